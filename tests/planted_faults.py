@@ -29,7 +29,7 @@ class Fault(NamedTuple):
 
 
 def read_faults(text: str) -> list[Fault]:
-    """Read a list of faults: `== module`, then for each fault its words, `- right` and `+ wrong`."""
+    """Read a list of faults: `== module` or folder/file, then for each its words, `- right` and `+ wrong`."""
     faults = []
     for section in text.split("\n== ")[1:]:
         module, *blocks = section.strip().split("\n\n")
@@ -70,7 +70,12 @@ def notice(project: Path, fault: Fault) -> str:
         copy_project(project, copy)
         path = copy / "transformer_lab" / f"{fault.module}.py"
         path.write_text(planted(fault, path.read_text(encoding="utf-8")), encoding="utf-8")
-        return run_tests(copy, [fault.module])
+        return run_tests(copy, [room_of(fault.module)])
+
+
+def room_of(module: str) -> str:
+    """The name in the tests: of a file in a folder of the package, that of the folder."""
+    return module.split("/")[0]
 
 
 def run_tests(folder: Path, modules: list[str]) -> str:
@@ -99,7 +104,7 @@ def main(chosen: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)
         copy_project(ROOT, project)  # what is edited while this runs has no part in it
-        if failure := run_tests(project, modules):
+        if failure := run_tests(project, sorted(set(map(room_of, modules)))):
             print(f"A test fails without any fault, so the others would prove nothing: {failure}")
             return 2
         return plant_all(project, [fault for fault in FAULTS if fault.module in modules])

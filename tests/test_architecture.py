@@ -35,7 +35,15 @@ TOWER = [
 LESSONS = TOWER[1:13]
 
 # These teach, draw, examine, or load what was trained; the model knows nothing of them.
-TEACHING = {"figures", "figure_text", "lesson", "exercises", "certificates", "environment"}
+TEACHING = {
+    "figures",
+    "figure_text",
+    "lesson",
+    "exercises",
+    "certificates",
+    "environment",
+    "first_divergence",
+}
 ABOVE_THE_MODEL = TEACHING | {"pretrained_encoder"}
 
 # What `import transformer_lab` must not load: it takes seconds, and a model needs none of it.

@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.peers import all_gradients, assert_same_state, randomised, to_torch_layer
+from tests import peers
+from tests.peers import all_gradients, assert_same_state, randomised
 from tests.references import BATCH, HEADS, KEYS, assert_equal, properties, randn, random_mask
 from transformer_lab import (
     EncoderLayer,
     FeedForward,
+    GatedFeedForward,
     MultiHeadAttention,
     PreNormEncoderLayer,
     RotaryEmbedding,
@@ -22,6 +24,7 @@ from transformer_lab import (
     local_mask,
     padding_mask_from_lengths,
 )
+from transformer_lab.encoder_layer import from_torch_layer, to_torch_layer
 from transformer_lab.masking import to_attn_mask, to_key_padding_mask
 
 D_HEAD, D_FF = 4, 17
@@ -176,7 +179,7 @@ def torch_layer_like(layer, activation="relu"):
         D_MODEL, HEADS, D_FF, dropout=0.0, activation=activation, layer_norm_eps=EPS, batch_first=True,
         norm_first=isinstance(layer, PreNormEncoderLayer), dtype=layer.attention_norm.weight.dtype,
     )  # fmt: skip
-    theirs.load_state_dict(to_torch_layer(layer.state_dict()))
+    theirs.load_state_dict(peers.to_torch_layer(layer.state_dict()))
     return theirs
 
 
@@ -219,7 +222,7 @@ def test_layer_equals_torch_forward_and_backward(order, dtype, need_weights, mas
     our_input, our_parameters = all_gradients(ours, our_output, stream(dtype))
     their_input, their_parameters = all_gradients(theirs, their_output, stream(dtype))
     assert_equal(our_input, their_input)
-    assert_same_state(to_torch_layer(our_parameters), their_parameters)
+    assert_same_state(peers.to_torch_layer(our_parameters), their_parameters)
 
 
 @both_orders
@@ -509,3 +512,95 @@ def test_refuses_a_part_that_changes_the_shape(order, part):
 def test_refuses_dropout_outside_zero_to_one(order, dropout):
     with pytest.raises(ValueError, match=rf"dropout must be at least 0 and below 1, got {dropout}; "):
         layer_of_stubs(order, dropout=dropout)
+
+
+# --- converters -----------------------------------------------------------------------------------
+
+
+def torch_layer(dtype=torch.float64, **options):
+    """Return PyTorch's layer, none of whose parameters is zero or one."""
+    options = {"dropout": 0.1, "batch_first": True, "layer_norm_eps": EPS} | options
+    return randomised(nn.TransformerEncoderLayer(D_MODEL, HEADS, D_FF, **options)).to(dtype)
+
+
+KINDS = {
+    "post": {},
+    "pre": {"norm_first": True},
+    "gelu": {"activation": "gelu"},
+    "prelu": {"activation": nn.PReLU()},
+    "no bias": {"bias": False},
+    "position first": {"batch_first": False},
+}
+
+
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+@both_dtypes
+def test_a_layer_of_torch_becomes_ours_and_torchs_again(options, dtype):
+    theirs = torch_layer(dtype, **options).eval()
+    x = stream(dtype)
+    first = (lambda y: y.transpose(0, 1)) if not options.get("batch_first", True) else (lambda y: y)
+    wanted = first(theirs(first(x)))
+    ours = from_torch_layer(theirs)
+    assert type(ours) is (PreNormEncoderLayer if options.get("norm_first") else EncoderLayer)
+    assert_equal(ours(x)[0], wanted)
+    again = to_torch_layer(ours)
+    assert_equal(again(x), wanted)
+    assert_same_state(again.state_dict(), theirs.state_dict(), tolerance=0)
+    assert (again.norm_first, again.dropout.p, again.norm1.eps) == (theirs.norm_first, 0.1, EPS)
+
+
+@both_orders
+def test_a_layer_of_ours_becomes_torchs_and_ours_again(order):
+    ours = order(
+        MultiHeadAttention(D_MODEL, HEADS, dropout=0.25),
+        FeedForward(D_MODEL, D_FF, activation=nn.GELU(), dropout=0.25),
+        nn.LayerNorm(D_MODEL, eps=EPS),
+        nn.LayerNorm(D_MODEL, eps=EPS),
+        dropout=0.25,
+    )
+    ours = randomised(ours).double().eval()
+    theirs = to_torch_layer(ours)
+    assert theirs.norm_first is (order is PreNormEncoderLayer)
+    assert_equal(theirs(stream()), ours(stream())[0])
+    again = from_torch_layer(theirs)
+    assert type(again) is order
+    assert_same_state(again.state_dict(), ours.state_dict(), tolerance=0)
+    dropouts = [again.dropout.p, again.attention.dropout, again.feed_forward.dropout.p]
+    assert dropouts == [0.25, 0.25, 0.25]
+
+
+def test_a_converted_layer_has_weights_and_activation_of_its_own():
+    for convert, layer in ((from_torch_layer, torch_layer(activation=nn.PReLU())), (to_torch_layer, None)):
+        layer = layer or build(EncoderLayer, activation=nn.PReLU())
+        before = copy.deepcopy(layer.state_dict())
+        randomised(convert(layer), seed=7)
+        assert_same_state(layer.state_dict(), before, tolerance=0)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_converted_layer_keeps_its_mode(training):
+    theirs = torch_layer().train(training)
+    ours = from_torch_layer(theirs)
+    assert ours.training is ours.attention.training is training
+    assert to_torch_layer(ours).self_attn.training is training
+
+
+def test_refuses_to_convert_what_the_other_does_not_have():
+    with pytest.raises(TypeError, match=r"wanted an nn\.TransformerEncoderLayer, got Linear"):
+        from_torch_layer(nn.Linear(2, 2))
+    with pytest.raises(ValueError, match=r"no module, nor F\.relu or F\.gelu; give PyTorch's layer a module"):
+        from_torch_layer(torch_layer(activation=torch.tanh))
+    with pytest.raises(ValueError, match="rotary positions, which PyTorch's layer lacks; leave them out"):
+        to_torch_layer(build(EncoderLayer, rotary=RotaryEmbedding(D_HEAD)))
+    with pytest.raises(
+        ValueError, match=r"dropout is \(0\.5, 0\.0, 0\.0\) on sublayers, .*: choose the same"
+    ):
+        to_torch_layer(build(EncoderLayer, dropout=0.5))
+    layer = build(EncoderLayer)
+    layer.feed_forward_norm = nn.Identity()
+    with pytest.raises(TypeError, match="feed_forward_norm is Identity, wanted LayerNorm"):
+        to_torch_layer(layer)
+    layer = build(EncoderLayer)
+    layer.feed_forward = GatedFeedForward(D_MODEL, D_FF)
+    with pytest.raises(TypeError, match="feed_forward is GatedFeedForward, wanted FeedForward"):
+        to_torch_layer(layer)

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from transformer_lab import exercises
 from transformer_lab.exercises import check, exercise_ids, find
-from transformer_lab.exercises.engine import exercise, judge, value_exercise
+from transformer_lab.exercises.engine import exercise, judge, source, value_exercise
 from transformer_lab.exercises.engine.exercise import _in_words
 from transformer_lab.exercises.engine.judge import recognised
 from transformer_lab.exercises.engine.source import run
@@ -47,6 +47,41 @@ def said(exercise, attempt):
 
 
 # ------------------------------------------------------------------------------- what every exercise promises
+
+
+def twins():
+    """Classes of one name in one place."""
+
+    class Twin(nn.Module):
+        def forward(self, x):
+            return x
+
+    first = Twin
+
+    class Twin(nn.Module):
+        """With a method that has a decorator."""
+
+        @torch.no_grad()
+        def reset(self):
+            pass
+
+        def forward(self, x):
+            return -x
+
+    return first, Twin
+
+
+def test_of_classes_with_one_name_each_has_its_own_source():
+    first, second = twins()
+    lines = "class Twin(nn.Module):\n    def forward(self, x):\n        return x"
+    assert source.text_of(first) == lines
+    assert source.text_of(second).endswith("return -x")
+    assert source.text_of(second).startswith('class Twin(nn.Module):\n    """With')
+
+
+def test_the_source_of_a_class_typed_into_a_cell_is_found():
+    text = "class Twin(nn.Module):\n    def forward(self, x):\n        return 2 * x"
+    assert source.text_of(cell(text, "Twin")) == text
 
 
 def declared(parts):
@@ -482,6 +517,10 @@ def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
         (torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 2.0]]), "an axis of size 1 too many"),
         (torch.tensor([True, False]), torch.tensor([True, True]), "`x`[1] is True"),
         (torch.tensor([1, 2]), torch.tensor([1.0, 2.0]), "wrong dtype"),
+        (torch.tensor([True]), torch.tensor([1]), "True or False is wanted: a comparison"),
+        (torch.zeros(2, 1), torch.zeros(1, 2), "an axis of size 1 in another place"),
+        (torch.zeros(2, 3), torch.zeros(3, 2), "the same sizes in another order"),
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.00001]), "computed in float32"),
     ],
 )
 def test_a_wrong_value_is_told_without_the_answer(wanted, wrong, remark):
@@ -493,6 +532,10 @@ def test_a_wrong_value_is_told_without_the_answer(wanted, wrong, remark):
 @pytest.mark.parametrize("attempt", [..., (..., ...), {"a": ...}])
 def test_dots_are_not_attempted(attempt):
     assert said(value((2, 3)), attempt).startswith("○")
+
+
+def test_what_was_computed_in_float64_is_not_taken_for_float32():
+    assert "float32" not in said(value(torch.tensor([1.0, 2.0])), torch.tensor([1.0, 2.001]))
 
 
 @exercise("99.3", "A linear map", hints=[])

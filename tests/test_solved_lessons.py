@@ -65,13 +65,15 @@ def gate(path):
     )
 
 
+def copy_of(lesson, step):
+    """A copy with every exercise solved, or every second one."""
+    name = f"{lesson.path.stem}-{'solved' if step == 1 else 'half-solved'}"
+    return pytest.param(lesson, step, id=name, marks=pytest.mark.own_worker)
+
+
 # Half solved, answers and references must fit each other. One lesson with many exercises shows that.
-COPIES = [pytest.param(lesson, 1, id=f"{lesson.path.stem}-solved") for lesson in LESSONS]
-COPIES += [
-    pytest.param(lesson, 2, id=f"{lesson.path.stem}-half-solved")
-    for lesson in LESSONS
-    if lesson.path.name.startswith("03")
-]
+COPIES = [copy_of(lesson, 1) for lesson in LESSONS]
+COPIES += [copy_of(lesson, 2) for lesson in LESSONS if lesson.path.name.startswith("03")]
 
 
 @pytest.mark.parametrize(("lesson", "step"), COPIES)

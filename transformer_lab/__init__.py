@@ -6,7 +6,7 @@ and imports only modules of earlier lessons.
 
 from transformer_lab.encoder import Encoder, EncoderConfig, SequenceHead, TokenHead, mean_pool
 from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer
-from transformer_lab.feed_forward import FeedForward
+from transformer_lab.feed_forward import FeedForward, GatedFeedForward
 from transformer_lab.masking import (
     causal_mask,
     combine_masks,
@@ -24,6 +24,7 @@ __all__ = [
     "EncoderConfig",
     "EncoderLayer",
     "FeedForward",
+    "GatedFeedForward",
     "LearnedEncoding",
     "MultiHeadAttention",
     "PreNormEncoderLayer",

@@ -94,9 +94,8 @@ def check_vectors(
         )
     check_not_empty(name, x)
     if weight is not None:
-        check_same_device(weights=weight, **{name: x})
-        if not is_autocast_on(x.device):
-            check_alike(weights=weight, **{name: x})
+        check = check_same_device if is_autocast_on(x.device) else check_alike
+        check(weights=weight, **{name: x})
 
 
 def is_autocast_on(device: torch.device) -> bool:
@@ -140,3 +139,14 @@ def check_may_attend(may_attend: Tensor, scores_shape: tuple[int, ...], query: T
             f"may_attend has shape {tuple(may_attend.shape)}, wanted ({wanted}); "
             "its axes are (batch, heads, query_pos, key_pos)"
         )
+
+
+def check_padding_mask(may_attend: Tensor, batch: int, length: int) -> None:
+    """Raise unless `may_attend` is a padding mask, boolean of shape (batch, 1, 1, length)."""
+    wanted = f"may_attend must be a boolean padding mask of shape {(batch, 1, 1, length)}"
+    if not isinstance(may_attend, Tensor):
+        raise TypeError(f"{wanted}, got {type(may_attend).__name__}; see padding_mask")
+    if may_attend.dtype != torch.bool:
+        raise TypeError(f"{wanted}, got {may_attend.dtype}; see padding_mask, or from_attention_mask")
+    if tuple(may_attend.shape) != (batch, 1, 1, length):
+        raise ValueError(f"{wanted}, got {tuple(may_attend.shape)}; see padding_mask")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformer_lab.checks import (
     check_even,
     check_floating,
+    check_padding_mask,
     check_positive,
     check_probability,
     check_vectors,
@@ -226,6 +227,7 @@ def mean_pool(
 
     Raises:
         ValueError: `may_attend` is not a padding mask (batch, 1, 1, position) of the same batch and length.
+        TypeError: `may_attend` is not boolean.
     """
     check_floating(hidden=hidden)
     if hidden.dim() != 3:
@@ -235,15 +237,7 @@ def mean_pool(
     if may_attend is None:
         return hidden.mean(dim=1)
     batch, length, _ = hidden.shape
-    if not isinstance(may_attend, Tensor):
-        raise TypeError(
-            f"may_attend must be a boolean tensor, got {type(may_attend).__name__}; see padding_mask"
-        )
-    if tuple(may_attend.shape) != (batch, 1, 1, length) or may_attend.dtype != torch.bool:
-        raise ValueError(
-            f"pooling wants a boolean padding mask of shape {(batch, 1, 1, length)}, "
-            f"got {may_attend.dtype} {tuple(may_attend.shape)}; see padding_mask"
-        )
+    check_padding_mask(may_attend, batch, length)
     real = may_attend[:, 0, 0, :, None]  # (batch, position, 1)
     return hidden.masked_fill(~real, 0.0).sum(dim=1) / real.sum(dim=1).clamp(min=1)
 

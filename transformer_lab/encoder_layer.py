@@ -1,9 +1,15 @@
 """Lesson 07. The encoder layer: attention between tokens, then a network on each, along a residual stream."""
 
+from copy import deepcopy
+
+import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_lab.checks import check_floating, check_probability, check_vectors
+from transformer_lab.feed_forward import FeedForward
+from transformer_lab.multi_head_attention import MultiHeadAttention
 
 Weights = Float[Tensor, "batch n_heads query_pos key_pos"]
 
@@ -104,3 +110,124 @@ def check_stream(x: Tensor, norm: nn.Module) -> None:
     weight = getattr(norm, "weight", None)
     width = weight.shape[-1] if weight is not None else x.shape[-1]
     check_vectors("x", x, width, weight)
+
+
+# --- converters: PyTorch's layer, whose norm_first tells the order of the norms, and back ----------
+
+# A part's name here, and in nn.TransformerEncoderLayer.
+TORCH_NAMES = {
+    "attention.output_projection": "self_attn.out_proj",
+    "feed_forward.up_projection": "linear1",
+    "feed_forward.down_projection": "linear2",
+    "feed_forward.activation": "activation",
+    "attention_norm": "norm1",
+    "feed_forward_norm": "norm2",
+}
+PROJECTIONS = ("query_projection", "key_projection", "value_projection")
+TORCH_ACTIVATIONS = {F.relu: nn.ReLU, F.gelu: nn.GELU}
+
+
+def from_torch_layer(theirs: nn.TransformerEncoderLayer) -> EncoderLayer:
+    """Return a layer of this package that computes what `theirs` does, with copies of its weights.
+
+    norm_first=True becomes a `PreNormEncoderLayer`. Ours takes (batch, position, d_model) in any case, theirs
+    only with batch_first=True.
+
+    Raises:
+        TypeError: not an nn.TransformerEncoderLayer.
+        ValueError: an activation that is no module, and neither F.relu nor F.gelu.
+    """
+    if not isinstance(theirs, nn.TransformerEncoderLayer):
+        raise TypeError(
+            f"wanted an nn.TransformerEncoderLayer, got {type(theirs).__name__}; "
+            "of an nn.TransformerEncoder take one of its layers"
+        )
+    d_ff, d_model = theirs.linear1.weight.shape
+    bias = theirs.linear1.bias is not None
+    attention, inner = theirs.self_attn, theirs.dropout.p
+    order = PreNormEncoderLayer if theirs.norm_first else EncoderLayer
+    ours = order(
+        MultiHeadAttention(d_model, attention.num_heads, bias=bias, dropout=attention.dropout),
+        FeedForward(d_model, d_ff, activation=_as_module(theirs.activation), dropout=inner, bias=bias),
+        nn.LayerNorm(d_model, eps=theirs.norm1.eps, bias=bias),
+        nn.LayerNorm(d_model, eps=theirs.norm2.eps, bias=bias),
+        dropout=theirs.dropout1.p,
+    )
+    ours.to(theirs.linear1.weight).load_state_dict(_from_torch_names(theirs.state_dict()))
+    return ours.train(theirs.training)
+
+
+def to_torch_layer(ours: EncoderLayer) -> nn.TransformerEncoderLayer:
+    """Return an nn.TransformerEncoderLayer (batch_first) that computes what `ours` does, with copied weights.
+
+    Raises:
+        TypeError: a layer with other parts than `MultiHeadAttention`, `FeedForward` and nn.LayerNorm.
+        ValueError: rotary positions, or dropout probabilities that differ, which PyTorch's layer lacks.
+    """
+    _check_torch_can(ours)
+    first, second = ours.feed_forward.up_projection, ours.attention_norm
+    theirs = nn.TransformerEncoderLayer(
+        *(first.in_features, ours.attention.n_heads, first.out_features),
+        dropout=ours.dropout.p,
+        activation=deepcopy(ours.feed_forward.activation),
+        layer_norm_eps=second.eps,
+        batch_first=True,
+        norm_first=isinstance(ours, PreNormEncoderLayer),
+        bias=first.bias is not None,
+    )
+    theirs.to(first.weight).load_state_dict(_to_torch_names(ours.state_dict()))
+    return theirs.train(ours.training)
+
+
+def _as_module(activation) -> nn.Module:
+    if isinstance(activation, nn.Module):
+        return deepcopy(activation)
+    if activation not in TORCH_ACTIVATIONS:
+        raise ValueError(
+            f"the activation {activation!r} is no module, nor F.relu or F.gelu; give PyTorch's layer a module"
+        )
+    return TORCH_ACTIVATIONS[activation]()
+
+
+def _check_torch_can(ours: EncoderLayer) -> None:
+    """Raise unless PyTorch's layer can do the same."""
+    parts = {"attention": MultiHeadAttention, "feed_forward": FeedForward}
+    parts |= {"attention_norm": nn.LayerNorm, "feed_forward_norm": nn.LayerNorm}
+    for name, wanted in parts.items():
+        part = getattr(ours, name, None)
+        if type(part) is not wanted:
+            raise TypeError(
+                f"{name} is {type(part).__name__}, wanted {wanted.__name__}: PyTorch's layer has no other"
+            )
+    if not isinstance(ours.attention.rotary, nn.Identity):
+        raise ValueError("the attention has rotary positions, which PyTorch's layer lacks; leave them out")
+    dropouts = (ours.dropout.p, ours.attention.dropout, ours.feed_forward.dropout.p)
+    if len(set(dropouts)) > 1:
+        raise ValueError(
+            f"dropout is {dropouts} on sublayers, weights and inside the feed-forward; "
+            "PyTorch's layer has one probability for all three: choose the same"
+        )
+
+
+def _from_torch_names(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+    ours = {}
+    for name, tensor in theirs.items():
+        part, kind = name.rsplit(".", 1)
+        if part == "self_attn":  # in_proj_weight and in_proj_bias: three projections in one matrix
+            stacked = zip(PROJECTIONS, tensor.chunk(3), strict=True)
+            ours |= {f"attention.{each}.{kind.removeprefix('in_proj_')}": third for each, third in stacked}
+        else:
+            ours |= {f"{mine}.{kind}": tensor for mine, its in TORCH_NAMES.items() if its == part}
+    return ours
+
+
+def _to_torch_names(ours: dict[str, Tensor]) -> dict[str, Tensor]:
+    theirs = {}
+    for name, tensor in ours.items():
+        part, kind = name.rsplit(".", 1)
+        if part in TORCH_NAMES:
+            theirs[f"{TORCH_NAMES[part]}.{kind}"] = tensor
+        else:
+            thirds = [ours[f"attention.{each}.{kind}"] for each in PROJECTIONS]
+            theirs[f"self_attn.in_proj_{kind}"] = torch.cat(thirds)
+    return theirs

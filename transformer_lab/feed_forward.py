@@ -1,4 +1,4 @@
-"""Lesson 06. The position-wise feed-forward network: two layers, applied to every token by itself."""
+"""Lesson 06. The position-wise feed-forward network: two linear maps, applied to every token by itself."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -38,5 +38,38 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Transform each vector by itself; a wrong width is a ValueError, another dtype a TypeError."""
         check_vectors("x", x, self.up_projection.in_features, self.up_projection.weight, rank=None)
-        hidden = self.activation(self.up_projection(x))  # (*batch, d_ff)
+        hidden = self.expand(x)  # (*batch, d_ff)
         return self.down_projection(self.dropout(hidden))
+
+    def expand(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_ff"]:
+        """Return the features in between, which later work calls the neurons."""
+        return self.activation(self.up_projection(x))
+
+
+class GatedFeedForward(FeedForward):
+    """FFN(x) = (activation(x W) ⊙ x V) W_2: Eq. 6 of arXiv:2002.05202, where no projection has a bias.
+
+    With nn.SiLU() it is called SwiGLU, with nn.GELU() GeGLU. Three matrices instead of two: for as many
+    parameters as `FeedForward` has, take ⅔ of its d_ff.
+
+    Args:
+        d_model, d_ff, dropout, bias: as in `FeedForward`.
+        activation: a module applied to the gate; nn.SiLU() if None.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        activation: nn.Module | None = None,
+        dropout: float = 0.0,
+        bias: bool = False,
+    ) -> None:
+        activation = activation if activation is not None else nn.SiLU()
+        super().__init__(d_model, d_ff, activation=activation, dropout=dropout, bias=bias)
+        self.gate_projection = nn.Linear(d_model, d_ff, bias=bias)
+
+    def expand(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_ff"]:
+        """Return the features in between, each multiplied by its gate."""
+        return self.activation(self.gate_projection(x)) * self.up_projection(x)

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from transformer_lab.checks import check_padding_mask
 from transformer_lab.encoder import Encoder
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
@@ -23,17 +24,11 @@ def encode_packed(
     Works in training too. The saving is about the share of padding.
 
     Raises:
+        TypeError: a mask that is not boolean.
         ValueError: not a padding mask of these ids; or padding between real tokens in an encoder with rotary
             positions, which count along the row: distances would shrink.
     """
-    if (
-        tuple(may_attend.shape) != (len(token_ids), 1, 1, token_ids.shape[1])
-        or may_attend.dtype != torch.bool
-    ):
-        raise ValueError(
-            f"packing wants a boolean padding mask of shape {(len(token_ids), 1, 1, token_ids.shape[1])}, "
-            f"got {may_attend.dtype} {tuple(may_attend.shape)}; see padding_mask"
-        )
+    check_padding_mask(may_attend, *token_ids.shape)
     real = may_attend[:, 0, 0]  # (batch, position)
     if has_gaps(real) and any(isinstance(part, RotaryEmbedding) for part in encoder.modules()):
         raise ValueError(

@@ -101,6 +101,21 @@ hide_padding.mistake(
 )
 
 hide_padding.mistake(
+    "batch on the axis of the queries",
+    """Both new axes stand in front, so your sentences stand on axis 2, which belongs to the queries: query
+    0 would get the first sentence's mask. The batch stays axis 0: `[:, None, None, :]`.""",
+    lambda ids, pad: (ids != pad)[None, None],
+)
+
+hide_padding.mistake(
+    "padding taken to be at the end",
+    """You find where the padding begins, or count the real tokens, and hide all that follows. Padding may
+    stand in front too, as it does for many models that write text. Ask every token by itself: `!=`.""",
+    lambda ids, pad: keys(torch.arange(ids.shape[1]) < (ids != pad).sum(1, keepdim=True)),
+    lambda ids, pad: keys((ids == pad).cumsum(1) == 0),
+)
+
+hide_padding.mistake(
     "numbers, not booleans",
     """You return 0 and 1 as numbers. Some code reads a number as something to add to the scores, some as
     a flag, and nobody can see which. The comparison gives booleans by itself: leave them.""",
@@ -117,6 +132,9 @@ hide_padding.mistake(
     here a mask says True or False, and the attention turns it into −∞ itself.""",
     lambda ids, pad: keys(torch.zeros(ids.shape).masked_fill(ids == pad, -math.inf)),
     lambda ids, pad: keys(torch.zeros(ids.shape).masked_fill(ids == pad, -1e9)),
+    lambda ids, pad: keys((ids == pad) * -1e4),
+    lambda ids, pad: keys((ids == pad).float() * -1e9),
+    lambda ids, pad: keys((ids == pad) * torch.finfo(torch.get_default_dtype()).min),
 )
 
 hide_padding.mistake(
@@ -257,6 +275,7 @@ look_back_mask.mistake(
     """A query may not attend to itself in your mask. Then the first query has nothing to attend to at
     all. Distance 0 belongs to the window: `back >= 0`.""",
     lambda n, w: (within(n, w) & (back(n) > 0))[None, None],
+    lambda n, w: ((back(n) > 0) & (back(n) < w))[None, None],
 )
 
 look_back_mask.mistake(
@@ -285,6 +304,20 @@ look_back_mask.mistake(
     """`triu(window)` keeps what lies `window` places above the diagonal, and `tril` has just removed
     that. Below the diagonal its argument is negative: `triu(-window)`.""",
     lambda n, w: torch.ones(1, 1, n, n, dtype=torch.bool).tril().triu(w),
+)
+
+look_back_mask.mistake(
+    "ahead by the window",
+    """Your query sees everything before it, and up to `window` positions ahead. `tril(window)` cuts above
+    the diagonal. Cut twice: `tril()` hides the future, `triu(-window)` what lies too far back.""",
+    lambda n, w: torch.ones(1, 1, n, n, dtype=torch.bool).tril(w),
+)
+
+look_back_mask.mistake(
+    "tables joined without `&` and parentheses",
+    """Python asks a whole table for one yes or no: `and` does that, and so do `0 <= back <= window` and `&`
+    without parentheses, which binds before `>=`. Write `(back >= 0) & (back <= window)`.""",
+    lambda n, w: (back(n) >= 0 and back(n) <= w)[None, None],
 )
 
 look_back_mask.mistake(
@@ -409,6 +442,11 @@ def share(weights):
     return weights / weights.sum(-1, keepdim=True)
 
 
+def mended(weights, m):
+    """Zero weights where nothing is visible: most wrong answers know this much."""
+    return weights.masked_fill(~m.any(-1, keepdim=True), 0)
+
+
 masked_attention.mistake(
     "NaN where nothing is visible",
     """Right wherever a query sees something. But in a row without any True you divide 0 by 0 (softmax does,
@@ -445,6 +483,7 @@ masked_attention.mistake(
     lambda q, k, v, m: weigh(hide(scaled(q, k), ~m), v),
     lambda q, k, v, m: weigh(hide(scaled(q, k), ~m).nan_to_num(0.0), v),
     lambda q, k, v, m: weigh(hide(scaled(q, k), ~m, -1e9), v),
+    lambda q, k, v, m: weigh(mended(hide(scaled(q, k), ~m), m), v),
 )
 
 
@@ -473,6 +512,14 @@ masked_attention.mistake(
 )
 
 masked_attention.mistake(
+    "softmax over the heads",
+    """The mask is right, but softmax runs along axis 1, the heads. The keys that a query may see share out
+    its total of 1: `softmax(dim=-1)`.""",
+    lambda q, k, v, m: weigh(scaled(q, k).masked_fill(~m, -math.inf).softmax(1), v),
+    lambda q, k, v, m: weigh(scaled(q, k).masked_fill(~m, -math.inf).softmax(1).nan_to_num(0.0), v),
+)
+
+masked_attention.mistake(
     "weights without the mask",
     """The output obeys the mask, and the weights that you return do not: they would show a query looking
     where it cannot. Return the weights that made the output.""",
@@ -492,6 +539,7 @@ masked_attention.mistake(
     key with a negative score. Only −∞ becomes 0 in the exponential: `masked_fill(~may_attend,
     -math.inf)`.""",
     lambda q, k, v, m: weigh((scaled(q, k) * m).softmax(-1), v),
+    lambda q, k, v, m: weigh(mended((scaled(q, k) * m).softmax(-1), m), v),
 )
 
 masked_attention.mistake(
@@ -499,6 +547,7 @@ masked_attention.mistake(
     """You add the booleans to the scores, where True counts as 1 and False as 0: visible keys get a small
     bonus, and nothing is hidden. Fill the hidden places with −∞.""",
     lambda q, k, v, m: weigh((scaled(q, k) + m).softmax(-1), v),
+    lambda q, k, v, m: weigh(mended((scaled(q, k) + m).softmax(-1), m), v),
 )
 
 masked_attention.mistake(
@@ -523,6 +572,28 @@ masked_attention.mistake(
 )
 
 masked_attention.mistake(
+    "only empty rows are masked",
+    """Queries that may attend to nothing get zeros, as they should, but all others see every key: the mask
+    never reaches their scores. Fill those with −∞ where `may_attend` is False, and keep the result:
+    `scores = scores.masked_fill(…)`.""",
+    lambda q, k, v, m: weigh(mended(scaled(q, k).softmax(-1), m), v),
+)
+
+masked_attention.mistake(
+    "empty columns in place of empty rows",
+    """You look for keys that no query sees. What becomes 0/0 is a row: a query that sees no key. Ask along
+    the keys, the last axis: `may_attend.any(dim=-1, keepdim=True)`.""",
+    lambda q, k, v, m: weigh(hide(scaled(q, k), m).masked_fill(~m.any(-2, keepdim=True), 0), v),
+)
+
+masked_attention.mistake(
+    "−∞ after the softmax",
+    """You put −∞ into the weights. It is a score that means "never": softmax makes a weight of 0 from it.
+    Fill the scores, before the softmax.""",
+    lambda q, k, v, m: weigh(scaled(q, k).softmax(-1).masked_fill(~m, -math.inf), v),
+)
+
+masked_attention.mistake(
     "mask transposed",
     """You turn the mask on its side. It lies like the scores already: rows are queries, columns are
     keys. Use it as it is.""",
@@ -535,6 +606,21 @@ masked_attention.mistake(
     `math.sqrt(query.shape[-1])`.""",
     lambda q, k, v, m: weigh(hide(q @ k.mT, m).nan_to_num(0.0), v),
     lambda q, k, v, m: weigh(hide(q @ k.mT, m), v),
+)
+
+masked_attention.mistake(
+    "divided by d_head",
+    """The mask is right, but you divide the scores by d_head and not by its root, so the weights come out
+    too even. Divide by `math.sqrt(query.shape[-1])`.""",
+    lambda q, k, v, m: weigh(hide(q @ k.mT / q.shape[-1], m).nan_to_num(0.0), v),
+    lambda q, k, v, m: weigh(hide(q @ k.mT / q.shape[-1], m), v),
+)
+
+masked_attention.mistake(
+    "results in the wrong order",
+    """Both results are right, but the weights come first. Return the output first:
+    `return output, weights`.""",
+    lambda q, k, v, m: weigh(hide(scaled(q, k), m).nan_to_num(0.0), v)[::-1],
 )
 
 masked_attention.mistake(
@@ -626,9 +712,11 @@ from_torch.mistake(
 from_torch.mistake(
     "only one of them inverted",
     """You invert one of the two masks and not the other. In `nn.MultiheadAttention` both say True =
-    ignore. Invert both.""",
+    ignore. Invert both. (`~` binds before `|` and `&`: `~(a | b)` needs its parentheses.)""",
     lambda p, a: both(p, a)[0] & ~both(p, a)[1],
     lambda p, a: ~both(p, a)[0] & both(p, a)[1],
+    lambda p, a: ~both(p, a)[0] | both(p, a)[1],
+    lambda p, a: both(p, a)[0] | ~both(p, a)[1],
 )
 
 from_torch.mistake(
@@ -636,6 +724,22 @@ from_torch.mistake(
     """The values are right, but the shape is (batch, query_pos, key_pos). Beside scores with four axes
     your batch would be taken for heads. Add an axis of length 1 behind the batch.""",
     lambda p, a: ~(p[:, None, :] | a),
+)
+
+from_torch.mistake(
+    "batch on the axis of the heads",
+    """The new axis stands in front, so your sentences stand on axis 1, which belongs to the heads. The
+    batch stays axis 0, and the axis of length 1 comes behind it: `[:, None]`.""",
+    lambda p, a: (~(p[:, None, :] | a))[None],
+)
+
+from_torch.mistake(
+    "rows hidden as well",
+    """You hide the padding as queries too. That fits only where queries and keys are equally many, and its
+    rows may then attend to nothing: 0/0. Nobody reads those rows, so hide keys only.""",
+    lambda p, a: ~p[:, None, None, :] & ~p[:, None, :, None] & ~a[None, None],
+    lambda p, a: ~p[:, None, :, None] & ~p[:, None, None, :] & ~a[None, None],
+    lambda p, a: ~(p[:, None, None, :] | p[:, None, :, None] | a[None, None]),
 )
 
 from_torch.mistake(
@@ -807,10 +911,26 @@ mean_of_real.mistake(
 
 mean_of_real.mistake(
     "mask not brought to the vectors' axes",
-    """You multiply (batch, position, d_model) by (batch, 1, 1, position) as it is, so the mask's positions
+    """You multiply (batch, position, d_model) by a mask whose positions stand on its last axis, so they
     meet the features. Bring it to (batch, position, 1) first: `may_attend[:, 0, 0, :, None]`.""",
     lambda h, m: (h * m).sum(1),
     lambda h, m: h * m,
+    lambda h, m: h * m[:, 0, 0],
+)
+
+mean_of_real.mistake(
+    "the counts meet the features",
+    """You divide sums of (batch, d_model) by counts of (batch). Axes line up from the right, so the counts
+    meet the features. Let them keep an axis: `real.sum(dim=1, keepdim=True)` for (batch, 1).""",
+    lambda h, m: total_of(h, m) / m[:, 0, 0].sum(1),
+)
+
+mean_of_real.mistake(
+    "one mean for the whole batch",
+    """You take one mean of all real tokens of all sentences: picking with a boolean mask, `hidden[real]`,
+    makes one long list of them. Each sentence needs a mean of its own: multiply by the mask, and sum over
+    the positions.""",
+    lambda h, m: h[m[:, 0, 0]].mean(0),
 )
 
 mean_of_real.mistake(
@@ -906,6 +1026,15 @@ def power(matrix, n):
     return torch.linalg.matrix_power(matrix, n) > 0
 
 
+def within_one_table(mask, n):
+    """Rows are updated one after the other, and those below read what those above have just heard."""
+    known = torch.eye(len(mask), dtype=torch.bool)
+    for _ in range(n):
+        for i, k in mask.nonzero().tolist():
+            known[i] |= known[k]
+    return known
+
+
 reach.mistake(
     "residual forgotten",
     """You follow the mask only, so a position that may not attend to itself forgets what it knew. Each
@@ -919,6 +1048,30 @@ reach.mistake(
     """You follow the mask alone through all the layers and add the identity afterwards. The residual acts
     in every layer, so a shorter path counts too: combine mask and identity before you multiply.""",
     lambda m, n: power(m.double(), n) | torch.eye(len(m), dtype=torch.bool),
+)
+
+reach.mistake(
+    "itself left out",
+    """You join the paths of one hop, two hops and so on, but not the path of none: a position that may not
+    attend to itself still knows itself. Start from `torch.eye(n, dtype=torch.bool)`.""",
+    lambda m, n: torch.stack([power(m.double(), hops) for hops in range(1, n + 1)]).any(0),
+)
+
+reach.mistake(
+    "news that overtakes",
+    """Within one layer you read from the table that you are writing, so news makes several hops at once. A
+    layer reads what was known before it: read from a copy.""",
+    lambda m, n: within_one_table(m, n),
+)
+
+reach.mistake(
+    "numbers, not booleans",
+    """The values are right, but they are numbers. The question is yes or no: return the comparison, `> 0`,
+    as it is.""",
+    lambda m, n: power(hop(m), n).double(),
+    lambda m, n: power(hop(m), n).float(),
+    lambda m, n: power(hop(m), n).long(),
+    lambda m, n: power(hop(m), n).int(),
 )
 
 reach.mistake(
@@ -991,4 +1144,6 @@ reach.mistake(
     """PyTorch does not multiply boolean matrices. Turn them into floats, multiply, and ask what is above
     0: `(a.double() @ b.double()) > 0`.""",
     lambda m, n: m @ m,
+    lambda m, n: torch.linalg.matrix_power(m, n),
+    lambda m, n: torch.linalg.matrix_power(m | torch.eye(len(m), dtype=torch.bool), n),
 )

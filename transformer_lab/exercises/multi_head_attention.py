@@ -101,7 +101,8 @@ split_heads.mistake(
 split_heads.mistake(
     "n_heads and d_head exchanged",
     """You made d_head heads of n_heads features each. In `unflatten(-1, (a, b))` the first number counts
-    the pieces, the second says how long one is: `(n_heads, -1)`.""",
+    the pieces, the second says how long one is: `(n_heads, -1)`. (`chunk` takes the number of pieces,
+    `split` their length.)""",
     lambda x, n: x.unflatten(-1, (-1, n)).transpose(1, 2),
     lambda x, n: x.unflatten(-1, (-1, n)),
 )
@@ -148,12 +149,29 @@ split_heads.mistake(
 )
 
 split_heads.mistake(
-    "pieces in a tuple",
-    """The pieces are right, in a tuple. A tuple cannot be multiplied at once. Stack them on a new axis,
-    `torch.stack(pieces, dim=1)`, or cut with `unflatten` in the first place.""",
+    "pieces not stacked",
+    """The pieces are right, in a tuple or a list, which cannot be multiplied at once. Stack them on a new
+    axis, `torch.stack(pieces, dim=1)`, or cut with `unflatten` in the first place.""",
     lambda x, n: x.chunk(n, dim=-1),
     lambda x, n: x.split(x.shape[-1] // n, dim=-1),
     lambda x, n: tuple(cut(x, n).unbind(1)),
+)
+
+split_heads.mistake(
+    "one reshape, then a transpose",
+    """You go to (batch, n_heads, position, d_head) in one reshape, and the transpose swaps positions and
+    heads away again. The first step only cuts the last axis: (batch, position, n_heads, d_head). Then
+    `transpose(1, 2)`.""",
+    lambda x, n: cut_at_once(x, n).transpose(1, 2),
+)
+
+split_heads.mistake(
+    "positions cut, not features",
+    """You cut axis 1, the positions: each head would get some of the tokens, with all their features.
+    Every head sees every token. Cut the last axis, the features: `unflatten(-1, (n_heads, -1))`.""",
+    lambda x, n: x.unflatten(1, (n, -1)),
+    lambda x, n: x.unflatten(1, (n, -1)).transpose(1, 2),
+    lambda x, n: torch.stack(x.chunk(n, dim=1), dim=1),
 )
 
 
@@ -222,6 +240,14 @@ merge_heads.mistake(
     """You reshape without moving the heads. The numbers still lie head by head, so one row of your result
     holds several tokens of one head, not all heads of one token. `transpose(1, 2)` first.""",
     join_at_once,
+)
+
+merge_heads.mistake(
+    "flattened without the transpose",
+    """You join position and d_head: each head then has one long row, (batch, n_heads, position · d_head).
+    The heads of one token belong in one row. `transpose(1, 2)` brings them beside d_head; then
+    `flatten(-2)`.""",
+    lambda h: h.flatten(-2),
 )
 
 merge_heads.mistake(
@@ -351,6 +377,7 @@ transform_heads.mistake(
     first: then every head can draw on all features. Then cut what comes out.""",
     lambda x, n, d, linear: linear(x.unflatten(-1, (n, d)).transpose(1, 2)),
     lambda x, n, d, linear: linear(x.reshape(*x.shape[:2], n, d).transpose(1, 2)),
+    lambda x, n, d, linear: linear(x.reshape(*x.shape[:2], n, -1).transpose(1, 2)),
     lambda x, n, d, linear: linear(cut(x, n)),
 )
 
@@ -364,8 +391,7 @@ transform_heads.mistake(
 
 transform_heads.mistake(
     "bias forgotten",
-    """You multiply by the weight and leave out `linear.bias`. Just call the layer, `linear(x)`: it does
-    both.""",
+    """You multiply by the weight and leave out `linear.bias`. Call the layer, `linear(x)`: it does both.""",
     lambda x, n, d, linear: cut(x @ linear.weight.mT, n),
 )
 
@@ -413,6 +439,22 @@ transform_heads.mistake(
     """You made d_k heads of num_heads features each. In `unflatten(-1, (a, b))` or `view(…, a, b)` the
     first number counts the pieces, the second says how long one is: `(num_heads, d_k)`.""",
     lambda x, n, d, linear: linear(x).unflatten(-1, (d, n)).transpose(1, 2),
+)
+
+transform_heads.mistake(
+    "width of a head taken from x",
+    """You compute the width of a head from the width of x. What you cut is the result of `linear`, and
+    that is num_heads · d_k wide, whatever x is. Cut into `(num_heads, d_k)`.""",
+    lambda x, n, d, linear: linear(x).view(*x.shape[:2], n, x.shape[-1] // n).transpose(1, 2),
+    lambda x, n, d, linear: linear(x).unflatten(-1, (n, x.shape[-1] // n)).transpose(1, 2),
+)
+
+transform_heads.mistake(
+    "one reshape, then a transpose",
+    """You go to (batch, num_heads, position, d_k) in one reshape, and the transpose swaps positions and
+    heads away again. The first step only cuts the last axis: (batch, position, num_heads, d_k). Then
+    `transpose(1, 2)`.""",
+    lambda x, n, d, linear: cut_at_once(linear(x), n).transpose(1, 2),
 )
 
 transform_heads.mistake(
@@ -483,6 +525,8 @@ def roles(**changed):
     return RIGHT | {name: (RIGHT[name][0], role) for name, role in changed.items()}
 
 
+SQUARE = "batch n_heads query_pos query_pos"
+
 interface.mistake(
     "as many keys as queries",
     """You count keys or values by `query_pos`. In self-attention the two lengths are equal, but a decoder
@@ -491,6 +535,8 @@ interface.mistake(
     axes(key="batch query_pos d_model"),
     axes(value="batch query_pos d_model"),
     axes(key="batch query_pos d_model", value="batch query_pos d_model"),
+    axes(weights=SQUARE, may_attend=SQUARE),
+    axes(key="batch query_pos d_model", value="batch query_pos d_model", weights=SQUARE, may_attend=SQUARE),
 )
 
 interface.mistake(
@@ -518,12 +564,19 @@ interface.mistake(
         value="batch n_heads key_pos d_head",
         output="batch n_heads query_pos d_head",
     ),
+    axes(
+        query="batch n_heads query_pos d_model",
+        key="batch n_heads key_pos d_model",
+        value="batch n_heads key_pos d_model",
+    ),
 )
 
 interface.mistake(
     "inputs as narrow as a head",
     """You want vectors of `d_head` features. That is the width of one head, inside. The module takes the
     tokens' whole vectors, `d_model` wide, and projects them for all heads at once.""",
+    axes(query="batch query_pos d_head"),
+    axes(query="batch query_pos d_head", key="batch key_pos d_head"),
     axes(query="batch query_pos d_head", key="batch key_pos d_head", value="batch key_pos d_head"),
     axes(
         query="batch query_pos d_head",
@@ -565,6 +618,15 @@ interface.mistake(
     axes(may_attend="batch query_pos key_pos"),
     axes(may_attend="batch key_pos"),
     axes(may_attend="query_pos key_pos"),
+)
+
+interface.mistake(
+    "an axis of length 1 for the heads",
+    """A mask may have the length 1 there; then it holds for all heads alike. Asked is the general case,
+    with a mask of its own for each head: write the axis out, `n_heads`.""",
+    axes(may_attend="batch 1 query_pos key_pos"),
+    axes(may_attend="batch 1 1 key_pos"),
+    axes(may_attend="1 1 query_pos key_pos"),
 )
 
 interface.mistake(
@@ -819,6 +881,20 @@ MultiHeadAttention.mistake(
 )
 
 MultiHeadAttention.mistake(
+    "√ of the number of keys",
+    """You divide by the root of the number of keys, `shape[-2]`. A score sums over the features of one
+    head, however many keys there are. Use `math.sqrt(self.d_head)`.""",
+    steps(score=lambda self, q, k: q @ k.mT / math.sqrt(k.shape[-2])),
+)
+
+MultiHeadAttention.mistake(
+    "multiplied by √d_head",
+    """You multiply the scores by √d_head, which makes them larger still, and attention a choice of one
+    key. The root belongs under them: divide by `math.sqrt(self.d_head)`.""",
+    steps(score=lambda self, q, k: q @ k.mT * math.sqrt(self.d_head)),
+)
+
+MultiHeadAttention.mistake(
     "weights scaled, not scores",
     """You divide by √d_head after the softmax. The rows of your weights then add up to 1/√d_head, and the
     scores that softmax saw were as large as before. Divide first.""",
@@ -826,10 +902,11 @@ MultiHeadAttention.mistake(
 )
 
 MultiHeadAttention.mistake(
-    "`.T` reverses all axes",
-    """`.T` turns all four axes round, (batch, n_heads, key_pos, d_head) into (d_head, key_pos, n_heads,
-    batch). Only the last two must change places: `.mT`.""",
+    "the wrong axes of the keys exchanged",
+    """You exchange other axes of the keys than the last two: `.T` reverses all four, `transpose(1, 2)`
+    swaps heads and positions. Only position and d_head change places: `.mT`.""",
     steps(score=lambda self, q, k: q @ k.T / math.sqrt(self.d_head)),
+    steps(score=lambda self, q, k: q @ k.transpose(1, 2) / math.sqrt(self.d_head)),
 )
 
 MultiHeadAttention.mistake(
@@ -838,6 +915,49 @@ MultiHeadAttention.mistake(
     Each score sums over the features of both: `queries @ keys.mT`.""",
     steps(score=lambda self, q, k: q @ k / math.sqrt(self.d_head)),
 )
+
+
+MultiHeadAttention.mistake(
+    "keys ask, queries answer",
+    """You compute `keys @ queries.mT`: a row for each key. Rows ask and columns answer, so that the last
+    axis of the weights, the keys, fits the values: `queries @ keys.mT`.""",
+    steps(score=lambda self, q, k: k @ q.mT / math.sqrt(self.d_head)),
+)
+
+MultiHeadAttention.mistake(
+    "keys counted like queries",
+    """You cut keys and values with the length of `query`. They may come from another text and be longer
+    or shorter: take each length from its own tensor, or let `unflatten` cut the last axis and leave the
+    others alone.""",
+    type("Wrong", (Steps,), {"forward": lambda self, q, k, v: cut_like(self, len(q[0]), q, k, v)}),
+)
+
+
+def cut_like(self, length, *inputs):
+    """Cut all three into heads, with the length of the query."""
+    projected = Steps.project(self, *inputs)
+    return [x.view(len(x), length, self.n_heads, self.d_head).transpose(1, 2) for x in projected]
+
+
+MultiHeadAttention.mistake(
+    "key and value exchanged",
+    """You compare the queries with the values, or mix the keys. Queries are compared with keys; what
+    the weights mix are the values: `weights @ values`.""",
+    type("Wrong", (Steps,), {"forward": lambda self, q, k, v: exchanged(self, q, k, v)}),
+    type("Wrong", (Steps,), {"forward": lambda self, q, k, v: keys_mixed(self, q, k, v)}),
+)
+
+
+def exchanged(self, *inputs):
+    """Values are compared, keys are mixed."""
+    queries, keys, values = map(self.split, self.project(*inputs))
+    return self.answer(self.weigh(self.score(queries, values)), keys)
+
+
+def keys_mixed(self, *inputs):
+    """Keys are compared, and mixed too."""
+    queries, keys, _ = map(self.split, self.project(*inputs))
+    return self.answer(self.weigh(self.score(queries, keys)), keys)
 
 
 MultiHeadAttention.mistake(
@@ -853,6 +973,7 @@ MultiHeadAttention.mistake(
     """The weights are right, the merge is not: you reshape the heads without moving them, so a row of the
     output mixes several tokens. `heads.transpose(1, 2)` first, then `flatten(-2)`.""",
     steps(merge=lambda self, heads: join_at_once(heads)),
+    steps(merge=lambda self, heads: heads.flatten(-2)),
 )
 
 MultiHeadAttention.mistake(
@@ -908,6 +1029,17 @@ MultiHeadAttention.mistake(
     """You cut query, key and value as they come. Then each head is bound to its slice of the raw
     features, and has nothing to learn with. Cut `self.query_projection(query)`, and so on.""",
     steps(project=lambda self, q, k, v: (q, k, v)),
+    steps(
+        project=lambda self, q, k, v: (q, k, v),
+        answer=lambda self, weights, values: (self.merge(weights @ values), weights),
+    ),
+)
+
+MultiHeadAttention.mistake(
+    "value not projected",
+    """The weights are right; the values are not projected. What a head hands over has a matrix of its own
+    too: cut `self.value_projection(value)`.""",
+    steps(project=lambda self, q, k, v: (self.query_projection(q), self.key_projection(k), v)),
 )
 
 MultiHeadAttention.mistake(
@@ -954,10 +1086,15 @@ MultiHeadAttention.mistake(
 )
 
 MultiHeadAttention.mistake(
-    "output projection before the merge",
-    """`output_projection` wants whole vectors, `d_model` wide, and gets single heads. It mixes the heads
-    with each other, so they must stand side by side first: merge, then project.""",
+    "a single head in a projection",
+    """A projection gets single heads, d_head wide; all four want whole vectors, `d_model` wide. In front:
+    project, then cut. At the end: merge with `transpose(1, 2).flatten(-2)`, then `output_projection`.""",
     steps(answer=lambda self, weights, values: (self.output_projection(weights @ values), weights)),
+    steps(merge=lambda self, heads: heads.transpose(1, 2)),
+    steps(
+        project=lambda self, q, k, v: Steps.project(self, *(cut(x, self.n_heads) for x in (q, k, v))),
+        split=lambda self, x: x,
+    ),
 )
 
 MultiHeadAttention.mistake(
@@ -995,6 +1132,13 @@ MultiHeadAttention.mistake(
     `output, weights = module(…)` with a batch of two then gets one text in each name, and no error.
     `return output, weights`.""",
     steps(answer=lambda self, weights, values: Steps.answer(self, weights, values)[0]),
+)
+
+MultiHeadAttention.mistake(
+    "None for the weights",
+    """The output is right, and the weights are `None`. The fused kernel never stores them. Write the steps
+    out, with `softmax(dim=-1)`, and return what it gives.""",
+    steps(answer=lambda self, weights, values: (Steps.answer(self, weights, values)[0], None)),
 )
 
 MultiHeadAttention.mistake(
@@ -1119,6 +1263,20 @@ parameters.mistake(
 )
 
 parameters.mistake(
+    "the expansion counted",
+    """You count the `Linear` that widens x for all heads, as the published RoFormer has it. Here each head
+    of full width reads x directly: three projections each, and one output projection for all.""",
+    lambda d, h: (4 * (d * d + d), 5 * h * d * d + (4 * h + 1) * d),
+)
+
+parameters.mistake(
+    "one bias number for each projection",
+    """You give each projection a single number as its bias. A bias has one number for every feature that
+    comes out: d_model of them.""",
+    lambda d, h: (4 * (d * d + 1), 3 * h * (d * d + 1) + h * d * d + 1),
+)
+
+parameters.mistake(
     "one head only",
     """You divide the split count by n_heads: that is what one head has. The question is for all of them
     together.""",
@@ -1212,9 +1370,18 @@ contributions.mistake(
 
 contributions.mistake(
     "blocks not transposed",
-    """Your blocks are cut right, (n_heads, d_model, d_head), but lie the wrong way for the product: the
+    """Your blocks have the shape (n_heads, d_model, d_head), and lie the wrong way for the product: the
     d_head features of a head must meet the d_head columns. `heads @ blocks.mT`.""",
     lambda h, w: h @ w.unflatten(1, (h.shape[1], -1)).transpose(0, 1),
+)
+
+contributions.mistake(
+    "heads of the weight not in front",
+    """`weight.unflatten(1, (n_heads, d_head))` has the shape (d_model, n_heads, d_head). The product
+    multiplies the last two axes, and the heads stand among them: bring them to the front,
+    `transpose(0, 1)`.""",
+    lambda h, w: h @ w.unflatten(1, (h.shape[1], -1)).mT,
+    lambda h, w: h @ w.unflatten(1, (h.shape[1], -1)),
 )
 
 contributions.mistake(
@@ -1239,6 +1406,20 @@ contributions.mistake(
     what each of them puts into that sum.""",
     lambda h, w: join(h) @ w.mT,
     lambda h, w: (h @ w.unflatten(1, (h.shape[1], -1)).transpose(0, 1).mT).sum(1),
+)
+
+contributions.mistake(
+    "all but one head",
+    """This is what is left when one head is silenced. Asked is what one head adds: the others are silent,
+    and it alone speaks.""",
+    lambda h, w: (join(h) @ w.mT)[:, None] - h @ w.unflatten(1, (h.shape[1], -1)).transpose(0, 1).mT,
+)
+
+contributions.mistake(
+    "the length only",
+    """You return the length of each vector, as the figure above does. Asked are the vectors themselves,
+    d_model features each, so that they can be added up.""",
+    lambda h, w: (h @ w.unflatten(1, (h.shape[1], -1)).transpose(0, 1).mT).norm(dim=-1),
 )
 
 contributions.mistake(

@@ -172,6 +172,24 @@ frequencies.mistake(
     lambda d, base: base ** -(torch.arange(0, d, 2) // d * 1.0),
 )
 
+frequencies.mistake(
+    "the exponent, not the power",
+    """You return the exponents, −2i / d_model. The frequency is `base` raised to them: `base ** exponent`,
+    1 for the first pair.""",
+    lambda d, base: -torch.arange(0, d, 2) / d,
+)
+
+frequencies.mistake(
+    "computed in float32",
+    """The formula is right, but a conversion such as `.float()` makes the numbers float32, with 7 digits.
+    The lessons compute in float64, and a division has that format by itself: leave the conversion out.""",
+    lambda d, base: base ** -(torch.arange(0, d, 2).float() / d),
+    lambda d, base: 1 / base ** (torch.arange(0, d, 2).float() / d),
+    lambda d, base: torch.exp(torch.arange(0, d, 2).float() * (-math.log(base) / d)),
+    lambda d, base: torch.exp(torch.arange(0, d, 2).float() / d * -math.log(base)),
+    lambda d, base: torch.exp(-torch.arange(0, d, 2).float() * math.log(base) / d),
+)
+
 # ------------------------------------------------------------------------------------------------------ 01.2
 
 
@@ -243,6 +261,22 @@ def waves(angle):
     return woven(angle.sin(), angle.cos())
 
 
+def beside(angle):
+    """All sines, then all cosines."""
+    return torch.cat([angle.sin(), angle.cos()], dim=-1)
+
+
+def single(length, d_model, frequency):
+    """A table computed in float32, from the numbers 0, 2, 4, … and d_model."""
+    return waves(torch.arange(length)[:, None] * frequency(torch.arange(0, d_model, 2).float(), d_model))
+
+
+def single_divided(length, d_model):
+    """The same, the positions divided by 10000 ** (2i / d_model) as the formula has it."""
+    even = torch.arange(0, d_model, 2).float()
+    return waves(torch.arange(length)[:, None] / 10_000 ** (even / d_model))
+
+
 position_table.mistake(
     "sine and cosine swapped",
     """Your even features are cosines and the odd ones sines. Such a table works as well, but it is not the
@@ -293,6 +327,10 @@ position_table.mistake(
     lambda n, d: woven(
         torch.sin(torch.arange(n)[:, None] * 10_000 ** (-torch.arange(0, d, 2) / d)),
         torch.cos(torch.arange(n)[:, None] * 10_000 ** (-torch.arange(1, d, 2) / d)),
+    ),
+    lambda n, d: woven(
+        torch.sin(torch.arange(n)[:, None] * 10_000 ** (-2 * torch.arange(0, d, 2) / d)),
+        torch.cos(torch.arange(n)[:, None] * 10_000 ** (-2 * torch.arange(1, d, 2) / d)),
     ),
 )
 
@@ -401,6 +439,36 @@ position_table.mistake(
     lambda n, d: waves(torch.arange(n)[:, None] * 10_000 ** -torch.linspace(0, 1, d // 2)),
 )
 
+position_table.mistake(
+    "the last one on the mark, concatenated",
+    """Two things differ from the paper, as in some published code: your exponents go from 0 to −1 with the
+    end included, where the paper has −2i / d_model; and sines and cosines fill one half each, where they
+    should take turns, 0::2 and 1::2.""",
+    lambda n, d: beside(torch.arange(n)[:, None] * 10_000 ** -torch.linspace(0, 1, d // 2)),
+)
+
+position_table.mistake(
+    "stacked, then reshaped",
+    """`reshape` fills row after row with the numbers in the order in which they lie, and here all sines lie
+    before all cosines: a row gets several positions. Stack along a new last axis, `dim=-1`, then flatten.""",
+    lambda n, d: torch.stack([angles(n, d).sin(), angles(n, d).cos()]).reshape(n, d),
+)
+
+position_table.mistake(
+    "computed in float32",
+    """The formula is right, but a conversion such as `.float()` or `dtype=torch.float` leaves only 7 correct
+    digits. The lessons compute in float64, and a division has that format by itself: leave the conversion
+    out.""",
+    lambda n, d: single_divided(n, d),
+    lambda n, d: single_divided(n, d).double(),
+    lambda n, d: single(n, d, lambda even, d: torch.exp(even * (-math.log(10_000) / d))),
+    lambda n, d: single(n, d, lambda even, d: torch.exp(even * (-math.log(10_000) / d))).double(),
+    lambda n, d: single(n, d, lambda even, d: 10_000 ** (-even / d)),
+    lambda n, d: single(n, d, lambda even, d: 10_000 ** (-even / d)).double(),
+    lambda n, d: single(n, d, lambda even, d: 1 / 10_000 ** (even / d)),
+    lambda n, d: single(n, d, lambda even, d: 1 / 10_000 ** (even / d)).double(),
+)
+
 # ------------------------------------------------------------------------------------------------------ 01.3
 
 
@@ -471,11 +539,21 @@ add_positions.mistake(
 add_positions.mistake(
     "too few or too many rows",
     """You take a number of rows that does not belong to the tokens: all of them, or as many as there are
-    texts. Take `x.shape[1]` rows, beginning with row `start`.""",
+    texts, or features, or one more or less. Take `x.shape[1]` rows, beginning with row `start`.""",
     lambda x, table, start: x + table,
     lambda x, table, start: x + table[start:],
     lambda x, table, start: x + table[: len(x)],
     lambda x, table, start: x + table[start : start + len(x)],
+    lambda x, table, start: x + table[start : start + x.shape[2]],
+    lambda x, table, start: x + table[start : start + x.shape[1] + 1],
+    lambda x, table, start: x + table[start : start + x.shape[1] - 1],
+)
+
+add_positions.mistake(
+    "start counts pieces",
+    """You begin with row `start` times the length, as if `start` were the number of the piece. It is the
+    position of the first token itself: begin with row `start`.""",
+    lambda x, table, start: x + table[start * x.shape[1] : (start + 1) * x.shape[1]],
 )
 
 add_positions.mistake(
@@ -627,6 +705,19 @@ def turned(turns, block=lambda c, s: [[c, s], [-s, c]]):
     return torch.block_diag(*[torch.tensor(block(math.cos(t), math.sin(t))) for t in turns.tolist()])
 
 
+def stacked(turns):
+    """The right blocks, (d_model / 2, 2, 2), not yet put together."""
+    return torch.stack([turns.cos(), turns.sin(), -turns.sin(), turns.cos()], dim=-1).view(-1, 2, 2)
+
+
+def overlapping(turns):
+    """Block i written to the rows and columns i and i + 1, in turn."""
+    matrix = torch.zeros(2 * len(turns), 2 * len(turns))
+    for i, block in enumerate(stacked(turns)):
+        matrix[i : i + 2, i : i + 2] = block
+    return matrix
+
+
 shift_matrix.mistake(
     "turned back",
     """Your matrix moves k positions back: the signs of its sines are exchanged (or it is transposed, which is
@@ -671,6 +762,29 @@ shift_matrix.mistake(
     """You pair feature i with feature i + d_model/2. That fits a table with all sines in its first half; in
     this one the partners are neighbours, 2i and 2i + 1.""",
     lambda k, d: turned(k * falling(d))[order(d)][:, order(d)],
+)
+
+shift_matrix.mistake(
+    "blocks overlap",
+    """You put block i at rows and columns i and i + 1, so each block overwrites a part of the one before.
+    Each takes two rows: block i belongs at 2i and 2i + 1.""",
+    lambda k, d: overlapping(k * falling(d)),
+)
+
+shift_matrix.mistake(
+    "blocks not put together",
+    """You return the blocks one upon the other, (d_model / 2, 2, 2). A matrix is asked for, with the blocks
+    along its diagonal: `torch.block_diag(*blocks)`.""",
+    lambda k, d: stacked(k * falling(d)),
+    lambda k, d: list(stacked(k * falling(d))),
+)
+
+shift_matrix.mistake(
+    "the star left out",
+    """`torch.block_diag` wants each block as an argument of its own, not one list or one tensor of them.
+    A star hands them over one by one: `torch.block_diag(*blocks)`.""",
+    lambda k, d: torch.block_diag(stacked(k * falling(d))),
+    lambda k, d: torch.block_diag(list(stacked(k * falling(d)))),
 )
 
 shift_matrix.mistake(
@@ -855,6 +969,21 @@ nearest_position.mistake(
     over the features, `.sum(dim=-1)`: that is one distance per pair. Then `argmin`.""",
     lambda x, table: (x[:, None] - table).square().argmin(dim=-1),
     lambda x, table: (x[:, None] - table).abs().argmin(dim=-1),
+)
+
+nearest_position.mistake(
+    "differences added up over the positions",
+    """You add up over the wrong axis. The differences are (n, max_length, d_model): the last axis, the
+    features, makes one distance, `.sum(dim=-1)`; the positions, axis 1, are what `argmin` chooses from.""",
+    lambda x, table: (x[:, None] - table).square().sum(1).argmin(dim=-1),
+    lambda x, table: (x[:, None] - table).norm(dim=1).argmin(dim=-1),
+)
+
+nearest_position.mistake(
+    "a factor 2 lost",
+    """Your formula is nearly right. The squared distance of x and a row t is |x|² − 2 x·t + |t|²: the dot
+    product counts twice, and yours counts once.""",
+    lambda x, table: (x @ table.mT - table.square().sum(-1)).argmax(dim=-1),
 )
 
 nearest_position.mistake(

@@ -126,7 +126,7 @@ class Comparison:
             text += f", wanted {_number(wanted[place].item(), got[place].item())}"
         if got.ndim:
             text += f"; {(~agrees).sum()} of {got.numel()} values differ"
-        return Difference(VALUE, f"{text}.{_pattern(got, wanted)}")
+        return Difference(VALUE, f"{text}.{_precision(got, wanted) or _pattern(got, wanted)}")
 
 
 def _first(differences: dict[str, Difference | None]) -> Difference | None:
@@ -149,6 +149,13 @@ def _not_finite(got: Tensor, broken: Tensor, label: str) -> Difference:
     return Difference(name, f"{label}{_index(place)} is {got[place].item()}; {count}. {cause}.")
 
 
+def _precision(got: Tensor, wanted: Tensor) -> str:
+    """Whether the results agree as far as float32 can tell, and no further."""
+    if not wanted.is_floating_point() or not torch.allclose(got, wanted, rtol=1e-5, atol=1e-6):
+        return ""
+    return " They agree to about six digits: was something computed in float32 (`.float()`, `dtype=…`)?"
+
+
 def _pattern(got: Tensor, wanted: Tensor) -> str:
     """A relation that holds for all values, if there is one."""
     if got.numel() < 2 or not got.is_floating_point() or not wanted.isfinite().all():
@@ -162,15 +169,22 @@ def _pattern(got: Tensor, wanted: Tensor) -> str:
 
 
 def _shape_hint(got: torch.Size, wanted: torch.Size) -> str:
+    same_but_ones = [size for size in got if size != 1] == [size for size in wanted if size != 1]
     if sorted(got) == sorted(wanted):
+        if same_but_ones:
+            return ": an axis of size 1 in another place (`None` or `unsqueeze` at another axis)"
         return ": the same sizes in another order (a transpose missing, or one too many)"
-    if [size for size in got if size != 1] == [size for size in wanted if size != 1]:
+    if same_but_ones:
         surplus = "many" if len(got) > len(wanted) else "few"
         return f": an axis of size 1 too {surplus} (`keepdim`, `unsqueeze`)"
     return ""
 
 
 def _dtype_hint(got: Tensor, wanted: Tensor) -> str:
+    if wanted.dtype == torch.bool:
+        return (
+            "True or False is wanted: a comparison (`==`, `<`, …) makes booleans, `~`, `&` and `|` keep them."
+        )
     if wanted.is_floating_point() and not got.is_floating_point():
         return "Counts, positions and comparisons are no floats: is it one of these that is wanted here?"
     return "Let it follow from the inputs: what made it convert (`.float()`, `dtype=…`, numpy)?"

@@ -9,9 +9,28 @@ from typing import Any
 
 def text_of(definition: Any) -> str:
     """The source of a function or class as a notebook shows it: without decorators or indentation."""
-    text = textwrap.dedent(inspect.getsource(definition)).rstrip()
+    source = _source_of_class if inspect.isclass(definition) else inspect.getsource
+    text = textwrap.dedent(source(definition)).rstrip()
     first_line = ast.parse(text).body[0].lineno  # of `def` or `class`: decorators stand above
     return "\n".join(text.splitlines()[first_line - 1 :])
+
+
+def _source_of_class(definition: type) -> str:
+    """The class that holds this very method: of several with one name, `inspect` may find another."""
+    methods = filter(inspect.isfunction, vars(definition).values())
+    own = [inspect.unwrap(method).__code__ for method in methods]  # a decorator's code stands elsewhere
+    if not own:
+        return inspect.getsource(definition)
+    lines = linecache.getlines(own[0].co_filename)
+    around = [
+        node
+        for node in ast.walk(ast.parse("".join(lines)))
+        if isinstance(node, ast.ClassDef) and node.lineno <= own[0].co_firstlineno <= node.end_lineno
+    ]
+    if not around:
+        raise OSError(f"the source of {definition.__name__} is not at hand")
+    innermost = max(around, key=lambda node: node.lineno)
+    return "".join(lines[innermost.lineno - 1 : innermost.end_lineno])
 
 
 def is_text_of(definition: Any, text: str) -> bool:

@@ -1,0 +1,331 @@
+"""The debugger finds the step where a layer leaves PyTorch's, and names each usual mistake and no other."""
+
+import copy
+from itertools import combinations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tests.peers import randomised
+from tests.references import assert_equal, randn
+from transformer_lab import EncoderLayer, FeedForward, MultiHeadAttention, PreNormEncoderLayer
+from transformer_lab.encoder_layer import from_torch_layer
+from transformer_lab.first_divergence import Divergence, first_divergence
+from transformer_lab.first_divergence.mistakes import MISTAKES
+from transformer_lab.first_divergence.steps import STEPS, PostNormSteps, PreNormSteps
+
+D_MODEL, N_HEADS, D_FF = 21, 3, 11
+# Each sequence may see other keys, and each query at least one.
+MASK = torch.tensor([[1, 1, 0, 1, 0], [0, 1, 1, 1, 1]], dtype=torch.bool)[:, None, None]
+X = randn(2, 5, D_MODEL, seed=3)
+
+both_orders = pytest.mark.parametrize("norm_first", [False, True], ids=["post", "pre"])
+with_and_without_mask = pytest.mark.parametrize("may_attend", [None, MASK], ids=["open", "masked"])
+
+
+def torch_layer(norm_first=False, **options):
+    """Return a layer none of whose parameters is zero or one."""
+    options = {"dropout": 0.1, "batch_first": True, "activation": "relu"} | options
+    return randomised(
+        nn.TransformerEncoderLayer(D_MODEL, N_HEADS, D_FF, norm_first=norm_first, **options)
+    ).double()
+
+
+class Written(nn.Module):
+    """PyTorch's layer written out in steps, with a mistake built in, or with none."""
+
+    def __init__(self, reference, mistake=None):
+        super().__init__()
+        self.reference, self.mistake = reference, mistake
+
+    def forward(self, x, may_attend=None):
+        order = PreNormSteps if self.reference.norm_first else PostNormSteps
+        right = order(self.reference, x, may_attend)
+        return (right if self.mistake is None else self.mistake.build(right)).output
+
+
+# --- layers that are right --------------------------------------------------------------------------
+
+
+@both_orders
+@with_and_without_mask
+def test_the_steps_end_in_what_pytorch_returns(norm_first, may_attend):
+    reference = torch_layer(norm_first).eval()
+    order = PreNormSteps if norm_first else PostNormSteps
+    hidden = None if may_attend is None else ~may_attend[:, 0, 0]
+    assert_equal(order(reference, X, may_attend).output, reference(X, src_key_padding_mask=hidden))
+
+
+@both_orders
+@with_and_without_mask
+@pytest.mark.parametrize("need_weights", [True, False], ids=["explicit", "fused"])
+def test_this_packages_layer_does_not_diverge(norm_first, may_attend, need_weights):
+    reference = torch_layer(norm_first)
+    ours = from_torch_layer(reference)
+    ours.register_forward_pre_hook(
+        lambda layer, args, kwargs: (args, kwargs | {"need_weights": need_weights}), with_kwargs=True
+    )
+    found = first_divergence(ours, reference, X, may_attend)
+    assert found.step is None, found
+    # What happens inside a fused kernel is not to be seen.
+    unseen = set() if need_weights else {"scores", "weights"}
+    assert set(STEPS) - set(found.agree) == unseen
+
+
+@both_orders
+@pytest.mark.parametrize(
+    "options", [{"batch_first": False}, {"bias": False}, {"activation": "gelu"}], ids=str
+)
+def test_every_kind_of_reference_is_understood(norm_first, options):
+    reference = torch_layer(norm_first, **options)
+    assert first_divergence(from_torch_layer(reference), reference, X, MASK).step is None
+
+
+def test_a_loop_over_the_heads_is_as_good():
+    class Loop(nn.Module):
+        def __init__(self, layer):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            attention = self.layer.self_attn
+            q, k, v = F.linear(x, attention.in_proj_weight, attention.in_proj_bias).chunk(3, dim=-1)
+            width = D_MODEL // N_HEADS
+            heads = [
+                (q[..., i : i + width] @ k[..., i : i + width].mT / width**0.5).softmax(-1)
+                @ v[..., i : i + width]
+                for i in range(0, D_MODEL, width)
+            ]
+            x = self.layer.norm1(x + attention.out_proj(torch.cat(heads, dim=-1)))
+            return self.layer.norm2(x + self.layer.linear2(self.layer.linear1(x).relu()))
+
+    reference = torch_layer()
+    assert first_divergence(Loop(copy.deepcopy(reference)), reference).step is None
+
+
+# --- layers that are wrong --------------------------------------------------------------------------
+
+
+def told_apart():
+    """Every mistake that changes the output, in each order."""
+    for norm_first in (False, True):
+        reference = torch_layer(norm_first).eval()
+        right = Written(reference)(X, MASK)
+        for number, mistake in enumerate(MISTAKES):
+            wrong = Written(reference, mistake)(X, MASK)
+            if not torch.allclose(wrong, right, rtol=1e-9, atol=1e-9):
+                yield pytest.param(mistake, norm_first, id=f"{number}-{'pre' if norm_first else 'post'}")
+
+
+@pytest.mark.parametrize(("mistake", "norm_first"), list(told_apart()))
+def test_every_usual_mistake_is_named(mistake, norm_first):
+    reference = torch_layer(norm_first)
+    found = first_divergence(Written(reference, mistake), reference, X, MASK)
+    assert found.cause.startswith(mistake.words), found
+    assert found.cause.endswith("exactly your output")
+    right = (PreNormSteps if norm_first else PostNormSteps)(reference.double().eval(), X, MASK)
+    wrong = mistake.build(right)
+    differs = [not same(getattr(wrong, step), getattr(right, step)) for step in STEPS]
+    assert STEPS.index(found.step) >= differs.index(True)
+
+
+def same(got, wanted):
+    return got.shape == wanted.shape and torch.allclose(got, wanted, rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
+def test_without_a_mask_mistakes_in_masks_do_not_disturb():
+    reference = torch_layer()
+    for mistake in MISTAKES:
+        if mistake.words.startswith(("the scores are not divided", "the first residual is missing")):
+            assert first_divergence(Written(reference, mistake), reference).cause.startswith(mistake.words)
+
+
+def test_every_mistake_shows_somewhere():
+    shown = {param.values[0].words for param in told_apart()}
+    # The reference's own activation and eps are no mistakes.
+    own = {m.words for m in MISTAKES if m.words.startswith(("the activation is ReLU", "eps is 1e-5"))}
+    assert {mistake.words for mistake in MISTAKES} - shown == own
+
+
+def test_no_two_mistakes_have_the_same_words():
+    assert not [(a, b) for a, b in combinations(MISTAKES, 2) if a.words == b.words]
+
+
+@pytest.mark.parametrize(
+    ("activation", "words"), [("gelu", "the activation is ReLU"), ("relu", "the activation is GELU,")]
+)
+def test_activations_are_compared_with_the_references_own(activation, words):
+    reference = torch_layer(activation=activation)
+    ours = from_torch_layer(reference)
+    ours.feed_forward.activation = nn.ReLU() if activation == "gelu" else nn.GELU()
+    found = first_divergence(ours, reference)
+    assert found.step == "activated"
+    assert found.cause.startswith(words)
+
+
+def test_the_difference_and_its_place_are_those_of_the_tensors():
+    reference = torch_layer()
+    ours = from_torch_layer(reference)
+    with torch.no_grad():
+        ours.feed_forward.up_projection.bias[7] += 0.25
+    found = first_divergence(ours, reference)
+    assert found.step == "hidden"
+    assert found.difference == pytest.approx(0.25)
+    assert found.where.endswith("feature 7")
+    assert found.cause == ""
+    assert found.agree[-1] == "feed_forward_input"
+    assert "none of the usual mistakes" in repr(found)
+
+
+def test_the_first_of_two_mistakes_is_named():
+    reference = torch_layer()
+    ours = from_torch_layer(reference)
+    ours.feed_forward.activation = nn.GELU()
+    with torch.no_grad():
+        ours.feed_forward_norm.weight[0] += 1
+    found = first_divergence(ours, reference)
+    assert found.step == "activated"
+    assert found.cause.startswith("the activation is GELU,")
+    assert found.cause.endswith("something behind it differs as well")
+
+
+def test_a_wrong_weight_is_found_in_each_part():
+    for part, step in {
+        "attention.query_projection": "queries",
+        "attention.key_projection": "keys",
+        "attention.value_projection": "values",
+        "attention.output_projection": "attention_output",
+        "attention_norm": "feed_forward_input",
+        "feed_forward.up_projection": "hidden",
+        "feed_forward.down_projection": "feed_forward_output",
+        "feed_forward_norm": "output",
+    }.items():
+        reference = torch_layer()
+        ours = from_torch_layer(reference)
+        with torch.no_grad():
+            ours.get_submodule(part).weight.flatten()[1] += 0.5
+        found = first_divergence(ours, reference)
+        assert found.step == step, part
+        assert found.where
+
+
+def test_dropout_at_work_in_evaluation_is_named():
+    class Careless(EncoderLayer):
+        def residual(self, x, update):
+            return x + F.dropout(update, 0.5)
+
+    reference = torch_layer()
+    ours = from_torch_layer(reference)
+    careless = Careless(ours.attention, ours.feed_forward, ours.attention_norm, ours.feed_forward_norm)
+    found = first_divergence(careless, reference)
+    assert found.step == "output"
+    assert "dropout is at work in eval mode" in found.cause
+
+
+def test_what_a_fused_kernel_hides_is_not_taken_for_a_mistake():
+    class Fused(nn.Module):
+        def forward(self, x, *, may_attend=None, need_weights=True):
+            return self.part(x, may_attend=may_attend, need_weights=False)
+
+    reference = torch_layer()
+    ours = from_torch_layer(reference)
+    fused = Fused()
+    fused.part = ours.attention
+    ours.attention = fused
+    with torch.no_grad():
+        fused.part.value_projection.weight[2, 2] += 0.5
+    assert first_divergence(ours, reference).step == "values"
+
+
+def test_a_layer_of_another_width_has_nothing_of_that_shape():
+    class Wide(nn.Module):
+        def forward(self, x):
+            return torch.cat([x, x], dim=-1)
+
+    found = first_divergence(Wide(), torch_layer())
+    assert found.step == "queries"
+    assert found.difference is None
+    assert "nothing of that shape" in repr(found)
+
+
+# --- what it cannot see, and what it refuses ----------------------------------------------------------
+
+
+def test_a_freshly_built_layer_has_a_blind_spot():
+    reference = nn.TransformerEncoderLayer(D_MODEL, N_HEADS, D_FF, batch_first=True)
+    ours = from_torch_layer(reference)
+    ours.attention_norm, ours.feed_forward_norm = ours.feed_forward_norm, ours.attention_norm
+    found = first_divergence(ours, reference)
+    assert found.step is None
+    assert "norm1.weight, norm2.weight do nothing yet" in found.blind
+    assert "Blind spot" in repr(found)
+    assert first_divergence(from_torch_layer(torch_layer()), torch_layer()).blind == ""
+
+
+def test_neither_layer_is_changed():
+    reference = nn.TransformerEncoderLayer(D_MODEL, N_HEADS, D_FF, batch_first=True)
+    ours = from_torch_layer(reference)
+    before = torch.get_rng_state()
+    first_divergence(ours, reference)
+    assert torch.equal(before, torch.get_rng_state())
+    for layer in (ours, reference):
+        assert layer.training
+        assert {p.dtype for p in layer.parameters()} == {torch.float32}
+
+
+def test_a_layer_with_frozen_numbers_is_refused():
+    class Other(nn.TransformerEncoderLayer):
+        def forward(self, *args, **kwargs):
+            return 2 * super().forward(*args, **kwargs)
+
+    with pytest.raises(ValueError, match="something else than its documented formula, got a difference of"):
+        first_divergence(torch_layer(), Other(D_MODEL, N_HEADS, D_FF, batch_first=True))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"yours": EncoderLayer}, TypeError, "yours must be an nn.Module, got type; build the layer first"),
+        ({"reference": nn.Identity()}, TypeError, "got Identity; to_torch_layer"),
+        ({"x": X[..., :20]}, ValueError, "x must be 21 wide"),
+        ({"may_attend": MASK[:, 0, 0]}, ValueError, r"may_attend has shape \(2, 5\), wanted 4 axes"),
+        ({"may_attend": MASK.long()}, TypeError, "may_attend must be boolean"),
+        (
+            {"may_attend": torch.zeros_like(MASK)},
+            ValueError,
+            "nothing to attend to, where PyTorch returns NaN",
+        ),
+    ],
+    ids=["class", "reference", "width", "two axes", "integers", "hidden"],
+)
+def test_refuses_what_does_not_fit(changes, error, message):
+    reference = torch_layer()
+    arguments = {"yours": from_torch_layer(reference), "reference": reference, "x": X, "may_attend": MASK}
+    with pytest.raises(error, match=message):
+        first_divergence(**(arguments | changes))
+
+
+def test_the_report_says_all_that_was_found():
+    report = repr(Divergence(["queries"], "scores", 0.125, "sequence 0, head 1", "no scale"))
+    assert report == (
+        "✗ First divergence: scores; the closest of yours is off by up to 0.12, at sequence 0, head 1.\n"
+        "  Right before it: queries.\n"
+        "  Likely cause: no scale."
+    )
+    assert repr(Divergence(["output"])) == "✓ No divergence. Seen to agree: output."
+
+
+def test_a_mask_is_handed_on():
+    """Without it, what is masked would be compared with what is not."""
+    seen = {}
+
+    class Curious(PreNormEncoderLayer):
+        def forward(self, x, may_attend=None):
+            seen["mask"] = may_attend
+            return super().forward(x, may_attend=may_attend)
+
+    parts = (MultiHeadAttention(D_MODEL, N_HEADS), FeedForward(D_MODEL, D_FF))
+    first_divergence(Curious(*parts, nn.LayerNorm(D_MODEL), nn.LayerNorm(D_MODEL)), torch_layer(), X, MASK)
+    assert torch.equal(seen["mask"], MASK)

@@ -1,0 +1,249 @@
+"""Usual mistakes in an encoder layer, each as a change of some steps: its words, and what comes out then."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from transformer_lab.first_divergence.steps import STEPS, PostNormSteps, PreNormSteps
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Its words, and how to build it into the steps that are right."""
+
+    words: str
+    build: Callable[[PostNormSteps], PostNormSteps]
+
+
+def mistake(words: str, **changes: Callable) -> Mistake:
+    """A mistake that changes some of the steps, or of the methods that they use."""
+    members = {name: cached_property(f) if name in STEPS else f for name, f in changes.items()}
+
+    def build(right: PostNormSteps) -> PostNormSteps:
+        return type("WrongSteps", (type(right),), members)(right.layer, right.x, right.may_attend)
+
+    return Mistake(words, build)
+
+
+def other_order(right: PostNormSteps) -> PostNormSteps:
+    """Pre-norm in place of post-norm, and the other way round."""
+    order = PostNormSteps if isinstance(right, PreNormSteps) else PreNormSteps
+    return order(right.layer, right.x, right.may_attend)
+
+
+def normalised(norm: nn.LayerNorm, x: Tensor, *, eps: float | None = None, unbiased: bool = False) -> Tensor:
+    """(x − mean) / √(variance + eps) over the last axis."""
+    deviation = x - x.mean(dim=-1, keepdim=True)
+    variance = x.var(dim=-1, keepdim=True, unbiased=unbiased)
+    return deviation / (variance + (norm.eps if eps is None else eps)).sqrt()
+
+
+def scaled(norm: nn.LayerNorm, x: Tensor) -> Tensor:
+    """The norm's own weight and bias."""
+    return x * norm.weight + (0 if norm.bias is None else norm.bias)
+
+
+def with_activation(words: str, function: Callable) -> Mistake:
+    """Another activation."""
+    return mistake(f"the activation is {words}", activated=lambda s: function(s.hidden))
+
+
+def with_eps(words: str, eps: float) -> Mistake:
+    """Another eps in both norms."""
+    return mistake(
+        f"eps is {words} in your layer norms, another one in PyTorch's; nn.LayerNorm takes 1e-5",
+        norm=lambda s, norm, x: scaled(norm, normalised(norm, x, eps=eps)),
+    )
+
+
+MISTAKES = [
+    Mistake(
+        "the norms stand elsewhere: pre-norm is x + sublayer(norm(x)), post-norm is norm(x + sublayer(x)); "
+        "PyTorch's norm_first tells which",
+        other_order,
+    ),
+    # Projections and heads
+    mistake(
+        "the projections of queries, keys and values have no bias",
+        project=lambda s, part: PostNormSteps.project(s, part, bias=False),
+    ),
+    mistake(
+        "the projections' weights are not transposed: nn.Linear computes x @ weight.T + bias",
+        project=lambda s, part: (
+            s.attention_input @ s.layer.self_attn.in_proj_weight.chunk(3)[part]
+            + s.layer.self_attn.in_proj_bias.chunk(3)[part]
+        ),
+    ),
+    *(
+        mistake(
+            f"{names} change places: PyTorch stacks the projections in the order query, key, value",
+            project=lambda s, part, order=order: PostNormSteps.project(s, order[part]),
+        )
+        for names, order in (
+            ("queries and keys (or the scores are transposed)", (1, 0, 2)),
+            ("keys and values", (0, 2, 1)),
+            ("queries and values", (2, 1, 0)),
+        )
+    ),
+    mistake(
+        "the heads are cut by one reshape, which mixes positions with features: "
+        "unflatten(-1, (n_heads, d_head)).transpose(1, 2)",
+        split=lambda s, x: x.reshape(len(x), s.n_heads, x.shape[1], -1),
+    ),
+    mistake(
+        "the features are dealt to the heads like cards; head 0 takes the first d_head of them: "
+        "unflatten(-1, (n_heads, d_head))",
+        split=lambda s, x: x.unflatten(-1, (-1, s.n_heads)).movedim(-1, 1),
+    ),
+    # Scores and weights
+    mistake("the scores are not divided by √d_head", scores=lambda s: s.queries @ s.keys.mT),
+    mistake(
+        "the scores are divided by d_head, without the root",
+        scores=lambda s: s.queries @ s.keys.mT / s.d_head,
+    ),
+    mistake(
+        "the scores are divided by √d_model; each sums over the d_head features of one head",
+        scores=lambda s: s.queries @ s.keys.mT / math.sqrt(s.d_head * s.n_heads),
+    ),
+    mistake(
+        "the scores are multiplied by √d_head, wanted a division",
+        scores=lambda s: s.queries @ s.keys.mT * math.sqrt(s.d_head),
+    ),
+    mistake("softmax runs over the queries, wanted dim=-1", weights=lambda s: s.hide(s.scores).softmax(-2)),
+    mistake("softmax runs over the heads, wanted dim=-1", weights=lambda s: s.hide(s.scores).softmax(1)),
+    mistake("the mask is not used", hide=lambda s, scores: scores),
+    mistake(
+        "the mask is inverted: True means may attend, and masked_fill wants ~may_attend",
+        hide=lambda s, scores: scores.masked_fill(s.may_attend, -float("inf")),
+    ),
+    mistake(
+        "hidden scores are set to 0, which is no low score: set them to −inf before softmax",
+        hide=lambda s, scores: scores.masked_fill(~s.may_attend, 0.0),
+    ),
+    mistake(
+        "the mask comes after softmax, so the rows no longer sum to 1: hide scores before it",
+        weights=lambda s: s.scores.softmax(dim=-1) * s.may_attend,
+    ),
+    mistake(
+        "the mask is added as numbers, so a visible key gains 1: use masked_fill(~may_attend, −inf)",
+        hide=lambda s, scores: scores + s.may_attend,
+    ),
+    # From the heads to the first norm
+    mistake(
+        "the heads are merged without moving them behind the positions: transpose(1, 2).flatten(-2)",
+        merge=lambda s, heads: heads.reshape(len(heads), heads.shape[2], -1),
+    ),
+    mistake("there is no output projection", attention_output=lambda s: s.merge(s.heads)),
+    mistake(
+        "the output projection has no bias",
+        attention_output=lambda s: F.linear(s.merge(s.heads), s.layer.self_attn.out_proj.weight),
+    ),
+    mistake("the first residual is missing: x + attention(…)", first_sum=lambda s: s.attention_output),
+    mistake(
+        "the first residual adds the normalised x, wanted x itself: in pre-norm the stream stays as it is",
+        first_sum=lambda s: s.attention_input + s.attention_output,
+    ),
+    mistake("the first residual is added twice", first_sum=lambda s: 2 * s.x + s.attention_output),
+    # Norms
+    mistake(
+        "the norm is missing between attention and feed-forward", feed_forward_input=lambda s: s.first_sum
+    ),
+    mistake("there are no norms at all", norm=lambda s, norm, x: x),
+    mistake(
+        "the two norms are swapped, or one module serves for both",
+        norm=lambda s, norm, x: (s.layer.norm1 if norm is s.layer.norm2 else s.layer.norm2)(x),
+    ),
+    mistake("the first norm serves in both places", norm=lambda s, norm, x: s.layer.norm1(x)),
+    mistake("the second norm serves in both places", norm=lambda s, norm, x: s.layer.norm2(x)),
+    mistake(
+        "the norm divides by the unbiased variance (n − 1), the default of torch.var and torch.std",
+        norm=lambda s, norm, x: scaled(norm, normalised(norm, x, unbiased=True)),
+    ),
+    mistake(
+        "the norm adds eps to the standard deviation; it belongs under the root: √(variance + eps)",
+        norm=lambda s, norm, x: scaled(
+            norm, (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True, unbiased=False) + norm.eps)
+        ),
+    ),
+    mistake(
+        "the norm takes the unbiased standard deviation and adds eps outside the root, "
+        "as a well-known annotated implementation does",
+        norm=lambda s, norm, x: scaled(
+            norm, (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + norm.eps)
+        ),
+    ),
+    mistake(
+        "the norm does not subtract the mean: that is RMSNorm",
+        norm=lambda s, norm, x: scaled(norm, x / (x.square().mean(-1, keepdim=True) + norm.eps).sqrt()),
+    ),
+    mistake(
+        "the norm runs over the positions; each token is normalised by itself, dim=-1",
+        norm=lambda s, norm, x: scaled(norm, normalised(norm, x.mT).mT),
+    ),
+    mistake(
+        "the norm's weight and bias are not used",
+        norm=lambda s, norm, x: F.layer_norm(x, x.shape[-1:], eps=norm.eps),
+    ),
+    mistake(
+        "the norm's bias is not used",
+        norm=lambda s, norm, x: F.layer_norm(x, x.shape[-1:], norm.weight, eps=norm.eps),
+    ),
+    with_eps("1e-5", 1e-5),
+    with_eps("1e-6", 1e-6),
+    with_eps("1e-8", 1e-8),
+    with_eps("1e-9 or smaller", 1e-12),
+    # Feed-forward
+    with_activation("missing: two linear maps in a row are one linear map", lambda x: x),
+    with_activation("ReLU, another one in PyTorch's layer", F.relu),
+    with_activation("GELU, another one in PyTorch's layer (whose default is ReLU)", F.gelu),
+    with_activation(
+        "GELU's tanh approximation, another one in PyTorch's layer", lambda x: F.gelu(x, approximate="tanh")
+    ),
+    with_activation("SiLU, another one in PyTorch's layer", F.silu),
+    mistake(
+        "the activation comes after the second linear map, wanted between the two",
+        activated=lambda s: s.hidden,
+        feed_forward_output=lambda s: s.layer.activation(s.layer.linear2(s.hidden)),
+    ),
+    mistake(
+        "the activation comes after both linear maps, wanted after the first only",
+        feed_forward_output=lambda s: s.layer.activation(s.layer.linear2(s.activated)),
+    ),
+    mistake(
+        "the first linear map has no bias",
+        hidden=lambda s: F.linear(s.feed_forward_input, s.layer.linear1.weight),
+    ),
+    mistake(
+        "the second linear map has no bias",
+        feed_forward_output=lambda s: F.linear(s.activated, s.layer.linear2.weight),
+    ),
+    # From there to the end
+    mistake(
+        "the second residual is missing: x + feed_forward(…)", second_sum=lambda s: s.feed_forward_output
+    ),
+    mistake(
+        "the second residual adds the layer's input, wanted what came out of the first half",
+        second_sum=lambda s: s.x + s.feed_forward_output,
+    ),
+    mistake(
+        "the second residual adds the attention's output alone, wanted what came out of the first half",
+        second_sum=lambda s: s.attention_output + s.feed_forward_output,
+    ),
+    mistake(
+        "the second residual adds what entered the norm, wanted what came out of it",
+        second_sum=lambda s: s.first_sum + s.feed_forward_output,
+    ),
+    mistake(
+        "the second residual adds the normalised stream, wanted the stream itself",
+        second_sum=lambda s: s.feed_forward_input + s.feed_forward_output,
+    ),
+    mistake("the norm at the end is missing", output=lambda s: s.second_sum),
+    mistake(
+        "there is a norm at the end; in pre-norm the stream leaves the layer as it is",
+        output=lambda s: s.layer.norm2(s.second_sum),
+    ),
+]

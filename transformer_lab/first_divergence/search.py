@@ -1,0 +1,274 @@
+"""Watch a layer run, look for PyTorch's tensors among those that it computes, tell the first one missing."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from transformer_lab.checks import check_may_attend, check_vectors
+from transformer_lab.first_divergence.mistakes import MISTAKES
+from transformer_lab.first_divergence.steps import STEPS, PostNormSteps, PreNormSteps
+
+TOLERANCE = 1e-9  # everything is computed in float64, and its numbers are of the order of 1
+VECTOR_AXES = ("sequence", "position", "feature")
+HEAD_AXES = ("sequence", "head", "position", "feature")
+SCORE_AXES = ("sequence", "head", "query", "key")
+# Nothing but these can be right while what stands before it in the list of steps is wrong.
+FIRST_USE = {"queries": "scores", "keys": "scores", "values": "heads"}
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """What the comparison found; printed, it is a report.
+
+    Attributes:
+        agree: the steps before the divergence that your layer was seen to compute.
+        step: the first tensor that differs; None if none does.
+        difference: how far your closest tensor is off; None if you compute none of that shape.
+        where: the place of that difference.
+        cause: in words; empty if unknown.
+        blind: what this comparison could not have seen; empty if nothing.
+    """
+
+    agree: list[str]
+    step: str | None = None
+    difference: float | None = None
+    where: str = ""
+    cause: str = ""
+    blind: str = ""
+
+    def __repr__(self) -> str:
+        note = f"\n  Blind spot: {self.blind}." if self.blind else ""
+        agree = ", ".join(self.agree)
+        if self.step is None:
+            return f"✓ No divergence. Seen to agree: {agree}.{note}"
+        amount = "your layer computes nothing of that shape"
+        if self.difference is not None:
+            amount = f"the closest of yours is off by up to {self.difference:.2g}, at {self.where}"
+        cause = self.cause or "none of the usual mistakes; read your code for this step"
+        return (
+            f"✗ First divergence: {self.step}; {amount}.\n"
+            f"  Right before it: {agree or 'nothing'}.\n"
+            f"  Likely cause: {cause}.{note}"
+        )
+
+
+@torch.no_grad()
+def first_divergence(
+    yours: nn.Module,
+    reference: nn.TransformerEncoderLayer,
+    x: Float[Tensor, "batch position d_model"] | None = None,
+    may_attend: Bool[Tensor, "..."] | None = None,
+) -> Divergence:
+    """Name the first intermediate tensor of `reference` that `yours` does not compute, and the likely cause.
+
+    Copies of both are run in eval mode and in float64. They must have the same weights already.
+
+    Args:
+        yours: called as yours(x), or as yours(x, may_attend=may_attend) where a mask is given; returns the
+            output, or (output, weights).
+        reference: the layer that is right.
+        x: the input; if None, random, with distinct prime sizes.
+        may_attend: (batch or 1, heads or 1, query_pos or 1, key_pos or 1), True = may attend.
+
+    Raises:
+        TypeError: not two modules, the second an nn.TransformerEncoderLayer.
+        ValueError: x or the mask does not fit; a query that may attend to nothing, where PyTorch gives NaN.
+    """
+    check_modules(yours, reference)
+    yours, reference = (deepcopy(module).double().eval() for module in (yours, reference))
+    right = written_out(reference, x, may_attend)
+    if is_random(yours, right):
+        cause = "two calls give two results, so dropout is at work in eval mode: pass it self.training"
+        return Divergence([], "output", cause=cause)
+    with Watch() as watcher:
+        output = call(yours, right)
+    return compare(right, output, [right.x, *watcher.seen])
+
+
+def check_modules(yours: nn.Module, reference: nn.TransformerEncoderLayer) -> None:
+    """Raise TypeError unless both are modules, and the second is PyTorch's."""
+    if not isinstance(yours, nn.Module):
+        raise TypeError(f"yours must be an nn.Module, got {type(yours).__name__}; build the layer first")
+    if not isinstance(reference, nn.TransformerEncoderLayer):
+        raise TypeError(
+            f"reference must be an nn.TransformerEncoderLayer, got {type(reference).__name__}; "
+            "to_torch_layer makes one of this package's layers"
+        )
+
+
+def written_out(
+    reference: nn.TransformerEncoderLayer, x: Tensor | None, may_attend: Tensor | None
+) -> PostNormSteps:
+    """Return the steps of the reference, after seeing that they end in what the reference itself returns."""
+    d_model, n_heads = reference.linear1.in_features, reference.self_attn.num_heads
+    if x is None:
+        x = torch.randn(2, 5, d_model, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    check_vectors("x", x, d_model)
+    batch, length, _ = x.shape
+    if may_attend is not None:
+        check_may_attend(may_attend, (batch, n_heads, length, length), x)
+        hidden = ~may_attend.expand(batch, n_heads, length, length)
+        if hidden.all(dim=-1).any():
+            raise ValueError(
+                "may_attend leaves some query nothing to attend to, where PyTorch returns NaN; "
+                "let each query see at least one key here"
+            )
+    steps = (PreNormSteps if reference.norm_first else PostNormSteps)(reference, x.double(), may_attend)
+    first = steps.x if reference.self_attn.batch_first else steps.x.transpose(0, 1)
+    theirs = reference(first, src_mask=None if may_attend is None else hidden.flatten(0, 1))
+    theirs = theirs if reference.self_attn.batch_first else theirs.transpose(0, 1)
+    if not is_same(theirs, steps.output):
+        raise ValueError(
+            "this nn.TransformerEncoderLayer computes something else than its documented formula, "
+            f"got a difference of {(theirs - steps.output).abs().max():.2g}; was it changed, or derived from?"
+        )
+    return steps
+
+
+class Watch(TorchDispatchMode):
+    """Keeps a copy of every tensor that is computed, however deep inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Tensor] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        self.seen += [tensor.clone() for tensor in tensors if tensor.is_floating_point()]
+        return result
+
+
+def call(layer: nn.Module, right: PostNormSteps) -> Tensor:
+    """The layer's output, without the weights that it may return beside it."""
+    mask = {} if right.may_attend is None else {"may_attend": right.may_attend}
+    result = layer(right.x.clone(), **mask)
+    return result[0] if isinstance(result, tuple) else result
+
+
+def is_random(layer: nn.Module, right: PostNormSteps) -> bool:
+    """Whether two calls that draw other random numbers differ."""
+    outputs = []
+    with torch.random.fork_rng(devices=[]):
+        for seed in (0, 1):
+            torch.manual_seed(seed)
+            outputs.append(call(layer, right))
+    return not is_same(*outputs)
+
+
+def compare(right: PostNormSteps, output: Tensor, seen: list[Tensor]) -> Divergence:
+    """Walk the steps in order; the first one that was not seen, nor any that needs it, is the divergence."""
+    found = {step for step in STEPS if is_among(seen, layouts(right, step))} - {"output"}
+    found |= {"output"} if is_same(output, right.output) else set()
+    wrong = [step for step in STEPS if not found & {step, *needing(step)}]
+    blind = blind_spot(right.layer)
+    if not wrong:
+        return Divergence([step for step in STEPS if step in found], blind=blind)
+    known = [tensor for step in STEPS for tensor in layouts(right, step)]
+    strangers = [tensor for tensor in seen if not is_among(known, [tensor])]
+    # What a fused kernel computes inside cannot be seen; the first step with something to compare is told.
+    step = next((step for step in wrong if nearest(right, step, strangers)), wrong[0])
+    before = [name for name in STEPS[: STEPS.index(step)] if name in found]
+    cause, culprit = likely_cause(right, step, output, seen)
+    if culprit is not None and not is_same(getattr(culprit, step), getattr(right, step)):
+        strangers = [getattr(culprit, step)]
+    return Divergence(before, step, *(nearest(right, step, strangers) or (None, "")), cause, blind)
+
+
+def needing(step: str) -> list[str]:
+    """The later steps that cannot be right unless this one is."""
+    if step in FIRST_USE:
+        return STEPS[STEPS.index(FIRST_USE[step]) :]
+    return STEPS[STEPS.index(step) + 1 :]
+
+
+def likely_cause(
+    right: PostNormSteps, step: str, output: Tensor, seen: list[Tensor]
+) -> tuple[str, PostNormSteps | None]:
+    """The mistake that gives exactly your output, or else one that explains this step; and its steps."""
+    wrongs = [(mistake.words, steps) for mistake in MISTAKES if (steps := _built(mistake, right)) is not None]
+    exact = [wrong for wrong in wrongs if is_same(output, wrong[1].output)]
+    telling = [wrong for wrong in exact or wrongs if explains(wrong[1], right, step, seen)]
+    if not (exact or telling):
+        return "", None
+    words, steps = (telling or exact)[0]
+    if exact:
+        return f"{words}. With this mistake built in, PyTorch's formula gives exactly your output", steps
+    return f"{words}. That is not all: something behind it differs as well", steps
+
+
+def _built(mistake, right: PostNormSteps) -> PostNormSteps | None:
+    """The steps with the mistake; None where it makes no sense, such as a wrong mask without a mask."""
+    try:
+        steps = mistake.build(right)
+        _ = steps.output
+    except (AttributeError, RuntimeError, TypeError):
+        return None
+    return steps
+
+
+def explains(steps: PostNormSteps, right: PostNormSteps, step: str, seen: list[Tensor]) -> bool:
+    """Whether the first tensor that the mistake makes new, not before this step, was seen."""
+    known = [getattr(right, name) for name in STEPS]
+    for name in STEPS:
+        if not is_among(known, [getattr(steps, name)]):
+            return STEPS.index(name) >= STEPS.index(step) and is_among(seen, layouts(steps, name))
+    return False
+
+
+def layouts(steps: PostNormSteps, step: str) -> list[Tensor]:
+    """The layouts in which the same numbers may appear: heads side by side, axes swapped, axes joined."""
+    tensor = getattr(steps, step)
+    if tensor.dim() == 3:
+        return [tensor, tensor.transpose(0, 1), tensor.flatten(0, 1)]
+    if step in ("scores", "weights"):
+        return [tensor, tensor.flatten(0, 1)]  # not transposed: that would be a mistake
+    merged = PostNormSteps.merge(steps, tensor)
+    return [
+        *(tensor, tensor.mT, tensor.transpose(1, 2)),
+        *(tensor.flatten(0, 1), tensor.mT.flatten(0, 1)),
+        *(merged, merged.transpose(0, 1), merged.flatten(0, 1)),
+    ]
+
+
+def is_same(got: Tensor, wanted: Tensor) -> bool:
+    """Equal but for rounding; NaN equals NaN, since it may be what a mistake gives."""
+    near = {"rtol": TOLERANCE, "atol": TOLERANCE, "equal_nan": True}
+    return got.shape == wanted.shape and torch.allclose(got.double(), wanted, **near)
+
+
+def is_among(many: list[Tensor], wanted: list[Tensor]) -> bool:
+    """Whether any of the wanted tensors is there."""
+    return any(is_same(one, tensor) for tensor in wanted for one in many)
+
+
+def nearest(right: PostNormSteps, step: str, candidates: list[Tensor]) -> tuple[float, str] | None:
+    """How far the closest tensor of the same shape is from the step, and where; None if there is none."""
+    wanted = getattr(right, step)
+    differences = [
+        (wanted - tensor).abs().nan_to_num(torch.inf, torch.inf)
+        for tensor in candidates
+        if tensor.shape == wanted.shape
+    ]
+    if not differences:
+        return None
+    closest = min(differences, key=lambda difference: difference.mean().item())
+    place = torch.unravel_index(closest.argmax(), closest.shape)
+    heads = SCORE_AXES if step in ("scores", "weights") else HEAD_AXES
+    axes = VECTOR_AXES if wanted.dim() == 3 else heads
+    return closest.max().item(), ", ".join(f"{axis} {int(i)}" for axis, i in zip(axes, place, strict=True))
+
+
+def blind_spot(layer: nn.TransformerEncoderLayer) -> str:
+    """What cannot show because a parameter does nothing, as in a layer that was only just built."""
+    parameters = dict(layer.named_parameters())
+    idle = [name for name, p in parameters.items() if name.endswith("bias") and not p.any()]
+    idle += [name for name in ("norm1.weight", "norm2.weight") if (parameters[name] == 1).all()]
+    if not idle:
+        return ""
+    return f"{', '.join(idle)} do nothing yet; fill them with random numbers in both layers and compare again"

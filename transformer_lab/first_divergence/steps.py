@@ -1,0 +1,125 @@
+"""PyTorch's encoder layer, written out: each property is the tensor that it is named after."""
+
+import math
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class PostNormSteps:
+    """nn.TransformerEncoderLayer(norm_first=False) on one input."""
+
+    def __init__(self, layer: nn.TransformerEncoderLayer, x: Tensor, may_attend: Tensor | None) -> None:
+        self.layer, self.x, self.may_attend = layer, x, may_attend
+        self.n_heads, self.d_head = layer.self_attn.num_heads, layer.self_attn.head_dim
+
+    @cached_property
+    def attention_input(self) -> Tensor:
+        return self.x  # (batch, position, d_model)
+
+    @cached_property
+    def queries(self) -> Tensor:
+        return self.split(self.project(0))  # (batch, heads, position, d_head), as keys and values
+
+    @cached_property
+    def keys(self) -> Tensor:
+        return self.split(self.project(1))
+
+    @cached_property
+    def values(self) -> Tensor:
+        return self.split(self.project(2))
+
+    @cached_property
+    def scores(self) -> Tensor:
+        return self.queries @ self.keys.mT / math.sqrt(self.d_head)  # (batch, heads, query_pos, key_pos)
+
+    @cached_property
+    def weights(self) -> Tensor:
+        return self.hide(self.scores).softmax(dim=-1)
+
+    @cached_property
+    def heads(self) -> Tensor:
+        return self.weights @ self.values  # (batch, heads, position, d_head)
+
+    @cached_property
+    def attention_output(self) -> Tensor:
+        return self.layer.self_attn.out_proj(self.merge(self.heads))  # (batch, position, d_model)
+
+    @cached_property
+    def first_sum(self) -> Tensor:
+        return self.x + self.attention_output
+
+    @cached_property
+    def feed_forward_input(self) -> Tensor:
+        return self.norm(self.layer.norm1, self.first_sum)
+
+    @cached_property
+    def hidden(self) -> Tensor:
+        return self.layer.linear1(self.feed_forward_input)  # (batch, position, d_ff)
+
+    @cached_property
+    def activated(self) -> Tensor:
+        return self.layer.activation(self.hidden.clone())  # a copy: the activation may work in place
+
+    @cached_property
+    def feed_forward_output(self) -> Tensor:
+        return self.layer.linear2(self.activated)  # (batch, position, d_model)
+
+    @cached_property
+    def second_sum(self) -> Tensor:
+        return self.feed_forward_input + self.feed_forward_output
+
+    @cached_property
+    def output(self) -> Tensor:
+        return self.norm(self.layer.norm2, self.second_sum)
+
+    def project(self, part: int, bias: bool = True) -> Tensor:
+        """Queries, keys and values (0, 1, 2) have their weights stacked in one matrix."""
+        attention = self.layer.self_attn
+        added = attention.in_proj_bias if bias else None
+        return F.linear(
+            self.attention_input,
+            attention.in_proj_weight.chunk(3)[part],
+            None if added is None else added.chunk(3)[part],
+        )
+
+    def split(self, x: Tensor) -> Tensor:
+        """(batch, position, d_model) → (batch, heads, position, d_head)"""
+        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+
+    def merge(self, heads: Tensor) -> Tensor:
+        """(batch, heads, position, d_head) → (batch, position, d_model)"""
+        return heads.transpose(1, 2).flatten(-2)
+
+    def hide(self, scores: Tensor) -> Tensor:
+        """Scores of hidden keys become −∞."""
+        return scores if self.may_attend is None else scores.masked_fill(~self.may_attend, -torch.inf)
+
+    def norm(self, norm: nn.LayerNorm, x: Tensor) -> Tensor:
+        """A place of its own, so that a mistake in both norms can be built in at once."""
+        return norm(x)
+
+
+class PreNormSteps(PostNormSteps):
+    """nn.TransformerEncoderLayer(norm_first=True) on one input."""
+
+    @cached_property
+    def attention_input(self) -> Tensor:
+        return self.norm(self.layer.norm1, self.x)
+
+    @cached_property
+    def feed_forward_input(self) -> Tensor:
+        return self.norm(self.layer.norm2, self.first_sum)
+
+    @cached_property
+    def second_sum(self) -> Tensor:
+        return self.first_sum + self.feed_forward_output
+
+    @cached_property
+    def output(self) -> Tensor:
+        return self.second_sum
+
+
+STEPS = [name for name, thing in vars(PostNormSteps).items() if isinstance(thing, cached_property)]
