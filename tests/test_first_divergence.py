@@ -19,6 +19,8 @@ from transformer_lab.first_divergence.steps import STEPS, PostNormSteps, PreNorm
 D_MODEL, N_HEADS, D_FF = 21, 3, 11
 # Each sequence may see other keys, and each query at least one.
 MASK = torch.tensor([[1, 1, 0, 1, 0], [0, 1, 1, 1, 1]], dtype=torch.bool)[:, None, None]
+ONE_BLIND_QUERY = torch.ones(2, 1, 5, 5, dtype=torch.bool)
+ONE_BLIND_QUERY[1, :, 3] = False
 X = randn(2, 5, D_MODEL, seed=3)
 
 both_orders = pytest.mark.parametrize("norm_first", [False, True], ids=["post", "pre"])
@@ -237,6 +239,34 @@ def test_what_a_fused_kernel_hides_is_not_taken_for_a_mistake():
     with torch.no_grad():
         fused.part.value_projection.weight[2, 2] += 0.5
     assert first_divergence(ours, reference).step == "values"
+
+
+def test_a_mistake_inside_a_fused_kernel_is_told_where_it_comes_out():
+    class Unscaled(nn.Module):
+        def __init__(self, layer):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            attention = self.layer.self_attn
+            parts = F.linear(x, attention.in_proj_weight, attention.in_proj_bias).chunk(3, dim=-1)
+            parts = [part.unflatten(-1, (N_HEADS, -1)).transpose(1, 2) for part in parts]
+            heads = F.scaled_dot_product_attention(*parts, scale=1.0)
+            x = self.layer.norm1(x + attention.out_proj(heads.transpose(1, 2).flatten(-2)))
+            return self.layer.norm2(x + self.layer.linear2(self.layer.linear1(x).relu()))
+
+    reference = torch_layer()
+    found = first_divergence(Unscaled(copy.deepcopy(reference)), reference)
+    assert found.step == "heads"
+    assert found.cause.startswith("the scores are not divided")
+
+
+def test_queries_and_keys_that_changed_places_are_there_but_their_scores_are_not():
+    reference = torch_layer()
+    mistake = next(mistake for mistake in MISTAKES if mistake.words.startswith("queries and keys"))
+    found = first_divergence(Written(reference, mistake), reference)
+    assert found.step == "scores"
+    assert found.agree == ["attention_input", "queries", "keys", "values"]
 
 
 def test_a_layer_of_another_width_has_nothing_of_that_shape():
