@@ -1,6 +1,7 @@
 """The questions asked of every input: what passes, and what an error says: got, wanted, remedy."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from transformer_lab.checks import (
     check_floating,
     check_may_attend,
     check_not_empty,
+    check_padding_mask,
     check_positive,
     check_probability,
     check_vectors,
@@ -276,3 +278,21 @@ def test_refuses_masks_that_are_not_tensors(mask):
     message = rf"^may_attend must be a boolean tensor, got {type(mask).__name__}; try torch\.tensor"
     with pytest.raises(TypeError, match=message):
         check_may_attend(mask, SCORES, randn(1))
+
+
+def test_a_padding_mask_passes():
+    check_padding_mask(torch.ones(3, 1, 1, 7, dtype=torch.bool), 3, 7)
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (3, 1, 7), (1, 1, 1, 7), (3, 1, 1, 1), (3, 1, 7, 7), (3, 5, 1, 7)])
+def test_refuses_masks_that_are_no_padding_masks(shape):
+    with pytest.raises(ValueError, match=rf"\(3, 1, 1, 7\), got {re.escape(str(shape))}; see padding_mask"):
+        check_padding_mask(torch.ones(shape, dtype=torch.bool), 3, 7)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_refuses_padding_masks_that_are_not_boolean(dtype):
+    with pytest.raises(TypeError, match=rf"boolean padding mask .*, got {dtype}; .* or from_attention_mask"):
+        check_padding_mask(torch.ones(3, 1, 1, 7, dtype=dtype), 3, 7)
+    with pytest.raises(TypeError, match=r"boolean padding mask .*, got list; see padding_mask"):
+        check_padding_mask([True], 3, 7)

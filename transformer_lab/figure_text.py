@@ -79,7 +79,7 @@ def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, str
     picture = print_figure(figure, base64=True, metadata={"Software": None})  # its bytes name no version
     words = _words(figure)
     alt = _told(words)
-    html = f'<img alt="{escape(alt)}" src="data:image/png;base64,{picture}">'
+    html = f'<img alt="{escape(alt)}" style="max-width: 100%" src="data:image/png;base64,{picture}">'
     return {"image/png": picture, "text/html": html, "text/plain": words}, {"image/png": {"alt": alt}}
 
 

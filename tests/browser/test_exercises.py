@@ -1,6 +1,9 @@
 """A learner answers exercise 03.2 wrongly in several ways, gets it right, and looks at the hints."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -63,6 +66,18 @@ def test_hints_and_solution_unfold(my_lesson: OpenLesson) -> None:
     solution = folds.last.locator("pre")
     expect(solution).to_contain_text("def attention(query, key, value):")
     assert solution.locator("span").count() > 10  # coloured as code
+
+
+def test_lesson_worked_in_and_saved_passes_its_check(my_lesson: OpenLesson, notebooks: Path) -> None:
+    """What `make check` runs: JupyterLab writes more into a file than is shipped, and that is no fault."""
+    my_lesson.write("exercise-03-3", "def softmax(scores):\n    return scores")
+    my_lesson.write("exercise-03-2", RIGHT)
+    my_lesson.run_all()
+    my_lesson.choose("File", "Save Notebook")
+    my_lesson.page.wait_for_function("lesson.isSaved()")
+    gate = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", notebooks / my_lesson.name]
+    run = subprocess.run(gate, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout
 
 
 def contrast(ink: str, ground: str) -> float:

@@ -41,7 +41,7 @@ def head_grid(
     With `limits` each map has a scale of its own; the colour bar is that of the first.
     """
     rows = -(-len(maps) // columns)
-    side = 0.9 + 0.25 * len(tokens)
+    side = 0.9 + 0.2 * len(tokens)
     size = (side * columns + 1.0, side * rows + 0.6)
     figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
     for number, ax in enumerate(axes.flat):
