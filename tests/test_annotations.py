@@ -21,6 +21,7 @@ CHOSEN = [
     "tests/test_masking.py",
     "tests/test_multi_head_attention.py",
     "tests/test_feed_forward.py",
+    "tests/test_roformer.py",
     "tests/test_annotations.py",
     *("-k", "not refuses and not can_be_replaced and not hugging_face and not annotations_are_true"),
     *("-m", "not hypothesis"),

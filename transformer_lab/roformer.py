@@ -1,0 +1,283 @@
+"""Lesson 11. A published "RoFormer" encoder, exactly as its figures demand, made of this package's parts.
+
+It is not the RoFormer of arXiv:2104.09864, which is an `Encoder` with positions="rotary". What differs: every
+head is as wide as the model, queries, keys and values come from small networks, and instead of residual
+connections around its two halves the block writes its attention's output beside its input.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from transformer_lab.checks import (
+    check_even,
+    check_may_attend,
+    check_positive,
+    check_probability,
+    check_vectors,
+)
+from transformer_lab.feed_forward import FeedForward
+from transformer_lab.rotary_embedding import RotaryEmbedding
+from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
+
+EPS = 1e-9  # in every layer norm, as published; lesson 11 measures what that costs
+SLOPE = 5e-3  # of PReLU below zero, at the start
+
+Weights = Float[Tensor, "batch n_heads query_pos key_pos"]
+
+
+class FeedForwardUnit(nn.Module):
+    """x + FFN(LayerNorm(x)): one pre-norm feed-forward half of an encoder layer, with a PReLU.
+
+    Args:
+        d_model: features of each token vector, in and out.
+        expansion: d_ff is expansion · d_model, rounded down.
+        bias: whether the two projections have one.
+        dropout: probability of dropping a feature in between, in training.
+    """
+
+    def __init__(
+        self, d_model: int, expansion: int | float = 2, *, bias: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        check_positive(d_model=d_model)
+        check_expansion(d_model, expansion)
+        self.norm = nn.LayerNorm(d_model, eps=EPS)
+        self.feed_forward = FeedForward(
+            d_model, int(expansion * d_model), activation=nn.PReLU(init=SLOPE), dropout=dropout, bias=bias
+        )
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """Transform each vector by itself."""
+        check_vectors("x", x, self.norm.normalized_shape[0], self.norm.weight, rank=None)
+        return x + self.feed_forward(self.norm(x))
+
+
+def feed_forward_stack(
+    d_model: int, n_layers: int = 1, expansion: int | float = 2, *, bias: bool = True, dropout: float = 0.0
+) -> nn.Sequential:
+    """Build `n_layers` units, each with parameters of its own, one after the other.
+
+    `[unit] * n_layers` would put one unit there n_layers times.
+    """
+    check_positive(n_layers=n_layers)
+    return nn.Sequential(
+        *(FeedForwardUnit(d_model, expansion, bias=bias, dropout=dropout) for _ in range(n_layers))
+    )
+
+
+class FullWidthHead(nn.Module):
+    """Attention of one head over all features: q(x), k(y) and v(y) are feed-forward stacks; no projections.
+
+    The stacks' own residual connections put x into the queries and y into the keys: before any training a
+    token looks at itself.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        n_layers: int = 1,
+        expansion: int | float = 2,
+        bias: bool = True,
+        dropout: float = 0.0,
+        rotary: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        options = {"bias": bias, "dropout": dropout}
+        self.to_query = feed_forward_stack(d_model, n_layers, expansion, **options)
+        self.to_key = feed_forward_stack(d_model, n_layers, expansion, **options)
+        self.to_value = feed_forward_stack(d_model, n_layers, expansion, **options)
+        self.rotary = rotary if rotary is not None else nn.Identity()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch query_pos d_model"],
+        y: Float[Tensor, "batch key_pos d_model"],
+        may_attend: Bool[Tensor, "..."] | None = None,
+        *,
+        need_weights: bool = True,
+    ) -> tuple[Float[Tensor, "batch query_pos d_model"], Float[Tensor, "batch 1 query_pos key_pos"] | None]:
+        """Attend from x to y; the mask is (batch or 1, 1, query_pos or 1, key_pos or 1)."""
+        query, key = self.rotary(self.to_query(x)), self.rotary(self.to_key(y))
+        parts = (
+            part[:, None] for part in (query, key, self.to_value(y))
+        )  # (batch, 1 head, position, d_model)
+        output, weights = scaled_dot_product_attention(*parts, may_attend, need_weights=need_weights)
+        return output[:, 0], weights
+
+
+class ExpandingMultiHeadAttention(nn.Module):
+    """Concat(head_1, …, head_h) W^O, where head i attends in the i-th of h copies of x, each d_model wide.
+
+    One projection makes the copies (d_model → h · d_model), so d_model need not be divisible by h.
+
+    Args:
+        d_model: features of each token vector, in and out; even, if positions are rotary.
+        n_heads: number of heads.
+        bias: whether projections have one.
+        dropout: probability inside the heads' feed-forward stacks, in training.
+        rotary: whether queries and keys are turned by their positions.
+        n_layers, expansion: of the stacks that make queries, keys and values.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int = 1,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        rotary: bool = True,
+        n_layers: int = 1,
+        expansion: int | float = 1.5,
+    ) -> None:
+        super().__init__()
+        check_positive(d_model=d_model, n_heads=n_heads)
+        check_probability(dropout=dropout)
+        if rotary:
+            check_even(d_model=d_model)
+        self.expand_projection = nn.Linear(d_model, n_heads * d_model, bias=bias)
+        self.heads = nn.ModuleList(
+            FullWidthHead(
+                d_model,
+                n_layers=n_layers,
+                expansion=expansion,
+                bias=bias,
+                dropout=dropout,
+                rotary=RotaryEmbedding(d_model) if rotary else None,
+            )
+            for _ in range(n_heads)
+        )
+        self.output_projection = nn.Linear(n_heads * d_model, d_model, bias=bias)
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch query_pos d_model"],
+        key: Float[Tensor, "batch key_pos d_model"] | None = None,
+        *,
+        may_attend: Bool[Tensor, "..."] | None = None,
+        need_weights: bool = True,
+    ) -> tuple[Float[Tensor, "batch query_pos d_model"], Weights | None]:
+        """Attend from `query` to `key`, whose values are made from the same vectors; to itself if only one.
+
+        Args:
+            query: where to write the results to.
+            key: what to look at; the query itself if None.
+            may_attend: (batch or 1, heads or 1, query_pos or 1, key_pos or 1), True = may attend.
+            need_weights: False uses the fused kernel and returns None for the weights.
+        """
+        key = query if key is None else key
+        weight, n_heads = self.expand_projection.weight, len(self.heads)
+        for name, x in (("query", query), ("key", key)):
+            check_vectors(name, x, weight.shape[-1], weight)
+        masks = split_mask(may_attend, (len(query), n_heads, query.shape[1], key.shape[1]), query)
+        queries = self.expand_projection(query).chunk(
+            n_heads, dim=-1
+        )  # one (batch, query_pos, d_model) a head
+        keys = queries if key is query else self.expand_projection(key).chunk(n_heads, dim=-1)
+        results = [
+            head(*parts, need_weights=need_weights)
+            for head, *parts in zip(self.heads, queries, keys, masks, strict=True)
+        ]
+        outputs, weights = zip(*results, strict=True)
+        merged = torch.cat(outputs, dim=-1)  # (batch, query_pos, n_heads · d_model)
+        return self.output_projection(merged), torch.cat(weights, dim=1) if need_weights else None
+
+
+class RoFormerEncoder(nn.Module):
+    """W · FFNs([A ‖ x]) with A = Attention(LayerNorm(x)): the published block.
+
+    Nothing is added to x: where an encoder layer has a residual connection, this block concatenates (twice as
+    wide, ‖) and lets one Linear choose.
+
+    Args:
+        d_model: features of each token vector, in and out; even.
+        n_heads: number of heads, each d_model wide.
+        ffn_layers, ffn_expansion: of the feed-forward stack, which is 2 · d_model wide.
+        attention_layers, attention_expansion: of the stacks in the heads; ffn_expansion if None.
+        bias: whether projections have one.
+        dropout: probability in every stack, in training.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int = 2,
+        *,
+        ffn_layers: int = 1,
+        ffn_expansion: int | float = 2,
+        attention_layers: int = 1,
+        attention_expansion: int | float | None = None,
+        bias: bool = True,
+        dropout: float = 0.02,
+    ) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model, eps=EPS)
+        self.attention = ExpandingMultiHeadAttention(
+            d_model,
+            n_heads,
+            bias=bias,
+            dropout=dropout,
+            n_layers=attention_layers,
+            expansion=ffn_expansion if attention_expansion is None else attention_expansion,
+        )
+        self.feed_forward = feed_forward_stack(
+            2 * d_model, ffn_layers, ffn_expansion, bias=bias, dropout=dropout
+        )
+        self.output_projection = nn.Linear(2 * d_model, d_model, bias=bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch position d_model"],
+        *,
+        may_attend: Bool[Tensor, "..."] | None = None,
+        need_weights: bool = True,
+    ) -> tuple[Float[Tensor, "batch position d_model"], Weights | None]:
+        """Return the tokens after this block, and its attention weights, as `EncoderLayer` does."""
+        check_vectors("x", x, self.norm.normalized_shape[0], self.norm.weight)
+        attended, weights = self.attention(self.norm(x), may_attend=may_attend, need_weights=need_weights)
+        beside = torch.cat([attended, x], dim=-1)  # (batch, position, 2 · d_model)
+        return self.output_projection(self.feed_forward(beside)), weights
+
+
+def split_mask(
+    may_attend: Tensor | None, scores_shape: tuple[int, int, int, int], query: Tensor
+) -> list[Tensor | None]:
+    """Return each head's own mask, (batch or 1, 1, query_pos or 1, key_pos or 1)."""
+    n_heads = scores_shape[1]
+    if may_attend is None:
+        return [None] * n_heads
+    check_may_attend(may_attend, scores_shape, query)
+    return [may_attend[:, i % may_attend.shape[1], None] for i in range(n_heads)]
+
+
+def check_expansion(d_model: int, expansion: int | float) -> None:
+    """Raise unless the features in between are at least one."""
+    if not math.isfinite(expansion) or expansion * d_model < 1:
+        raise ValueError(
+            f"expansion must leave at least one feature in between, got {expansion} for d_model={d_model}; "
+            "the published encoder takes 4"
+        )
+
+
+def summary(encoder: RoFormerEncoder) -> str:
+    """Return what the tutorial prints of its encoder: sizes, device, dtype, parameters, tree of modules."""
+    parameters = list(encoder.parameters())
+    total = sum(p.numel() for p in parameters)
+    trainable = sum(p.numel() for p in parameters if p.requires_grad)
+    weight = encoder.output_projection.weight
+    fields = {
+        "name": type(encoder).__name__,
+        "in features": encoder.norm.normalized_shape[0],
+        "out features": encoder.output_projection.out_features,
+        "device": weight.device,
+        "dtype": weight.dtype,
+        "total parameters": f"{total:,}",
+        "trainable": f"{trainable:,}",
+        "not trainable": f"{total - trainable:,}",
+    }
+    width = max(map(len, fields))
+    return "\n".join([*(f"{name:{width}}  {value}" for name, value in fields.items()), str(encoder)])
