@@ -22,6 +22,8 @@ CHOSEN = [
     "tests/test_multi_head_attention.py",
     "tests/test_feed_forward.py",
     "tests/test_roformer.py",
+    "tests/test_modern_encoder.py",
+    "tests/test_low_rank_adaptation.py",
     "tests/test_annotations.py",
     *("-k", "not refuses and not can_be_replaced and not hugging_face and not annotations_are_true"),
     *("-m", "not hypothesis"),

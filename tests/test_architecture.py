@@ -30,6 +30,7 @@ TOWER = [
     "training",
     "roformer",
     "modern_encoder",
+    "low_rank_adaptation",
     "packing",
 ]
 LESSONS = TOWER[1:13]

@@ -48,7 +48,7 @@ class Written(nn.Module):
         return (right if self.mistake is None else self.mistake.build(right)).output
 
 
-# --- layers that are right --------------------------------------------------------------------------
+# --- layers that are right ------------------------------------------------------------------------
 
 
 @both_orders
@@ -107,7 +107,7 @@ def test_a_loop_over_the_heads_is_as_good():
     assert first_divergence(Loop(copy.deepcopy(reference)), reference).step is None
 
 
-# --- layers that are wrong --------------------------------------------------------------------------
+# --- layers that are wrong ------------------------------------------------------------------------
 
 
 def told_apart():
@@ -280,7 +280,7 @@ def test_a_layer_of_another_width_has_nothing_of_that_shape():
     assert "nothing of that shape" in repr(found)
 
 
-# --- what it cannot see, and what it refuses ----------------------------------------------------------
+# --- what it cannot see, and what it refuses ------------------------------------------------------
 
 
 def test_a_freshly_built_layer_has_a_blind_spot():

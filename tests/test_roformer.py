@@ -50,7 +50,7 @@ def stream(positions=POSITIONS, seed=5):
     return randn(BATCH, positions, D_MODEL, seed=seed)
 
 
-# --- the same by loops, from the parameters alone ---------------------------------------------------
+# --- the same by loops, from the parameters alone -------------------------------------------------
 
 
 def linear(state, name, x):
@@ -173,7 +173,7 @@ def test_attention_reads_another_text(bias):
     assert_equal(weights, torch.tensor([maps for _, maps in wanted], dtype=torch.float64))
 
 
-# --- published figures -------------------------------------------------------------------------------
+# --- published figures ----------------------------------------------------------------------------
 
 
 def count(module):
@@ -232,7 +232,7 @@ def test_the_summary_has_the_fields_that_the_tutorial_prints():
         assert line in text
 
 
-# --- what follows from how it is built ------------------------------------------------------------------
+# --- what follows from how it is built ------------------------------------------------------------
 
 
 def test_a_token_looks_at_itself_before_any_training():
@@ -295,7 +295,7 @@ def test_moves_and_converts_as_a_whole():
     assert meta(stream().to("meta"))[0].shape == (BATCH, POSITIONS, D_MODEL)
 
 
-# --- refusals ---------------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

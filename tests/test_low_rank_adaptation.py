@@ -1,0 +1,87 @@
+"""Lesson 12: a low-rank update beside a frozen projection, trained alone, merged without a trace."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from tests.peers import randomised
+from tests.references import assert_equal, randn
+from transformer_lab import Encoder, EncoderConfig
+from transformer_lab.low_rank_adaptation import LowRankLinear, adapt, merge
+
+CONFIG = EncoderConfig(vocab_size=29, d_model=12, n_heads=3, d_ff=11, n_layers=2, dropout=0.0)
+IDS = torch.arange(2 * 7).reshape(2, 7) * 11 % 29
+
+
+def build():
+    return randomised(Encoder(CONFIG)).double().eval()
+
+
+def adapted(**options):
+    torch.manual_seed(0)
+    encoder = adapt(build(), rank=2, **options)
+    for part in encoder.modules():
+        if isinstance(part, LowRankLinear):
+            nn.init.normal_(part.up)
+    return encoder
+
+
+def test_at_first_nothing_changes():
+    encoder = build()
+    wanted, _ = encoder(IDS)
+    assert_equal(adapt(encoder, rank=2)(IDS)[0], wanted)
+
+
+def test_the_update_by_hand():
+    linear = nn.Linear(2, 2, bias=False).double()
+    linear.weight.data = torch.eye(2).double()
+    part = LowRankLinear(linear, 1, alpha=3)
+    part.down.data, part.up.data = (
+        torch.tensor([[1.0, 2.0]]).double(),
+        torch.tensor([[10.0], [20.0]]).double(),
+    )
+    # A x = 1·5 + 2·7 = 19; B A x = (190, 380); times 3
+    assert_equal(part(torch.tensor([5.0, 7.0]).double()), torch.tensor([575.0, 1147.0]).double())
+
+
+@pytest.mark.parametrize("alpha", [None, 8])
+def test_merged_equals_unmerged(alpha):
+    encoder = adapted(alpha=alpha)
+    wanted, _ = encoder(IDS)
+    assert not torch.allclose(wanted, build()(IDS)[0], atol=1e-3)
+    merged = merge(encoder)
+    assert not any(isinstance(part, LowRankLinear) for part in merged.modules())
+    assert merged.state_dict().keys() == build().state_dict().keys()
+    assert_equal(merged(IDS)[0], wanted)
+
+
+@pytest.mark.parametrize("projections", [("query_projection", "value_projection"), ("down_projection",)])
+def test_only_the_chosen_updates_are_trained(projections):
+    encoder = adapted(projections=projections)
+    before = copy.deepcopy(encoder.state_dict())
+    trained = {name for name, p in encoder.named_parameters() if p.requires_grad}
+    assert {name.split(".")[-2] for name in trained} == set(projections)
+    assert {name.split(".")[-1] for name in trained} == {"up", "down"}
+    optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+    encoder(IDS)[0].square().sum().backward()
+    optimizer.step()
+    moved = {name for name, tensor in encoder.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert moved == trained
+
+
+def test_an_adapted_projection_may_have_a_bias():
+    part = LowRankLinear(randomised(nn.Linear(5, 3)).double(), 2)
+    nn.init.normal_(part.up)
+    x = randn(7, 5)
+    assert_equal(part.merged()(x), part(x))
+
+
+def test_refuses_what_cannot_be_adapted():
+    with pytest.raises(ValueError, match=r"no nn\.Linear named projection; look at named_modules"):
+        adapt(build(), 2, projections=["projection"])
+    with pytest.raises(TypeError, match=r"linear must be an nn\.Linear, got ReLU"):
+        LowRankLinear(nn.ReLU(), 2)
+    with pytest.raises(ValueError, match="rank must be at least 1, got 0"):
+        LowRankLinear(nn.Linear(2, 2), 0)

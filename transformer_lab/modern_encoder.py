@@ -1,0 +1,226 @@
+"""Lesson 12. Parts of a modern encoder for the same layer: RMSNorm, grouped queries with a cache.
+
+SwiGLU is `GatedFeedForward` of lesson 06, rotary positions are `RotaryEmbedding` of lesson 02.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from transformer_lab.checks import check_positive, check_probability, check_vectors
+from transformer_lab.encoder import Encoder, EncoderConfig
+from transformer_lab.encoder_layer import PreNormEncoderLayer
+from transformer_lab.feed_forward import GatedFeedForward
+from transformer_lab.masking import causal_mask
+from transformer_lab.multi_head_attention import check_divisible, merge_heads, split_heads
+from transformer_lab.rotary_embedding import RotaryEmbedding
+from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
+
+
+class RMSNorm(nn.Module):
+    """x / √(mean(x²) + eps) · weight: Eq. 4 of arXiv:1910.07467. LayerNorm without mean and bias.
+
+    Args:
+        d_model: features of each token vector.
+        eps: added to the mean square; the paper writes none.
+    """
+
+    def __init__(self, d_model: int, *, eps: float = 1e-6) -> None:
+        super().__init__()
+        check_positive(d_model=d_model)
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """Scale each vector to a root mean square of 1, then each feature by its weight."""
+        check_vectors("x", x, len(self.weight), self.weight, rank=None)
+        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+
+class KeyValueCache:
+    """One layer's keys and values of all tokens so far, which a text written token by token need not redo."""
+
+    def __init__(self) -> None:
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    @property
+    def length(self) -> int:
+        """How many tokens it holds."""
+        return 0 if self.keys is None else self.keys.shape[-2]
+
+    def append(
+        self,
+        keys: Float[Tensor, "batch n_kv_heads new d_head"],
+        values: Float[Tensor, "batch n_kv_heads new d_head"],
+    ) -> tuple[Float[Tensor, "batch n_kv_heads all d_head"], Float[Tensor, "batch n_kv_heads all d_head"]]:
+        """Add the newest tokens, and return all of them.
+
+        Raises:
+            ValueError: another batch, or other heads, than before.
+        """
+        if self.keys is None:
+            self.keys, self.values = keys, values
+            return keys, values
+        if keys.shape[:2] != self.keys.shape[:2] or keys.shape[-1] != self.keys.shape[-1]:
+            raise ValueError(
+                f"the cache holds keys of shape {tuple(self.keys.shape)}, got {tuple(keys.shape)}; "
+                "begin each text with a new KeyValueCache()"
+            )
+        self.keys = torch.cat([self.keys, keys], dim=-2)
+        self.values = torch.cat([self.values, values], dim=-2)
+        return self.keys, self.values
+
+
+class GroupedQueryAttention(nn.Module):
+    """Self-attention in which n_heads / n_kv_heads query heads share one key head and one value head.
+
+    Section 2.2 of arXiv:2305.13245. With n_kv_heads = n_heads it is multi-head attention, with one key and
+    value head multi-query attention (arXiv:1911.02150).
+
+    Args:
+        d_model: features of each token vector, in and out.
+        n_heads: number of query heads; must divide d_model.
+        n_kv_heads: number of key and value heads; must divide n_heads; n_heads if None.
+        bias: whether the projections have one.
+        dropout: probability of dropping an attention weight, in training.
+        rotary: turns queries and keys by their positions (a `RotaryEmbedding` of d_head features), if given.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        n_kv_heads: int | None = None,
+        *,
+        bias: bool = False,
+        dropout: float = 0.0,
+        rotary: RotaryEmbedding | None = None,
+    ) -> None:
+        super().__init__()
+        n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        check_divisible(d_model, n_heads)
+        check_groups(n_heads, n_kv_heads)
+        check_probability(dropout=dropout)
+        self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads, d_model // n_heads
+        self.dropout = dropout
+        self.query_projection = nn.Linear(d_model, d_model, bias=bias)
+        self.key_projection = nn.Linear(d_model, n_kv_heads * self.d_head, bias=bias)
+        self.value_projection = nn.Linear(d_model, n_kv_heads * self.d_head, bias=bias)
+        self.output_projection = nn.Linear(d_model, d_model, bias=bias)
+        self.rotary = rotary
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch position d_model"],
+        *,
+        may_attend: Bool[Tensor, "..."] | None = None,
+        need_weights: bool = True,
+        cache: KeyValueCache | None = None,
+        attend: Callable = scaled_dot_product_attention,
+    ) -> tuple[Float[Tensor, "batch position d_model"], Float[Tensor, "batch n_heads position all"] | None]:
+        """Attend from x to x, and to all tokens of the cache before it.
+
+        Args:
+            x: the tokens; with a cache the newest ones only, at the positions that follow it.
+            may_attend: (batch or 1, heads or 1, position or 1, all or 1), where all counts the cached tokens
+                too: `causal_mask(new, all)`.
+            need_weights: False uses the fused kernel and returns None for the weights.
+            cache: keys and values of the tokens before x; it is extended by those of x.
+            attend: the function that each head computes.
+        """
+        check_vectors("x", x, self.n_heads * self.d_head, self.query_projection.weight)
+        offset = 0 if cache is None else cache.length
+        queries = self.turn(split_heads(self.query_projection(x), self.n_heads), offset)
+        keys = self.turn(split_heads(self.key_projection(x), self.n_kv_heads), offset)
+        values = split_heads(self.value_projection(x), self.n_kv_heads)
+        if cache is not None:
+            keys, values = cache.append(keys, values)  # (batch, n_kv_heads, all, d_head)
+        dropout = self.dropout if self.training else 0.0
+        heads, weights = attend(
+            *(queries, self.share(keys), self.share(values), may_attend),
+            dropout=dropout,
+            need_weights=need_weights,
+        )
+        return self.output_projection(merge_heads(heads)), weights
+
+    def turn(self, heads: Tensor, offset: int) -> Tensor:
+        """Rotate queries or keys, the first of which stands at position `offset`."""
+        return heads if self.rotary is None else self.rotary(heads, offset=offset)
+
+    def share(
+        self, heads: Float[Tensor, "batch n_kv_heads all d_head"]
+    ) -> Float[Tensor, "batch n_heads all d_head"]:
+        """Hand each key or value head to all query heads of its group, which stand side by side."""
+        return heads.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1)
+
+
+def modern_encoder(config: EncoderConfig, n_kv_heads: int | None = None) -> Encoder:
+    """Build an encoder of Llama's parts: pre-norm, RMSNorm, SwiGLU, rotary, grouped queries, no biases.
+
+    Of the config it takes the sizes and the dropouts; d_ff is that of the gated network.
+    """
+    config = replace(config, norm_first=True, positions="rotary", scale_embedding=False)
+
+    def build_layer(config: EncoderConfig) -> PreNormEncoderLayer:
+        rotary = RotaryEmbedding(config.d_head)
+        return PreNormEncoderLayer(
+            GroupedQueryAttention(
+                config.d_model, config.n_heads, n_kv_heads, dropout=config.attention_dropout, rotary=rotary
+            ),
+            GatedFeedForward(config.d_model, config.d_ff, dropout=config.dropout),
+            RMSNorm(config.d_model, eps=config.norm_eps),
+            RMSNorm(config.d_model, eps=config.norm_eps),
+            dropout=config.dropout,
+        )
+
+    encoder = Encoder(config, build_layer)
+    encoder.final_norm = RMSNorm(config.d_model, eps=config.norm_eps)
+    return encoder
+
+
+def continue_text(
+    encoder: Encoder, token_ids: Int[Tensor, "batch new"], caches: Sequence[KeyValueCache]
+) -> Float[Tensor, "batch new d_model"]:
+    """Return what a causal encoder says of the newest tokens, with one cache per layer for those before them.
+
+    Equal to the last rows of one pass over the whole text with a causal mask.
+
+    Raises:
+        ValueError: not one cache for each layer.
+    """
+    if len(caches) != len(encoder.layers):
+        raise ValueError(
+            f"wanted one cache for each of the {len(encoder.layers)} layers, got {len(caches)}; "
+            "begin with [KeyValueCache() for _ in encoder.layers]"
+        )
+    new = token_ids.shape[1]
+    may_attend = causal_mask(new, caches[0].length + new, device=token_ids.device)
+    x = encoder.embed(token_ids)
+    for layer, cache in zip(encoder.layers, caches, strict=True):
+        x, _ = layer(x, may_attend=may_attend, need_weights=False, cache=cache)
+    return encoder.final_norm(x)
+
+
+def cache_bytes_per_token(n_layers: int, n_kv_heads: int, d_head: int, bytes_per_number: int = 2) -> int:
+    """Return what one token costs in the caches of all layers: keys and values, in bytes (2 in bfloat16).
+
+    >>> cache_bytes_per_token(n_layers=32, n_kv_heads=32, d_head=128)  # Llama 2 7B
+    524288
+    """
+    check_positive(n_layers=n_layers, n_kv_heads=n_kv_heads, d_head=d_head, bytes_per_number=bytes_per_number)
+    return 2 * n_layers * n_kv_heads * d_head * bytes_per_number
+
+
+def check_groups(n_heads: int, n_kv_heads: int) -> None:
+    """Raise unless the query heads can be shared equally among the key and value heads."""
+    check_positive(n_heads=n_heads, n_kv_heads=n_kv_heads)
+    if n_heads % n_kv_heads:
+        raise ValueError(
+            f"n_heads ({n_heads}) must be divisible by n_kv_heads ({n_kv_heads}); "
+            "each group of query heads shares one key and value head"
+        )
