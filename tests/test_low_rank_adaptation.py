@@ -78,6 +78,11 @@ def test_an_adapted_projection_may_have_a_bias():
     assert_equal(part.merged()(x), part(x))
 
 
+def test_a_projection_adapted_by_itself_is_frozen():
+    part = LowRankLinear(nn.Linear(5, 3), 2)
+    assert {name for name, p in part.named_parameters() if p.requires_grad} == {"up", "down"}
+
+
 def test_refuses_what_cannot_be_adapted():
     with pytest.raises(ValueError, match=r"no nn\.Linear named projection; look at named_modules"):
         adapt(build(), 2, projections=["projection"])

@@ -281,6 +281,11 @@ def test_dropout_acts_in_training_only_and_in_every_stack():
     assert not torch.equal(encoder.train()(x)[0], encoder(x)[0])
 
 
+def test_the_slope_below_zero_starts_as_published():
+    unit = FeedForwardUnit(D_MODEL)
+    assert [p.tolist() for p in unit.feed_forward.activation.parameters()] == [pytest.approx([5e-3])]
+
+
 def test_every_unit_has_parameters_of_its_own():
     units = feed_forward_stack(D_MODEL, 3)
     assert len({id(p) for p in units.parameters()}) == 3 * len(list(units[0].parameters()))

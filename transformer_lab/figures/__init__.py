@@ -4,27 +4,47 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 """
 
 from transformer_lab.figures.curves import lines
+from transformer_lab.figures.depth import depth_curves, likeness_grid, norm_orders, token_depth
 from transformer_lab.figures.encoder_map import encoder_map
 from transformer_lab.figures.explore import explore
 from transformer_lab.figures.heads import head_atlas, head_blocks
 from transformer_lab.figures.heatmaps import attention_heatmap, draw_matrix, head_grid, matrices
+from transformer_lab.figures.layers import aimed_maps, data_flow, layer_maps
 from transformer_lab.figures.masks import draw_mask, masks
+from transformer_lab.figures.neurons import activation_curves, neuron_map, parameter_bars, planes, word_strips
 from transformer_lab.figures.positions import draw_clocks, position_circles, position_curves, position_tables
+from transformer_lab.figures.rotations import draw_turns, pairings, score_maps, turns
 
 __all__ = [
+    "activation_curves",
+    "aimed_maps",
     "attention_heatmap",
+    "data_flow",
+    "depth_curves",
     "draw_clocks",
     "draw_mask",
     "draw_matrix",
+    "draw_turns",
     "encoder_map",
     "explore",
     "head_atlas",
     "head_blocks",
     "head_grid",
+    "layer_maps",
+    "likeness_grid",
     "lines",
     "masks",
     "matrices",
+    "neuron_map",
+    "norm_orders",
+    "pairings",
+    "parameter_bars",
+    "planes",
     "position_circles",
     "position_curves",
     "position_tables",
+    "score_maps",
+    "token_depth",
+    "turns",
+    "word_strips",
 ]
