@@ -83,6 +83,11 @@ def test_a_projection_adapted_by_itself_is_frozen():
     assert {name for name, p in part.named_parameters() if p.requires_grad} == {"up", "down"}
 
 
+def test_the_scale_is_alpha_over_rank():
+    assert LowRankLinear(nn.Linear(5, 3), 2, alpha=3).scale == 1.5
+    assert LowRankLinear(nn.Linear(5, 3), 2).scale == 1.0
+
+
 def test_refuses_what_cannot_be_adapted():
     with pytest.raises(ValueError, match=r"no nn\.Linear named projection; look at named_modules"):
         adapt(build(), 2, projections=["projection"])
