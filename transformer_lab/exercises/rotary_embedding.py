@@ -86,7 +86,13 @@ turn.mistake(
     """You exchanged cosine and sine. An angle of 0 must leave the pair as it is, and cos 0 = 1: each
     feature keeps its own part with the cosine, and takes from its partner with the sine.""",
     lambda p, t: combined(p, t, lambda a, b, c, s: [a * s - b * c, a * c + b * s]),
-    lambda p, t: combined(p, t, lambda a, b, c, s: [a * s + b * c, a * c - b * s]),
+)
+
+turn.mistake(
+    "the two features exchanged",
+    """Both new features are there, but the second stands first. The line with the minus, a·cos − b·sin,
+    makes the new a and comes first; a·sin + b·cos is the new b.""",
+    lambda p, t: turned_pairs(p, t).flip(-1),
 )
 
 turn.mistake(
@@ -116,6 +122,21 @@ turn.mistake(
     """You overwrite a, and the second line uses the new a. Both new features come from the two old ones:
     keep them until both lines are done.""",
     lambda p, t: combined(p, t, lambda a, b, c, s: [a * c - b * s, (a * c - b * s) * s + b * c]),
+)
+
+turn.mistake(
+    "a and b exchanged in the second line",
+    """Your second line is a·cos + b·sin. At the angle 0 it gives a, and it should give b: the new b keeps
+    its own part with the cosine, a·sin + b·cos.""",
+    lambda p, t: combined(p, t, lambda a, b, c, s: [a * c - b * s, a * c + b * s]),
+)
+
+turn.mistake(
+    "not multiplied by e^(iθ)",
+    """You multiply the complex numbers by e^θ, or by i·θ. That changes their lengths. A turn is e^(iθ) =
+    cos θ + i·sin θ, in Python `cmath.exp(1j * angle)`.""",
+    lambda p, t: p * math.exp(t),
+    lambda p, t: torch.view_as_real(torch.view_as_complex(p) * 1j * t),
 )
 
 turn.mistake(
@@ -383,6 +404,31 @@ rotary.mistake(
 )
 
 rotary.mistake(
+    "a reflection",
+    """Lengths are kept, but you mirror each pair: one sign is wrong. Position 0 shows it, where one half
+    comes back negated. First half a·cos − b·sin, second half a·sin + b·cos.""",
+    lambda x, base: (
+        halves_turned(x, angles(x, base)) * torch.tensor([1.0, -1.0]).repeat_interleave(x.shape[-1] // 2)
+    ),
+    lambda x, base: (
+        halves_turned(x, -angles(x, base)) * torch.tensor([1.0, -1.0]).repeat_interleave(x.shape[-1] // 2)
+    ),
+)
+
+rotary.mistake(
+    "a and b exchanged in the second half",
+    """Your second half is a·cos + b·sin. At position 0 it gives a, and it should give b: each half keeps
+    its own part with the cosine, a·sin + b·cos.""",
+    lambda x, base: torch.cat(
+        [
+            halves_turned(x, angles(x, base)).chunk(2, -1)[0],
+            halves_turned(x, -angles(x, base)).chunk(2, -1)[0],
+        ],
+        -1,
+    ),
+)
+
+rotary.mistake(
     "cos and sin swapped",
     """You exchanged cosine and sine. At position 0 nothing may change, and cos 0 = 1: the cosine goes
     with the feature itself, the sine with its partner.""",
@@ -495,6 +541,15 @@ rotary.mistake(
     """Your frequencies grow from pair to pair, up to nearly `base` radians per position, so neighbours
     land anywhere on the circle. The exponent is negative: −2i / d_head.""",
     lambda x, base: halves_turned(x, torch.arange(x.shape[-2])[:, None] / speeds(x, base)),
+)
+
+rotary.mistake(
+    "exponent not divided by d_head",
+    """Your exponent is −2i, not −2i / d_head: from the second pair on hardly anything turns. Divide the 2i
+    by d_head.""",
+    lambda x, base: halves_turned(
+        x, torch.arange(x.shape[-2])[:, None] * base ** -torch.arange(0.0, x.shape[-1], 2)
+    ),
 )
 
 rotary.mistake(
@@ -720,6 +775,7 @@ prepare.mistake(
     """You turn the value as well. It is not compared with anything: it is handed over, and mixed with
     others. Turned, the same word would hand over something else at every place. Leave it as it is.""",
     lambda q, k, v, start, r: (r(q, offset=start), r(k, offset=start), r(v, offset=start)),
+    lambda q, k, v, start, r: (r(q, offset=start), r(k, offset=start), r(v)),
 )
 
 prepare.mistake(
@@ -741,6 +797,34 @@ prepare.mistake(
     """You turn query and value. Compared are query and key; the value is only handed over. Turn the key,
     and leave the value alone.""",
     lambda q, k, v, start, r: (r(q, offset=start), k, r(v, offset=start)),
+)
+
+prepare.mistake(
+    "value turned, query not",
+    """You turn key and value. Compared are query and key; the value is only handed over. Turn the query,
+    and leave the value alone.""",
+    lambda q, k, v, start, r: (q, r(k, offset=start), r(v, offset=start)),
+)
+
+prepare.mistake(
+    "turned by the head",
+    """Your angle grows along the heads: all tokens of a head are turned alike. Here x is (heads,
+    position, d_head), and `rotary` takes the last axis but one for the position: no transpose is needed.""",
+    lambda q, k, v, start, r: (*(r(x.transpose(0, 1), offset=start).transpose(0, 1) for x in (q, k)), v),
+)
+
+prepare.mistake(
+    "another rotary than the one given",
+    """You make a `RotaryEmbedding` of your own, with the usual base. The model may have another base or
+    another pairing: use the `rotary` that is handed in.""",
+    lambda q, k, v, start, r: (*(RotaryEmbedding(x.shape[-1])(x, offset=start) for x in (q, k)), v),
+)
+
+prepare.mistake(
+    "offset not named",
+    """`rotary(query, start)` is refused: a second argument could be an offset or positions, so it has to
+    be named. Write `rotary(query, offset=start)`.""",
+    lambda q, k, v, start, r: (r(q, start), r(k, start), v),
 )
 
 prepare.mistake(
@@ -1047,6 +1131,29 @@ rotary_complex.mistake(
 )
 
 rotary_complex.mistake(
+    "i forgotten",
+    """You multiply by e^angle, which stretches every pair and turns none. A turn is e^(i·angle):
+    `torch.exp(1j * angle)`, or `torch.polar(torch.ones_like(angle), angle)`.""",
+    lambda x, start: as_features(as_complex(x) * wave_angle(x, start).exp()[:, None]),
+)
+
+rotary_complex.mistake(
+    "cos and sin swapped",
+    """Your rotations are sin + i·cos. At position 0 nothing may move, and cos 0 = 1: the real part is the
+    cosine. Write `torch.complex(angle.cos(), angle.sin())`.""",
+    lambda x, start: as_features(
+        as_complex(x) * torch.complex(wave_angle(x, start).sin(), wave_angle(x, start).cos())[:, None]
+    ),
+)
+
+rotary_complex.mistake(
+    "start added to the angle",
+    """You add `start` to the angles, so every pair is turned by `start` radians more, the slow ones too.
+    It belongs to the positions: add it before they are multiplied by the frequencies.""",
+    lambda x, start: as_features(as_complex(x) * torch.exp(1j * (wave_angle(x, 0) + start))[:, None]),
+)
+
+rotary_complex.mistake(
     "polar the wrong way round",
     """`torch.polar` takes the length first, then the angle. You gave the angle as the length: every pair
     is turned by one radian and stretched by its angle. Write `torch.polar(torch.ones_like(angle),
@@ -1057,9 +1164,9 @@ rotary_complex.mistake(
 )
 
 rotary_complex.mistake(
-    "pairs cut the wrong way",
-    """`unflatten(-1, (2, -1))` cuts into two halves, so the last axis is no pair. Neighbours are pairs:
-    `unflatten(-1, (-1, 2))`, whose last axis has length 2.""",
+    "no pairs on the last axis",
+    """`view_as_complex` wants a last axis of length 2: one pair. Cut the features into neighbours first,
+    `x.unflatten(-1, (-1, 2))`. The other way round, `(2, -1)`, would cut them into two halves.""",
     lambda x, start: torch.view_as_complex(x.unflatten(-1, (2, -1))),
 )
 
@@ -1208,6 +1315,13 @@ to_half_split.mistake(
     lambda w, b, n: (torch.cat([w[:, 0::2], w[:, 1::2]], dim=1), even_first(b, n)),
     lambda w, b, n: (torch.cat([w[:, 0::2], w[:, 1::2]], dim=1), b),
     lambda w, b, n: (even_first(w.mT, n).mT, even_first(b, n)),
+)
+
+to_half_split.mistake(
+    "columns too",
+    """The rows are right, but you reorder the columns of the weight as well: those are the features that
+    come in, and they have not changed. Rows only.""",
+    lambda w, b, n: (torch.cat([even_first(w, n)[:, 0::2], even_first(w, n)[:, 1::2]], 1), even_first(b, n)),
 )
 
 to_half_split.mistake(
@@ -1403,8 +1517,8 @@ find_pairs.mistake(
 
 find_pairs.mistake(
     "sign forgotten",
-    """You look for the largest entry, and half of the partners have a negative one. Take `abs()` before
-    `argmax()`.""",
+    """Half of the partners have a negative entry, and you miss those. Take `abs()` before `argmax()`, or
+    ask for `!= 0` in place of `> 0`.""",
     lambda rotate, d: [pair for pair in enumerate(largest(rotate, d, size=lambda x: x)) if pair[0] < pair[1]],
     lambda rotate, d: sorted(
         {tuple(sorted(pair)) for pair in enumerate(largest(rotate, d, size=lambda x: x))}
@@ -1471,6 +1585,14 @@ find_pairs.mistake(
     """The partners are right, but each tuple has the larger number first. Write (smaller, larger), and
     sort.""",
     lambda rotate, d: [pair[::-1] for pair in listed(touched(rotate, d).triu(1))],
+    lambda rotate, d: listed(touched(rotate, d).tril(-1)),
+)
+
+find_pairs.mistake(
+    "a tensor, not a list",
+    """The pairs are right, as the rows of a tensor. Make a list of tuples of it: `[tuple(pair) for pair in
+    pairs.tolist()]`.""",
+    lambda rotate, d: touched(rotate, d).triu(1).nonzero(),
 )
 
 find_pairs.mistake(

@@ -11,14 +11,17 @@ from transformer_lab.figures.heads import head_atlas, head_blocks
 from transformer_lab.figures.heatmaps import attention_heatmap, draw_matrix, head_grid, matrices
 from transformer_lab.figures.layers import aimed_maps, data_flow, layer_maps
 from transformer_lab.figures.masks import draw_mask, masks
+from transformer_lab.figures.museum import catch_map
 from transformer_lab.figures.neurons import activation_curves, neuron_map, parameter_bars, planes, word_strips
 from transformer_lab.figures.positions import draw_clocks, position_circles, position_curves, position_tables
+from transformer_lab.figures.publications import two_blocks
 from transformer_lab.figures.rotations import draw_turns, pairings, score_maps, turns
 
 __all__ = [
     "activation_curves",
     "aimed_maps",
     "attention_heatmap",
+    "catch_map",
     "data_flow",
     "depth_curves",
     "draw_clocks",
@@ -46,5 +49,6 @@ __all__ = [
     "score_maps",
     "token_depth",
     "turns",
+    "two_blocks",
     "word_strips",
 ]

@@ -121,6 +121,10 @@ MISTAKES = [
         hide=lambda s, scores: scores.masked_fill(s.may_attend, -float("inf")),
     ),
     mistake(
+        "the mask is inverted: True means may attend, and masked_fill wants ~may_attend",
+        weights=lambda s: s.scores.masked_fill(s.may_attend, -float("inf")).softmax(dim=-1).nan_to_num(0.0),
+    ),
+    mistake(
         "hidden scores are set to 0, which is no low score: set them to −inf before softmax",
         hide=lambda s, scores: scores.masked_fill(~s.may_attend, 0.0),
     ),
@@ -148,7 +152,36 @@ MISTAKES = [
         first_sum=lambda s: s.attention_input + s.attention_output,
     ),
     mistake("the first residual is added twice", first_sum=lambda s: 2 * s.x + s.attention_output),
+    mistake("the first residual is a mean, wanted a sum", first_sum=lambda s: (s.x + s.attention_output) / 2),
+    mistake(
+        "both residuals are missing: x + attention(…), and x + feed_forward(…)",
+        first_sum=lambda s: s.attention_output,
+        second_sum=lambda s: s.feed_forward_output,
+    ),
     # Norms
+    mistake(
+        "the norms stand behind the sublayers, inside the sums: x + norm(sublayer(x)) is neither order",
+        attention_input=lambda s: s.x,
+        first_sum=lambda s: s.x + s.norm(s.layer.norm1, s.attention_output),
+        feed_forward_input=lambda s: s.first_sum,
+        second_sum=lambda s: s.first_sum + s.norm(s.layer.norm2, s.feed_forward_output),
+        output=lambda s: s.second_sum,
+    ),
+    mistake(
+        "the first half is pre-norm, the second post-norm; one order for both",
+        attention_input=lambda s: s.norm(s.layer.norm1, s.x),
+        feed_forward_input=lambda s: s.first_sum,
+        second_sum=lambda s: s.first_sum + s.feed_forward_output,
+        output=lambda s: s.norm(s.layer.norm2, s.second_sum),
+    ),
+    mistake(
+        "the first half is post-norm, the second pre-norm; one order for both",
+        attention_input=lambda s: s.x,
+        first_sum=lambda s: s.norm(s.layer.norm1, s.x + s.attention_output),
+        feed_forward_input=lambda s: s.norm(s.layer.norm2, s.first_sum),
+        second_sum=lambda s: s.first_sum + s.feed_forward_output,
+        output=lambda s: s.second_sum,
+    ),
     mistake(
         "the norm is missing between attention and feed-forward", feed_forward_input=lambda s: s.first_sum
     ),
@@ -194,8 +227,9 @@ MISTAKES = [
     ),
     with_eps("1e-5", 1e-5),
     with_eps("1e-6", 1e-6),
-    with_eps("1e-8", 1e-8),
-    with_eps("1e-9 or smaller", 1e-12),
+    with_eps("1e-7", 1e-7),
+    with_eps("1e-8 or smaller", 1e-8),
+    with_eps("1e-8 or smaller", 1e-12),
     # Feed-forward
     with_activation("missing: two linear maps in a row are one linear map", lambda x: x),
     with_activation("ReLU, another one in PyTorch's layer", F.relu),
@@ -214,6 +248,14 @@ MISTAKES = [
         feed_forward_output=lambda s: s.layer.activation(s.layer.linear2(s.activated)),
     ),
     mistake(
+        "the feed-forward reads the layer's input, wanted what came out of the first half",
+        hidden=lambda s: s.layer.linear1(s.x),
+    ),
+    mistake(
+        "the feed-forward reads the attention's output, wanted what came out of the first half",
+        hidden=lambda s: s.layer.linear1(s.attention_output),
+    ),
+    mistake(
         "the first linear map has no bias",
         hidden=lambda s: F.linear(s.feed_forward_input, s.layer.linear1.weight),
     ),
@@ -224,6 +266,10 @@ MISTAKES = [
     # From there to the end
     mistake(
         "the second residual is missing: x + feed_forward(…)", second_sum=lambda s: s.feed_forward_output
+    ),
+    mistake(
+        "the second residual is added twice",
+        second_sum=lambda s: 2 * s.road + s.feed_forward_output,
     ),
     mistake(
         "the second residual adds the layer's input, wanted what came out of the first half",

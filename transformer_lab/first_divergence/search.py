@@ -1,5 +1,6 @@
 """Watch a layer run, look for PyTorch's tensors among those that it computes, tell the first one missing."""
 
+import textwrap
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from transformer_lab.checks import check_may_attend, check_vectors
 from transformer_lab.first_divergence.mistakes import MISTAKES
 from transformer_lab.first_divergence.steps import STEPS, PostNormSteps, PreNormSteps
 
+WIDTH = 92  # of a report, in characters
 TOLERANCE = 1e-9  # everything is computed in float64, and its numbers are of the order of 1
 VECTOR_AXES = ("sequence", "position", "feature")
 HEAD_AXES = ("sequence", "head", "position", "feature")
@@ -42,19 +44,26 @@ class Divergence:
     blind: str = ""
 
     def __repr__(self) -> str:
-        note = f"\n  Blind spot: {self.blind}." if self.blind else ""
+        note = [f"  Blind spot: {self.blind}."] if self.blind else []
         agree = ", ".join(self.agree)
         if self.step is None:
-            return f"✓ No divergence. Seen to agree: {agree}.{note}"
+            return _wrapped([f"✓ No divergence. Seen to agree: {agree}.", *note])
         amount = "your layer computes nothing of that shape"
         if self.difference is not None:
             amount = f"the closest of yours is off by up to {self.difference:.2g}, at {self.where}"
         cause = self.cause or "none of the usual mistakes; read your code for this step"
-        return (
-            f"✗ First divergence: {self.step}; {amount}.\n"
-            f"  Right before it: {agree or 'nothing'}.\n"
-            f"  Likely cause: {cause}.{note}"
-        )
+        lines = [
+            f"✗ First divergence: {self.step}; {amount}.",
+            f"  Right before it: {agree or 'nothing'}.",
+            f"  Likely cause: {cause}.",
+            *note,
+        ]
+        return _wrapped(lines)
+
+
+def _wrapped(lines: list[str]) -> str:
+    """No line longer than a notebook is wide."""
+    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in lines)
 
 
 @torch.no_grad()
@@ -87,6 +96,9 @@ def first_divergence(
         return Divergence([], "output", cause=cause)
     with Watch() as watcher:
         output = call(yours, right)
+    if output.shape != right.output.shape:
+        cause = f"your layer returns shape {tuple(output.shape)}, wanted {tuple(right.output.shape)}; "
+        return Divergence([], "output", cause=cause + "the output comes first: return x, weights")
     return compare(right, output, [right.x, *watcher.seen])
 
 

@@ -69,11 +69,16 @@ class PostNormSteps:
 
     @cached_property
     def second_sum(self) -> Tensor:
-        return self.feed_forward_input + self.feed_forward_output
+        return self.road + self.feed_forward_output
 
     @cached_property
     def output(self) -> Tensor:
         return self.norm(self.layer.norm2, self.second_sum)
+
+    @property
+    def road(self) -> Tensor:
+        """What the second residual adds: here the normalised stream, in pre-norm the stream itself."""
+        return self.feed_forward_input
 
     def project(self, part: int, bias: bool = True) -> Tensor:
         """Queries, keys and values (0, 1, 2) have their weights stacked in one matrix."""
@@ -114,12 +119,12 @@ class PreNormSteps(PostNormSteps):
         return self.norm(self.layer.norm2, self.first_sum)
 
     @cached_property
-    def second_sum(self) -> Tensor:
-        return self.first_sum + self.feed_forward_output
-
-    @cached_property
     def output(self) -> Tensor:
         return self.second_sum
+
+    @property
+    def road(self) -> Tensor:
+        return self.first_sum
 
 
 STEPS = [name for name, thing in vars(PostNormSteps).items() if isinstance(thing, cached_property)]

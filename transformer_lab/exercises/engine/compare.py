@@ -161,7 +161,7 @@ def _pattern(got: Tensor, wanted: Tensor) -> str:
     if got.numel() < 2 or not got.is_floating_point() or not wanted.isfinite().all():
         return ""
     factor, offset = got / wanted, got - wanted
-    if factor.isfinite().all() and torch.allclose(factor, factor.flatten()[0]):
+    if factor.isfinite().all() and factor.any() and torch.allclose(factor, factor.flatten()[0]):
         return f" Every value is {factor.flatten()[0]:.6g} times the wanted one."
     if torch.allclose(offset, offset.flatten()[0]):
         return f" Every value is the wanted one plus {offset.flatten()[0]:.6g}."

@@ -1,0 +1,143 @@
+"""Depth: the two orders of a layer, and what becomes of the tokens from layer to layer."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, FancyBboxPatch
+from matplotlib.ticker import MaxNLocator
+
+from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.figures.heatmaps import draw_matrix
+
+# What stands on the road and beside it, in order: (kind, place along the road, label)
+POST_NORM = (
+    ("read", 0.8, ""),
+    ("sublayer", 2.0, "attention"),
+    ("add", 3.2, ""),
+    ("norm", 4.3, "norm"),
+    ("read", 5.6, ""),
+    ("sublayer", 6.8, "feed-\nforward"),
+    ("add", 8.0, ""),
+    ("norm", 9.1, "norm"),
+)
+PRE_NORM = (
+    ("read", 0.8, ""),
+    ("before", 1.5, "norm"),
+    ("sublayer", 3.0, "attention"),
+    ("add", 4.4, ""),
+    ("read", 5.6, ""),
+    ("before", 6.3, "norm"),
+    ("sublayer", 7.8, "feed-\nforward"),
+    ("add", 9.2, ""),
+)
+ROAD, SIDE = 1.6, 0.45  # heights
+ROAD_COLOUR, NORM_COLOUR = "#d95f02", "#ffc425"
+
+
+def norm_orders(*, title: str = "") -> Figure:
+    """Draw both orders of a layer: the road through it, what reads from it, and where the norms stand."""
+    figure, axes = plt.subplots(2, 1, figsize=(8.6, 4.4), layout="constrained")
+    for ax, name, parts in zip(
+        axes,
+        ("Post-norm: the norms stand on the road", "Pre-norm: the norms stand beside the road"),
+        (POST_NORM, PRE_NORM),
+        strict=True,
+    ):
+        _draw_road(ax, parts)
+        ax.set_title(name, loc="left")
+    figure.suptitle(title)
+    return finished(figure)
+
+
+def _draw_road(ax: Axes, parts: Sequence[tuple[str, float, str]]) -> None:
+    ax.annotate(
+        "", (10.6, ROAD), (0, ROAD), arrowprops={"arrowstyle": "-|>", "color": ROAD_COLOUR, "lw": 4}, zorder=1
+    )
+    ax.text(-0.1, ROAD, "x", ha="right", va="center", size=11)
+    start = 0.0
+    for kind, place, label in parts:
+        if kind == "read":
+            start = place
+            ax.plot([place, place], [ROAD, SIDE], color="black", lw=1.4, zorder=2)
+        elif kind == "add":
+            ax.plot([start, place], [SIDE, SIDE], color="black", lw=1.4, zorder=2)
+            arrow = {"arrowstyle": "-|>", "color": "black", "lw": 1.4}
+            ax.annotate("", (place, ROAD - 0.2), (place, SIDE), arrowprops=arrow)
+            ax.add_patch(Circle((place, ROAD), 0.2, facecolor="white", edgecolor="black", zorder=3))
+            ax.text(place, ROAD, "+", ha="center", va="center", size=12, zorder=4)
+        else:
+            _draw_part(ax, kind, place, label)
+    ax.set(xlim=(-0.5, 10.8), ylim=(-0.15, 2.1), aspect="equal")
+    ax.set_axis_off()
+
+
+def _draw_part(ax: Axes, kind: str, place: float, label: str) -> None:
+    width, height = (1.3, 0.75) if kind == "sublayer" else (0.8, 0.6)
+    middle = ROAD if kind == "norm" else SIDE
+    ax.add_patch(
+        FancyBboxPatch(
+            (place - width / 2, middle - height / 2),
+            width,
+            height,
+            boxstyle="round,pad=0,rounding_size=0.1",
+            facecolor="white" if kind == "sublayer" else NORM_COLOUR,
+            edgecolor="black",
+            zorder=3,
+        )
+    )
+    ax.text(place, middle, label, ha="center", va="center", size=9, zorder=4)
+
+
+def likeness_grid(
+    named: Mapping[str, Matrix],
+    tokens: Sequence[str],
+    *,
+    title: str = "",
+    bar: str = "cosine of two tokens",
+) -> Figure:
+    """Draw the cosine of every two tokens, one panel per name, on one scale from 0 to 1."""
+    side = 0.9 + 0.24 * max(len(tokens), 7)
+    figure, axes = plt.subplots(
+        1, len(named), figsize=(side * len(named) + 1.0, side + 0.6), layout="constrained", squeeze=False
+    )
+    for ax, (name, cosines) in zip(axes.flat, named.items(), strict=True):
+        draw_matrix(ax, cosines, tokens, tokens, title=name, limits=(0, 1), colours="magma", numbers=False)
+    figure.colorbar(axes[0, 0].collections[0], ax=axes, label=bar, shrink=0.7)
+    figure.suptitle(title)
+    return finished(figure)
+
+
+def token_depth(
+    values: Matrix, rows: Sequence[str], tokens: Sequence[str], *, title: str, bar: str
+) -> Figure:
+    """Draw one number from 0 to 1 for each token at each place of a model: places down, tokens across."""
+    size = (1.9 + 0.52 * len(tokens), 1.0 + 0.42 * len(rows))
+    figure, ax = plt.subplots(figsize=size, layout="constrained")
+    draw_matrix(ax, values, rows, tokens, title=title, limits=(0, 1), numbers=True, bar=bar)
+    ax.set_xlabel("token")
+    return finished(figure)
+
+
+def depth_curves(
+    named: Mapping[str, Sequence[float]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    title: str,
+    start: int = 0,
+    logarithmic: bool = False,
+) -> Figure:
+    """Draw one curve per name over layers or steps, counted from `start`; the legend covers none of them."""
+    figure, ax = plt.subplots(figsize=(7.4, 3.4), layout="constrained")
+    for (name, y), style in zip(named.items(), ("-", "--", "-.", ":"), strict=False):
+        values = numbers_of(y)
+        ax.plot(range(start, start + len(values)), values, linestyle=style, linewidth=2, label=name)
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    if logarithmic:
+        ax.set_yscale("log")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.grid(alpha=0.3)
+    figure.legend(loc="outside right upper", frameon=False)
+    return finished(figure)
