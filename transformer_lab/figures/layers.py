@@ -1,0 +1,114 @@
+"""A stack of layers: what flows through it, and where each one looks."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, Rectangle
+
+from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.figures.heatmaps import draw_matrix
+
+MARK = "#d95f02"
+
+
+def aimed_maps(
+    named: Mapping[str, Matrix],
+    targets: Mapping[str, Sequence[int]],
+    labels: Sequence[str],
+    *,
+    title: str,
+    axes_named: tuple[str, str] = ("key", "query"),
+) -> Figure:
+    """Draw attention maps side by side on a scale from 0 to 1, and frame in each row where it should look.
+
+    Args:
+        named: the maps (query_pos, key_pos) by title.
+        targets: for each map, the right column of every row.
+        labels: of rows and columns.
+        title: says what to see.
+        axes_named: what the columns and the rows are.
+    """
+    side = 1.2 + 0.34 * len(labels)
+    figure, axes = plt.subplots(
+        1, len(named), figsize=(side * len(named) + 1.0, side + 0.5), layout="constrained", squeeze=False
+    )
+    for ax, (name, matrix) in zip(axes.flat, named.items(), strict=True):
+        draw_matrix(ax, matrix, labels, labels, title=name, limits=(0, 1), numbers=False)
+        ax.set(xlabel=axes_named[0], ylabel=axes_named[1])
+        for row, column in enumerate(targets[name]):
+            ax.add_patch(Rectangle((int(column), row), 1, 1, fill=False, edgecolor=MARK, linewidth=2.5))
+    figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention weight", shrink=0.7)
+    figure.suptitle(title)
+    return finished(figure)
+
+
+def data_flow(n_layers: int, *, title: str) -> Figure:
+    """Draw what becomes of token ids, step by step, with the shape of what passes from box to box."""
+    shown = ["layer 0", "layer 1", "…", f"layer {n_layers - 1}"] if n_layers > 3 else []
+    layers = shown or [f"layer {number}" for number in range(n_layers)]
+    steps = ["look up", "× √d_model", "+ positions", *layers, "final norm"]
+    figure, ax = plt.subplots(figsize=(1.32 * len(steps) + 1.4, 2.9), layout="constrained")
+    left, right, high, low = -1.35, 1.5 * len(steps), 1.15, -1.15
+    for place, label in ((left, "token\nids"), (right, "vectors\nin context")):
+        ax.text(place, 0, label, ha="center", va="center")
+    for place in range(len(steps) + 1):
+        _arrow(ax, (1.5 * place - (0.95 if place else 1.0), 0), (1.5 * place - 0.55, 0))
+    for number, label in enumerate(steps):
+        _box(ax, 1.5 * number, label, "#ffc425" if label in layers else "white")
+        if label in layers and label != "…":
+            _arrow(ax, (1.5 * number, high), (1.5 * number, 0.45))
+            _arrow(ax, (1.5 * number, -0.45), (1.5 * number, low))
+    ax.text(4, high, "may_attend goes to every layer", ha="left", va="bottom")
+    ax.text(4, low, "weights come out of every layer", ha="left", va="top")
+    ax.text(left, -0.6, "(batch,\nposition)", ha="center", va="top", size=9)
+    ax.text(1.5, -0.6, "(batch, position, d_model) from here to the end", ha="center", va="top", size=9)
+    ax.text(1.5 * (len(steps) - 1), -0.6, "in pre-norm", ha="center", va="top", size=9)
+    ax.set(xlim=(left - 0.5, right + 0.7), ylim=(low - 0.4, high + 0.4), title=title)
+    ax.set_axis_off()
+    return finished(figure)
+
+
+def _box(ax: Axes, middle: float, label: str, colour: str) -> None:
+    ax.add_patch(
+        FancyBboxPatch(
+            (middle - 0.52, -0.4),
+            1.04,
+            0.8,
+            boxstyle="round,pad=0,rounding_size=0.1",
+            facecolor=colour,
+            edgecolor="black",
+        )
+    )
+    ax.text(middle, 0, label, ha="center", va="center", size=9)
+
+
+def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": "black", "lw": 1.2})
+
+
+def layer_maps(
+    maps: Sequence[Matrix],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    titles: Sequence[str],
+    *,
+    title: str,
+    bar: str,
+    across: int = 3,
+) -> Figure:
+    """Draw one map per layer on one scale, from 0 to their largest value: paler jobs than a single head's."""
+    top = max(float(numbers_of(matrix).max()) for matrix in maps)
+    down = -(-len(maps) // across)
+    size = (across * (0.8 + 0.27 * len(columns)) + 1.0, down * (0.9 + 0.27 * len(rows)) + 0.5)
+    figure, axes = plt.subplots(down, across, figsize=size, layout="constrained", squeeze=False)
+    for number, ax in enumerate(axes.flat):
+        if number >= len(maps):
+            ax.set_axis_off()
+            continue
+        draw_matrix(ax, maps[number], rows, columns, title=titles[number], limits=(0, top), numbers=False)
+        ax.set(xlabel="key", ylabel="query")
+    figure.colorbar(axes[0, 0].collections[0], ax=axes, label=bar, shrink=0.6)
+    figure.suptitle(title)
+    return finished(figure)
