@@ -17,6 +17,7 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 from tests.notebook_gate.allow_list import NOT_COMPARED
 from tests.notebook_gate.comparison import differences
 from tests.notebook_gate.kernel import CELL_TIMEOUT, KernelDied, WatchedKernel, clean_environment
+from tests.notebook_gate.solved import with_exercises_solved
 from tests.notebook_gate.stored import Lesson, code_cells, tags
 
 MESSAGE_TIMEOUT = 30  # seconds between the end of a cell and its last output, on a busy machine
@@ -25,13 +26,11 @@ WEAKENING = ("nbval", "nbval_lax", "nbval_sanitize_with", "sanitize_with")
 
 
 class Notebook(IPyNbFile):
-    """A notebook, run in one kernel of its own."""
+    """A notebook, run in one kernel of its own; its exercises a second time, solved."""
 
     def collect(self) -> list["Cell"]:
-        self.cells = [
-            Cell.of(self, number, cell)
-            for number, cell in enumerate(code_cells(Lesson.load(self.path).notebook))
-        ]
+        cells = with_exercises_solved(code_cells(Lesson.load(self.path).notebook))
+        self.cells = [Cell.of(self, number, cell) for number, cell in enumerate(cells)]
         return self.cells
 
     def setup(self) -> None:
@@ -57,7 +56,7 @@ class Cell(IPyNbCell):
     def of(cls, notebook: Notebook, number: int, cell: dict) -> "Cell":
         name = cell.get("id", f"cell-{number}")
         options = {
-            "check": f"{notebook.path.name}::{name}" not in NOT_COMPARED,
+            "check": f"{notebook.path.name}::{name.removeprefix('solved-')}" not in NOT_COMPARED,
             "check_exception": "raises-exception" in tags(cell),
             "skip": False,
         }
