@@ -190,6 +190,32 @@ def test_the_first_of_two_mistakes_is_named():
     assert found.cause.endswith("something behind it differs as well")
 
 
+def test_of_two_mistakes_the_first_is_not_taken_for_one_that_it_passes_through():
+    """Scores divided by √d_model were undivided for a moment; that is not what is wrong with them."""
+
+    class Twice(PostNormSteps):
+        @property
+        def scores(self):
+            return self.queries @ self.keys.mT / D_MODEL**0.5
+
+        @property
+        def activated(self):
+            return F.silu(self.hidden)
+
+    class Layer(nn.Module):
+        def __init__(self, layer):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            return Twice(self.layer, x, None).output
+
+    found = first_divergence(Layer(torch_layer()), torch_layer())
+    assert found.step == "scores"
+    assert found.cause.startswith("the scores are divided by √d_model")
+    assert found.cause.endswith("differs as well")
+
+
 def test_a_wrong_weight_is_found_in_each_part():
     for part, step in {
         "attention.query_projection": "queries",

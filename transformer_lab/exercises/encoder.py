@@ -104,6 +104,13 @@ token_vectors.mistake(
 )
 
 token_vectors.mistake(
+    "half of d_model",
+    """You multiply by half of d_model. `d_model ** 1/2` is just that, because powers go before divisions.
+    Write `d_model ** 0.5`, or `math.sqrt(d_model)`.""",
+    lambda i, v, p: v[i] * v.shape[-1] / 2 + first(p, i),
+)
+
+token_vectors.mistake(
     "√ of the vocabulary",
     """You take the root of the number of tokens, `len(vectors)` or `vectors.shape[0]`. How many words there
     are has nothing to do with how long a vector is. d_model is the last axis, `vectors.shape[-1]`.""",
@@ -370,6 +377,28 @@ count_parameters.mistake(
 )
 
 count_parameters.mistake(
+    "the bias of the way up missing",
+    """You are d_ff short in each layer. The first map of the feed-forward ends in d_ff features, and each of
+    them has a bias.""",
+    wrong_bill(feed_forward=lambda d, f: 2 * d * f + d),
+)
+
+count_parameters.mistake(
+    "one bias short",
+    """You are d_model short in each layer. So long is the bias of one projection in attention, and also the
+    second bias of the feed-forward, on the way down. One of them is missing.""",
+    wrong_bill(attention=lambda d, h: 4 * d * d + 3 * d),
+    wrong_bill(feed_forward=lambda d, f: 2 * d * f + f),
+)
+
+count_parameters.mistake(
+    "one bias in attention",
+    """You count one bias in attention. Each of the four projections has its own, d_model numbers:
+    4 · (d_model² + d_model).""",
+    wrong_bill(attention=lambda d, h: 4 * d * d + d),
+)
+
+count_parameters.mistake(
     "a feed-forward bias of the wrong size",
     """Your two biases in the feed-forward are equally long. The first map ends in d_ff features, the second
     in d_model: together d_ff + d_model numbers.""",
@@ -445,6 +474,28 @@ count_parameters.mistake(
     """You leave out the norm at the end. In pre-norm nothing normalises what leaves the last layer, so the
     encoder ends with one norm more: 2 · d_model, if `norm_first`.""",
     wrong_bill(last=lambda d, pre: 0),
+)
+
+count_parameters.mistake(
+    "half a final norm",
+    """You count d_model numbers for the norm at the end. A norm has two for every feature, a factor and an
+    offset: 2 · d_model.""",
+    wrong_bill(last=lambda d, pre: d * pre),
+)
+
+count_parameters.mistake(
+    "neither learned positions nor a final norm",
+    """The last two arguments change nothing in your bill. A table of max_length rows comes in if `learned`,
+    and one norm more if `norm_first`.""",
+    wrong_bill(positions=lambda m, d, learned: 0, last=lambda d, pre: 0),
+)
+
+count_parameters.mistake(
+    "a head counted",
+    """You count the table of tokens twice, or a head that scores every word. An encoder ends in vectors; a
+    head is put on top of it and is not on this bill.""",
+    wrong_bill(tokens=lambda v, d: 2 * v * d),
+    wrong_bill(tokens=lambda v, d: 2 * v * d + v),
 )
 
 count_parameters.mistake(
@@ -718,6 +769,20 @@ Stack.mistake(
     """Only your first layer gets the mask. What it keeps out, the second lets in: padding has a vector in
     every layer. Hand `may_attend` to each of them.""",
     stack(mask=lambda self, may_attend, number: may_attend if number == 0 else None),
+)
+
+Stack.mistake(
+    "the mask inverted on the way",
+    """You turn the mask round before you hand it on. True means "may attend" everywhere in this course: hand
+    it on as it came.""",
+    stack(mask=lambda self, may_attend, number: None if may_attend is None else ~may_attend),
+)
+
+Stack.mistake(
+    "the pair taken apart in the wrong order",
+    """A layer returns its output first and its weights second. You take them the other way round, so that the
+    next layer gets weights: `x, weights = layer(x, may_attend=may_attend)`.""",
+    stack(call=lambda self, layer, x, mask: layer(x, may_attend=mask)[::-1]),
 )
 
 Stack.mistake(
@@ -1130,6 +1195,21 @@ TextHead.mistake(
 )
 
 TextHead.mistake(
+    "no projection",
+    """You return the mean itself, d_model numbers for each text. The scores are what `self.projection` makes
+    of it, one for each class.""",
+    head(score=lambda self, pooled: pooled),
+)
+
+TextHead.mistake(
+    "−∞ before a mean",
+    """You fill the padding with −∞ and take a mean, which is not a finite number any more. −∞ is for scores
+    that go into a softmax. Before a mean, leave the padding out: zeros, and a count of the real tokens.""",
+    head(pool=lambda self, hidden, real: hidden.masked_fill(~real, -math.inf).mean(dim=1)),
+    head(pool=lambda self, hidden, real: hidden.masked_fill(~real, -math.inf).sum(dim=1) / real.sum(dim=1)),
+)
+
+TextHead.mistake(
     "mean along the wrong axis",
     """You take the mean along another axis than the tokens: axis 0 is the batch, the last one the features.
     The tokens of a text are axis 1.""",
@@ -1426,6 +1506,13 @@ MyAttention.mistake(
 )
 
 MyAttention.mistake(
+    "only masks of padding understood",
+    """You take the first row of the mask for all queries, `may_attend[:, 0, 0]`, as a text head may do. A
+    mask may differ from query to query and from head to head: leave it its four axes, they broadcast.""",
+    hiding(lambda scores, mask: scores.masked_fill(~mask[:, :1, :1], -math.inf)),
+)
+
+MyAttention.mistake(
     "a mask is always expected",
     """Without a mask your code fails: `~None` makes no sense. None means that everybody may see everybody.
     Ask first: `if may_attend is not None`.""",
@@ -1494,6 +1581,41 @@ MyAttention.mistake(
     by the root of d_head, the last axis of the queries after the cut.""",
     attention(score=lambda self, q, k: q @ k.mT / math.sqrt(self.n_heads * self.d_head)),
 )
+
+MyAttention.mistake(
+    "√n_heads",
+    """You divide by the root of the number of heads. A score sums over the features of one head: divide by
+    the root of d_head, the last axis of the queries after the cut.""",
+    attention(score=lambda self, q, k: q @ k.mT / math.sqrt(self.n_heads)),
+)
+
+MyAttention.mistake(
+    "projections exchanged",
+    """Your projections are not in their places: for example, `key_projection` makes your queries. Untrained
+    nobody notices; with published weights everything is wrong. Queries come from `query_projection`, keys
+    from `key_projection`, values from `value_projection`.""",
+    attention(project=lambda self, x: (self.key_projection(x), self.query_projection(x),
+                                       self.value_projection(x))),
+    attention(project=lambda self, x: (self.query_projection(x), self.value_projection(x),
+                                       self.key_projection(x))),
+)  # fmt: skip
+
+MyAttention.mistake(
+    "query, key and value still expected",
+    """Your `forward` takes query, key and value, as in 05.5, and so takes the mask for the keys. Here the
+    arguments are `forward(self, x, may_attend=None, need_weights=True)`, and x serves for all three.""",
+    type("Wrong", (AttentionSteps,), {
+        "forward": lambda self, query, key, value: cross(self, query, key, value)
+    }),
+)  # fmt: skip
+
+
+def cross(self, query, key, value):
+    """05.5: three inputs, no mask."""
+    q, k, v = self.query_projection(query), self.key_projection(key), self.value_projection(value)
+    weights = self.score(self.split(q), self.split(k)).softmax(dim=-1)
+    return self.finish(self.mix(weights, self.split(v))), weights
+
 
 MyAttention.mistake(
     "one reshape for the cut",
@@ -2000,9 +2122,10 @@ MyLayer.mistake(
 
 MyLayer.mistake(
     "weights thrown away",
-    """You return None for the weights, whatever attention gave. Hand its second result on as it is: it is
-    None already where no weights were needed.""",
+    """You return None for the weights even where they were wanted: you do not hand on attention's second
+    result, or never ask for it. Write `need_weights=need_weights`, and return what then comes back.""",
     layer(answer=lambda self, x, weights: (x, None)),
+    layer(attend=lambda self, x, mask, needed: self.attention(x, may_attend=mask, need_weights=False)),
 )
 
 MyLayer.mistake(
@@ -2036,6 +2159,24 @@ MyLayer.mistake(
     ),
     layer(first=lambda self, x, attended: x + self.attention_norm(attended)),
     layer(second=lambda self, x, m: m + self.feed_forward_norm(self.feed_forward(m))),
+)
+
+MyLayer.mistake(
+    "x normalised, not the sum",
+    """You normalise x and add the part behind the norm. The norm goes around the sum, with the part inside:
+    `norm(x + part(x))`.""",
+    layer(
+        first=lambda self, x, attended: self.attention_norm(x) + attended,
+        second=lambda self, x, m: self.feed_forward_norm(m) + self.feed_forward(m),
+    ),
+)
+
+MyLayer.mistake(
+    "no feed-forward",
+    """Your layer does not use its feed-forward, or forgets what it returned. The second half is
+    `self.feed_forward_norm(x + self.feed_forward(x))`.""",
+    layer(second=lambda self, x, m: self.feed_forward_norm(m)),
+    layer(second=lambda self, x, m: m),
 )
 
 MyLayer.mistake(
@@ -2269,10 +2410,13 @@ def made(
 
 make_layer.mistake(
     "eps not from the config",
-    """You leave eps at PyTorch's default, 1e-5, or choose one. `config.norm_eps` says what the model was
-    trained with. The difference is small, and grows through the layers: `eps=config.norm_eps`.""",
+    """One of your norms, or both, has PyTorch's default for eps, 1e-5, or one that you chose.
+    `config.norm_eps` says what the model was trained with. The difference is small, and grows through the
+    layers: `eps=config.norm_eps`.""",
     made(norms=lambda c: [nn.LayerNorm(c.d_model, eps=1e-12) for _ in range(2)]),
     made(norms=lambda c: [nn.LayerNorm(c.d_model, eps=1e-6) for _ in range(2)]),
+    made(norms=lambda c: [nn.LayerNorm(c.d_model, eps=c.norm_eps), nn.LayerNorm(c.d_model)]),
+    made(norms=lambda c: [nn.LayerNorm(c.d_model), nn.LayerNorm(c.d_model, eps=c.norm_eps)]),
     made(norms=lambda c: [nn.LayerNorm(c.d_model) for _ in range(2)]),
 )
 
@@ -2282,6 +2426,13 @@ make_layer.mistake(
     and the vectors are wrong. Look it up by its name: `{"relu": nn.ReLU, "gelu": nn.GELU}`.""",
     made(bend=lambda c: nn.ReLU()),
     made(bend=lambda c: nn.GELU()),
+)
+
+make_layer.mistake(
+    "activations exchanged",
+    """You build GELU where the config says "relu", and ReLU where it says "gelu". Perhaps an `if` asks for
+    the other name: `{"relu": nn.ReLU, "gelu": nn.GELU}[config.activation]`.""",
+    made(bend=lambda c: nn.ReLU() if c.activation == "gelu" else nn.GELU()),
 )
 
 make_layer.mistake(

@@ -224,6 +224,15 @@ feed_forward.mistake(
 )
 
 feed_forward.mistake(
+    "a whole tensor compared at once",
+    """Python's `max` and `if` want a single yes or no, and there are many numbers here, each with an answer
+    of its own. Take torch's tools, which go through them all: `clamp(min=0)` or `torch.relu`.""",
+    lambda x, u, b, d, c: max(0, x @ u.mT + b) @ d.mT + c,
+    lambda x, u, b, d, c: torch.maximum(0, x @ u.mT + b) @ d.mT + c,
+    lambda x, u, b, d, c: torch.max(0, x @ u.mT + b) @ d.mT + c,
+)
+
+feed_forward.mistake(
     "stopped half-way",
     """You return the features in between, (…, d_ff). The second map brings them back to d_model, so that
     the result can be added to the token: `hidden @ down_weight.mT + down_bias`.""",
@@ -555,6 +564,7 @@ GatedFeedForward.mistake(
     """You bend gate and value. Then hardly anything negative is left to hand on. The gate says how far to
     open and is bent; the value is what passes, and stays as it is.""",
     gated(lambda g, u: F.silu(g) * F.silu(u)),
+    gated(lambda g, u: F.silu(g) * F.relu(u)),
 )
 
 GatedFeedForward.mistake(
@@ -732,6 +742,8 @@ def gated_width(d_ff, multiple):
 def gated_width(normal):
     for d_ff, multiple in [(16384, 256), (2048, 64), (100, 7), (12, 4), (96, 3), (7, 5), (3072, 128)]:
         yield {"d_ff": d_ff, "multiple": multiple}
+    for d_ff in (3002, 5999):  # just above a multiple, just below one: .666 and .667 miss it
+        yield {"d_ff": d_ff, "multiple": 100}
 
 
 @gated_width.specification
@@ -783,6 +795,31 @@ gated_width.mistake(
     lambda f, m: round(2 * f / 3),
     lambda f, m: math.ceil(2 * f / 3),
     lambda f, m: 2 * f / 3,
+)
+
+gated_width.mistake(
+    "two thirds as a rounded decimal",
+    """You write ⅔ as a decimal, such as .66 or .667. Near a multiple that lands on the wrong side. Let Python
+    divide: `2 * d_ff / 3`.""",
+    lambda f, m: math.ceil(0.66 * f / m) * m,
+    lambda f, m: math.ceil(0.67 * f / m) * m,
+    lambda f, m: math.ceil(0.666 * f / m) * m,
+    lambda f, m: math.ceil(0.667 * f / m) * m,
+)
+
+gated_width.mistake(
+    "two thirds cut to 0",
+    """Your result is 0: in whole numbers `2 // 3` is 0, and 0 times anything stays 0. Multiply first:
+    `2 * d_ff / 3`.""",
+    lambda f, m: 0,
+)
+
+gated_width.mistake(
+    "a multiple added",
+    """You add a multiple, or nearly one, to ⅔ of d_ff. That is a larger number, but not a multiple of
+    `multiple`. Divide by it, round up, and multiply again.""",
+    lambda f, m: 2 * f // 3 + m,
+    lambda f, m: 2 * f // 3 + m - 1,
 )
 
 gated_width.mistake(
@@ -1019,6 +1056,13 @@ FeedForwardStack.mistake(
     """You replace x by what the unit returns. A unit says what to add: `x = x + unit(x)`. Without it, what
     one unit drops is lost for all the others.""",
     walk(lambda x, unit, start: unit(x)),
+)
+
+FeedForwardStack.mistake(
+    "the units say nothing",
+    """You return the x that came in. A line such as `x + unit(x)` works out the sum and forgets it: keep it,
+    `x = x + unit(x)`.""",
+    stack(forward=lambda self, x: x),
 )
 
 FeedForwardStack.mistake(
@@ -1403,6 +1447,13 @@ bends.mistake(
 )
 
 bends.mistake(
+    "changes first, widths afterwards",
+    """You take the changes of the heights, and divide by the widths afterwards. Each slope has a width of its
+    own: first the slopes, `y.diff() / x.diff()`, and then their changes.""",
+    lambda x, y: (-x[:-1], changes(y.diff()) / x.diff()),
+)
+
+bends.mistake(
     "slopes upside down",
     """You divide the step in x by the step in y. A slope says how far y goes for one step in x: `y.diff() /
     x.diff()`.""",
@@ -1455,6 +1506,7 @@ bends.mistake(
     ones a difference. `torch.cat([slopes[:1], slopes.diff()])`.""",
     lambda x, y: (-x[:-1], torch.cat([slope(x, y).diff(), slope(x, y)[-1:]])),
     lambda x, y: (-x[:-1], torch.cat([slope(x, y).diff(), torch.zeros(1)])),
+    lambda x, y: (-x[:-1], torch.diff(slope(x, y), append=torch.zeros(1))),
     lambda x, y: (-x[:-1], slope(x, y) - slope(x, y).roll(1)),
     lambda x, y: (-x[:-1], slope(x, y).roll(-1) - slope(x, y)),
 )

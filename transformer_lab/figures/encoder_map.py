@@ -44,7 +44,8 @@ def encoder_map(lesson: int = 0) -> Figure:
         )
     ax.set(xlim=(-0.1, 14.35), ylim=(-0.2, 4.1), aspect="equal")
     ax.set_axis_off()
-    lit = next((label.replace("\n", " ") for number, label, *_ in MAP if lesson and number == lesson), None)
+    lit = next((label for number, label, *_ in MAP if lesson and number == lesson), "")
+    lit = lit.replace("-\n", "-").replace("\n", " ")
     ax.set_title(
         f"Lesson {lesson:02d} builds the part that is lit: {lit}" if lit else "The encoder, and its lessons"
     )

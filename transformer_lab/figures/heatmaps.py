@@ -130,6 +130,8 @@ def draw_matrix(
         )
     low, high = limits or (float(values.min()), float(values.max()))
     with_numbers = max(values.shape) <= MANY if numbers is None else numbers
+    layout = ax.figure.get_layout_engine()
+    ax.figure.set_layout_engine("none")  # seaborn draws the figure once to look for labels that overlap
     sns.heatmap(
         values + 0.0,  # turns −0.0 into 0.0
         ax=ax,
@@ -147,6 +149,7 @@ def draw_matrix(
         cbar=bar is not None,
         cbar_kws={"label": bar, "shrink": 0.8},
     )
+    ax.figure.set_layout_engine(layout)
     ax.set_title(title)
     ax.tick_params(length=0)
     ax.set_xticklabels(ax.get_xticklabels(), rotation=90 if max(map(len, columns)) > 2 else 0)

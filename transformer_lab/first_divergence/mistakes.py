@@ -99,6 +99,11 @@ MISTAKES = [
         "unflatten(-1, (n_heads, d_head))",
         split=lambda s, x: x.unflatten(-1, (-1, s.n_heads)).movedim(-1, 1),
     ),
+    mistake(
+        "there is one head for all features, wanted as many as PyTorch's layer has",
+        split=lambda s, x: x[:, None],
+        scores=lambda s: s.queries @ s.keys.mT / math.sqrt(s.queries.shape[-1]),
+    ),
     # Scores and weights
     mistake("the scores are not divided by √d_head", scores=lambda s: s.queries @ s.keys.mT),
     mistake(

@@ -3,6 +3,7 @@
 import textwrap
 from copy import deepcopy
 from dataclasses import dataclass
+from operator import itemgetter
 
 import torch
 from jaxtyping import Bool, Float
@@ -205,10 +206,12 @@ def likely_cause(
     """The mistake that gives exactly your output, or else one that explains this step; and its steps."""
     wrongs = [(mistake.words, steps) for mistake in MISTAKES if (steps := _built(mistake, right)) is not None]
     exact = [wrong for wrong in wrongs if is_same(output, wrong[1].output)]
-    telling = [wrong for wrong in exact or wrongs if explains(wrong[1], right, step, seen)]
-    if not (exact or telling):
+    seen_at = [(when_seen(steps, right, step, seen), words, steps) for words, steps in exact or wrongs]
+    telling = [found for found in seen_at if found[0] >= 0] or ([(0, *exact[0])] if exact else [])
+    if not telling:
         return "", None
-    words, steps = (telling or exact)[0]
+    # Scores that are divided by a wrong number were once undivided: of several, the last one seen counts.
+    _, words, steps = max(telling, key=itemgetter(0))
     if exact:
         return f"{words}. With this mistake built in, PyTorch's formula gives exactly your output", steps
     return f"{words}. That is not all: something behind it differs as well", steps
@@ -224,13 +227,16 @@ def _built(mistake, right: PostNormSteps) -> PostNormSteps | None:
     return steps
 
 
-def explains(steps: PostNormSteps, right: PostNormSteps, step: str, seen: list[Tensor]) -> bool:
-    """Whether the first tensor that the mistake makes new, not before this step, was seen."""
+def when_seen(steps: PostNormSteps, right: PostNormSteps, step: str, seen: list[Tensor]) -> int:
+    """When the first tensor that the mistake makes new, not before this step, was last seen; −1 if never."""
     known = [getattr(right, name) for name in STEPS]
     for name in STEPS:
         if not is_among(known, [getattr(steps, name)]):
-            return STEPS.index(name) >= STEPS.index(step) and is_among(seen, layouts(steps, name))
-    return False
+            if STEPS.index(name) < STEPS.index(step):
+                return -1
+            forms = layouts(steps, name)
+            return max((i for i, tensor in enumerate(seen) if is_among([tensor], forms)), default=-1)
+    return -1
 
 
 def layouts(steps: PostNormSteps, step: str) -> list[Tensor]:
