@@ -373,7 +373,7 @@ def test_the_report_says_all_that_was_found():
     assert report == (
         "✗ First divergence: scores; the closest of yours is off by up to 0.12, at sequence 0, head\n"
         "    1.\n"
-        "  Right before it: queries.\n"
+        "  In agreement before it: queries.\n"
         "  Likely cause: no scale."
     )
     assert repr(Divergence(["output"])) == "✓ No divergence. Seen to agree: output."

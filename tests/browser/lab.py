@@ -107,7 +107,8 @@ class OpenLesson:
         """Run all cells, until all have run or one has failed."""
         self.choose("Edit", "Clear Outputs of All Cells")  # stored counts look like fresh ones
         self.choose("Run", "Run All Cells")
-        self.page.wait_for_function("lesson.notRun().length === 0 || lesson.errors().length > 0")
+        done = "lesson.notRun().length === 0 || lesson.errors().length > 0"
+        self.page.wait_for_function(done, timeout=300_000)
 
     def write(self, cell_id: str, source: str) -> None:
         """Write a cell anew."""

@@ -112,6 +112,13 @@ layer_norm.mistake(
 )
 
 layer_norm.mistake(
+    "unbiased, and no eps",
+    """You divide by `x.std()` alone. It divides by n − 1, where a layer norm divides by n, and eps is
+    missing: a token whose features are all alike gives 0/0. `(x.var(…, unbiased=False) + eps).sqrt()`.""",
+    lambda x, w, b, eps: w * centred(x) / x.std(-1, keepdim=True) + b,
+)
+
+layer_norm.mistake(
     "a fixed eps",
     """You use an eps of your own, such as 1e-5, not the one that is handed in. Models differ: PyTorch takes
     1e-5, BERT 1e-12.""",
@@ -418,6 +425,14 @@ dropout.mistake(
 )
 
 dropout.mistake(
+    "the draw compared with 1 − p",
+    """You keep where draw < 1 − p. On average as many are kept as should be, but not the ones that are asked
+    for. Drop where `draw < p`, so keep where `draw >= p`.""",
+    lambda x, p, draw, t: dropped(x, p, 1 - draw, 1 / (1 - p)) if t else x,
+    lambda x, p, draw, t: dropped(x, p, 1 - draw, 1) if t else x,
+)
+
+dropout.mistake(
     "a threshold of your own",
     """You drop half of the features, whatever p is: you round `draw`, or compare it with .5. Drop where
     `draw < p`.""",
@@ -686,6 +701,13 @@ EncoderLayer.mistake(
     """You normalise what goes into the sublayers: x + sublayer(norm(x)). That is pre-norm, the next
     exercise. The paper normalises the sum: norm(x + sublayer(x)).""",
     PreSteps,
+)
+
+EncoderLayer.mistake(
+    "half pre-norm, half post-norm",
+    """One half is pre-norm and the other post-norm. Both have the same form here: norm(x + sublayer(x)).""",
+    pre(second=PostSteps.second),
+    post(second=PreSteps.second),
 )
 
 EncoderLayer.mistake(
@@ -1080,6 +1102,19 @@ PreNormEncoderLayer.mistake(
         first=lambda self, x, a: x + self.attention_norm(a),
         second=lambda self, x, m, a: m + self.feed_forward_norm(self.feed_forward(m)),
     ),
+    pre(second=lambda self, x, m, a: m + self.feed_forward_norm(self.feed_forward(m))),
+    pre(attend=PostSteps.attend, first=lambda self, x, a: x + self.attention_norm(a)),
+)
+
+PreNormEncoderLayer.mistake(
+    "normalised in front and behind",
+    """You normalise what goes into a sublayer and the sum as well. Pre-norm leaves the sum alone: nothing
+    normalises the road itself. x + sublayer(norm(x)).""",
+    pre(first=lambda self, x, a: self.attention_norm(x + a)),
+    pre(
+        first=lambda self, x, a: self.attention_norm(x + a),
+        second=lambda self, x, m, a: self.feed_forward_norm(m + self.feed_forward(self.feed_forward_norm(m))),
+    ),
 )
 
 PreNormEncoderLayer.mistake(
@@ -1146,6 +1181,7 @@ PreNormEncoderLayer.mistake(
     models do that ("parallel"); here it reads what came out of the first half.""",
     pre(second=lambda self, x, m, a: m + self.feed_forward(self.feed_forward_norm(x))),
     pre(second=lambda self, x, m, a: m + self.feed_forward(self.attention_norm(x))),
+    pre(second=lambda self, x, m, a: m + self.feed_forward(self.feed_forward_norm(self.attention_norm(x)))),
 )
 
 PreNormEncoderLayer.mistake(
@@ -1302,9 +1338,9 @@ parameters.mistake(
 )
 
 parameters.mistake(
-    "one norm only",
-    """You count one norm. A layer has two, one for each half, and each has a weight and a bias of d_model
-    numbers.""",
+    "half of the norms' numbers",
+    """Your norms have 2 · d_model numbers, which is one norm, or two without their biases. A layer has two,
+    one for each half, and each has a weight and a bias of d_model numbers.""",
     lambda d, h, f: bill(d, f, norms=2 * d),
 )
 
@@ -1557,11 +1593,13 @@ diagnosis.mistake(
 )
 
 diagnosis.mistake(
-    "Dora's scores get the blame",
-    """Scores without a scale would break at `scores`, an inverted mask at `weights`. Dora breaks earlier, at
-    the queries: what the projection read was not what it should have read.""",
+    "Dora's later steps get the blame",
+    """Scores without a scale would break at `scores`, an inverted mask at `weights`, another activation at
+    `activated`. Dora breaks earlier, at the queries: what the projection read was not what it should have
+    read.""",
     instead(Dora="scores not scaled"),
     instead(Dora="mask inverted"),
+    instead(Dora="another activation"),
 )
 
 diagnosis.mistake(
@@ -1617,4 +1655,15 @@ diagnosis.mistake(
     values. Ben's and Chen's agree.""",
     instead(Ben="norms elsewhere (pre-norm)"),
     instead(Chen="norms elsewhere (pre-norm)"),
+)
+
+diagnosis.mistake(
+    "words of your own",
+    """You seem to mean the right thing. Take the words as they stand in the task's list, letter for letter:
+    the checker compares them.""",
+    instead(Dora="pre-norm"),
+    instead(Dora="norms elsewhere"),
+    instead(Anna="no residual"),
+    instead(Ben="unbiased"),
+    instead(Chen="eps"),
 )

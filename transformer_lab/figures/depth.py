@@ -98,7 +98,7 @@ def likeness_grid(
     bar: str = "cosine of two tokens",
 ) -> Figure:
     """Draw the cosine of every two tokens, one panel per name, on one scale from 0 to 1."""
-    side = 0.9 + 0.24 * max(len(tokens), 7)
+    side = 0.7 + 0.19 * max(len(tokens), 7)
     figure, axes = plt.subplots(
         1, len(named), figsize=(side * len(named) + 1.0, side + 0.6), layout="constrained", squeeze=False
     )

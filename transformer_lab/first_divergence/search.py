@@ -55,7 +55,7 @@ class Divergence:
         cause = self.cause or "none of the usual mistakes; read your code for this step"
         lines = [
             f"✗ First divergence: {self.step}; {amount}.",
-            f"  Right before it: {agree or 'nothing'}.",
+            f"  In agreement before it: {agree or 'nothing'}.",
             f"  Likely cause: {cause}.",
             *note,
         ]
