@@ -3,6 +3,14 @@
 Every drawing function returns a matplotlib Figure that is already closed: a notebook shows it once.
 """
 
+from transformer_lab.figures.costs import (
+    cache_steps,
+    cost_shares,
+    draw_memory,
+    error_curves,
+    key_sharing,
+    then_and_now,
+)
 from transformer_lab.figures.curves import lines
 from transformer_lab.figures.depth import depth_curves, likeness_grid, norm_orders, token_depth
 from transformer_lab.figures.encoder_map import encoder_map
@@ -21,18 +29,23 @@ __all__ = [
     "activation_curves",
     "aimed_maps",
     "attention_heatmap",
+    "cache_steps",
     "catch_map",
+    "cost_shares",
     "data_flow",
     "depth_curves",
     "draw_clocks",
     "draw_mask",
     "draw_matrix",
+    "draw_memory",
     "draw_turns",
     "encoder_map",
+    "error_curves",
     "explore",
     "head_atlas",
     "head_blocks",
     "head_grid",
+    "key_sharing",
     "layer_maps",
     "likeness_grid",
     "lines",
@@ -47,6 +60,7 @@ __all__ = [
     "position_curves",
     "position_tables",
     "score_maps",
+    "then_and_now",
     "token_depth",
     "turns",
     "two_blocks",
