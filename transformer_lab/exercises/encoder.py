@@ -10,6 +10,7 @@ from transformer_lab.encoder import EncoderConfig
 from transformer_lab.exercises.engine import exercise, source
 from transformer_lab.exercises.engine.exercise import ModuleExercise
 from transformer_lab.exercises.engine.parameters import set_parameters
+from transformer_lab.exercises.engine.parts import Projections
 
 # ------------------------------------------------------------------------------------------------------ 08.1
 
@@ -1307,18 +1308,6 @@ def MyAttention(normal):
         {"x": normal(2, 5, 6), "may_attend": padding(2, 5), "need_weights": False},
     )
     yield {"d_model": 6, "n_heads": 2}, {"x": normal(3, 2, 6), "may_attend": None, "need_weights": True}
-
-
-class Projections(nn.Module):
-    """The four projections that every answer has."""
-
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        self.n_heads, self.d_head = n_heads, d_model // n_heads
-        self.query_projection = nn.Linear(d_model, d_model)
-        self.key_projection = nn.Linear(d_model, d_model)
-        self.value_projection = nn.Linear(d_model, d_model)
-        self.output_projection = nn.Linear(d_model, d_model)
 
 
 @MyAttention.specification

@@ -8,6 +8,7 @@ from torch import nn
 
 from transformer_lab import encoder_layer
 from transformer_lab.exercises.engine import exercise, value_exercise
+from transformer_lab.exercises.engine.parts import norm_by_hand
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.multi_head_attention import MultiHeadAttention
 
@@ -605,21 +606,13 @@ class EncoderLayer(Parts):
         for text in range(x.shape[0]):
             for position in range(x.shape[1]):
                 token = x[text, position]
-                middle = by_hand(
+                middle = norm_by_hand(
                     self.attention_norm, [a + b for a, b in zip(token, attended[text, position], strict=True)]
                 )
                 update = self.feed_forward(middle)
                 summed = [a + b for a, b in zip(middle, update, strict=True)]
-                result[text, position] = by_hand(self.feed_forward_norm, summed)
+                result[text, position] = norm_by_hand(self.feed_forward_norm, summed)
         return result, weights
-
-
-def by_hand(norm, numbers):
-    """The norm of one token, number by number."""
-    mean = sum(numbers) / len(numbers)
-    root = (sum((number - mean) ** 2 for number in numbers) / len(numbers) + norm.eps) ** 0.5
-    scaled = [w * (number - mean) / root for w, number in zip(norm.weight, numbers, strict=True)]
-    return torch.stack([s + b for s, b in zip(scaled, norm.bias, strict=True)])
 
 
 @EncoderLayer.solution
@@ -1021,13 +1014,13 @@ class PreNormEncoderLayer(Parts):
         ready = torch.zeros_like(x)
         for text in range(x.shape[0]):
             for position in range(x.shape[1]):
-                ready[text, position] = by_hand(self.attention_norm, list(x[text, position]))
+                ready[text, position] = norm_by_hand(self.attention_norm, list(x[text, position]))
         attended, weights = self.attention(ready, may_attend=may_attend)
         result = torch.zeros_like(x)
         for text in range(x.shape[0]):
             for position in range(x.shape[1]):
                 middle = [a + b for a, b in zip(x[text, position], attended[text, position], strict=True)]
-                update = self.feed_forward(by_hand(self.feed_forward_norm, middle))
+                update = self.feed_forward(norm_by_hand(self.feed_forward_norm, middle))
                 result[text, position] = torch.stack(middle) + update
         return result, weights
 

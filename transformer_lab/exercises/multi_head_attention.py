@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from transformer_lab.exercises.engine import exercise, value_exercise
+from transformer_lab.exercises.engine.parts import Projections
 
 # ------------------------------------------------------------------------------------------------------ 05.1
 
@@ -737,18 +738,6 @@ def MultiHeadAttention(normal):
         {"d_model": 15, "n_heads": 3},
         {"query": normal(2, 7, 15), "key": normal(2, 11, 15), "value": normal(2, 11, 15)},
     )
-
-
-class Projections(nn.Module):
-    """The four projections that every answer has."""
-
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        self.n_heads, self.d_head = n_heads, d_model // n_heads
-        self.query_projection = nn.Linear(d_model, d_model)
-        self.key_projection = nn.Linear(d_model, d_model)
-        self.value_projection = nn.Linear(d_model, d_model)
-        self.output_projection = nn.Linear(d_model, d_model)
 
 
 @MultiHeadAttention.specification

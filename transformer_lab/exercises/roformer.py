@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from transformer_lab.exercises.engine import exercise
+from transformer_lab.exercises.engine.parts import norm_by_hand
 from transformer_lab.roformer import ExpandingMultiHeadAttention, FeedForwardUnit
 
 F = nn.functional
@@ -574,7 +575,7 @@ class Parts(nn.Module):
 @RoFormerBlock.specification
 class RoFormerBlock(Parts):
     def forward(self, x, may_attend=None):
-        calm = torch.stack([torch.stack([by_hand(self.norm, token) for token in text]) for text in x])
+        calm = torch.stack([torch.stack([norm_by_hand(self.norm, token) for token in text]) for text in x])
         attended, weights = self.attention(calm, may_attend=may_attend)
         result = torch.zeros_like(x)
         weight, bias = self.output_projection.weight, self.output_projection.bias
@@ -582,20 +583,12 @@ class RoFormerBlock(Parts):
             for position in range(x.shape[1]):
                 beside = torch.stack([*attended[text, position], *x[text, position]])
                 for unit in self.feed_forward:
-                    update = unit.feed_forward(by_hand(unit.norm, beside))
+                    update = unit.feed_forward(norm_by_hand(unit.norm, beside))
                     beside = torch.stack([a + b for a, b in zip(beside, update, strict=True)])
                 for out in range(x.shape[2]):
                     products = [w * number for w, number in zip(weight[out], beside, strict=True)]
                     result[text, position, out] = sum(products) + bias[out]
         return result, weights
-
-
-def by_hand(norm, numbers):
-    """The norm of one token, number by number."""
-    mean = sum(numbers) / len(numbers)
-    root = (sum((number - mean) ** 2 for number in numbers) / len(numbers) + norm.eps) ** 0.5
-    scaled = [w * (number - mean) / root for w, number in zip(norm.weight, numbers, strict=True)]
-    return torch.stack([s + b for s, b in zip(scaled, norm.bias, strict=True)])
 
 
 @RoFormerBlock.solution

@@ -8,9 +8,9 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch
 
 from transformer_lab.figures.base import finished, numbers_of
+from transformer_lab.figures.boxes import arrow, box, plus
 
 # A layer as a row of steps: (kind, label). A road leaves at "read" and comes back at the next "add".
 LAYERS = {
@@ -66,39 +66,21 @@ def _draw_layer(ax: Axes, steps: Sequence[tuple[str, str]]) -> None:
     for kind, label in steps:
         width = WIDTHS[kind]
         middle = place + width / 2
-        _arrow(ax, (place - 0.12, 0), (place + 0.2, 0))
+        arrow(ax, (place - 0.12, 0), (place + 0.2, 0))
         if kind == "read":
             start = middle
             ax.plot([place, place + width], [0, 0], color="black", lw=1.2, zorder=0)
         elif kind == "add":
             ax.plot([start, start, middle], [0, -0.95, -0.95], color="black", lw=1.2, zorder=0)
-            _arrow(ax, (middle, -0.95), (middle, -0.2))
-            ax.add_patch(Circle((middle, 0), 0.2, facecolor="white", edgecolor="black", zorder=3))
-            ax.text(middle, 0, "+", ha="center", va="center", size=12, zorder=4)
+            arrow(ax, (middle, -0.95), (middle, -0.2))
+            plus(ax, (middle, 0))
         else:
-            _block(ax, (middle, 0), label, (width - 0.3, 1.2), LIT if kind == "changed" else "white")
+            colour = LIT if kind == "changed" else "white"
+            box(ax, (middle, 0), label, (width - 0.3, 1.2), colour, letters=8)
         place += width
-    _arrow(ax, (place - 0.12, 0), (place + 0.25, 0))
+    arrow(ax, (place - 0.12, 0), (place + 0.25, 0))
     ax.set(xlim=(-0.3, 14.7), ylim=(-1.05, 0.75), aspect="equal")
     ax.set_axis_off()
-
-
-def _block(ax: Axes, middle: tuple[float, float], label: str, size: tuple[float, float], colour: str) -> None:
-    ax.add_patch(
-        FancyBboxPatch(
-            (middle[0] - size[0] / 2, middle[1] - size[1] / 2),
-            *size,
-            boxstyle="round,pad=0,rounding_size=0.1",
-            facecolor=colour,
-            edgecolor="black",
-            zorder=2,
-        )
-    )
-    ax.text(*middle, label, ha="center", va="center", size=8, zorder=4)
-
-
-def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": "black", "lw": 1.2}, zorder=1)
 
 
 def cache_steps(tokens: Sequence[str], *, title: str) -> Figure:
@@ -155,9 +137,9 @@ def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> F
             middle = (head // group + 0.5) * group - 0.5
             colour = GROUP_COLOURS[head // group]
             ax.plot([head, middle], [1.2, 0], color="black", lw=1.2, zorder=0)
-            _block(ax, (head, 1.2), f"q{head}", (0.7, 0.5), colour)
+            box(ax, (head, 1.2), f"q{head}", (0.7, 0.5), colour, letters=8)
             if head % group == 0:
-                _block(ax, (middle, 0), f"k{head // group} v{head // group}", (0.9, 0.5), colour)
+                box(ax, (middle, 0), f"k{head // group} v{head // group}", (0.9, 0.5), colour, letters=8)
         ax.set(xlim=(-0.7, n_heads - 0.3), ylim=(-0.4, 1.6), aspect="equal", title=name)
         ax.set_axis_off()
     figure.suptitle(title)

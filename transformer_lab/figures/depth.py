@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch
 from matplotlib.ticker import MaxNLocator
 
 from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.figures.boxes import arrow, box, plus
 from transformer_lab.figures.heatmaps import draw_matrix
 
 # What stands on the road and beside it, in order: (kind, place along the road, label)
@@ -52,9 +52,7 @@ def norm_orders(*, title: str = "") -> Figure:
 
 
 def _draw_road(ax: Axes, parts: Sequence[tuple[str, float, str]]) -> None:
-    ax.annotate(
-        "", (10.6, ROAD), (0, ROAD), arrowprops={"arrowstyle": "-|>", "color": ROAD_COLOUR, "lw": 4}, zorder=1
-    )
+    arrow(ax, (0, ROAD), (10.6, ROAD), width=4, colour=ROAD_COLOUR)
     ax.text(-0.1, ROAD, "x", ha="right", va="center", size=11)
     start = 0.0
     for kind, place, label in parts:
@@ -63,10 +61,8 @@ def _draw_road(ax: Axes, parts: Sequence[tuple[str, float, str]]) -> None:
             ax.plot([place, place], [ROAD, SIDE], color="black", lw=1.4, zorder=2)
         elif kind == "add":
             ax.plot([start, place], [SIDE, SIDE], color="black", lw=1.4, zorder=2)
-            arrow = {"arrowstyle": "-|>", "color": "black", "lw": 1.4}
-            ax.annotate("", (place, ROAD - 0.2), (place, SIDE), arrowprops=arrow)
-            ax.add_patch(Circle((place, ROAD), 0.2, facecolor="white", edgecolor="black", zorder=3))
-            ax.text(place, ROAD, "+", ha="center", va="center", size=12, zorder=4)
+            arrow(ax, (place, SIDE), (place, ROAD - 0.2), width=1.4, zorder=2)
+            plus(ax, (place, ROAD))
         else:
             _draw_part(ax, kind, place, label)
     ax.set(xlim=(-0.5, 10.8), ylim=(-0.15, 2.1), aspect="equal")
@@ -74,20 +70,8 @@ def _draw_road(ax: Axes, parts: Sequence[tuple[str, float, str]]) -> None:
 
 
 def _draw_part(ax: Axes, kind: str, place: float, label: str) -> None:
-    width, height = (1.3, 0.75) if kind == "sublayer" else (0.8, 0.6)
-    middle = ROAD if kind == "norm" else SIDE
-    ax.add_patch(
-        FancyBboxPatch(
-            (place - width / 2, middle - height / 2),
-            width,
-            height,
-            boxstyle="round,pad=0,rounding_size=0.1",
-            facecolor="white" if kind == "sublayer" else NORM_COLOUR,
-            edgecolor="black",
-            zorder=3,
-        )
-    )
-    ax.text(place, middle, label, ha="center", va="center", size=9, zorder=4)
+    size, colour = ((1.3, 0.75), "white") if kind == "sublayer" else ((0.8, 0.6), NORM_COLOUR)
+    box(ax, (place, ROAD if kind == "norm" else SIDE), label, size, colour)
 
 
 def likeness_grid(

@@ -11,13 +11,15 @@ from matplotlib.figure import Figure
 from transformer_lab.figure_text import mime_bundle
 from transformer_lab.figures.base import finished
 
+Stop = float | str
+
 
 def explore(
-    draw: Callable[[Axes, float], None],
+    draw: Callable[[Axes, Stop], None],
     name: str,
-    values: Sequence[float],
+    values: Sequence[Stop],
     *,
-    strip: Sequence[float],
+    strip: Sequence[Stop],
     title: str,
     bar: str = "",
     size: tuple[float, float] = (3.0, 2.9),
@@ -29,7 +31,7 @@ def explore(
     Args:
         draw: draws the picture for one value into the given axes.
         name: of the value that moves.
-        values: the places where the slider can stop.
+        values: the places where the slider can stop, numbers or names.
         strip: the values of the static strip.
         title: says what to see.
         bar: label of a colour bar for all pictures, which then share one scale; none if empty.
@@ -37,7 +39,7 @@ def explore(
     """
     still = figure_strip(draw, name, strip, title=title, bar=bar, size=size)
     slider = ipywidgets.SelectionSlider(
-        options=[(f"{value:g}", value) for value in values],
+        options=[(_called(value), value) for value in values],
         value=strip[0],
         description=name,
         continuous_update=False,
@@ -65,9 +67,9 @@ def _as_html(figure: Figure) -> str:
 
 
 def figure_strip(
-    draw: Callable[[Axes, float], None],
+    draw: Callable[[Axes, Stop], None],
     name: str,
-    values: Sequence[float],
+    values: Sequence[Stop],
     *,
     title: str,
     bar: str,
@@ -83,8 +85,12 @@ def figure_strip(
     )
     for ax, value in zip(axes.flat, values, strict=True):
         draw(ax, value)
-        ax.set_title(f"{name} = {value:g}")
+        ax.set_title(f"{name} = {_called(value)}")
     if bar:
         figure.colorbar(axes[0, 0].collections[0], ax=axes, label=bar, shrink=0.7)
     figure.suptitle(title)
     return finished(figure)
+
+
+def _called(value: Stop) -> str:
+    return value if isinstance(value, str) else f"{value:g}"

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.patches import Rectangle
 
 from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.figures.boxes import arrow, box
 from transformer_lab.figures.heatmaps import draw_matrix
 
 MARK = "#d95f02"
@@ -54,12 +54,12 @@ def data_flow(n_layers: int, *, title: str) -> Figure:
     for place, label in ((left, "token\nids"), (right, "vectors\nin context")):
         ax.text(place, 0, label, ha="center", va="center")
     for place in range(len(steps) + 1):
-        _arrow(ax, (1.5 * place - (0.95 if place else 1.0), 0), (1.5 * place - 0.55, 0))
+        arrow(ax, (1.5 * place - (0.95 if place else 1.0), 0), (1.5 * place - 0.55, 0))
     for number, label in enumerate(steps):
-        _box(ax, 1.5 * number, label, "#ffc425" if label in layers else "white")
+        box(ax, (1.5 * number, 0), label, (1.04, 0.8), "#ffc425" if label in layers else "white")
         if label in layers and label != "…":
-            _arrow(ax, (1.5 * number, high), (1.5 * number, 0.45))
-            _arrow(ax, (1.5 * number, -0.45), (1.5 * number, low))
+            arrow(ax, (1.5 * number, high), (1.5 * number, 0.45))
+            arrow(ax, (1.5 * number, -0.45), (1.5 * number, low))
     ax.text(4, high, "may_attend goes to every layer", ha="left", va="bottom")
     ax.text(4, low, "weights come out of every layer", ha="left", va="top")
     ax.text(left, -0.6, "(batch,\nposition)", ha="center", va="top", size=9)
@@ -68,24 +68,6 @@ def data_flow(n_layers: int, *, title: str) -> Figure:
     ax.set(xlim=(left - 0.5, right + 0.7), ylim=(low - 0.4, high + 0.4), title=title)
     ax.set_axis_off()
     return finished(figure)
-
-
-def _box(ax: Axes, middle: float, label: str, colour: str) -> None:
-    ax.add_patch(
-        FancyBboxPatch(
-            (middle - 0.52, -0.4),
-            1.04,
-            0.8,
-            boxstyle="round,pad=0,rounding_size=0.1",
-            facecolor=colour,
-            edgecolor="black",
-        )
-    )
-    ax.text(middle, 0, label, ha="center", va="center", size=9)
-
-
-def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": "black", "lw": 1.2})
 
 
 def layer_maps(

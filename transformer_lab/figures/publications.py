@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch
 
 from transformer_lab.figures.base import finished
+from transformer_lab.figures.boxes import arrow, box, plus
 
 ROAD, SIDE = 1.6, 0.45  # heights: of what carries x, and of what works beside it
 X_COLOUR, NORM_COLOUR, JOIN_COLOUR = "#d95f02", "#ffc425", "#bdd7ee"
@@ -69,39 +69,16 @@ def two_blocks(*, title: str = "") -> Figure:
 
 
 def _draw(ax: Axes, plan: Plan) -> None:
-    ax.annotate(
-        "",
-        (plan.x_ends, ROAD),
-        (0, ROAD),
-        arrowprops={"arrowstyle": "-|>", "color": X_COLOUR, "lw": 4},
-        zorder=1,
-    )
+    arrow(ax, (0, ROAD), (plan.x_ends, ROAD), width=4, colour=X_COLOUR)
     ax.text(-0.15, ROAD, "x", ha="right", va="center", size=11)
     for points in plan.lines:
         *corners, last = points
         ax.plot(*zip(*corners, strict=True), color="black", lw=1.4, zorder=2)
-        arrow = {"arrowstyle": "-|>", "color": "black", "lw": 1.4}
-        ax.annotate("", last, corners[-1], arrowprops=arrow, zorder=2)
+        arrow(ax, corners[-1], last, width=1.4, zorder=2)
     for place in plan.sums:
-        ax.add_patch(Circle((place, ROAD), 0.2, facecolor="white", edgecolor="black", zorder=3))
-        ax.text(place, ROAD, "+", ha="center", va="center", size=12, zorder=4)
+        plus(ax, (place, ROAD))
     for label, place, middle, width, colour in plan.boxes:
-        _box(ax, label, (place, middle), width, colour)
+        box(ax, (place, middle), label, (width, 0.7), colour)
     ax.set(xlim=(-0.6, END + 0.2), ylim=(-0.1, 2.1), aspect="equal")
     ax.set_title(plan.name, loc="left")
     ax.set_axis_off()
-
-
-def _box(ax: Axes, label: str, middle: tuple[float, float], width: float, colour: str) -> None:
-    ax.add_patch(
-        FancyBboxPatch(
-            (middle[0] - width / 2, middle[1] - 0.35),
-            width,
-            0.7,
-            boxstyle="round,pad=0,rounding_size=0.1",
-            facecolor=colour,
-            edgecolor="black",
-            zorder=3,
-        )
-    )
-    ax.text(*middle, label, ha="center", va="center", size=9, zorder=4)

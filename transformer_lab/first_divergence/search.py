@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from transformer_lab.checks import check_may_attend, check_vectors
 from transformer_lab.first_divergence.mistakes import MISTAKES
 from transformer_lab.first_divergence.steps import STEPS, PostNormSteps, PreNormSteps
+from transformer_lab.masking import to_attn_mask
 
 WIDTH = 92  # of a report, in characters
 TOLERANCE = 1e-9  # everything is computed in float64, and its numbers are of the order of 1
@@ -125,7 +126,7 @@ def written_out(
     batch, length, _ = x.shape
     if may_attend is not None:
         check_may_attend(may_attend, (batch, n_heads, length, length), x)
-        hidden = ~may_attend.expand(batch, n_heads, length, length)
+        hidden = to_attn_mask(may_attend.expand(-1, -1, length, length), n_heads, batch)
         if hidden.all(dim=-1).any():
             raise ValueError(
                 "may_attend leaves some query nothing to attend to, where PyTorch returns NaN; "
@@ -133,7 +134,7 @@ def written_out(
             )
     steps = (PreNormSteps if reference.norm_first else PostNormSteps)(reference, x.double(), may_attend)
     first = steps.x if reference.self_attn.batch_first else steps.x.transpose(0, 1)
-    theirs = reference(first, src_mask=None if may_attend is None else hidden.flatten(0, 1))
+    theirs = reference(first, src_mask=None if may_attend is None else hidden)
     theirs = theirs if reference.self_attn.batch_first else theirs.transpose(0, 1)
     if not is_same(theirs, steps.output):
         raise ValueError(
