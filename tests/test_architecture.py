@@ -27,13 +27,16 @@ TOWER = [
     "encoder_layer",
     "encoder",
     "pretrained_encoder",
+    "training_data",
+    "checkpoints",
     "training",
     "roformer",
     "modern_encoder",
     "low_rank_adaptation",
     "packing",
 ]
-LESSONS = TOWER[1:13]
+HELPERS = {"checks", "training_data", "checkpoints", "packing", "low_rank_adaptation"}
+LESSONS = [name for name in TOWER if name not in HELPERS]
 
 # These teach, draw, examine, or load what was trained; the model knows nothing of them.
 TEACHING = {
@@ -44,6 +47,7 @@ TEACHING = {
     "certificates",
     "environment",
     "first_divergence",
+    "head_roles",
 }
 ABOVE_THE_MODEL = TEACHING | {"pretrained_encoder"}
 
