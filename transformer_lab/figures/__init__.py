@@ -24,6 +24,7 @@ from transformer_lab.figures.neurons import activation_curves, neuron_map, param
 from transformer_lab.figures.positions import draw_clocks, position_circles, position_curves, position_tables
 from transformer_lab.figures.publications import two_blocks
 from transformer_lab.figures.rotations import draw_turns, pairings, score_maps, turns
+from transformer_lab.figures.training import live_curve, training_curves
 
 __all__ = [
     "activation_curves",
@@ -49,6 +50,7 @@ __all__ = [
     "layer_maps",
     "likeness_grid",
     "lines",
+    "live_curve",
     "masks",
     "matrices",
     "neuron_map",
@@ -62,6 +64,7 @@ __all__ = [
     "score_maps",
     "then_and_now",
     "token_depth",
+    "training_curves",
     "turns",
     "two_blocks",
     "word_strips",
