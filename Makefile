@@ -44,7 +44,8 @@ hostile: $(READY)  ## run every lesson on this machine's plainest arithmetic
 browser: chromium .venv/ready-browser  ## use the lessons in a real browser, as a learner does
 	$(RUN) -m pytest tests/browser $(ARGS)
 
-bench: $(READY)  ## time the encoder beside other implementations of it
+bench: $(READY)  ## time the encoder beside other implementations of it, and what lesson 11's departures cost
+	$(RUN) -m benchmarks.departures
 	$(RUN) -m benchmarks.encoder_speed $(ARGS)
 
 lock: build/uv/ready  ## look for new versions and write them to constraints.txt
