@@ -1,6 +1,7 @@
 """Exercises of lesson 12: RMS norm, bytes of a cache, shared heads, a bill, LoRA, a step, fewer heads."""
 
 import math
+from copy import deepcopy
 
 import torch
 from torch import nn
@@ -99,6 +100,13 @@ rms_norm.mistake(
         (x - x.mean(-1, True)) / ((x - x.mean(-1, True)).square().mean(-1, True) + eps).sqrt() * w
     ),
     lambda x, w, eps: F.layer_norm(x, w.shape, w, None, eps),
+)
+
+rms_norm.mistake(
+    "the mean subtracted above the line",
+    """You divide by the right number, but subtract the mean from x first. RMS norm subtracts nothing, neither
+    above the line nor below.""",
+    lambda x, w, eps: (x - x.mean(-1, True)) / (mean_square(x) + eps).sqrt() * w,
 )
 
 rms_norm.mistake(
@@ -285,6 +293,20 @@ cache_bytes.mistake(
     fewer key heads were wider. A key is as wide as a query, `d_model // n_heads`, and n_kv_heads of them
     are kept.""",
     lambda n, d, h, kv, t, b, s: 2 * n * d * t * b * s,
+)
+
+cache_bytes.mistake(
+    "the size of a group",
+    """You count n_heads // n_kv_heads heads. That is how many query heads share one key head; kept are
+    n_kv_heads of them.""",
+    lambda n, d, h, kv, t, b, s: 2 * n * (h // kv) * (d // h) * t * b * s,
+)
+
+cache_bytes.mistake(
+    "a cache for the queries' heads too",
+    """You count n_heads + n_kv_heads heads. Query heads leave nothing behind: for each of the n_kv_heads key
+    heads one key and one value are kept.""",
+    lambda n, d, h, kv, t, b, s: 2 * n * (h + kv) * (d // h) * t * b * s,
 )
 
 cache_bytes.mistake(
@@ -630,8 +652,8 @@ layer_parameters.mistake(
 
 layer_parameters.mistake(
     "d_model divided by the key heads",
-    """You take `d_model // n_kv_heads` where the width of all keys belongs: n_kv_heads heads of
-    `d_model // n_heads` features each. Fewer key heads must cost less, not more.""",
+    """You take `d_model // n_kv_heads`, or as many heads as a group has, where the width of all keys belongs:
+    n_kv_heads heads of `d_model // n_heads` features each. Fewer key heads must cost less, not more.""",
     lambda d, h, kv, f: (2 * d * d + 2 * d * (d // kv), 3 * d * f, 2 * d),
 )
 
@@ -704,8 +726,8 @@ class AdapterExercise(ModuleExercise):
     """A module around a trained map: it is looked at while it is fresh, and again with parameters drawn anew.
 
     "unchanged": whether a fresh one computes what the map computes; "trained": which parameters ask for
-    gradients; "learns", "passes": whether a gradient other than zero reaches one of them, and the input;
-    "output": after the drawing.
+    gradients; "learns": when a gradient other than zero reaches one of them; "passes": whether one reaches
+    the input; "output": after the drawing.
     """
 
     def call(self, answer: type[nn.Module], case: tuple[dict, dict]) -> tuple:
@@ -716,11 +738,21 @@ class AdapterExercise(ModuleExercise):
         module = answer(*settings.values())
         fresh = module(x)
         free = {name: part for name, part in module.named_parameters() if part.requires_grad}
-        slopes = torch.autograd.grad(fresh.square().sum(), [x, *free.values()], allow_unused=True)
-        passes, *learning = [slope is not None and bool(slope.any()) for slope in slopes]
+        passes, *at_once = reached(fresh, [x, *free.values()])
         unchanged = fresh.shape == before.shape and torch.allclose(fresh, before)
-        set_parameters(module, like=self.specified(*settings.values()))
-        return unchanged, sorted(free), any(learning), passes, module.eval()(inputs["x"])
+        set_parameters(module, like=self.specified(*deepcopy(settings).values()))  # it freezes its own map
+        output = module.eval()(inputs["x"])
+        later = reached(output, list(free.values()))
+        learns = "at once" if any(at_once) else "not from its beginning" if any(later) else "never"
+        return unchanged, ", ".join(sorted(free)), learns, passes, output
+
+
+def reached(result: torch.Tensor, parts: list[torch.Tensor]) -> list[bool]:
+    """Which parts a gradient other than zero reaches."""
+    if not (parts and result.requires_grad):
+        return [False] * len(parts)
+    slopes = torch.autograd.grad(result.square().sum(), parts, allow_unused=True)
+    return [slope is not None and bool(slope.any()) for slope in slopes]
 
 
 def adapter_exercise(id: str, title: str, *, hints: list[str], **options):
@@ -844,6 +876,10 @@ LowRankLinear.mistake(
     """The large weight is still trained: `no_grad` or `detach` in forward does not change that, an optimiser
     with weight decay will move it. Freeze the map itself: `linear.requires_grad_(False)`.""",
     adapters(freeze=lambda self: None),
+    adapters(
+        freeze=lambda self: None,
+        forward=lambda self, x: self.linear(x).detach() + self.scale() * self.update(x),
+    ),
 )
 
 LowRankLinear.mistake(
@@ -865,6 +901,15 @@ LowRankLinear.mistake(
     """A and B both begin at zero. The gradient of each is a product with the other, so both gradients are
     zero, and stay so: nothing is ever learned. Draw A at random.""",
     adapters(first_down=lambda self, *shape: torch.zeros(shape)),
+)
+
+LowRankLinear.mistake(
+    "no gradient for A and B",
+    """The update is right, but no gradient reaches A and B: you compute it, or all of forward, under
+    `no_grad`, detach it, or write it into a weight by `.data`. Then nothing is ever learned. Freeze only the
+    parameters of `linear`, and compute forward as usual.""",
+    adapters(forward=lambda self, x: self.linear(x) + self.scale() * self.update(x).detach()),
+    adapters(forward=lambda self, x: (self.linear(x) + self.scale() * self.update(x)).detach()),
 )
 
 LowRankLinear.mistake(
@@ -1104,13 +1149,18 @@ def causal(new, old):
     return torch.ones(new, old + new, dtype=torch.bool).tril(old)
 
 
+def masked_softmax(scores, may_attend):
+    """The weights: nothing where one may not attend."""
+    return scores.masked_fill(~may_attend, -math.inf).softmax(-1)
+
+
 def stepping(
     query=lambda q, old, turn: turn(q, offset=old),
     key=lambda k, old, turn: turn(k, offset=old),
     keys=lambda k, old_keys, turn: torch.cat([old_keys, k], dim=-2),
     values=lambda v, old_values: torch.cat([old_values, v], dim=-2),
     mask=causal,
-    weigh=lambda scores, may_attend: scores.masked_fill(~may_attend, -math.inf).softmax(-1),
+    weigh=masked_softmax,
     scale=lambda q: math.sqrt(q.shape[-1]),
     kept=lambda all_keys, all_values, k, v, old_keys, old_values: (all_keys, all_values),
     result=lambda output, keys, values: (output, keys, values),
@@ -1216,6 +1266,27 @@ step.mistake(
 )
 
 step.mistake(
+    "offset for one new token only",
+    """Your offset is that of the last new token: the length with the new ones, less one. With one new token
+    that is right; with several, the first of them stands at old and the others follow.""",
+    *both(
+        query=lambda q, old, turn: turn(q, offset=old + q.shape[-2] - 1),
+        key=lambda k, old, turn: turn(k, offset=old + k.shape[-2] - 1),
+    ),
+    *both(query=lambda q, old, turn: turn(q, offset=old + q.shape[-2] - 1)),
+)
+
+step.mistake(
+    "offset is the number of new tokens",
+    """Your offset is the number of new tokens. What stands before them are the old ones:
+    `turn(…, offset=old_keys.shape[-2])`.""",
+    *both(
+        query=lambda q, old, turn: turn(q, offset=q.shape[-2]),
+        key=lambda k, old, turn: turn(k, offset=k.shape[-2]),
+    ),
+)
+
+step.mistake(
     "offset of another axis",
     """Your offset is the number of texts or of heads. Positions are the last axis but one of the cache:
     `old_keys.shape[-2]`.""",
@@ -1229,6 +1300,11 @@ step.mistake(
     twice. Turn the new ones only, then join.""",
     *both(key=unturned, keys=lambda k, old_keys, turn: turn(torch.cat([old_keys, k], dim=-2))),
     *both(key=unturned, keys=lambda k, old_keys, turn: turn(torch.cat([old_keys, k], dim=-2), offset=0)),
+    *both(
+        key=unturned,
+        keys=lambda k, old_keys, turn: turn(torch.cat([old_keys, k], dim=-2)),
+        kept=lambda all_k, all_v, k, v, old_k, old_v: (torch.cat([old_k, k], dim=-2), all_v),
+    ),
 )
 
 step.mistake(
@@ -1349,6 +1425,25 @@ step.mistake(
 )
 
 step.mistake(
+    "new tokens hidden",
+    """Your new tokens see the cache only. They also see each other and themselves, as far as they have come:
+    `tril(old)`.""",
+    stepping(mask=lambda new, old: torch.arange(old + new).expand(new, -1) < old),
+    stepping(
+        mask=lambda new, old: torch.arange(old + new).expand(new, -1) < old,
+        weigh=lambda scores, may_attend: masked_softmax(scores, may_attend).nan_to_num(),
+    ),
+)
+
+
+step.mistake(
+    "triu for tril",
+    """You take the upper triangle: each new token sees itself and what comes after it. `tril(old)` keeps what
+    comes before.""",
+    stepping(mask=lambda new, old: torch.ones(new, old + new, dtype=torch.bool).triu(old)),
+)
+
+step.mistake(
     "mask inverted",
     """You hide what may be seen. `masked_fill` fills where its mask is True, so hand it the opposite of
     may_attend.""",
@@ -1374,6 +1469,13 @@ step.mistake(
     """You do not divide the scores by √d_head: softmax would choose a single key (lesson 03). Divide by
     `math.sqrt(query.shape[-1])`.""",
     stepping(scale=lambda q: 1.0),
+)
+
+step.mistake(
+    "divided by d_head",
+    """You divide the scores by d_head, and not by its root: the weights come out too even (lesson 03). Divide
+    by `math.sqrt(query.shape[-1])`.""",
+    stepping(scale=lambda q: q.shape[-1]),
 )
 
 step.mistake(
@@ -1509,6 +1611,14 @@ fewer_heads.mistake(
     """You average features of a head with each other. Feature f of the new head is the mean of feature f of
     the old ones: the heads are averaged, d_head stays.""",
     lambda w, h, kv: w.unflatten(0, (-1, h // kv)).mean(1),
+)
+
+fewer_heads.mistake(
+    "all rows of a group averaged",
+    """You take the mean of all rows of a group, so one row is left of each. Its heads are averaged, their
+    features are not: a head of d_head rows must come out.""",
+    lambda w, h, kv: w.unflatten(0, (kv, -1)).mean(1),
+    lambda w, h, kv: w.unflatten(0, (kv, -1)).mean(1).repeat_interleave(len(w) // h, dim=0),
 )
 
 fewer_heads.mistake(
