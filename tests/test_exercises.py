@@ -7,7 +7,9 @@ import math
 import random
 import re
 import sys
+import traceback
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from transformer_lab.exercises import check, exercise_ids, find
 from transformer_lab.exercises.engine import exercise, judge, source, value_exercise
 from transformer_lab.exercises.engine.exercise import _in_words
 from transformer_lab.exercises.engine.judge import recognised
+from transformer_lab.exercises.engine.parameters import ParameterMismatch
 from transformer_lab.exercises.engine.source import run
 from transformer_lab.exercises.engine.verdict import CORRECT, NOT_YET, Verdict
 
@@ -138,6 +141,18 @@ def test_diagnoses_are_short_and_plain(id):
         # A verdict is no markdown: emphasis would show as asterisks.
         assert not re.search(r"\*\w|\w\*", outside_code), mistake.name
         assert told.setdefault(mistake.name, text) == text, mistake.name
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_no_mistake_is_known_by_an_error_of_the_checker_itself(id):
+    """Such an error would be the same for every answer, and so fit any of them."""
+    for mistake, outcomes in find(id).wrong_outcomes:
+        for error in (outcome.error for outcome in outcomes if outcome.error is not None):
+            frames = traceback.extract_tb(error.__traceback__)
+            ours = [frame for frame in frames if "exercises" in Path(frame.filename).parts]
+            last = [frame.name for frame in ours if frame.name != "__torch_function__"][-1]
+            is_refusal = "wanted" in str(error) or isinstance(error, ParameterMismatch)
+            assert last not in ("call", "observe", "outcomes") or is_refusal, (mistake.name, error)
 
 
 @pytest.mark.parametrize("id", IDS)
