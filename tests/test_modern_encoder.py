@@ -260,6 +260,10 @@ def test_refuses_what_does_not_fit():
         ours(stream()[:1], cache=cache)
     with pytest.raises(ValueError, match="wanted one cache for each of the 3 layers, got 1"):
         continue_text(build(), IDS, [KeyValueCache()])
+    with pytest.raises(
+        ValueError, match=r"got the same one for two of them.*not with \[KeyValueCache\(\)\] \* n"
+    ):
+        continue_text(build(), IDS, [KeyValueCache()] * 3)
     with pytest.raises(ValueError, match="x must be 24 wide"):
         RMSNorm(D_MODEL)(randn(2, 7))
     with pytest.raises(ValueError, match=r"wanted \(2 or 1, 6 or 1, 7 or 1, 8 or 1\)"):

@@ -191,12 +191,17 @@ def continue_text(
     Equal to the last rows of one pass over the whole text with a causal mask.
 
     Raises:
-        ValueError: not one cache for each layer.
+        ValueError: not one cache for each layer, or one cache for two layers.
     """
     if len(caches) != len(encoder.layers):
         raise ValueError(
             f"wanted one cache for each of the {len(encoder.layers)} layers, got {len(caches)}; "
             "begin with [KeyValueCache() for _ in encoder.layers]"
+        )
+    if len({id(cache) for cache in caches}) < len(caches):
+        raise ValueError(
+            "wanted a cache of its own for each layer, got the same one for two of them, which mixes their keys; "
+            "begin with [KeyValueCache() for _ in encoder.layers], not with [KeyValueCache()] * n"
         )
     new = token_ids.shape[1]
     may_attend = causal_mask(new, caches[0].length + new, device=token_ids.device)
