@@ -200,7 +200,7 @@ def continue_text(
         )
     if len({id(cache) for cache in caches}) < len(caches):
         raise ValueError(
-            "wanted a cache of its own for each layer, got the same one for two of them, which mixes their keys; "
+            "wanted a cache of its own for each layer, got the same one for two of them, whose keys mix; "
             "begin with [KeyValueCache() for _ in encoder.layers], not with [KeyValueCache()] * n"
         )
     new = token_ids.shape[1]
