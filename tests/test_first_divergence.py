@@ -178,6 +178,19 @@ def test_the_difference_and_its_place_are_those_of_the_tensors():
     assert max(map(len, repr(found).splitlines())) <= 92
 
 
+def test_what_is_right_at_another_step_is_not_taken_for_the_closest():
+    """What enters the last norm has the shape of the output, and is far closer to it than this layer's is."""
+    reference = torch_layer()
+    ours = from_torch_layer(reference)
+    with torch.no_grad():
+        for parameter in ours.feed_forward_norm.parameters():
+            parameter *= 1000
+    found = first_divergence(ours, reference, X, MASK)
+    assert found.step == "output"
+    wanted = PostNormSteps(reference, X, MASK).output.abs().max().item()
+    assert found.difference == pytest.approx(999 * wanted)
+
+
 def test_the_first_of_two_mistakes_is_named():
     reference = torch_layer()
     ours = from_torch_layer(reference)
@@ -358,8 +371,9 @@ def test_a_layer_with_frozen_numbers_is_refused():
             ValueError,
             "nothing to attend to, where PyTorch returns NaN",
         ),
+        ({"may_attend": ONE_BLIND_QUERY}, ValueError, "leaves some query nothing to attend to"),
     ],
-    ids=["class", "reference", "width", "two axes", "integers", "hidden"],
+    ids=["class", "reference", "width", "two axes", "integers", "hidden", "one query hidden"],
 )
 def test_refuses_what_does_not_fit(changes, error, message):
     reference = torch_layer()
