@@ -629,6 +629,23 @@ def test_a_module_is_built_given_parameters_and_called(attempt, remark):
     assert remark in said(Affine, attempt)
 
 
+class OtherName(find("08.5").reference):
+    def forward(self, x, mask=None, need_weights=True):
+        return super().forward(x, mask, need_weights)
+
+
+class AnyName(find("08.5").reference):
+    def forward(self, x, *rest, **named):
+        return super().forward(x, *rest, **named)
+
+
+def test_an_argument_that_other_code_hands_over_by_name_must_bear_it():
+    told = said(find("08.5"), OtherName)
+    assert "an argument has another name" in told
+    assert "`forward` has no argument `may_attend`" in told
+    assert said(find("08.5"), AnyName) == "✓ 08.5 correct."
+
+
 def test_a_case_is_told_whatever_its_inputs_are():
     inputs = {"mask": torch.ones(2, 3).bool(), "x": 200 * torch.ones(2), "none": torch.ones(0), "n": 7}
     told = [_in_words(name, value) for name, value in inputs.items()]

@@ -1264,6 +1264,7 @@ TextHead.mistake(
     "08.5",
     "Your attention, with its whole interface",
     returns=("output", "weights"),
+    by_name=("may_attend", "need_weights"),
     hints=[
         """Begin with what you wrote in 05.5: project, cut, scores, softmax, mix, merge, project. The same x
         serves for queries, keys and values.""",
@@ -1355,16 +1356,16 @@ class MyAttention(nn.Module):
 
 @MyAttention.alternative
 class MyAttention(Projections):
-    def forward(self, x, mask=None, wanted=True):
+    def forward(self, x, may_attend=None, need_weights=True):
         chunks = [f(x).chunk(self.n_heads, -1) for f in (self.query_projection, self.key_projection)]
         q, k, v = (
             torch.stack(each, 1) for each in (*chunks, self.value_projection(x).chunk(self.n_heads, -1))
         )
-        if not wanted:
-            heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        if not need_weights:
+            heads = F.scaled_dot_product_attention(q, k, v, attn_mask=may_attend)
             return self.output_projection(torch.cat(heads.unbind(1), -1)), None
         grown = (q @ k.mT / self.d_head**0.5).exp()
-        grown = grown if mask is None else grown * mask
+        grown = grown if may_attend is None else grown * may_attend
         weights = grown / grown.sum(-1, keepdim=True)
         return self.output_projection(torch.cat((weights @ v).unbind(1), -1)), weights
 
@@ -1880,6 +1881,7 @@ MyFeedForward.mistake(
     "08.7",
     "Your layer, which hands things on",
     returns=("output", "weights"),
+    by_name=("may_attend", "need_weights"),
     hints=[
         """Post-norm: twice "do something, add it to x, normalise". The first something is attention, the
         second the feed-forward.""",
@@ -2012,8 +2014,8 @@ class MyLayer(nn.Module):
 
 @MyLayer.alternative
 class MyLayer(Parts):
-    def forward(self, stream, mask=None, wanted=True):
-        result = self.attention(stream, need_weights=wanted, may_attend=mask)
+    def forward(self, stream, may_attend=None, need_weights=True):
+        result = self.attention(stream, need_weights=need_weights, may_attend=may_attend)
         first = self.attention_norm(torch.add(stream, result[0]))
         return [self.feed_forward_norm(torch.add(self.feed_forward(first), first)), result[1]]
 

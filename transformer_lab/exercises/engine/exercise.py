@@ -1,5 +1,6 @@
 """An exercise: its texts, its cases, its truth, its bank of mistakes, and how an answer to it is run."""
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,7 @@ class Exercise:
 
     returns: the names of the results, where there are several
     without: torch functions that must not do the work
+    by_name: arguments of a module's `forward` that other code hands over by name
     tolerance: absolute and relative
     """
 
@@ -42,11 +44,13 @@ class Exercise:
         *,
         returns: Sequence[str] = (),
         without: Sequence[str] = (),
+        by_name: Sequence[str] = (),
         tolerance: float = 1e-9,
     ):
         self.id, self.title, self.name, self.stub = id, title, name, stub
         self.hints = [_one_line(hint) for hint in hints]
         self.returns, self.without, self.tolerance = returns, frozenset(without), tolerance
+        self.by_name = by_name
         self.alternatives: list[Any] = []
         self.mistakes: list[Mistake] = []
 
@@ -88,6 +92,14 @@ class Exercise:
     def call(self, answer: Any, case: Any) -> Any:
         """The answer's result in one case."""
         raise NotImplementedError
+
+    def misnamed(self, answer: Any) -> str | None:
+        """An argument that the answer does not take by its name, although other code uses it."""
+        if not self.by_name:
+            return None
+        arguments = inspect.signature(answer.forward).parameters
+        takes_any = any(argument.kind == argument.VAR_KEYWORD for argument in arguments.values())
+        return next((name for name in self.by_name if not takes_any and name not in arguments), None)
 
     def inputs(self, case: Any) -> dict[str, Any]:
         """The named inputs of one case."""

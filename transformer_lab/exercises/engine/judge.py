@@ -24,6 +24,8 @@ def judge(exercise: Exercise, attempt: Any) -> Verdict:
         return _still_a_stub(exercise, attempt)
     troubles = [_trouble(exercise, attempt, i, outcome) for i, outcome in enumerate(outcomes)]
     first = next((i for i, trouble in enumerate(troubles) if trouble), None)
+    if first is None and (name := exercise.misnamed(attempt)):
+        return Verdict.not_yet(exercise.id, "an argument has another name", [_misnamed(name)])
     if first is None:
         return Verdict.correct(exercise.id, printed=outcomes[0].printed)
     printed = outcomes[first].printed
@@ -105,6 +107,13 @@ def _forbidden(names: set[str]) -> Difference:
     return Difference(
         f"{name} did the work",
         f"The values are right, but torch's own `{name}` made them. Write it out: that is the exercise.",
+    )
+
+
+def _misnamed(name: str) -> str:
+    return (
+        f"The values are right, but `forward` has no argument `{name}`, and the code around it will hand it "
+        f"over by that name, `{name}=…`. Call yours so too."
     )
 
 
