@@ -80,7 +80,7 @@ def test_a_thin_line_survives_in_the_small_map_of_a_long_text():
 def test_a_long_text_is_shown_a_page_at_a_time(box):
     words = [f"w{i}" for i in range(80)]
     box.sentence.value = " ".join(words)
-    assert list(box.first.options) == [0, 32, 64]
+    assert list(box.first.options) == [0, 32, 50]
     assert box.first.layout.visibility == "visible"
     assert f"82 tokens are too many for one map: it shows {LEGIBLE}" in box.words.value
     before = box.picture.value
@@ -88,6 +88,24 @@ def test_a_long_text_is_shown_a_page_at_a_time(box):
     assert box.picture.value != before
     box.sentence.value = SENTENCE
     assert (list(box.first.options), box.first.layout.visibility) == ([0], "hidden")
+
+
+@pytest.mark.parametrize("n_words", [30, 31, 40, 62, 63, 98])
+def test_every_token_of_a_long_text_is_on_a_page(box, n_words):
+    box.sentence.value = " ".join(f"w{i}" for i in range(n_words))
+    n, pages = n_words + 2, list(box.first.options)
+    assert {token for page in pages for token in range(page, page + LEGIBLE)} >= set(range(n))
+    assert pages[-1] == max(0, n - LEGIBLE)  # the last page is full
+    assert (box.first.layout.visibility == "visible") == (n > LEGIBLE) == (len(pages) > 1)
+
+
+def test_the_words_tell_how_much_weight_goes_to_tokens_outside_the_map():
+    n = LEGIBLE + 8
+    weights = torch.zeros(n, n)
+    weights[:, 0] = 1  # everybody rests on the first token
+    tokens = ["[CLS]"] * n
+    assert "give 0.00 of their weight to tokens outside the map" in in_words(tokens, weights, 0, 0)
+    assert "give 1.00 of their weight to tokens outside the map" in in_words(tokens, weights, 0, 0, first=8)
 
 
 def test_a_page_shows_its_own_tokens_and_weights():
@@ -154,6 +172,14 @@ def test_the_words_tell_the_largest_weight_between_words():
         "L2.H9, between words: “three” (token 3) gives most, 0.50, to “one” (token 1); "
         "on average a word gives 0.25 to [CLS]."
     )
+
+
+def test_the_words_say_itself_and_explain_an_unknown_sign():
+    weights = torch.zeros(4, 4)
+    weights[2, 2] = 0.5
+    said = in_words(["[CLS]", "one", "[UNK]", "[SEP]"], weights, 0, 0)
+    assert "“[UNK]” (token 2) gives most, 0.50, to itself;" in said
+    assert said.endswith("[UNK] stands for a sign that the tokenizer does not know.")
 
 
 def test_a_strip_is_published_where_no_kernel_runs(monkeypatch):

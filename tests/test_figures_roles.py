@@ -2,7 +2,9 @@
 
 import numpy as np
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 
 from transformer_lab import figures
 
@@ -45,3 +47,19 @@ def test_head_scatter_has_a_point_for_each_head_and_names_some():
         assert tuple(ax.texts[0].xy) == (across[1, 3].item(), OTHER[1, 3].item())
     assert figure.axes[0].get_ylabel() == "damage"
     assert [text.get_text() for text in figure.axes[1].get_legend().get_texts()] == ["0", "1"]
+
+
+def test_the_names_in_a_scatter_hide_no_head_and_no_other_name():
+    random = torch.rand(2, 6, 12, generator=torch.Generator().manual_seed(11)) + 0.01
+    across, up = random[0], random[0] * (1 + random[1])  # a cloud along the diagonal
+    marked = {(0, 2): "previous", (1, 8): "next", (2, 9): "same word"}
+    figure = figures.head_scatter({"one": (across, up)}, ylabel="damage", marked=marked)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    (ax,) = figure.axes
+    boxes = [Text.get_window_extent(text, renderer) for text in ax.texts]  # without the line to the point
+    heads = ax.transData.transform(torch.stack([across.flatten(), up.flatten()], dim=1).numpy())
+    for number, box in enumerate(boxes):
+        assert not any(box.contains(*head) for head in heads)
+        assert not any(box.overlaps(other) for other in boxes[:number])
+        assert ax.get_window_extent().containsx(box.x0) and ax.get_window_extent().containsx(box.x1)

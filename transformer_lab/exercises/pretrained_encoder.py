@@ -158,6 +158,26 @@ sentence_vector.mistake(
 )
 
 sentence_vector.mistake(
+    "[SEP] left out",
+    """You leave out each text's last token. The model was trained with [CLS] and [SEP] in the mean: every
+    real token counts, these two included.""",
+    lambda h, m: torch.stack(
+        [to_length_one(x[: n - 1].mean(0)) for x, n in zip(h, m.flatten(1).sum(1).tolist(), strict=True)]
+    ),
+    lambda h, m: torch.stack(
+        [x[: n - 1].mean(0) for x, n in zip(h, m.flatten(1).sum(1).tolist(), strict=True)]
+    ),
+)
+
+sentence_vector.mistake(
+    "the first text's mask for all",
+    """You take the real tokens of the first text for every text: `may_attend[0]`. Each text has its own
+    padding: `may_attend[:, 0, 0]` keeps the batch.""",
+    lambda h, m: to_length_one(mean_of(h, m[:1].expand_as(m))),
+    lambda h, m: mean_of(h, m[:1].expand_as(m)),
+)
+
+sentence_vector.mistake(
     "the last position",
     """You take one token at the end, as models do that read from left to right. An encoder's last token knows
     no more than the others, and in a padded batch it is not even a word. Take the mean.""",
@@ -226,10 +246,13 @@ sentence_vector.mistake(
 
 sentence_vector.mistake(
     "−∞ in a mean",
-    """You fill the padding with −∞, as scores are filled before a softmax. In a sum −∞ stays −∞, and scaled
-    to length one it becomes NaN. Fill with 0, and divide by the number of real tokens.""",
-    lambda h, m: to_length_one(h.masked_fill(real_of(m) == 0, -math.inf).mean(1)),
-    lambda h, m: h.masked_fill(real_of(m) == 0, -math.inf).mean(1),
+    """You fill the padding with −∞ or a very negative number, as scores are filled before a softmax. In a
+    sum it drowns all the rest, and −∞ becomes NaN. Fill with 0, and divide by the number of real tokens.""",
+    *(
+        lambda h, m, fill=fill, finish=finish: finish(h.masked_fill(real_of(m) == 0, fill).mean(1))
+        for fill in (-math.inf, -1e9)
+        for finish in (to_length_one, lambda mean: mean)
+    ),
 )
 
 
@@ -665,6 +688,7 @@ previous_score.mistake(
     counted as a look back. Begin with row 1, and leave out the last row, [SEP].""",
     lambda w: w[:, torch.arange(w.shape[-1]), torch.arange(w.shape[-1]) - 1].mean(-1),
     lambda w: w[:, torch.arange(w.shape[-1] - 1), torch.arange(w.shape[-1] - 1) - 1].mean(-1),
+    lambda w: w[:, torch.arange(w.shape[-1] - 2), torch.arange(w.shape[-1] - 2) - 1].mean(-1),
 )
 
 previous_score.mistake(
@@ -836,6 +860,18 @@ head_damages.mistake(
 )
 
 head_damages.mistake(
+    "features of the output zeroed",
+    """You zero d_head features of the output. They belong to no head: the output projection mixes all heads
+    into every feature. Zero the head's columns of that projection, and compute the output again.""",
+    lambda attention, x: torch.stack(
+        [
+            1 - F.cosine_similarity(hidden * attention(x)[0], attention(x)[0], dim=-1).mean()
+            for hidden in 1 - torch.eye(attention.n_heads).repeat_interleave(attention.d_head, dim=1)
+        ]
+    ),
+)
+
+head_damages.mistake(
     "not put back",
     """The heads are never put back, so the second damage is that of two heads, the third of three. Either the
     columns are not restored, or what you kept is a slice: a window on the same numbers. Use `.clone()`.""",
@@ -843,9 +879,10 @@ head_damages.mistake(
 )
 
 head_damages.mistake(
-    "compared with itself",
-    """You compute the full output anew after the damage, while the head is still away. Then both are the
-    damaged one. Call `attention(x)` once before the first head is silenced.""",
+    "no damage at all",
+    """All damages are 0: you compare two things that are equal. Perhaps the full output is computed while the
+    head is away, or the zeros went into a copy, or you compare the attention weights: they come before the
+    output projection.""",
     by_silencing(columns_zero, restore=False, first=False),
     lambda attention, x: torch.zeros(attention.n_heads),
 )
@@ -964,6 +1001,8 @@ head_damages.mistake(
     measured(lambda without, full: (without - full).norm(dim=-1).mean()),
     measured(lambda without, full: (without - full).square().mean()),
     measured(lambda without, full: (without - full).norm()),
+    measured(lambda without, full: ((without - full).norm(dim=-1) / full.norm(dim=-1)).mean()),
+    measured(lambda without, full: (without - full).norm() / full.norm()),
 )
 
 head_damages.mistake(
@@ -1051,6 +1090,8 @@ search.mistake(
     """You rank by bare dot products. A long vector then wins although it points elsewhere. Divide by both
     lengths, or scale all vectors to length one first.""",
     lambda q, v, k: best(v @ q, k),
+    lambda q, v, k: best(v @ q, k, cosines_of(q, v)),
+    lambda q, v, k: best(v @ q / len(q) ** 0.5, k),
 )
 
 search.mistake(
@@ -1195,6 +1236,8 @@ def rank_correlation(normal):
     yield {"x": x.exp(), "y": x + normal(13)}
     yield {"x": torch.arange(5.0), "y": torch.arange(5.0).exp()}
     yield {"x": normal(11), "y": normal(11).exp()}
+    x = normal(9)
+    yield {"x": x, "y": normal(9) / 2 - x}  # one falls where the other grows
 
 
 @rank_correlation.specification
@@ -1226,6 +1269,11 @@ def correlated(a, b):
 
 def ranks_of(values):
     return values.argsort().argsort()
+
+
+def spread(values):
+    """The sum of squares of the ranks, their mean subtracted: the same for x and for y."""
+    return (ranks_of(values) - ranks_of(values).double().mean()).square().sum()
 
 
 def differences(x, y):
@@ -1300,6 +1348,30 @@ rank_correlation.mistake(
     """You count the pairs that stand in the same order: Kendall's correlation, a good measure too, with other
     values. Asked for is the correlation of the ranks.""",
     lambda x, y: (torch.sign(x[:, None] - x) * torch.sign(y[:, None] - y)).sum() / (len(x) * (len(x) - 1)),
+)
+
+rank_correlation.mistake(
+    "the sign lost",
+    """Your result is never negative. If one falls where the other grows, the rank correlation is below 0:
+    that is how a better role and a smaller damage show. Leave the sign.""",
+    lambda x, y: correlated(ranks_of(x), ranks_of(y)).abs(),
+)
+
+rank_correlation.mistake(
+    "1 − forgotten",
+    """You return 6 Σd² / (n(n² − 1)), which is 0 for the same order. The rank correlation is 1 minus
+    that.""",
+    lambda x, y: 6 * differences(x, y).square().sum() / (len(x) ** 3 - len(x)),
+)
+
+rank_correlation.mistake(
+    "the root forgotten",
+    """You divide by the product of both sums of squares, or of both variances, without the root. The longer
+    the lists, the smaller the result. Take the root of the product.""",
+    lambda x, y: correlated(ranks_of(x), ranks_of(y)) / spread(x),
+    lambda x, y: correlated(ranks_of(x), ranks_of(y)) / ranks_of(x).double().var(),
+    lambda x, y: correlated(ranks_of(x), ranks_of(y)) / ranks_of(x).double().var(correction=0),
+    lambda x, y: correlated(ranks_of(x), ranks_of(y)) * (len(x) - 1) / len(x) / ranks_of(x).double().var(),
 )
 
 rank_correlation.mistake(
@@ -1508,6 +1580,21 @@ published_layer.mistake(
 )
 
 published_layer.mistake(
+    "scaled without the root",
+    """You divide the scores by d_head itself. It is the root that keeps their variance at 1 (lesson 03), and
+    what the model was trained with: `math.sqrt(q.shape[-1])`.""",
+    steps(score=lambda self, q, k: q @ k.mT / q.shape[-1]),
+)
+
+published_layer.mistake(
+    "the keys mixed, not the values",
+    """You mix keys where values belong: `self.value` is not used, or used for the keys. All three have the
+    same shape, so nothing complains. The weights come from queries and keys; they mix the values.""",
+    steps(project=lambda self, x: [self.linear(f"attention.self.{p}", x) for p in ("query", "key", "key")]),
+    steps(project=lambda self, x: [self.linear(f"attention.self.{p}", x) for p in ("query", "value", "key")]),
+)
+
+published_layer.mistake(
     "mask ignored",
     """You do not use `may_attend`: every token listens to the padding. A single text hides this, since it has
     none. Fill the scores with −∞ where the mask is False, before the softmax.""",
@@ -1570,6 +1657,17 @@ published_layer.mistake(
     steps(
         cut=lambda self, x: x.reshape(len(x), self.n_heads, x.shape[1], -1),
         merge=lambda self, heads: heads.reshape(len(heads), heads.shape[2], -1),
+    ),
+)
+
+published_layer.mistake(
+    "features dealt out like cards",
+    """Your head h takes the features h, h + n_heads, … Heads lie in blocks: cut the last axis into
+    (n_heads, d_head), in this order.""",
+    steps(cut=lambda self, x: x.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)),
+    steps(
+        cut=lambda self, x: x.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2),
+        merge=lambda self, heads: heads.permute(0, 2, 3, 1).flatten(-2),
     ),
 )
 
@@ -1680,15 +1778,45 @@ published_layer.mistake(
 
 published_layer.mistake(
     "norms without their numbers",
-    """You normalise without the norm's own weight and bias. The file has both, and they are not 1 and 0: pass
-    them to `F.layer_norm`.""",
+    """You normalise without the norm's own weight, or its bias. The file has both, and they are not 1 and 0:
+    pass them to `F.layer_norm`.""",
     steps(norm=lambda self, part, x: F.layer_norm(x, x.shape[-1:], eps=1e-12)),
+    steps(
+        norm=lambda self, part, x: F.layer_norm(x, x.shape[-1:], self.weight_and_bias(part)[0], None, 1e-12)
+    ),
 )
 
 published_layer.mistake(
-    "the mask added",
-    """You add the boolean mask to the scores: True counts as 1, so padding is a little less likely and still
-    heard. Fill the scores with −∞ where the mask is False.""",
+    "a spread that divides by n − 1",
+    """Your norm is written by hand with `std` or `var`, which divide by n − 1. A layer norm divides by n: add
+    `correction=0`, or use `F.layer_norm`.""",
+    steps(norm=lambda self, part, x: spread_by_n_minus_1(self, part, x, inside=0.0, outside=1e-12)),
+    steps(norm=lambda self, part, x: spread_by_n_minus_1(self, part, x, inside=1e-12, outside=0.0)),
+)
+
+
+def spread_by_n_minus_1(steps, part, x, inside, outside):
+    weight, bias = steps.weight_and_bias(part)
+    spread = (x.var(-1, keepdim=True) + inside).sqrt() + outside
+    return (x - x.mean(-1, keepdim=True)) / spread * weight + bias
+
+
+published_layer.mistake(
+    "a norm left out",
+    """One of the two norms, or both, is missing. After each sum comes a norm, and the file has one for each:
+    `attention.output.LayerNorm` and `output.LayerNorm`.""",
+    steps(second_sum=lambda self, heard, x, thought: heard + thought),
+    steps(first_sum=lambda self, x, attended: x + attended),
+    steps(
+        first_sum=lambda self, x, attended: x + attended,
+        second_sum=lambda self, heard, x, thought: heard + thought,
+    ),
+)
+
+published_layer.mistake(
+    "hidden scores not −∞",
+    """Padding is still heard: you add the mask to the scores, where True counts as 1, or make hidden scores
+    0, and e⁰ is 1. Fill the scores with −∞ where the mask is False.""",
     steps(weigh=lambda self, scores, may_attend: (scores + may_attend).softmax(-1)),
     steps(weigh=lambda self, scores, may_attend: (scores * may_attend).softmax(-1)),
 )

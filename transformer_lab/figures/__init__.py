@@ -15,6 +15,7 @@ from transformer_lab.figures.curves import lines
 from transformer_lab.figures.depth import depth_curves, likeness_grid, norm_orders, token_depth
 from transformer_lab.figures.encoder_map import encoder_map
 from transformer_lab.figures.explore import explore
+from transformer_lab.figures.explorer import explorer, head_view
 from transformer_lab.figures.heads import head_atlas, head_blocks
 from transformer_lab.figures.heatmaps import attention_heatmap, draw_matrix, head_grid, matrices
 from transformer_lab.figures.layers import aimed_maps, data_flow, layer_maps
@@ -23,8 +24,10 @@ from transformer_lab.figures.museum import catch_map
 from transformer_lab.figures.neurons import activation_curves, neuron_map, parameter_bars, planes, word_strips
 from transformer_lab.figures.positions import draw_clocks, position_circles, position_curves, position_tables
 from transformer_lab.figures.publications import two_blocks
+from transformer_lab.figures.roles import head_scatter, head_values
 from transformer_lab.figures.rotations import draw_turns, pairings, score_maps, turns
 from transformer_lab.figures.training import live_curve, training_curves
+from transformer_lab.figures.training_lessons import image_attention, patch_rows, seed_spread, wanted_maps
 
 __all__ = [
     "activation_curves",
@@ -43,9 +46,14 @@ __all__ = [
     "encoder_map",
     "error_curves",
     "explore",
+    "explorer",
     "head_atlas",
     "head_blocks",
     "head_grid",
+    "head_scatter",
+    "head_values",
+    "head_view",
+    "image_attention",
     "key_sharing",
     "layer_maps",
     "likeness_grid",
@@ -57,15 +65,18 @@ __all__ = [
     "norm_orders",
     "pairings",
     "parameter_bars",
+    "patch_rows",
     "planes",
     "position_circles",
     "position_curves",
     "position_tables",
     "score_maps",
+    "seed_spread",
     "then_and_now",
     "token_depth",
     "training_curves",
     "turns",
     "two_blocks",
+    "wanted_maps",
     "word_strips",
 ]

@@ -109,7 +109,8 @@ class Explorer(ipywidgets.VBox):
 
     def _offer_pages(self) -> None:
         """A long text is shown a page at a time: choose where the page begins."""
-        pages = list(range(0, max(1, len(self.tokens) - LEGIBLE // 2), LEGIBLE))
+        last = max(0, len(self.tokens) - LEGIBLE)
+        pages = [*range(0, last, LEGIBLE), last]
         self.first.unobserve(self._show, "value")
         self.first.options, self.first.value = pages, 0
         self.first.observe(self._show, "value")
@@ -118,32 +119,34 @@ class Explorer(ipywidgets.VBox):
     def _show(self, _: object = None) -> None:
         layer, head, first = self.layer.value, self.head.value, self.first.value
         figure = head_view(self.tokens, self.maps[layer], layer, head, first=first)
-        self._say(in_words(self.tokens, self.maps[layer, head], layer, head))
+        self._say(in_words(self.tokens, self.maps[layer, head], layer, head, first=first))
         self.picture.value = mime_bundle(figure)[0]["text/html"]
 
     def _say(self, text: str) -> None:
         self.words.value = f'<p role="status">{escape(text)}</p>'
 
 
-def in_words(tokens: Sequence[str], weights: Tensor, layer: int, head: int) -> str:
-    """What the chosen head does, in a sentence or two."""
+def in_words(tokens: Sequence[str], weights: Tensor, layer: int, head: int, *, first: int = 0) -> str:
+    """What the chosen head does, in a few sentences."""
     values, n = numbers_of(weights), len(tokens)
     name = _called(layer, head)
+    more = " [UNK] stands for a sign that the tokenizer does not know." if "[UNK]" in tokens else ""
     if n > LEGIBLE:
-        page = (
-            f" {n} tokens are too many for one map: it shows {LEGIBLE} of them, “from token” chooses which; "
-            f"the small maps show all, {-(-n // TILE)} tokens to a cell, the largest weight of each."
+        page = slice(first, first + LEGIBLE)
+        elsewhere = 1 - values[page, page].sum(axis=1).mean()
+        more += (
+            f" {n} tokens are too many for one map: it shows {LEGIBLE} of them, “from token” chooses which. "
+            f"On average these give {elsewhere:.2f} of their weight to tokens outside the map. "
+            f"The small maps show all, {-(-n // TILE)} tokens to a cell, the largest weight of each."
         )
-    else:
-        page = ""
     if n < 4:
-        return f"{name}: there are no two words to look at each other.{page}"
+        return f"{name}: there are no two words to look at each other.{more}"
     words = values[1:-1, 1:-1]
     asks, looked_at = np.unravel_index(words.argmax(), words.shape)
+    to = "itself" if asks == looked_at else f"“{tokens[looked_at + 1]}” (token {looked_at + 1})"
     return (
         f"{name}, between words: “{tokens[asks + 1]}” (token {asks + 1}) gives most, {words.max():.2f}, to "
-        f"“{tokens[looked_at + 1]}” (token {looked_at + 1}); on average a word gives "
-        f"{values[1:-1, 0].mean():.2f} to {tokens[0]}.{page}"
+        f"{to}; on average a word gives {values[1:-1, 0].mean():.2f} to {tokens[0]}.{more}"
     )
 
 

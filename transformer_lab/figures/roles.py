@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -12,6 +13,8 @@ from transformer_lab.figures.heatmaps import draw_matrix
 
 MARK = "#d95f02"
 LAYERS = "viridis"
+POINTS = np.array([280.0, 175.0])  # a panel of the scatter between its outermost heads, in points
+CLEAR = 7.0  # from a name to the nearest head, in points
 
 Place = tuple[int, int]
 
@@ -89,16 +92,47 @@ def _draw_points(ax: Axes, across: Matrix, up: Matrix, marked: Mapping[Place, st
     for layer in range(len(x)):
         colour = colours(layer / max(1, len(x) - 1))
         ax.scatter(x[layer], y[layer], color=colour, edgecolor="black", linewidth=0.4, label=str(layer))
-    middle = (x.min() + x.max()) / 2
-    for number, (place, name) in enumerate(marked.items()):
-        on_the_left = x[place] < middle
+    across, up = (np.interp(v, (v.min(), v.max()), (0, 1)) for v in (x, np.log(y)))
+    taken = np.stack([across.ravel() * POINTS[0], up.ravel() * POINTS[1]], axis=1)
+    for place, name in marked.items():
+        spot = np.array([across[place], up[place]]) * POINTS
+        offset = _free_offset(spot, 5 * len(name), taken)
+        taken = np.vstack([taken, _outline(spot + offset, 5 * len(name))])  # the next name keeps away too
         ax.annotate(
             name,
             (x[place], y[place]),
-            xytext=(10 if on_the_left else -10, -16 if number % 2 else 12),  # two neighbours keep apart
+            xytext=tuple(offset),
             textcoords="offset points",
             size=8,
-            ha="left" if on_the_left else "right",
+            ha="center",
+            va="center",
             arrowprops={"arrowstyle": "-", "linewidth": 0.6},
         )
     ax.grid(alpha=0.3)
+
+
+def _free_offset(spot: np.ndarray, width: float, taken: np.ndarray) -> np.ndarray:
+    """Where a name may stand, measured from its point: the nearest place that hides no other point."""
+    angles = np.arange(0, 2 * np.pi, np.pi / 8)
+    rounds = [
+        np.round([radius * np.cos(angle) * 1.5, radius * np.sin(angle)])
+        for radius in (18, 24, 32, 42, 54)
+        for angle in angles
+    ]
+    rooms = []
+    for offset in rounds:
+        line = np.multiply.outer(np.linspace(0, 1, 20), offset)  # from the point to its name
+        line = line[np.linalg.norm(line, axis=1) > CLEAR]
+        outline = np.vstack([_outline(spot + offset, width), spot + line])
+        if (outline >= 0).all() and (outline <= POINTS).all():
+            room = np.linalg.norm(outline[:, None] - taken, axis=-1).min()
+            if room > CLEAR:
+                return offset
+            rooms.append((room, tuple(offset)))
+    return np.array(max(rooms)[1]) if rooms else rounds[0]
+
+
+def _outline(middle: np.ndarray, width: float) -> np.ndarray:
+    """Points along a written name: its upper and its lower edge, and the line between them."""
+    steps = [(along, over) for along in np.linspace(-0.5, 0.5, 9) for over in (-4, 0, 4)]
+    return np.array([(middle[0] + along * width, middle[1] + over) for along, over in steps])

@@ -1,0 +1,120 @@
+"""What trained heads look at, over an image and where they should; and how far the seeds spread."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.figures.heatmaps import draw_matrix
+
+MARK = "#d95f02"
+
+
+def wanted_maps(
+    named: Mapping[str, Matrix], wanted: Matrix, tokens: Sequence[str], *, title: str, columns: int = 4
+) -> Figure:
+    """Draw attention maps of one text on a scale from 0 to 1, with a frame around every wanted cell.
+
+    Args:
+        named: the maps (query_pos, key_pos) by title.
+        wanted: True where query i ought to look at key j.
+        tokens: of the text.
+        title: says what to see.
+        columns: maps in a row.
+    """
+    columns = min(columns, len(named))
+    rows, side = -(-len(named) // columns), 0.9 + 0.2 * len(tokens)
+    size = (side * columns + 1.0, side * rows + 0.5)
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for ax in axes.flat[len(named) :]:
+        ax.set_axis_off()
+    for ax, (name, matrix) in zip(axes.flat, named.items(), strict=False):
+        draw_matrix(ax, matrix, tokens, tokens, title=name, limits=(0, 1), numbers=False)
+        ax.set(xlabel="key", ylabel="query")
+        for row, column in np.argwhere(numbers_of(wanted) > 0):
+            ax.add_patch(Rectangle((column, row), 1, 1, fill=False, edgecolor=MARK, linewidth=2.0))
+    figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention weight", shrink=0.7)
+    figure.suptitle(title)
+    return finished(figure)
+
+
+def image_attention(
+    images: Matrix, maps: Matrix, names: Sequence[str], *, patch: tuple[int, int], title: str, bar: str
+) -> Figure:
+    """Draw, for each image, how much weight each of its patches gets, with the ink's outline on top.
+
+    Args:
+        images: (image, rows, columns); the larger, the more ink.
+        maps: (image, head, patches), the patches in reading order.
+        names: of the heads.
+        patch: height and width of a patch.
+        title: says what to see.
+        bar: what the colours mean.
+    """
+    images, maps = numbers_of(images), numbers_of(maps)
+    n_images, rows, columns = images.shape
+    size = (1.45 * (1 + len(names)) + 1.2, 1.45 * n_images + 0.8)
+    figure, axes = plt.subplots(n_images, 1 + len(names), figsize=size, layout="constrained", squeeze=False)
+    grid = maps.reshape(n_images, len(names), rows // patch[0], columns // patch[1])
+    for image, line, panels in zip(images, grid, axes, strict=True):
+        _draw_ink(panels[0], image, patch)
+        for ax, weights in zip(panels[1:], line, strict=True):
+            shown = ax.imshow(
+                weights,
+                vmin=0,
+                vmax=maps.max(),
+                cmap="viridis",
+                extent=(-0.5, columns - 0.5, rows - 0.5, -0.5),
+            )
+            ax.contour(image, levels=[image.min() / 2 + image.max() / 2], colors=MARK, linewidths=1.6)
+            ax.set_axis_off()
+    for ax, name in zip(axes[0], ["image", *names], strict=True):
+        ax.set_title(name, fontsize=10)
+    figure.colorbar(shown, ax=axes, label=bar, shrink=0.7)
+    figure.suptitle(title)
+    return finished(figure)
+
+
+def _draw_ink(ax: Axes, image: np.ndarray, patch: tuple[int, int]) -> None:
+    """The image itself, and the lines along which it is cut."""
+    ax.imshow(image, cmap="gray_r")
+    for row in range(patch[0], len(image), patch[0]):
+        ax.axhline(row - 0.5, color=MARK, linewidth=0.8)
+    for column in range(patch[1], len(image[0]), patch[1]):
+        ax.axvline(column - 0.5, color=MARK, linewidth=0.8)
+    ax.set_axis_off()
+
+
+def patch_rows(patches: Matrix, *, patch: tuple[int, int], title: str, titles: Sequence[str]) -> Figure:
+    """Draw patches (sequence, patches, pixels) as small pictures side by side, one sequence in a row."""
+    values = numbers_of(patches)
+    figure, axes = plt.subplots(
+        *values.shape[:2],
+        figsize=(0.85 * values.shape[1] + 0.4, 0.95 * len(values) + 0.8),
+        layout="constrained",
+        squeeze=False,
+    )
+    for line, panels, name in zip(values, axes, titles, strict=True):
+        for number, (pixels, ax) in enumerate(zip(line, panels, strict=True)):
+            ax.imshow(pixels.reshape(patch), cmap="gray_r", vmin=values.min(), vmax=values.max())
+            ax.set(xticks=[], yticks=[], title=f"{number}")
+        panels[0].set_ylabel(name)
+    figure.suptitle(title)
+    return finished(figure)
+
+
+def seed_spread(named: Mapping[str, Sequence[float]], *, xlabel: str, title: str) -> Figure:
+    """Draw one dot for each seed, one line of dots for each name, and a stroke at the mean."""
+    figure, ax = plt.subplots(figsize=(6.0, 0.9 + 0.5 * len(named)), layout="constrained")
+    for row, values in enumerate(named.values()):
+        numbers = numbers_of(values)
+        ax.scatter(numbers, np.full(len(numbers), row), s=36, alpha=0.6)
+        ax.plot([numbers.mean()] * 2, [row - 0.28, row + 0.28], color="black", linewidth=1.5)
+    ax.set_yticks(range(len(named)), list(named))
+    ax.set(xlabel=xlabel, title=title, ylim=(len(named) - 0.5, -0.5))
+    ax.grid(alpha=0.3, axis="x")
+    return finished(figure)
