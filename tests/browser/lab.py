@@ -124,6 +124,11 @@ class OpenLesson:
             has_run = "([id, before]) => ![null, before].includes(lesson.count(id))"
             self.page.wait_for_function(has_run, arg=[cell_id, before])
 
+    def go_to_and_run(self, cell_id: str) -> None:
+        """Click into a cell and press Shift+Enter."""
+        self.cell(cell_id).locator(".cm-content").click()
+        self.run(cell_id)
+
     def answer(self, number: str, source: str) -> Locator:
         """Answer an exercise, run it and its check, and return the verdict."""
         exercise, check = (f"{kind}-{number.replace('.', '-')}" for kind in ("exercise", "check"))

@@ -1,0 +1,69 @@
+"""A learner works through the end of lesson 09: the explorer, every exercise, a model of their own parts."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Open
+from tests.browser.lab import OpenLesson
+from transformer_lab.exercises import exercise_ids, find
+
+# Of each exercise, a slip in the solution: what stands there, and what the learner writes.
+SLIPS = {
+    "09.1": ("(hidden * real).sum(dim=1) / real.sum(dim=1)", "hidden.mean(dim=1)"),
+    "09.2": ("layer.{layer}.", "layer.{layer + 1}."),
+    "09.3": ("weights.diagonal(-1,", "weights.diagonal(1,"),
+    "09.4": ("weight[:, columns].clone()", "weight[:, columns]"),
+    "09.5": (".topk(k)", ".topk(k, largest=False)"),
+    "09.6": ("values.argsort().argsort()", "values.argsort()"),
+    "09.7": (" / math.sqrt(q.shape[-1])", ""),
+}
+OWN_PARTS = ("03.2", "08.5", "08.6", "08.7")
+IMPORTS = "import math\n\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n\n"
+
+
+@pytest.fixture(scope="module")
+def lesson(open_lesson: Open) -> OpenLesson:
+    """Lesson 09, everything run once with nothing solved."""
+    lesson = open_lesson("09_pretrained_encoder.ipynb")
+    lesson.run_all()
+    return lesson
+
+
+def test_the_explorer_reads_a_sentence_of_the_learners(lesson: OpenLesson) -> None:
+    cell = lesson.cell("see-explorer")
+    box = cell.locator(".widget-text input")
+    box.fill("The nurse thanked the driver because the nurse was late.")
+    box.press("Enter")
+    expect(cell.locator(".widget-html img").first).to_have_attribute("alt", re.compile("13 rows by 13"))
+    expect(cell.get_by_role("status")).to_contain_text("nurse")
+
+
+def test_every_exercise_has_a_slip() -> None:
+    assert list(SLIPS) == [id for id in exercise_ids() if id.startswith("09.")]
+
+
+@pytest.mark.parametrize("id", SLIPS)
+def test_an_exercise_is_answered_with_a_slip_and_then_rightly(lesson: OpenLesson, id: str) -> None:
+    right, (stands, written) = find(id).shown, SLIPS[id]
+    assert right.count(stands) == 1
+    told = lesson.answer(id, right.replace(stands, written))
+    expect(told).to_contain_text(f"✗ {id} not yet: ")
+    assert told.inner_text().split(": ", 1)[1].split(".")[0] in {m.name for m in find(id).mistakes}
+    expect(lesson.answer(id, right)).to_have_text(f"✓ {id} correct.")
+    lesson.go_to_and_run(f"exercise-{id.replace('.', '-')}-use")
+    assert lesson.ask("errors") == []
+
+
+def test_the_learners_own_parts_run_the_model(lesson: OpenLesson) -> None:
+    lesson.write("parts-paste", IMPORTS + "\n\n\n".join(find(id).shown for id in OWN_PARTS))
+    lesson.run("parts-paste", "parts-check")
+    verdicts = lesson.cell("parts-check").get_by_role("status")
+    expect(verdicts).to_have_text([f"✓ {id} correct." for id in OWN_PARTS])
+    for cell_id in ("parts-builders", "parts-climb", "parts-whole"):
+        lesson.go_to_and_run(cell_id)
+    printed = lesson.cell("parts-climb").locator(".jp-OutputArea-output").inner_text()
+    assert (printed.count("1e-9: True"), printed.count("False")) == (4, 0)
+    expect(lesson.cell("parts-whole").locator(".jp-OutputArea-output")).to_contain_text("to 1e-9: True")
+    assert lesson.ask("errors") == []
