@@ -255,6 +255,7 @@ WRITTEN_OTHERWISE = [
     ("00.1", 384 / 12 / 6, "all the heads of all the layers"),
     ("03.1", lambda q, k: torch.einsum("id,jd->ij", q, k) / 8, "a fixed divisor"),
     ("03.1", lambda q, k: q @ k.T * q.shape[1] ** -1 / 2, "`** 1/2` without brackets"),
+    ("09.6", lambda *xy: find("09.6").mistakes[0].answer(*xy).item(), "argsort taken for ranks"),
     (
         "03.3",
         lambda s: F.hardtanh(s, -700, 700).exp() / F.hardtanh(s, -700, 700).exp().sum(-1, True),
@@ -526,7 +527,13 @@ def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
         ((2, 3), (2, ...), "`x`[1] is still `...`. `x`[0] is right."),
         ((2, 3), (2, 4), "`x`[1] is 4, too large. `x`[0] is right."),
         ((2, 3), 2, "of type `int`; 2 things are wanted"),
-        ({"a": 1}, {"b": 1}, "a dict is wanted, with the keys `a`"),
+        ({"a": 1}, 1, "a dict is wanted, with the keys `a`"),
+        ({"a": 1, "b": 2}, {"b": 1, "c": 3}, "missing: `a`; not wanted: `c`."),
+        (
+            {"a": 1},
+            {"a": 1} | dict.fromkeys("bcdefghi", 1),
+            "wanted; not wanted: `b`, `c`, `d`, `e`, `f`, `g` and 2 more.",
+        ),
         ({"a": 1}, {"a": 2}, "`x`['a'] is 2"),
         ("keys", "queries", "`x` is 'queries'."),
         (torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 2.0]]), "an axis of size 1 too many"),
@@ -634,6 +641,11 @@ class OtherName(find("08.5").reference):
         return super().forward(x, mask, need_weights)
 
 
+class WithoutMask(find("08.5").reference):
+    def forward(self, x):
+        return super().forward(x)
+
+
 class AnyName(find("08.5").reference):
     def forward(self, x, *rest, **named):
         return super().forward(x, *rest, **named)
@@ -641,8 +653,9 @@ class AnyName(find("08.5").reference):
 
 def test_an_argument_that_other_code_hands_over_by_name_must_bear_it():
     told = said(find("08.5"), OtherName)
-    assert "an argument has another name" in told
+    assert "an argument is missing by its name" in told
     assert "`forward` has no argument `may_attend`" in told
+    assert "`forward` has no argument `may_attend`" in said(find("08.5"), WithoutMask)
     assert said(find("08.5"), AnyName) == "✓ 08.5 correct."
 
 

@@ -58,11 +58,15 @@ class Comparison:
         )
 
     def _dicts(self, got: Any, wanted: dict, label: str) -> Difference | None:
-        keys = ", ".join(f"`{key}`" for key in wanted)
-        if not isinstance(got, dict) or got.keys() != wanted.keys():
-            return Difference(
-                "wrong structure", f"{label} is {_kind(got)}; a dict is wanted, with the keys {keys}."
-            )
+        if not isinstance(got, dict):
+            text = f"{label} is {_kind(got)}; a dict is wanted, with the keys {_some_keys(wanted)}."
+            return Difference("wrong structure", text)
+        missing = {key: None for key in wanted if key not in got}
+        unknown = {key: None for key in got if key not in wanted}
+        if missing or unknown:
+            told = {"missing": missing, "not wanted": unknown}
+            parts = [f"{words}: {_some_keys(keys)}" for words, keys in told.items() if keys]
+            return Difference("wrong keys", f"{label} has other keys than wanted; {'; '.join(parts)}.")
         names = {key: f"{label}[{key!r}]" for key in wanted}
         return _first({names[key]: self.difference(got[key], wanted[key], names[key]) for key in wanted})
 
@@ -75,7 +79,7 @@ class Comparison:
                 f"{label} is {round(got, 6)}, a float; an int is wanted. What is counted is an integer: "
                 "`/` and factors such as `2.0` make a float, `//` and `2` do not.",
             )
-        if got == wanted:
+        if got == wanted or (math.isnan(got) and math.isnan(wanted)):
             return None
         exact = isinstance(wanted, Integral)
         if not exact and math.isclose(got, wanted, rel_tol=self.tolerance, abs_tol=self.tolerance):
@@ -127,6 +131,11 @@ class Comparison:
         if got.ndim:
             text += f"; {(~agrees).sum()} of {got.numel()} values differ"
         return Difference(VALUE, f"{text}.{_precision(got, wanted) or _pattern(got, wanted)}")
+
+
+def _some_keys(keys: dict, most: int = 6) -> str:
+    named = ", ".join(f"`{key}`" for key in list(keys)[:most])
+    return named if len(keys) <= most else f"{named} and {len(keys) - most} more"
 
 
 def _first(differences: dict[str, Difference | None]) -> Difference | None:

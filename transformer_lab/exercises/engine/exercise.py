@@ -124,9 +124,12 @@ class Exercise:
 
     @cached_property
     def wanted(self) -> list[Any]:
-        """The specification's result in each case."""
-        with isolated():
-            return [self.call(self.specified, case) for case in self.fresh_cases()]
+        """The specification's result in each case, which finds the same random numbers as an answer does."""
+        results = []
+        for case in self.fresh_cases():
+            with isolated():
+                results.append(self.call(self.specified, case))
+        return results
 
     @cached_property
     def wrong_outcomes(self) -> list[tuple[Mistake, list[Outcome]]]:

@@ -3,6 +3,8 @@
 import textwrap
 from typing import Any
 
+from torch import Tensor
+
 from transformer_lab.exercises.engine import source
 from transformer_lab.exercises.engine.compare import VALUE, Comparison, Difference
 from transformer_lab.exercises.engine.exercise import Exercise, Mistake, ValueExercise
@@ -24,14 +26,16 @@ def judge(exercise: Exercise, attempt: Any) -> Verdict:
         return _still_a_stub(exercise, attempt)
     troubles = [_trouble(exercise, attempt, i, outcome) for i, outcome in enumerate(outcomes)]
     first = next((i for i, trouble in enumerate(troubles) if trouble), None)
-    if first is None and (name := exercise.misnamed(attempt)):
-        return Verdict.not_yet(exercise.id, "an argument has another name", [_misnamed(name)])
-    if first is None:
+    misnamed = exercise.misnamed(attempt)
+    if first is None and not misnamed:
         return Verdict.correct(exercise.id, printed=outcomes[0].printed)
-    printed = outcomes[first].printed
-    mistakes = recognised(exercise, outcomes)
+    mistakes = [] if first is None else recognised(exercise, outcomes)
     if mistakes:
-        return Verdict.not_yet(exercise.id, mistakes[0].name, [mistakes[0].diagnosis], printed=printed)
+        name, text, printed = mistakes[0].name, mistakes[0].diagnosis, outcomes[first].printed
+        return Verdict.not_yet(exercise.id, name, [text], printed=printed)
+    if misnamed and (first is None or isinstance(outcomes[first].error, TypeError)):
+        return Verdict.not_yet(exercise.id, "an argument is missing by its name", [_misnamed(misnamed)])
+    printed = outcomes[first].printed
     lines = [troubles[first].text, *_where(exercise, first)]
     return Verdict.not_yet(exercise.id, troubles[first].name, lines, printed=printed)
 
@@ -48,8 +52,14 @@ def recognised(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
 
 def _same(comparison: Comparison, mine: Outcome, theirs: Outcome) -> bool:
     if mine.error is None and theirs.error is None:
-        return comparison.difference(mine.result, theirs.result, "") is None
+        return comparison.difference(_bare(mine.result), _bare(theirs.result), "") is None
     return type(mine.error) is type(theirs.error) and str(mine.error) == str(theirs.error)
+
+
+def _bare(result: Any) -> Any:
+    """A single number without its tensor: the mistake is the same with `.item()` and without."""
+    is_single = isinstance(result, Tensor) and result.ndim == 0 and not result.is_meta
+    return result.item() if is_single else result
 
 
 def _is_stub(outcome: Outcome) -> bool:
@@ -112,8 +122,8 @@ def _forbidden(names: set[str]) -> Difference:
 
 def _misnamed(name: str) -> str:
     return (
-        f"The values are right, but `forward` has no argument `{name}`, and the code around it will hand it "
-        f"over by that name, `{name}=…`. Call yours so too."
+        f"`forward` has no argument `{name}`, and the code around it hands it over by that name, "
+        f"`{name}=…`. Call yours so too."
     )
 
 
