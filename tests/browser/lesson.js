@@ -59,6 +59,7 @@ window.lesson = (() => {
           cell: cell.model.id,
           alt: image.alt,
           source: image.src,
+          live: Boolean(image.closest('.jupyter-widgets')),
           size: image.naturalWidth,
           shown: image.getBoundingClientRect().width,
           room: image.closest('.jp-OutputArea-output').clientWidth,
