@@ -86,4 +86,10 @@ def test_live_curve_is_drawn_seldom_but_always_at_the_end(shown, monkeypatch):
     for _ in range(3):
         run.loss.append(1.0)
         watch(run, CONFIG)
-    assert drawn == ["after 1 steps", "after 3 steps"]
+    assert drawn == ["after 3 steps"]
+
+
+def test_the_step_axis_of_a_run_that_goes_on_is_as_long_as_the_run():
+    run = {"run": history([2.0, 1.0], {1: 0.5})}
+    assert [ax.get_xlim() for ax in figures.training_curves(run, steps=50).axes] == [(0, 50)] * 2
+    assert figures.training_curves(run).axes[0].get_xlim()[0] == 0

@@ -144,6 +144,13 @@ schedule.mistake(
 )
 
 schedule.mistake(
+    "the descent too flat",
+    """Each stage of your descent is `peak / steps`, so the learning rate does not come down to 0 one step
+    after the end. The descent has only `steps - warmup` stages: divide the peak by these.""",
+    lambda n, peak, w: [peak * ((s + 1) / w if s < w else 1 - (s - w) / n) for s in range(n)],
+)
+
+schedule.mistake(
     "zero before the end",
     """You take the warm-up off twice: your learning rate reaches 0 `warmup` steps before the end, and the
     rest of the training does nothing, or goes uphill. The steps left are `steps - step`, no less.""",
@@ -776,6 +783,10 @@ hide_words.mistake(
     """You choose among the special tokens too. Then the model spends its effort on guessing padding, which
     is easy, and the loss looks better than it is. `chosen = (chance < 0.15) & ~special`.""",
     choosing(lambda special, chance: chance < 0.15),
+    lambda ids, special, chance, fate, others, mask: (
+        hidden(ids, chance < 0.15, fate, others, mask),
+        ids.masked_fill(~right_choice(special, chance), -100),
+    ),
 )
 
 hide_words.mistake(
@@ -996,10 +1007,19 @@ split_and_scale.mistake(
 
 split_and_scale.mistake(
     "the test scaled by itself",
-    """You scale the test images by their own mean and standard deviation. Then the same image looks
+    """You scale the test images by a mean or a standard deviation of their own. Then the same image looks
     different in the test and in training, and a single image could not be scaled at all. Use the two
     numbers from training.""",
     scaling(lambda part, *_: by(part, part)),
+    scaling(lambda part, train, *_: (part - part.mean()) / train.std()),
+    scaling(lambda part, train, *_: (part - train.mean()) / part.std()),
+)
+
+split_and_scale.mistake(
+    "brackets forgotten",
+    """You divide the mean by the standard deviation, and subtract that: `/` comes before `-`. Put brackets
+    around the difference: `(train - mean) / spread`.""",
+    scaling(lambda part, train, *_: part - train.mean() / train.std()),
 )
 
 split_and_scale.mistake(
@@ -1068,9 +1088,11 @@ split_and_scale.mistake(
 
 split_and_scale.mistake(
     "the test not scaled",
-    """You scale the training part only. The model would meet pixels of another size in the test than it
-    was trained on. Scale both, by the same two numbers.""",
+    """Your test pixels come back as they were. Either you scaled the training part only, or you overwrote
+    `train` with its scaled pixels and then took mean and spread from it again: they are 0 and 1 by then.
+    Note the two numbers first, and scale both parts by them.""",
     scaling(lambda part, train, *_: by(part, train), lambda part, *_: part),
+    scaling(lambda part, train, *_: by(part, train), lambda part, train, *_: by(part, by(train, train))),
 )
 
 split_and_scale.mistake(
@@ -1182,6 +1204,7 @@ class Momentum(torch.optim.SGD):
     "10.6",
     "The loop",
     returns=("losses", "test_losses"),
+    tolerance=1e-5,  # clip_grad_norm_ adds 1e-6 to the length; without it is as right
     hints=[
         """The order is always the same: `model.train()`, `optimizer.zero_grad()`, logits, loss,
         `loss.backward()`, clip, `optimizer.step()`. Then `model.eval()` and the test.""",
@@ -1369,6 +1392,12 @@ train_and_test.mistake(
     looping(("train", "clip", "zero", "loss", "backward", "step", "note", "eval", "test")),
     looping(("train", "zero", "loss", "backward", "step", "clip", "note", "eval", "test")),
     but("clip"),
+)
+
+train_and_test.mistake(
+    "clipped to another length",
+    """You clip to a fixed length, 1 perhaps. The length that is allowed is given: `max_norm`.""",
+    looping(clip=lambda model, most: nn.utils.clip_grad_norm_(model.parameters(), 1.0)),
 )
 
 train_and_test.mistake(
@@ -1617,6 +1646,21 @@ wrong_loss(
     """You add the contexts' entropies. The loss is a mean over all words that are asked: weight each
     context by its share of the counts.""",
     lambda c: entropies(c).sum(),
+)
+
+wrong_loss(
+    "a sum over all words",
+    """You weight each context by its counts, and do not divide: your number grows with the text. The loss is
+    a mean: divide by the sum of all counts.""",
+    lambda c: (entropies(c) * c.sum(-1)).sum(),
+)
+
+wrong_loss(
+    "all that fits is alike",
+    """You take the logarithm of how many words fit. That is right only where all of them are equally
+    frequent, as in this lesson's language. Here they are not: −Σ p · log p for each context.""",
+    lambda c: ((c > 0).sum(-1).double().log() * c.sum(-1)).sum() / c.sum(),
+    lambda c: (c > 0).sum(-1).double().log().mean(),
 )
 
 wrong_loss(

@@ -27,7 +27,7 @@ from transformer_lab.figures.publications import two_blocks
 from transformer_lab.figures.roles import head_scatter, head_values
 from transformer_lab.figures.rotations import draw_turns, pairings, score_maps, turns
 from transformer_lab.figures.training import live_curve, training_curves
-from transformer_lab.figures.training_lessons import image_attention, patch_rows, seed_spread, wanted_maps
+from transformer_lab.figures.training_lessons import image_attention, seed_spread, wanted_maps
 
 __all__ = [
     "activation_curves",
@@ -65,7 +65,6 @@ __all__ = [
     "norm_orders",
     "pairings",
     "parameter_bars",
-    "patch_rows",
     "planes",
     "position_circles",
     "position_curves",

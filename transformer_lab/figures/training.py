@@ -24,6 +24,7 @@ def training_curves(
     score: str = "accuracy",
     chance: float | None = None,
     best_loss: float | None = None,
+    steps: int | None = None,
 ) -> Figure:
     """Draw each run's loss, and beside it its score where one was taken.
 
@@ -31,8 +32,9 @@ def training_curves(
         histories: named runs.
         title: says what to see.
         score: what `evaluate` returned.
-        chance: the score of guessing, drawn as a dashed line if given.
-        best_loss: the loss that no model can go below, likewise.
+        chance: the score of guessing, drawn as a dotted line if given.
+        best_loss: the loss that no model can go below, drawn as a dashed line if given.
+        steps: where the step axis ends, for a run that still goes on; with the longest run if None.
     """
     scored = any(history.scores for history in histories.values())
     figure, axes = plt.subplots(
@@ -44,6 +46,8 @@ def training_curves(
     if len(histories) > 1 or chance is not None or best_loss is not None:
         handles = {label: handle for ax in axes.flat for handle, label in zip(*_legend_of(ax), strict=True)}
         figure.legend(handles.values(), handles.keys(), loc="outside right center", fontsize=9)
+    for ax in axes.flat:
+        ax.set_xlim(0, steps)
     figure.suptitle(title)
     return finished(figure)
 
@@ -81,9 +85,12 @@ class LiveCurve(ProgressBar):
         self.drawn_at = 0.0
 
     def __call__(self, history: History, config: TrainingConfig) -> None:
+        if self.bar is None:  # a new run: wait until there is a curve to see
+            self.drawn_at = time.monotonic()
         super().__call__(history, config)
         if time.monotonic() - self.drawn_at > REDRAWN_AFTER or history.steps == config.steps:
-            so_far = training_curves({"this run": history}, title=f"after {history.steps} steps")
+            title = f"after {history.steps} steps"
+            so_far = training_curves({"this run": history}, title=title, steps=config.steps)
             self.picture.value = mime_bundle(so_far)[0]["text/html"]
             self.drawn_at = time.monotonic()
 

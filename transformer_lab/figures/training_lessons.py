@@ -12,6 +12,7 @@ from transformer_lab.figures.base import Matrix, finished, numbers_of
 from transformer_lab.figures.heatmaps import draw_matrix
 
 MARK = "#d95f02"
+STEP = 0.15  # from one seed's dot down to the next, if a band is 1 high
 
 
 def wanted_maps(
@@ -89,31 +90,17 @@ def _draw_ink(ax: Axes, image: np.ndarray, patch: tuple[int, int]) -> None:
     ax.set_axis_off()
 
 
-def patch_rows(patches: Matrix, *, patch: tuple[int, int], title: str, titles: Sequence[str]) -> Figure:
-    """Draw patches (sequence, patches, pixels) as small pictures side by side, one sequence in a row."""
-    values = numbers_of(patches)
-    figure, axes = plt.subplots(
-        *values.shape[:2],
-        figsize=(0.85 * values.shape[1] + 0.4, 0.95 * len(values) + 0.8),
-        layout="constrained",
-        squeeze=False,
-    )
-    for line, panels, name in zip(values, axes, titles, strict=True):
-        for number, (pixels, ax) in enumerate(zip(line, panels, strict=True)):
-            ax.imshow(pixels.reshape(patch), cmap="gray_r", vmin=values.min(), vmax=values.max())
-            ax.set(xticks=[], yticks=[], title=f"{number}")
-        panels[0].set_ylabel(name)
-    figure.suptitle(title)
-    return finished(figure)
-
-
 def seed_spread(named: Mapping[str, Sequence[float]], *, xlabel: str, title: str) -> Figure:
-    """Draw one dot for each seed, one line of dots for each name, and a stroke at the mean."""
-    figure, ax = plt.subplots(figsize=(6.0, 0.9 + 0.5 * len(named)), layout="constrained")
+    """Draw one dot for each seed, one band of dots for each name, and a stroke at the mean.
+
+    The dots of a band stand one below the other, so that equal ones are seen as two.
+    """
+    figure, ax = plt.subplots(figsize=(6.4, 0.9 + 0.8 * len(named)), layout="constrained")
     for row, values in enumerate(named.values()):
         numbers = numbers_of(values)
-        ax.scatter(numbers, np.full(len(numbers), row), s=36, alpha=0.6)
-        ax.plot([numbers.mean()] * 2, [row - 0.28, row + 0.28], color="black", linewidth=1.5)
+        down = row + STEP * (np.arange(len(numbers)) - (len(numbers) - 1) / 2)
+        ax.scatter(numbers, down, s=26, alpha=0.8)
+        ax.plot([numbers.mean()] * 2, [row - 0.38, row + 0.38], color="black", linewidth=1.5)
     ax.set_yticks(range(len(named)), list(named))
     ax.set(xlabel=xlabel, title=title, ylim=(len(named) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
