@@ -80,7 +80,7 @@ def test_live_curve_is_drawn_seldom_but_always_at_the_end(shown, monkeypatch):
     drawn = []
     real = module.training_curves
     monkeypatch.setattr(
-        module, "training_curves", lambda runs, title: drawn.append(title) or real(runs, title=title)
+        module, "training_curves", lambda runs, **how: drawn.append(how["title"]) or real(runs, **how)
     )
     watch, run = figures.live_curve(), history([])
     for _ in range(3):
