@@ -8,6 +8,7 @@ them is a verdict.
 import ast
 import hashlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -38,8 +39,13 @@ def modules_behind(code: str, root: Path = ROOT) -> set[str]:
     return found
 
 
+@cache  # all lessons build on the same modules
+def _tree(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def _imported(code: str, root: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(_tree(code)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if _file(alias.name, root))
         elif isinstance(node, ast.ImportFrom) and node.module and _file(node.module, root):
@@ -51,7 +57,7 @@ def _home(module: str, name: str, root: Path) -> str:
     if _file(f"{module}.{name}", root):
         return f"{module}.{name}"
     source = _file(module, root).read_text(encoding="utf-8")
-    for node in ast.parse(source).body:
+    for node in _tree(source).body:
         if isinstance(node, ast.ImportFrom) and name in (alias.asname or alias.name for alias in node.names):
             return node.module
     return module
