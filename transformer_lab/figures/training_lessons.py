@@ -28,7 +28,7 @@ def wanted_maps(
         columns: maps in a row.
     """
     columns = min(columns, len(named))
-    rows, side = -(-len(named) // columns), 0.9 + 0.2 * len(tokens)
+    rows, side = -(-len(named) // columns), 0.9 + 0.17 * len(tokens)
     size = (side * columns + 1.0, side * rows + 0.5)
     figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
     for ax in axes.flat[len(named) :]:
