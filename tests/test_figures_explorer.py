@@ -11,6 +11,7 @@ from matplotlib.patches import Rectangle
 from transformer_lab import figures
 from transformer_lab.figures.explorer import LEGIBLE, TILE, Explorer, in_words
 
+explore_module = sys.modules["transformer_lab.figures.explore"]
 explorer_module = sys.modules["transformer_lab.figures.explorer"]  # the package gives the function that name
 
 N_LAYERS, N_HEADS = 2, 5
@@ -184,7 +185,7 @@ def test_the_words_say_itself_and_explain_an_unknown_sign():
 
 def test_a_strip_is_published_where_no_kernel_runs(monkeypatch):
     published, boxes = [], []
-    monkeypatch.setattr(explorer_module, "publish_display_data", lambda *bundle: published.append(bundle))
+    monkeypatch.setattr(explore_module, "publish_display_data", lambda *bundle: published.append(bundle))
     monkeypatch.setattr(
         explorer_module, "Explorer", lambda *args, **named: boxes.append(named) or ipywidgets.VBox()
     )

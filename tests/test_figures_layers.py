@@ -9,7 +9,7 @@ from matplotlib.text import Annotation
 
 from transformer_lab import figures
 from transformer_lab.figure_text import describe
-from transformer_lab.figures.layers import MARK
+from transformer_lab.figures.base import MARK
 
 PLACES = ["0", "1", "2"]
 

@@ -53,11 +53,14 @@ def explore(
     slider.observe(redraw, "value")
     redraw()
     box = ipywidgets.VBox([slider, picture])
+    publish_live(box, still, words=f"Slider: {name}")
+
+
+def publish_live(box: ipywidgets.Widget, still: Figure, *, words: str) -> None:
+    """Show widgets, told in `words`, and below them the picture that is left where no kernel runs."""
     widget = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
-    # Two outputs, because a slider whose kernel has ended would hide a picture in the same output.
-    publish_display_data(
-        {"application/vnd.jupyter.widget-view+json": widget, "text/plain": f"Slider: {name}"}
-    )
+    # Two outputs, because widgets whose kernel has ended would hide a picture in the same output.
+    publish_display_data({"application/vnd.jupyter.widget-view+json": widget, "text/plain": words})
     publish_display_data(*mime_bundle(still))
 
 

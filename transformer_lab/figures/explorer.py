@@ -6,7 +6,6 @@ from html import escape
 import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
-from IPython.display import publish_display_data
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
@@ -14,13 +13,13 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from transformer_lab.figure_text import mime_bundle
-from transformer_lab.figures.base import finished, numbers_of
+from transformer_lab.figures.base import MARK, finished, numbers_of
+from transformer_lab.figures.explore import publish_live
 from transformer_lab.figures.heatmaps import draw_matrix, head_grid
 
 LEGIBLE = 32  # tokens on each side of the large map; more labels could not be read
 TILE = 32  # cells on each side of a small map, at most
 ACROSS = 4  # small maps in a row
-MARK = "#d95f02"
 
 Read = Callable[[str], tuple[Sequence[str], Tensor]]
 
@@ -44,15 +43,7 @@ def explorer(
     chosen = [maps[place] for place in strip]
     still = head_grid(chosen, tokens, [_called(*place) for place in strip], title=title)
     box = Explorer(read, text, place=strip[0], most_tokens=most_tokens)
-    widget = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
-    # Two outputs, because widgets whose kernel has ended would hide a picture in the same output.
-    publish_display_data(
-        {
-            "application/vnd.jupyter.widget-view+json": widget,
-            "text/plain": "Explorer: sentence, layer, head",
-        }
-    )
-    publish_display_data(*mime_bundle(still))
+    publish_live(box, still, words="Explorer: sentence, layer, head")
 
 
 class Explorer(ipywidgets.VBox):

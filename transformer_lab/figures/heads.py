@@ -11,10 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.figures.base import MARK, Matrix, finished, numbers_of
 
 HEAD_COLOURS = ("#a6cee3", "#fdbf6f", "#cccccc", "#f4b6d2")  # pale: black text reads well on each
-MARK = "#d95f02"
 
 
 def head_blocks(

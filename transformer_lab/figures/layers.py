@@ -4,13 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.figures.base import Matrix, finished, frame_cells, numbers_of
 from transformer_lab.figures.boxes import arrow, box
 from transformer_lab.figures.heatmaps import draw_matrix
-
-MARK = "#d95f02"
 
 
 def aimed_maps(
@@ -37,8 +34,7 @@ def aimed_maps(
     for ax, (name, matrix) in zip(axes.flat, named.items(), strict=True):
         draw_matrix(ax, matrix, labels, labels, title=name, limits=(0, 1), numbers=False)
         ax.set(xlabel=axes_named[0], ylabel=axes_named[1])
-        for row, column in enumerate(targets[name]):
-            ax.add_patch(Rectangle((int(column), row), 1, 1, fill=False, edgecolor=MARK, linewidth=2.5))
+        frame_cells(ax, enumerate(targets[name]))
     figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention weight", shrink=0.7)
     figure.suptitle(title)
     return finished(figure)

@@ -6,12 +6,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.figures.base import Matrix, finished, frame_cells, numbers_of
 from transformer_lab.figures.heatmaps import draw_matrix
 
-MARK = "#d95f02"
 LAYERS = "viridis"
 POINTS = np.array([280.0, 175.0])  # a panel of the scatter between its outermost heads, in points
 CLEAR = 7.0  # from a name to the nearest head, in points
@@ -48,8 +46,7 @@ def head_values(
         top = limit if limit is not None else float(values.max())
         draw_matrix(ax, values, down, across, title=name, limits=(0.0, top), numbers=True)
         ax.set_xlabel("head")
-        for layer, head in marked:
-            ax.add_patch(Rectangle((head, layer), 1, 1, fill=False, edgecolor=MARK, linewidth=2.5))
+        frame_cells(ax, marked)
     figure.suptitle(title)
     return finished(figure)
 

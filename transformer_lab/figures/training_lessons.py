@@ -6,12 +6,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.figures.base import MARK, Matrix, finished, frame_cells, numbers_of
 from transformer_lab.figures.heatmaps import draw_matrix
 
-MARK = "#d95f02"
 STEP = 0.15  # from one seed's dot down to the next, if a band is 1 high
 
 
@@ -36,8 +34,7 @@ def wanted_maps(
     for ax, (name, matrix) in zip(axes.flat, named.items(), strict=False):
         draw_matrix(ax, matrix, tokens, tokens, title=name, limits=(0, 1), numbers=False)
         ax.set(xlabel="key", ylabel="query")
-        for row, column in np.argwhere(numbers_of(wanted) > 0):
-            ax.add_patch(Rectangle((column, row), 1, 1, fill=False, edgecolor=MARK, linewidth=2.0))
+        frame_cells(ax, np.argwhere(numbers_of(wanted) > 0), linewidth=2.0)
     figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention weight", shrink=0.7)
     figure.suptitle(title)
     return finished(figure)
