@@ -585,6 +585,13 @@ def test_mean_pool_by_hand():
     assert_equal(mean_pool(hidden), torch.tensor([[4.0, 4.0], [23 / 3, 25 / 3]]))
 
 
+def test_mean_pool_does_not_overflow_in_float16():
+    hidden = torch.full((2, 3, 5), 40_000.0, dtype=torch.float16)  # a sum of two is beyond float16
+    real = padding_mask(torch.tensor([[7, 7, 7], [7, 7, 0]]))
+    for pooled in (mean_pool(hidden), mean_pool(hidden, real)):
+        assert_equal(pooled, hidden[:, 0])
+
+
 def test_mean_pool_of_nothing_is_zero():
     hidden = randn(BATCH, LENGTH, D_MODEL)
     may_attend = torch.tensor([False, True])[:, None, None, None].expand(BATCH, 1, 1, LENGTH)
@@ -805,8 +812,8 @@ def test_refuses_sizes_that_are_not_positive_integers(name, size, error, message
         ({"dropout": 1.0}, ValueError, r"dropout must be at least 0 and below 1, got 1\.0"),
         ({"dropout": math.nan}, ValueError, "dropout must be at least 0 and below 1, got nan"),
         ({"attention_dropout": -0.1}, ValueError, r"attention_dropout must be at least 0 .*, got -0\.1"),
-        ({"norm_eps": 0.0}, ValueError, r"norm_eps must be positive, got 0\.0; PyTorch takes 1e-5"),
-        ({"norm_eps": math.nan}, ValueError, "norm_eps must be positive, got nan; PyTorch takes 1e-5"),
+        ({"norm_eps": 0.0}, ValueError, r"norm_eps must be above 0 .*, got 0\.0; try 1e-5 as"),
+        ({"norm_eps": math.nan}, ValueError, "norm_eps must be above 0 .*, got nan; try 1e-5 as"),
         ({"norm_first": "pre"}, TypeError, "norm_first must be True or False, got 'pre'"),
         ({"scale_embedding": 1}, TypeError, "scale_embedding must be True or False, got 1"),
         ({"embedding_norm": None}, TypeError, "embedding_norm must be True or False, got None"),

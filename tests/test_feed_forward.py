@@ -430,3 +430,19 @@ def test_refuses_sizes_that_are_not_positive_integers(name, size, error, message
 def test_refuses_dropout_outside_zero_to_one(dropout):
     with pytest.raises(ValueError, match=rf"dropout must be at least 0 and below 1, got {dropout}; "):
         FeedForward(3, 5, dropout=dropout)
+
+
+def test_a_hook_sees_what_the_first_projection_gave():
+    network, seen = FeedForward(D_MODEL, D_FF).double(), []
+    network.up_projection.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    x = randn(BATCH, KEYS, D_MODEL)
+    network(x)
+    up = network.up_projection
+    assert_equal(seen[0], x @ up.weight.T + up.bias)
+
+
+def test_a_backward_hook_on_the_first_projection_works():
+    network, seen = FeedForward(D_MODEL, D_FF).double(), []
+    network.up_projection.register_full_backward_hook(lambda module, *gradients: seen.append(gradients))
+    network(randn(BATCH, KEYS, D_MODEL).requires_grad_()).sum().backward()
+    assert len(seen) == 1

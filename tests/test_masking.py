@@ -519,7 +519,7 @@ def test_refuses_torch_masks_that_are_not_boolean_or_of_another_rank(convert, na
             convert(torch.ones(shape, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("n_heads", [None, 4, 0, 7])
+@pytest.mark.parametrize("n_heads", [None, 4, 7])
 def test_refuses_to_unfold_heads_without_their_number(n_heads):
     mask = torch.ones(6, 5, 7, dtype=torch.bool)
     with pytest.raises(ValueError, match=rf"batch·heads = 6; give n_heads, a divisor, got {n_heads}"):
@@ -534,7 +534,12 @@ def test_refuses_to_expand_masks_to_other_sizes(shape, n_heads, batch):
         to_attn_mask(torch.ones(shape, dtype=torch.bool), n_heads, batch)
 
 
-@pytest.mark.parametrize("shape", [(2, 1, 1, 7), (1, 1, 1, 7), (2, 3, 5, 1)], ids=str)
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 5)])
+def test_one_query_has_an_attn_mask_too(queries, keys):
+    assert_equal(to_attn_mask(causal_mask(queries, keys), HEADS), torch.zeros(1, keys, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 1, 7), (1, 3, 1, 7), (2, 3, 5, 1)], ids=str)
 def test_refuses_an_attn_mask_without_a_row_for_each_query(shape):
     # nn.MultiheadAttention does not broadcast: it wants (query_pos, key_pos) in full.
     with pytest.raises(ValueError, match=r"may_attend .*got shape .*; "):

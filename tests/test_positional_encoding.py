@@ -327,5 +327,16 @@ def test_refuses_a_base_that_is_not_positive(base):
         lambda: SinusoidalEncoding(4, base=base),
         lambda: angular_frequencies(4, base),
     ):
-        with pytest.raises(ValueError, match=rf"base must be positive, got {base}; the paper uses 10000"):
+        with pytest.raises(
+            ValueError, match=rf"base must be above 0 and finite, got {base}; try 10000, as in"
+        ):
             table()
+
+
+@pytest.mark.parametrize("build", [SinusoidalEncoding, LearnedEncoding])
+def test_a_text_in_two_pieces_gets_the_positions_of_one(build):
+    encoding, x = build(6, 13).double(), randn(2, 11, 6)
+    pieces = encoding(x[:, :7]), encoding(x[:, 7:], offset=7)
+    assert_equal(torch.cat(pieces, dim=1), encoding(x))
+    with pytest.raises(ValueError, match=r"x has 4 positions from position 10 on but the table has only 13"):
+        encoding(x[:, 7:], offset=10)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.references import BATCH, HEADS, QUERIES, assert_equal, gradients, properties, randn
 from transformer_lab import RotaryEmbedding, rotate_half_split, rotate_interleaved
@@ -317,6 +318,34 @@ def test_the_default_device_does_not_matter():
     assert_equal((ours, explicit), (rotate_by_loops(x, counted(x)),) * 2)
 
 
+@both_pairings
+def test_writing_into_the_rotation_spoils_no_later_call(rotate):
+    def careless(x, rotation):
+        turned = rotate(x, rotation)
+        rotation.zero_()
+        return turned
+
+    x = randn(LENGTH, D_HEAD)
+    wanted = RotaryEmbedding(D_HEAD, rotate=rotate)(x)
+    RotaryEmbedding(D_HEAD, rotate=careless)(x)
+    assert_equal(RotaryEmbedding(D_HEAD, rotate=rotate)(x), wanted)
+
+
+def test_a_far_offset_keeps_no_table():
+    rotation_table.cache_clear()
+    x = randn(1, D_HEAD)
+    assert_equal(RotaryEmbedding(D_HEAD)(x, offset=10**6), rotate_by_loops(x, torch.tensor([10**6])))
+    assert rotation_table.cache_info().currsize == 0
+
+
+def test_what_stands_in_for_a_tensor_keeps_no_table():
+    rotation_table.cache_clear()
+    x = randn(LENGTH, D_HEAD)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        assert RotaryEmbedding(D_HEAD)(mode.from_tensor(x)).shape == x.shape
+    assert_equal(RotaryEmbedding(D_HEAD)(x), rotate_by_loops(x, counted(x)))
+
+
 def test_there_is_nothing_to_train_or_save():
     rotary = RotaryEmbedding(D_HEAD)
     rotary(randn(LENGTH, D_HEAD))
@@ -396,7 +425,7 @@ def test_refuses_a_width_that_is_no_positive_integer(d_head, error):
 
 @pytest.mark.parametrize("base", [0.0, -10_000.0])
 def test_refuses_a_base_that_is_not_positive(base):
-    with pytest.raises(ValueError, match=rf"base must be positive, got {base}; the paper uses 10000"):
+    with pytest.raises(ValueError, match=rf"base must be above 0 and finite, got {base}; try 10000, as in"):
         RotaryEmbedding(D_HEAD, base=base)
 
 
@@ -442,7 +471,7 @@ def test_refuses_both_offset_and_positions():
     "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.bool, torch.complex64], ids=str
 )
 def test_refuses_positions_that_are_not_integers(dtype):
-    with pytest.raises(TypeError, match=rf"positions must be integers, got {dtype}; try positions\.long\(\)"):
+    with pytest.raises(TypeError, match=rf"positions must be an integer tensor, got {dtype} .*; .*\.long"):
         RotaryEmbedding(D_HEAD)(randn(LENGTH, D_HEAD), positions=torch.arange(LENGTH).to(dtype))
 
 

@@ -460,3 +460,14 @@ def test_refuses_masks_of_another_shape(shape, need_weights):
 def test_refuses_dropout_outside_zero_to_one(dropout, need_weights):
     with pytest.raises(ValueError, match=rf"dropout must be at least 0 and below 1, got {dropout}; "):
         scaled_dot_product_attention(*inputs(), dropout=dropout, need_weights=need_weights)
+
+
+def test_float16_scores_do_not_overflow():
+    # each score is 300 · 300 · 11 / √11, about 300,000; float16 ends at 65,504
+    query, key = (torch.full((BATCH, HEADS, n, D_HEAD), 300.0, dtype=torch.float16) for n in (QUERIES, KEYS))
+    key[..., 1:, :] = 299.0  # lower by about 1,000: the first key takes all the weight
+    value = randn(BATCH, HEADS, KEYS, D_VALUE, dtype=torch.float16)
+    output, weights = scaled_dot_product_attention(query, key, value)
+    assert_equal(weights[..., 0], torch.ones_like(weights[..., 0]))
+    fused, _ = scaled_dot_product_attention(query, key, value, need_weights=False)
+    assert_equal(output, fused)

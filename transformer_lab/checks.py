@@ -3,19 +3,30 @@
 Each error says what came, what was wanted and what to do about it.
 """
 
+import math
+from numbers import Real
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 FLOATING = "a floating-point tensor"
 
 
+def check_integer(at_least: int | None = None, **integers: int) -> None:
+    """Raise unless every named number is an integer, and none is smaller than `at_least`."""
+    for name, number in integers.items():
+        if isinstance(number, bool) or not isinstance(number, int | torch.SymInt):
+            raise TypeError(
+                f"{name} must be an integer, got {number!r} ({type(number).__name__}); try int({name})"
+            )
+        if at_least is not None and number < at_least:
+            raise ValueError(f"{name} must be at least {at_least}, got {number}; choose a larger one")
+
+
 def check_positive(**sizes: int) -> None:
     """Raise unless every named size is an integer of at least one."""
+    check_integer(**sizes)
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int):
-            raise TypeError(
-                f"{name} must be an integer, got {size!r} ({type(size).__name__}); try int({name})"
-            )
         if size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}; choose a positive size")
 
@@ -28,12 +39,38 @@ def check_even(**sizes: int) -> None:
             raise ValueError(f"{name} must be even (features go in pairs), got {size}; try {name}={size + 1}")
 
 
+def check_number(above: float = -math.inf, usual: str = "another", **numbers: float) -> None:
+    """Raise unless every named number is finite and larger than `above`; `usual` is what to try."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, Real | torch.SymFloat):
+            raise TypeError(
+                f"{name} must be a number, got {number!r} ({type(number).__name__}); try float({name})"
+            )
+        if not above < number < math.inf:
+            wanted = "finite" if above == -math.inf else f"above {above} and finite"
+            raise ValueError(f"{name} must be {wanted}, got {number}; try {usual}")
+
+
 def check_probability(**probabilities: float) -> None:
     """Raise unless every named dropout probability p satisfies 0 ≤ p < 1."""
     for name, p in probabilities.items():
+        if isinstance(p, bool) or not isinstance(p, Real):
+            raise TypeError(f"{name} must be a number, got {p!r} ({type(p).__name__}); try float({name})")
         if not 0.0 <= p < 1.0:
             raise ValueError(
                 f"{name} must be at least 0 and below 1, got {p}; it is the share that is dropped"
+            )
+
+
+def check_parts(**parts: nn.Module) -> None:
+    """Raise unless every named part is a module or a function, built and ready to be called."""
+    for name, part in parts.items():
+        if isinstance(part, type):
+            raise TypeError(f"{name} must be built, got the class {part.__name__}; try {part.__name__}(…)")
+        if not callable(part):
+            raise TypeError(
+                f"{name} must be a module, got {part!r} ({type(part).__name__}); "
+                "build the part and hand it over"
             )
 
 
@@ -49,6 +86,28 @@ def check_floating(**tensors: Tensor) -> None:
                 f"{name} must be {FLOATING}, got {tensor.dtype}; convert it with .float(), "
                 "or, if it is a mask, pass it as may_attend="
             )
+
+
+def check_integers(name: str, tensor: Tensor) -> None:
+    """Raise unless the tensor holds integers."""
+    integers = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+    if not isinstance(tensor, Tensor) or tensor.dtype not in integers:
+        raise TypeError(
+            f"{name} must be an integer tensor, got {described(tensor)}; try torch.tensor(…).long()"
+        )
+
+
+def check_floating_dtype(dtype: torch.dtype) -> None:
+    """Raise unless `dtype` is one of floating-point numbers."""
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype must be floating-point, got {dtype}; try torch.float32, or leave it out")
+
+
+def described(thing: object) -> str:
+    """What a thing is, in words: a tensor by its dtype and shape, anything else by its type."""
+    if isinstance(thing, Tensor):
+        return f"{thing.dtype} of shape {tuple(thing.shape)}"
+    return type(thing).__name__
 
 
 def check_alike(**tensors: Tensor) -> None:
@@ -76,19 +135,20 @@ def check_same_device(**tensors: Tensor) -> None:
 
 
 def check_vectors(
-    name: str, x: Tensor, width: int, weight: Tensor | None = None, *, rank: int | None = 3
+    name: str, x: Tensor, width: int | None = None, weight: Tensor | None = None, *, rank: int | None = 3
 ) -> None:
-    """Raise unless `x` holds vectors of `width` features that `weight` can multiply.
+    """Raise unless `x` holds vectors of `width` features (of any if None) that `weight` can multiply.
 
     With `rank=3` the axes must be (batch, position, width); with `rank=None` any leading axes will do.
     """
     check_floating(**{name: x})
     if rank is not None and x.dim() != rank:
+        axes = f"(batch, position, {width or 'features'})"
         raise ValueError(
-            f"{name} must have {rank} axes (batch, position, {width}), got shape {tuple(x.shape)}; "
+            f"{name} must have {rank} axes {axes}, got shape {tuple(x.shape)}; "
             "for a single sequence add the batch axis with [None]"
         )
-    if x.dim() == 0 or x.shape[-1] != width:
+    if width is not None and (x.dim() == 0 or x.shape[-1] != width):
         raise ValueError(
             f"{name} must be {width} wide on its last axis, got shape {tuple(x.shape)}; check d_model"
         )
@@ -101,6 +161,13 @@ def check_vectors(
 def is_autocast_on(device: torch.device) -> bool:
     """Whether autocast chooses the dtype of each matrix product, so that mixed dtypes are no mistake."""
     return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+
+
+def can_be_read(x: Tensor) -> bool:
+    """Whether a check may look at the numbers: not on the meta device, while compiling, or inside vmap."""
+    if x.is_meta or torch.compiler.is_compiling():
+        return False
+    return torch._C._functorch.maybe_current_level() is None  # no torch.func transform is at work
 
 
 def check_not_empty(name: str, x: Tensor) -> None:
@@ -127,18 +194,22 @@ def check_may_attend(may_attend: Tensor, scores_shape: tuple[int, ...], query: T
             "transformer_lab.masking converts: from_attention_mask (0/1), from_additive_mask (0/−inf)"
         )
     check_same_device(query=query, may_attend=may_attend)
-    wanted = " or 1, ".join(map(str, scores_shape)) + " or 1"
     if may_attend.dim() != len(scores_shape):
         raise ValueError(
-            f"may_attend has shape {tuple(may_attend.shape)}, wanted {len(scores_shape)} axes ({wanted}); "
+            f"may_attend has shape {tuple(may_attend.shape)}, wanted {len(scores_shape)} axes "
+            f"({_each_or_1(scores_shape)}); "
             "a (batch, key_pos) mask becomes mask[:, None, None, :], "
             "a (query_pos, key_pos) mask becomes mask[None, None]"
         )
     if any(size not in (full, 1) for size, full in zip(may_attend.shape, scores_shape, strict=True)):
         raise ValueError(
-            f"may_attend has shape {tuple(may_attend.shape)}, wanted ({wanted}); "
+            f"may_attend has shape {tuple(may_attend.shape)}, wanted ({_each_or_1(scores_shape)}); "
             "its axes are (batch, heads, query_pos, key_pos)"
         )
+
+
+def _each_or_1(shape: tuple[int, ...]) -> str:
+    return ", ".join(f"{size} or 1" for size in shape)
 
 
 def check_padding_mask(may_attend: Tensor, batch: int, length: int) -> None:

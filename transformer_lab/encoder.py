@@ -10,21 +10,23 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer_lab.checks import (
+    can_be_read,
     check_even,
-    check_floating,
+    check_number,
     check_padding_mask,
+    check_parts,
     check_positive,
     check_probability,
     check_vectors,
 )
-from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer, Weights
+from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer, Weights, checked_pair
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.multi_head_attention import MultiHeadAttention, check_divisible
 from transformer_lab.positional_encoding import LearnedEncoding, SinusoidalEncoding
 from transformer_lab.rotary_embedding import RotaryEmbedding
 
 ACTIVATIONS = {
-    "relu": partial(nn.ReLU, inplace=True),
+    "relu": nn.ReLU,
     "gelu": nn.GELU,
     "gelu_tanh": partial(nn.GELU, approximate="tanh"),
     "silu": nn.SiLU,
@@ -77,10 +79,7 @@ class EncoderConfig:
         for name in ("norm_first", "scale_embedding", "embedding_norm"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}; choose one")
-        if not self.norm_eps > 0:
-            raise ValueError(
-                f"norm_eps must be positive, got {self.norm_eps}; PyTorch takes 1e-5, BERT 1e-12"
-            )
+        check_number(norm_eps=self.norm_eps, above=0, usual="1e-5 as PyTorch, 1e-12 as BERT")
         if self.positions == "sinusoidal":
             check_even(d_model=self.d_model)
         if self.positions == "rotary":
@@ -100,6 +99,8 @@ class TokenEmbedding(nn.Module):
     def __init__(self, vocab_size: int, d_model: int, *, scale: bool = True) -> None:
         super().__init__()
         check_positive(vocab_size=vocab_size, d_model=d_model)
+        if not isinstance(scale, bool):
+            raise TypeError(f"scale must be True or False, got {scale!r}; the factor is always √d_model")
         self.scale = math.sqrt(d_model) if scale else 1.0
         self.vectors = nn.Parameter(torch.empty(vocab_size, d_model))
         nn.init.normal_(self.vectors, std=1 / self.scale)
@@ -151,14 +152,21 @@ class Encoder(nn.Module):
         self, config: EncoderConfig, build_layer: Callable[[EncoderConfig], nn.Module] = standard_layer
     ) -> None:
         super().__init__()
+        if not isinstance(config, EncoderConfig):
+            raise TypeError(
+                f"config must be an EncoderConfig, got {type(config).__name__}; "
+                "build one with EncoderConfig(vocab_size=…)"
+            )
+        check_parts(build_layer=build_layer)
         self.config = config
         self.embedding = TokenEmbedding(config.vocab_size, config.d_model, scale=config.scale_embedding)
         self.positions = position_part(config)
         self.embedding_norm = optional_norm(config.embedding_norm, config)
         self.dropout = nn.Dropout(config.dropout)
-        self.layers = nn.ModuleList(build_layer(config) for _ in range(config.n_layers))
+        layers = [build_layer(config) for _ in range(config.n_layers)]
+        check_layers(layers)
+        self.layers = nn.ModuleList(layers)
         self.final_norm = optional_norm(config.norm_first, config)
-        check_nothing_shared(self.layers)
 
     def forward(
         self,
@@ -180,13 +188,19 @@ class Encoder(nn.Module):
         x = self.embed(token_ids)
         weights = []
         for layer in self.layers:
-            x, layer_weights = layer(x, may_attend=may_attend, need_weights=need_weights)
+            result = layer(x, may_attend=may_attend, need_weights=need_weights)
+            x, layer_weights = checked_pair("a layer", result)
             weights.append(layer_weights)
         return self.final_norm(x), weights if need_weights else None
 
-    def embed(self, token_ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
-        """Return what enters the first layer: token vectors with their positions."""
-        return self.dropout(self.embedding_norm(self.positions(self.embedding(token_ids))))
+    def embed(
+        self, token_ids: Int[Tensor, "batch position"], *, offset: int = 0
+    ) -> Float[Tensor, "batch position d_model"]:
+        """Return what enters the first layer: token vectors with their positions, the first at `offset`."""
+        x = self.embedding(token_ids)
+        adds_positions = not isinstance(self.positions, nn.Identity)
+        x = self.positions(x, offset=offset) if offset and adds_positions else self.positions(x)
+        return self.dropout(self.embedding_norm(x))
 
 
 class TokenHead(nn.Module):
@@ -226,20 +240,20 @@ def mean_pool(
     """Return the mean of each sequence's real tokens; zeros for a sequence that has none.
 
     Raises:
-        ValueError: `may_attend` is not a padding mask (batch, 1, 1, position) of the same batch and length.
+        ValueError: `may_attend` is not a padding mask (batch, 1, 1, position) of the same batch and length;
+            or there are no positions.
         TypeError: `may_attend` is not boolean.
     """
-    check_floating(hidden=hidden)
-    if hidden.dim() != 3:
-        raise ValueError(
-            f"hidden must have the axes (batch, position, d_model), got shape {tuple(hidden.shape)}"
-        )
+    check_vectors("hidden", hidden)
     if may_attend is None:
         return hidden.mean(dim=1)
     batch, length, _ = hidden.shape
     check_padding_mask(may_attend, batch, length)
     real = may_attend[:, 0, 0, :, None]  # (batch, position, 1)
-    return hidden.masked_fill(~real, 0.0).sum(dim=1) / real.sum(dim=1).clamp(min=1)
+    # A sum may be too large for float16 where the mean is not.
+    wide = torch.promote_types(hidden.dtype, torch.float32)
+    total = hidden.masked_fill(~real, 0.0).sum(dim=1, dtype=wide)  # (batch, d_model)
+    return (total / real.sum(dim=1).clamp(min=1)).to(hidden.dtype)
 
 
 def optional_norm(wanted: bool, config: EncoderConfig) -> nn.Module:
@@ -247,8 +261,11 @@ def optional_norm(wanted: bool, config: EncoderConfig) -> nn.Module:
     return nn.LayerNorm(config.d_model, eps=config.norm_eps) if wanted else nn.Identity()
 
 
-def check_nothing_shared(layers: nn.ModuleList) -> None:
-    """Raise if two layers hold the same parameter, as when one module is put into each of them."""
+def check_layers(layers: list[nn.Module]) -> None:
+    """Raise unless all are modules, and no two hold the same parameter, as one module in two places would."""
+    for layer in layers:
+        if not isinstance(layer, nn.Module):
+            raise TypeError(f"build_layer must return a module, got {type(layer).__name__}; return the layer")
     parameters = [parameter for layer in layers for parameter in layer.parameters()]
     if len({id(parameter) for parameter in parameters}) < len(parameters):
         raise ValueError(
@@ -277,8 +294,8 @@ def check_token_ids(token_ids: Tensor, vocab_size: int, device: torch.device) ->
         raise ValueError(
             f"token_ids are on {token_ids.device}, the model on {device}; use token_ids.to('{device}')"
         )
-    if token_ids.is_meta or torch.compiler.is_compiling():
-        return  # there are no numbers to look at yet
+    if not can_be_read(token_ids):
+        return
     if token_ids.numel() and (token_ids.min() < 0 or token_ids.max() >= vocab_size):
         raise ValueError(
             f"token ids must be from 0 to {vocab_size - 1}, "

@@ -1,5 +1,6 @@
 """Lesson 07. The encoder layer: attention between tokens, then a network on each, along a residual stream."""
 
+from collections.abc import Callable
 from copy import deepcopy
 
 import torch
@@ -7,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_floating, check_probability, check_vectors
+from transformer_lab.checks import check_floating, check_parts, check_probability, check_vectors
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.multi_head_attention import MultiHeadAttention
 
@@ -40,8 +41,10 @@ class EncoderLayer(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        parts = {"attention": attention, "feed_forward": feed_forward}
+        check_parts(**parts, attention_norm=attention_norm, feed_forward_norm=feed_forward_norm)
         check_probability(dropout=dropout)
-        if attention_norm is feed_forward_norm and any(True for _ in attention_norm.parameters()):
+        if attention_norm is feed_forward_norm and has_parameters(attention_norm):
             raise ValueError(
                 "attention_norm and feed_forward_norm are the same module, got one norm twice, wanted two: "
                 "they would share their parameters; build a second one"
@@ -69,16 +72,11 @@ class EncoderLayer(nn.Module):
 
     def attend(self, x: Tensor, how_to_attend: dict) -> tuple[Tensor, Weights | None]:
         """Call the attention, and refuse one that returns no pair: unpacking would split the batch in two."""
-        result = self.attention(x, **how_to_attend)
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(
-                f"the attention must return (output, weights), got {type(result).__name__}; "
-                "without weights return (output, None)"
-            )
-        return result
+        return checked_pair("the attention", self.attention(x, **how_to_attend))
 
     def residual(self, x: Tensor, update: Tensor) -> Tensor:
         """x + dropout(update), without broadcasting."""
+        check_floating(update=update)
         if update.shape != x.shape:
             raise ValueError(
                 f"a sublayer must keep its shape, got {tuple(update.shape)}, wanted {tuple(x.shape)}; "
@@ -102,6 +100,21 @@ class PreNormEncoderLayer(EncoderLayer):
         x = self.residual(x, attended)
         x = self.residual(x, self.feed_forward(self.feed_forward_norm(x)))
         return x, weights
+
+
+def checked_pair(part: str, result: tuple) -> tuple[Tensor, Weights | None]:
+    """Return what a part that attends has returned; raise unless it is (output, weights)."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TypeError(
+            f"{part} must return (output, weights), got {type(result).__name__}; "
+            "without weights return (output, None)"
+        )
+    return result
+
+
+def has_parameters(part: Callable) -> bool:
+    """Whether there is anything in it to train."""
+    return isinstance(part, nn.Module) and any(True for _ in part.parameters())
 
 
 def check_stream(x: Tensor, norm: nn.Module) -> None:
@@ -135,13 +148,10 @@ def from_torch_layer(theirs: nn.TransformerEncoderLayer) -> EncoderLayer:
 
     Raises:
         TypeError: not an nn.TransformerEncoderLayer.
-        ValueError: an activation that is no module, and neither F.relu nor F.gelu.
+        ValueError: an activation that is no module, and neither F.relu nor F.gelu; keys or a dropout that
+            this package's layer has no place for.
     """
-    if not isinstance(theirs, nn.TransformerEncoderLayer):
-        raise TypeError(
-            f"wanted an nn.TransformerEncoderLayer, got {type(theirs).__name__}; "
-            "of an nn.TransformerEncoder take one of its layers"
-        )
+    _check_we_can(theirs)
     d_ff, d_model = theirs.linear1.weight.shape
     bias = theirs.linear1.bias is not None
     attention, inner = theirs.self_attn, theirs.dropout.p
@@ -162,7 +172,7 @@ def to_torch_layer(ours: EncoderLayer) -> nn.TransformerEncoderLayer:
 
     Raises:
         TypeError: a layer with other parts than `MultiHeadAttention`, `FeedForward` and nn.LayerNorm.
-        ValueError: rotary positions, or dropout probabilities that differ, which PyTorch's layer lacks.
+        ValueError: rotary positions, or dropouts, eps or biases that differ, which PyTorch's layer lacks.
     """
     _check_torch_can(ours)
     first, second = ours.feed_forward.up_projection, ours.attention_norm
@@ -189,23 +199,60 @@ def _as_module(activation) -> nn.Module:
     return TORCH_ACTIVATIONS[activation]()
 
 
+def _check_we_can(theirs: nn.TransformerEncoderLayer) -> None:
+    """Raise unless the layer is PyTorch's own, and does nothing that ours cannot."""
+    if type(theirs) is not nn.TransformerEncoderLayer or "forward" in vars(theirs):
+        raise TypeError(
+            f"wanted an nn.TransformerEncoderLayer as PyTorch wrote it, got {type(theirs).__name__}; "
+            "of an nn.TransformerEncoder take one of its layers, of a class derived from it compare outputs"
+        )
+    attention = theirs.self_attn
+    if attention.add_zero_attn or attention.bias_k is not None:
+        raise ValueError(
+            "the attention adds keys of its own (add_zero_attn or add_bias_kv), which ours lacks; "
+            "leave them out"
+        )
+    if theirs.dropout1.p != theirs.dropout2.p:
+        raise ValueError(
+            f"dropout is {theirs.dropout1.p} on the attention's output and {theirs.dropout2.p} on the "
+            "feed-forward's; ours has one probability for both: choose the same"
+        )
+
+
 def _check_torch_can(ours: EncoderLayer) -> None:
     """Raise unless PyTorch's layer can do the same."""
+    if type(ours) not in (EncoderLayer, PreNormEncoderLayer):
+        raise TypeError(
+            f"wanted an EncoderLayer or a PreNormEncoderLayer, got {type(ours).__name__}; "
+            "of a class derived from them compare outputs"
+        )
     parts = {"attention": MultiHeadAttention, "feed_forward": FeedForward}
     parts |= {"attention_norm": nn.LayerNorm, "feed_forward_norm": nn.LayerNorm}
     for name, wanted in parts.items():
         part = getattr(ours, name, None)
         if type(part) is not wanted:
             raise TypeError(
-                f"{name} is {type(part).__name__}, wanted {wanted.__name__}: PyTorch's layer has no other"
+                f"{name} is {type(part).__name__}, wanted {wanted.__name__}; PyTorch's layer has no other"
             )
     if not isinstance(ours.attention.rotary, nn.Identity):
         raise ValueError("the attention has rotary positions, which PyTorch's layer lacks; leave them out")
-    dropouts = (ours.dropout.p, ours.attention.dropout, ours.feed_forward.dropout.p)
-    if len(set(dropouts)) > 1:
+    norms = ours.attention_norm, ours.feed_forward_norm
+    if None in (norms[0].weight, norms[1].weight):
         raise ValueError(
-            f"dropout is {dropouts} on sublayers, weights and inside the feed-forward; "
-            "PyTorch's layer has one probability for all three: choose the same"
+            "a norm has no weight, which PyTorch's layer wants; build it with elementwise_affine=True"
+        )
+    linears = [part for part in ours.modules() if isinstance(part, nn.Linear)]
+    _check_one("dropout", ours.dropout.p, ours.attention.dropout, ours.feed_forward.dropout.p)
+    _check_one("eps", *(norm.eps for norm in norms))
+    _check_one("bias", *(part.bias is not None for part in (*linears, *norms)))
+
+
+def _check_one(name: str, *values: object) -> None:
+    """Raise unless PyTorch's layer, which has one of it, can take the value for all parts."""
+    if len(set(values)) > 1:
+        raise ValueError(
+            f"{name} differs between the parts, got {', '.join(map(str, values))}; "
+            "PyTorch's layer has one for all of them: choose the same"
         )
 
 

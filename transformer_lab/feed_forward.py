@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_positive, check_probability, check_vectors
+from transformer_lab.checks import check_parts, check_positive, check_probability, check_vectors
 
 
 class FeedForward(nn.Module):
@@ -30,8 +30,8 @@ class FeedForward(nn.Module):
         check_positive(d_model=d_model, d_ff=d_ff)
         check_probability(dropout=dropout)
         self.up_projection = nn.Linear(d_model, d_ff, bias=bias)
-        # in place, because nobody else holds the tensor between the two projections
-        self.activation = activation if activation is not None else nn.ReLU(inplace=True)
+        self.activation = activation if activation is not None else nn.ReLU()
+        check_parts(activation=self.activation)
         self.dropout = nn.Dropout(dropout)
         self.down_projection = nn.Linear(d_ff, d_model, bias=bias)
 

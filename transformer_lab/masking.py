@@ -20,7 +20,15 @@ import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from transformer_lab.checks import check_positive
+from transformer_lab.checks import (
+    can_be_read,
+    check_floating_dtype,
+    check_integer,
+    check_integers,
+    check_number,
+    check_positive,
+    described,
+)
 
 Mask = Bool[Tensor, "batch heads query_pos key_pos"]
 AXES = "(batch, heads, query_pos, key_pos)"
@@ -32,10 +40,11 @@ def padding_mask(
     """Hide every token whose id is `pad_id`, from all queries.
 
     Raises:
-        TypeError: the ids are not integers.
+        TypeError: the ids, or pad_id, are not integers.
         ValueError: the ids are not (batch, key_pos).
     """
     _check_integers("token_ids", token_ids, rank=2)
+    check_integer(pad_id=pad_id)
     return (token_ids != pad_id)[:, None, None, :]
 
 
@@ -57,10 +66,15 @@ def padding_mask_from_lengths(
         raise ValueError(
             f"lengths must hold one length per sequence, got shape {tuple(lengths.shape)}; give some"
         )
-    longest = int(lengths.max())
-    max_length = longest if max_length is None else max_length
+    if max_length is None:
+        if not can_be_read(lengths):
+            raise ValueError(
+                "max_length must be given while compiling, inside vmap and on the meta device, "
+                "where lengths cannot be read, got None; give the length of the padded sequences"
+            )
+        max_length = int(lengths.max())
     check_positive(max_length=max_length)
-    if lengths.min() < 0 or longest > max_length:
+    if can_be_read(lengths) and (lengths.min() < 0 or lengths.max() > max_length):
         raise ValueError(
             f"lengths must be from 0 to max_length={max_length}, got {lengths.tolist()}; raise max_length"
         )
@@ -97,6 +111,7 @@ def local_mask(
     >>> local_mask(4, window=1)[0, 0].int().tolist()
     [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
     """
+    check_integer(window=window)
     if window < 0:
         raise ValueError(f"window must not be negative, got {window}; 0 lets each token see itself only")
     distance = _distance(query_length, key_length, device)
@@ -145,7 +160,9 @@ def from_attn_mask(
         _check_boolean("attn_mask", ignored, rank=2)
         return ~ignored[None, None]
     _check_boolean("attn_mask", ignored, rank=3)
-    if not n_heads or len(ignored) % n_heads:
+    if n_heads is not None:
+        check_positive(n_heads=n_heads)
+    if n_heads is None or len(ignored) % n_heads:
         raise ValueError(
             f"attn_mask's first axis is batch·heads = {len(ignored)}; give n_heads, a divisor, got {n_heads}"
         )
@@ -160,7 +177,8 @@ def to_attn_mask(may_attend: Mask, n_heads: int, batch: int | None = None) -> Bo
     _check_may_attend(may_attend)
     check_positive(n_heads=n_heads)
     sequences, heads, *length = may_attend.shape
-    if 1 in length:
+    is_one_query = (sequences, heads, length[0]) == (1, 1, 1)  # as `causal_mask(1, 5)`
+    if 1 in length and not is_one_query:
         raise ValueError(
             "may_attend must have a row for every query and a column for every key, because attn_mask is not "
             f"broadcast, got shape {tuple(may_attend.shape)}; use to_key_padding_mask, or expand the axis"
@@ -168,6 +186,7 @@ def to_attn_mask(may_attend: Mask, n_heads: int, batch: int | None = None) -> Bo
     if (sequences, heads) == (1, 1) and batch is None:
         return ~may_attend[0, 0]
     batch = sequences if batch is None else batch
+    check_positive(batch=batch)
     if sequences not in (1, batch) or heads not in (1, n_heads):
         raise ValueError(
             f"may_attend must have a batch axis of {batch} or 1 and a head axis of {n_heads} or 1, "
@@ -179,7 +198,7 @@ def to_attn_mask(may_attend: Mask, n_heads: int, batch: int | None = None) -> Bo
 def from_attention_mask(ones: Integer[Tensor, "batch key_pos"]) -> Bool[Tensor, "batch 1 1 key_pos"]:
     """From Hugging Face's `attention_mask`: 1 for a real token, 0 for padding."""
     _check_integers("attention_mask", ones, rank=2)
-    if not ((ones == 0) | (ones == 1)).all():
+    if can_be_read(ones) and not ((ones == 0) | (ones == 1)).all():
         raise ValueError(
             f"attention_mask must hold only 0 and 1, got {ones.unique().tolist()}; see from_additive_mask"
         )
@@ -198,9 +217,11 @@ def from_additive_mask(bias: Float[Tensor, "batch heads query_pos key_pos"]) -> 
         ValueError: any other value, because it would shift scores rather than hide them.
     """
     if not isinstance(bias, Tensor) or not bias.is_floating_point() or bias.dim() != 4:
-        raise TypeError(f"an additive mask is a floating-point tensor {AXES}, got {_described(bias)}")
+        raise TypeError(
+            f"an additive mask is a floating-point tensor {AXES}, got {described(bias)}; see to_additive_mask"
+        )
     hidden = bias <= -1e4
-    if not (hidden | (bias == 0)).all():
+    if can_be_read(bias) and not (hidden | (bias == 0)).all():
         raise ValueError(
             "an additive mask holds 0 or a huge negative number, got others; add a score bias yourself"
         )
@@ -210,9 +231,23 @@ def from_additive_mask(bias: Float[Tensor, "batch heads query_pos key_pos"]) -> 
 def to_additive_mask(
     may_attend: Mask, dtype: torch.dtype | None = None, hidden: float = -math.inf
 ) -> Float[Tensor, "batch heads query_pos key_pos"]:
-    """To a mask that is added to the scores: 0 where attention is allowed, `hidden` elsewhere."""
+    """To a mask that is added to the scores: 0 where attention is allowed, `hidden` elsewhere.
+
+    Raises:
+        TypeError: a mask that is not boolean, a dtype that is not floating-point.
+        ValueError: a `hidden` above −10⁴, which would not hide, or too large for the dtype.
+    """
     _check_may_attend(may_attend)
-    bias = torch.zeros(may_attend.shape, dtype=dtype or torch.get_default_dtype(), device=may_attend.device)
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    check_floating_dtype(dtype)
+    lowest = torch.finfo(dtype).min
+    if hidden != -math.inf:
+        check_number(hidden=hidden)
+        if not lowest <= hidden <= -1e4:
+            raise ValueError(
+                f"hidden must be −inf, or from {lowest:.4g} to −10⁴ in {dtype}, got {hidden}; leave it out"
+            )
+    bias = torch.zeros(may_attend.shape, dtype=dtype, device=may_attend.device)
     return bias.masked_fill(~may_attend, hidden)
 
 
@@ -246,17 +281,13 @@ def _check_may_attend(mask: Tensor) -> None:
 def _check_boolean(name: str, mask: Tensor, rank: int) -> None:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         raise TypeError(
-            f"{name} must be a boolean tensor, got {_described(mask)}; compare first, for example ids == 0"
+            f"{name} must be a boolean tensor, got {described(mask)}; compare first, for example ids == 0"
         )
     _check_rank(name, mask, rank)
 
 
 def _check_integers(name: str, numbers: Tensor, rank: int) -> None:
-    integers = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-    if not isinstance(numbers, Tensor) or numbers.dtype not in integers:
-        raise TypeError(
-            f"{name} must be an integer tensor, got {_described(numbers)}; try torch.tensor(…).long()"
-        )
+    check_integers(name, numbers)
     _check_rank(name, numbers, rank)
 
 
@@ -271,9 +302,3 @@ def _check_rank(name: str, tensor: Tensor, rank: int) -> None:
         raise ValueError(
             f"{name} must have the axes {axes[rank]}, got shape {tuple(tensor.shape)}; index with None"
         )
-
-
-def _described(thing: object) -> str:
-    return (
-        f"{thing.dtype} of shape {tuple(thing.shape)}" if isinstance(thing, Tensor) else type(thing).__name__
-    )

@@ -5,7 +5,13 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_positive, check_probability, check_vectors
+from transformer_lab.checks import (
+    check_floating,
+    check_parts,
+    check_positive,
+    check_probability,
+    check_vectors,
+)
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 
 
@@ -42,6 +48,7 @@ class MultiHeadAttention(nn.Module):
         self.value_projection = nn.Linear(d_model, d_model, bias=bias)
         self.output_projection = nn.Linear(d_model, d_model, bias=bias)
         self.rotary = rotary if rotary is not None else nn.Identity()
+        check_parts(rotary=self.rotary)
 
     def forward(
         self,
@@ -92,11 +99,19 @@ def split_heads(
 
     The features are cut first and the axes swapped afterwards; one reshape would mix positions with heads.
     """
+    check_vectors("x", x)
+    check_divisible(x.shape[-1], n_heads)
     return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
 
 
 def merge_heads(x: Float[Tensor, "batch n_heads position d_head"]) -> Float[Tensor, "batch position d_model"]:
     """Undo `split_heads`: write the heads of each position side by side again."""
+    check_floating(x=x)
+    if x.dim() != 4:
+        raise ValueError(
+            f"x must have the axes (batch, heads, position, d_head), got shape {tuple(x.shape)}; "
+            "add a missing axis with [None]"
+        )
     return x.transpose(1, 2).flatten(-2)
 
 

@@ -4,7 +4,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_even, check_positive, check_vectors
+from transformer_lab.checks import (
+    check_even,
+    check_floating_dtype,
+    check_integer,
+    check_number,
+    check_positive,
+    check_vectors,
+)
 
 
 def sinusoidal_encoding(
@@ -29,16 +36,19 @@ def sinusoidal_encoding(
 
     Raises:
         ValueError: `d_model` is odd, or a size or the base is not positive.
+        TypeError: a size that is no integer, or a dtype that is not floating-point.
 
     >>> sinusoidal_encoding(2, 4).round(decimals=4).tolist()[0]
     [0.0, 1.0, 0.0, 1.0]
     """
     check_positive(length=length)
     check_even(d_model=d_model)
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    check_floating_dtype(dtype)
     position = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]  # (length, 1)
     angle = position * angular_frequencies(d_model, base)  # (length, d_model/2)
     table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (length, d_model)
-    return table.to(device=device or torch.get_default_device(), dtype=dtype or torch.get_default_dtype())
+    return table.to(device=device or torch.get_default_device(), dtype=dtype)
 
 
 def angular_frequencies(width: int, base: float = 10_000.0) -> Float[Tensor, " {width}//2"]:
@@ -53,9 +63,8 @@ def angular_frequencies(width: int, base: float = 10_000.0) -> Float[Tensor, " {
 
 
 def check_base(base: float) -> None:
-    """Raise unless the base of the frequencies is positive."""
-    if not base > 0:
-        raise ValueError(f"base must be positive, got {base}; the paper uses 10000")
+    """Raise unless the base of the frequencies is positive and finite."""
+    check_number(base=base, above=0, usual="10000, as in the paper")
 
 
 class SinusoidalEncoding(nn.Module):
@@ -63,15 +72,35 @@ class SinusoidalEncoding(nn.Module):
 
     The table is a buffer, so `.to(device, dtype)` moves it; it is not in the state dict, so models with
     different `max_length` exchange weights.
+
+    Args:
+        d_model: features of each token vector; even.
+        max_length: number of positions in the table.
+        base: as in `sinusoidal_encoding`.
     """
 
     def __init__(self, d_model: int, max_length: int = 5000, *, base: float = 10_000.0) -> None:
         super().__init__()
+        self.base = base
         self.register_buffer("table", sinusoidal_encoding(max_length, d_model, base=base), persistent=False)
 
-    def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
-        """Return x + PE; raise ValueError for a wrong shape or more positions than the table has."""
-        return x + first_rows(self.table, x)
+    def forward(
+        self, x: Float[Tensor, "batch position d_model"], *, offset: int = 0
+    ) -> Float[Tensor, "batch position d_model"]:
+        """Return x + PE; raise ValueError for a wrong shape or more positions than the table has.
+
+        Args:
+            x: one vector per token.
+            offset: position of the first one, when a text comes in pieces.
+        """
+        return x + rows_for(self.table, x, offset)
+
+    def _apply(self, fn, recurse=True):
+        """What `.to`, `.double()` and `to_empty` call: make the table anew, rounded once in its new dtype."""
+        super()._apply(fn, recurse)
+        like = {"dtype": self.table.dtype, "device": self.table.device}
+        self.table = sinusoidal_encoding(*self.table.shape, base=self.base, **like)
+        return self
 
 
 class LearnedEncoding(nn.Module):
@@ -83,18 +112,24 @@ class LearnedEncoding(nn.Module):
         self.table = nn.Parameter(torch.empty(max_length, d_model))
         nn.init.normal_(self.table, std=0.02)  # BERT's choice: small beside the token vectors
 
-    def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
-        """Return x + table; raise ValueError for a wrong shape or more positions than the table has."""
-        return x + first_rows(self.table, x)
+    def forward(
+        self, x: Float[Tensor, "batch position d_model"], *, offset: int = 0
+    ) -> Float[Tensor, "batch position d_model"]:
+        """Return x + table, as `SinusoidalEncoding` does."""
+        return x + rows_for(self.table, x, offset)
 
 
-def first_rows(table: Float[Tensor, "length d_model"], x: Tensor) -> Float[Tensor, "position d_model"]:
-    """Return the rows of the table for positions 0, 1, 2, … of x."""
+def rows_for(
+    table: Float[Tensor, "length d_model"], x: Tensor, offset: int = 0
+) -> Float[Tensor, "position d_model"]:
+    """Return the rows of the table for the positions offset, offset + 1, … of x."""
     check_vectors("x", x, table.shape[1], table)
-    length = x.shape[1]
-    if length > len(table):
+    check_integer(offset=offset, at_least=0)
+    end = offset + x.shape[1]
+    if end > len(table):
+        after = f" from position {offset} on" if offset else ""
         raise ValueError(
-            f"x has {length} positions but the table has only {len(table)}; "
-            f"shorten x, or build with max_length={length}"
+            f"x has {x.shape[1]} positions{after} but the table has only {len(table)}; "
+            f"shorten x, or build with max_length={end}"
         )
-    return table[:length]
+    return table[offset:end]

@@ -7,7 +7,14 @@ import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_even, check_floating, check_vectors
+from transformer_lab.checks import (
+    check_even,
+    check_floating,
+    check_integer,
+    check_integers,
+    check_parts,
+    check_vectors,
+)
 from transformer_lab.positional_encoding import angular_frequencies, check_base
 
 
@@ -15,6 +22,7 @@ def rotate_half_split(
     x: Float[Tensor, "*batch position d_head"], rotation: Complex[Tensor, "*#batch position pair"]
 ) -> Float[Tensor, "*batch position d_head"]:
     """Turn the pairs (i, i + d_head/2): the pairing of GPT-NeoX and of Llama in Hugging Face."""
+    check_pairs(x, rotation)
     real, imaginary = x.chunk(2, dim=-1)  # each (*batch, position, d_head/2)
     turned = torch.complex(real, imaginary) * rotation
     return torch.cat([turned.real, turned.imag], dim=-1)
@@ -24,8 +32,12 @@ def rotate_interleaved(
     x: Float[Tensor, "*batch position d_head"], rotation: Complex[Tensor, "*#batch position pair"]
 ) -> Float[Tensor, "*batch position d_head"]:
     """Turn the pairs (2i, 2i + 1): the pairing of the RoFormer paper, Eq. 34 of arXiv:2104.09864."""
+    check_pairs(x, rotation)
     pairs = x.unflatten(-1, (-1, 2)).contiguous()  # (*batch, position, d_head/2, 2)
     return torch.view_as_real(torch.view_as_complex(pairs) * rotation).flatten(-2)
+
+
+TABLE_ROWS = 1 << 14  # as many positions are kept; those behind them are computed at each call
 
 
 class RotaryEmbedding(nn.Module):
@@ -45,6 +57,7 @@ class RotaryEmbedding(nn.Module):
         super().__init__()
         check_even(d_head=d_head)
         check_base(base)
+        check_parts(rotate=rotate)
         self.d_head = d_head
         self.base = base
         self.rotate = rotate
@@ -74,21 +87,10 @@ class RotaryEmbedding(nn.Module):
         # bfloat16 keeps 8 bits, too few for an angle: turn in float32 at least, and round once at the end
         dtype = torch.complex128 if x.dtype == torch.float64 else torch.complex64
         if positions is None:
-            rotation = self._counted(x.shape[-2], offset, dtype, x.device)
+            rotation = counted_rotations(x, offset, self.base, dtype)  # (position, pair)
         else:
             rotation = self._explicit(x, offset, positions).to(device=x.device, dtype=dtype)
         return self.rotate(x.to(rotation.real.dtype), rotation).to(x.dtype)
-
-    def _counted(self, length: int, offset: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Positions offset, offset + 1, …: a slice of the cached table.  (position, d_head/2)"""
-        if isinstance(offset, bool) or not isinstance(offset, int):
-            raise TypeError(f"offset must be an integer, got {offset!r}; try int(offset)")
-        if offset < 0:
-            raise ValueError(
-                f"offset must not be negative, got {offset}; it is the position of the first vector"
-            )
-        rows = 1 << (offset + length - 1).bit_length()  # a power of two: few tables serve all lengths
-        return rotation_table(rows, self.d_head, self.base, dtype, device)[offset : offset + length]
 
     def _explicit(self, x: Tensor, offset: int, positions: Tensor) -> Tensor:
         """Given positions: shaped so that they can only meet x's position axis, never its head axis."""
@@ -100,7 +102,8 @@ class RotaryEmbedding(nn.Module):
         return rotation.reshape(x.shape[0], *between, x.shape[-2], -1)
 
     def extra_repr(self) -> str:
-        return f"d_head={self.d_head}, base={self.base:g}, rotate={self.rotate.__name__}"
+        rotate = getattr(self.rotate, "__name__", self.rotate)
+        return f"d_head={self.d_head}, base={self.base:g}, rotate={rotate}"
 
 
 def check_positions(x: Tensor, offset: int, positions: Tensor) -> None:
@@ -109,12 +112,7 @@ def check_positions(x: Tensor, offset: int, positions: Tensor) -> None:
         raise ValueError(
             "give either offset or positions, not both; add the offset to the positions yourself"
         )
-    if not isinstance(positions, Tensor):
-        raise TypeError(
-            f"positions must be a tensor, got {type(positions).__name__}; try torch.tensor(positions)"
-        )
-    if positions.is_floating_point() or positions.is_complex() or positions.dtype == torch.bool:
-        raise TypeError(f"positions must be integers, got {positions.dtype}; try positions.long()")
+    check_integers("positions", positions)
     one_row, row_each = (x.shape[-2],), (x.shape[0], x.shape[-2])
     if tuple(positions.shape) != one_row and (x.dim() < 3 or tuple(positions.shape) != row_each):
         raise ValueError(
@@ -130,8 +128,26 @@ def rotations(
 
     In float64 and from integers: positions kept in bfloat16 collide from 257 on.
     """
+    check_integers("positions", positions)
     angle = positions.cpu().double()[..., None] * angular_frequencies(d_head, base)
     return torch.polar(torch.ones_like(angle), angle)
+
+
+def counted_rotations(
+    x: Float[Tensor, "*batch position d_head"], offset: int, base: float, dtype: torch.dtype
+) -> Complex[Tensor, "position pair"]:
+    """Return the rotations of the positions offset, offset + 1, … of x, from a table that is kept."""
+    check_integer(offset=offset)
+    if offset < 0:
+        raise ValueError(f"offset must not be negative, got {offset}; it is the position of the first vector")
+    end, d_head = offset + x.shape[-2], x.shape[-1]
+    # A kept table is for real numbers, not for the stand-ins that torch.compile and torch.export run on.
+    if torch.compiler.is_compiling() or type(x) not in (Tensor, nn.Parameter) or end > TABLE_ROWS:
+        positions = torch.arange(offset, end, device="cpu")
+        return rotations(positions, d_head, base).to(device=x.device, dtype=dtype)
+    rows = 1 << (end - 1).bit_length()  # a power of two: few tables serve all lengths
+    table = rotation_table(rows, d_head, base, dtype, x.device)
+    return table[offset:end].clone()  # a copy: whoever writes into it spoils nothing
 
 
 @lru_cache(maxsize=64)
@@ -141,6 +157,27 @@ def rotation_table(
     """Return the rotations of positions 0 … length − 1, built once for each set of arguments."""
     with torch.inference_mode(False):  # a table born in inference mode could not serve training later
         return rotations(torch.arange(length, device="cpu"), d_head, base).to(device=device, dtype=dtype)
+
+
+def check_pairs(x: Tensor, rotation: Tensor) -> None:
+    """Raise unless the rotation has one complex number for each pair of x's features, at each position."""
+    check_floating(x=x)
+    if not isinstance(rotation, Tensor) or not rotation.is_complex():
+        got = rotation.dtype if isinstance(rotation, Tensor) else type(rotation).__name__
+        raise TypeError(
+            f"rotation must be a complex tensor, got {got}; rotations(positions, d_head) makes one"
+        )
+    if min(x.dim(), rotation.dim()) < 2:
+        raise ValueError(
+            f"x and rotation need the axes (position, features), got shapes {tuple(x.shape)} and "
+            f"{tuple(rotation.shape)}; add the missing axis with [None]"
+        )
+    wanted = (x.shape[-2], x.shape[-1] // 2)
+    if rotation.shape[-1] * 2 != x.shape[-1] or rotation.shape[-2] not in (1, x.shape[-2]):
+        raise ValueError(
+            f"rotation must end in the axes (position, pair) = {wanted} for x of shape {tuple(x.shape)}, "
+            f"got shape {tuple(rotation.shape)}; the last axis but one of x is the position"
+        )
 
 
 def interleaved_to_half_split(d_head: int) -> Int[Tensor, " d_head"]:

@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -37,10 +38,8 @@ def scaled_dot_product_attention(
             rank or size than the weights.
         TypeError: mixed dtypes, or a mask that is not boolean.
     """
-    check_inputs(query, key, value)
+    check_inputs(query, key, value, may_attend)
     check_probability(dropout=dropout)
-    if may_attend is not None:
-        check_may_attend(may_attend, (*query.shape[:-1], key.shape[-2]), query)
     if not need_weights:
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask=may_attend, dropout_p=dropout
@@ -55,6 +54,10 @@ def attention_weights(
     may_attend: Bool[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*batch query_pos key_pos"]:
     """Return softmax(Q Kᵀ / √d_head), over the keys; rows that see nothing are zero."""
+    check_inputs(query, key, key, may_attend)
+    if query.dtype == torch.float16:
+        # A score above 65,504 has no float16. The fused kernel computes in float32 as well.
+        return attention_weights(query.float(), key.float(), may_attend).half()
     # √d_head keeps the variance of the scores near 1. The query is scaled, not the scores:
     # it has fewer numbers as soon as there are more keys than features.
     scores = (query / math.sqrt(query.shape[-1])) @ key.mT  # (*batch, query_pos, key_pos)
@@ -67,8 +70,8 @@ def attention_weights(
     return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)
 
 
-def check_inputs(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Raise unless query, key and value fit each other."""
+def check_inputs(query: Tensor, key: Tensor, value: Tensor, may_attend: Tensor | None = None) -> None:
+    """Raise unless query, key, value and mask fit each other."""
     check_alike(query=query, key=key, value=value)
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
     if min(query.dim(), key.dim(), value.dim()) < 2:
@@ -83,3 +86,5 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor) -> None:
         )
     if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
         raise ValueError(f"the leading axes (batch, heads) must be equal, got {shapes}; expand them yourself")
+    if may_attend is not None:
+        check_may_attend(may_attend, (*query.shape[:-1], key.shape[-2]), query)

@@ -1,0 +1,125 @@
+"""What PyTorch offers for any model works for every encoder: compile, export, vmap, other dtypes, meta."""
+
+import pytest
+import torch
+from torch.export import Dim, export
+from torch.func import functional_call, grad, vmap
+
+from tests.references import assert_equal
+from transformer_lab import (
+    Encoder,
+    EncoderConfig,
+    RotaryEmbedding,
+    padding_mask,
+    padding_mask_from_lengths,
+)
+from transformer_lab.encoder import POSITIONS
+from transformer_lab.modern_encoder import modern_encoder
+
+VOCABULARY, MAX_LENGTH = 31, 61
+SIZES = {"vocab_size": VOCABULARY, "d_model": 12, "n_heads": 2, "d_ff": 17, "max_length": MAX_LENGTH}
+
+
+def configured(positions, norm_first):
+    config = EncoderConfig(**SIZES, n_layers=1, dropout=0.0, positions=positions, norm_first=norm_first)
+    return Encoder(config)
+
+
+def modern():
+    return modern_encoder(EncoderConfig(**SIZES, n_layers=1, dropout=0.0), n_kv_heads=1)
+
+
+BUILDERS = {
+    f"{positions}, {'pre' if norm_first else 'post'}-norm": lambda p=positions, n=norm_first: configured(p, n)
+    for positions in POSITIONS
+    for norm_first in (False, True)
+} | {"modern": modern}
+every_encoder = pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
+
+
+def some_ids(batch, length):
+    """The last of the first sequence is padding."""
+    ids = torch.randint(1, VOCABULARY, (batch, length), generator=torch.Generator().manual_seed(batch))
+    ids[0, -1] = 0
+    return ids
+
+
+@every_encoder
+def test_compiles_whole_and_once_for_all_lengths(build):
+    graphs = []
+
+    def count(graph, example_inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    torch.compiler.reset()
+    encoder = build().eval()
+    compiled = torch.compile(encoder, fullgraph=True, dynamic=True, backend=count)
+    for batch, length in ((3, 5), (2, 7), (5, 11)):
+        ids = some_ids(batch, length)
+        assert_equal(compiled(ids, padding_mask(ids)), encoder(ids, padding_mask(ids)))
+    assert len(graphs) == 1
+
+
+@every_encoder
+def test_exports_with_dynamic_batch_and_length(build):
+    encoder = build().eval()
+    batch, length = Dim("batch"), Dim("length", max=MAX_LENGTH)
+    ids = some_ids(3, 5)
+    axes = {"token_ids": {0: batch, 1: length}, "may_attend": {0: batch, 3: length}}
+    exported = export(encoder, (ids, padding_mask(ids)), dynamic_shapes=axes).module()
+    for ids in (some_ids(2, 7), some_ids(5, 11)):
+        assert_equal(exported(ids, padding_mask(ids)), encoder(ids, padding_mask(ids)))
+
+
+def test_an_export_leaves_nothing_behind():
+    rotary, x = RotaryEmbedding(6), torch.randn(7, 6)
+    before = rotary(x)
+    export(RotaryEmbedding(6), (x,))
+    assert type(rotary(x)) is torch.Tensor
+    assert_equal(rotary(x), before)
+
+
+@every_encoder
+def test_vmap_sees_each_sequence_alone(build):
+    encoder, ids = build().eval(), some_ids(3, 5)
+
+    def one(sequence, length):
+        mask = padding_mask_from_lengths(length[None], len(sequence))
+        return encoder(sequence[None], mask)[0][0]
+
+    lengths = torch.tensor([4, 5, 2])
+    assert_equal(vmap(one)(ids, lengths), encoder(ids, padding_mask_from_lengths(lengths))[0])
+
+
+@every_encoder
+def test_gradients_of_each_sample(build):
+    encoder, ids = build().eval(), some_ids(3, 5)
+    parameters = dict(encoder.named_parameters())
+
+    def loss(parameters, sequence):
+        hidden, _ = functional_call(encoder, parameters, (sequence[None],))
+        return hidden.pow(3).sum()
+
+    got = vmap(grad(loss), in_dims=(None, 0))(parameters, ids)
+    for i, sequence in enumerate(ids):
+        wanted = torch.autograd.grad(loss(parameters, sequence), list(parameters.values()))
+        assert_equal([gradient[i] for gradient in got.values()], list(wanted))
+
+
+@every_encoder
+def test_made_double_it_is_as_exact_as_if_built_so(build):
+    narrow, wide = build().float(), build().double()
+    wide.load_state_dict(narrow.state_dict())
+    ids = some_ids(3, 5)
+    assert_equal(narrow.double().eval()(ids), wide.eval()(ids))
+
+
+@every_encoder
+def test_built_without_memory_then_filled_it_computes_the_same(build):
+    wanted = build().eval()
+    with torch.device("meta"):
+        encoder = build().eval()
+    encoder.to_empty(device="cpu").load_state_dict(wanted.state_dict())
+    ids = some_ids(3, 5)
+    assert_equal(encoder(ids), wanted(ids))
