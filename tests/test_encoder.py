@@ -116,8 +116,8 @@ def test_layers_follow_one_another_and_pre_norm_ends_with_a_norm(norm_first, nee
         assert weights is None
 
 
-def test_published_encoder():
-    # The sizes of a published tutorial, its parameter count, and its demonstration.
+def test_a_tutorials_encoder():
+    # The sizes of tutorial C's demonstration; the count rests on our assumption about its embedding.
     encoder = Encoder(EncoderConfig(10_000, d_model=512, n_heads=8, d_ff=2048, n_layers=6, max_length=1000))
     assert sum(p.numel() for p in encoder.parameters()) == 24_034_304
     ids = torch.randint(10_000, (32, 10), generator=torch.Generator().manual_seed(0))
@@ -126,7 +126,7 @@ def test_published_encoder():
     assert [w.shape for w in weights] == 6 * [(32, 8, 10, 10)]
 
 
-def test_published_mini_encoder():
+def test_a_tutorials_mini_encoder():
     # One head, one layer, and a feed-forward of twice the width: each row has mean 0 and biased variance 1.
     encoder = Encoder(
         EncoderConfig(50, d_model=16, n_heads=1, d_ff=32, n_layers=1, dropout=0.0, norm_eps=1e-12)

@@ -487,15 +487,13 @@ def test_refuses_masks_without_four_axes(convert, shape):
 def test_refuses_to_combine_masks_of_different_sizes(other):
     masks = [random_mask(2, 3, 5, 7), torch.ones(other, dtype=torch.bool)]
     for pair in (masks, masks[::-1]):
-        with pytest.raises(
-            ValueError, match=rf"agree on each axis {four_axes} or have length 1 there, got \["
-        ):
+        with pytest.raises(ValueError, match=rf"agree on each of {four_axes} or have length 1 there, got \["):
             combine_masks(*pair)
 
 
 def test_refuses_to_combine_two_masks_that_agree_only_with_the_first():
     masks = [torch.ones(shape, dtype=torch.bool) for shape in [(1, 1, 1, 7), (2, 1, 1, 1), (3, 1, 1, 1)]]
-    with pytest.raises(ValueError, match=r"masks must agree on each axis"):
+    with pytest.raises(ValueError, match=r"masks must agree on each of"):
         combine_masks(*masks)
 
 
@@ -579,3 +577,13 @@ def test_refuses_additive_masks_that_shift_scores(value, dtype):
 def test_refuses_what_is_no_additive_mask(wrong):
     with pytest.raises(TypeError, match=rf"an additive mask is a floating-point tensor {four_axes}, got "):
         from_additive_mask(wrong)
+
+
+def test_a_window_as_wide_as_you_like_hides_nothing():
+    assert local_mask(3, 2**63).all()
+
+
+def test_a_combined_mask_is_a_new_one():
+    mask = causal_mask(3)
+    combine_masks(mask).zero_()
+    assert_equal(mask, causal_mask(3))

@@ -7,7 +7,7 @@ import math
 from numbers import Real
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 FLOATING = "a floating-point tensor"
 
@@ -39,7 +39,7 @@ def check_even(**sizes: int) -> None:
             raise ValueError(f"{name} must be even (features go in pairs), got {size}; try {name}={size + 1}")
 
 
-def check_number(above: float = -math.inf, usual: str = "another", **numbers: float) -> None:
+def check_number(above: float | int = -math.inf, usual: str = "another", **numbers: float | int) -> None:
     """Raise unless every named number is finite and larger than `above`; `usual` is what to try."""
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, Real | torch.SymFloat):
@@ -62,7 +62,7 @@ def check_probability(**probabilities: float) -> None:
             )
 
 
-def check_parts(**parts: nn.Module) -> None:
+def check_parts(**parts: object) -> None:
     """Raise unless every named part is a module or a function, built and ready to be called."""
     for name, part in parts.items():
         if isinstance(part, type):
@@ -101,6 +101,25 @@ def check_floating_dtype(dtype: torch.dtype) -> None:
     """Raise unless `dtype` is one of floating-point numbers."""
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be floating-point, got {dtype}; try torch.float32, or leave it out")
+
+
+def check_fits(tensor: Tensor, **integers: int) -> None:
+    """Raise unless every named integer can be one of the tensor's: in uint8, 256 would turn into 0."""
+    check_integer(**integers)
+    limits = torch.iinfo(tensor.dtype)
+    for name, number in integers.items():
+        if not limits.min <= number <= limits.max:
+            raise ValueError(
+                f"{name} must fit into {tensor.dtype}, got {number}; convert the ids with .long()"
+            )
+
+
+def check_device(device: torch.device | str | None) -> None:
+    """Raise unless the device has a name that PyTorch knows, or is None."""
+    try:
+        torch.device("cpu" if device is None else device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device must be a device's name, got {device!r}; try 'cpu' or 'cuda'") from error
 
 
 def described(thing: object) -> str:
@@ -210,6 +229,35 @@ def check_may_attend(may_attend: Tensor, scores_shape: tuple[int, ...], query: T
 
 def _each_or_1(shape: tuple[int, ...]) -> str:
     return ", ".join(f"{size} or 1" for size in shape)
+
+
+def check_token_ids(token_ids: Tensor, vocab_size: int, device: torch.device) -> None:
+    """Raise unless the ids are integers (batch, position) within the vocabulary, on the model's device."""
+    if not isinstance(token_ids, Tensor) or token_ids.dtype not in (torch.int64, torch.int32):
+        got = token_ids.dtype if isinstance(token_ids, Tensor) else type(token_ids).__name__
+        raise TypeError(
+            f"token_ids must be a tensor of int64 or int32, got {got}; try torch.tensor(ids).long()"
+        )
+    if token_ids.dim() != 2:
+        raise ValueError(
+            f"token_ids must have the axes (batch, position), got shape {tuple(token_ids.shape)}; "
+            "for a single sequence add the batch axis with [None]"
+        )
+    if token_ids.shape[1] == 0:
+        raise ValueError(
+            f"token_ids has no positions, got shape {tuple(token_ids.shape)}; give at least one token"
+        )
+    if token_ids.device != device:
+        raise ValueError(
+            f"token_ids are on {token_ids.device}, the model on {device}; use token_ids.to('{device}')"
+        )
+    if not can_be_read(token_ids):
+        return
+    if token_ids.numel() and (token_ids.min() < 0 or token_ids.max() >= vocab_size):
+        raise ValueError(
+            f"token ids must be from 0 to {vocab_size - 1}, "
+            f"got {int(token_ids.min())} to {int(token_ids.max())}; does the tokenizer belong to this model?"
+        )
 
 
 def check_padding_mask(may_attend: Tensor, batch: int, length: int) -> None:

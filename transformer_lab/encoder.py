@@ -10,13 +10,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer_lab.checks import (
-    can_be_read,
     check_even,
     check_number,
     check_padding_mask,
     check_parts,
     check_positive,
     check_probability,
+    check_token_ids,
     check_vectors,
 )
 from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer, Weights, checked_pair
@@ -36,7 +36,7 @@ POSITIONS = ("sinusoidal", "learned", "rotary", "none")
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """The sizes and choices of an `Encoder`; the defaults are those of the paper's base model.
+    """The sizes and choices of an `Encoder`; the default sizes are those of the paper's base model.
 
     Attributes:
         vocab_size: number of different token ids.
@@ -271,33 +271,4 @@ def check_layers(layers: list[nn.Module]) -> None:
         raise ValueError(
             "build_layer returned the same module, or part, for two layers, wanted new ones at each call: "
             "they would share parameters; build every part inside the function"
-        )
-
-
-def check_token_ids(token_ids: Tensor, vocab_size: int, device: torch.device) -> None:
-    """Raise unless the ids are integers (batch, position) within the vocabulary, on the model's device."""
-    if not isinstance(token_ids, Tensor) or token_ids.dtype not in (torch.int64, torch.int32):
-        got = token_ids.dtype if isinstance(token_ids, Tensor) else type(token_ids).__name__
-        raise TypeError(
-            f"token_ids must be a tensor of int64 or int32, got {got}; try torch.tensor(ids).long()"
-        )
-    if token_ids.dim() != 2:
-        raise ValueError(
-            f"token_ids must have the axes (batch, position), got shape {tuple(token_ids.shape)}; "
-            "for a single sequence add the batch axis with [None]"
-        )
-    if token_ids.shape[1] == 0:
-        raise ValueError(
-            f"token_ids has no positions, got shape {tuple(token_ids.shape)}; give at least one token"
-        )
-    if token_ids.device != device:
-        raise ValueError(
-            f"token_ids are on {token_ids.device}, the model on {device}; use token_ids.to('{device}')"
-        )
-    if not can_be_read(token_ids):
-        return
-    if token_ids.numel() and (token_ids.min() < 0 or token_ids.max() >= vocab_size):
-        raise ValueError(
-            f"token ids must be from 0 to {vocab_size - 1}, "
-            f"got {int(token_ids.min())} to {int(token_ids.max())}; does the tokenizer belong to this model?"
         )

@@ -22,11 +22,14 @@ from torch import Tensor
 
 from transformer_lab.checks import (
     can_be_read,
+    check_device,
+    check_fits,
     check_floating_dtype,
     check_integer,
     check_integers,
     check_number,
     check_positive,
+    check_same_device,
     described,
 )
 
@@ -43,8 +46,9 @@ def padding_mask(
         TypeError: the ids, or pad_id, are not integers.
         ValueError: the ids are not (batch, key_pos).
     """
-    _check_integers("token_ids", token_ids, rank=2)
-    check_integer(pad_id=pad_id)
+    check_integers("token_ids", token_ids)
+    _check_rank("token_ids", token_ids, rank=2)
+    check_fits(token_ids, pad_id=pad_id)
     return (token_ids != pad_id)[:, None, None, :]
 
 
@@ -61,17 +65,15 @@ def padding_mask_from_lengths(
         TypeError: the lengths are not integers.
         ValueError: a length is negative or exceeds `max_length`.
     """
-    _check_integers("lengths", lengths, rank=1)
+    check_integers("lengths", lengths)
+    _check_rank("lengths", lengths, rank=1)
     if lengths.numel() == 0:
         raise ValueError(
             f"lengths must hold one length per sequence, got shape {tuple(lengths.shape)}; give some"
         )
     if max_length is None:
         if not can_be_read(lengths):
-            raise ValueError(
-                "max_length must be given while compiling, inside vmap and on the meta device, "
-                "where lengths cannot be read, got None; give the length of the padded sequences"
-            )
+            raise ValueError("max_length must be given inside vmap, which hides lengths, got None; set it")
         max_length = int(lengths.max())
     check_positive(max_length=max_length)
     if can_be_read(lengths) and (lengths.min() < 0 or lengths.max() > max_length):
@@ -115,7 +117,7 @@ def local_mask(
     if window < 0:
         raise ValueError(f"window must not be negative, got {window}; 0 lets each token see itself only")
     distance = _distance(query_length, key_length, device)
-    return (distance.abs() <= window)[None, None]
+    return (distance.abs() <= min(window, distance.shape[-1]))[None, None]
 
 
 def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
@@ -130,11 +132,14 @@ def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
             "combine_masks needs at least one mask, got none; leave may_attend=None to hide nothing"
         )
     for mask in masks:
-        _check_may_attend(mask)
+        _check_boolean("may_attend", mask, rank=4)
     shapes = [tuple(mask.shape) for mask in masks]
     if any(len(set(sizes) - {1}) > 1 for sizes in zip(*shapes, strict=True)):
-        raise ValueError(f"masks must agree on each axis {AXES} or have length 1 there, got {shapes}")
-    return functools.reduce(operator.and_, masks)
+        raise ValueError(
+            f"masks must agree on each of {AXES} or have length 1 there, got {shapes}; cut or expand"
+        )
+    check_same_device(**{f"mask {i}": mask for i, mask in enumerate(masks)})
+    return functools.reduce(operator.and_, masks[1:], masks[0].clone())
 
 
 # --- converters: from another convention to this package's, and back ------------------------------
@@ -160,8 +165,7 @@ def from_attn_mask(
         _check_boolean("attn_mask", ignored, rank=2)
         return ~ignored[None, None]
     _check_boolean("attn_mask", ignored, rank=3)
-    if n_heads is not None:
-        check_positive(n_heads=n_heads)
+    check_positive(n_heads=1 if n_heads is None else n_heads)
     if n_heads is None or len(ignored) % n_heads:
         raise ValueError(
             f"attn_mask's first axis is batch·heads = {len(ignored)}; give n_heads, a divisor, got {n_heads}"
@@ -174,9 +178,10 @@ def to_attn_mask(may_attend: Mask, n_heads: int, batch: int | None = None) -> Bo
 
     (query_pos, key_pos) if all sequences and heads share it, else (batch·heads, query_pos, key_pos).
     """
-    _check_may_attend(may_attend)
+    _check_boolean("may_attend", may_attend, rank=4)
     check_positive(n_heads=n_heads)
     sequences, heads, *length = may_attend.shape
+    check_positive(batch=sequences if batch is None else batch)
     is_one_query = (sequences, heads, length[0]) == (1, 1, 1)  # as `causal_mask(1, 5)`
     if 1 in length and not is_one_query:
         raise ValueError(
@@ -186,7 +191,6 @@ def to_attn_mask(may_attend: Mask, n_heads: int, batch: int | None = None) -> Bo
     if (sequences, heads) == (1, 1) and batch is None:
         return ~may_attend[0, 0]
     batch = sequences if batch is None else batch
-    check_positive(batch=batch)
     if sequences not in (1, batch) or heads not in (1, n_heads):
         raise ValueError(
             f"may_attend must have a batch axis of {batch} or 1 and a head axis of {n_heads} or 1, "
@@ -197,7 +201,8 @@ def to_attn_mask(may_attend: Mask, n_heads: int, batch: int | None = None) -> Bo
 
 def from_attention_mask(ones: Integer[Tensor, "batch key_pos"]) -> Bool[Tensor, "batch 1 1 key_pos"]:
     """From Hugging Face's `attention_mask`: 1 for a real token, 0 for padding."""
-    _check_integers("attention_mask", ones, rank=2)
+    check_integers("attention_mask", ones)
+    _check_rank("attention_mask", ones, rank=2)
     if can_be_read(ones) and not ((ones == 0) | (ones == 1)).all():
         raise ValueError(
             f"attention_mask must hold only 0 and 1, got {ones.unique().tolist()}; see from_additive_mask"
@@ -233,15 +238,13 @@ def to_additive_mask(
 ) -> Float[Tensor, "batch heads query_pos key_pos"]:
     """To a mask that is added to the scores: 0 where attention is allowed, `hidden` elsewhere.
 
-    Raises:
-        TypeError: a mask that is not boolean, a dtype that is not floating-point.
-        ValueError: a `hidden` above −10⁴, which would not hide, or too large for the dtype.
+    Raises ValueError for a `hidden` above −10⁴, which would not hide, or beyond the dtype's numbers.
     """
-    _check_may_attend(may_attend)
+    _check_boolean("may_attend", may_attend, rank=4)
     dtype = torch.get_default_dtype() if dtype is None else dtype
     check_floating_dtype(dtype)
     lowest = torch.finfo(dtype).min
-    if hidden != -math.inf:
+    if not (isinstance(hidden, float) and hidden == -math.inf):
         check_number(hidden=hidden)
         if not lowest <= hidden <= -1e4:
             raise ValueError(
@@ -255,6 +258,7 @@ def _distance(query_length: int, key_length: int | None, device: torch.device | 
     """key position − query position, the last query standing at the last key.  (query_pos, key_pos)"""
     key_length = query_length if key_length is None else key_length
     check_positive(query_length=query_length, key_length=key_length)
+    check_device(device)
     if key_length < query_length:
         raise ValueError(
             f"key_length ({key_length}) must be at least query_length ({query_length}): "
@@ -265,7 +269,7 @@ def _distance(query_length: int, key_length: int | None, device: torch.device | 
 
 
 def _keys_only(may_attend: Mask) -> Bool[Tensor, "batch key_pos"]:
-    _check_may_attend(may_attend)
+    _check_boolean("may_attend", may_attend, rank=4)
     if may_attend.shape[1:3] != (1, 1):
         raise ValueError(
             f"only a padding mask (batch, 1, 1, key_pos) fits here, got shape {tuple(may_attend.shape)}; "
@@ -274,21 +278,12 @@ def _keys_only(may_attend: Mask) -> Bool[Tensor, "batch key_pos"]:
     return may_attend[:, 0, 0, :]
 
 
-def _check_may_attend(mask: Tensor) -> None:
-    _check_boolean("may_attend", mask, rank=4)
-
-
 def _check_boolean(name: str, mask: Tensor, rank: int) -> None:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         raise TypeError(
             f"{name} must be a boolean tensor, got {described(mask)}; compare first, for example ids == 0"
         )
     _check_rank(name, mask, rank)
-
-
-def _check_integers(name: str, numbers: Tensor, rank: int) -> None:
-    check_integers(name, numbers)
-    _check_rank(name, numbers, rank)
 
 
 def _check_rank(name: str, tensor: Tensor, rank: int) -> None:

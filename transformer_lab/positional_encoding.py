@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_lab.checks import (
+    check_device,
     check_even,
     check_floating_dtype,
     check_integer,
@@ -45,6 +46,7 @@ def sinusoidal_encoding(
     check_even(d_model=d_model)
     dtype = torch.get_default_dtype() if dtype is None else dtype
     check_floating_dtype(dtype)
+    check_device(device)
     position = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]  # (length, 1)
     angle = position * angular_frequencies(d_model, base)  # (length, d_model/2)
     table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (length, d_model)

@@ -141,7 +141,7 @@ def counted_rotations(
     if offset < 0:
         raise ValueError(f"offset must not be negative, got {offset}; it is the position of the first vector")
     end, d_head = offset + x.shape[-2], x.shape[-1]
-    # A kept table is for real numbers, not for the stand-ins that torch.compile and torch.export run on.
+    # A kept table is for real numbers, not for the stand-ins on which PyTorch compiles and exports.
     if torch.compiler.is_compiling() or type(x) not in (Tensor, nn.Parameter) or end > TABLE_ROWS:
         positions = torch.arange(offset, end, device="cpu")
         return rotations(positions, d_head, base).to(device=x.device, dtype=dtype)
