@@ -146,7 +146,7 @@ def test_layer_equals_its_parts_by_loops(order, need_weights):
         assert weights is None
 
 
-def test_published_parameter_count():
+def test_parameter_count_of_a_tutorials_code():
     layer = EncoderLayer(
         MultiHeadAttention(512, 8), FeedForward(512, 2048), nn.LayerNorm(512), nn.LayerNorm(512)
     )

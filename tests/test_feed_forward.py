@@ -89,7 +89,7 @@ def test_relu_is_the_default():
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_published_parameter_count(bias):
+def test_parameter_count_of_a_tutorials_code(bias):
     count = sum(p.numel() for p in FeedForward(512, 2048, bias=bias).parameters())
     assert count == (2_099_712 if bias else 2 * 512 * 2048)
 

@@ -162,7 +162,7 @@ def test_key_and_value_default_to_query():
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_published_parameter_count(bias):
+def test_parameter_count_of_a_tutorials_code(bias):
     # Four projections of 512 · 512, and four biases.
     count = sum(p.numel() for p in MultiHeadAttention(512, 8, bias=bias).parameters())
     assert count == (1_050_624 if bias else 4 * 512 * 512)
@@ -642,7 +642,7 @@ def test_refuses_heads_that_do_not_divide_the_features():
 
 
 def test_refuses_indivisible_heads_even_where_asserts_are_off():
-    # A published tutorial checks this with `assert`: under `python -O` its 63 tokens come out as 64.
+    # A tutorial checks this with `assert`: under `python -O` its 63 tokens come out as 64.
     program = "from transformer_lab import MultiHeadAttention; MultiHeadAttention(512, 12)"
     run = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 1
