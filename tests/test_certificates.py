@@ -153,6 +153,76 @@ def test_padding_that_is_not_hidden_is_found(x, attention):
     assert not padding_invariance(lambda x, may_attend: attention(x, may_attend=~may_attend), x, pads=1).holds
 
 
+IGNORING = {
+    "mean": lambda x: x + x.mean(dim=1, keepdim=True),
+    "maximum": lambda x: x + x.amax(dim=1, keepdim=True),
+    "attention": lambda x: x + (x @ x.mT).softmax(dim=-1) @ x,
+}
+
+
+@pytest.mark.parametrize("name", IGNORING)
+@pytest.mark.parametrize("pads", [1, 2, 5])
+def test_no_module_that_ignores_its_mask_passes(name, pads):
+    """Copies of all tokens, each equally often, are not heard by a mean, nor by attention."""
+    vectors, hear = nn.Embedding(11, WIDTH), IGNORING[name]
+    for length in (1, 2, 3, 5):
+        for scale in (1e-6, 1.0, 1e6):
+            x = torch.randn(2, length, WIDTH) * scale
+            assert not padding_invariance(lambda x, may_attend: hear(x), x, pads=pads).holds
+        for ids in (torch.arange(length)[None] + 1, torch.full((2, length), 10), torch.arange(length)[None]):
+            if ids.any():
+                assert not padding_invariance(lambda i, may_attend: hear(vectors(i)), ids, pads=pads).holds
+
+
+def test_a_module_that_always_hides_the_last_position_is_found(x):
+    assert not padding_invariance(lambda x, may_attend: x + x[:, :-1].mean(dim=1, keepdim=True), x).holds
+
+
+@pytest.mark.parametrize("whose", [0, -1])
+def test_a_mask_of_one_sequence_for_all_is_found(whose, x, attention, ids):
+    def careless(x, may_attend):
+        return attention(x, may_attend=may_attend[whose][None])
+
+    assert not padding_invariance(careless, x).holds
+    assert not padding_invariance(careless, x[:2]).holds
+    assert padding_invariance(careless, x[:1]).holds  # there it is right
+
+
+def test_neighbours_that_are_heard_are_not_taken_for_padding(x, attention):
+    def mixing(x, may_attend=None):
+        for _ in range(2):  # in the second layer a neighbour has heard its own pads
+            x, _ = attention(x - x.mean(dim=0), may_attend=may_attend)
+        return x
+
+    assert padding_invariance(mixing, x).holds
+    assert not batch_invariance(mixing, x).holds
+
+
+def test_a_mask_of_its_own_making_is_no_excuse():
+    """A mean over all tokens but those with id 0, whatever the mask says."""
+    vectors = nn.Embedding(4, WIDTH)
+
+    def own_mask(ids, may_attend):
+        real = (ids > 0)[..., None]
+        return vectors(ids) + (vectors(ids) * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
+
+    assert not padding_invariance(own_mask, torch.tensor([[1, 3]]), pads=2).holds
+
+
+def test_pads_are_tokens_that_exist(attention):
+    """An id above the largest of x might not be in the vocabulary."""
+    vectors = nn.Embedding(4, WIDTH)
+    for ids in ([[3]], [[0, 3, 0]], [[1, 1, 1]]):
+        certificate = padding_invariance(
+            lambda i, may_attend: attention(vectors(i), may_attend=may_attend), torch.tensor(ids)
+        )
+        assert certificate.holds
+    with pytest.raises(ValueError, match="other ids than 0"):
+        padding_invariance(lambda i, may_attend: vectors(i), torch.zeros(2, 3, dtype=torch.long))
+    with pytest.raises(ValueError, match="other ids than 0"):
+        leak_map(vectors, torch.zeros(2, 3, dtype=torch.long))
+
+
 def test_a_position_that_is_treated_apart_is_found(x):
     certificate = permutation_equivariance(Planted((..., 0, 3), (..., 4, 6)), x)
     assert not certificate.holds
@@ -228,6 +298,41 @@ def test_the_place_on_a_diagonal_is_named():
 def test_not_a_number_is_never_certified(x):
     certificate = eval_determinism(lambda x: x * math.nan, x)
     assert (certificate.holds, certificate.difference) == (False, math.inf)
+    assert repr(certificate) == (
+        "✗ eval determinism is not certified: NaN or infinity, at sequence 0, position 0, feature 0"
+    )
+
+
+def test_dropout_is_found_on_few_numbers_too():
+    """Most single draws spare all of three numbers."""
+    x = torch.ones(1, 1, 3)
+    assert not any(eval_determinism(lambda x: nn.functional.dropout(x, 0.05), x).holds for _ in range(5))
+    generator = torch.Generator().manual_seed(0)  # its own: fixed random numbers do not reach it
+    assert not eval_determinism(lambda x: x * torch.rand(3, generator=generator).gt(0.02), x).holds
+    assert eval_determinism(lambda x: x * torch.rand(3, generator=generator.manual_seed(0)), x).holds
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e12])
+def test_rounding_is_a_share_of_the_size(size, x):
+    """An absolute bound would pass everything small, and nothing large."""
+    noise = torch.rand(BATCH, LENGTH, LENGTH) * 1e-6
+    assert batch_invariance(lambda x: size * x * (1 + 1e-13 * len(x)), x).holds
+    assert not batch_invariance(lambda x: size * (x + 1e-6 * len(x)), x).holds
+    assert not permutation_equivariance(lambda x: size * (x + noise @ x), x).holds
+    assert leak_map(lambda x: x.cumsum(dim=1), size * x)[1, 0] > 0.01 * size
+
+
+@pytest.mark.parametrize("hear", [lambda x: x.amax(dim=1, keepdim=True), lambda x: (-x).relu().sum(1, True)])
+def test_what_a_maximum_or_a_relu_does_not_hear_of_a_little_is_a_leak(hear, x):
+    x = 50 + 50 * x.abs()
+    x[:, 3] /= 50
+    assert (leak_map(lambda x: x + hear(x), x) > 0).all()
+
+
+def test_axes_are_counted_from_the_right(x):
+    heads = lambda x: x[:, None].expand(-1, 2, -1, -1) * torch.arange(1.0, 1 + len(x))[0]  # noqa: E731
+    certificate = eval_determinism(lambda x: heads(x) + torch.rand(1) * (x[:, None] == x[1, 4, 6]), x)
+    assert certificate.where == "sequence 1, axis 1 0, position 4, feature 6"
 
 
 # --- manners
@@ -262,7 +367,7 @@ def test_refuses_what_it_cannot_examine(x, ids):
         batch_invariance(lambda x: x, x[:1])
     with pytest.raises(TypeError, match=r"must return a tensor .*, got NoneType"):
         leak_map(lambda x: None, x)
-    with pytest.raises(TypeError, match=r"with 3 axes, got shape \(3, 10\); .*output\[:, None\]"):
+    with pytest.raises(TypeError, match=r"with 3 axes, .* of shape \(3, 10\); .*output\[:, None\]"):
         padding_invariance(lambda x, may_attend: x.mean(dim=1), x)
     with pytest.raises(ValueError, match=r"keep its shape \(3, 7, 10\) here, got \(1, 7, 10\)"):
         batch_invariance(lambda x: x[:1] if len(x) > 1 else x, x)
@@ -270,5 +375,75 @@ def test_refuses_what_it_cannot_examine(x, ids):
         leak_map(nn.Embedding(11, 3), ids[0])
     with pytest.raises(ValueError, match="got list"):
         leak_map(nn.Embedding(11, 3), [[1, 2]])
-    with pytest.raises(ValueError, match="pads must be at least 1"):
-        padding_invariance(lambda x, may_attend: x, x, pads=0)
+    with pytest.raises(ValueError, match=r"the output must have 7 positions, .* got shape"):
+        permutation_equivariance(lambda x: x.mean(dim=1, keepdim=True), x)
+    with pytest.raises(ValueError, match="give the same output for the same x"):
+        generator = torch.Generator()
+        leak_map(lambda x: x * torch.rand(1, generator=generator), x)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "change"),
+    {
+        "equal tokens": (permutation_equivariance, lambda x: x[:, :1].expand_as(x)),
+        "one token": (permutation_equivariance, lambda x: x[:, :1]),
+        "equal sequences": (batch_invariance, lambda x: x[:1].expand_as(x)),
+        "one sequence": (batch_invariance, lambda x: x[:1]),
+        "no batch": (padding_invariance, lambda x: x[0]),
+        "not a number": (leak_map, lambda x: x / 0),
+        "booleans": (leak_map, lambda x: x > 0),
+        "complex": (leak_map, lambda x: x + 1j),
+        "ids with features": (leak_map, lambda x: x.long()),
+        "none": (eval_determinism, lambda x: x[:0]),
+        "words": (eval_determinism, lambda x: "a b"),
+    }.values(),
+)
+def test_refuses_an_x_that_could_not_tell(certificate, change, x):
+    with pytest.raises(ValueError, match=r"x must (hold|have) .*, got "):
+        certificate(lambda x, may_attend=None: x, change(x))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [None, "f", 3, nn.Linear, lambda: 1, lambda x: "a", lambda x: [], lambda x: x > 0, lambda x: {}],
+)
+def test_refuses_what_is_no_function_of_vectors(function, x):
+    for certificate in (padding_invariance, leak_map, eval_determinism):
+        with pytest.raises(TypeError, match="the function must "):
+            certificate(function, x)
+
+
+def test_a_mask_of_another_name_is_told(x):
+    with pytest.raises(
+        TypeError, match=r"function\(x, may_attend=…\), .* lambda x, may_attend: model\(x, mask="
+    ):
+        padding_invariance(lambda x, mask: x, x)
+
+
+@pytest.mark.parametrize("pads", [0, 2.5, "3"])
+def test_refuses_pads_that_are_no_number(pads, x):
+    with pytest.raises((TypeError, ValueError), match="pads must be "):
+        padding_invariance(lambda x, may_attend: x, x, pads=pads)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"query": torch.zeros(6)},
+        {"key": torch.zeros(6)},
+        {"key": torch.full((6,), math.nan)},
+        {"key": torch.randn(4)},
+        {"key": torch.randn(6).float()},
+        {"key": [1.0] * 6},
+        {"key": torch.ones(6).long()},
+        {"query": torch.randn(1, 6)},
+        {"length": 1},
+        {"length": 6.5},
+        {"rotate": lambda x: x[:, :3]},
+        {"rotate": lambda x: x[None]},
+    ],
+)
+def test_refuses_vectors_whose_scores_tell_nothing(changes):
+    arguments = {"rotate": RotaryEmbedding(6), "query": torch.ones(6), "key": torch.ones(6)}
+    with pytest.raises((TypeError, ValueError), match=r"must .*got .*; "):
+        distance_only(**arguments | changes)

@@ -9,7 +9,7 @@ from torch import nn
 
 from tests.peers import randomised
 from tests.references import assert_equal, randn
-from transformer_lab import EncoderLayer, FeedForward, MultiHeadAttention, PreNormEncoderLayer
+from transformer_lab import EncoderLayer, FeedForward, MultiHeadAttention, PreNormEncoderLayer, causal_mask
 from transformer_lab.encoder_layer import from_torch_layer
 from transformer_lab.first_divergence import Divergence, first_divergence
 from transformer_lab.first_divergence.mistakes import MISTAKES
@@ -32,6 +32,12 @@ def torch_layer(norm_first=False, **options):
     return randomised(
         nn.TransformerEncoderLayer(D_MODEL, N_HEADS, D_FF, norm_first=norm_first, **options)
     ).double()
+
+
+def no_number(layer):
+    layer.linear1.bias.data[3] = torch.nan
+    layer.forward = lambda x, may_attend: x
+    return layer
 
 
 class Written(nn.Module):
@@ -128,9 +134,9 @@ def test_every_usual_mistake_is_named(mistake, norm_first):
     assert found.cause.endswith("exactly your output")
     right = (PreNormSteps if norm_first else PostNormSteps)(reference.double().eval(), X, MASK)
     wrong = mistake.build(right)
-    differs = [not same(getattr(wrong, step), getattr(right, step)) for step in STEPS]
-    # A step that the mistake makes needless is never computed either: the one before the first wrong one.
-    assert STEPS.index(found.step) >= differs.index(True) - 1
+    assert wrong.output.shape == right.output.shape  # so that the steps that it needs are computed
+    differs = [step not in vars(wrong) or not same(vars(wrong)[step], getattr(right, step)) for step in STEPS]
+    assert STEPS.index(found.step) >= differs.index(True)
 
 
 def same(got, wanted):
@@ -305,6 +311,109 @@ def test_queries_and_keys_that_changed_places_are_there_but_their_scores_are_not
     assert found.agree == ["attention_input", "queries", "keys", "values"]
 
 
+def test_all_exact_causes_are_told():
+    """With as many heads as features in each, √d_model is d_head: no number tells which of the two it was."""
+    reference = randomised(nn.TransformerEncoderLayer(9, 3, D_FF, batch_first=True)).double()
+    for mistake in MISTAKES:
+        if mistake.words.startswith(
+            ("the scores are divided by d_head", "the scores are divided by √d_model")
+        ):
+            cause = first_divergence(Written(reference, mistake), reference).cause
+            assert "divided by d_head, without the root; or: the scores are divided by √d_model" in cause
+
+
+@pytest.mark.parametrize("hidden", [-torch.inf, -1e9, -1e4, torch.finfo(torch.float64).min])
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [("the mask is inverted", lambda m: ~m), ("the mask hides rows, the queries, wanted", lambda m: m.mT)],
+    ids=["inverted", "rows"],
+)
+def test_a_wrong_mask_is_named_whatever_the_number_that_hides(words, wrong, hidden):
+    """A sequence without padding sees nothing through an inverted mask."""
+    mask = MASK.clone()
+    mask[1] = True
+
+    class Wrong(PostNormSteps):
+        def hide(self, scores):
+            return scores.masked_fill(~wrong(self.may_attend), hidden)
+
+    reference = torch_layer()
+
+    class Layer(Written):
+        def forward(self, x, may_attend=None):
+            return Wrong(self.reference, x, may_attend).output
+
+    found = first_divergence(Layer(reference), reference, X, mask)
+    assert found.step == "weights"
+    assert found.cause.startswith(words)
+
+
+@both_orders
+def test_weights_that_were_not_copied_are_told(norm_first):
+    reference = torch_layer(norm_first)
+    found = first_divergence(
+        from_torch_layer(randomised(torch_layer(norm_first), seed=1)), reference, X, MASK
+    )
+    assert found.cause.startswith("the weights are not copied, your layer has its own; load the reference's")
+
+
+@pytest.mark.parametrize(
+    ("part", "step"),
+    {
+        "attention.query_projection": "queries",
+        "attention.value_projection": "values",
+        "attention.output_projection": "attention_output",
+        "feed_forward.up_projection": "hidden",
+        "feed_forward.down_projection": "feed_forward_output",
+    }.items(),
+)
+def test_a_matrix_that_was_not_copied_is_told(part, step):
+    reference = torch_layer()
+    ours = from_torch_layer(reference)
+    randomised(ours.get_submodule(part), seed=1)
+    found = first_divergence(ours, reference)
+    assert found.cause.startswith(f"the weights of {step} are your layer's own, wanted the reference's ")
+
+
+def test_copies_rounded_to_float32_are_not_taken_for_other_weights():
+    reference = torch_layer()
+    with torch.no_grad():
+        for parameter in reference.parameters():
+            parameter += 1e-9
+    assert first_divergence(from_torch_layer(reference).float(), reference).cause == ""
+
+
+def test_what_a_layer_keeps_of_an_earlier_call_does_not_matter():
+    """Weights kept for a picture have a gradient, and tensors made in __init__ are float32."""
+
+    class Keeping(EncoderLayer):
+        kept, one = None, None
+
+        def forward(self, x):
+            x, self.kept = super().forward(x)
+            self.one = torch.eye(D_MODEL) if self.one is None else self.one
+            return x @ self.one
+
+    reference = torch_layer().float()
+    ours = from_torch_layer(reference)
+    keeping = Keeping(ours.attention, ours.feed_forward, ours.attention_norm, ours.feed_forward_norm)
+    keeping(X.float())
+    assert keeping.kept.requires_grad
+    assert first_divergence(keeping, reference).step is None
+    assert keeping.one.dtype == torch.float32
+
+
+@pytest.mark.parametrize("result", [None, {}, (), [], "x", (None, None)])
+def test_an_output_that_is_no_tensor_is_told(result):
+    class Strange(nn.Module):
+        def forward(self, x):
+            return result
+
+    found = first_divergence(Strange(), torch_layer())
+    assert found.step == "output"
+    assert "wanted a tensor of shape (2, 5, 21)" in found.cause
+
+
 def test_an_output_of_another_shape_is_told():
     class WeightsFirst(PreNormEncoderLayer):
         def forward(self, x):
@@ -314,7 +423,7 @@ def test_an_output_of_another_shape_is_told():
     layer = WeightsFirst(*parts, nn.LayerNorm(D_MODEL), nn.LayerNorm(D_MODEL))
     found = first_divergence(layer, torch_layer(norm_first=True))
     assert found.step == "output"
-    assert "returns shape (2, 3, 5, 5), wanted (2, 5, 21)" in found.cause
+    assert "returns shape (2, 3, 5, 5), wanted a tensor of shape (2, 5, 21)" in found.cause
 
 
 def test_what_a_layer_never_computes_is_told():
@@ -336,6 +445,20 @@ def test_a_freshly_built_layer_has_a_blind_spot():
     assert "norm1.weight, norm2.weight do nothing yet" in found.blind
     assert "Blind spot" in repr(found)
     assert first_divergence(from_torch_layer(torch_layer()), torch_layer()).blind == ""
+
+
+def test_matrices_of_zeros_and_equal_tokens_are_blind_spots():
+    reference = torch_layer()
+    reference.linear2.weight.data.zero_()
+    blind = first_divergence(from_torch_layer(reference), reference, X[:, :1].expand_as(X)).blind
+    assert blind.startswith("all tokens of a sequence are equal, ")
+    assert "linear2.weight do nothing yet" in blind
+
+
+def test_a_single_token_may_have_a_mask():
+    reference = torch_layer()
+    found = first_divergence(from_torch_layer(reference), reference, X[:, :1], causal_mask(1))
+    assert found.step is None
 
 
 def test_neither_layer_is_changed():
@@ -362,6 +485,12 @@ def test_a_layer_with_frozen_numbers_is_refused():
     ("changes", "error", "message"),
     [
         ({"yours": EncoderLayer}, TypeError, "yours must be an nn.Module, got type; build the layer first"),
+        ({"yours": lambda x: x}, TypeError, r"got function; wrap it: class Mine\(nn.Module\), .* forward\("),
+        ({"yours": None}, TypeError, "yours must be an nn.Module, got NoneType; wrap it"),
+        ({"x": X / 0}, ValueError, "x must hold finite numbers, got NaN or infinity; .* give another x"),
+        ({"x": X[:0]}, ValueError, r"x must hold finite numbers, got shape \(0, 5, 21\)"),
+        ({"yours": no_number(torch_layer())}, ValueError, "parameters of yours must be .* in linear1.bias"),
+        ({"reference": no_number(torch_layer())}, ValueError, "parameters of reference .* in linear1.bias"),
         ({"reference": nn.Identity()}, TypeError, "got Identity; to_torch_layer"),
         ({"x": X[..., :20]}, ValueError, "x must be 21 wide"),
         ({"may_attend": MASK[:, 0, 0]}, ValueError, r"may_attend has shape \(2, 5\), wanted 4 axes"),
@@ -373,13 +502,51 @@ def test_a_layer_with_frozen_numbers_is_refused():
         ),
         ({"may_attend": ONE_BLIND_QUERY}, ValueError, "leaves some query nothing to attend to"),
     ],
-    ids=["class", "reference", "width", "two axes", "integers", "hidden", "one query hidden"],
+    ids=[
+        "class",
+        "function",
+        "nothing",
+        "x NaN",
+        "empty",
+        "yours NaN",
+        "reference NaN",
+        "reference",
+        "width",
+        "two axes",
+        "integers",
+        "hidden",
+        "one query hidden",
+    ],
 )
 def test_refuses_what_does_not_fit(changes, error, message):
     reference = torch_layer()
     arguments = {"yours": from_torch_layer(reference), "reference": reference, "x": X, "may_attend": MASK}
     with pytest.raises(error, match=message):
         first_divergence(**(arguments | changes))
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    {
+        "mask": "mask=may_attend if True means may attend, else mask=~may_attend",
+        "src_mask": r"src_mask=to_attn_mask\(may_attend, n_heads, len\(x\)\)",
+        "attn_mask": r"attn_mask=to_attn_mask\(may_attend, n_heads, len\(x\)\)",
+        "key_padding_mask": r"key_padding_mask=to_key_padding_mask\(may_attend\)",
+        "m": r"with forward\(self, x, may_attend=None\)$",
+    }.items(),
+)
+def test_a_mask_of_another_name_is_refused_with_the_way_out(name, form):
+    layer = torch_layer()
+    exec(f"layer.forward = lambda x, {name}=None: x")
+    with pytest.raises(TypeError, match=rf"got forward\(x, {name}\); wrap it: .*{form}"):
+        first_divergence(layer, torch_layer(), X, MASK)
+
+
+def test_a_layer_that_wants_a_mask_is_refused_without_one():
+    layer = torch_layer()
+    layer.forward = lambda x, mask: x
+    with pytest.raises(TypeError, match=r"yours must take yours\(x\), got forward\(x, mask\)"):
+        first_divergence(layer, torch_layer())
 
 
 def test_the_report_says_all_that_was_found():

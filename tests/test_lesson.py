@@ -1,6 +1,7 @@
 """A lesson's first cell sets all that its numbers and its figures depend on, whatever was set before."""
 
 import random
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,10 +31,33 @@ def drawn_numbers() -> list[float]:
     return [torch.rand(()).item(), np.random.rand(), random.random()]
 
 
-@pytest.mark.parametrize("number", [-1, 15, "3", None])
+@pytest.mark.parametrize(
+    "number",
+    [-1, 15, "3", None, True, 3.0, np.float64(3), np.bool(True), [3], np.array([3, 4]), torch.tensor(3)],
+)
 def test_unknown_lesson_is_refused(number: object) -> None:
-    with pytest.raises(ValueError, match=f"no lesson {number!r}: lessons go from 0 to 14"):
+    with pytest.raises(ValueError, match=rf"no lesson {re.escape(repr(number))}: lessons go from 0 to 14"):
         lesson.begin(number)
+
+
+def test_a_number_of_numpy_is_as_good() -> None:
+    lesson.begin(3)
+    drawn = drawn_numbers()
+    lesson.begin(np.int64(3))
+    assert drawn_numbers() == drawn
+
+
+@pytest.mark.parametrize("thing", [torch.softmax, len, torch.nn.Linear(2, 2), 3, "begin", None])
+def test_what_has_no_source_is_refused(thing: object) -> None:
+    with pytest.raises(
+        TypeError, match=r"show_source wants classes and functions .*, got .*; of an object give"
+    ):
+        lesson.show_source(thing)
+
+
+def test_source_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    lesson.show_source(drawn_numbers, type(torch.nn.Linear(2, 2)))
+    assert capsys.readouterr().out.count("Markdown object") == 2
 
 
 def test_every_lesson_repeats_its_own_random_numbers() -> None:

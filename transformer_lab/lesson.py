@@ -36,13 +36,15 @@ def begin(number: int) -> None:
     Raises:
         ValueError: if there is no lesson of that number.
     """
-    if number not in LESSONS:
+    # NumPy's integers are as good as Python's; True, 3.0 and "3" are no lesson's number.
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not whole or number not in LESSONS:
         raise ValueError(
             f"there is no lesson {number!r}: lessons go from {LESSONS[0]} to {LESSONS[-1]}; "
             "use the number that the notebook's file name begins with"
         )
     warnings.simplefilter("ignore")  # their text names files of this machine
-    _set_arithmetic(seed=number)
+    _set_arithmetic(seed=int(number))
     _set_number_format()
     plt.close("all")
     shell = get_ipython()
@@ -75,6 +77,17 @@ def _describe_figures(shell: InteractiveShell) -> None:
 
 
 def show_source(*things: type | Callable) -> None:
-    """Show the source of classes and functions as it stands in their modules."""
+    """Show the source of classes and functions as it stands in their modules.
+
+    Raises:
+        TypeError: a thing that has no source in Python.
+    """
     for thing in things:
-        display(Markdown(f"```python\n{inspect.getsource(thing)}```"))
+        try:
+            source = inspect.getsource(thing)
+        except (TypeError, OSError) as error:
+            raise TypeError(
+                f"show_source wants classes and functions that are written in Python, got {thing!r}; "
+                "of an object give its class, type(…)"
+            ) from error
+        display(Markdown(f"```python\n{source}```"))

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer_lab.first_divergence.steps import STEPS, PostNormSteps, PreNormSteps
+from transformer_lab.masking import causal_mask
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,17 @@ def other_order(right: PostNormSteps) -> PostNormSteps:
     return order(right.layer, right.x, right.may_attend)
 
 
-def normalised(norm: nn.LayerNorm, x: Tensor, *, eps: float | None = None, unbiased: bool = False) -> Tensor:
-    """(x − mean) / √(variance + eps) over the last axis."""
-    deviation = x - x.mean(dim=-1, keepdim=True)
-    variance = x.var(dim=-1, keepdim=True, unbiased=unbiased)
+def normalised(
+    norm: nn.LayerNorm,
+    x: Tensor,
+    *,
+    eps: float | None = None,
+    unbiased: bool = False,
+    dims: tuple[int, ...] = (-1,),
+) -> Tensor:
+    """(x − mean) / √(variance + eps), over the last axis or over others."""
+    deviation = x - x.mean(dim=dims, keepdim=True)
+    variance = x.var(dim=dims, keepdim=True, unbiased=unbiased)
     return deviation / (variance + (norm.eps if eps is None else eps)).sqrt()
 
 
@@ -50,6 +58,31 @@ def scaled(norm: nn.LayerNorm, x: Tensor) -> Tensor:
 def with_activation(words: str, function: Callable) -> Mistake:
     """Another activation."""
     return mistake(f"the activation is {words}", activated=lambda s: function(s.hidden))
+
+
+def mask_mistakes(words: str, wrong: Callable[[Tensor], Tensor]) -> list[Mistake]:
+    """Another mask, with each of the usual ways to hide; they differ where a query sees nothing."""
+    return [
+        mistake(words, hide=lambda s, scores: scores.masked_fill(~wrong(s.may_attend), -math.inf)),
+        mistake(words, hide=lambda s, scores: scores.masked_fill(~wrong(s.may_attend), -1e9)),
+        mistake(words, hide=lambda s, scores: scores - 1e9 * ~wrong(s.may_attend)),
+        mistake(
+            words,
+            weights=lambda s: (
+                s.scores.masked_fill(~wrong(s.may_attend), -math.inf).softmax(-1).nan_to_num(0.0)
+            ),
+        ),
+    ]
+
+
+def attention_along(words: str, axis: int) -> Mistake:
+    """Attention with another axis in the place of the positions, without a mask."""
+    return mistake(
+        f"attention runs along the wrong axis, {words}",
+        scores=lambda s: s.queries.transpose(axis, 2) @ s.keys.transpose(axis, 2).mT / math.sqrt(s.d_head),
+        weights=lambda s: s.scores.softmax(-1),
+        heads=lambda s: (s.weights @ s.values.transpose(axis, 2)).transpose(axis, 2),
+    )
 
 
 def with_eps(words: str, eps: float) -> Mistake:
@@ -71,6 +104,15 @@ MISTAKES = [
         "the projections of queries, keys and values have no bias",
         project=lambda s, part: PostNormSteps.project(s, part, bias=False),
     ),
+    *(
+        mistake(
+            f"there is no projection of {', '.join(STEPS[1 + part] for part in parts)}",
+            project=lambda s, part, parts=parts: (
+                s.attention_input if part in parts else PostNormSteps.project(s, part)
+            ),
+        )
+        for parts in ((0,), (1,), (2,), (0, 1), (0, 1, 2))
+    ),
     mistake(
         "the projections' weights are not transposed: nn.Linear computes x @ weight.T + bias",
         project=lambda s, part: (
@@ -89,6 +131,18 @@ MISTAKES = [
             ("queries and values", (2, 1, 0)),
         )
     ),
+    *(
+        mistake(
+            f"{words}, wanted a projection for each of the three",
+            project=lambda s, part, order=order: PostNormSteps.project(s, order[part]),
+        )
+        for words, order in (
+            ("the keys are also the values", (0, 1, 1)),
+            ("the values are also the keys", (0, 2, 2)),
+            ("the queries are also the keys", (0, 0, 2)),
+            ("the keys are also the queries", (1, 1, 2)),
+        )
+    ),
     mistake(
         "the heads are cut by one reshape, which mixes positions with features: "
         "unflatten(-1, (n_heads, d_head)).transpose(1, 2)",
@@ -98,6 +152,38 @@ MISTAKES = [
         "the features are dealt to the heads like cards; head 0 takes the first d_head of them: "
         "unflatten(-1, (n_heads, d_head))",
         split=lambda s, x: x.unflatten(-1, (-1, s.n_heads)).movedim(-1, 1),
+    ),
+    *(
+        mistake(
+            f"{words}: PyTorch stacks all queries, then all keys, then all values; chunk(3, dim=-1) first",
+            project=lambda s, part, pick=pick: pick(s, s.stacked(), part),
+        )
+        for words, pick in (
+            (
+                "your projection holds each head's queries, keys and values together",
+                lambda s, x, part: x.unflatten(-1, (s.n_heads, 3, -1))[..., part, :].flatten(-2),
+            ),
+            (
+                "your projection holds queries, keys and values in turn, feature by feature",
+                lambda s, x, part: x.unflatten(-1, (-1, 3))[..., part],
+            ),
+        )
+    ),
+    *(
+        mistake(
+            f"the {name} alone are cut into heads by one reshape, which mixes positions with features: "
+            "unflatten(-1, (n_heads, d_head)).transpose(1, 2)",
+            **{
+                name: lambda s, part=part: s.project(part).reshape(
+                    len(s.x), s.n_heads, s.x.shape[1], s.d_head
+                )
+            },
+        )
+        for part, name in enumerate(("queries", "keys", "values"))
+    ),
+    mistake(
+        "the keys are reshaped to (…, d_head, position), wanted transposed: keys.transpose(-2, -1)",
+        scores=lambda s: s.queries @ s.keys.reshape(s.keys.mT.shape) / math.sqrt(s.d_head),
     ),
     mistake(
         "there is one head for all features, wanted as many as PyTorch's layer has",
@@ -118,16 +204,49 @@ MISTAKES = [
         "the scores are multiplied by √d_head, wanted a division",
         scores=lambda s: s.queries @ s.keys.mT * math.sqrt(s.d_head),
     ),
-    mistake("softmax runs over the queries, wanted dim=-1", weights=lambda s: s.hide(s.scores).softmax(-2)),
-    mistake("softmax runs over the heads, wanted dim=-1", weights=lambda s: s.hide(s.scores).softmax(1)),
+    *(
+        mistake(
+            f"softmax runs over the {axis}, wanted dim=-1",
+            weights=lambda s, dim=dim, hide=hide: hide(s).softmax(dim),
+        )
+        for axis, dim in (("queries", -2), ("heads", 1))
+        for hide in (
+            lambda s: s.hide(s.scores),
+            lambda s: s.scores.masked_fill(~s.may_attend, -1e9),
+            lambda s: s.scores - 1e9 * ~s.may_attend,
+        )
+    ),
+    mistake("there is no softmax", weights=lambda s: s.hide(s.scores)),
+    mistake("there is no softmax", weights=lambda s: s.scores.masked_fill(~s.may_attend, -1e9)),
+    mistake(
+        "the weights are divided by √d_head after softmax, wanted the scores before it",
+        scores=lambda s: s.queries @ s.keys.mT,
+        weights=lambda s: s.hide(s.scores).softmax(-1) / math.sqrt(s.d_head),
+    ),
+    attention_along("the sequences of the batch: give nn.MultiheadAttention batch_first=True", axis=0),
+    attention_along("the heads of each token: transpose(1, 2) first, so that positions stand last", axis=1),
     mistake("the mask is not used", hide=lambda s, scores: scores),
     mistake(
+        "a causal mask is at work, which nobody gave",
+        hide=lambda s, scores: PostNormSteps.hide(s, scores).masked_fill(
+            ~causal_mask(scores.shape[-1]), -math.inf
+        ),
+    ),
+    *mask_mistakes(
         "the mask is inverted: True means may attend, and masked_fill wants ~may_attend",
-        hide=lambda s, scores: scores.masked_fill(s.may_attend, -float("inf")),
+        lambda may_attend: ~may_attend,
     ),
     mistake(
         "the mask is inverted: True means may attend, and masked_fill wants ~may_attend",
-        weights=lambda s: s.scores.masked_fill(s.may_attend, -float("inf")).softmax(dim=-1).nan_to_num(0.0),
+        hide=lambda s, scores: scores - 1e4 * s.may_attend,  # where all is hidden, nothing is
+    ),
+    *mask_mistakes(
+        "the mask hides rows, the queries, wanted columns, the keys: the last axis is the key's",
+        lambda may_attend: may_attend.mT,
+    ),
+    *mask_mistakes(
+        "the mask hides rows, the queries, as well as columns, the keys",
+        lambda may_attend: may_attend & may_attend.mT,
     ),
     mistake(
         "hidden scores are set to 0, which is no low score: set them to −inf before softmax",
@@ -146,6 +265,12 @@ MISTAKES = [
         "the heads are merged without moving them behind the positions: transpose(1, 2).flatten(-2)",
         merge=lambda s, heads: heads.reshape(len(heads), heads.shape[2], -1),
     ),
+    mistake(
+        "the output projection's weight is not transposed: nn.Linear computes x @ weight.T + bias",
+        attention_output=lambda s: (
+            s.merge(s.heads) @ s.layer.self_attn.out_proj.weight + s.layer.self_attn.out_proj.bias
+        ),
+    ),
     mistake("there is no output projection", attention_output=lambda s: s.merge(s.heads)),
     mistake(
         "the output projection has no bias",
@@ -155,6 +280,12 @@ MISTAKES = [
     mistake(
         "the first residual adds the normalised x, wanted x itself: in pre-norm the stream stays as it is",
         first_sum=lambda s: s.attention_input + s.attention_output,
+    ),
+    mistake(
+        "both residuals add the normalised stream, wanted the stream itself: x = norm(x) loses it; "
+        "write x + attention(norm(x))",
+        first_sum=lambda s: s.attention_input + s.attention_output,
+        second_sum=lambda s: s.feed_forward_input + s.feed_forward_output,
     ),
     mistake("the first residual is added twice", first_sum=lambda s: 2 * s.x + s.attention_output),
     mistake("the first residual is a mean, wanted a sum", first_sum=lambda s: (s.x + s.attention_output) / 2),
@@ -218,9 +349,16 @@ MISTAKES = [
         "the norm does not subtract the mean: that is RMSNorm",
         norm=lambda s, norm, x: scaled(norm, x / (x.square().mean(-1, keepdim=True) + norm.eps).sqrt()),
     ),
-    mistake(
-        "the norm runs over the positions; each token is normalised by itself, dim=-1",
-        norm=lambda s, norm, x: scaled(norm, normalised(norm, x.mT).mT),
+    *(
+        mistake(
+            f"the norm runs over {axes}; each token is normalised by itself, dim=-1",
+            norm=lambda s, norm, x, dims=dims: scaled(norm, normalised(norm, x, dims=dims)),
+        )
+        for axes, dims in (
+            ("the positions", (1,)),
+            ("positions and features at once", (1, 2)),
+            ("sequences and positions, as a batch norm does", (0, 1)),
+        )
     ),
     mistake(
         "the norm's weight and bias are not used",
@@ -269,6 +407,8 @@ MISTAKES = [
         feed_forward_output=lambda s: F.linear(s.activated, s.layer.linear2.weight),
     ),
     # From there to the end
+    mistake("there is no feed-forward", second_sum=lambda s: s.road, output=lambda s: s.road),
+    mistake("there is no feed-forward", second_sum=lambda s: s.road),
     mistake(
         "the second residual is missing: x + feed_forward(…)", second_sum=lambda s: s.feed_forward_output
     ),

@@ -90,6 +90,12 @@ class PostNormSteps:
             None if added is None else added.chunk(3)[part],
         )
 
+    def stacked(self) -> Tensor:
+        """All three in one tensor (batch, position, 3 · d_model)."""
+        return F.linear(
+            self.attention_input, self.layer.self_attn.in_proj_weight, self.layer.self_attn.in_proj_bias
+        )
+
     def split(self, x: Tensor) -> Tensor:
         """(batch, position, d_model) → (batch, heads, position, d_head)"""
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
