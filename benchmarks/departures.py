@@ -1,4 +1,4 @@
-"""Time what each departure of lesson 11's published encoder costs: seconds until a small task is learned.
+"""Time what each departure of lesson 11's encoder costs: seconds until a small task is learned.
 
 `make bench`, or `python -m benchmarks.departures`. Variants and task are the lesson's own cells.
 All run in one process, in random order, round after round, on one thread, timed by that thread's own clock.

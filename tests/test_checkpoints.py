@@ -9,9 +9,15 @@ from torch import nn
 
 from tests.references import assert_equal, randn
 from transformer_lab.checkpoints import (
+    DIGEST,
+    History,
+    as_history,
+    check_place,
     check_same_facts,
     check_same_tensors,
+    digest,
     gather,
+    keep,
     load_checkpoint,
     save_checkpoint,
     scatter,
@@ -154,6 +160,90 @@ def test_another_model_is_refused_and_nothing_changes():
         assert_equal(torch.get_rng_state(), random)
 
 
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda at: save_checkpoint(5, {}, {}), TypeError, "must be text or a Path, got 5"),
+        (lambda at: load_checkpoint(None), TypeError, "must be text or a Path, got None"),
+        (lambda at: save_checkpoint(at, {}, {}), ValueError, "got a folder, wanted a file"),
+        (
+            lambda at: save_checkpoint(at / "no" / "run", {}, {}),
+            ValueError,
+            "got a folder that does not exist",
+        ),
+        (
+            lambda at: save_checkpoint(at / "run", [torch.ones(2)], {}),
+            TypeError,
+            "tensors must be a dict by name",
+        ),
+        (lambda at: save_checkpoint(at / "run", {"a": 5}, {}), TypeError, "got 'a': int; leave it out"),
+        (
+            lambda at: save_checkpoint(at / "run", {}, [1, 2]),
+            TypeError,
+            r"facts must be a dict by name, got \[1, 2\]",
+        ),
+        (
+            lambda at: gather(nn.Linear(3, 5), None),
+            TypeError,
+            "wanted a model and its optimizer, got Linear and None",
+        ),
+        (lambda at: keep(at / "run", *build(), [], History()), TypeError, "got list and History"),
+        (
+            lambda at: save_checkpoint(at / "run", {}, {"a": torch.ones(2)}),
+            TypeError,
+            "facts must be made of text",
+        ),
+    ],
+)
+def test_refuses_in_words(tmp_path, call, error, words):
+    with pytest.raises(error, match=words):
+        call(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_facts_must_be_a_mapping(tmp_path):
+    safetensors.torch.save_file({}, tmp_path / "run", {"facts": "[1, 2]", DIGEST: digest({}, "[1, 2]")})
+    with pytest.raises(ValueError, match=r"got facts that are no mapping \(\[1, 2\]\)"):
+        load_checkpoint(tmp_path / "run")
+
+
+def test_the_optimizers_numbers_go_by_name():
+    model, optimizer = build()
+    steps(model, optimizer, 2)
+    tensors = gather(model, optimizer)
+    assert {name for name in tensors if name.startswith("optimizer/first.bias")} == {
+        f"optimizer/first.bias/{quantity}" for quantity in ("step", "exp_avg", "exp_avg_sq")
+    }
+    again, _ = build()
+    reordered = torch.optim.AdamW(list(again.parameters())[::-1], lr=0.1)
+    scatter("file", tensors, again, reordered)
+    assert_equal(
+        reordered.state[again.first.weight]["exp_avg"], optimizer.state[model.first.weight]["exp_avg"]
+    )
+    fewer = torch.optim.AdamW(again.second.parameters())
+    with pytest.raises(
+        ValueError, match=r"optimizer's numbers of first.* wanted no such parameter among the"
+    ):
+        scatter("file", tensors, again, fewer)
+    with pytest.raises(ValueError, match="the optimizer updates parameters of another model"):
+        gather(again, optimizer)
+
+
+def test_histories_that_no_run_can_have_are_refused():
+    numbers = {
+        "loss": [0.5] * 3,
+        "learning_rate": [0.1] * 3,
+        "gradient_norm": [0.2] * 3,
+        "scores": {"2": 0.75},
+    }
+    assert as_history("file", numbers, 5).scores == {2: 0.75}
+    for other in (None, {"loss": 5}, numbers | {"loss": [0.5] * 2}, numbers | {"epochs": 7}):
+        with pytest.raises(ValueError, match=r"file is not a whole checkpoint: got .*history"):
+            as_history("file", other, 5)
+    with pytest.raises(ValueError, match=r"got a history of \[3\] steps in a run of 2"):
+        as_history("file", numbers, 2)
+
+
 def test_same_names_shapes_and_facts_pass():
     check_same_tensors("file", {"a": torch.ones(2)}, {"a": torch.zeros(2)})
     check_same_facts("file", {"steps": 3}, {"steps": 3})
@@ -164,3 +254,10 @@ def test_facts_of_another_run_are_refused():
         check_same_facts("file", {"rate": 1, "steps": 3}, {"rate": 1, "steps": 4})
     with pytest.raises(ValueError, match="got steps = None, wanted 4"):
         check_same_facts("file", {}, {"steps": 4})
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "x\0y"], ids=["too long", "a zero byte"])
+def test_a_place_where_nothing_can_be_written_is_told_before_the_work(tmp_path, name):
+    with pytest.raises(ValueError, match=r"cannot be written: got .*; make it first"):
+        check_place(tmp_path / name)
+    assert not list(tmp_path.iterdir())

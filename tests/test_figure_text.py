@@ -217,3 +217,9 @@ def test_bundle_holds_the_picture_and_its_words() -> None:
     assert metadata == {"image/png": {"alt": alternative_text(figure)}}
     assert data["text/html"].startswith('<img alt="Figure “a &lt; b &amp; &quot;c&quot;”.')
     assert data["text/html"].endswith(f'src="data:image/png;base64,{data["image/png"]}">')
+
+
+@pytest.mark.parametrize("thing", [None, "figure", 5, [1, 2]])
+def test_refuses_what_is_no_figure(thing):
+    with pytest.raises(TypeError, match="figure must be a matplotlib Figure, got"):
+        describe(thing)

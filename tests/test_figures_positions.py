@@ -17,10 +17,10 @@ def table(*shape):
 
 def test_position_tables_share_one_scale_with_position_0_on_top():
     given = {"left": table(13, 7), "right": table(5, 11)}
-    figure = figures.position_tables(given, xlabel="feature", title="two tables", bar="value", limits=(-2, 2))
+    figure = figures.position_tables(given, xlabel="feature", title="two tables", bar="value", limits=(-4, 4))
     for ax, (name, values) in zip(figure.axes, given.items(), strict=False):
         np.testing.assert_allclose(ax.images[0].get_array(), values.numpy())
-        assert (ax.images[0].get_clim(), ax.images[0].get_cmap().name) == ((-2, 2), "RdBu_r")
+        assert (ax.images[0].get_clim(), ax.images[0].get_cmap().name) == ((-4, 4), "RdBu_r")
         assert (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) == (name, "feature", "position")
         assert ax.yaxis_inverted()
     assert figure.axes[-1].get_ylabel() == "value"

@@ -24,9 +24,9 @@ def test_head_values_put_layers_down_and_heads_across():
 
 
 def test_head_values_share_a_limit_and_frame_the_marked_heads():
-    figure = figures.head_values({"one": SCORES, "two": OTHER}, limit=1, marked=[(1, 3)])
+    figure = figures.head_values({"one": SCORES, "two": OTHER}, limit=2, marked=[(1, 3)])
     for ax in figure.axes:
-        assert ax.collections[0].get_clim() == (0, 1)
+        assert ax.collections[0].get_clim() == (0, 2)
         (frame,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
         assert frame.get_xy() == (3, 1)
 

@@ -93,3 +93,9 @@ def test_the_step_axis_of_a_run_that_goes_on_is_as_long_as_the_run():
     run = {"run": history([2.0, 1.0], {1: 0.5})}
     assert [ax.get_xlim() for ax in figures.training_curves(run, steps=50).axes] == [(0, 50)] * 2
     assert figures.training_curves(run).axes[0].get_xlim()[0] == 0
+
+
+@pytest.mark.parametrize("given", [(None, CONFIG), (history([1.0]), None)])
+def test_live_curve_refuses_what_is_no_run(given):
+    with pytest.raises(TypeError, match=r"wanted a History and a TrainingConfig, got .*NoneType"):
+        figures.live_curve()(*given)

@@ -2,10 +2,13 @@
 
 import pytest
 import torch
+from torch import nn
 
 from tests.references import BATCH, assert_equal, randn
 from transformer_lab import MultiHeadAttention
 from transformer_lab.head_roles import attention_on, without_head
+from transformer_lab.low_rank_adaptation import adapt
+from transformer_lab.modern_encoder import GroupedQueryAttention
 
 HEADS, LENGTH, D_HEAD = 3, 5, 7
 
@@ -45,11 +48,74 @@ def test_without_a_head_the_others_and_the_bias_are_left(attention, head):
 
 
 def test_the_head_comes_back_bit_by_bit_even_after_an_error(attention):
-    before = attention.output_projection.weight.clone()
+    before, projection = attention.output_projection.weight.clone(), attention.output_projection
     with pytest.raises(KeyError), without_head(attention, 1):
-        assert not attention.output_projection.weight[:, D_HEAD : 2 * D_HEAD].any()
         raise KeyError
-    assert_equal(attention.output_projection.weight, before, 0)
+    assert attention.output_projection is projection
+    assert_equal(projection.weight, before, 0)
+
+
+def computed(attention):
+    nn.utils.parametrizations.weight_norm(attention.output_projection)
+
+
+def adapted(attention):
+    adapt(attention, 2, projections=["output_projection"])
+    nn.init.normal_(attention.output_projection.up)
+
+
+@pytest.mark.parametrize("change", [computed, adapted])
+def test_a_head_is_removed_whatever_computes_the_projection(attention, change):
+    x = randn(BATCH, LENGTH, HEADS * D_HEAD)
+    change(attention)
+    projection = attention.output_projection
+    bias = projection(torch.zeros(HEADS * D_HEAD).double())
+    whole, parts = attention(x)[0], []
+    for head in range(HEADS):
+        with without_head(attention, head):
+            parts.append(whole - attention(x)[0])
+    assert_equal(sum(parts), whole - bias)  # what the heads add, one by one
+    others = [head for head in range(HEADS) if head != 1]
+    with without_head(attention, others[0]):
+        with without_head(attention, others[1]):
+            assert_equal(attention(x)[0], parts[1] + bias)
+        assert_equal(attention(x)[0], whole - parts[others[0]])
+    assert "forward" not in vars(projection)
+
+
+@pytest.mark.parametrize(("heads", "n_kv_heads"), [(HEADS, 1), (1, 1)])
+def test_grouped_queries_and_a_single_head_can_do_without_one_too(heads, n_kv_heads):
+    ours = GroupedQueryAttention(HEADS * D_HEAD, heads, n_kv_heads, bias=True).double()
+    x, parts = randn(BATCH, LENGTH, HEADS * D_HEAD), []
+    for head in range(heads):
+        with without_head(ours, head):
+            parts.append(ours(x)[0] - ours.output_projection.bias)
+    bias = ours.output_projection.bias
+    assert_equal(sum(parts), (heads - 1) * (ours(x)[0] - bias))
+
+
+def test_compiled_code_notices_that_a_head_is_gone(attention):
+    compiled, x = torch.compile(attention, backend="eager"), randn(BATCH, LENGTH, HEADS * D_HEAD)
+    assert_equal(compiled(x)[0], attention(x)[0])
+    with without_head(attention, 2):
+        assert_equal(compiled(x)[0], attention(x)[0])
+    assert_equal(compiled(x)[0], attention(x)[0])
+
+
+@pytest.mark.parametrize(
+    ("part", "head", "error", "words"),
+    [
+        (MultiHeadAttention(15, 3), "1", TypeError, "head must be an integer, got '1'"),
+        (MultiHeadAttention(15, 3), 1.0, TypeError, "head must be an integer, got 1.0"),
+        (MultiHeadAttention(15, 3), True, TypeError, "head must be an integer, got True"),
+        (nn.MultiheadAttention(15, 3), 1, TypeError, "got MultiheadAttention without n_heads and d_head"),
+        (None, 1, TypeError, "attention must be a MultiHeadAttention, got NoneType"),
+        (MultiHeadAttention, 1, TypeError, "attention must be a MultiHeadAttention, got type"),
+    ],
+)
+def test_refuses_what_has_no_such_head(part, head, error, words):
+    with pytest.raises(error, match=words), without_head(part, head):
+        pass
 
 
 def test_heads_can_be_removed_together(attention):

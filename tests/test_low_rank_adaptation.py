@@ -88,6 +88,81 @@ def test_the_scale_is_alpha_over_rank():
     assert LowRankLinear(nn.Linear(5, 3), 2).scale == 1.0
 
 
+def test_it_says_how_wide_it_is_like_a_linear_map():
+    linear = nn.Linear(5, 3)
+    part = LowRankLinear(linear, 2)
+    assert (part.in_features, part.out_features) == (5, 3)
+    assert part.bias is linear.bias and LowRankLinear(nn.Linear(5, 3, bias=False), 2).bias is None
+
+
+def test_a_projection_in_two_places_gets_one_update():
+    encoder = build()
+    one, two = (layer.attention for layer in encoder.layers)
+    two.query_projection = one.query_projection
+    two.key_projection = two.value_projection
+    adapt(encoder, 2, projections=["query_projection", "key_projection", "value_projection"])
+    assert one.query_projection is two.query_projection and two.key_projection is two.value_projection
+    assert sum(isinstance(part, LowRankLinear) for part in encoder.modules()) == 4
+    nn.init.normal_(one.query_projection.up)
+    nn.init.normal_(two.key_projection.up)
+    wanted, _ = encoder(IDS)
+    merge(encoder)
+    assert one.query_projection is two.query_projection and two.key_projection is two.value_projection
+    assert_equal(encoder(IDS)[0], wanted)
+
+
+def tied():
+    encoder = build()
+    one, two = (layer.attention for layer in encoder.layers)
+    two.value_projection.weight = one.value_projection.weight
+    return encoder
+
+
+nan, inf = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "error", "words"),
+    [
+        (build(), {"rank": 0}, ValueError, "rank must be at least 1, got 0"),
+        (build(), {"rank": 2.0}, TypeError, "rank must be an integer, got 2.0"),
+        (build(), {"alpha": nan}, ValueError, "alpha must be above 0 and finite, got nan"),
+        (build(), {"alpha": inf}, ValueError, "alpha must be above 0 and finite, got inf"),
+        (build(), {"alpha": -3}, ValueError, "alpha must be above 0 and finite, got -3"),
+        (build(), {"alpha": "3"}, TypeError, "alpha must be a number, got '3'"),
+        (
+            build(),
+            {"projections": "query_projection"},
+            TypeError,
+            r"got 'query_projection'; try \['query_proj",
+        ),
+        (build(), {"projections": None}, TypeError, "projections must be a list of names, got None"),
+        (build(), {"projections": [3]}, TypeError, "got 3 in it"),
+        (build(), {"projections": []}, ValueError, "no nn.Linear named in an empty list"),
+        (build(), {"projections": ["query_projection", "qeury"]}, ValueError, "no nn.Linear named qeury;"),
+        (tied(), {}, ValueError, "two of the projections are tied"),
+        (nn.TransformerEncoderLayer(12, 2, 5), {"projections": ["linear1"]}, ValueError, "would not call it"),
+        (nn.MultiheadAttention(12, 2), {"projections": ["out_proj"]}, ValueError, "would not call it"),
+        (adapt(build(), 2), {"projections": ["linear"]}, ValueError, "LowRankLinear would not call it"),
+    ],
+)
+def test_adapt_refuses_and_leaves_the_model_as_it_was(model, given, error, words):
+    parts = dict(model.named_modules())
+    trained = {name: p.requires_grad for name, p in model.named_parameters()}
+    with pytest.raises(error, match=words):
+        adapt(model, **({"rank": 2} | given))
+    assert dict(model.named_modules()) == parts
+    assert {name: p.requires_grad for name, p in model.named_parameters()} == trained
+
+
+@pytest.mark.parametrize("model", [None, nn.Linear, "encoder", [nn.Linear(5, 3)]])
+def test_refuses_what_is_no_model(model):
+    with pytest.raises(TypeError, match=r"model must be an nn\.Module, got"):
+        adapt(model, 2)
+    with pytest.raises(TypeError, match=r"model must be an nn\.Module, got"):
+        merge(model)
+
+
 def test_refuses_what_cannot_be_adapted():
     with pytest.raises(ValueError, match=r"no nn\.Linear named projection; look at named_modules"):
         adapt(build(), 2, projections=["projection"])
@@ -95,3 +170,7 @@ def test_refuses_what_cannot_be_adapted():
         LowRankLinear(nn.ReLU(), 2)
     with pytest.raises(ValueError, match="rank must be at least 1, got 0"):
         LowRankLinear(nn.Linear(2, 2), 0)
+
+
+def test_a_projection_alone_is_merged_too():
+    assert type(merge(LowRankLinear(nn.Linear(3, 5), 2))) is nn.Linear

@@ -1,5 +1,7 @@
 """Lesson 12: RMSNorm, grouped queries, the cache; each equal to somebody else's."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,7 +9,15 @@ from torch import nn
 
 from tests.peers import randomised
 from tests.references import BATCH, assert_equal, gradients, randn
-from transformer_lab import Encoder, EncoderConfig, MultiHeadAttention, RotaryEmbedding, causal_mask
+from transformer_lab import (
+    Encoder,
+    EncoderConfig,
+    FeedForward,
+    MultiHeadAttention,
+    PreNormEncoderLayer,
+    RotaryEmbedding,
+    causal_mask,
+)
 from transformer_lab.certificates import distance_only, leak_map
 from transformer_lab.modern_encoder import (
     GroupedQueryAttention,
@@ -148,6 +158,57 @@ def test_a_text_continued_token_by_token_equals_the_full_pass(cuts):
     assert_equal(torch.cat(parts, dim=1), wanted)
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "none"])
+def test_added_positions_go_on_where_the_cache_ends(positions):
+    config = replace(CONFIG, positions=positions)
+
+    def layer(config):
+        norms = RMSNorm(D_MODEL), RMSNorm(D_MODEL)
+        shared = GroupedQueryAttention(D_MODEL, N_HEADS, N_KV_HEADS)
+        return PreNormEncoderLayer(shared, FeedForward(D_MODEL, 11), *norms)
+
+    encoder = randomised(Encoder(config, layer)).double().eval()
+    wanted, _ = encoder(IDS, causal_mask(POSITIONS))
+    caches = [KeyValueCache() for _ in encoder.layers]
+    parts = [continue_text(encoder, ids, caches) for ids in IDS.split((3, 1, 3), dim=1)]
+    assert_equal(torch.cat(parts, dim=1), wanted)
+
+
+def held(caches):
+    return [(cache.keys, cache.values) for cache in caches]
+
+
+def test_a_refused_call_leaves_the_cache_as_it_was():
+    ours, cache = attention(), KeyValueCache()
+    with pytest.raises(ValueError, match="may_attend has shape"):
+        ours(stream(5), may_attend=causal_mask(3), cache=cache)
+    assert cache.keys is None
+    ours(stream(5), cache=cache)
+    before = held([cache])
+    for refused in (
+        {"may_attend": causal_mask(5)},
+        {"attend": lambda *parts, **options: (parts[0][..., :3], None)},
+    ):
+        with pytest.raises((ValueError, RuntimeError)):
+            ours(stream(5), cache=cache, **refused)
+        assert held([cache]) == before
+
+
+def test_a_text_that_fails_in_a_later_layer_leaves_all_caches_as_they_were():
+    encoder = build()
+    caches = [KeyValueCache() for _ in encoder.layers]
+    continue_text(encoder, IDS[:, :3], caches)
+    before = held(caches)
+    for part in (encoder.layers[2].feed_forward, encoder.final_norm):
+        hook = part.register_forward_pre_hook(lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            continue_text(encoder, IDS[:, 3:], caches)
+        hook.remove()
+        assert held(caches) == before
+    wanted, _ = encoder(IDS, causal_mask(POSITIONS))
+    assert_equal(continue_text(encoder, IDS[:, 3:], caches), wanted[:, 3:])
+
+
 def test_a_causal_encoder_leaks_nothing_from_the_future():
     encoder = build()
     assert not leak_map(lambda ids: encoder(ids, causal_mask(POSITIONS)), IDS).triu(1).any()
@@ -270,3 +331,49 @@ def test_refuses_what_does_not_fit():
         ours, cache = attention(), KeyValueCache()
         ours(stream(1), cache=cache)
         ours(stream(), may_attend=causal_mask(7), cache=cache)
+
+
+def caches_of(*lengths):
+    caches = [KeyValueCache() for _ in lengths]
+    for cache, length in zip(caches, lengths, strict=True):
+        cache.keys = cache.values = randn(BATCH, N_KV_HEADS, length, D_HEAD)
+    return caches
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: RMSNorm(5, eps=float("nan")), ValueError, "eps must be above 0 and finite, got nan"),
+        (lambda: RMSNorm(5, eps="1e-6"), TypeError, "eps must be a number, got '1e-6'"),
+        (lambda: RMSNorm(5.0), TypeError, "d_model must be an integer, got 5.0"),
+        (lambda: RMSNorm(5)([[1.0] * 5]), TypeError, "x must be a floating-point tensor, got list"),
+        (lambda: GroupedQueryAttention("24", 6), TypeError, "d_model must be an integer, got '24'"),
+        (lambda: attention(2.0), TypeError, "n_kv_heads must be an integer, got 2.0"),
+        (lambda: attention(rotary=RotaryEmbedding), TypeError, "rotary must be built"),
+        (lambda: attention()(stream(), cache=[]), TypeError, "cache must be a KeyValueCache, got list"),
+        (lambda: attention()(stream(), cache=caches_of(5)[0].keys), TypeError, "got Tensor"),
+        (
+            lambda: attention().float()(stream().float(), cache=caches_of(5)[0]),
+            TypeError,
+            "keys is torch.float32",
+        ),
+        (lambda: modern_encoder({"d_model": 5}), TypeError, "config must be an EncoderConfig, got dict"),
+        (lambda: modern_encoder(CONFIG, "3"), TypeError, "n_kv_heads must be an integer, got '3'"),
+        (lambda: continue_text(build, IDS, []), TypeError, "encoder must be an Encoder, got function"),
+        (lambda: continue_text(Encoder(CONFIG), IDS, []), TypeError, "layer 0 has MultiHeadAttention"),
+        (
+            lambda: continue_text(build(), IDS, None),
+            TypeError,
+            "caches must be a list of KeyValueCache, got None",
+        ),
+        (lambda: continue_text(build(), IDS, [5, 7, 11]), TypeError, r"got \[5, 7, 11\]"),
+        (lambda: continue_text(build(), IDS, caches_of(5, 5, 3)), ValueError, r"hold \[5, 5, 3\] tokens"),
+        (lambda: continue_text(build(), IDS[0], caches_of(5, 5, 5)), ValueError, r"got shape \(7,\)"),
+        (lambda: continue_text(build(), IDS[None], caches_of(5, 5, 5)), ValueError, r"got shape \(1, 2, 7\)"),
+        (lambda: continue_text(build(), IDS.tolist(), caches_of(5, 5, 5)), TypeError, "got list"),
+        (lambda: cache_bytes_per_token("32", 32, 128), TypeError, "n_layers must be an integer, got '32'"),
+    ],
+)
+def test_refuses_in_words(call, error, words):
+    with pytest.raises(error, match=words):
+        call()

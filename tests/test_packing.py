@@ -113,6 +113,40 @@ def test_autocast_runs_in_mixed_precision(norm_first):
     assert_equal(packed.float(), wanted, tolerance=0.2)
 
 
+@torch.no_grad()
+def test_compiled_code_packs_without_compiling_each_batch_anew():
+    compiled = []
+
+    def backend(graph, inputs):
+        compiled.append(graph.code)
+        return graph.forward
+
+    packed, encoder = torch.compile(encode_packed, backend=backend), build()
+    for real in (REAL["behind"], REAL["behind"][:, :5]):
+        got = packed(encoder, IDS[:, : real.shape[1]], real[:, None, None])
+        assert_equal(got, encode_packed(encoder, IDS[:, : real.shape[1]], real[:, None, None]))
+    assert not any("linear" in code for code in compiled)  # the checks at most
+    around = torch.compile(lambda *given: 2 * encode_packed(*given), backend=backend)
+    assert_equal(around(encoder, IDS[:, :5], real[:, None, None]), 2 * got)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "token_ids", "error", "words"),
+    [
+        (None, IDS, TypeError, "encoder must be an Encoder, got NoneType"),
+        (Encoder, IDS, TypeError, "encoder must be an Encoder, got type"),
+        (build(), IDS.tolist(), TypeError, "token_ids must be a tensor of int64 or int32, got list"),
+        (build(), IDS[0], ValueError, r"token_ids must have the axes \(batch, position\), got shape \(7,\)"),
+        (build(), IDS[None], ValueError, r"got shape \(1, 3, 7\)"),
+        (build(), IDS + 1000, ValueError, "token ids must be from 0"),
+    ],
+    ids=["None", "class", "list", "1-D", "3-D", "out of range"],
+)
+def test_refuses_what_it_cannot_encode(encoder, token_ids, error, words):
+    with pytest.raises(error, match=words):
+        encode_packed(encoder, token_ids, REAL["behind"][:, None, None])
+
+
 def test_layers_of_ones_own_are_packed_as_well():
     def own_layer(config):
         layer = standard_layer(config)

@@ -23,6 +23,7 @@ from transformer_lab.pretrained_encoder import (
     SHA256,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
+    Tokenizer,
     attention_maps,
     check_published,
     find_model,
@@ -281,6 +282,7 @@ def test_tokenizer_cuts_nothing_off(minilm):
         (["a", 7], TypeError, r"got int at texts\[1\]; try str"),
         (["a", ["b"]], TypeError, r"got list at texts\[1\]"),
         ([], ValueError, "got none; give at least one text"),
+        (["fine", "caf\ud83d"], ValueError, r"got half a character .*in texts\[1\].*; try 'caf\?'"),
         (["fine", "word " * 511], ValueError, r"texts\[1\] .* has 513 tokens, wanted at most 512; split it"),
     ],
 )
@@ -290,6 +292,41 @@ def test_texts_that_are_refused(minilm, texts, error, message):
         tokenizer(texts)
     with pytest.raises(error, match=message):
         sentence_embeddings(encoder, tokenizer, texts)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda encoder, cut: load_minilm(5), "folder must be text or a Path, got 5"),
+        (lambda encoder, cut: load_minilm(dtype="float32"), "dtype must be floating-point, got float32"),
+        (
+            lambda encoder, cut: load_minilm(dtype=torch.int64),
+            "dtype must be floating-point, got torch.int64",
+        ),
+        (lambda encoder, cut: find_model(["here"]), r"folder must be text or a Path, got \['here'\]"),
+        (lambda encoder, cut: Tokenizer("bert", 7), "pieces must be a tokenizers.Tokenizer, got 'bert'"),
+        (lambda encoder, cut: Tokenizer(cut.pieces, "7"), "max_length must be an integer, got '7'"),
+        (
+            lambda encoder, cut: sentence_embeddings(cut, encoder, ["a"]),
+            "got Tokenizer and Encoder; load_minilm",
+        ),
+        (lambda encoder, cut: sentence_embeddings(encoder, None, ["a"]), "got Encoder and NoneType"),
+        (
+            lambda encoder, cut: sentence_embeddings(encoder, cut, ["a"], batch_size=0.5),
+            "batch_size must be an",
+        ),
+        (lambda encoder, cut: attention_maps(None, cut, "a"), "got NoneType and Tokenizer"),
+        (lambda encoder, cut: attention_maps(encoder, cut, 5), r"got int at texts\[0\]"),
+        (
+            lambda encoder, cut: load_weights(None, {}),
+            "wanted an Encoder and a dict of tensors, got NoneType",
+        ),
+        (lambda encoder, cut: load_weights(encoder, "file"), "got Encoder and str"),
+    ],
+)
+def test_refuses_other_kinds_in_words(minilm, call, words):
+    with pytest.raises(TypeError, match=words):
+        call(*minilm)
 
 
 def test_a_batch_moves_to_another_device(minilm):

@@ -1,4 +1,4 @@
-"""Lesson 11: the published RoFormer-style encoder, its figures, and its arithmetic once more by loops."""
+"""Lesson 11: a tutorial's RoFormer-style encoder, its counts, and its arithmetic once more by loops."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch import nn
 
 from tests.peers import randomised
 from tests.references import BATCH, assert_equal, randn, random_mask
-from transformer_lab import causal_mask, padding_mask_from_lengths
+from transformer_lab import RotaryEmbedding, causal_mask, padding_mask_from_lengths
 from transformer_lab.certificates import (
     eval_determinism,
     leak_map,
@@ -173,7 +173,7 @@ def test_attention_reads_another_text(bias):
     assert_equal(weights, torch.tensor([maps for _, maps in wanted], dtype=torch.float64))
 
 
-# --- published figures ----------------------------------------------------------------------------
+# --- counts, printed or from running the tutorial's code ---------------------------------------
 
 
 def count(module):
@@ -184,12 +184,12 @@ def count(module):
     ("n_heads", "wanted"),
     [(1, 40_936_455), (2, 47_763_466), (4, 61_417_488), (8, 88_725_532), (12, 116_033_576)],
 )
-def test_published_parameter_counts(n_heads, wanted):
+def test_parameter_counts(n_heads, wanted):
     with torch.device("meta"):
         assert count(RoFormerEncoder(512, n_heads, ffn_layers=4, ffn_expansion=4)) == wanted
 
 
-def test_published_counts_of_the_parts():
+def test_counts_of_the_parts():
     with torch.device("meta"):
         encoder = RoFormerEncoder(512, 12, ffn_layers=4, ffn_expansion=4)
     attention = encoder.attention
@@ -200,7 +200,7 @@ def test_published_counts_of_the_parts():
     assert (count(encoder.norm), count(encoder.output_projection)) == (1_024, 524_800)
 
 
-def test_one_shared_unit_gives_the_count_of_the_published_code():
+def test_one_shared_unit_gives_the_count_of_the_tutorials_code():
     with torch.device("meta"):
         encoder = RoFormerEncoder(512, 12, ffn_layers=4, ffn_expansion=4)
         keys = encoder.feed_forward.state_dict().keys()
@@ -209,7 +209,7 @@ def test_one_shared_unit_gives_the_count_of_the_published_code():
     assert len(keys) == 28 and encoder.feed_forward.state_dict().keys() == keys
 
 
-def test_published_input_keeps_its_shape():
+def test_the_tutorials_input_keeps_its_shape():
     encoder = RoFormerEncoder(512, 2, ffn_layers=1, ffn_expansion=1).eval()
     assert encoder(torch.zeros(1, 32, 512), need_weights=False)[0].shape == (1, 32, 512)
 
@@ -236,7 +236,7 @@ def test_the_summary_has_the_fields_that_the_tutorial_prints():
 
 
 def test_a_token_looks_at_itself_before_any_training():
-    """The residual connection in the stacks puts x into q and k (published: .980; uniform: 1/32)."""
+    """The residual connection in the stacks puts x into q and k (uniform: 1/32)."""
     torch.manual_seed(0)
     calm = nn.LayerNorm(128)(torch.randn(4, 32, 128))
     _, weights = FullWidthHead(128, expansion=1.5).eval()(calm, calm)
@@ -281,7 +281,7 @@ def test_dropout_acts_in_training_only_and_in_every_stack():
     assert not torch.equal(encoder.train()(x)[0], encoder(x)[0])
 
 
-def test_the_slope_below_zero_starts_as_published():
+def test_the_slope_below_zero_starts_as_in_the_tutorial():
     unit = FeedForwardUnit(D_MODEL)
     assert [p.tolist() for p in unit.feed_forward.activation.parameters()] == [pytest.approx([5e-3])]
 
@@ -311,16 +311,46 @@ def test_moves_and_converts_as_a_whole():
             lambda: FeedForwardUnit(6, 0.1),
             r"expansion must leave at least one feature .*, got 0\.1 for d_model=6",
         ),
-        (lambda: FeedForwardUnit(6, math.inf), "expansion must leave at least one feature"),
+        (lambda: FeedForwardUnit(6, math.inf), "expansion must be finite, got inf"),
         (lambda: RoFormerEncoder(7), "d_model must be even"),
+        (lambda: RoFormerEncoder(-4), "d_model must be at least 1, got -4"),
+        (lambda: RoFormerEncoder(6, ffn_expansion=math.nan), "expansion must be finite, got nan"),
+        (lambda: RoFormerEncoder(6, ffn_expansion=-2), "expansion must leave at least one feature"),
         (lambda: RoFormerEncoder(6, 0), "n_heads must be at least 1, got 0"),
         (lambda: RoFormerEncoder(6, dropout=1.0), "dropout must be at least 0 and below 1"),
     ],
-    ids=["no layer", "narrow", "infinite", "odd", "no head", "dropout"],
+    ids=["no layer", "narrow", "infinite", "odd", "negative", "nan", "shrinking", "no head", "dropout"],
 )
 def test_refuses_impossible_sizes(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("value", ["6", None, [6], 6.0, True])
+@pytest.mark.parametrize("name", ["d_model", "n_heads", "ffn_layers", "attention_layers"])
+def test_refuses_sizes_of_another_kind(name, value):
+    with pytest.raises(TypeError, match=r"(d_model|n_heads|n_layers) must be an integer, got"):
+        RoFormerEncoder(**({"d_model": 6} | {name: value}))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: RoFormerEncoder(6, ffn_expansion="4"), "expansion must be a number, got '4'"),
+        (lambda: FeedForwardUnit(6, None), "expansion must be a number, got None"),
+        (lambda: FeedForwardUnit(6)([1.0]), "x must be a floating-point tensor, got list"),
+        (
+            lambda: FullWidthHead(6, rotary=RotaryEmbedding),
+            "rotary must be built, got the class RotaryEmbedding",
+        ),
+        (lambda: ExpandingMultiHeadAttention(6, 2)("text"), "query must be a floating-point tensor, got str"),
+        (lambda: summary(nn.Linear(6, 6)), "encoder must be a RoFormerEncoder, got Linear"),
+        (lambda: summary(None), "encoder must be a RoFormerEncoder, got NoneType"),
+    ],
+)
+def test_refuses_other_kinds_in_words(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
 
 
 @pytest.mark.parametrize(
@@ -348,3 +378,9 @@ def test_refuses_impossible_sizes(make, message):
 def test_refuses_what_does_not_fit(x, may_attend, error, message):
     with pytest.raises(error, match=message):
         build()(x, may_attend=may_attend)
+
+
+@pytest.mark.parametrize("rotary", ["yes", 1, None])
+def test_refuses_a_rotary_that_is_neither_true_nor_false(rotary):
+    with pytest.raises(TypeError, match=r"rotary must be True or False, got .*; each head makes"):
+        ExpandingMultiHeadAttention(8, 2, rotary=rotary)

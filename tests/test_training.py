@@ -9,6 +9,7 @@ from torch import nn
 
 from tests.references import assert_equal
 from transformer_lab import Encoder, EncoderConfig, SequenceHead, TokenHead, padding_mask_from_lengths
+from transformer_lab.checkpoints import load_checkpoint, save_checkpoint
 from transformer_lab.training import (
     History,
     ProgressBar,
@@ -270,16 +271,128 @@ def test_a_loss_that_is_not_finite_stops_the_run(bad):
         ({"steps": 0}, "steps must be at least 1"),
         ({"warmup_steps": 10}, r"warmup_steps must be from 0 to steps - 1 = 9, got 10"),
         ({"warmup_steps": -1}, "warmup_steps must be from 0"),
-        ({"learning_rate": 0.0}, r"learning_rate must be above 0, got 0\.0"),
-        ({"learning_rate": math.nan}, "learning_rate must be above 0, got nan"),
+        ({"learning_rate": 0.0}, r"learning_rate must be above 0 and finite, got 0\.0"),
+        ({"learning_rate": math.nan}, "learning_rate must be above 0 and finite, got nan"),
         ({"max_grad_norm": -1.0}, "max_grad_norm must be above 0"),
         ({"weight_decay": -0.1}, r"weight_decay must be at least 0, got -0\.1"),
         ({"evaluate_every": -5}, "evaluate_every must be at least 0"),
+        ({"save_every": -5}, "save_every must be at least 0"),
+        ({"weight_decay": math.nan}, "weight_decay must be finite, got nan"),
+        ({"weight_decay": math.inf}, "weight_decay must be finite, got inf"),
+        ({"max_grad_norm": math.inf}, "max_grad_norm must be above 0 and finite, got inf"),
     ],
 )
 def test_a_config_that_cannot_be_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         TrainingConfig(**({"steps": 10} | options))
+
+
+@pytest.mark.parametrize("value", ["7", None, [7], True, 0.5])
+@pytest.mark.parametrize("name", ["steps", "warmup_steps", "weight_decay", "learning_rate", "save_every"])
+def test_a_setting_of_another_kind_is_refused(name, value):
+    if name in ("weight_decay", "learning_rate") and value == 0.5:
+        TrainingConfig(**({"steps": 10} | {name: value}))
+        return
+    with pytest.raises(TypeError, match=f"{name} must be an? (integer|number), got"):
+        TrainingConfig(**({"steps": 10} | {name: value}))
+
+
+ONE = TrainingConfig(steps=1)
+RIGHT = Batch((torch.zeros(2, 3),), torch.tensor([0, 1]))
+UNTRAINED = nn.Linear(3, 5).requires_grad_(False)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: train(None, batch_at, ONE), TypeError, r"model must be an nn\.Module, got NoneType"),
+        (
+            lambda: train(nn.ReLU(), batch_at, ONE),
+            ValueError,
+            "no parameter of the model requires a gradient",
+        ),
+        (lambda: train(Given(), None, ONE), TypeError, "batch_at must be a function, got None"),
+        (lambda: train(Given(), lambda step: (1, 2), ONE), TypeError, "a batch must be a Batch, got tuple"),
+        (
+            lambda: train(Given(), batch_at, {"steps": 5}),
+            TypeError,
+            "config must be a TrainingConfig, got dict",
+        ),
+        (
+            lambda: train(Given(), batch_at, ONE, evaluate=0.5),
+            TypeError,
+            "evaluate must be a function, got 0.5",
+        ),
+        (
+            lambda: train(Given(), batch_at, ONE, watch="bar"),
+            TypeError,
+            "watch must be a function, got 'bar'",
+        ),
+        (lambda: train(Given(), batch_at, ONE, checkpoint=5), TypeError, "must be text or a Path, got 5"),
+        (
+            lambda: train(Given(), batch_at, ONE, checkpoint="/no/run"),
+            ValueError,
+            "a folder that does not exist",
+        ),
+        (lambda: train(Given().half(), batch_at, ONE), ValueError, "got parameters in float16"),
+        (
+            lambda: train(Given(), lambda step: RIGHT, ONE, evaluate=lambda model: "good"),
+            TypeError,
+            "evaluate must return a number, got 'good'",
+        ),
+        (lambda: loss_of(Given(), RIGHT.inputs), TypeError, "a batch must be a Batch, got tuple"),
+        (
+            lambda: loss_of(lambda x: (x, None), RIGHT),
+            TypeError,
+            "logits must be a floating-point tensor, got tuple",
+        ),
+        (lambda: accuracy(Given(), RIGHT.inputs[0]), TypeError, "a batch must be a Batch, got Tensor"),
+        (lambda: accuracy(nn.Identity, RIGHT), TypeError, r"model must be an nn\.Module, got type"),
+        (lambda: accuracy(nn.Identity(), RIGHT), ValueError, "Identity has no parameters"),
+        (lambda: accuracy(Given(), RIGHT, batch_size="2"), TypeError, "batch_size must be an integer"),
+        (lambda: learning_rate_at(-1, ONE), ValueError, "step must be at least 0, got -1"),
+        (lambda: learning_rate_at(1, ONE), ValueError, "step must be below 1, got 1"),
+        (lambda: learning_rate_at(0.5, ONE), TypeError, "step must be an integer, got 0.5"),
+        (
+            lambda: training_step(UNTRAINED, torch.optim.SGD(UNTRAINED.parameters()), RIGHT, 0.1, 1.0),
+            ValueError,
+            "depends on no parameter that is trained",
+        ),
+        (
+            lambda: training_step(UNTRAINED, torch.optim.SGD(UNTRAINED.parameters()), RIGHT, math.nan, 1.0),
+            ValueError,
+            "learning_rate must be above 0 and finite, got nan",
+        ),
+        (lambda: ProgressBar(5), TypeError, "make_bar must be a function, got 5"),
+        (lambda: TokenClassifier(None, 5), TypeError, "encoder must be a module, got None"),
+        (lambda: SequenceClassifier(small_encoder(), SequenceHead), TypeError, "head must be built"),
+    ],
+)
+def test_refuses_in_words(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_accuracy_of_what_is_no_number_is_refused_where_it_counts(row):
+    logits = torch.zeros(2, 3)
+    logits[0, 1] = math.nan
+    targets = torch.tensor([0, 0])
+    targets[row] = IGNORED
+    if row == 0:
+        assert accuracy(Given(), Batch((logits,), targets)) == 1.0
+    else:
+        with pytest.raises(FloatingPointError, match="a logit is nan, wanted numbers"):
+            accuracy(Given(), Batch((logits,), targets))
+
+
+@pytest.mark.parametrize("gradient", [math.nan, math.inf])
+def test_a_gradient_that_is_not_finite_stops_the_run(gradient):
+    model = Given().double()
+    model.parameter.register_hook(lambda given: given * gradient)
+    with pytest.raises(FloatingPointError, match=r"its gradient's length (nan|inf), wanted finite"):
+        train(model, lambda step: Batch((torch.eye(2, 3).double(),), torch.tensor([0, 1])), ONE)
+    assert_equal(model.parameter.data, torch.ones(1).double(), 0)
 
 
 # --- stopping and going on
@@ -354,6 +467,73 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
     other = TrainingConfig(steps=12, learning_rate=0.01, warmup_steps=3, evaluate_every=5, save_every=4)
     with pytest.raises(ValueError, match=r"got learning_rate = 0\.02, wanted 0\.01; go on with"):
         run(tmp_path / "run", config=other)
+
+
+def state_of(model):
+    return [parameter.clone() for parameter in model.parameters()], torch.get_rng_state()
+
+
+def is_refused(path, words, model=None, config=RUN):
+    """A run refuses its checkpoint, and neither parameters nor random numbers have changed."""
+    model = model or token_model(dropout=0.3)
+    before = state_of(model)
+    with pytest.raises(ValueError, match=words):
+        train(model, shuffled_batches(DATA, 3), config, checkpoint=path)
+    for kept, now in zip(before, state_of(model), strict=True):
+        assert_equal(tuple(kept), tuple(now), 0)
+
+
+@pytest.mark.parametrize("part", ["encoder.embedding", "head"])
+def test_a_run_that_trains_other_parameters_is_refused(tmp_path, part):
+    run(tmp_path / "run", watch=None)
+    frozen = token_model(dropout=0.3)
+    frozen.get_submodule(part).requires_grad_(False)
+    is_refused(tmp_path / "run", r"is of another run: got trained = \['(encoder|head).*wanted \[\];", frozen)
+    run(tmp_path / "other", model=frozen)
+    is_refused(tmp_path / "other", r"got trained = \[\], wanted \['(encoder|head)")
+
+
+WITHOUT = {
+    "no state of the optimizer": (
+        lambda t, f: [t.pop(name) for name in list(t) if "optimizer/" in name],
+        "kept",
+    ),
+    "a moment less": (
+        lambda t, f: t.pop("optimizer/head.projection.bias/exp_avg"),
+        "got kept = .*head.projection",
+    ),
+    "no random numbers": (lambda t, f: t.pop("random/cpu"), "got no state of random numbers"),
+    "other random numbers": (
+        lambda t, f: t.update({"random/cpu": torch.zeros(7)}),
+        "no state of random numbers",
+    ),
+    "a moment of another shape": (
+        lambda t, f: t.update({"optimizer/head.projection.bias/exp_avg": torch.zeros(7)}),
+        r"numbers of head.projection.bias \(7,\) float32, wanted \(3,\) float64",
+    ),
+    "no history": (lambda t, f: f.pop("history"), "got no history of a run"),
+    "no settings": (lambda t, f: f.pop("learning_rate"), "got learning_rate = None, wanted 0.02"),
+    "a history of nothing": (
+        lambda t, f: [f["history"][k].clear() for k in f["history"]],
+        r"history of \[0\] steps",
+    ),
+    "a longer history": (
+        lambda t, f: [f["history"][k].append(0.5) for k in LISTS],
+        r"history of \[13\] steps in",
+    ),
+    "a ragged history": (lambda t, f: f["history"]["loss"].pop(), r"history of \[11, 12\] steps"),
+    "a history of text": (lambda t, f: f.update(history="long"), "got no history of a run"),
+}
+LISTS = ("loss", "learning_rate", "gradient_norm")
+
+
+@pytest.mark.parametrize(("damage", "words"), WITHOUT.values(), ids=WITHOUT.keys())
+def test_a_checkpoint_that_lacks_something_is_refused(tmp_path, damage, words):
+    run(tmp_path / "run")
+    tensors, facts = load_checkpoint(tmp_path / "run")
+    damage(tensors, facts)
+    save_checkpoint(tmp_path / "run", tensors, facts)
+    is_refused(tmp_path / "run", words)
 
 
 # --- the bar

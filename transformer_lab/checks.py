@@ -88,6 +88,14 @@ def check_floating(**tensors: Tensor) -> None:
             )
 
 
+def check_shape_kept(part: str, got: Tensor, x: Tensor) -> None:
+    """Raise unless what a part that was handed in returned is a tensor like x: no broadcasting later."""
+    if not isinstance(got, Tensor) or got.shape != x.shape:
+        raise ValueError(
+            f"{part} must return {described(x)}, as it came, got {described(got)}; mend that part"
+        )
+
+
 def check_integers(name: str, tensor: Tensor) -> None:
     """Raise unless the tensor holds integers."""
     integers = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)

@@ -3,7 +3,13 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_parts, check_positive, check_probability, check_vectors
+from transformer_lab.checks import (
+    check_parts,
+    check_positive,
+    check_probability,
+    check_shape_kept,
+    check_vectors,
+)
 
 
 class FeedForward(nn.Module):
@@ -43,7 +49,13 @@ class FeedForward(nn.Module):
 
     def expand(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_ff"]:
         """Return the features in between, which later work calls the neurons."""
-        return self.activation(self.up_projection(x))
+        return self.bend(self.up_projection(x))
+
+    def bend(self, hidden: Float[Tensor, "*batch d_ff"]) -> Float[Tensor, "*batch d_ff"]:
+        """Apply the activation to each feature."""
+        result = self.activation(hidden)
+        check_shape_kept("activation", result, hidden)
+        return result
 
 
 class GatedFeedForward(FeedForward):
@@ -72,4 +84,4 @@ class GatedFeedForward(FeedForward):
 
     def expand(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_ff"]:
         """Return the features in between, each multiplied by its gate."""
-        return self.activation(self.gate_projection(x)) * self.up_projection(x)
+        return self.bend(self.gate_projection(x)) * self.up_projection(x)

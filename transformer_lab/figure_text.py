@@ -58,6 +58,8 @@ Item = TypeVar("Item")
 
 def describe(figure: Figure) -> str:
     """Return the figure in words: titles, axes, labels, colours, and its values, rounded."""
+    if not isinstance(figure, Figure):
+        raise TypeError(f"figure must be a matplotlib Figure, got {type(figure).__name__}; try ax.figure")
     figure.draw_without_rendering()  # only a drawn figure knows its tick labels
     return "\n".join(_figure(figure))
 
@@ -70,9 +72,7 @@ def alternative_text(figure: Figure) -> str:
 def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """Return the figure as a notebook shows it, data and metadata: the picture together with its words.
 
-    JupyterLab takes an alternative text only from an <img> in HTML, so that is what a running lesson shows.
-    The gate stores the PNG without it: some viewers strip HTML, and no picture should be stored twice. There
-    the text stands in the metadata, from which nbconvert's classic template takes it.
+    JupyterLab takes an alternative text only from an <img> in HTML; the gate stores the PNG, text beside it.
     """
     if not figure.axes:
         return {}, {}

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from transformer_lab.checks import check_floating, check_same_device
+from transformer_lab.checks import check_floating, check_integer, check_same_device
 from transformer_lab.multi_head_attention import MultiHeadAttention
 
 
@@ -15,21 +15,35 @@ from transformer_lab.multi_head_attention import MultiHeadAttention
 def without_head(attention: MultiHeadAttention, head: int) -> Iterator[None]:
     """Within, one head adds nothing to the output; afterwards all is as before, also after an error.
 
-    Its columns of W^O are zero: the other heads and the bias stay as they are. This is called ablation.
+    What it hands to W^O is zero: the other heads and the bias stay as they are. This is called ablation.
+
+    Args:
+        attention: a `MultiHeadAttention`, or a part with the same n_heads, d_head and output_projection.
+        head: its number, from 0.
 
     Raises:
+        TypeError: another kind of module, or a head that is no integer.
         ValueError: there is no head of that number.
     """
+    check_heads(attention)
+    check_integer(head=head)
     if not 0 <= head < attention.n_heads:
         raise ValueError(f"heads go from 0 to {attention.n_heads - 1}, got {head}; heads count from 0")
-    weight = attention.output_projection.weight.data  # (d_model, heads · d_head)
-    columns = slice(head * attention.d_head, (head + 1) * attention.d_head)
-    kept = weight[:, columns].clone()
-    weight[:, columns] = 0.0
+    projection = attention.output_projection
+    project, kept = projection.forward, vars(projection).get("forward")
+
+    def project_others(heads: Float[Tensor, "batch position d_model"]) -> Tensor:
+        feature = torch.arange(heads.shape[-1], device=heads.device)
+        return project(heads.masked_fill(feature // attention.d_head == head, 0.0))
+
+    # Not its weights, which may be computed at each call; not a hook, which compiled code would not notice.
+    projection.forward = project_others
     try:
         yield
     finally:
-        weight[:, columns] = kept
+        del projection.forward
+        if kept is not None:  # another head is gone as well
+            projection.forward = kept
 
 
 def attention_on(
@@ -52,6 +66,11 @@ def attention_on(
         got = wanted.dtype if isinstance(wanted, Tensor) else type(wanted).__name__
         raise TypeError(f"wanted must be a boolean tensor, got {got}; compare with ==, or use .bool()")
     check_same_device(weights=weights, wanted=wanted)
+    if weights.dim() < 2:
+        raise ValueError(
+            f"weights need at least the axes (query_pos, key_pos), got shape {tuple(weights.shape)}; "
+            "take the weights of a whole head"
+        )
     if wanted.shape != weights.shape[-2:]:
         raise ValueError(
             f"wanted has shape {tuple(wanted.shape)}, wanted (query_pos, key_pos) = "
@@ -62,3 +81,13 @@ def attention_on(
         raise ValueError("wanted is False everywhere: no query has a wanted key; choose another text")
     on_wanted = (weights * wanted).sum(dim=-1)  # (*heads, query_pos)
     return on_wanted[..., asked].mean(dim=-1)
+
+
+def check_heads(attention: nn.Module) -> None:
+    """Raise unless the heads of an attention can be told apart behind it."""
+    missing = [name for name in ("n_heads", "d_head", "output_projection") if not hasattr(attention, name)]
+    if missing or not isinstance(attention, nn.Module):
+        raise TypeError(
+            f"attention must be a MultiHeadAttention, got {type(attention).__name__}"
+            f"{' without ' * bool(missing)}{' and '.join(missing)}; take encoder.layers[0].attention"
+        )

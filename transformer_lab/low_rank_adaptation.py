@@ -1,13 +1,16 @@
 """Low-rank adaptation (LoRA): train a small update beside a frozen projection. Used in lesson 12."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_positive
+from transformer_lab.checks import check_number, check_positive, check_vectors
+
+# These read the weights of their linear maps and do not call them: an update beside one would be ignored.
+READS_WEIGHTS = nn.MultiheadAttention, nn.TransformerEncoderLayer
 
 
 class LowRankLinear(nn.Module):
@@ -26,6 +29,9 @@ class LowRankLinear(nn.Module):
         check_positive(rank=rank)
         if not isinstance(linear, nn.Linear):
             raise TypeError(f"linear must be an nn.Linear, got {type(linear).__name__}; adapt a projection")
+        if alpha is not None:
+            check_number(alpha=alpha, above=0)
+        self.in_features, self.out_features = linear.in_features, linear.out_features
         self.linear = linear.requires_grad_(False)
         self.scale = 1.0 if alpha is None else alpha / rank
         like = {"device": linear.weight.device, "dtype": linear.weight.dtype}
@@ -35,12 +41,18 @@ class LowRankLinear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_in"]) -> Float[Tensor, "*batch d_out"]:
         """The frozen map plus the update."""
+        check_vectors("x", x, self.in_features, rank=None)
         return self.linear(x) + F.linear(F.linear(x, self.down), self.up) * self.scale
 
     @property
     def weight(self) -> Tensor:
         """The frozen weight: whoever asks a projection for its dtype, device or width finds it here."""
         return self.linear.weight
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The frozen bias, which has no update."""
+        return self.linear.bias
 
     @torch.no_grad()
     def merged(self) -> nn.Linear:
@@ -62,10 +74,12 @@ def adapt(
     model: nn.Module,
     rank: int,
     *,
-    projections: Sequence[str] = ("query_projection", "value_projection"),
+    projections: Collection[str] = ("query_projection", "value_projection"),
     alpha: float | int | None = None,
 ) -> nn.Module:
     """Freeze a model, and give each of its chosen projections a low-rank update, which alone is trained.
+
+    A projection that stands in several places gets one update, which stands in all of them.
 
     Args:
         model: changed in place, and returned.
@@ -73,28 +87,71 @@ def adapt(
         projections: names of the projections; those of the paper's experiments by default.
 
     Raises:
-        ValueError: the model has no projection of such a name.
+        TypeError: not a module, or names that are no list of strings.
+        ValueError: a name that no projection of the model has, or a projection whose update would be ignored
+            or doubled. The model is as before then, as after every error.
     """
-    chosen = [
-        (parent, name)
-        for parent in model.modules()
-        for name, part in parent.named_children()
-        if name in projections and isinstance(part, nn.Linear)
-    ]
-    if not chosen:
-        raise ValueError(
-            f"the model has no nn.Linear named {' or '.join(projections)}; look at named_modules()"
-        )
+    check_names(model, projections)
+    places = {
+        path: part
+        for path, part in model.named_modules(remove_duplicate=False)
+        if isinstance(part, nn.Linear) and path.rpartition(".")[2] in projections
+    }
+    check_places(model, places, projections)
+    updated = {part: LowRankLinear(part, rank, alpha=alpha) for part in places.values()}
     model.requires_grad_(False)
-    for parent, name in chosen:
-        setattr(parent, name, LowRankLinear(getattr(parent, name), rank, alpha=alpha))
-    return model
+    return exchange(model, places, updated)
 
 
 def merge(model: nn.Module) -> nn.Module:
     """Replace every `LowRankLinear` in a model by one nn.Linear that computes the same; in place."""
-    for parent in list(model.modules()):
-        for name, part in list(parent.named_children()):
-            if isinstance(part, LowRankLinear):
-                setattr(parent, name, part.merged())
+    if isinstance(model, LowRankLinear):
+        return model.merged()
+    check_names(model, ())
+    places = {
+        path: part
+        for path, part in model.named_modules(remove_duplicate=False)
+        if isinstance(part, LowRankLinear)
+    }
+    return exchange(model, places, {part: part.merged() for part in places.values()})
+
+
+def exchange(
+    model: nn.Module, places: Mapping[str, nn.Module], new: Mapping[nn.Module, nn.Module]
+) -> nn.Module:
+    """Put another module into each of the places; return the model."""
+    for path, part in places.items():
+        parent, _, name = path.rpartition(".")
+        setattr(model.get_submodule(parent), name, new[part])
     return model
+
+
+def check_names(model: nn.Module, projections: Collection[str]) -> None:
+    """Raise unless `model` is a module and `projections` holds names."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be an nn.Module, got {type(model).__name__}; build it first")
+    if isinstance(projections, str | Tensor) or not isinstance(projections, Collection):
+        raise TypeError(f"projections must be a list of names, got {projections!r}; try [{projections!r}]")
+    if wrong := [name for name in projections if not isinstance(name, str)]:
+        raise TypeError(f"projections must be a list of names, got {wrong[0]!r} in it; give strings")
+
+
+def check_places(model: nn.Module, places: Mapping[str, nn.Linear], projections: Collection[str]) -> None:
+    """Raise unless every name has its place, and every update will count, once."""
+    found = {path.rpartition(".")[2] for path in places}
+    if missing := [name for name in projections if name not in found] or not projections:
+        named = " or ".join(missing) if projections else "in an empty list"
+        raise ValueError(f"the model has no nn.Linear named {named}; look at named_modules()")
+    for path in places:
+        parent = model.get_submodule(path.rpartition(".")[0])
+        if isinstance(parent, (*READS_WEIGHTS, LowRankLinear)):
+            raise ValueError(
+                f"{path} got an update, but {type(parent).__name__} would not call it, wanted a projection "
+                "that is called; from_torch_layer makes such a layer"
+            )
+    parts = list(dict.fromkeys(places.values()))
+    if len({id(part.weight) for part in parts}) < len(parts):
+        raise ValueError(
+            "two of the projections are tied (they share one weight), and each would get an update of its "
+            "own, wanted one weight each; make them one module, or choose one of them"
+        )

@@ -3,6 +3,7 @@
 SwiGLU is `GatedFeedForward` of lesson 06, rotary positions are `RotaryEmbedding` of lesson 02.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -11,7 +12,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_positive, check_probability, check_vectors
+from transformer_lab.checks import (
+    check_alike,
+    check_number,
+    check_parts,
+    check_positive,
+    check_probability,
+    check_vectors,
+)
 from transformer_lab.encoder import Encoder, EncoderConfig
 from transformer_lab.encoder_layer import PreNormEncoderLayer
 from transformer_lab.feed_forward import GatedFeedForward
@@ -32,6 +40,7 @@ class RMSNorm(nn.Module):
     def __init__(self, d_model: int, *, eps: float = 1e-6) -> None:
         super().__init__()
         check_positive(d_model=d_model)
+        check_number(eps=eps, above=0)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(d_model))
 
@@ -53,33 +62,33 @@ class KeyValueCache:
         """How many tokens it holds."""
         return 0 if self.keys is None else self.keys.shape[-2]
 
-    def append(
+    def joined(
         self,
         keys: Float[Tensor, "batch n_kv_heads new d_head"],
         values: Float[Tensor, "batch n_kv_heads new d_head"],
     ) -> tuple[Float[Tensor, "batch n_kv_heads all d_head"], Float[Tensor, "batch n_kv_heads all d_head"]]:
-        """Add the newest tokens, and return all of them.
+        """Return those that it holds with the newest ones behind them; what it holds stays as it is.
 
         Raises:
-            ValueError: another batch, or other heads, than before.
+            TypeError: another dtype than before.
+            ValueError: another batch, other heads or another device than before.
         """
+        check_alike(keys=keys, values=values)
         if self.keys is None:
-            self.keys, self.values = keys, values
             return keys, values
+        check_alike(cached=self.keys, keys=keys)
         if keys.shape[:2] != self.keys.shape[:2] or keys.shape[-1] != self.keys.shape[-1]:
             raise ValueError(
                 f"the cache holds keys of shape {tuple(self.keys.shape)}, got {tuple(keys.shape)}; "
                 "begin each text with a new KeyValueCache()"
             )
-        self.keys = torch.cat([self.keys, keys], dim=-2)
-        self.values = torch.cat([self.values, values], dim=-2)
-        return self.keys, self.values
+        return torch.cat([self.keys, keys], dim=-2), torch.cat([self.values, values], dim=-2)
 
 
 class GroupedQueryAttention(nn.Module):
     """Self-attention in which n_heads / n_kv_heads query heads share one key head and one value head.
 
-    Section 2.2 of arXiv:2305.13245. With n_kv_heads = n_heads it is multi-head attention, with one key and
+    arXiv:2305.13245. With n_kv_heads = n_heads it is multi-head attention, with one key and
     value head multi-query attention (arXiv:1911.02150).
 
     Args:
@@ -106,6 +115,8 @@ class GroupedQueryAttention(nn.Module):
         check_divisible(d_model, n_heads)
         check_groups(n_heads, n_kv_heads)
         check_probability(dropout=dropout)
+        if rotary is not None:
+            check_parts(rotary=rotary)
         self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads, d_model // n_heads
         self.dropout = dropout
         self.query_projection = nn.Linear(d_model, d_model, bias=bias)
@@ -130,23 +141,28 @@ class GroupedQueryAttention(nn.Module):
             may_attend: (batch or 1, heads or 1, position or 1, all or 1), where all counts the cached tokens
                 too: `causal_mask(new, all)`.
             need_weights: False uses the fused kernel and returns None for the weights.
-            cache: keys and values of the tokens before x; it is extended by those of x.
+            cache: keys and values of the tokens before x; extended by those of x, unless the call fails.
             attend: the function that each head computes.
         """
         check_vectors("x", x, self.n_heads * self.d_head, self.query_projection.weight)
+        if cache is not None and not isinstance(cache, KeyValueCache):
+            raise TypeError(f"cache must be a KeyValueCache, got {type(cache).__name__}; try KeyValueCache()")
         offset = 0 if cache is None else cache.length
         queries = self.turn(split_heads(self.query_projection(x), self.n_heads), offset)
         keys = self.turn(split_heads(self.key_projection(x), self.n_kv_heads), offset)
         values = split_heads(self.value_projection(x), self.n_kv_heads)
         if cache is not None:
-            keys, values = cache.append(keys, values)  # (batch, n_kv_heads, all, d_head)
+            keys, values = cache.joined(keys, values)  # (batch, n_kv_heads, all, d_head)
         dropout = self.dropout if self.training else 0.0
         heads, weights = attend(
             *(queries, self.share(keys), self.share(values), may_attend),
             dropout=dropout,
             need_weights=need_weights,
         )
-        return self.output_projection(merge_heads(heads)), weights
+        output = self.output_projection(merge_heads(heads))
+        if cache is not None:  # last, so that a call that fails leaves it as it was
+            cache.keys, cache.values = keys, values
+        return output, weights
 
     def turn(self, heads: Tensor, offset: int) -> Tensor:
         """Rotate queries or keys, the first of which stands at position `offset`."""
@@ -164,6 +180,8 @@ def modern_encoder(config: EncoderConfig, n_kv_heads: int | None = None) -> Enco
 
     Of the config it takes the sizes and the dropouts; d_ff is that of the gated network.
     """
+    if not isinstance(config, EncoderConfig):
+        raise TypeError(f"config must be an EncoderConfig, got {type(config).__name__}; build one")
     config = replace(config, norm_first=True, positions="rotary", scale_embedding=False)
 
     def build_layer(config: EncoderConfig) -> PreNormEncoderLayer:
@@ -188,27 +206,26 @@ def continue_text(
 ) -> Float[Tensor, "batch new d_model"]:
     """Return what a causal encoder says of the newest tokens, with one cache per layer for those before them.
 
-    Equal to the last rows of one pass over the whole text with a causal mask.
+    Equal to the last rows of one pass over the whole text with a causal mask. If it fails, the caches hold
+    what they held before.
 
     Raises:
-        ValueError: not one cache for each layer, or one cache for two layers.
+        TypeError: layers that keep no keys, caches that are none, ids that are no tensor of integers.
+        ValueError: not one cache for each layer, caches of different texts, ids that the encoder refuses.
     """
-    if len(caches) != len(encoder.layers):
-        raise ValueError(
-            f"wanted one cache for each of the {len(encoder.layers)} layers, got {len(caches)}; "
-            "begin with [KeyValueCache() for _ in encoder.layers]"
-        )
-    if len({id(cache) for cache in caches}) < len(caches):
-        raise ValueError(
-            "wanted a cache of its own for each layer, got the same one for two of them, whose keys mix; "
-            "begin with [KeyValueCache() for _ in encoder.layers], not with [KeyValueCache()] * n"
-        )
-    new = token_ids.shape[1]
-    may_attend = causal_mask(new, caches[0].length + new, device=token_ids.device)
-    x = encoder.embed(token_ids)
-    for layer, cache in zip(encoder.layers, caches, strict=True):
-        x, _ = layer(x, may_attend=may_attend, need_weights=False, cache=cache)
-    return encoder.final_norm(x)
+    check_caches(encoder, caches)
+    old = caches[0].length
+    x = encoder.embed(token_ids, offset=old)
+    may_attend = causal_mask(x.shape[1], old + x.shape[1], device=x.device)
+    before = [(cache.keys, cache.values) for cache in caches]
+    try:
+        for layer, cache in zip(encoder.layers, caches, strict=True):
+            x, _ = layer(x, may_attend=may_attend, need_weights=False, cache=cache)
+        return encoder.final_norm(x)
+    except BaseException:
+        for cache, held in zip(caches, before, strict=True):
+            cache.keys, cache.values = held
+        raise
 
 
 def cache_bytes_per_token(n_layers: int, n_kv_heads: int, d_head: int, bytes_per_number: int = 2) -> int:
@@ -219,6 +236,34 @@ def cache_bytes_per_token(n_layers: int, n_kv_heads: int, d_head: int, bytes_per
     """
     check_positive(n_layers=n_layers, n_kv_heads=n_kv_heads, d_head=d_head, bytes_per_number=bytes_per_number)
     return 2 * n_layers * n_kv_heads * d_head * bytes_per_number
+
+
+def check_caches(encoder: Encoder, caches: Sequence[KeyValueCache]) -> None:
+    """Raise unless each layer of the encoder can keep its keys, and has an equally long cache of its own."""
+    if not isinstance(encoder, nn.Module) or not hasattr(encoder, "embed"):
+        raise TypeError(f"encoder must be an Encoder, got {type(encoder).__name__}; see modern_encoder")
+    for number, layer in enumerate(encoder.layers):
+        attention = getattr(layer, "attention", layer)
+        if "cache" not in inspect.signature(attention.forward).parameters:
+            raise TypeError(
+                f"layer {number} has {type(attention).__name__}, which takes no cache, wanted "
+                "GroupedQueryAttention; see modern_encoder"
+            )
+    begin = "begin with [KeyValueCache() for _ in encoder.layers]"
+    if not isinstance(caches, list | tuple) or not all(isinstance(each, KeyValueCache) for each in caches):
+        raise TypeError(f"caches must be a list of KeyValueCache, got {caches!r}; {begin}")
+    if len(caches) != len(encoder.layers):
+        raise ValueError(
+            f"wanted one cache for each of the {len(encoder.layers)} layers, got {len(caches)}; {begin}"
+        )
+    if len({id(cache) for cache in caches}) < len(caches):
+        raise ValueError(
+            "wanted a cache of its own for each layer, got the same one for two of them, whose keys mix; "
+            f"{begin}, not with [KeyValueCache()] * n"
+        )
+    lengths = [cache.length for cache in caches]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"the caches hold {lengths} tokens, wanted as many in each; {begin}")
 
 
 def check_groups(n_heads: int, n_kv_heads: int) -> None:

@@ -8,9 +8,9 @@ from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from transformer_lab.checks import check_padding_mask
+from transformer_lab.checks import check_padding_mask, check_same_device, check_token_ids
 from transformer_lab.encoder import Encoder
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
@@ -24,11 +24,23 @@ def encode_packed(
     Works in training too. The saving is about the share of padding.
 
     Raises:
-        TypeError: a mask that is not boolean.
+        TypeError: ids that are not integers, a mask that is not boolean.
         ValueError: not a padding mask of these ids; or padding between real tokens in an encoder with rotary
             positions, which count along the row: distances would shrink.
     """
+    if not isinstance(encoder, nn.Module) or not hasattr(encoder, "embed"):
+        raise TypeError(f"encoder must be an Encoder, got {type(encoder).__name__}; build one")
+    check_token_ids(token_ids, *encoder.embedding.vectors.shape[:1], encoder.embedding.vectors.device)
     check_padding_mask(may_attend, *token_ids.shape)
+    check_same_device(token_ids=token_ids, may_attend=may_attend)
+    return encode_real(encoder, token_ids, may_attend)
+
+
+@torch.compiler.disable  # each batch has lengths of its own, so that each would be compiled anew
+def encode_real(
+    encoder: Encoder, token_ids: Int[Tensor, "batch position"], may_attend: Bool[Tensor, "batch 1 1 position"]
+) -> Float[Tensor, "batch position d_model"]:
+    """Pack, encode, and unpack the tokens that are real."""
     real = may_attend[:, 0, 0]  # (batch, position)
     if has_gaps(real) and any(isinstance(part, RotaryEmbedding) for part in encoder.modules()):
         raise ValueError(

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transformer_lab.checks import check_positive
+from transformer_lab.checks import check_floating_dtype, check_positive
 from transformer_lab.encoder import Encoder, EncoderConfig, mean_pool
 from transformer_lab.masking import padding_mask_from_lengths
 
@@ -61,11 +61,8 @@ CORRESPONDENCE = [
 ]
 # BERT tells a first text from a second by adding row 0 or row 1 of this table to every token.
 SEGMENTS = "embeddings.token_type_embeddings.weight"
-IGNORED = [
-    "embeddings.position_ids",  # the numbers 0, 1, 2, …
-    "pooler.dense.weight",  # a layer on [CLS] that sentence embeddings do without: they are means
-    "pooler.dense.bias",
-]
+# The numbers 0, 1, 2, …, and a layer on [CLS] that sentence embeddings do without: they are means.
+IGNORED = ["embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +89,8 @@ class Tokenizer:
     """
 
     def __init__(self, pieces: tokenizers.Tokenizer, max_length: int) -> None:
+        if not isinstance(pieces, tokenizers.Tokenizer):
+            raise TypeError(f"pieces must be a tokenizers.Tokenizer, got {pieces!r}; load_minilm makes one")
         check_positive(max_length=max_length)
         pieces.no_padding()
         pieces.no_truncation()
@@ -132,6 +131,8 @@ def load_minilm(
         FileNotFoundError: the files are not there.
         ValueError: a file is not the published one.
     """
+    if dtype is not None:
+        check_floating_dtype(dtype)
     folder = find_model(folder)
     for name in SHA256:
         check_published(folder / name)
@@ -157,6 +158,8 @@ def find_model(folder: str | Path | None = None) -> Path:
     Raises:
         FileNotFoundError: the model's two files are not in it.
     """
+    if folder is not None and not isinstance(folder, str | os.PathLike):
+        raise TypeError(f"folder must be text or a Path, got {folder!r}; None looks for the installed one")
     folder = folder or os.environ.get(FOLDER_VARIABLE) or installed_folder()
     if folder is None:
         raise FileNotFoundError(
@@ -197,13 +200,15 @@ def load_weights(encoder: Encoder, published: dict[str, Tensor]) -> None:
     Raises:
         ValueError: a tensor is missing, unknown, or of another shape than its parameter.
     """
+    if not isinstance(encoder, Encoder) or not isinstance(published, dict):
+        got = f"{type(encoder).__name__} and {type(published).__name__}"
+        raise TypeError(f"wanted an Encoder and a dict of tensors, got {got}; try Encoder(MINILM)")
     theirs = parameter_names(encoder.config.n_layers)
     parameters = encoder.state_dict()
-    check_names("the file", set(published), {*theirs.values(), SEGMENTS, *IGNORED})
-    check_names("the encoder", set(parameters), set(theirs))
-    for ours, name in theirs.items():
-        check_shape(name, published[name], parameters[ours].shape)
-    check_shape(SEGMENTS, published[SEGMENTS], (2, encoder.config.d_model))
+    check_tensors("the encoder", parameters, dict.fromkeys(theirs))
+    shapes = {name: tuple(parameters[ours].shape) for ours, name in theirs.items()}
+    shapes[SEGMENTS] = (2, encoder.config.d_model)
+    check_tensors("the file", published, shapes | dict.fromkeys(IGNORED))
     state = {ours: published[name] for ours, name in theirs.items()}
     # In float64, so that a float32 encoder rounds only once.
     state["positions.table"] = state["positions.table"].double() + published[SEGMENTS][0].double()
@@ -220,23 +225,17 @@ def parameter_names(n_layers: int) -> dict[str, str]:
     }
 
 
-def check_names(owner: str, got: set[str], wanted: set[str]) -> None:
-    """Raise ValueError unless `owner` holds exactly the wanted names."""
-    if got != wanted:
-        missing, unknown = (", ".join(sorted(names)) or "nothing" for names in (wanted - got, got - wanted))
-        raise ValueError(
-            f"{owner} does not have the parameters of all-MiniLM-L6-v2: "
-            f"missing {missing}; unknown {unknown}; take the published file, and Encoder(MINILM)"
-        )
-
-
-def check_shape(name: str, tensor: Tensor, wanted: tuple[int, ...]) -> None:
-    """Raise ValueError unless a tensor of the file has the wanted shape."""
-    if tensor.shape != wanted:
-        raise ValueError(
-            f"{name} has shape {tuple(tensor.shape)}, wanted {tuple(wanted)}; "
-            "take the published file, and Encoder(MINILM)"
-        )
+def check_tensors(owner: str, got: dict[str, Tensor], wanted: dict[str, tuple | None]) -> None:
+    """Raise ValueError unless `owner` holds exactly the wanted names and shapes; None is any shape."""
+    if got.keys() != wanted.keys():
+        lists = wanted.keys() - got.keys(), got.keys() - wanted.keys()
+        missing, unknown = (", ".join(sorted(names)) or "nothing" for names in lists)
+        differs = f"missing {missing}; unknown {unknown}; take the published file, and Encoder(MINILM)"
+        raise ValueError(f"{owner} does not have the parameters of all-MiniLM-L6-v2: {differs}")
+    for name, shape in wanted.items():
+        if shape is not None and got[name].shape != shape:
+            differs = f"{name} has shape {tuple(got[name].shape)}, wanted {shape}"
+            raise ValueError(f"{differs}; take the published file, and Encoder(MINILM)")
 
 
 @torch.no_grad()
@@ -246,10 +245,8 @@ def sentence_embeddings(
     """Return one vector of length 1 per text: the mean of its tokens after the last layer, normalised.
 
     Section 3 of arXiv:1908.10084. The dot product of two of them is their cosine similarity.
-
-    Raises:
-        TypeError, ValueError: texts that the tokenizer refuses.
     """
+    check_encoder(encoder, tokenizer)
     check_texts(texts)
     check_positive(batch_size=batch_size)
     means = []
@@ -264,35 +261,40 @@ def sentence_embeddings(
 def attention_maps(
     encoder: Encoder, tokenizer: Tokenizer, text: str
 ) -> tuple[list[str], Float[Tensor, "layers heads query_pos key_pos"]]:
-    """Return the tokens of one text, and the attention weights of every head.
-
-    Raises:
-        TypeError, ValueError: a text that the tokenizer refuses.
-    """
+    """Return the tokens of one text, unless the tokenizer refuses it, and the weights of every head."""
+    check_encoder(encoder, tokenizer)
     batch = tokenizer([text]).to(encoder.embedding.vectors.device)
     _, weights = encoder(batch.token_ids, batch.may_attend)
     return batch.tokens[0], torch.cat(weights)
 
 
+def check_encoder(encoder: Encoder, tokenizer: Tokenizer) -> None:
+    """Raise unless the one can encode and the other cut texts."""
+    if not hasattr(encoder, "embedding") or not isinstance(tokenizer, Tokenizer):
+        got = f"{type(encoder).__name__} and {type(tokenizer).__name__}"
+        raise TypeError(f"wanted an Encoder and a Tokenizer, got {got}; load_minilm() returns both")
+
+
 def check_texts(texts: Sequence[str]) -> None:
-    """Raise unless `texts` is a list or tuple of at least one string."""
+    """Raise unless `texts` is a list or tuple of at least one string that can be written as UTF-8."""
     wanted = "texts must be a list of strings"
     if isinstance(texts, str):
         raise TypeError(f"{wanted}, got the string {texts[:30]!r}; put it in brackets: [text]")
-    if not isinstance(texts, (list, tuple)):
+    if not isinstance(texts, list | tuple):
         raise TypeError(f"{wanted}, got {type(texts).__name__}; try list(texts)")
     if not texts:
         raise ValueError(f'{wanted}, got none; give at least one text, [""] if it is an empty one')
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"{wanted}, got {type(text).__name__} at texts[{index}]; try str(texts[{index}])")
+        if text != (readable := text.encode(errors="replace").decode()):
+            got = f"half a character (a lone surrogate) in texts[{index}]"
+            raise ValueError(f"{wanted}, got {got}: {text[:30]!r}; try {readable[:30]!r}")
 
 
 def check_lengths(texts: Sequence[str], lengths: list[int], max_length: int) -> None:
     """Raise ValueError if a text has more tokens than the model has positions."""
     for index, (text, length) in enumerate(zip(texts, lengths, strict=True)):
         if length > max_length:
-            raise ValueError(
-                f"texts[{index}] ({text[:30]!r}…) has {length} tokens, wanted at most {max_length}; "
-                "split it into shorter texts"
-            )
+            got = f"texts[{index}] ({text[:30]!r}…) has {length} tokens"
+            raise ValueError(f"{got}, wanted at most {max_length}; split it into shorter texts")

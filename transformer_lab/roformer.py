@@ -1,11 +1,9 @@
-"""Lesson 11. A published "RoFormer" encoder, exactly as its figures demand, made of this package's parts.
+"""Lesson 11. A tutorial's "RoFormer" encoder, with as many parameters as it prints, of this package's parts.
 
 It is not the RoFormer of arXiv:2104.09864, which is an `Encoder` with positions="rotary". What differs: every
 head is as wide as the model, queries, keys and values come from small networks, and instead of residual
 connections around its two halves the block writes its attention's output beside its input.
 """
-
-import math
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,6 +12,8 @@ from torch import Tensor, nn
 from transformer_lab.checks import (
     check_even,
     check_may_attend,
+    check_number,
+    check_parts,
     check_positive,
     check_probability,
     check_vectors,
@@ -22,7 +22,7 @@ from transformer_lab.feed_forward import FeedForward
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 
-EPS = 1e-9  # in every layer norm, as published; lesson 11 measures what that costs
+EPS = 1e-9  # in every layer norm, as in the tutorial; lesson 11 measures what that costs
 SLOPE = 5e-3  # of PReLU below zero, at the start
 
 Weights = Float[Tensor, "batch n_heads query_pos key_pos"]
@@ -86,6 +86,8 @@ class FullWidthHead(nn.Module):
         rotary: nn.Module | None = None,
     ) -> None:
         super().__init__()
+        if rotary is not None:
+            check_parts(rotary=rotary)
         options = {"bias": bias, "dropout": dropout}
         self.to_query = feed_forward_stack(d_model, n_layers, expansion, **options)
         self.to_key = feed_forward_stack(d_model, n_layers, expansion, **options)
@@ -137,6 +139,10 @@ class ExpandingMultiHeadAttention(nn.Module):
         super().__init__()
         check_positive(d_model=d_model, n_heads=n_heads)
         check_probability(dropout=dropout)
+        if not isinstance(rotary, bool):
+            raise TypeError(
+                f"rotary must be True or False, got {rotary!r}; each head makes its own rotations"
+            )
         if rotary:
             check_even(d_model=d_model)
         self.expand_projection = nn.Linear(d_model, n_heads * d_model, bias=bias)
@@ -188,7 +194,7 @@ class ExpandingMultiHeadAttention(nn.Module):
 
 
 class RoFormerEncoder(nn.Module):
-    """W · FFNs([A ‖ x]) with A = Attention(LayerNorm(x)): the published block.
+    """W · FFNs([A ‖ x]) with A = Attention(LayerNorm(x)): the tutorial's block.
 
     Nothing is added to x: where an encoder layer has a residual connection, this block concatenates (twice as
     wide, ‖) and lets one Linear choose.
@@ -215,6 +221,7 @@ class RoFormerEncoder(nn.Module):
         dropout: float = 0.02,
     ) -> None:
         super().__init__()
+        check_even(d_model=d_model)
         self.norm = nn.LayerNorm(d_model, eps=EPS)
         self.attention = ExpandingMultiHeadAttention(
             d_model,
@@ -256,15 +263,18 @@ def split_mask(
 
 def check_expansion(d_model: int, expansion: int | float) -> None:
     """Raise unless the features in between are at least one."""
-    if not math.isfinite(expansion) or expansion * d_model < 1:
+    check_number(expansion=expansion)
+    if expansion * d_model < 1:
         raise ValueError(
             f"expansion must leave at least one feature in between, got {expansion} for d_model={d_model}; "
-            "the published encoder takes 4"
+            "the tutorial's example takes 4"
         )
 
 
 def summary(encoder: RoFormerEncoder) -> str:
     """Return what the tutorial prints of its encoder: sizes, device, dtype, parameters, tree of modules."""
+    if not isinstance(encoder, RoFormerEncoder):
+        raise TypeError(f"encoder must be a RoFormerEncoder, got {type(encoder).__name__}; build one")
     parameters = list(encoder.parameters())
     total = sum(p.numel() for p in parameters)
     trainable = sum(p.numel() for p in parameters if p.requires_grad)

@@ -13,6 +13,7 @@ from transformer_lab.checks import (
     check_integer,
     check_integers,
     check_parts,
+    check_shape_kept,
     check_vectors,
 )
 from transformer_lab.positional_encoding import angular_frequencies, check_base
@@ -90,7 +91,9 @@ class RotaryEmbedding(nn.Module):
             rotation = counted_rotations(x, offset, self.base, dtype)  # (position, pair)
         else:
             rotation = self._explicit(x, offset, positions).to(device=x.device, dtype=dtype)
-        return self.rotate(x.to(rotation.real.dtype), rotation).to(x.dtype)
+        turned = self.rotate(x.to(rotation.real.dtype), rotation)
+        check_shape_kept("rotate", turned, x)
+        return turned.to(x.dtype)
 
     def _explicit(self, x: Tensor, offset: int, positions: Tensor) -> Tensor:
         """Given positions: shaped so that they can only meet x's position axis, never its head axis."""
@@ -173,7 +176,7 @@ def check_pairs(x: Tensor, rotation: Tensor) -> None:
             f"{tuple(rotation.shape)}; add the missing axis with [None]"
         )
     wanted = (x.shape[-2], x.shape[-1] // 2)
-    if rotation.shape[-1] * 2 != x.shape[-1] or rotation.shape[-2] not in (1, x.shape[-2]):
+    if rotation.shape[-1] * 2 != x.shape[-1] or rotation.shape[-2] != x.shape[-2]:
         raise ValueError(
             f"rotation must end in the axes (position, pair) = {wanted} for x of shape {tuple(x.shape)}, "
             f"got shape {tuple(rotation.shape)}; the last axis but one of x is the position"

@@ -1,9 +1,8 @@
 """Lesson 10. Training: a loop that can be read, stopped, and taken up again."""
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -12,17 +11,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from transformer_lab.checkpoints import (
-    check_same_facts,
-    device_of,
-    gather,
-    load_checkpoint,
-    save_checkpoint,
-    scatter,
-)
-from transformer_lab.checks import check_positive
+from transformer_lab.checkpoints import History, check_place, device_of, keep, names_of_trained, resume
+from transformer_lab.checks import check_integer, check_number, check_parts, check_positive
 from transformer_lab.encoder import Encoder, SequenceHead, TokenHead
-from transformer_lab.training_data import IGNORED, Batch, check_targets
+from transformer_lab.training_data import IGNORED, Batch, check_batch, check_targets
 
 
 class TokenClassifier(nn.Module):
@@ -30,6 +22,7 @@ class TokenClassifier(nn.Module):
 
     def __init__(self, encoder: Encoder, head: TokenHead) -> None:
         super().__init__()
+        check_parts(encoder=encoder, head=head)
         self.encoder = encoder
         self.head = head
 
@@ -45,6 +38,7 @@ class SequenceClassifier(nn.Module):
 
     def __init__(self, encoder: Encoder, head: SequenceHead) -> None:
         super().__init__()
+        check_parts(encoder=encoder, head=head)
         self.encoder = encoder
         self.head = head
 
@@ -80,32 +74,17 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_positive(steps=self.steps)
+        check_integer(warmup_steps=self.warmup_steps)
+        check_integer(evaluate_every=self.evaluate_every, save_every=self.save_every, at_least=0)
+        check_number(learning_rate=self.learning_rate, max_grad_norm=self.max_grad_norm, above=0)
+        check_number(weight_decay=self.weight_decay)
         if not 0 <= self.warmup_steps < self.steps:
             raise ValueError(
                 f"warmup_steps must be from 0 to steps - 1 = {self.steps - 1}, got {self.warmup_steps}; "
                 "the learning rate would never reach its height"
             )
-        for name in ("learning_rate", "max_grad_norm"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}; try the default")
-        for name in ("weight_decay", "evaluate_every", "save_every"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}; 0 switches it off")
-
-
-@dataclass
-class History:
-    """What happened at each step, and the scores: how many steps were done → what `evaluate` returned."""
-
-    loss: list[float] = field(default_factory=list)
-    learning_rate: list[float] = field(default_factory=list)
-    gradient_norm: list[float] = field(default_factory=list)
-    scores: dict[int, float] = field(default_factory=dict)
-
-    @property
-    def steps(self) -> int:
-        """How many steps are done."""
-        return len(self.loss)
+        if self.weight_decay < 0:
+            raise ValueError(f"weight_decay must be at least 0, got {self.weight_decay}; 0 switches it off")
 
 
 def train(
@@ -130,27 +109,35 @@ def train(
 
     Raises:
         FloatingPointError: the loss or the gradient is not finite; the parameters are still those before.
+        TypeError: an argument, a batch or a score of another kind.
         ValueError: targets that do not fit the logits, or a checkpoint that is damaged or of another run.
     """
+    check_callable(batch_at=batch_at)
+    check_callable(evaluate=len if evaluate is None else evaluate, watch=len if watch is None else watch)
+    if checkpoint is not None:
+        check_place(checkpoint)
     optimizer = build_optimizer(model, config)
     history = History()
     if checkpoint is not None and Path(checkpoint).exists():
-        history = resume(checkpoint, model, optimizer, config)
+        history = resume(checkpoint, model, optimizer, asdict(config))
     device = device_of(model)
 
     for step in range(history.steps, config.steps):
         model.train()
         learning_rate = learning_rate_at(step, config)
-        batch = batch_at(step).to(device)
-        loss, gradient_norm = training_step(model, optimizer, batch, learning_rate, config.max_grad_norm)
+        batch = batch_at(step)
+        check_batch(batch)
+        loss, gradient_norm = training_step(
+            model, optimizer, batch.to(device), learning_rate, config.max_grad_norm
+        )
         history.loss.append(loss)
         history.learning_rate.append(learning_rate)
         history.gradient_norm.append(gradient_norm)
         if evaluate is not None and is_due(history.steps, config.evaluate_every, config.steps):
             with evaluating(model):
-                history.scores[history.steps] = float(evaluate(model))
+                history.scores[history.steps] = as_score(evaluate(model))
         if checkpoint is not None and is_due(history.steps, config.save_every, config.steps):
-            keep(checkpoint, model, optimizer, config, history)
+            keep(checkpoint, model, optimizer, asdict(config), history)
         if watch is not None:
             watch(history, config)
     model.eval()
@@ -165,10 +152,14 @@ def training_step(
     max_grad_norm: float,
 ) -> tuple[float, float]:
     """Update the parameters once; return the loss, and the length of the gradient before it was clipped."""
+    names_of_trained(model, optimizer)  # refuses what is no model and its optimizer
+    check_number(learning_rate=learning_rate, max_grad_norm=max_grad_norm, above=0)
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
     optimizer.zero_grad()
     loss = loss_of(model, batch)
+    if not loss.requires_grad:
+        raise ValueError("the loss depends on no parameter that is trained; is there a no_grad or a detach?")
     loss.backward()
     gradient_norm = nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
     if not (loss.isfinite() and gradient_norm.isfinite()):
@@ -182,9 +173,13 @@ def training_step(
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
     """AdamW (arXiv:1711.05101) on what may be trained; only matrices decay, biases and norms do not."""
+    check_model(model)
+    check_config(config)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not trained:
         raise ValueError("no parameter of the model requires a gradient; try model.requires_grad_(True)")
+    if any(parameter.dtype == torch.float16 for parameter in trained):
+        raise ValueError("got parameters in float16, in which AdamW's eps is 0; train in float32 or bfloat16")
     groups = [
         {"params": [p for p in trained if p.dim() >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
@@ -194,6 +189,10 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Ada
 
 def learning_rate_at(step: int, config: TrainingConfig) -> float:
     """Return the learning rate of a step, counted from 0: never 0, and at its height after the warm-up."""
+    check_config(config)
+    check_integer(step=step, at_least=0)
+    if step >= config.steps:
+        raise ValueError(f"step must be below {config.steps}, got {step}; the run has no more")
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
     return config.learning_rate * (config.steps - step) / (config.steps - config.warmup_steps)
@@ -210,13 +209,16 @@ def loss_of(model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
     Raises:
         ValueError: targets that do not fit the logits, or of which every one is IGNORED.
     """
+    check_callable(model=model)
+    check_batch(batch)
     logits = model(*batch.inputs)
     check_targets(logits, batch.targets)
     return F.cross_entropy(logits.flatten(0, -2), batch.targets.flatten(), ignore_index=IGNORED)
 
 
 def accuracy(model: nn.Module, data: Batch, *, batch_size: int = 256) -> float:
-    """Return the share of the targets, those IGNORED left out, whose class has the highest logit."""
+    """Return the share of the targets, those IGNORED left out, whose class has the highest logit, not nan."""
+    check_batch(data)
     check_positive(batch_size=batch_size)
     right = asked = 0
     with evaluating(model):
@@ -225,8 +227,13 @@ def accuracy(model: nn.Module, data: Batch, *, batch_size: int = 256) -> float:
             batch = data.rows(slice(start, start + batch_size)).to(device)
             logits = model(*batch.inputs)
             check_targets(logits, batch.targets, some_asked=False)
+            counts = batch.targets != IGNORED
+            if logits[counts].isnan().any():
+                raise FloatingPointError(
+                    "a logit is nan, wanted numbers; look for nan in inputs and parameters"
+                )
             right += (logits.argmax(dim=-1) == batch.targets).sum().item()  # a class is never IGNORED
-            asked += (batch.targets != IGNORED).sum().item()
+            asked += counts.sum().item()
     if not asked:
         raise ValueError(f"nothing is asked: every target is IGNORED ({IGNORED}); look how they were made")
     return right / asked
@@ -235,6 +242,7 @@ def accuracy(model: nn.Module, data: Batch, *, batch_size: int = 256) -> float:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Within, no dropout and no gradients; afterwards every module is in the mode in which it was."""
+    check_model(model)
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -245,34 +253,38 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def keep(
-    path: str | Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    config: TrainingConfig,
-    history: History,
-) -> None:
-    """Write a checkpoint."""
-    facts = {"config": asdict(config), "history": asdict(history)}
-    save_checkpoint(path, gather(model, optimizer), facts)
+def as_score(score: float | Tensor) -> float:
+    """Return what `evaluate` returned as a number; raise TypeError if it is none."""
+    try:
+        return float(score)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"evaluate must return a number, got {score!r}; try score.mean()") from error
 
 
-def resume(
-    path: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainingConfig
-) -> History:
-    """Fill model, optimizer and random numbers from a checkpoint, and return the history up to there."""
-    tensors, facts = load_checkpoint(path)
-    check_same_facts(path, facts["config"], asdict(config))
-    scatter(path, tensors, model, optimizer)
-    history = History(**facts["history"])
-    history.scores = {int(step): score for step, score in history.scores.items()}  # JSON knows only text keys
-    return history
+def check_model(model: nn.Module) -> None:
+    """Raise unless it is a module."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be an nn.Module, got {type(model).__name__}; build it first")
+
+
+def check_config(config: TrainingConfig) -> None:
+    """Raise unless it is a `TrainingConfig`."""
+    if not isinstance(config, TrainingConfig):
+        raise TypeError(f"config must be a TrainingConfig, got {type(config).__name__}; build one")
+
+
+def check_callable(**functions: Callable) -> None:
+    """Raise unless all of them can be called."""
+    for name, function in functions.items():
+        if not callable(function):
+            raise TypeError(f"{name} must be a function, got {function!r}; write one, or a lambda")
 
 
 class ProgressBar:
     """A bar that shows how far the training is, and the last loss: a `watch` for `train`."""
 
     def __init__(self, make_bar: Callable[..., tqdm] = tqdm) -> None:
+        check_callable(make_bar=make_bar)
         self.make_bar = make_bar
         self.bar: tqdm | None = None
 

@@ -7,7 +7,14 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from transformer_lab.checks import check_positive
+from transformer_lab.checks import (
+    check_device,
+    check_floating,
+    check_integer,
+    check_number,
+    check_positive,
+    check_token_ids,
+)
 
 IGNORED = -100  # a target that asks nothing: padding, or a token that was not masked
 
@@ -30,6 +37,13 @@ class Batch:
                 f"inputs must be a tuple of tensors, got {type(self.inputs).__name__}; "
                 "for a single one write (token_ids,), with the comma"
             )
+        for tensor in (*self.inputs, self.targets):
+            if not isinstance(tensor, Tensor) or tensor.dim() == 0:
+                got = "a single number" if isinstance(tensor, Tensor) else type(tensor).__name__
+                raise TypeError(
+                    f"inputs and targets must be tensors, the batch their first axis, got {got}; "
+                    "try torch.tensor(…)"
+                )
         lengths = [len(tensor) for tensor in (*self.inputs, self.targets)]
         if len(set(lengths)) > 1:
             raise ValueError(
@@ -41,16 +55,35 @@ class Batch:
         return len(self.targets)
 
     def rows(self, index: Tensor | slice) -> "Batch":
-        """Return some of the examples."""
+        """Return some of the examples: a slice, or a tensor of their numbers."""
+        is_tensor = isinstance(index, Tensor) and index.dim() == 1 and not index.is_floating_point()
+        if not (is_tensor or isinstance(index, slice)):
+            raise TypeError(
+                f"rows must be a slice or a tensor (examples), got {index!r}; try torch.tensor([…])"
+            )
         return Batch(tuple(tensor[index] for tensor in self.inputs), self.targets[index])
 
     def to(self, device: torch.device | str) -> "Batch":
         """Return the batch with its tensors on `device`."""
+        check_device(device)
         return Batch(tuple(tensor.to(device) for tensor in self.inputs), self.targets.to(device))
+
+
+def check_batch(batch: Batch) -> None:
+    """Raise unless it is a `Batch`."""
+    if not isinstance(batch, Batch):
+        raise TypeError(
+            f"a batch must be a Batch, got {type(batch).__name__}; try Batch((token_ids,), targets)"
+        )
 
 
 def check_targets(logits: Tensor, targets: Tensor, *, some_asked: bool = True) -> None:
     """Raise unless each target is a class of its row of logits, or IGNORED."""
+    check_floating(logits=logits)
+    if not isinstance(targets, Tensor):
+        raise TypeError(
+            f"targets must be int64 (class numbers), got {type(targets).__name__}; try torch.tensor"
+        )
     if targets.dtype != torch.int64:
         raise TypeError(f"targets must be int64 (class numbers), got {targets.dtype}; try .long()")
     if targets.shape != logits.shape[:-1]:
@@ -78,12 +111,15 @@ def shuffled_batches(data: Batch, batch_size: int, *, seed: int = 0) -> Callable
     Raises:
         ValueError: no examples, or batch_size below 1.
     """
+    check_batch(data)
     check_positive(batch_size=batch_size)
+    check_integer(seed=seed, at_least=0)
     if not len(data):
         raise ValueError("data has no examples, wanted at least one; look how they were chosen")
     per_round = -(-len(data) // batch_size)  # rounded up
 
     def batch_at(step: int) -> Batch:
+        check_integer(step=step, at_least=0)
         round_number, place = divmod(step, per_round)
         generator = torch.Generator().manual_seed(1_000_003 * seed + round_number)
         order = torch.randperm(len(data), generator=generator)
@@ -115,11 +151,23 @@ def mask_tokens(
         generator: where the random numbers come from, on the device of the ids.
 
     Raises:
-        ValueError: a share outside (0, 1], or `may_mask` of another shape.
+        TypeError: ids that are not integers, or `may_mask` that is not boolean.
+        ValueError: ids or mask_id outside the vocabulary, a share outside (0, 1], or `may_mask` of another
+            shape.
     """
     check_positive(vocab_size=vocab_size)
+    check_token_ids(token_ids, vocab_size, token_ids.device if isinstance(token_ids, Tensor) else None)
+    check_integer(mask_id=mask_id)
+    if not 0 <= mask_id < vocab_size:
+        raise ValueError(f"mask_id must be from 0 to {vocab_size - 1}, got {mask_id}; look at vocab_size")
+    check_number(share=share)
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise TypeError(f"generator must be a torch.Generator, got {generator!r}; try torch.Generator()")
     if not 0 < share <= 1:
         raise ValueError(f"share must be above 0 and at most 1, got {share}; BERT's is 0.15")
+    if may_mask is not None and (not isinstance(may_mask, Tensor) or may_mask.dtype != torch.bool):
+        got = may_mask.dtype if isinstance(may_mask, Tensor) else type(may_mask).__name__
+        raise TypeError(f"may_mask must be a boolean tensor, got {got}; compare with !=, or use .bool()")
     if may_mask is not None and may_mask.shape != token_ids.shape:
         raise ValueError(
             f"may_mask has shape {tuple(may_mask.shape)}, wanted {tuple(token_ids.shape)}; one for each token"

@@ -6,6 +6,7 @@ Below them stand specimens: some of the bugs in one form, beside the right code,
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,11 +14,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer_lab import causal_mask, certificates, sinusoidal_encoding
-from transformer_lab.exercises.engine import Exercise, value_exercise
+from transformer_lab.exercises.engine import Exercise
+from transformer_lab.exercises.engine.exercise import ValueExercise
 from transformer_lab.multi_head_attention import MultiHeadAttention, split_heads
 from transformer_lab.positional_encoding import angular_frequencies
 from transformer_lab.roformer import ExpandingMultiHeadAttention
 from transformer_lab.rotary_embedding import rotate_half_split, rotate_interleaved, rotations
+
+
+class Exhibit(ValueExercise):
+    """An exercise whose answer is the number of a line, a count, or a letter; another may be as right."""
+
+    also: int | str | None = None
+
+    def call(self, answer: Any, case: dict) -> Any:
+        is_also = self.also is not None and self.comparison.difference(answer, self.also, "") is None
+        return self.specified if is_also else answer
 
 
 def exhibit(
@@ -25,6 +37,7 @@ def exhibit(
     title: str,
     *,
     answer: int | str,
+    also: int | str | None = None,
     why: str,
     hints: Sequence[str],
     innocent: Mapping[str, tuple],
@@ -35,15 +48,18 @@ def exhibit(
         number: its place in the museum.
         title: what one sees, never the cause.
         answer: a number, or a capital letter.
+        also: another one that is as right.
         why: the comment beside the shown solution.
         hints: two.
         innocent: wrong answers by name; each a diagnosis and one or more numbers or letters.
     """
     name, shown = f"bug_{number:02}", f'"{answer}"' if isinstance(answer, str) else answer
-    declared = value_exercise(
-        f"14.{number}", title, stub=f"{name} = ...", solution=f"{name} = {shown}  # {why}", hints=hints
-    )
+    declared = Exhibit(f"14.{number}", title, name, f"{name} = ...", hints)
+    declared.shown, declared.reference = f"{name} = {shown}  # {why}", answer
     declared.specification(lambda: answer)
+    if also is not None:
+        declared.also = also
+        declared.alternative(lambda: also)
     for wrong, (diagnosis, *choices) in innocent.items():
         declared.mistake(
             wrong, diagnosis, *(spelling for choice in choices for spelling in spellings(choice))
@@ -53,7 +69,7 @@ def exhibit(
         declared.mistake("a small letter", SMALL_LETTER, answer.lower())
     else:
         declared.alternative(lambda: torch.tensor(answer))
-        declared.mistake("a number in quotes", IN_QUOTES, str(answer))
+        declared.mistake("a number in quotes", IN_QUOTES, *(str(n) for n in (answer, also) if n is not None))
     return declared
 
 
@@ -695,7 +711,7 @@ bug_20 = exhibit(
     ],
     innocent={
         "a share of the features": (
-            """That is what multi-head attention usually does, and what the text beside this code says.
+            """That is what multi-head attention usually does, and what tutorial A says of this code.
             But 16 features cannot be shared by three heads, and this runs. Read the shapes.""",
             "A",
         ),
@@ -782,8 +798,8 @@ bug_23 = exhibit(
     ],
     innocent={
         "backwards": (
-            """The word "inverse" misleads, and the published text fell for it. But the number is
-            multiplied by the position: pair 0, with 1.0, turns one radian at each step.""",
+            """The word "inverse" misleads, and tutorial A fell for it. But the number is multiplied by
+            the position: pair 0, with 1.0, turns one radian at each step.""",
             "B",
         ),
         "the right rule, the wrong pairs": (
@@ -852,7 +868,7 @@ bug_25 = exhibit(
         ),
         "later tokens win": (
             """Fewer than half of the seeds. Nothing was learned here: whether the weights rise or fall
-            depends on two random maps, and one published run showed one case.""",
+            depends on two random maps, and the tutorial shows one case.""",
             "C",
         ),
     },
@@ -864,7 +880,7 @@ bug_26 = exhibit(
     answer="B",
     why="with 8 heads for keys and values it would have 0.8 billion fewer",
     hints=[
-        """The published checkpoints can be counted exactly. In which row do table and checkpoint differ?""",
+        """The released checkpoints can be counted exactly. In which row do table and checkpoint differ?""",
         """Heads for keys and values decide how wide two of the four projections are. Fewer heads, fewer
         parameters.""",
     ],
@@ -980,17 +996,13 @@ bug_30 = exhibit(
     30,
     "A mask that fits",
     answer=3,
+    also=1,  # mended there, `ignored` would be True for real tokens, and line 3 right
     why="where `ignored` is 0 stands a real token, and that is what is hidden",
     hints=[
         """Follow one real token: what does `ignored` say of it, and what becomes of its score?""",
         """`ignored == 0` turns the meaning round once more. Where is that right, and where not?""",
     ],
     innocent={
-        "where the mask is made": (
-            """Line 1 says True for padding, and is named for it: `ignored`. That is PyTorch's own habit,
-            and in itself neither right nor wrong.""",
-            1,
-        ),
         "the scores": (
             """The scores are right and know nothing of masks. Look for the line in which scores are taken
             away.""",
@@ -1199,8 +1211,8 @@ bug_37 = exhibit(
     ],
     innocent={
         "neighbours": (
-            """Then feature 0 would move 0 and 1. That is the other convention, and the published text
-            describes it ("even and odd"), beside code that does not do it.""",
+            """Then feature 0 would move 0 and 1. That is the other convention, and tutorial A describes it
+            (even and odd), beside code that does not do it.""",
             "B",
         ),
         "mirror images": (

@@ -9,7 +9,6 @@ from torch import nn
 from transformer_lab.encoder import EncoderConfig
 from transformer_lab.exercises.engine import exercise, source
 from transformer_lab.exercises.engine.exercise import ModuleExercise
-from transformer_lab.exercises.engine.parameters import set_parameters
 from transformer_lab.exercises.engine.parts import Projections
 
 # ------------------------------------------------------------------------------------------------------ 08.1
@@ -43,6 +42,10 @@ def token_vectors(normal):
     yield {"token_ids": ids, "vectors": normal(7, 5), "positions": normal(11, 5)}
     ids = torch.tensor([[0, 3], [2, 2], [1, 0]])
     yield {"token_ids": ids, "vectors": normal(5, 3), "positions": normal(7, 3)}
+    # One token, by hand: 2 · (1, 2, 3, 4) + (10, 20, 30, 40).
+    vectors = torch.stack([torch.zeros(4), torch.arange(1.0, 5), torch.ones(4)])
+    positions = torch.outer(torch.tensor([10.0, 1.0]), torch.arange(1.0, 5))
+    yield {"token_ids": torch.tensor([[1]]), "vectors": vectors, "positions": positions}
 
 
 @token_vectors.specification
@@ -162,7 +165,7 @@ token_vectors.mistake(
 
 token_vectors.mistake(
     "positions counted from 1",
-    """Your first token gets row 1. Positions are counted from 0: `positions[:length]`. A published table
+    """Your first token gets row 1. Positions are counted from 0: `positions[:length]`. A trained table
     would be read one row off, and the longest text would not fit any more.""",
     lambda i, v, p: looked_up(i, v) + p[1 : i.shape[1] + 1],
 )
@@ -244,7 +247,7 @@ token_vectors.mistake(
 token_vectors.mistake(
     "a table of your own",
     """You make a new `nn.Embedding`, with random vectors of its own. At every call it has others, and no
-    published word is found in it. Look up in the table that is handed in: `vectors[token_ids]`.""",
+    trained vector is found in it. Look up in the table that is handed in: `vectors[token_ids]`.""",
     lambda i, v, p: nn.Embedding(*v.shape)(i) * math.sqrt(v.shape[-1]) + first(p, i),
     lambda i, v, p: nn.Embedding(*v.shape)(i) + first(p, i),
 )
@@ -613,6 +616,8 @@ def Stack(normal):
         yield settings, {"x": normal(2, 5, d_model), "may_attend": padding(5, 3)}
     settings = {"n_layers": 2, "d_model": 3, "norm_first": True, "build_layer": BuildLayer(3)}
     yield settings, {"x": normal(3, 2, 3), "may_attend": None}
+    settings = {"n_layers": 1, "d_model": 3, "norm_first": False, "build_layer": BuildLayer(3)}
+    yield settings, {"x": normal(1, 1, 3)}
 
 
 @Stack.specification
@@ -842,7 +847,7 @@ def added(x, output, weights):
 
 Stack.mistake(
     "the layers in reverse",
-    """You run the layers from the last to the first. With published weights each layer would get what it
+    """You run the layers from the last to the first. With trained weights each layer would get what it
     has never seen. Layer 0 comes first: `for layer in self.layers`.""",
     type("Wrong", (StackSteps,), {"forward": lambda self, x, mask=None: upside_down(self, x, mask)}),
 )
@@ -894,7 +899,7 @@ Stack.mistake(
 Stack.mistake(
     "a final norm in post-norm too",
     """Your `final_norm` is a LayerNorm whatever `norm_first` says. Post-norm layers end with a norm; a second
-    one behind it is a part that no published post-norm model has. Leave that line as it was given.""",
+    one behind it has parameters for which no post-norm checkpoint has numbers. Leave that line as it was.""",
     stack(make_norm=lambda self, d_model, norm_first: nn.LayerNorm(d_model)),
 )
 
@@ -1009,6 +1014,8 @@ def TextHead(normal):
     left = padding(3, 5, 1).flip(-1)  # the padding may stand in front
     yield {"d_model": 3, "n_classes": 2}, {"hidden": normal(3, 5, 3), "may_attend": left}
     yield {"d_model": 3, "n_classes": 7}, {"hidden": normal(2, 3, 3), "may_attend": None}
+    yield {"d_model": 3, "n_classes": 2}, {"hidden": normal(1, 5, 3), "may_attend": padding(5, 2)[1:]}
+    yield {"d_model": 3, "n_classes": 2}, {"hidden": normal(1, 1, 3)}
 
 
 @TextHead.specification
@@ -1309,6 +1316,9 @@ def MyAttention(normal):
         {"x": normal(2, 5, 6), "may_attend": padding(2, 5), "need_weights": False},
     )
     yield {"d_model": 6, "n_heads": 2}, {"x": normal(3, 2, 6), "may_attend": None, "need_weights": True}
+    # Scores below −100, none of which overflows: only −∞ is low enough.
+    yield {"d_model": 6, "n_heads": 2}, {"x": 12 * normal(2, 5, 6), "may_attend": padding(5, 3)}
+    yield {"d_model": 6, "n_heads": 3}, {"x": normal(1, 1, 6)}
 
 
 @MyAttention.specification
@@ -1326,7 +1336,7 @@ class MyAttention(Projections):
                 for i in range(length):
                     seen = [j for j in range(length) if allowed[b, h, i, j]]
                     scores = [(q[b, i, cut] * k[b, j, cut]).sum() / self.d_head**0.5 for j in seen]
-                    grown = [math.exp(score) for score in scores]
+                    grown = [(score - max(scores)).exp() for score in scores]
                     for j, each in zip(seen, grown, strict=True):
                         weights[b, h, i, j] = each / sum(grown)
                         mixed[b, i, cut] += each / sum(grown) * v[b, j, cut]
@@ -1364,8 +1374,9 @@ class MyAttention(Projections):
         if not need_weights:
             heads = F.scaled_dot_product_attention(q, k, v, attn_mask=may_attend)
             return self.output_projection(torch.cat(heads.unbind(1), -1)), None
-        grown = (q @ k.mT / self.d_head**0.5).exp()
-        grown = grown if may_attend is None else grown * may_attend
+        scores = q @ k.mT / self.d_head**0.5
+        scores = scores if may_attend is None else torch.where(may_attend, scores, -torch.inf)
+        grown = (scores - scores.amax(-1, keepdim=True)).exp()
         weights = grown / grown.sum(-1, keepdim=True)
         return self.output_projection(torch.cat((weights @ v).unbind(1), -1)), weights
 
@@ -1437,10 +1448,10 @@ MyAttention.mistake(
 
 MyAttention.mistake(
     "hidden scores not low enough",
-    """You fill hidden scores with a number such as −1 or −10. Hidden keys still get a share, small or not so
-    small. Fill with −∞, `-math.inf`.""",
-    hiding(lambda scores, mask: scores.masked_fill(~mask, -1.0)),
-    hiding(lambda scores, mask: scores.masked_fill(~mask, -10.0)),
+    """You fill hidden scores with a number such as −1, −10 or −100. Hidden keys still get a share, and where
+    the other scores are lower they get all. Fill with −∞, `-math.inf`.""",
+    *(hiding(lambda scores, mask, low=low: scores.masked_fill(~mask, low)) for low in (-1.0, -10.0, -50.0)),
+    *(hiding(lambda scores, mask, low=low: scores.masked_fill(~mask, low)) for low in (-20.0, -100.0)),
     hiding(lambda scores, mask: scores.masked_fill(~mask, 1e-9)),
 )
 
@@ -1582,7 +1593,7 @@ MyAttention.mistake(
 MyAttention.mistake(
     "projections exchanged",
     """Your projections are not in their places: for example, `key_projection` makes your queries. Untrained
-    nobody notices; with published weights everything is wrong. Queries come from `query_projection`, keys
+    nobody notices; with trained weights everything is wrong. Queries come from `query_projection`, keys
     from `key_projection`, values from `value_projection`.""",
     attention(project=lambda self, x: (self.key_projection(x), self.query_projection(x),
                                        self.value_projection(x))),
@@ -1623,8 +1634,8 @@ MyAttention.mistake(
 
 MyAttention.mistake(
     "no output projection",
-    """You merge the heads and stop. `output_projection` mixes what they bring, and a published model has been
-    trained with it.""",
+    """You merge the heads and stop. `output_projection` mixes what they bring, and a model is trained with
+    it.""",
     attention(finish=lambda self, merged: merged),
 )
 
@@ -1713,6 +1724,7 @@ class MyFeedForward(nn.Module):
 def MyFeedForward(normal):
     yield {"d_model": 3, "d_ff": 7, "activation": nn.GELU()}, {"x": normal(2, 5, 3)}
     yield {"d_model": 5, "d_ff": 11, "activation": nn.Tanh()}, {"x": normal(3, 2, 5)}
+    yield {"d_model": 2, "d_ff": 3, "activation": nn.ReLU()}, {"x": normal(1, 1, 2)}
 
 
 @MyFeedForward.specification
@@ -1782,7 +1794,7 @@ MyFeedForward.mistake(
 MyFeedForward.mistake(
     "an activation of your own choice",
     """You bend with a function of your own choice, not with the `activation` that is handed in. ReLU in place
-    of GELU loads published weights without an error and gives other vectors.""",
+    of GELU loads MiniLM's weights without an error and gives other vectors.""",
     feed_forward(lambda self, x: self.down_projection(self.up_projection(x).relu())),
     feed_forward(lambda self, x: self.down_projection(F.gelu(self.up_projection(x)))),
     feed_forward(lambda self, x: self.down_projection(F.gelu(self.up_projection(x), approximate="tanh"))),
@@ -1869,7 +1881,7 @@ class NoBias(FeedForwardSteps):
 
 MyFeedForward.mistake(
     "no biases",
-    """Your linear maps have no biases. The published weights have some for both, and would find no place for
+    """Your linear maps have no biases. MiniLM's weights have some for both, and would find no place for
     them. Leave out `bias=False`.""",
     NoBias,
 )
@@ -1954,14 +1966,17 @@ def MyLayer(normal):
         (5, (2, 7), padding(7, 3), True),
         (3, (2, 5), padding(4, 5), False),
         (7, (3, 2), None, True),
+        (3, (1, 1), ..., ...),  # left to their defaults
+        (5, (2, 3), padding(2, 3), ...),
     ]:
         parts = {
             "attention": PartAttention(d_model),
             "feed_forward": PartFeedForward(d_model),
-            "attention_norm": PartNorm(d_model),
-            "feed_forward_norm": PartNorm(d_model),
+            "attention_norm": PartNorm(d_model, eps=0.1),
+            "feed_forward_norm": PartNorm(d_model, eps=0.2),
         }
-        yield parts, {"x": normal(*shape, d_model), "may_attend": mask, "need_weights": needed}
+        given = {"x": normal(*shape, d_model), "may_attend": mask, "need_weights": needed}
+        yield parts, {name: value for name, value in given.items() if value is not ...}
 
 
 class Parts(nn.Module):
@@ -2212,7 +2227,7 @@ MyLayer.mistake(
 MyLayer.mistake(
     "norms exchanged",
     """You use the two norms in each other's place. Untrained they are alike, and nothing shows; with
-    published weights everything is wrong. `attention_norm` comes first.""",
+    trained weights everything is wrong. `attention_norm` comes first.""",
     layer(
         first=lambda self, x, attended: self.feed_forward_norm(x + attended),
         second=lambda self, x, m: self.attention_norm(m + self.feed_forward(m)),
@@ -2221,7 +2236,7 @@ MyLayer.mistake(
 
 MyLayer.mistake(
     "one norm in both places",
-    """You use the same norm twice. Untrained the two are alike, and nothing shows; with published weights one
+    """You use the same norm twice. Untrained the two are alike, and nothing shows; with trained weights one
     half is wrong. `attention_norm` first, then `feed_forward_norm`.""",
     layer(first=lambda self, x, attended: self.feed_forward_norm(x + attended)),
     layer(second=lambda self, x, m: self.attention_norm(m + self.feed_forward(m))),
@@ -2300,17 +2315,15 @@ class FactoryExercise(ModuleExercise):
     def accepts(self, answer):
         return callable(answer)
 
-    def call(self, answer, case):
-        settings, inputs = case
-        module = answer(*settings.values())
-        if isinstance(module, tuple | list):
-            raise TypeError(
-                f"{self.name} returns a {type(module).__name__} of {len(module)}, wanted one module"
-            )
-        if not isinstance(module, nn.Module):
-            return module
-        set_parameters(module, like=self.specified(*settings.values()))
-        return module.eval()(*inputs.values())
+    def build(self, answer, settings):
+        earlier, module = super().build(answer, settings), super().build(answer, settings)
+        for made in (earlier, module):
+            if not isinstance(made, nn.Module):
+                count = f" of {len(made)}" if isinstance(made, tuple | list) else ""
+                raise TypeError(f"{self.name} returns a {type(made).__name__}{count}, wanted one module")
+        if {*map(id, earlier.parameters())} & {*map(id, module.parameters())}:
+            raise ValueError(f"{self.name}, called twice, returns shared parameters, wanted new ones")
+        return module
 
     def describe(self, case):
         config = case[0]["config"]
@@ -2413,7 +2426,7 @@ make_layer.mistake(
 
 make_layer.mistake(
     "always the same activation",
-    """You build the same activation whatever `config.activation` says. Published weights load with either,
+    """You build the same activation whatever `config.activation` says. Trained weights load with either,
     and the vectors are wrong. Look it up by its name: `{"relu": nn.ReLU, "gelu": nn.GELU}`.""",
     made(bend=lambda c: nn.ReLU()),
     made(bend=lambda c: nn.GELU()),
@@ -2456,8 +2469,8 @@ make_layer.mistake(
 
 make_layer.mistake(
     "norms without parameters",
-    """Your norms have no factor and offset. They are trained too, 2 · d_model numbers each, and the published
-    ones would not load. Leave out `elementwise_affine=False`.""",
+    """Your norms have no factor and offset. They are trained too, 2 · d_model numbers each, and those of a
+    checkpoint would not load. Leave out `elementwise_affine=False`.""",
     made(norms=lambda c: [nn.LayerNorm(c.d_model, c.norm_eps, elementwise_affine=False) for _ in range(2)]),
 )
 
@@ -2515,6 +2528,17 @@ make_layer.mistake(
     return one.""",
     lambda c, A, FF, L: [made()(c, A, FF, L) for _ in range(c.n_layers)],
     lambda c, A, FF, L: nn.ModuleList(made()(c, A, FF, L) for _ in range(c.n_layers)),
+)
+
+kept = {}
+make_layer.mistake(
+    "a layer kept for the next call",
+    """You keep a layer, or a part of it, and use it again when you are called once more. All layers of the
+    encoder would then share its parameters. Build every part anew in each call.""",
+    lambda c, A, FF, L: kept.setdefault(c, made()(c, A, FF, L)),
+    made(
+        norms=lambda c: kept.setdefault(c.d_ff, [nn.LayerNorm(c.d_model, eps=c.norm_eps) for _ in range(2)])
+    ),
 )
 
 make_layer.mistake(

@@ -45,17 +45,19 @@ def layer_norm(normal):
         x[0, 1] = 3.0  # all features alike: variance 0
         x[1, 0] *= 0.1  # a variance smaller than eps
         yield {"x": x, "weight": normal(d_model), "bias": normal(d_model), "eps": eps}
+    token = torch.tensor([[[1.0, 2, 3, 6]]])  # by hand: mean 3, variance 3.5, and the root of 4 is 2
+    yield {"x": token, "weight": torch.ones(4), "bias": torch.zeros(4), "eps": 0.5}
 
 
 @layer_norm.specification
 def layer_norm(x, weight, bias, eps):
-    result = torch.zeros_like(x)
-    for b, text in enumerate(x.tolist()):
+    result = torch.zeros(x.shape)
+    for b, text in enumerate(x):
         for position, features in enumerate(text):
             mean = sum(features) / len(features)
             variance = sum((number - mean) ** 2 for number in features) / len(features)
             for i, number in enumerate(features):
-                normalised = (number - mean) / math.sqrt(variance + eps)
+                normalised = (number - mean) / torch.sqrt(variance + eps)
                 result[b, position, i] = normalised * weight[i] + bias[i]
     return result
 
@@ -86,7 +88,7 @@ def variance(x, unbiased=False):
 layer_norm.mistake(
     "unbiased variance",
     """You divide by n − 1, which is what `torch.var` and `torch.std` do unless told otherwise. A layer norm
-    divides by n: `unbiased=False`. With few features the error is large, with 512 it is .1 %, and published
+    divides by n: `unbiased=False`. With few features the error is large, with 512 it is .1 %, and trained
     weights still do not fit.""",
     lambda x, w, b, eps: w * centred(x) / (variance(x, True) + eps).sqrt() + b,
 )
@@ -315,8 +317,8 @@ def dropout(x, p, draw, training):
     """Drop single features at random, and keep the expected value of each.
 
     x: (batch, position, d_model)
-    p: a number from 0 up to 1: the probability of being dropped
-    draw: random numbers between 0 and 1, of the same shape as x; drop where draw < p
+    p: the probability of being dropped, from 0 to less than 1
+    draw: random numbers, 0 ≤ draw < 1, of the same shape as x; drop where draw < p
     training: True or False; nothing is dropped if False
     returns (batch, position, d_model)
     """
@@ -325,17 +327,19 @@ def dropout(x, p, draw, training):
 
 @dropout.cases
 def dropout(normal):
-    shapes = [(2, 3, 5, 0.3), (3, 5, 7, 0.6), (2, 5, 5, 0.3)]
+    shapes = [(2, 3, 5, 0.3), (3, 5, 7, 0.6), (1, 1, 5, 0.0)]
     for training in (True, False):
         for *shape, p in shapes:
-            yield {"x": normal(*shape), "p": p, "draw": torch.rand(shape), "training": training}
+            draw = torch.rand(shape)
+            draw[0, 0, 2] = p  # on the line: not below p, so it is kept
+            yield {"x": normal(*shape), "p": p, "draw": draw, "training": training}
 
 
 @dropout.specification
 def dropout(x, p, draw, training):
     if not training:
         return x.clone()
-    result = torch.zeros_like(x)
+    result = torch.zeros(x.shape)
     for b in range(x.shape[0]):
         for position in range(x.shape[1]):
             for i in range(x.shape[2]):
@@ -359,7 +363,15 @@ def dropout(x, p, draw, training):
 
 def dropped(x, p, draw, scale):
     """Zeros where draw < p, all else times scale."""
-    return torch.where(draw < p, torch.zeros_like(x), x * scale)
+    return zeroed(x, draw < p, scale)
+
+
+def zeroed(x, where, scale):
+    """Zeros there, all else times scale."""
+    return torch.where(where, torch.zeros_like(x), x * scale)
+
+
+SCALES = (lambda p: 1 / (1 - p), lambda p: p and 1 / p, lambda p: 1)  # for what is kept
 
 
 dropout.mistake(
@@ -417,12 +429,20 @@ dropout.mistake(
     "the kept are dropped",
     """You keep where draw < p, and drop the others: the share 1 − p is gone. p is the probability of being
     dropped.""",
-    lambda x, p, draw, t: dropped(x, 1 - p, 1 - draw, 1 / (1 - p)) if t else x,
-    lambda x, p, draw, t: dropped(x, 1 - p, 1 - draw, 1 / p) if t else x,
-    lambda x, p, draw, t: dropped(x, 1 - p, 1 - draw, 1) if t else x,
-    lambda x, p, draw, t: dropped(x, 1 - p, 1 - draw, 1 / (1 - p)),
-    lambda x, p, draw, t: dropped(x, 1 - p, 1 - draw, 1 / p),
-    lambda x, p, draw, t: dropped(x, 1 - p, 1 - draw, 1),
+    *[
+        lambda x, p, draw, t, below=below, scale=scale: zeroed(x, ~below(draw, p), scale(p)) if t else x
+        for below in (torch.lt, torch.le)
+        for scale in SCALES
+    ],
+    *[lambda x, p, draw, t, scale=scale: zeroed(x, ~(draw < p), scale(p)) for scale in SCALES],
+)
+
+dropout.mistake(
+    "≤ in place of <",
+    """You drop where draw ≤ p. A draw can be exactly 0, as `torch.rand` gives it, and never 1: with `<` the
+    share that is dropped is exactly p, and with p = 0 nothing is. Drop where `draw < p`, so keep where `draw
+    >= p`.""",
+    lambda x, p, draw, t: zeroed(x, draw <= p, 1 / (1 - p)) if t else x,
 )
 
 dropout.mistake(
@@ -524,6 +544,7 @@ dropout.mistake(
     "07.3",
     "Write the encoder layer",
     returns=("x", "weights"),
+    by_name=("may_attend",),
     hints=[
         """Two halves of the same form: norm(x + sublayer(x)). The first sublayer is the attention; it
         returns two things.""",
@@ -572,8 +593,11 @@ class GivenNorm(nn.LayerNorm):
 
 
 def layer_cases(normal):
-    """Two layers of different sizes; their masks are not symmetric, and no query is left without a key."""
-    for batch, length, n_heads, d_model, d_ff in [(2, 5, 2, 6, 11), (3, 7, 3, 15, 13)]:
+    """Layers of different sizes; their masks are not symmetric, and no query is left without a key.
+
+    The last one reads a single token, and gets no mask.
+    """
+    for batch, length, n_heads, d_model, d_ff in [(2, 5, 2, 6, 11), (3, 7, 3, 15, 13), (1, 1, 1, 2, 3)]:
         parts = {
             "attention": GivenAttention(d_model, n_heads),
             "feed_forward": GivenFeedForward(d_model, d_ff),
@@ -583,7 +607,8 @@ def layer_cases(normal):
         may_attend = torch.ones(batch, 1, 1, length, dtype=torch.bool)
         for text in range(batch):
             may_attend[text, ..., length - 1 - text :] = False
-        yield parts, {"x": 2 * normal(batch, length, d_model), "may_attend": may_attend}
+        inputs = {"x": 2 * normal(batch, length, d_model), "may_attend": may_attend}
+        yield parts, inputs if length > 1 else {"x": inputs["x"]}
 
 
 class Parts(nn.Module):
@@ -633,8 +658,8 @@ class EncoderLayer(nn.Module):
 
 @EncoderLayer.alternative
 class EncoderLayer(Parts):
-    def forward(self, stream, mask=None):
-        result = self.attention(stream, stream, stream, may_attend=mask)
+    def forward(self, stream, **how_to_attend):
+        result = self.attention(stream, stream, stream, **how_to_attend)
         update = F.layer_norm(
             torch.stack([stream, result[0]]).sum(dim=0),
             stream.shape[-1:],
@@ -983,6 +1008,7 @@ EncoderLayer.mistake(
     "07.4",
     "The other order",
     returns=("x", "weights"),
+    by_name=("may_attend",),
     hints=[
         """Again two halves of one form: x + sublayer(norm(x)). What is added to is x itself, never the
         normalised x.""",
@@ -1043,9 +1069,9 @@ class PreNormEncoderLayer(nn.Module):
 
 @PreNormEncoderLayer.alternative
 class PreNormEncoderLayer(Parts):
-    def forward(self, stream, mask=None):
+    def forward(self, stream, may_attend=None):
         ready = self.attention_norm(stream)
-        update, weights = self.attention(ready, ready, ready, may_attend=mask)
+        update, weights = self.attention(ready, ready, ready, may_attend=may_attend)
         road = [stream, update]
         road.append(self.feed_forward(self.feed_forward_norm(sum(road))))
         return torch.stack(road).sum(dim=0), weights
@@ -1366,9 +1392,9 @@ parameters.mistake(
 )
 
 parameters.mistake(
-    "mean and variance counted",
-    """You count mean and variance among the norms' numbers. A layer norm computes them from each token and
-    stores nothing; BatchNorm would store some. Weight and bias, twice: 4 · d_model.""",
+    "norms counted twice over",
+    """You count 8 · d_model for the norms, twice what is there. Mean and variance are no parameters: a layer
+    norm computes them from each token. Two norms with a weight and a bias each: 4 · d_model.""",
     lambda d, h, f: bill(d, f, norms=8 * d),
 )
 

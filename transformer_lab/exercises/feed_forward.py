@@ -15,6 +15,7 @@ from transformer_lab.exercises.engine import exercise
 @exercise(
     "06.1",
     "The network, from its numbers",
+    without=("nn.Module",),
     hints=[
         """Three steps: up, bend, down. `nn.Linear` keeps its weight as (features out, features in), and
         computes `x @ weight.mT + bias`.""",
@@ -35,7 +36,7 @@ def feed_forward(x, up_weight, up_bias, down_weight, down_bias):
 
 @feed_forward.cases
 def feed_forward(normal):
-    for leading, d_model, d_ff in [((5,), 3, 7), ((2, 3), 5, 11), ((7,), 3, 3)]:  # the last one is square
+    for leading, d_model, d_ff in [((5,), 3, 7), ((1, 3), 5, 11), ((7,), 3, 3), ((), 2, 3)]:  # one is square
         yield {
             "x": normal(*leading, d_model),
             "up_weight": normal(d_ff, d_model),
@@ -53,7 +54,7 @@ def feed_forward(x, up_weight, up_bias, down_weight, down_bias):
         hidden = []
         for neuron in range(d_ff):
             total = up_bias[neuron] + sum(up_weight[neuron, i] * token[i] for i in range(d_model))
-            hidden.append(total if total > 0 else torch.zeros(()))
+            hidden.append(total if total > 0 else 0 * total)
         row = [
             down_bias[i] + sum(down_weight[i, neuron] * hidden[neuron] for neuron in range(d_ff))
             for i in range(d_model)
@@ -481,6 +482,7 @@ class GatedFeedForward(nn.Module):
 def GatedFeedForward(normal):
     yield {"d_model": 3, "d_ff": 7}, {"x": normal(2, 5, 3)}
     yield {"d_model": 5, "d_ff": 5}, {"x": normal(7, 5)}  # square: exchanged maps would fit
+    yield {"d_model": 2, "d_ff": 1}, {"x": normal(1, 1, 2)}  # a single token
 
 
 class Maps(nn.Module):
@@ -509,7 +511,7 @@ class GatedFeedForward(Maps):
             for neuron in range(len(gate)):
                 asked = sum(w * feature for w, feature in zip(gate[neuron], token, strict=True))
                 offered = sum(w * feature for w, feature in zip(up[neuron], token, strict=True))
-                products.append(asked / (1 + math.exp(-asked)) * offered)
+                products.append(asked / (1 + torch.exp(-asked)) * offered)
             row = [sum(w * each for w, each in zip(column, products, strict=True)) for column in down]
             rows.append(torch.stack(row))
         return torch.stack(rows).reshape(x.shape)
@@ -555,7 +557,7 @@ GatedFeedForward.mistake(
 GatedFeedForward.mistake(
     "gate and value exchanged",
     """You bend `up_projection(x)` and leave the gate as it is. With weights of your own you would never
-    notice; published weights give other results. `F.silu(self.gate_projection(x))`.""",
+    notice; trained weights give other results. `F.silu(self.gate_projection(x))`.""",
     gated(lambda g, u: g * F.silu(u)),
 )
 
@@ -744,6 +746,8 @@ def gated_width(normal):
         yield {"d_ff": d_ff, "multiple": multiple}
     for d_ff in (3002, 5999):  # just above a multiple, just below one: .666 and .667 miss it
         yield {"d_ff": d_ff, "multiple": 100}
+    yield {"d_ff": 97, "multiple": 64}  # ⅔ of it is 64⅔, just above a multiple
+    yield {"d_ff": 8, "multiple": 1}
 
 
 @gated_width.specification
@@ -762,8 +766,7 @@ def gated_width(d_ff, multiple):
 
 @gated_width.alternative
 def gated_width(d_ff, multiple):
-    width = 2 * d_ff // 3  # as Llama's own code does it
-    return multiple * ((width + multiple - 1) // multiple)
+    return next(width for width in range(0, d_ff + multiple, multiple) if 3 * width >= 2 * d_ff)
 
 
 gated_width.mistake(
@@ -771,6 +774,15 @@ gated_width.mistake(
     """You round down to a multiple, so the gated network gets too narrow, and the comparison unfair to it.
     Round up: `math.ceil(width / multiple) * multiple`.""",
     lambda f, m: 2 * f // 3 // m * m,
+)
+
+gated_width.mistake(
+    "two thirds made whole first",
+    """You make ⅔ of d_ff a whole number, with `int`, `//` or `round`, and go up to a multiple afterwards.
+    What was cut off may have been just above a multiple: of 97, ⅔ is 64⅔, and 64 is less. Keep the fraction
+    until `math.ceil`.""",
+    lambda f, m: math.ceil(2 * f // 3 / m) * m,
+    lambda f, m: math.ceil(round(2 * f / 3) / m) * m,
 )
 
 gated_width.mistake(
@@ -1154,9 +1166,9 @@ def backwards(units, x):
     ],
 )
 def sizes(units):
-    """Count the numbers in the parameters of a stack, in two ways.
+    """Count the numbers in the parameters of a stack, in two ways. Frozen ones count, buffers do not.
 
-    units: a list of modules, called one after the other; some may share parameters
+    units: a list of modules of any kind, called one after the other; some may share parameters
     listed: every parameter counts as often as it is met
     own: every parameter counts once, however often it is met
     returns listed, own: two ints
@@ -1164,15 +1176,30 @@ def sizes(units):
     raise NotImplementedError
 
 
+class Listed(list):
+    """A list that says in words what a case has in it: printed, one unit four times looks like four."""
+
+    def __init__(self, units, words):
+        super().__init__(units)
+        self.words = words
+
+    def __repr__(self):
+        return self.words
+
+
 @sizes.cases
 def sizes(normal):
     one = nn.Linear(3, 5)
-    yield {"units": [one] * 4}
+    yield {"units": Listed([one] * 4, "one Linear(3, 5) in all four places")}
     yield {"units": [nn.Linear(3, 5), nn.Linear(3, 5), nn.Linear(5, 7)]}
-    yield {"units": [one, copy.deepcopy(one), one]}  # equal numbers are not the same parameter
+    several = [one, copy.deepcopy(one), one]  # equal numbers are not the same parameter
+    yield {"units": Listed(several, "a Linear(3, 5), its copy, and the first one again")}
     other = nn.Linear(3, 5)
     other.weight = one.weight  # the weight is shared, the bias is not
-    yield {"units": [one, other, nn.Linear(3, 2)]}
+    several = [one, other, nn.Linear(3, 2)]
+    yield {"units": Listed(several, "two Linear(3, 5) with one weight and two biases, and a Linear(3, 2)")}
+    units = [nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 5)), nn.Linear(5, 2).requires_grad_(False)]
+    yield {"units": units}  # a unit of several parts, with buffers; a frozen one
 
 
 @sizes.specification
@@ -1195,9 +1222,14 @@ def sizes(units):
 
 @sizes.alternative
 def sizes(units):
-    listed = sum(tensor.numel() for tensor in nn.ModuleList(units).state_dict().values())
+    listed = sum(parameter.numel() for _, parameter in everywhere(nn.ModuleList(units)))
     own = sum(parameter.numel() for parameter in nn.Sequential(*units).parameters())
     return listed, own
+
+
+def everywhere(module):
+    """Names and parameters of a module, those that are shared at every place."""
+    return module.named_parameters(remove_duplicate=False)
 
 
 def listed(units):
@@ -1210,9 +1242,14 @@ def numbers(parameters):
     return sum(parameter.numel() for parameter in parameters)
 
 
+def own_ones(units):
+    """Every parameter once."""
+    return {id(parameter): parameter for parameter in listed(units)}.values()
+
+
 def own(units):
     """How many numbers there are."""
-    return numbers({id(parameter): parameter for parameter in listed(units)}.values())
+    return numbers(own_ones(units))
 
 
 sizes.mistake(
@@ -1313,11 +1350,42 @@ sizes.mistake(
 sizes.mistake(
     "weights only",
     """You count the weights and leave out the biases. A unit's `parameters()` gives both.""",
-    lambda units: (
-        numbers(unit.weight for unit in units),
-        numbers({id(u.weight): u.weight for u in units}.values()),
-    ),
+    lambda units: (numbers(weights(units)), numbers({id(w): w for w in weights(units)}.values())),
 )
+
+
+def weights(units):
+    """What is called so, as often as it is met."""
+    named = [pair for unit in units for pair in unit.named_parameters()]
+    return [parameter for name, parameter in named if name.endswith("weight")]
+
+
+def trained(parameters):
+    """Those that are not frozen."""
+    return [parameter for parameter in parameters if parameter.requires_grad]
+
+
+sizes.mistake(
+    "frozen parameters left out",
+    """You count only what requires a gradient. A frozen parameter is not trained at the moment, but its
+    numbers are there, stored and multiplied with. Count every parameter.""",
+    lambda units: (numbers(trained(listed(units))), numbers(trained(own_ones(units)))),
+    lambda units: (numbers(listed(units)), numbers(trained(own_ones(units)))),
+)
+
+sizes.mistake(
+    "buffers counted",
+    """You count buffers too: `state_dict` holds parameters and buffers, such as the running mean of a
+    BatchNorm. Nobody trains those. A unit's `parameters()` leaves them out.""",
+    lambda units: (numbers(in_state_dicts(units)), own(units)),
+    lambda units: (numbers(in_state_dicts(units)), numbers(in_state_dicts(units))),
+)
+
+
+def in_state_dicts(units):
+    """Parameters and buffers."""
+    return [tensor for unit in units for tensor in unit.state_dict().values()]
+
 
 sizes.mistake(
     "results in the wrong order",
@@ -1370,18 +1438,18 @@ def bends(x, y):
 def bends(normal):
     for points in (5, 7, 2):
         yield {"x": normal(points).abs().cumsum(0) - 1, "y": normal(points)}
+    by_hand = torch.tensor([0.0, 1, 3]), torch.tensor([0.0, 2, 2])  # up with slope 2, then flat
+    yield dict(zip(("x", "y"), by_hand, strict=True))
 
 
 @bends.specification
 def bends(x, y):
-    bias, weight = torch.zeros(len(x) - 1), torch.zeros(len(x) - 1)
+    weights = []
     for i in range(len(x) - 1):
-        bias[i] = -x[i]
-        reached = y[0]  # where the neurons so far arrive at the next point
-        for j in range(i):
-            reached = reached + weight[j] * max(0.0, float(x[i + 1] + bias[j]))
-        weight[i] = (y[i + 1] - reached) / (x[i + 1] - x[i])
-    return bias, weight
+        # where the neurons so far arrive at the next point
+        reached = y[0] + sum(weight * (x[i + 1] - x[j]) for j, weight in enumerate(weights))
+        weights.append((y[i + 1] - reached) / (x[i + 1] - x[i]))
+    return torch.stack([-x[i] for i in range(len(weights))]), torch.stack(weights)
 
 
 @bends.solution

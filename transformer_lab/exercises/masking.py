@@ -35,6 +35,7 @@ def hide_padding(normal):
     yield {"token_ids": torch.tensor([[5, 8, 2, 0, 0], [7, 0, 0, 0, 0], [1, 2, 3, 4, 5]]), "pad_id": 0}
     yield {"token_ids": torch.tensor([[1, 1, 0, 3, 9, 2, 1], [4, 0, 6, 1, 1, 1, 1]]), "pad_id": 1}
     yield {"token_ids": torch.tensor([[3, 4], [3, 7]]), "pad_id": 7}
+    yield {"token_ids": torch.tensor([[-1, -1, 4]]), "pad_id": -1}  # one sentence, padding in front
 
 
 @hide_padding.specification
@@ -90,6 +91,12 @@ hide_padding.mistake(
     would still see the padding. It is the keys that must be hidden, the last axis: `[:, None, None,
     :]`.""",
     lambda ids, pad: (ids != pad)[:, None, :, None],
+)
+
+hide_padding.mistake(
+    "tokens on the axis of the heads",
+    """Your tokens stand on axis 1, which belongs to the heads: head 0 would see everything or nothing, by
+    what the first token is. It is keys that must be hidden, the last axis: `[:, None, None, :]`.""",
     lambda ids, pad: (ids != pad)[:, :, None, None],
 )
 
@@ -194,6 +201,7 @@ def look_back_mask(normal):
     yield {"length": 7, "window": 3}
     yield {"length": 3, "window": 0}
     yield {"length": 2, "window": 5}
+    yield {"length": 1, "window": 1}
 
 
 @look_back_mask.specification
@@ -315,8 +323,8 @@ look_back_mask.mistake(
 
 look_back_mask.mistake(
     "tables joined without `&` and parentheses",
-    """Python asks a whole table for one yes or no: `and` does that, and so do `0 <= back <= window` and `&`
-    without parentheses, which binds before `>=`. Write `(back >= 0) & (back <= window)`.""",
+    """Python asks a whole table for one yes or no: `and` and `if` do that, and so do `0 <= back <= window`
+    and `&` without parentheses, which binds before `>=`. Write `(back >= 0) & (back <= window)`.""",
     lambda n, w: (back(n) >= 0 and back(n) <= w)[None, None],
 )
 
@@ -362,6 +370,7 @@ def masked_attention(query, key, value, may_attend):
     value (batch, heads, key_pos, d_value)
     may_attend: booleans (batch or 1, heads or 1, query_pos or 1, key_pos), True = may attend
     returns output (batch, heads, query_pos, d_value) and weights (batch, heads, query_pos, key_pos)
+    Scores may be very large, or all far below 0; no result and no gradient is NaN.
     """
     raise NotImplementedError
 
@@ -381,6 +390,11 @@ def masked_attention(normal):
     some[0, 1, 3] = False  # this query may attend to nothing
     yield case(5, 7, some)
     yield case(7, 7, torch.ones(7, 7).tril(-1).bool()[None, None])  # nor may the first query here
+    # One text, head and query. Scores by hand: −2000 and −2000 are seen, 0 and 900 are not.
+    keys = torch.tensor([[-2000.0], [0.0], [-2000.0], [900.0]])[None, None]
+    seen = torch.tensor([True, False, True, False])[None, None, None]
+    value = torch.tensor([[1.0, 3.0], [70.0, 70.0], [5.0, 7.0], [90.0, 90.0]])[None, None]
+    yield {"query": torch.ones(1, 1, 1, 1), "key": keys, "value": value, "may_attend": seen}
 
 
 @masked_attention.specification
@@ -392,10 +406,11 @@ def masked_attention(query, key, value, may_attend):
     output = torch.zeros(batch, heads, queries, value.shape[3])
     for b, h, i in torch.ones(batch, heads, queries).nonzero().tolist():
         seen = [j for j in range(n_keys) if visible[b, h, i, j]]
-        grown = {j: math.exp(query[b, h, i] @ key[b, h, j] / math.sqrt(key.shape[3])) for j in seen}
+        scores = {j: query[b, h, i] @ key[b, h, j] / math.sqrt(key.shape[3]) for j in seen}
+        grown = {j: torch.exp(scores[j] - max(scores.values())) for j in seen}
         for j in seen:
-            weights[b, h, i, j] = grown[j] / sum(grown.values())
-            output[b, h, i] += weights[b, h, i, j] * value[b, h, j]
+            weights[b, h, i, j] = weight = grown[j] / sum(grown.values())
+            output[b, h, i] += weight * value[b, h, j]
     return output, weights
 
 
@@ -417,9 +432,13 @@ def masked_attention(q, k, v, m):
 
 @masked_attention.alternative
 def masked_attention(q, k, v, m):
-    grown = torch.exp(q @ k.mT / math.sqrt(q.shape[-1])) * m
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~m, -1e30)
+    grown = torch.exp(scores - scores.amax(dim=-1, keepdim=True)) * m
     weights = grown / (grown.sum(-1, keepdim=True) + 1e-9)
     return [torch.einsum("bhij,bhjd->bhid", weights, v), weights]
+
+
+TOO_HIGH = (-1, -10, -50, -100, -1000)  # numbers that do not hide a key from every query
 
 
 def scaled(q, k):
@@ -459,11 +478,19 @@ masked_attention.mistake(
 
 masked_attention.mistake(
     "uniform where nothing is visible",
-    """Where a query may attend to nothing, all its scores become the same large negative number, and
-    softmax shares the weight out equally, padding included. Fill with −∞, and give rows without any
-    True zero weights.""",
+    """Where a query may attend to nothing, all its scores become the same number, and softmax shares the
+    weight out equally, padding included. Give rows without any True zero weights.""",
     lambda q, k, v, m: weigh(hide(scaled(q, k), m, -1e9), v),
     lambda q, k, v, m: weigh(scaled(q, k).add((~m) * torch.finfo(q.dtype).min).softmax(-1), v),
+)
+
+masked_attention.mistake(
+    "a number in place of −∞",
+    """The number that you give to hidden keys, such as −50, is not low enough: where the visible scores are
+    lower still, the hidden keys get the weight. Only −∞ is below every score: `masked_fill(~may_attend,
+    -math.inf)`.""",
+    *[lambda q, k, v, m, n=n: weigh(mended(hide(scaled(q, k), m, n), m), v) for n in TOO_HIGH],
+    *[lambda q, k, v, m, n=n: weigh(hide(scaled(q, k), m, n), v) for n in TOO_HIGH],
 )
 
 masked_attention.mistake(
@@ -657,7 +684,7 @@ def from_torch(key_padding_mask, attn_mask):
 @from_torch.cases
 def from_torch(normal):
     yield {"key_padding_mask": normal(2, 5) > 0.5, "attn_mask": normal(3, 5) > 0.5}
-    yield {"key_padding_mask": normal(3, 7) > 0.5, "attn_mask": normal(7, 7) > 0}
+    yield {"key_padding_mask": normal(1, 7) > 0.5, "attn_mask": normal(7, 7) > 0}
     yield {"key_padding_mask": normal(5, 5) > 0, "attn_mask": normal(5, 5) > 0.5}
 
 
@@ -809,7 +836,7 @@ from_torch.mistake(
     ],
 )
 def mean_of_real(hidden, may_attend):
-    """The mean of each sentence's real tokens; zeros for a sentence that has none.
+    """The mean of each sentence's real tokens; zeros for a sentence that has none, no NaN in gradients.
 
     hidden: (batch, position, d_model)
     may_attend: (batch, 1, 1, position), booleans, False for padding
@@ -824,6 +851,8 @@ def mean_of_real(normal):
     yield {"hidden": normal(3, 5, 7), "may_attend": real[:, None, None, :]}
     real = torch.tensor([[0, 1, 1, 0, 1, 1, 0], [0, 0, 0, 0, 0, 0, 0]]).bool()  # the second is empty
     yield {"hidden": normal(2, 7, 3), "may_attend": real[:, None, None, :]}
+    for batch in (1, 2):  # sentences of one token, and of none
+        yield {"hidden": normal(batch, 1, 5), "may_attend": (torch.arange(batch) == 0)[:, None, None, None]}
 
 
 @mean_of_real.specification
@@ -979,6 +1008,7 @@ def reach(normal):
     yield {"may_attend": steps[:, None] - steps == 1, "n_layers": 4}  # each attends to the one before only
     yield {"may_attend": normal(11, 11) > 1.3, "n_layers": 2}
     yield {"may_attend": normal(5, 5) > 0.5, "n_layers": 1}
+    yield {"may_attend": torch.ones(2, 2, dtype=torch.bool), "n_layers": 65}  # 2⁶⁴ paths: an int64 says 0
 
 
 @reach.specification

@@ -42,16 +42,20 @@ def rms_norm(normal):
     yield {"x": 1 + normal(3, 5), "weight": normal(5), "eps": 0.5}
     yield {"x": 2 + normal(2, 5, 7), "weight": normal(7), "eps": 0.125}
     yield {"x": normal(7), "weight": normal(7), "eps": 2.0}
+    # One token, by hand: √((1 + 49) / 2) = 5.
+    yield {"x": torch.tensor([[[1.0, 7.0]]]), "weight": torch.tensor([5.0, 10.0]), "eps": 0.0}
+    yield {"x": torch.zeros(2, 3), "weight": normal(3), "eps": 1e-6}
 
 
 @rms_norm.specification
 def rms_norm(x, weight, eps):
-    result = torch.zeros_like(x)
-    for row, out in zip(x.reshape(-1, x.shape[-1]), result.view(-1, x.shape[-1]), strict=True):
-        square = sum(float(feature) ** 2 for feature in row) / len(row)
-        for i, feature in enumerate(row):
-            out[i] = feature / math.sqrt(square + eps) * weight[i]
-    return result
+    rows = []
+    for row in x.reshape(-1, x.shape[-1]):
+        square = sum(feature**2 for feature in row) / len(row)
+        rows.append(
+            torch.stack([each / (square + eps) ** 0.5 * w for each, w in zip(row, weight, strict=True)])
+        )
+    return torch.stack(rows).reshape(x.shape)
 
 
 @rms_norm.solution
@@ -73,7 +77,7 @@ def mean_square(x, dim=-1):
 rms_norm.mistake(
     "eps outside the root",
     """You add eps to the root, not to the mean square. For real eps the two differ little, yet enough to
-    fail a comparison with a published model: `(mean_square + eps).sqrt()`.""",
+    fail a comparison with a trained model: `(mean_square + eps).sqrt()`.""",
     lambda x, w, eps: x / (mean_square(x).sqrt() + eps) * w,
 )
 
@@ -245,7 +249,12 @@ def cache_bytes(n_layers, d_model, n_heads, n_kv_heads, n_tokens, n_texts, bytes
 @cache_bytes.cases
 def cache_bytes(normal):
     names = ("n_layers", "d_model", "n_heads", "n_kv_heads", "n_tokens", "n_texts", "bytes_per_number")
-    for sizes in [(3, 70, 14, 7, 11, 5, 2), (2, 66, 6, 3, 13, 1, 4), (5, 42, 6, 6, 17, 3, 2)]:
+    for sizes in [
+        (3, 70, 14, 7, 11, 5, 2),
+        (2, 66, 6, 3, 13, 1, 4),
+        (5, 42, 6, 6, 17, 3, 2),
+        (1, 6, 3, 1, 1, 1, 2),
+    ]:
         yield dict(zip(names, sizes, strict=True))
 
 
@@ -427,6 +436,7 @@ def share(normal):
     yield {"heads": normal(5, 2, 7, 3), "n_heads": 6}
     yield {"heads": normal(2, 3, 3, 5), "n_heads": 6}  # as many positions as key heads
     yield {"heads": normal(3, 1, 2, 7), "n_heads": 5}
+    yield {"heads": torch.tensor([[[[7.0]], [[11.0]]]]), "n_heads": 4}  # 7, 7, 11, 11
     yield {"heads": normal(2, 3, 5, 7), "n_heads": 3}
 
 
@@ -459,7 +469,7 @@ def group_of(heads, n_heads):
 share.mistake(
     "repeat",
     """You repeat the whole row of heads: 0, 1, 0, 1, … Every shape fits and a new model would train, but
-    published weights expect neighbours to share: 0, 0, 1, 1. Use `repeat_interleave`.""",
+    trained weights expect neighbours to share: 0, 0, 1, 1. Use `repeat_interleave`.""",
     lambda x, n: x.repeat(1, group_of(x, n), 1, 1),
     lambda x, n: torch.cat([x] * group_of(x, n), dim=1),
     lambda x, n: x[:, None].expand(-1, group_of(x, n), -1, -1, -1).flatten(1, 2),
@@ -666,8 +676,8 @@ layer_parameters.mistake(
 
 layer_parameters.mistake(
     "d_ff taken as four times the width",
-    """You count 8 · d_model² for the feed-forward network, the rule of thumb. Here d_ff is given, and there
-    are three matrices: 3 · d_model · d_ff.""",
+    """You take d_ff as 4 · d_model, the rule of thumb, in two matrices or in three. Here d_ff is given, and
+    there are three matrices: 3 · d_model · d_ff.""",
     lambda d, h, kv, f: (2 * d * d + 2 * d * keys_of(d, h, kv), 8 * d * d, 2 * d),
     lambda d, h, kv, f: (2 * d * d + 2 * d * keys_of(d, h, kv), 12 * d * d, 2 * d),
 )
@@ -794,6 +804,7 @@ def LowRankLinear(normal):
     yield {"linear": nn.Linear(5, 7), "rank": 3, "alpha": 2}, {"x": normal(2, 11, 5)}
     yield {"linear": nn.Linear(7, 3, bias=False), "rank": 2, "alpha": 6}, {"x": normal(5, 7)}
     yield {"linear": nn.Linear(5, 5), "rank": 5, "alpha": 5}, {"x": normal(3, 5)}  # square, scale 1
+    yield {"linear": nn.Linear(3, 2), "rank": 1, "alpha": 2}, {"x": normal(1, 1, 3)}
 
 
 class Adapter(nn.Module):
@@ -943,7 +954,7 @@ LowRankLinear.mistake(
 
 LowRankLinear.mistake(
     "rank without alpha",
-    """You divide by the rank and forget alpha. It is the knob for the size of the update, and a published
+    """You divide by the rank and forget alpha. It is the knob for the size of the update, and a trained
     adapter names its own: `alpha / rank`.""",
     adapters(scale=lambda self: 1 / self.rank),
 )
@@ -990,7 +1001,7 @@ LowRankLinear.mistake(
 
 LowRankLinear.mistake(
     "subtracted",
-    """You subtract the update. Training could live with that, a published adapter could not: add it.""",
+    """You subtract the update. Training could live with that, a trained adapter could not: add it.""",
     adapters(forward=lambda self, x: self.linear(x) - self.scale() * self.update(x)),
 )
 
@@ -1060,6 +1071,7 @@ def behind(self, y):
     "12.6",
     "One step with a cache",
     returns=("output", "keys", "values"),
+    gradients=False,  # nothing is trained here, and a cache may be detached
     hints=[
         """How many tokens came before? That is the length of the cache, `old_keys.shape[-2]`. The first of
         the new tokens stands at that position.""",
@@ -1082,9 +1094,12 @@ def step(query, key, value, old_keys, old_values, turn):
 
 @step.cases
 def step(normal):
-    for new, old, d_head in [(1, 5, 4), (3, 5, 2), (3, 0, 4), (2, 7, 6)]:
-        given = {name: normal(2, 3, new, d_head) for name in ("query", "key", "value")}
-        cache = {name: normal(2, 3, old, d_head) for name in ("old_keys", "old_values")}
+    for new, old, d_head in [(1, 5, 4), (3, 5, 2), (3, 0, 4), (2, 7, 6), (1, 0, 2)]:
+        batch = 1 if old + new == 1 else 2
+        given = {name: normal(batch, 3, new, d_head) for name in ("query", "key", "value")}
+        if old == 0:
+            given["key"] = -100 * given["query"]  # a token's score on itself is far below −100
+        cache = {name: normal(batch, 3, old, d_head) for name in ("old_keys", "old_values")}
         yield given | cache | {"turn": RotaryEmbedding(d_head)}
 
 
@@ -1092,20 +1107,18 @@ def step(normal):
 def step(query, key, value, old_keys, old_values, turn):
     batch, n_heads, new, d_head = query.shape
     old = old_keys.shape[2]
-    keys, values = (torch.zeros(batch, n_heads, old + new, d_head) for _ in range(2))
-    output = torch.zeros_like(query)
+    keys, values, output = (torch.zeros(batch, n_heads, n, d_head) for n in (old + new, old + new, new))
     for b in range(batch):
         for h in range(n_heads):
-            for j in range(old + new):
-                keys[b, h, j] = old_keys[b, h, j] if j < old else turned(key[b, h, j - old], j)
-                values[b, h, j] = old_values[b, h, j] if j < old else value[b, h, j - old]
+            new_keys = torch.stack([turned(key[b, h, i], old + i) for i in range(new)])
+            keys[b, h] = torch.cat([old_keys[b, h], new_keys])
+            values[b, h] = torch.cat([old_values[b, h], value[b, h]])
             for i in range(new):
                 asking = turned(query[b, h, i], old + i)
-                grown = [
-                    math.exp(float(asking @ keys[b, h, j]) / math.sqrt(d_head)) for j in range(old + i + 1)
-                ]
-                for j, each in enumerate(grown):
-                    output[b, h, i] += each / sum(grown) * values[b, h, j]
+                scores = [asking @ seen / math.sqrt(d_head) for seen in keys[b, h, : old + i + 1].clone()]
+                grown = [(score - max(scores)).exp() for score in scores]
+                for each, seen in zip(grown, values[b, h, : old + i + 1].clone(), strict=True):
+                    output[b, h, i] += each / sum(grown) * seen
     return output, keys, values
 
 
@@ -1149,9 +1162,9 @@ def causal(new, old):
     return torch.ones(new, old + new, dtype=torch.bool).tril(old)
 
 
-def masked_softmax(scores, may_attend):
+def masked_softmax(scores, may_attend, low=-math.inf):
     """The weights: nothing where one may not attend."""
-    return scores.masked_fill(~may_attend, -math.inf).softmax(-1)
+    return scores.masked_fill(~may_attend, low).softmax(-1)
 
 
 def stepping(
@@ -1290,8 +1303,14 @@ step.mistake(
     "offset of another axis",
     """Your offset is the number of texts or of heads. Positions are the last axis but one of the cache:
     `old_keys.shape[-2]`.""",
-    *both(query=lambda q, old, turn: turn(q, offset=2), key=lambda k, old, turn: turn(k, offset=2)),
-    *both(query=lambda q, old, turn: turn(q, offset=3), key=lambda k, old, turn: turn(k, offset=3)),
+    *both(
+        query=lambda q, old, turn: turn(q, offset=q.shape[0]),
+        key=lambda k, old, turn: turn(k, offset=k.shape[0]),
+    ),
+    *both(
+        query=lambda q, old, turn: turn(q, offset=q.shape[1]),
+        key=lambda k, old, turn: turn(k, offset=k.shape[1]),
+    ),
 )
 
 step.mistake(
@@ -1465,6 +1484,16 @@ step.mistake(
 )
 
 step.mistake(
+    "hidden scores not low enough",
+    """You fill hidden scores with a number such as −50. Where the other scores are lower still, hidden keys
+    get a share, or all. Fill with −∞, `-math.inf`.""",
+    *(
+        stepping(weigh=lambda scores, mask, low=low: masked_softmax(scores, mask, low))
+        for low in (-10.0, -50.0, -100.0)
+    ),
+)
+
+step.mistake(
     "no scale",
     """You do not divide the scores by √d_head: softmax would choose a single key (lesson 03). Divide by
     `math.sqrt(query.shape[-1])`.""",
@@ -1530,6 +1559,7 @@ step.mistake(
         """`weight.unflatten(0, (n_kv_heads, n_heads // n_kv_heads, -1))`, then the mean over axis 1, then
         join the first two axes.""",
     ],
+    gradients=False,
 )
 def fewer_heads(weight, n_heads, n_kv_heads):
     """The weight of a key (or value) projection for n_kv_heads heads: each is the mean of its group.
@@ -1546,6 +1576,7 @@ def fewer_heads(normal):
     yield {"weight": normal(8, 8), "n_heads": 4, "n_kv_heads": 2}
     yield {"weight": normal(15, 2), "n_heads": 5, "n_kv_heads": 1}
     yield {"weight": normal(66, 5), "n_heads": 6, "n_kv_heads": 3}
+    yield {"weight": normal(6, 1), "n_heads": 3, "n_kv_heads": 3}
 
 
 @fewer_heads.specification
@@ -1586,8 +1617,8 @@ fewer_heads.mistake(
 
 fewer_heads.mistake(
     "one head of each group",
-    """You keep one head of each group and drop the others. That is another way to begin, and in published
-    experiments a worse one; asked is the mean.""",
+    """You keep one head of each group and drop the others. That is another way to begin; asked is the
+    mean, to which every head contributes.""",
     lambda w, h, kv: in_groups(w, h, kv)[:, 0].flatten(0, 1),
     lambda w, h, kv: in_groups(w, h, kv)[:, -1].flatten(0, 1),
 )

@@ -35,6 +35,7 @@ def split_heads(normal):
     yield {"x": normal(5, 7, 6), "n_heads": 2}
     yield {"x": normal(2, 5, 21), "n_heads": 3}
     yield {"x": normal(2, 3, 15), "n_heads": 3}  # as many positions as heads: a missing transpose fits
+    yield {"x": torch.tensor([[[1.0, 2, 3, 4]]]), "n_heads": 2}  # one token of one text
 
 
 @split_heads.specification
@@ -94,7 +95,7 @@ split_heads.mistake(
 split_heads.mistake(
     "features dealt out like cards",
     """Your head 0 gets features 0, n_heads, 2·n_heads, … That is a possible model, but not the one whose
-    weights anybody published. A head takes d_head features in a row: `unflatten(-1, (n_heads, -1))`,
+    weights you load below. A head takes d_head features in a row: `unflatten(-1, (n_heads, -1))`,
     heads first.""",
     deal_out,
 )
@@ -202,6 +203,7 @@ def merge_heads(normal):
     yield {"heads": normal(5, 2, 7, 3)}
     yield {"heads": normal(2, 3, 5, 7)}
     yield {"heads": normal(3, 5, 5, 2)}  # as many positions as heads
+    yield {"heads": torch.tensor([1.0, 2, 3, 4]).view(1, 2, 1, 2)}  # one token of one text
 
 
 @merge_heads.specification
@@ -333,19 +335,20 @@ def transform_heads(x, num_heads, d_k, linear):
 
 @transform_heads.cases
 def transform_heads(normal):
-    for batch, length, d_model, num_heads, d_k in [(5, 7, 6, 2, 3), (2, 3, 5, 3, 7), (3, 5, 11, 2, 7)]:
-        linear = nn.Linear(d_model, num_heads * d_k)  # isolated: seeded
+    for batch, length, d_model, num_heads, d_k in [(5, 7, 6, 2, 3), (2, 3, 5, 3, 7), (1, 1, 11, 2, 7)]:
+        linear = nn.Linear(d_model, num_heads * d_k, bias=batch > 1)  # isolated: seeded
         yield {"x": normal(batch, length, d_model), "num_heads": num_heads, "d_k": d_k, "linear": linear}
 
 
 @transform_heads.specification
 def transform_heads(x, num_heads, d_k, linear):
     batch, length, _ = x.shape
+    bias = torch.zeros(num_heads * d_k) if linear.bias is None else linear.bias
     result = torch.zeros(batch, num_heads, length, d_k)
     for b in range(batch):
         for position in range(length):
             for row in range(num_heads * d_k):
-                mapped = (linear.weight[row] * x[b, position]).sum() + linear.bias[row]
+                mapped = (linear.weight[row] * x[b, position]).sum() + bias[row]
                 result[b, row // d_k, position, row % d_k] = mapped
     return result
 
@@ -359,7 +362,8 @@ def transform_heads(x, num_heads, d_k, linear):
 @transform_heads.alternative
 def transform_heads(x, num_heads, d_k, linear):
     weight = linear.weight.view(num_heads, d_k, -1)  # each head's own rows of the matrix
-    return torch.einsum("bpm,hdm->bhpd", x, weight) + linear.bias.view(num_heads, 1, d_k)
+    bias = 0 if linear.bias is None else linear.bias.view(num_heads, 1, d_k)
+    return torch.einsum("bpm,hdm->bhpd", x, weight) + bias
 
 
 transform_heads.mistake(
@@ -401,7 +405,7 @@ transform_heads.mistake(
     """`nn.Linear` stores its weight as (features out, features in) and computes `x @ weight.mT + bias`.
     Without the transpose it is an error, or, for a square weight, silently another map. Call
     `linear(x)`.""",
-    lambda x, n, d, linear: cut(x @ linear.weight + linear.bias, n),
+    lambda x, n, d, linear: cut(x @ linear.weight + (0 if linear.bias is None else linear.bias), n),
     lambda x, n, d, linear: cut(x @ linear.weight, n),
 )
 
@@ -738,6 +742,10 @@ def MultiHeadAttention(normal):
         {"d_model": 15, "n_heads": 3},
         {"query": normal(2, 7, 15), "key": normal(2, 11, 15), "value": normal(2, 11, 15)},
     )
+    yield (
+        {"d_model": 2, "n_heads": 1},
+        {"query": normal(1, 1, 2), "key": normal(1, 3, 2), "value": normal(1, 3, 2)},
+    )
 
 
 @MultiHeadAttention.specification
@@ -749,17 +757,17 @@ class MultiHeadAttention(Projections):
     def one_text(self, query, key, value):
         queries, keys = self.query_projection(query), self.key_projection(key)
         values = self.value_projection(value)
-        mixed = torch.zeros_like(query)
+        mixed = torch.zeros(query.shape)
         weights = torch.zeros(self.n_heads, len(query), len(key))
         for head in range(self.n_heads):
             features = range(head * self.d_head, (head + 1) * self.d_head)
             for i in range(len(query)):
                 scores = [sum(queries[i, f] * k[f] for f in features) / math.sqrt(self.d_head) for k in keys]
-                exponentials = [math.exp(score) for score in scores]
+                exponentials = [torch.exp(score) for score in scores]
                 for j in range(len(key)):
-                    weights[head, i, j] = exponentials[j] / sum(exponentials)
+                    weights[head, i, j] = weight = exponentials[j] / sum(exponentials)
                     for f in features:
-                        mixed[i, f] += weights[head, i, j] * values[j, f]
+                        mixed[i, f] += weight * values[j, f]
         return self.output_projection(mixed), weights
 
 
@@ -1253,8 +1261,8 @@ parameters.mistake(
 
 parameters.mistake(
     "the expansion counted",
-    """You count the `Linear` that widens x for all heads, as the published RoFormer has it. Here each head
-    of full width reads x directly: three projections each, and one output projection for all.""",
+    """You count a `Linear` that first widens x for all heads, as some code has it. Here each head of full
+    width reads x directly: three projections each, and one output projection for all.""",
     lambda d, h: (4 * (d * d + d), 5 * h * d * d + (4 * h + 1) * d),
 )
 
@@ -1310,6 +1318,8 @@ def contributions(heads, weight):
 def contributions(normal):
     yield {"heads": normal(5, 2, 7, 3), "weight": normal(6, 6)}
     yield {"heads": normal(2, 3, 5, 7), "weight": normal(21, 21)}
+    by_hand = torch.tensor([2.0, 3.0]).view(1, 2, 1, 1)  # (10, 30) from head 0, (−3, 300) from head 1
+    yield {"heads": by_hand, "weight": torch.tensor([[5.0, -1], [15, 100]])}
 
 
 @contributions.specification

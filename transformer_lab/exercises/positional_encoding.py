@@ -33,8 +33,9 @@ def frequencies(d_model, base):
 @frequencies.cases
 def frequencies(normal):
     yield {"d_model": 6, "base": 1000.0}
-    yield {"d_model": 10, "base": 10_000.0}
+    yield {"d_model": 10, "base": 10_000}  # an int, as in the lesson
     yield {"d_model": 2, "base": 7.0}
+    yield {"d_model": 4, "base": 100.0}  # by hand: 1 and a tenth
 
 
 @frequencies.specification
@@ -82,8 +83,8 @@ frequencies.mistake(
 
 frequencies.mistake(
     "the last one on the mark",
-    """You spread the exponents from 0 to −1 with the end included, i / (d_model/2 − 1). Some published code
-    does that, but the paper divides by d_model, so the last hand stays a little faster than 1 / base.""",
+    """You spread the exponents from 0 to −1 with the end included, i / (d_model/2 − 1). The paper divides 2i
+    by d_model, so the last hand stays a little faster than 1 / base.""",
     lambda d, base: base ** (-torch.arange(d // 2) / (d // 2 - 1)),
     lambda d, base: torch.logspace(0, -1, d // 2, base=base),
     lambda d, base: base ** -torch.linspace(0, 1, d // 2),
@@ -216,6 +217,8 @@ def position_table(length, d_model):
 def position_table(normal):
     yield {"length": 7, "d_model": 6}
     yield {"length": 5, "d_model": 10}
+    yield {"length": 1, "d_model": 4}  # by hand: 0, 1, 0, 1
+    yield {"length": 1031, "d_model": 2}  # longer than a table of fixed length
 
 
 @position_table.specification
@@ -365,8 +368,8 @@ position_table.mistake(
 
 position_table.mistake(
     "an axis for the batch",
-    """Your table has an axis of size 1 in front, as published modules keep it. Adding it to a batch works
-    without: shapes are matched from the right. Return (length, d_model).""",
+    """Your table has an axis of size 1 in front, as some modules keep it. Adding it to a batch works without:
+    shapes are matched from the right. Return (length, d_model).""",
     lambda n, d: waves(angles(n, d))[None],
     lambda n, d: waves(angles(n, d))[:, None],
 )
@@ -434,16 +437,16 @@ position_table.mistake(
 
 position_table.mistake(
     "the last one on the mark",
-    """You spread the exponents from 0 to −1 with the end included, i / (d_model/2 − 1). Some published code
-    does that; the paper divides 2i by d_model.""",
+    """You spread the exponents from 0 to −1 with the end included, i / (d_model/2 − 1). The paper divides 2i
+    by d_model, so the last pair stays a little faster than 1 / 10000.""",
     lambda n, d: waves(torch.arange(n)[:, None] * 10_000 ** -torch.linspace(0, 1, d // 2)),
 )
 
 position_table.mistake(
     "the last one on the mark, concatenated",
-    """Two things differ from the paper, as in some published code: your exponents go from 0 to −1 with the
-    end included, where the paper has −2i / d_model; and sines and cosines fill one half each, where they
-    should take turns, 0::2 and 1::2.""",
+    """Two things differ from the paper: your exponents go from 0 to −1 with the end included, where the
+    paper has −2i / d_model; and sines and cosines fill one half each, where they should take turns, 0::2
+    and 1::2.""",
     lambda n, d: beside(torch.arange(n)[:, None] * 10_000 ** -torch.linspace(0, 1, d // 2)),
 )
 
@@ -498,6 +501,8 @@ def add_positions(normal):
     yield {"x": normal(2, 3, 5), "table": normal(7, 5), "start": 0}
     yield {"x": normal(3, 2, 7), "table": normal(11, 7), "start": 4}
     yield {"x": normal(2, 5, 3), "table": normal(13, 3), "start": 1}
+    one = torch.tensor([[[1.0, 2.0]]])  # one text of one token, at the last position of the table
+    yield {"x": one, "table": torch.tensor([[5.0, 7.0], [10.0, 30.0]]), "start": 1}
 
 
 @add_positions.specification
@@ -672,6 +677,7 @@ def shift_matrix(normal):
     yield {"k": 3, "d_model": 6}
     yield {"k": -2, "d_model": 10}
     yield {"k": 1, "d_model": 2}
+    yield {"k": 0, "d_model": 4}  # by hand: nothing moves
 
 
 @shift_matrix.specification
@@ -855,6 +861,7 @@ def nearest_position(x, table):
 def nearest_position(normal):
     yield {"x": normal(31, 3), "table": normal(11, 3) * 2}
     yield {"x": normal(29, 5), "table": normal(13, 5)}
+    yield {"x": torch.tensor([[2.0, 1.0]]), "table": torch.tensor([[9.0, 9.0], [2.0, 0.0], [0.0, 0.0]])}
 
 
 @nearest_position.specification

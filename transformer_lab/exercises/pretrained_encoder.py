@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from transformer_lab.exercises.engine import exercise
@@ -40,7 +41,9 @@ def padding_mask(longest, *lengths):
 def sentence_vector(normal):
     yield {"hidden": normal(3, 7, 5), "may_attend": padding_mask(7, 7, 5, 3)}
     yield {"hidden": normal(2, 11, 3), "may_attend": padding_mask(11, 4, 7)}
-    yield {"hidden": normal(1, 5, 7), "may_attend": padding_mask(5, 4)}
+    yield {"hidden": normal(1, 5, 7), "may_attend": padding_mask(5, 4).flip(-1)}  # padding in front
+    # One token, by hand: (3, 4) has the length 5.
+    yield {"hidden": torch.tensor([[[3.0, 4.0]]]), "may_attend": padding_mask(1, 1)}
 
 
 @sentence_vector.specification
@@ -201,7 +204,26 @@ sentence_vector.mistake(
     The dot product of two vectors is their cosine only for the length of lesson 01: `norm`, p = 2.""",
     lambda h, m: F.normalize(mean_of(h, m), p=1, dim=-1),
     lambda h, m: F.normalize(mean_of(h, m), p=math.inf, dim=-1),
+)
+
+sentence_vector.mistake(
+    "a softmax",
+    """You take a softmax of the mean: its features then add up to 1 and none is negative, so the direction
+    is lost. Length one is another thing: divide by `norm(dim=-1, keepdim=True)`.""",
     lambda h, m: mean_of(h, m).softmax(-1),
+    lambda h, m: to_length_one(mean_of(h, m).softmax(-1)),
+)
+
+sentence_vector.mistake(
+    "padding taken to be at the end",
+    """You take the mean of the first n tokens, where n is how many are real. Padding may stand in front. Ask
+    the mask for each token by itself.""",
+    *(
+        lambda h, m, finish=finish: torch.stack(
+            [finish(x[:n].mean(0)) for x, n in zip(h, m.flatten(1).sum(1).tolist(), strict=True)]
+        )
+        for finish in (to_length_one, lambda mean: mean)
+    ),
 )
 
 sentence_vector.mistake(
@@ -269,13 +291,14 @@ sentence_vector.mistake(
         as a dictionary from theirs to ours, and look up; with `replace`, `output.dense` hits in two
         places.""",
     ],
+    gradients=False,
 )
 def layer_state(published, layer):
     """The tensors of one layer under our names, ready for layers[layer].load_state_dict.
 
-    published: the file, from names to tensors
+    published: the file, from names to tensors; it stays as it is
     layer: a number
-    returns a dictionary of 16 tensors, from "attention.query_projection.weight"
+    returns a new dictionary of 16 tensors, from "attention.query_projection.weight"
         to "feed_forward_norm.bias", without "layers.0." in front
     """
     raise NotImplementedError
@@ -303,7 +326,11 @@ class Published(dict):
 
 def small_file(normal, n_layers, d_model=3, d_ff=5):
     """What the published file holds, small."""
-    file = Published({"embeddings.word_embeddings.weight": normal(7, d_model)})
+    file = Published({"embeddings.position_ids": torch.arange(11)[None]})
+    for table, rows in {"word": 7, "position": 11, "token_type": 2}.items():
+        file[f"embeddings.{table}_embeddings.weight"] = normal(rows, d_model)
+    for kind in ("weight", "bias"):
+        file[f"embeddings.LayerNorm.{kind}"] = normal(d_model)
     shapes = {"intermediate.dense": (d_ff, d_model), "output.dense": (d_model, d_ff)}
     for layer in range(n_layers):
         for part in PARTS:
@@ -530,6 +557,7 @@ layer_state.mistake(
         """That line begins with row 1, the first word, and ends with row n − 1, [SEP]. Leave [SEP] out with
         `[..., :-1]`, and take the mean over what is left.""",
     ],
+    gradients=False,
 )
 def previous_score(weights):
     """How much weight, on average, a word gives to the token before it.
@@ -545,6 +573,7 @@ def previous_score(normal):
     yield {"weights": normal(3, 7, 7).softmax(-1)}
     yield {"weights": normal(2, 5, 5).softmax(-1)}
     yield {"weights": normal(5, 5, 5).mul(3).softmax(-1)}  # as many heads as tokens
+    yield {"weights": torch.tensor([[[6, 1, 1], [5, 2, 1], [0, 7, 1]]]) / 8.0}  # one word, by hand: 5/8
 
 
 @previous_score.specification
@@ -598,8 +627,8 @@ previous_score.mistake(
 
 previous_score.mistake(
     "divided by all tokens",
-    """You sum the right weights, or nearly, and divide by n. [CLS] has no token before it and [SEP] is no
-    word: they do not ask, so they must not be counted either. Divide by the number of words, n − 2.""",
+    """You sum the right weights, or nearly, and divide by n or n − 1. [CLS] has no token before it and [SEP]
+    is no word: they do not ask, so they must not be counted. Divide by the number of words, n − 2.""",
     lambda w: off_diagonal(w, -1).sum(-1) / w.shape[-1],
     lambda w: off_diagonal(w, -1)[..., :-1].sum(-1) / w.shape[-1],
     lambda w: off_diagonal(w, -1)[..., :-1].sum(-1) / (w.shape[-1] - 1),
@@ -727,21 +756,23 @@ def head_damages(attention, x):
     raise NotImplementedError
 
 
-class SelfAttention(Projections):
-    """Attention over one text, frozen, told in a few words."""
+class SelfAttention(nn.Module):
+    """Attention over one text, frozen; the lesson's has only `n_heads` and `output_projection` as well."""
 
     def __init__(self, n_heads, weights, biases):
-        super().__init__(weights[0].shape[-1], n_heads)
-        for linear, weight, bias in zip(self.children(), weights, biases, strict=True):
+        super().__init__()
+        self.inner, self.n_heads = Projections(weights[0].shape[-1], n_heads), n_heads
+        self.output_projection = self.inner.output_projection
+        for linear, weight, bias in zip(self.inner.children(), weights, biases, strict=True):
             linear.weight.data, linear.bias.data = weight, bias
         self.requires_grad_(False)
 
     def forward(self, x):
         q, k, v = (
             f(x).unflatten(-1, (self.n_heads, -1)).transpose(0, 1)
-            for f in (self.query_projection, self.key_projection, self.value_projection)
+            for f in (self.inner.query_projection, self.inner.key_projection, self.inner.value_projection)
         )
-        weights = (q @ k.mT / math.sqrt(self.d_head)).softmax(-1)
+        weights = (q @ k.mT / math.sqrt(self.inner.d_head)).softmax(-1)
         return self.output_projection((weights @ v).transpose(0, 1).flatten(-2)), weights
 
     def __repr__(self):
@@ -759,12 +790,13 @@ def head_damages(normal):
     yield {"attention": made(normal, 6, 3), "x": normal(5, 6)}
     yield {"attention": made(normal, 15, 3), "x": normal(7, 15)}
     yield {"attention": made(normal, 10, 5), "x": normal(3, 10)}
+    yield {"attention": made(normal, 6, 2), "x": normal(1, 6)}
 
 
 @head_damages.specification
 def head_damages(attention, x):
     full, weights = attention(x)
-    values, projection = attention.value_projection(x), attention.output_projection
+    values, projection = attention.inner.value_projection(x), attention.output_projection
     d_head = x.shape[-1] // attention.n_heads
     result = torch.zeros(attention.n_heads)
     for without in range(attention.n_heads):
@@ -797,10 +829,13 @@ def head_damages(attention, x):
 
 @head_damages.alternative
 def head_damages(attention, x):
-    full, weights = attention(x)
-    values = attention.value_projection(x).chunk(attention.n_heads, dim=-1)
+    mixed = []
+    listener = attention.output_projection.register_forward_pre_hook(lambda _, given: mixed.append(given[0]))
+    full, _ = attention(x)
+    listener.remove()
+    heads = mixed[0].reshape(len(x), -1).chunk(attention.n_heads, dim=-1)
     pieces = attention.output_projection.weight.chunk(attention.n_heads, dim=1)
-    added = torch.stack([w @ v @ p.T for w, v, p in zip(weights, values, pieces, strict=True)])
+    added = torch.stack([head @ piece.T for head, piece in zip(heads, pieces, strict=True)])
     return 1 - F.cosine_similarity(full - added, full[None], dim=-1).mean(-1)
 
 
@@ -866,7 +901,7 @@ head_damages.mistake(
     lambda attention, x: torch.stack(
         [
             1 - F.cosine_similarity(hidden * attention(x)[0], attention(x)[0], dim=-1).mean()
-            for hidden in 1 - torch.eye(attention.n_heads).repeat_interleave(attention.d_head, dim=1)
+            for hidden in 1 - torch.eye(attention.n_heads).repeat_interleave(attention.inner.d_head, dim=1)
         ]
     ),
 )
@@ -945,24 +980,23 @@ head_damages.mistake(
 
 head_damages.mistake(
     "the query silenced",
-    """You zero the head's queries or keys. Then all its scores are equal and it attends to everything alike:
-    it still adds the mean of its values. To remove it, zero what it writes: its columns of the output
-    projection.""",
+    """You zero the head's queries or keys. Then it no longer chooses as it did, but it still adds a mixture
+    of its values. To remove it, zero what it writes: its columns of the output projection.""",
     by_silencing(
         lambda a, h, d: (
-            zero("query_projection", "weight", lambda cut: cut)(a, h, d),
-            zero("query_projection", "bias", lambda cut: cut)(a, h, d),
+            zero("inner.query_projection", "weight", lambda cut: cut)(a, h, d),
+            zero("inner.query_projection", "bias", lambda cut: cut)(a, h, d),
         )
     ),
-    by_silencing(zero("query_projection", "weight", lambda cut: cut)),
-    by_silencing(zero("key_projection", "weight", lambda cut: cut)),
+    by_silencing(zero("inner.query_projection", "weight", lambda cut: cut)),
+    by_silencing(zero("inner.key_projection", "weight", lambda cut: cut)),
 )
 
 head_damages.mistake(
     "the value's bias left",
     """You zero the head's rows of the value projection's weight, but its bias stays, and the head still adds
     that to every token. Zero both, or the head's columns of the output projection.""",
-    by_silencing(zero("value_projection", "weight", lambda cut: cut)),
+    by_silencing(zero("inner.value_projection", "weight", lambda cut: cut)),
 )
 
 head_damages.mistake(
@@ -996,8 +1030,8 @@ head_damages.mistake(
 
 head_damages.mistake(
     "a distance, not a cosine",
-    """You measure how far the output has moved, not how far it has turned. A distance depends on how long the
-    vectors are, so damages of different layers could not be compared. Use 1 − cosine.""",
+    """You measure how far the output has moved, perhaps in parts of its length, not how far it has turned. A
+    head that makes all vectors longer would count as damage. Use 1 − cosine.""",
     measured(lambda without, full: (without - full).norm(dim=-1).mean()),
     measured(lambda without, full: (without - full).square().mean()),
     measured(lambda without, full: (without - full).norm()),
@@ -1034,6 +1068,7 @@ head_damages.mistake(
         indices).""",
     ],
     returns=("places", "cosines"),
+    gradients=False,
 )
 def search(query, vectors, k):
     """The k vectors that point most nearly where the query points, the best first.
@@ -1046,9 +1081,11 @@ def search(query, vectors, k):
 
 @search.cases
 def search(normal):
-    for n, d_model, k in [(13, 5, 3), (7, 3, 7), (17, 11, 5)]:
+    for n, d_model, k in [(13, 5, 3), (7, 3, 7), (17, 11, 5), (5, 3, 1)]:
         lengths = normal(n, 1).exp()  # some vectors are long and some are short
         yield {"query": 3 * normal(d_model), "vectors": lengths * normal(n, d_model), "k": k}
+    # By hand: cosines .6 and 1; the only vectors that there are, and the shorter one is the better.
+    yield {"query": torch.tensor([3.0, 4.0]), "vectors": torch.tensor([[9.0, 0.0], [0.3, 0.4]]), "k": 2}
 
 
 @search.specification
@@ -1056,9 +1093,9 @@ def search(query, vectors, k):
     cosines = []
     for vector in vectors:
         dot = sum(q * v for q, v in zip(query, vector, strict=True))
-        cosines.append((dot / (sum(q * q for q in query) * sum(v * v for v in vector)) ** 0.5).item())
+        cosines.append(dot / (sum(q * q for q in query) * sum(v * v for v in vector)) ** 0.5)
     places = sorted(range(len(cosines)), key=lambda place: -cosines[place])[:k]
-    return torch.tensor(places), torch.tensor([cosines[place] for place in places])
+    return torch.tensor(places), torch.stack([cosines[place] for place in places])
 
 
 @search.solution
@@ -1219,12 +1256,15 @@ search.mistake(
         products, and divide by the root of the product of both sums of squares.""",
     ],
     without=("corrcoef",),
+    tolerance=1e-6,  # ranks in float32 are as right
 )
 def rank_correlation(x, y):
     """Spearman's rank correlation: 1 if x and y grow together, −1 if one falls where the other grows.
 
+    Write the correlation out: no library's ready-made one.
+
     x, y: (n,), no two values alike within x, or within y
-    returns a tensor without axes
+    returns a number, or a tensor without axes
     """
     raise NotImplementedError
 
@@ -1238,6 +1278,7 @@ def rank_correlation(normal):
     yield {"x": normal(11), "y": normal(11).exp()}
     x = normal(9)
     yield {"x": x, "y": normal(9) / 2 - x}  # one falls where the other grows
+    yield {"x": torch.tensor([2.0, 1.0]), "y": torch.tensor([-5.0, 7.0])}
 
 
 @rank_correlation.specification
@@ -1245,21 +1286,21 @@ def rank_correlation(x, y):
     n = len(x)
     ranks = [[sum(bool(other < one) for other in values) for one in values] for values in (x, y)]
     squares = sum((a - b) ** 2 for a, b in zip(*ranks, strict=True))
-    return torch.tensor(1 - 6 * squares / (n * (n * n - 1)))
+    return 1 - 6 * squares / (n * (n * n - 1))
 
 
 @rank_correlation.solution
 def rank_correlation(x, y):
     a, b = (values.argsort().argsort().double() for values in (x, y))  # ranks: 0 for the smallest
     a, b = a - a.mean(), b - b.mean()
-    return (a @ b) / (a.square().sum() * b.square().sum()).sqrt()
+    return ((a @ b) / (a.square().sum() * b.square().sum()).sqrt()).item()
 
 
 @rank_correlation.alternative
 def rank_correlation(x, y):
     ranks = [(values[:, None] > values).sum(1) for values in (x, y)]
     n = len(x)
-    return 1 - 6 * (ranks[0] - ranks[1]).double().square().sum() / (n**3 - n)
+    return 1 - 6 * (ranks[0] - ranks[1]).float().square().sum() / (n**3 - n)
 
 
 def correlated(a, b):
@@ -1418,7 +1459,8 @@ rank_correlation.mistake(
 def published_layer(tensors, number, x, may_attend, n_heads):
     """One layer of the published model, from its tensors alone: no module, only names and numbers.
 
-    tensors: from "encoder.layer.0.attention.self.query.weight", … to tensors; number: of the layer
+    tensors: from "encoder.layer.0.attention.self.query.weight", … to tensors; they stay as they are
+    number: of the layer
     x: (batch, position, d_model); may_attend: (batch, 1, 1, position), True = may attend
     returns (batch, position, d_model)
     """
@@ -1427,12 +1469,12 @@ def published_layer(tensors, number, x, may_attend, n_heads):
 
 @published_layer.cases
 def published_layer(normal):
-    for number, lengths, n_heads in [(1, (5, 3), 3), (0, (4, 4, 2), 2), (2, (2, 5), 3)]:
+    for number, lengths, n_heads in [(1, (5, 3), 3), (0, (4, 4, 2), 2), (2, (2, 5), 3), (1, (1,), 2)]:
         longest = max(lengths)
         yield {
             "tensors": small_file(normal, 3, d_model=6, d_ff=11),
             "number": number,
-            "x": normal(len(lengths), longest, 6),
+            "x": normal(len(lengths), longest, 6) * (50 if number == 2 else 1),  # scores in the hundreds
             "may_attend": padding_mask(longest, *lengths),
             "n_heads": n_heads,
         }
@@ -1463,12 +1505,13 @@ def published_layer(tensors, number, x, may_attend, n_heads):
             mixed = torch.zeros(d_model)
             for h in range(n_heads):
                 cut = slice(h * d_head, (h + 1) * d_head)
-                grown = [math.exp((q[i][cut] * k[j][cut]).sum() / d_head**0.5) for j in real]
+                scores = [(q[i][cut] * k[j][cut]).sum() / d_head**0.5 for j in real]
+                grown = [(score - max(scores)).exp() for score in scores]
                 for j, each in zip(real, grown, strict=True):
                     mixed[cut] += each / sum(grown) * v[j][cut]
             heard = x[b, i] + mapped("attention.output.dense", mixed)
             heard = normed_by_hand(heard, *of("attention.output.LayerNorm"))
-            bent = [n / 2 * (1 + math.erf(n / 2**0.5)) for n in mapped("intermediate.dense", heard)]
+            bent = [n / 2 * (1 + (n / 2**0.5).erf()) for n in mapped("intermediate.dense", heard)]
             thought = heard + mapped("output.dense", torch.stack(bent))
             result[b, i] = normed_by_hand(thought, *of("output.LayerNorm"))
     return result
@@ -1673,8 +1716,8 @@ published_layer.mistake(
 
 published_layer.mistake(
     "heads not merged in order",
-    """You reshape the heads back without the transpose, so one row holds several tokens of one head.
-    `transpose(1, 2).flatten(-2)` puts the heads of one token side by side.""",
+    """You put the heads together in another order than they were cut in; a reshape without the transpose even
+    gives one row several tokens. `transpose(1, 2).flatten(-2)` puts a token's heads side by side.""",
     steps(merge=lambda self, heads: heads.reshape(len(heads), heads.shape[2], -1)),
     steps(merge=lambda self, heads: heads.permute(0, 2, 3, 1).flatten(-2)),
 )
@@ -1816,7 +1859,11 @@ published_layer.mistake(
 published_layer.mistake(
     "hidden scores not −∞",
     """Padding is still heard: you add the mask to the scores, where True counts as 1, or make hidden scores
-    0, and e⁰ is 1. Fill the scores with −∞ where the mask is False.""",
+    0, or a number such as −50 that other scores may come below. Fill them with −∞.""",
+    *(
+        steps(weigh=lambda self, scores, mask, low=low: scores.masked_fill(~mask, low).softmax(-1))
+        for low in (-1.0, -10.0, -50.0, -100.0)
+    ),
     steps(weigh=lambda self, scores, may_attend: (scores + may_attend).softmax(-1)),
     steps(weigh=lambda self, scores, may_attend: (scores * may_attend).softmax(-1)),
 )

@@ -37,7 +37,7 @@ def fuse(attended, x, weight, bias):
 
 @fuse.cases
 def fuse(normal):
-    for batch, length, d_model in [(2, 3, 5), (3, 7, 2), (2, 2, 2)]:
+    for batch, length, d_model in [(2, 3, 5), (3, 7, 2), (2, 2, 2), (1, 1, 3)]:
         yield {
             "attended": normal(batch, length, d_model),
             "x": normal(batch, length, d_model),
@@ -192,6 +192,7 @@ fuse.mistake(
         """`torch.diag(v)` is a square matrix with v on its diagonal: a vector times it is scaled feature by
         feature. Two such squares stand side by side.""",
     ],
+    gradients=False,
 )
 def choosing_weight(take, keep):
     """The W with W [A ‖ x] = take ⊙ A + keep ⊙ x: for each feature, how much of A and how much of x.
@@ -207,6 +208,7 @@ def choosing_weight(normal):
     yield {"take": normal(3), "keep": normal(3)}
     yield {"take": normal(5), "keep": normal(5)}
     yield {"take": torch.ones(2), "keep": torch.ones(2)}  # the residual connection
+    yield {"take": torch.tensor([2.0]), "keep": torch.tensor([3.0])}
 
 
 @choosing_weight.specification
@@ -361,6 +363,7 @@ def to_may_attend(normal):
     yield {"mask": (normal(3, 5) > 0).long()}
     yield {"mask": (normal(2, 3, 5) > 0).long()}
     yield {"mask": (normal(3, 3, 3) > 0).double()}  # as many texts as queries and keys
+    yield {"mask": torch.tensor([[[1, 0, 1]]])}  # one text, one query
 
 
 @to_may_attend.specification
@@ -438,7 +441,7 @@ to_may_attend.mistake(
 
 to_may_attend.mistake(
     "the axis of the heads left out",
-    """One of the two kinds of mask gets its axes, and the other ends with three. Both need an axis of length
+    """At least one of the two kinds of mask ends with three axes. Both need an axis of length
     1 for the heads: `[None, None]` with two axes, `[:, None]` with three.""",
     lambda mask: mask.bool()[None, None] if mask.dim() == 2 else mask.bool(),
     lambda mask: mask.bool()[None] if mask.dim() == 2 else mask.bool()[:, None],
@@ -493,6 +496,7 @@ to_may_attend.mistake(
     "11.4",
     "Write the block",
     returns=("output", "weights"),
+    by_name=("may_attend",),
     hints=[
         """Four steps: attend, lay beside, feed forward, map back. What does attention get, and what is laid
         beside its result?""",
@@ -550,7 +554,7 @@ class GivenLinear(nn.Linear):
 
 @RoFormerBlock.cases
 def RoFormerBlock(normal):
-    for batch, length, n_heads, d_model in [(2, 5, 3, 4), (3, 7, 2, 6)]:
+    for batch, length, n_heads, d_model in [(2, 5, 3, 4), (3, 7, 2, 6), (1, 1, 2, 4)]:
         parts = {
             "norm": GivenNorm(d_model, eps=0.1),
             "attention": GivenAttention(d_model, n_heads),
@@ -560,7 +564,8 @@ def RoFormerBlock(normal):
         may_attend = torch.ones(batch, 1, 1, length, dtype=torch.bool)
         for text in range(batch):
             may_attend[text, ..., length - 1 - text :] = False
-        yield parts, {"x": 2 * normal(batch, length, d_model), "may_attend": may_attend}
+        given = {"x": 2 * normal(batch, length, d_model), "may_attend": may_attend}
+        yield parts, given if length > 1 else {"x": given["x"]}
 
 
 class Parts(nn.Module):
@@ -608,8 +613,8 @@ class RoFormerBlock(nn.Module):
 
 @RoFormerBlock.alternative
 class RoFormerBlock(Parts):
-    def forward(self, stream, mask=None):
-        results = self.attention(query=self.norm(stream), may_attend=mask)
+    def forward(self, stream, **options):
+        results = self.attention(query=self.norm(stream), **options)
         wide = torch.stack([results[0], stream], dim=-2).flatten(-2)
         for unit in self.feed_forward:
             wide = unit(wide)
@@ -644,8 +649,8 @@ def steps(**changed):
 RoFormerBlock.mistake(
     "the norm laid beside",
     """You lay the normalised x beside attention's result, perhaps by overwriting the name: `x =
-    self.norm(x)`. The norm is for the attention alone. That is the other reading of the text, which the
-    measured likeness rules out.""",
+    self.norm(x)`. The norm is for the attention alone: the tutorial's code lays x itself beside the
+    result.""",
     steps(join=lambda self, attended, x: torch.cat([attended, self.norm(x)], dim=-1)),
 )
 
@@ -657,9 +662,9 @@ RoFormerBlock.mistake(
 )
 
 RoFormerBlock.mistake(
-    "keys not normalised",
-    """You hand x over as the key too, `self.attention(self.norm(x), x)`. Then queries come from the norm,
-    keys and values from x itself. With one argument the attention reads all three from it.""",
+    "two inputs for the attention",
+    """You hand two things to the attention, x and its norm. Then queries come from one, keys and values from
+    the other. With one argument, `self.norm(x)`, the attention reads all three from it.""",
     steps(attend=lambda self, x, mask: self.attention(self.norm(x), x, may_attend=mask)),
     steps(attend=lambda self, x, mask: self.attention(x, self.norm(x), may_attend=mask)),
 )
@@ -684,7 +689,7 @@ RoFormerBlock.mistake(
 
 RoFormerBlock.mistake(
     "x in front",
-    """You lay x first and attention's result second. Both halves are d_model wide, so published weights load
+    """You lay x first and attention's result second. Both halves are d_model wide, so trained weights load
     and every shape fits; the numbers are another model's. `torch.cat([attended, x], dim=-1)`.""",
     steps(join=lambda self, attended, x: torch.cat([x, attended], dim=-1)),
 )
@@ -745,7 +750,7 @@ RoFormerBlock.mistake(
 RoFormerBlock.mistake(
     "x added at the end",
     """You add x to the result: a residual connection around the block. It would do the block good, as the
-    lesson measures, but the published one has none. Return the mapped features as they are.""",
+    lesson measures, but the tutorial's has none. Return the mapped features as they are.""",
     steps(back=lambda self, beside, x: x + Steps.back(self, beside, x)),
 )
 
@@ -789,6 +794,7 @@ RoFormerBlock.mistake(
     """You turn the mask round. It comes as this course has it, True = may attend, and so the attention wants
     it: hand it on as it is.""",
     steps(attend=lambda self, x, mask: self.attention(self.norm(x), may_attend=~mask)),
+    steps(attend=lambda self, x, mask: Steps.attend(self, x, mask if mask is None else ~mask)),
 )
 
 RoFormerBlock.mistake(
@@ -942,8 +948,8 @@ parameters.mistake(
 
 parameters.mistake(
     "the norms of the units forgotten",
-    """Every unit begins with a norm of its own: a weight and a bias for each of its features. Those are
-    missing in your attention and in your stack.""",
+    """Every unit begins with a norm of its own: a weight and a bias for each of its features. Not all of
+    these are in your attention and in your stack.""",
     lambda d, h, n, e: bill(d, h, n, e, norm=0),
     lambda d, h, n, e: bill(d, h, n, e, norm=1),
 )
@@ -992,7 +998,7 @@ parameters.mistake(
 
 parameters.mistake(
     "one unit for all layers",
-    """You count one unit, whatever `ffn_layers` says. That is `[unit] * n`, the bug of the published code:
+    """You count one unit, whatever `ffn_layers` says. That is `[unit] * n`, the bug of the tutorial's code:
     the same parameters n times. Here every unit is its own: times `ffn_layers`.""",
     lambda d, h, n, e: bill(d, h, 1, e),
 )
@@ -1050,7 +1056,7 @@ parameters.mistake(
 )
 
 parameters.mistake(
-    "the rest not whole",
+    "the rest counted otherwise",
     """Attention and stack are right. The rest is the norm in front, 2 · d_model, and the last `Linear`, 2 ·
     d_model → d_model with its bias.""",
     lambda d, h, n, e: bill(d, h, n, e, front=0),
@@ -1112,7 +1118,13 @@ def weight_on_itself(d_model, n_tokens, variance):
 
 @weight_on_itself.cases
 def weight_on_itself(normal):
-    for d_model, n_tokens, variance in [(7, 5, 0.7), (64, 32, 1 / 3), (512, 32, 1 / 3), (11, 3, 1.3)]:
+    for d_model, n_tokens, variance in [
+        (7, 5, 0.7),
+        (64, 32, 1 / 3),
+        (512, 32, 1 / 3),
+        (11, 3, 1.3),
+        (4, 1, 0.5),
+    ]:
         yield {"d_model": d_model, "n_tokens": n_tokens, "variance": variance}
 
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from transformer_lab import RotaryEmbedding, rotate_interleaved
+from transformer_lab import RotaryEmbedding, rotate_half_split, rotate_interleaved
 from transformer_lab.exercises.engine import exercise
 
 # ------------------------------------------------------------------------------------------------------ 02.1
@@ -35,16 +35,16 @@ def turn(normal):
     yield {"pairs": normal(3, 2), "angle": 0.7}
     yield {"pairs": normal(5, 7, 2), "angle": -2.0}
     yield {"pairs": normal(2, 2), "angle": 41.0}
+    yield {"pairs": torch.tensor([3.0, 4.0]), "angle": math.pi}  # a single pair, by hand: half a turn
 
 
 @turn.specification
 def turn(pairs, angle):
-    result = torch.zeros(pairs.shape)
-    for old, new in zip(pairs.reshape(-1, 2), result.view(-1, 2), strict=True):
-        a, b = old.tolist()
-        new[0] = a * math.cos(angle) - b * math.sin(angle)
-        new[1] = a * math.sin(angle) + b * math.cos(angle)
-    return result
+    result = torch.zeros(pairs.numel() // 2, 2)
+    for i, (a, b) in enumerate(pairs.reshape(-1, 2)):
+        result[i, 0] = a * math.cos(angle) - b * math.sin(angle)
+        result[i, 1] = a * math.sin(angle) + b * math.cos(angle)
+    return result.view(pairs.shape)
 
 
 @turn.solution
@@ -279,6 +279,8 @@ def rotary(normal):
     yield {"x": normal(2, 3, 7, 10), "base": 10_000.0}
     yield {"x": normal(3, 5, 5, 6), "base": 100.0}  # as many heads as positions: a wrong axis fits
     yield {"x": normal(5, 2, 3, 14), "base": 500_000.0}
+    yield {"x": normal(5, 2, 3, 14), "base": 100.0}  # angles kept for a length, or a width, are other ones
+    yield {"x": normal(1, 1, 1031, 2), "base": 10_000}  # longer than a table of fixed length
 
 
 @rotary.specification
@@ -291,7 +293,7 @@ def rotary(x, base):
             for m in range(length):
                 for i in range(half):
                     angle = m / math.pow(base, i / half)
-                    a, b = x[text, head, m, i].item(), x[text, head, m, i + half].item()
+                    a, b = x[text, head, m, i], x[text, head, m, i + half]
                     result[text, head, m, i] = a * math.cos(angle) - b * math.sin(angle)
                     result[text, head, m, i + half] = a * math.sin(angle) + b * math.cos(angle)
     return result
@@ -731,7 +733,8 @@ def prepare(query, key, value, start, rotary):
 @prepare.cases
 def prepare(normal):
     for heads, length, d_head, start in [(2, 5, 6, 7), (3, 1, 10, 40), (3, 7, 2, 0)]:
-        rotate = RotaryEmbedding(d_head, base=100.0)
+        pairing = rotate_interleaved if length == 5 else rotate_half_split
+        rotate = RotaryEmbedding(d_head, base=100.0, rotate=pairing)
         query, key, value = (normal(heads, length, d_head) for _ in range(3))
         yield {"query": query, "key": key, "value": value, "start": start, "rotary": rotate}
 
@@ -739,16 +742,18 @@ def prepare(normal):
 @prepare.specification
 def prepare(query, key, value, start, rotary):
     half = rotary.d_head // 2
+    neighbours = rotary.rotate is rotate_interleaved
+    pairs = [(2 * i, 2 * i + 1) if neighbours else (i, i + half) for i in range(half)]
     results = []
     for x in (query, key):
         turned = torch.zeros(x.shape)
         for head in range(x.shape[0]):
             for place in range(x.shape[1]):
-                for i in range(half):
+                for i, (one, other) in enumerate(pairs):
                     angle = (start + place) / math.pow(rotary.base, i / half)
-                    a, b = x[head, place, i].item(), x[head, place, i + half].item()
-                    turned[head, place, i] = a * math.cos(angle) - b * math.sin(angle)
-                    turned[head, place, i + half] = a * math.sin(angle) + b * math.cos(angle)
+                    a, b = x[head, place, one], x[head, place, other]
+                    turned[head, place, one] = a * math.cos(angle) - b * math.sin(angle)
+                    turned[head, place, other] = a * math.sin(angle) + b * math.cos(angle)
         results.append(turned)
     return (*results, value)
 
@@ -963,7 +968,7 @@ def rotary_complex(x, start):
 def rotary_complex(normal):
     yield {"x": normal(2, 7, 3, 10), "start": 0}
     yield {"x": normal(2, 5, 5, 6), "start": 11}  # as many heads as positions: a wrong axis fits
-    yield {"x": normal(3, 1, 2, 6), "start": 40}  # a single token
+    yield {"x": normal(3, 1, 2, 6), "start": 5003}  # a single token, far behind a table of fixed length
 
 
 @rotary_complex.specification
@@ -975,7 +980,7 @@ def rotary_complex(x, start):
             for head in range(heads):
                 for i in range(d_head // 2):
                     angle = (start + place) / math.pow(10_000, 2 * i / d_head)
-                    a, b = x[text, place, head, 2 * i].item(), x[text, place, head, 2 * i + 1].item()
+                    a, b = x[text, place, head, 2 * i], x[text, place, head, 2 * i + 1]
                     result[text, place, head, 2 * i] = a * math.cos(angle) - b * math.sin(angle)
                     result[text, place, head, 2 * i + 1] = a * math.sin(angle) + b * math.cos(angle)
     return result
@@ -1235,7 +1240,7 @@ def to_half_split(weight, bias, n_heads):
 def to_half_split(normal):
     yield {"weight": normal(18, 5), "bias": normal(18), "n_heads": 3}
     yield {"weight": normal(20, 20), "bias": normal(20), "n_heads": 2}
-    yield {"weight": normal(30, 7), "bias": normal(30), "n_heads": 5}
+    yield {"weight": torch.arange(8.0).view(4, 2), "bias": torch.arange(4.0), "n_heads": 1}  # by hand
 
 
 @to_half_split.specification
@@ -1489,13 +1494,28 @@ def listed(reached):
 
 
 find_pairs.mistake(
+    "no pairs at all",
+    """Your list is empty. At position 0 nothing is turned, so no feature reaches another: give the vector at
+    least twice and look at a later row. (If you do, your threshold is too high, or nothing is ever
+    appended.)""",
+    lambda rotate, d: [],
+)
+
+find_pairs.mistake(
     "asked at position 0",
     """You look at position 0, where nothing is turned, so no feature reaches another. Give the vector at
     least twice and look at a later row.""",
-    lambda rotate, d: listed(touched(rotate, d, position=0).triu(1)),
     lambda rotate, d: [(0, i) for i in range(d)],
     lambda rotate, d: [(0, i) for i in range(1, d)],
+    lambda rotate, d: [(i, 0) for i in range(d)],
 )
+
+
+def at_own_positions(rotate, d_head):
+    """For each feature of an identity matrix, handed over at once, the largest other one."""
+    turned = rotate(torch.eye(d_head))
+    return (turned - torch.diag(turned.diagonal())).abs().argmax(dim=-1).tolist()
+
 
 find_pairs.mistake(
     "each feature at another position",
@@ -1505,6 +1525,8 @@ find_pairs.mistake(
     lambda rotate, d: sorted(
         {tuple(sorted(pair)) for pair in listed((rotate(torch.eye(d)) != 0) & ~torch.eye(d).bool())}
     )[1:],
+    lambda rotate, d: sorted({tuple(sorted(pair)) for pair in enumerate(at_own_positions(rotate, d))}),
+    lambda rotate, d: [pair for pair in enumerate(at_own_positions(rotate, d)) if pair[0] <= pair[1]],
 )
 
 find_pairs.mistake(
@@ -1570,6 +1592,7 @@ find_pairs.mistake(
     "slow pairs missed",
     """You ask for a change larger than some tolerance, and the slow pairs turn by less. Compare with 0,
     which is exact here, or look at a later position.""",
+    lambda rotate, d: listed(touched(rotate, d, more_than=0.001).triu(1)),
     lambda rotate, d: listed(touched(rotate, d, more_than=0.01).triu(1)),
     lambda rotate, d: listed(touched(rotate, d, more_than=0.1).triu(1)),
 )

@@ -1,15 +1,26 @@
 """Depth: the two orders of a layer, and what becomes of the tokens from layer to layer."""
 
+import math
 from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.checks import check_integer
+from transformer_lab.figures.base import (
+    Matrix,
+    canvas,
+    check_curves,
+    check_labels,
+    check_named,
+    check_scale,
+    finished,
+    line_styles,
+    numbers_of,
+)
 from transformer_lab.figures.boxes import arrow, box, plus
-from transformer_lab.figures.heatmaps import draw_matrix
+from transformer_lab.figures.heatmaps import draw_matrix, draw_within
 
 # What stands on the road and beside it, in order: (kind, place along the road, label)
 POST_NORM = (
@@ -38,9 +49,9 @@ ROAD_COLOUR, NORM_COLOUR = "#d95f02", "#ffc425"
 
 def norm_orders(*, title: str = "") -> Figure:
     """Draw both orders of a layer: the road through it, what reads from it, and where the norms stand."""
-    figure, axes = plt.subplots(2, 1, figsize=(8.6, 4.4), layout="constrained")
+    figure, axes = canvas(2, 1, (8.6, 4.4))
     for ax, name, parts in zip(
-        axes,
+        axes.flat,
         ("Post-norm: the norms stand on the road", "Pre-norm: the norms stand beside the road"),
         (POST_NORM, PRE_NORM),
         strict=True,
@@ -81,13 +92,17 @@ def likeness_grid(
     title: str = "",
     bar: str = "cosine of two tokens",
 ) -> Figure:
-    """Draw the cosine of every two tokens, one panel per name, on one scale from 0 to 1."""
+    """Draw the cosine of every two tokens, one panel per name, on one scale: from 0, or the lowest, to 1."""
+    check_named(named)
+    check_labels("tokens", tokens)
+    for name, cosines in named.items():
+        check_scale(numbers_of(cosines, 2, name=name), (-1, 1))
+    lowest = min(numbers_of(cosines, 2).min() for cosines in named.values())
+    low = min(0, math.floor(10 * lowest) / 10)
     side = 0.7 + 0.19 * max(len(tokens), 7)
-    figure, axes = plt.subplots(
-        1, len(named), figsize=(side * len(named) + 1.0, side + 0.6), layout="constrained", squeeze=False
-    )
+    figure, axes = canvas(1, len(named), (side * len(named) + 1.0, side + 0.6))
     for ax, (name, cosines) in zip(axes.flat, named.items(), strict=True):
-        draw_matrix(ax, cosines, tokens, tokens, title=name, limits=(0, 1), colours="magma", numbers=False)
+        draw_matrix(ax, cosines, tokens, tokens, title=name, limits=(low, 1), colours="magma", numbers=False)
     figure.colorbar(axes[0, 0].collections[0], ax=axes, label=bar, shrink=0.7)
     figure.suptitle(title)
     return finished(figure)
@@ -97,9 +112,10 @@ def token_depth(
     values: Matrix, rows: Sequence[str], tokens: Sequence[str], *, title: str, bar: str
 ) -> Figure:
     """Draw one number from 0 to 1 for each token at each place of a model: places down, tokens across."""
-    size = (1.9 + 0.52 * len(tokens), 1.0 + 0.42 * len(rows))
-    figure, ax = plt.subplots(figsize=size, layout="constrained")
-    draw_matrix(ax, values, rows, tokens, title=title, limits=(0, 1), numbers=True, bar=bar)
+    check_labels("tokens", tokens)
+    check_labels("rows", rows)
+    figure, ((ax,),) = canvas(1, 1, (1.9 + 0.52 * len(tokens), 1.0 + 0.42 * len(rows)))
+    draw_within(ax, values, rows, tokens, title=title, numbers=True, bar=bar)
     ax.set_xlabel("token")
     return finished(figure)
 
@@ -114,10 +130,16 @@ def depth_curves(
     logarithmic: bool = False,
 ) -> Figure:
     """Draw one curve per name over layers or steps, counted from `start`; the legend covers none of them."""
-    figure, ax = plt.subplots(figsize=(7.4, 3.4), layout="constrained")
-    for (name, y), style in zip(named.items(), ("-", "--", "-.", ":"), strict=False):
-        values = numbers_of(y)
-        ax.plot(range(start, start + len(values)), values, linestyle=style, linewidth=2, label=name)
+    check_integer(start=start)
+    if not isinstance(logarithmic, bool):
+        raise TypeError(f"logarithmic must be True or False, got {logarithmic!r}; choose one")
+    curves = check_curves(named, logarithmic=logarithmic)
+    styles = line_styles(curves, "-", "--", "-.", ":")
+    figure, ((ax,),) = canvas(1, 1, (7.4, 3.4))
+    for name, values in curves.items():
+        style, colour = styles[name]
+        places = range(start, start + len(values))
+        ax.plot(places, values, linestyle=style, color=colour, linewidth=2, label=name)
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
     if logarithmic:
         ax.set_yscale("log")

@@ -1,11 +1,12 @@
 """The map of the encoder that opens every lesson."""
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from transformer_lab.figures.base import finished
+from transformer_lab.checks import check_integer
+from transformer_lab.figures.base import canvas, finished
+from transformer_lab.lesson import LESSONS
 
 # lesson, label, left, bottom, width, height; a box is drawn over those before it, so outer boxes come first
 MAP = (
@@ -30,7 +31,10 @@ DETOURS = ((5.42, 9.3, 0.32), (9.95, 11.9, 0.85))
 
 def encoder_map(lesson: int = 0) -> Figure:
     """Draw the whole encoder with the part of one lesson lit; each part bears the number of its lesson."""
-    figure, ax = plt.subplots(figsize=(10.4, 3.2), layout="constrained")
+    check_integer(lesson=lesson, at_least=0)
+    if lesson not in LESSONS:
+        raise ValueError(f"lesson must be from 0 to {LESSONS[-1]}, got {lesson}; see the notebooks")
+    figure, ((ax,),) = canvas(1, 1, (10.4, 3.2))
     for number, label, left, bottom, width, height in MAP:
         _map_box(ax, number, label, (left, bottom, width, height), lit=lesson > 0 and number == lesson)
     for start, end in ARROWS:

@@ -1,15 +1,16 @@
 """Move a slider and see the picture change; without a kernel, see a strip of pictures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 
 import ipywidgets
-import matplotlib.pyplot as plt
 from IPython.display import publish_display_data
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from transformer_lab.checks import check_number
 from transformer_lab.figure_text import mime_bundle
-from transformer_lab.figures.base import finished
+from transformer_lab.figures.base import canvas, check_labels, finished
 
 Stop = float | str
 
@@ -37,6 +38,9 @@ def explore(
         bar: label of a colour bar for all pictures, which then share one scale; none if empty.
         size: of one picture, in inches.
     """
+    check_labels("name, title and bar", [name, title, bar])
+    check_stops(draw, values, strip)
+    check_size(size)
     still = figure_strip(draw, name, strip, title=title, bar=bar, size=size)
     slider = ipywidgets.SelectionSlider(
         options=[(_called(value), value) for value in values],
@@ -79,20 +83,40 @@ def figure_strip(
     size: tuple[float, float],
 ) -> Figure:
     """Draw the same picture for several values, side by side."""
-    figure, axes = plt.subplots(
-        1,
-        len(values),
-        figsize=(size[0] * len(values) + bool(bar), size[1]),
-        layout="constrained",
-        squeeze=False,
-    )
+    figure, axes = canvas(1, len(values), (size[0] * len(values) + bool(bar), size[1]))
     for ax, value in zip(axes.flat, values, strict=True):
         draw(ax, value)
         ax.set_title(f"{name} = {_called(value)}")
     if bar:
+        if not axes[0, 0].collections:
+            raise ValueError(f"got the colour bar {bar!r}, but draw shows no colours; leave bar out")
         figure.colorbar(axes[0, 0].collections[0], ax=axes, label=bar, shrink=0.7)
     figure.suptitle(title)
     return finished(figure)
+
+
+def check_stops(draw: Callable[[Axes, Stop], None], values: Sequence[Stop], strip: Sequence[Stop]) -> None:
+    """Raise unless `draw` can be called, and the strip shows some of the values."""
+    if not callable(draw):
+        raise TypeError(f"draw must be a function of axes and a value, got {draw!r}; write one")
+    for name, stops in (("values", values), ("strip", strip)):
+        if isinstance(stops, str) or not isinstance(stops, Iterable):
+            raise TypeError(f"{name} must be a list of numbers or names, got {stops!r}; try a list")
+        if wrong := [stop for stop in stops if not isinstance(stop, Real | str) or stop != stop]:  # nan
+            raise TypeError(f"{name} must hold numbers or names, got {wrong[0]!r}; try float or str")
+    if len(set(values)) < len(values):
+        raise ValueError(f"values must differ, got {list(values)}; leave out the repeated ones")
+    if not len(strip) or set(strip) - set(values):
+        raise ValueError(
+            f"the strip must show some of the values, got {list(strip)}; wanted from {list(values)}"
+        )
+
+
+def check_size(size: tuple[float, float]) -> None:
+    """Raise unless it is a width and a height."""
+    if not isinstance(size, tuple | list) or len(size) != 2:
+        raise TypeError(f"size must be a width and a height in inches, got {size!r}; try (3.0, 2.9)")
+    check_number(width=size[0], height=size[1], above=0)
 
 
 def _called(value: Stop) -> str:

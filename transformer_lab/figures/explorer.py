@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 import ipywidgets
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,10 +11,20 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from transformer_lab.checks import check_integer, check_positive
 from transformer_lab.figure_text import mime_bundle
-from transformer_lab.figures.base import MARK, finished, numbers_of
+from transformer_lab.figures.base import (
+    MARK,
+    canvas,
+    check_labels,
+    check_maps,
+    check_places,
+    check_scale,
+    finished,
+    numbers_of,
+)
 from transformer_lab.figures.explore import publish_live
-from transformer_lab.figures.heatmaps import draw_matrix, head_grid
+from transformer_lab.figures.heatmaps import draw_within, head_grid
 
 LEGIBLE = 32  # tokens on each side of the large map; more labels could not be read
 TILE = 32  # cells on each side of a small map, at most
@@ -39,7 +48,14 @@ def explorer(
         title: of the strip, says what to see.
         most_tokens: that a text may have; said to whoever types more.
     """
+    if not callable(read):
+        raise TypeError(f"read must be a function from a text to tokens and maps, got {read!r}; write one")
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a string, got {text!r}; try str(text)")
+    check_maps(strip)
+    check_positive(most_tokens=most_tokens)
     tokens, maps = read(text)
+    check_places("places of the strip", strip, maps.shape[:2])
     chosen = [maps[place] for place in strip]
     still = head_grid(chosen, tokens, [_called(*place) for place in strip], title=title)
     box = Explorer(read, text, place=strip[0], most_tokens=most_tokens)
@@ -151,14 +167,18 @@ def head_view(tokens: Sequence[str], maps: Tensor, layer: int, head: int, *, fir
         head: the chosen one.
         first: the first token of the large map, which shows so many as can be read.
     """
+    values = numbers_of(maps, 3, name="the maps (heads, query_pos, key_pos)")
+    check_labels("tokens", tokens, values.shape[-1])
+    check_integer(layer=layer, head=head, first=first, at_least=0)
+    check_scale(values, (0, 1))
+    check_places("the head and the first token", [(head, first)], (len(values), len(tokens)))
     shown = slice(first, min(first + LEGIBLE, len(tokens)))
     labels = [_drawable(token) for token in tokens[shown]]
     side = max(3.2, 0.9 + 0.2 * len(labels))
-    figure, (small, large) = plt.subplots(
-        1, 2, figsize=(3.9 + side + 0.9, side + 1.1), width_ratios=[3.9, side], layout="constrained"
-    )
-    _draw_tiles(small, numbers_of(maps), head)
-    draw_matrix(large, maps[head][shown, shown], labels, labels, limits=(0, 1), numbers=False)
+    size = 3.9 + side + 0.9, side + 1.1
+    figure, ((small, large),) = canvas(1, 2, size, width_ratios=[3.9, side])
+    _draw_tiles(small, values, head)
+    draw_within(large, values[head][shown, shown], labels, labels, numbers=False)
     large.set(xlabel="key (looked at)", ylabel="query (looking)", title=_called(layer, head))
     figure.colorbar(large.collections[0], ax=large, label="attention weight", shrink=0.6)
     figure.suptitle(f"Layer {layer}: all heads, and head {head}")

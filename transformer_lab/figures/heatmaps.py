@@ -2,13 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
+import matplotlib
 import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.checks import check_positive
+from transformer_lab.figures.base import (
+    Matrix,
+    canvas,
+    check_axes,
+    check_labels,
+    check_limits,
+    check_maps,
+    check_named,
+    check_scale,
+    finished,
+    literal,
+    numbers_of,
+)
 
 MANY = 12  # a heatmap with more rows or columns than this has no room for numbers in its cells
 
@@ -18,10 +31,12 @@ def attention_heatmap(
 ) -> Figure:
     """Draw one attention map (query_pos, key_pos), queries down and keys across, on a scale from 0 to 1."""
     key_tokens = query_tokens if key_tokens is None else key_tokens
+    check_labels("query tokens", query_tokens)
+    check_labels("key tokens", key_tokens)
     side = 0.42
     size = (1.9 + side * max(len(key_tokens), 5), 1.3 + side * max(len(query_tokens), 5))
-    figure, ax = plt.subplots(figsize=size, layout="constrained")
-    draw_matrix(ax, weights, query_tokens, key_tokens, title=title, limits=(0, 1), bar="attention weight")
+    figure, ((ax,),) = canvas(1, 1, size)
+    draw_within(ax, weights, query_tokens, key_tokens, title=title, bar="attention weight")
     ax.set(xlabel="key (looked at)", ylabel="query (looking)")
     return finished(figure)
 
@@ -40,16 +55,24 @@ def head_grid(
 
     With `limits` each map has a scale of its own; the colour bar is that of the first.
     """
+    check_positive(columns=columns)
+    check_maps(maps)
+    check_labels("tokens", tokens)
+    check_labels("titles", titles, len(maps))
+    if limits is not None:
+        check_maps(limits)
+    if limits is not None and len(limits) != len(maps):
+        raise ValueError(f"got {len(limits)} limits, wanted {len(maps)}; give one pair for each map")
     rows = -(-len(maps) // columns)
     side = 0.9 + 0.2 * len(tokens)
     size = (side * columns + 1.0, side * rows + 0.6)
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    figure, axes = canvas(rows, columns, size)
     for number, ax in enumerate(axes.flat):
         if number >= len(maps):
             ax.set_axis_off()
             continue
-        scale = limits[number] if limits else (0, 1)
-        draw_matrix(ax, maps[number], tokens, tokens, title=titles[number], limits=scale, numbers=False)
+        scale = (0, 1) if limits is None else limits[number]
+        draw_within(ax, maps[number], tokens, tokens, title=titles[number], limits=scale, numbers=False)
         ax.set(xlabel="key", ylabel="query")
     figure.colorbar(axes[0, 0].collections[0], ax=axes, label=bar, shrink=0.6)
     figure.suptitle(title)
@@ -75,23 +98,24 @@ def matrices(
         ylabel: what the rows of the first matrix are.
         title: says what to see.
     """
-    shapes = [np.shape(numbers_of(matrix)) for matrix in named.values()]
-    figure, axes = plt.subplots(
-        1,
-        len(named),
-        figsize=(
-            sum(0.75 + 0.52 * width for _, width in shapes),
-            1.2 + 0.5 * max(height for height, _ in shapes),
-        ),
-        width_ratios=[width for _, width in shapes],
-        layout="constrained",
-        squeeze=False,
-    )
+    check_named(named)
+    shapes = [numbers_of(matrix, 2, name=name).shape for name, matrix in named.items()]
+    columns, xlabels = ({} if given is None else given for given in (columns, xlabels))
+    for what, given in (("columns", columns), ("xlabels", xlabels)):
+        check_named(given, empty=True)
+        if unknown := given.keys() - named.keys():
+            raise ValueError(f"{what} name no matrix: got {sorted(unknown)}, wanted some of {list(named)}")
+    if rows is not None:
+        check_labels("rows", rows)
+    if rows is not None and len(rows) not in [height for height, _ in shapes]:
+        raise ValueError(f"got {len(rows)} labels of rows, wanted as many as a matrix has; shapes: {shapes}")
+    size = sum(0.75 + 0.52 * width for _, width in shapes), 1.2 + 0.5 * max(height for height, _ in shapes)
+    figure, axes = canvas(1, len(named), size, width_ratios=[width for _, width in shapes])
     for ax, (name, matrix), (height, width) in zip(axes.flat, named.items(), shapes, strict=True):
-        across = (columns or {}).get(name, [str(i) for i in range(width)])
+        across = columns.get(name, [str(i) for i in range(width)])
         down = rows if rows is not None and len(rows) == height else [str(i) for i in range(height)]
         draw_matrix(ax, matrix, down, across, title=name, numbers=True, **_scale(numbers_of(matrix)))
-        ax.set_xlabel((xlabels or {}).get(name, ""))
+        ax.set_xlabel(xlabels.get(name, ""))
     axes[0, 0].set_ylabel(ylabel)
     figure.suptitle(title)
     return finished(figure)
@@ -103,6 +127,20 @@ def _scale(values: np.ndarray) -> dict:
     if values.min() < 0:
         return {"colours": "RdBu_r", "limits": (-reach, reach)}
     return {"colours": "viridis", "limits": (0.0, reach)}
+
+
+def draw_within(
+    ax: Axes,
+    matrix: Matrix,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    limits: tuple[float, float] = (0, 1),
+    **look: object,
+) -> None:
+    """Draw as `draw_matrix` does, but raise where a number lies beyond the limits."""
+    check_scale(_labelled(matrix, rows, columns), limits)
+    draw_matrix(ax, matrix, rows, columns, limits=limits, **look)
 
 
 def draw_matrix(
@@ -119,16 +157,17 @@ def draw_matrix(
 ) -> None:
     """Draw one matrix into `ax`: a label for every row and column, numbers in the cells where there is room.
 
+    A number beyond `limits` has the colour of the nearer one.
+
     Raises:
-        ValueError: the labels do not match the matrix.
+        TypeError: no axes, labels that are no strings, a matrix that holds no numbers.
+        ValueError: the labels do not match the matrix, an empty matrix, or an unknown colour map.
     """
-    values = numbers_of(matrix)
-    if values.shape != (len(rows), len(columns)):
-        raise ValueError(
-            f"the matrix has shape {values.shape}, the labels fit {(len(rows), len(columns))}; "
-            "pick one head and one sentence first, for example weights[0, 3]"
-        )
-    low, high = limits or (float(values.min()), float(values.max()))
+    check_axes(ax)
+    values = _labelled(matrix, rows, columns)
+    low, high = (float(values.min()), float(values.max())) if limits is None else check_limits(limits)
+    if not isinstance(colours, str) or colours not in matplotlib.colormaps:
+        raise ValueError(f"colours must name a colour map, got {colours!r}; try viridis, RdBu_r or cividis")
     with_numbers = max(values.shape) <= MANY if numbers is None else numbers
     layout = ax.figure.get_layout_engine()
     ax.figure.set_layout_engine("none")  # seaborn draws the figure once to look for labels that overlap
@@ -155,6 +194,20 @@ def draw_matrix(
     ax.set_xticklabels(ax.get_xticklabels(), rotation=90 if max(map(len, columns)) > 2 else 0)
     ax.set_yticklabels(ax.get_yticklabels(), rotation=0)
     _readable_numbers(ax)
+    literal(ax)
+
+
+def _labelled(matrix: Matrix, rows: Sequence[str], columns: Sequence[str]) -> np.ndarray:
+    """The matrix as numbers; raise unless there is a label for every row and column."""
+    check_labels("rows", rows)
+    check_labels("columns", columns)
+    values = numbers_of(matrix, name="the matrix")
+    if values.shape != (len(rows), len(columns)):
+        raise ValueError(
+            f"got a matrix of shape {values.shape}, the labels fit {(len(rows), len(columns))}; "
+            "pick one head and one sentence first, for example weights[0, 3]"
+        )
+    return values
 
 
 def _cell_text(value: float) -> str:

@@ -2,12 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from transformer_lab.figures.base import Matrix, finished, frame_cells, numbers_of
+from transformer_lab.checks import check_positive
+from transformer_lab.figures.base import (
+    Matrix,
+    canvas,
+    check_labels,
+    check_maps,
+    check_named,
+    check_places,
+    finished,
+    frame_cells,
+    from_zero,
+    numbers_of,
+)
 from transformer_lab.figures.boxes import arrow, box
-from transformer_lab.figures.heatmaps import draw_matrix
+from transformer_lab.figures.heatmaps import draw_within
 
 
 def aimed_maps(
@@ -27,14 +38,22 @@ def aimed_maps(
         title: says what to see.
         axes_named: what the columns and the rows are.
     """
+    check_named(named)
+    check_named(targets)
+    check_labels("labels", labels)
+    check_labels("names of the axes", axes_named, 2)
+    if targets.keys() != named.keys():
+        raise ValueError(f"got targets for {list(targets)}, wanted them for {list(named)}; name each map")
+    cells = {name: list(enumerate(numbers_of(columns, 1))) for name, columns in targets.items()}
+    for name, places in cells.items():
+        check_labels(f"targets for {name}", [str(place) for place in places], len(labels))
+        check_places(f"targets for {name}", places, (len(labels), len(labels)))
     side = 1.2 + 0.34 * len(labels)
-    figure, axes = plt.subplots(
-        1, len(named), figsize=(side * len(named) + 1.0, side + 0.5), layout="constrained", squeeze=False
-    )
+    figure, axes = canvas(1, len(named), (side * len(named) + 1.0, side + 0.5))
     for ax, (name, matrix) in zip(axes.flat, named.items(), strict=True):
-        draw_matrix(ax, matrix, labels, labels, title=name, limits=(0, 1), numbers=False)
+        draw_within(ax, matrix, labels, labels, title=name, numbers=False)
         ax.set(xlabel=axes_named[0], ylabel=axes_named[1])
-        frame_cells(ax, enumerate(targets[name]))
+        frame_cells(ax, cells[name])
     figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention weight", shrink=0.7)
     figure.suptitle(title)
     return finished(figure)
@@ -42,10 +61,11 @@ def aimed_maps(
 
 def data_flow(n_layers: int, *, title: str) -> Figure:
     """Draw what becomes of token ids, step by step, with the shape of what passes from box to box."""
+    check_positive(n_layers=n_layers)
     shown = ["layer 0", "layer 1", "…", f"layer {n_layers - 1}"] if n_layers > 3 else []
     layers = shown or [f"layer {number}" for number in range(n_layers)]
     steps = ["look up", "× √d_model", "+ positions", *layers, "final norm"]
-    figure, ax = plt.subplots(figsize=(1.32 * len(steps) + 1.4, 2.9), layout="constrained")
+    figure, ((ax,),) = canvas(1, 1, (1.32 * len(steps) + 1.4, 2.9))
     left, right, high, low = -1.35, 1.5 * len(steps), 1.15, -1.15
     for place, label in ((left, "token\nids"), (right, "vectors\nin context")):
         ax.text(place, 0, label, ha="center", va="center")
@@ -77,15 +97,20 @@ def layer_maps(
     across: int = 3,
 ) -> Figure:
     """Draw one map per layer on one scale, from 0 to their largest value: paler jobs than a single head's."""
-    top = max(float(numbers_of(matrix).max()) for matrix in maps)
+    check_maps(maps)
+    check_labels("rows", rows)
+    check_labels("columns", columns)
+    check_labels("titles", titles, len(maps))
+    check_positive(across=across)
+    scale = from_zero(*(numbers_of(matrix, 2) for matrix in maps))
     down = -(-len(maps) // across)
     size = (across * (0.8 + 0.27 * len(columns)) + 1.0, down * (0.9 + 0.27 * len(rows)) + 0.5)
-    figure, axes = plt.subplots(down, across, figsize=size, layout="constrained", squeeze=False)
+    figure, axes = canvas(down, across, size)
     for number, ax in enumerate(axes.flat):
         if number >= len(maps):
             ax.set_axis_off()
             continue
-        draw_matrix(ax, maps[number], rows, columns, title=titles[number], limits=(0, top), numbers=False)
+        draw_within(ax, maps[number], rows, columns, title=titles[number], limits=scale, numbers=False)
         ax.set(xlabel="key", ylabel="query")
     figure.colorbar(axes[0, 0].collections[0], ax=axes, label=bar, shrink=0.6)
     figure.suptitle(title)

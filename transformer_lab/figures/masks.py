@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
+import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.checks import check_positive
+from transformer_lab.figures.base import Matrix, canvas, check_boolean, check_labels, check_named, finished
 from transformer_lab.figures.heatmaps import draw_matrix
 
 COLOURS = "cividis"
@@ -32,16 +33,20 @@ def masks(
         labels: of the horizontal and of the vertical axis; ("changed", "moves") suits leak maps.
         columns: panels in a row.
     """
+    check_named(named)
+    check_labels("tokens", tokens)
+    check_labels("words of the legend", legend, 2)
+    check_positive(columns=columns)
     across = min(columns, len(named))
     rows = -(-len(named) // across)
     side = 1.0 + 0.2 * len(tokens)
     size = (side * across + 0.3, (side + 0.25) * rows + 0.9)
-    figure, axes = plt.subplots(rows, across, figsize=size, layout="constrained", squeeze=False)
+    figure, axes = canvas(rows, across, size)
     for ax, (name, matrix) in zip(axes.flat, named.items(), strict=False):
         draw_mask(ax, matrix, tokens, title=name, labels=labels)
     for ax in axes.flat[len(named) :]:
         ax.set_axis_off()
-    light, dark = plt.get_cmap(COLOURS)(1.0), plt.get_cmap(COLOURS)(0.0)
+    light, dark = (matplotlib.colormaps[COLOURS](end) for end in (1.0, 0.0))
     patches = [
         Patch(facecolor=colour, label=word) for colour, word in zip((light, dark), legend, strict=True)
     ]
@@ -59,7 +64,7 @@ def draw_mask(
     labels: tuple[str, str] = ("key", "query"),
 ) -> None:
     """Draw one boolean matrix into `ax`, False dark and True light."""
-    draw_matrix(
-        ax, numbers_of(matrix), tokens, tokens, title=title, limits=(0, 1), colours=COLOURS, numbers=False
-    )
+    check_labels("labels", labels, 2)
+    values = check_boolean("the mask", matrix)
+    draw_matrix(ax, values, tokens, tokens, title=title, limits=(0, 1), colours=COLOURS, numbers=False)
     ax.set(xlabel=labels[0], ylabel=labels[1])

@@ -2,27 +2,40 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from transformer_lab.figures.base import Matrix, finished, numbers_of
+from transformer_lab.checks import check_integer
+from transformer_lab.figures.base import (
+    Matrix,
+    canvas,
+    check_above_zero,
+    check_axes,
+    check_curves,
+    check_labels,
+    check_named,
+    check_pairs,
+    check_scale,
+    finished,
+    line_styles,
+    literal,
+    numbers_of,
+)
 
 
 def position_tables(
     named: Mapping[str, Matrix], *, xlabel: str, title: str, bar: str, limits: tuple[float, float] = (-1, 1)
 ) -> Figure:
     """Draw large signed tables side by side on one scale: positions down, `xlabel` across."""
-    figure, axes = plt.subplots(
-        1, len(named), figsize=(1.4 + 4.2 * len(named), 4.2), layout="constrained", squeeze=False
-    )
+    check_named(named)
+    look = {"aspect": "auto", "interpolation": "nearest"}
+    figure, axes = canvas(1, len(named), (1.4 + 4.2 * len(named), 4.2))
     for ax, (name, table) in zip(axes.flat, named.items(), strict=True):
-        low, high = limits
-        image = ax.imshow(
-            numbers_of(table), cmap="RdBu_r", vmin=low, vmax=high, aspect="auto", interpolation="nearest"
-        )
+        values = numbers_of(table, 2, name=name)
+        check_scale(values, limits)
+        image = ax.imshow(values, cmap="RdBu_r", vmin=limits[0], vmax=limits[1], **look)
         ax.set(xlabel=xlabel, ylabel="position", title=name)
     figure.colorbar(image, ax=axes, label=bar)
     figure.suptitle(title)
@@ -38,12 +51,22 @@ def position_curves(
     title: str,
     octaves: Sequence[float] = (),
 ) -> Figure:
-    """Draw curves of many points, without marks; `octaves` are the ticks of a logarithmic x axis."""
-    figure, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
-    for name, y in named.items():
-        ax.plot(numbers_of(x), numbers_of(y), label=name)
+    """Draw curves of many points, without marks; `octaves` are the ticks of a logarithmic x axis.
+
+    Where a curve is nan it has a gap.
+    """
+    x = numbers_of(x, 1, name="x")
+    octaves = numbers_of(octaves, name="octaves")
+    if octaves.size:
+        check_above_zero("octaves", numbers_of(octaves, 1, name="octaves"))
+        check_above_zero("x", x)
+    curves = check_curves(named, len(x), gaps=True)
+    styles = line_styles(curves, "-")
+    figure, ((ax,),) = canvas(1, 1, (6.4, 3.4))
+    for name, y in curves.items():
+        ax.plot(x, y, color=styles[name][1], label=name)
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
-    if octaves:
+    if octaves.size:
         ax.set_xscale("log")
         ax.set_xticks(octaves, [f"{tick:g}" for tick in octaves])
         ax.minorticks_off()
@@ -55,11 +78,11 @@ def position_curves(
 
 def position_circles(named: Mapping[str, Matrix], *, title: str, first: int = 0) -> Figure:
     """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`."""
-    figure, axes = plt.subplots(
-        1, len(named), figsize=(1.2 + 3.4 * len(named), 3.7), layout="constrained", squeeze=False
-    )
+    check_named(named)
+    check_integer(first=first)
+    figure, axes = canvas(1, len(named), (1.2 + 3.4 * len(named), 3.7))
     for ax, (name, points) in zip(axes.flat, named.items(), strict=True):
-        x, y = numbers_of(points).T
+        x, y = check_pairs(name, points).T
         dots = ax.scatter(x, y, c=first + np.arange(len(x)), s=9)
         ax.set(title=name, aspect="equal", xlabel="first coordinate", ylabel="second coordinate")
     figure.colorbar(dots, ax=axes, label="position")
@@ -69,7 +92,10 @@ def position_circles(named: Mapping[str, Matrix], *, title: str, first: int = 0)
 
 def draw_clocks(ax: Axes, angles: Sequence[float], names: Sequence[str]) -> None:
     """Draw one dial per angle, in radians from the right, counter-clockwise; its hand ends at (cos, sin)."""
-    for number, (angle, name) in enumerate(zip(numbers_of(angles), names, strict=True)):
+    check_axes(ax)
+    angles = numbers_of(angles, 1, name="the angles")
+    check_labels("names", names, len(angles))
+    for number, (angle, name) in enumerate(zip(angles, names, strict=True)):
         left = 2.5 * number
         ax.add_patch(Circle((left, 0), 1, facecolor="white", edgecolor="#6b6b6b"))
         tip = (left + np.cos(angle), np.sin(angle))
@@ -78,3 +104,4 @@ def draw_clocks(ax: Axes, angles: Sequence[float], names: Sequence[str]) -> None
         ax.text(left, -1.25, name, ha="center", va="top", size=9)
     ax.set(xlim=(-2.2, 2.5 * len(names) - 0.3), ylim=(-1.9, 1.2), aspect="equal")
     ax.set_axis_off()
+    literal(ax)

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transformer_lab.figures.base import finished
+from transformer_lab.figures.base import canvas, finished
 from transformer_lab.figures.boxes import arrow, box, plus
 
 ROAD, SIDE = 1.6, 0.45  # heights: of what carries x, and of what works beside it
@@ -61,8 +60,8 @@ TUTORIAL = Plan(
 
 def two_blocks(*, title: str = "") -> Figure:
     """Draw both blocks; the thick line is x, as far as it can be found again behind nothing but norms."""
-    figure, axes = plt.subplots(2, 1, figsize=(8.6, 4.4), layout="constrained")
-    for ax, plan in zip(axes, (PAPER, TUTORIAL), strict=True):
+    figure, axes = canvas(2, 1, (8.6, 4.4))
+    for ax, plan in zip(axes.flat, (PAPER, TUTORIAL), strict=True):
         _draw(ax, plan)
     figure.suptitle(title)
     return finished(figure)

@@ -2,13 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transformer_lab.figures.base import Matrix, finished, frame_cells, numbers_of
-from transformer_lab.figures.heatmaps import draw_matrix
+from transformer_lab.checks import check_number, check_positive
+from transformer_lab.figures.base import (
+    Matrix,
+    canvas,
+    check_above_zero,
+    check_marked,
+    check_named,
+    check_places,
+    finished,
+    frame_cells,
+    from_zero,
+    numbers_of,
+)
+from transformer_lab.figures.heatmaps import draw_within
 
 LAYERS = "viridis"
 POINTS = np.array([280.0, 175.0])  # a panel of the scatter between its outermost heads, in points
@@ -34,17 +46,22 @@ def head_values(
         marked: (layer, head) of heads to frame, in every panel.
         title: says what to see.
     """
-    n_layers, n_heads = numbers_of(next(iter(named.values()))).shape
+    check_named(named)
+    check_positive(columns=columns)
+    if limit is not None:
+        check_number(limit=limit, above=0)
+    n_layers, n_heads = numbers_of(next(iter(named.values())), 2).shape
+    check_places("marked heads", marked, (n_layers, n_heads))
     rows = -(-len(named) // columns)
     size = (columns * (0.9 + 0.42 * n_heads), rows * (0.9 + 0.42 * n_layers) + 0.4)
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    figure, axes = canvas(rows, columns, size)
     for ax in axes.flat[len(named) :]:
         ax.set_axis_off()
     for ax, (name, matrix) in zip(axes.flat, named.items(), strict=False):
-        values = numbers_of(matrix)
+        values = numbers_of(matrix, 2, name=name)
         down, across = [f"layer {i}" for i in range(n_layers)], [str(i) for i in range(n_heads)]
-        top = limit if limit is not None else float(values.max())
-        draw_matrix(ax, values, down, across, title=name, limits=(0.0, top), numbers=True)
+        scale = from_zero(values) if limit is None else (0.0, limit)
+        draw_within(ax, values, down, across, title=name, limits=scale, numbers=True)
         ax.set_xlabel("head")
         frame_cells(ax, marked)
     figure.suptitle(title)
@@ -66,16 +83,12 @@ def head_scatter(
         marked: names of some heads, by (layer, head).
         title: says what to see.
     """
-    figure, axes = plt.subplots(
-        1,
-        len(named),
-        figsize=(4.6 * len(named) + 0.8, 3.6),
-        layout="constrained",
-        squeeze=False,
-        sharey=True,
-    )
-    for ax, (name, (across, up)) in zip(axes.flat, named.items(), strict=True):
-        _draw_points(ax, across, up, marked or {})
+    check_named(named)
+    marked = {} if marked is None else marked
+    pairs = {name: _pair(name, matrices, marked) for name, matrices in named.items()}
+    figure, axes = canvas(1, len(named), (4.6 * len(named) + 0.8, 3.6), sharey=True)
+    for ax, (name, (across, up)) in zip(axes.flat, pairs.items(), strict=True):
+        _draw_points(ax, across, up, marked)
         ax.set(xlabel=name, yscale="log")
     axes[0, 0].set_ylabel(ylabel)
     axes[0, -1].legend(title="layer", bbox_to_anchor=(1.0, 1.0), loc="upper left", frameon=False)
@@ -83,9 +96,22 @@ def head_scatter(
     return finished(figure)
 
 
-def _draw_points(ax: Axes, across: Matrix, up: Matrix, marked: Mapping[Place, str]) -> None:
-    x, y = numbers_of(across), numbers_of(up)
-    colours = plt.get_cmap(LAYERS)
+def _pair(name: str, matrices: tuple[Matrix, Matrix], marked: Mapping[Place, str]) -> tuple:
+    """Both matrices as numbers; raise unless they are alike, and every point can be drawn."""
+    if not isinstance(matrices, tuple | list) or len(matrices) != 2:
+        raise TypeError(
+            f"{name} must be two matrices, across and up, got {type(matrices).__name__}; give a pair"
+        )
+    across, up = (numbers_of(matrix, 2, name=name) for matrix in matrices)
+    if across.shape != up.shape:
+        raise ValueError(f"{name} has shapes {across.shape} and {up.shape}, wanted the same (layers, heads)")
+    check_above_zero(f"{name}, up,", up)
+    check_marked(marked, up.shape)
+    return across, up
+
+
+def _draw_points(ax: Axes, x: np.ndarray, y: np.ndarray, marked: Mapping[Place, str]) -> None:
+    colours = matplotlib.colormaps[LAYERS]
     for layer in range(len(x)):
         colour = colours(layer / max(1, len(x) - 1))
         ax.scatter(x[layer], y[layer], color=colour, edgecolor="black", linewidth=0.4, label=str(layer))

@@ -4,14 +4,14 @@ import time
 from collections.abc import Mapping
 
 import ipywidgets
-import matplotlib.pyplot as plt
 import tqdm.notebook
 from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from transformer_lab.checks import check_number, check_positive, described
 from transformer_lab.figure_text import mime_bundle
-from transformer_lab.figures.base import finished
+from transformer_lab.figures.base import canvas, check_named, finished, line_styles, numbers_of
 from transformer_lab.training import History, ProgressBar, TrainingConfig
 
 REDRAWN_AFTER = 1.0  # seconds: seldom enough to leave the time to the training
@@ -36,10 +36,21 @@ def training_curves(
         best_loss: the loss that no model can go below, drawn as a dashed line if given.
         steps: where the step axis ends, for a run that still goes on; with the longest run if None.
     """
-    scored = any(history.scores for history in histories.values())
-    figure, axes = plt.subplots(
-        1, 1 + scored, figsize=(4.9 * (1 + scored), 3.2), layout="constrained", squeeze=False
+    check_named(histories, in_legend=True)
+    for name, history in histories.items():
+        if not isinstance(history, History):
+            raise TypeError(f"{name} must be a History, got {type(history).__name__}; train returns one")
+        numbers_of([*history.loss, *history.scores.values()], name=name)
+    if steps is not None:
+        check_positive(steps=steps)
+        if steps < max(history.steps for history in histories.values()):
+            raise ValueError(f"steps must be at least those of the longest run, got {steps}; leave it out")
+    check_number(
+        **{name: level for name, level in (("chance", chance), ("best_loss", best_loss)) if level is not None}
     )
+    line_styles(histories, "-", of="runs")  # refuses more than there are colours
+    scored = any(history.scores for history in histories.values())
+    figure, axes = canvas(1, 1 + scored, (4.9 * (1 + scored), 3.2))
     _draw_losses(axes[0, 0], histories, best_loss)
     if scored:
         _draw_scores(axes[0, 1], histories, score, chance)
@@ -57,7 +68,7 @@ def _draw_losses(ax: Axes, histories: Mapping[str, History], best_loss: float | 
         ax.plot(range(1, history.steps + 1), history.loss, label=name, linewidth=1.2)
     if best_loss is not None:
         ax.axhline(best_loss, color="black", linestyle="--", linewidth=1, label="best possible loss")
-    ax.set(xlabel="step", ylabel="training loss (nats)", ylim=(0, None))
+    ax.set(xlabel="step", ylabel="training loss (nats)", ylim=(min(0, ax.dataLim.y0), None))
     ax.grid(alpha=0.3)
 
 
@@ -66,7 +77,9 @@ def _draw_scores(ax: Axes, histories: Mapping[str, History], score: str, chance:
         ax.plot(list(history.scores), list(history.scores.values()), marker="o", markersize=4, label=name)
     if chance is not None:
         ax.axhline(chance, color="black", linestyle=":", linewidth=1, label="chance")
-    ax.set(xlabel="step", ylabel=score, ylim=(0, 1.03))
+    ax.set(xlabel="step", ylabel=score)
+    if ax.dataLim.y0 >= 0 and ax.dataLim.y1 <= 1:
+        ax.set_ylim(0, 1.03)
     ax.grid(alpha=0.3)
 
 
@@ -85,6 +98,11 @@ class LiveCurve(ProgressBar):
         self.drawn_at = 0.0
 
     def __call__(self, history: History, config: TrainingConfig) -> None:
+        if not isinstance(history, History) or not isinstance(config, TrainingConfig):
+            raise TypeError(
+                "wanted a History and a TrainingConfig, "
+                f"got {described(history)} and {described(config)}; give it to train as watch="
+            )
         if self.bar is None:  # a new run: wait until there is a curve to see
             self.drawn_at = time.monotonic()
         super().__call__(history, config)

@@ -23,11 +23,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How to compare: tolerance, names of several results, and whether the wanted value may be told."""
+    """How to compare: tolerance, names of several results, and whether the wanted value may be told.
+
+    any_integer: int32 is as good as int64
+    """
 
     tolerance: float
     names: Sequence[str] = ()
     reveal: bool = True
+    any_integer: bool = True
 
     def difference(self, got: Any, wanted: Any, label: str) -> Difference | None:
         """The first difference; None if there is none. `label` is what to call the result in a sentence."""
@@ -67,19 +71,21 @@ class Comparison:
             told = {"missing": missing, "not wanted": unknown}
             parts = [f"{words}: {_some_keys(keys)}" for words, keys in told.items() if keys]
             return Difference("wrong keys", f"{label} has other keys than wanted; {'; '.join(parts)}.")
-        names = {key: f"{label}[{key!r}]" for key in wanted}
+        names = {key: f"{label}[{shown(key)}]" for key in wanted}
         return _first({names[key]: self.difference(got[key], wanted[key], names[key]) for key in wanted})
 
     def _numbers(self, got: Any, wanted: Real, label: str) -> Difference | None:
         if not isinstance(got, Real) or isinstance(got, bool):
             return Difference("wrong type", f"{label} is {_kind(got)}; a number is wanted.")
+        if type(got) not in (int, float):  # a number of another kind may have an `==` of its own
+            got = int(got) if isinstance(got, Integral) else float(got)
         if isinstance(wanted, Integral) and not isinstance(got, Integral):
             return Difference(
                 "not an integer",
                 f"{label} is {round(got, 6)}, a float; an int is wanted. What is counted is an integer: "
                 "`/` and factors such as `2.0` make a float, `//` and `2` do not.",
             )
-        if got == wanted or (math.isnan(got) and math.isnan(wanted)):
+        if got == wanted or (got != got and wanted != wanted):  # NaN equals nothing
             return None
         exact = isinstance(wanted, Integral)
         if not exact and math.isclose(got, wanted, rel_tol=self.tolerance, abs_tol=self.tolerance):
@@ -96,7 +102,8 @@ class Comparison:
             )
         if got == wanted:
             return None
-        return Difference(VALUE, f"{label} is {got!r}" + (f", wanted {wanted!r}." if self.reveal else "."))
+        wish = f", wanted {shown(wanted)}." if self.reveal else "."
+        return Difference(VALUE, f"{label} is {shown(got)}{wish}")
 
     def _tensors(self, got: Any, wanted: Tensor, label: str) -> Difference | None:
         if not isinstance(got, Tensor):
@@ -104,7 +111,7 @@ class Comparison:
         if got.shape != wanted.shape:
             shapes = f"{label} has shape {tuple(got.shape)}, wanted {tuple(wanted.shape)}"
             return Difference("wrong shape", f"{shapes}{_shape_hint(got.shape, wanted.shape)}.")
-        if got.dtype != wanted.dtype:
+        if got.dtype != wanted.dtype and not (self.any_integer and _is_integer(got) and _is_integer(wanted)):
             dtypes = f"{label} is {got.dtype}, wanted {wanted.dtype}"
             return Difference("wrong dtype", f"{dtypes}. {_dtype_hint(got, wanted)}")
         if got.device != wanted.device:
@@ -134,7 +141,7 @@ class Comparison:
 
 
 def _some_keys(keys: dict, most: int = 6) -> str:
-    named = ", ".join(f"`{key}`" for key in list(keys)[:most])
+    named = ", ".join(f"`{shorten(str(key), 60)}`" for key in list(keys)[:most])
     return named if len(keys) <= most else f"{named} and {len(keys) - most} more"
 
 
@@ -194,9 +201,15 @@ def _dtype_hint(got: Tensor, wanted: Tensor) -> str:
         return (
             "True or False is wanted: a comparison (`==`, `<`, …) makes booleans, `~`, `&` and `|` keep them."
         )
+    if got.is_complex():
+        return "Take what you need of the complex numbers: `.real`, `torch.view_as_real`."
     if wanted.is_floating_point() and not got.is_floating_point():
         return "Counts, positions and comparisons are no floats: is it one of these that is wanted here?"
     return "Let it follow from the inputs: what made it convert (`.float()`, `dtype=…`, numpy)?"
+
+
+def _is_integer(tensor: Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 
 
 def _first_place(where: Tensor) -> tuple[int, ...]:
@@ -210,9 +223,22 @@ def _index(place: tuple[int, ...]) -> str:
 def _number(value: Any, other: Any) -> str:
     """Six digits, or as many as it takes to tell the value from the other one."""
     if isinstance(value, Integral):
-        return str(value)
+        return shown(value)
     short = f"{value:.6g}"
     return short if short != f"{other:.6g}" else repr(value)
+
+
+def shown(value: Any) -> str:
+    """The value's `repr`, if it has one, and of a long one the beginning."""
+    try:
+        return shorten(repr(value), 100)
+    except Exception:
+        return _kind(value)
+
+
+def shorten(text: str, width: int) -> str:
+    """Of a long text the beginning."""
+    return text if len(text) <= width else f"{text[:width]} …"
 
 
 def _kind(thing: Any) -> str:

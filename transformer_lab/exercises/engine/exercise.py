@@ -1,17 +1,20 @@
 """An exercise: its texts, its cases, its truth, its bank of mistakes, and how an answer to it is run."""
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from transformer_lab.exercises.engine import source
+from transformer_lab.exercises.engine import attributes, source
+from transformer_lab.exercises.engine.arguments import first_not_taken, hand_over
+from transformer_lab.exercises.engine.compare import Comparison, shown
 from transformer_lab.exercises.engine.parameters import set_parameters
-from transformer_lab.exercises.engine.run import Outcome, isolated, observe
+from transformer_lab.exercises.engine.patience import Endless
+from transformer_lab.exercises.engine.run import Outcome, Session, isolated, observe
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +30,12 @@ class Exercise:
     """What all exercises share. A subclass says what an answer looks like and how it is called.
 
     returns: the names of the results, where there are several
-    without: torch functions that must not do the work
-    by_name: arguments of a module's `forward` that other code hands over by name
+    without: what must not do the work, under no other name either: see `bans.BANS`
+    by_name: arguments of the function, or of a module's `forward`, that later cells hand over by name
+    built_by_name: settings of a module's constructor that later cells hand over by name
     tolerance: absolute and relative
+    any_integer: where integers are wanted, whether those of any dtype will do
+    gradients: whether the gradients of a right answer must agree with those of the solution
     """
 
     kind: str  # what an answer is, in words
@@ -45,17 +51,24 @@ class Exercise:
         returns: Sequence[str] = (),
         without: Sequence[str] = (),
         by_name: Sequence[str] = (),
+        built_by_name: Sequence[str] = (),
         tolerance: float = 1e-9,
+        any_integer: bool = True,
+        gradients: bool = True,
     ):
         self.id, self.title, self.name, self.stub = id, title, name, stub
         self.hints = [_one_line(hint) for hint in hints]
-        self.returns, self.without, self.tolerance = returns, frozenset(without), tolerance
-        self.by_name = by_name
+        self.returns, self.without, self.gradients = returns, without, gradients
+        self.comparison = Comparison(tolerance, any_integer=any_integer)
+        self.by_name, self.built_by_name = by_name, built_by_name
         self.alternatives: list[Any] = []
         self.mistakes: list[Mistake] = []
 
     def cases(self, make: Callable[[Callable], Iterator[Any]]) -> Self:
-        """The inputs to try; `normal(*shape)` draws seeded float64. Distinct primes tell the axes apart."""
+        """The inputs to try; `normal(*shape)` draws seeded float64. Distinct primes tell the axes apart.
+
+        A case may leave out an argument that has a default.
+        """
         self._make_cases = make
         return self
 
@@ -91,18 +104,26 @@ class Exercise:
 
     def call(self, answer: Any, case: Any) -> Any:
         """The answer's result in one case."""
-        raise NotImplementedError
+        return self.use(self.ready(answer, case), self.inputs(case))
 
-    def misnamed(self, answer: Any) -> str | None:
-        """An argument that the answer does not take by its name, although other code uses it."""
-        if not self.by_name:
-            return None
-        arguments = inspect.signature(answer.forward).parameters
-        takes_any = any(argument.kind == argument.VAR_KEYWORD for argument in arguments.values())
-        return next((name for name in self.by_name if not takes_any and name not in arguments), None)
+    def ready(self, answer: Any, case: Any, parameters: dict[str, Tensor] | None = None) -> Callable:
+        """What is called: the function itself, or a module with these parameters or with seeded ones."""
+        return answer
+
+    def use(self, ready: Callable, inputs: dict[str, Any]) -> Any:
+        """Call it."""
+        return hand_over(ready, inputs, self.by_name, like=self.specified)
+
+    def misnamed(self, answer: Any) -> tuple[str, str] | None:
+        """What should take an argument by its name and does not, and that name."""
+        return None
 
     def inputs(self, case: Any) -> dict[str, Any]:
         """The named inputs of one case."""
+        return case
+
+    def arguments(self, case: Any) -> dict[str, Any]:
+        """All that an answer gets and must leave as it was."""
         return case
 
     def describe(self, case: Any) -> str:
@@ -115,12 +136,16 @@ class Exercise:
         with isolated():
             return list(self._make_cases(lambda *shape: torch.randn(shape, generator=generator)))
 
-    def outcomes(self, answer: Any) -> list[Outcome]:
-        """What the answer does in each case."""
-        return [
-            observe(lambda case=case: self.call(answer, case), self.inputs(case), before=self.inputs(same))
-            for case, same in zip(self.fresh_cases(), self.fresh_cases(), strict=True)
-        ]
+    def outcomes(self, answer: Any, session: Session | None = None) -> list[Outcome]:
+        """What the answer does in each case; none after one that does not end."""
+        found = []
+        with attributes.pristine():
+            for case, same in zip(self.fresh_cases(), self.fresh_cases(), strict=True):
+                call = partial(self.call, answer, case)
+                found.append(observe(call, self.arguments(case), self.arguments(same), session))
+                if isinstance(found[-1].error, Endless):
+                    break
+        return found
 
     @cached_property
     def wanted(self) -> list[Any]:
@@ -132,21 +157,27 @@ class Exercise:
         return results
 
     @cached_property
+    def may_change(self) -> set[str]:
+        """The arguments that the solution changes."""
+        return {name for outcome in self.outcomes(self.reference) for name in outcome.changed}
+
+    @cached_property
     def wrong_outcomes(self) -> list[tuple[Mistake, list[Outcome]]]:
         """Each mistake of the bank with what it does in each case."""
         return [(mistake, self.outcomes(mistake.answer)) for mistake in self.mistakes]
 
 
 class FunctionExercise(Exercise):
-    """The learner writes a function. It is called by position: its arguments may bear other names."""
+    """The learner writes a function. Its arguments may bear other names, but for those in `by_name`."""
 
     kind = "a function"
 
     def accepts(self, answer: Any) -> bool:
         return callable(answer)
 
-    def call(self, answer: Callable, case: dict[str, Any]) -> Any:
-        return answer(*case.values())
+    def misnamed(self, answer: Any) -> tuple[str, str] | None:
+        name = first_not_taken(answer, self.by_name)
+        return name and ("your function", name)
 
 
 class ModuleExercise(Exercise):
@@ -157,17 +188,41 @@ class ModuleExercise(Exercise):
     def accepts(self, answer: Any) -> bool:
         return isinstance(answer, type) and issubclass(answer, nn.Module)
 
-    def call(self, answer: type[nn.Module], case: tuple[dict, dict]) -> Any:
-        settings, inputs = case
-        module = answer(*settings.values())
-        set_parameters(module, like=self.specified(*settings.values()))
-        return module.eval()(*inputs.values())
+    def ready(self, answer: type[nn.Module], case: tuple[dict, dict], parameters=None) -> nn.Module:
+        module = self.build(answer, case[0])
+        with attributes.pristine():
+            like = self.build(self.specified, deepcopy(case[0]))
+            set_parameters(module, like, parameters)
+        return module.eval()
+
+    def use(self, ready: nn.Module, inputs: dict[str, Any]) -> Any:
+        return hand_over(ready, inputs, self.by_name, like=self.model)
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """A module that has the right arguments."""
+        with isolated():
+            return self.build(self.specified, self.fresh_cases()[0][0])
+
+    def build(self, answer: type[nn.Module], settings: dict[str, Any]) -> nn.Module:
+        """The module that a case asks for."""
+        return hand_over(answer, settings, self.built_by_name, like=self.specified)
+
+    def misnamed(self, answer: Any) -> tuple[str, str] | None:
+        setting = first_not_taken(answer, self.built_by_name)
+        if setting:
+            return "`__init__`", setting
+        name = first_not_taken(answer.forward, self.by_name) if self.by_name else None
+        return name and ("`forward`", name)
 
     def inputs(self, case: tuple[dict, dict]) -> dict[str, Any]:
         return case[1]
 
+    def arguments(self, case: tuple[dict, dict]) -> dict[str, Any]:
+        return {**case[0], **case[1]}
+
     def describe(self, case: tuple[dict, dict]) -> str:
-        settings = ", ".join(f"{name}={value}" for name, value in case[0].items())
+        settings = ", ".join(f"{name}={shown(value)}" for name, value in case[0].items())
         return f"{self.name}({settings}) called with {super().describe(case)}"
 
 
@@ -199,7 +254,7 @@ def _one_line(text: str) -> str:
 
 def _in_words(name: str, value: Any) -> str:
     if not isinstance(value, torch.Tensor):
-        return f"{name} = {value}"
+        return f"{name} = {shown(value)}"
     words = f"{name} {tuple(value.shape)}"
     if value.dtype == torch.bool or value.numel() == 0 or value.abs().max() <= 100:
         return words

@@ -1,25 +1,35 @@
 """Seeded parameters for an answer that is an `nn.Module`."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 class ParameterMismatch(ValueError):
     """The answer's parameters bear other names or shapes than the exercise asks for."""
 
 
-def set_parameters(module: nn.Module, like: nn.Module) -> None:
-    """Draw every parameter anew, so that equal modules give equal results and no bias hides behind a zero.
+def set_parameters(module: nn.Module, like: nn.Module, given: dict[str, Tensor] | None = None) -> None:
+    """Give every parameter its value, or draw it, so that no bias hides behind a zero.
 
     Buffers stay as the answer built them: a table is part of the answer.
     """
     wanted = {name: parameter.shape for name, parameter in like.named_parameters()}
     _refuse_mismatch({name: parameter.shape for name, parameter in module.named_parameters()}, wanted)
+    _refuse_surplus(module.state_dict().keys() - like.state_dict().keys())
     generator = torch.Generator().manual_seed(0)
     parameters = dict(module.named_parameters())
     with torch.no_grad():
         for name, shape in wanted.items():
-            parameters[name].copy_(torch.randn(shape, generator=generator) / 2)
+            drawn = torch.randn(shape, generator=generator) / 2
+            parameters[name].copy_(given[name] if given else drawn)
+
+
+def _refuse_surplus(names: set[str]) -> None:
+    for name in sorted(names):
+        raise ParameterMismatch(
+            f"`{name}` is in your module's `state_dict`, and not among the names wanted: a file with those "
+            "could not be loaded. A buffer stays out with `persistent=False`, and a part has one name."
+        )
 
 
 def _refuse_mismatch(got: dict[str, torch.Size], wanted: dict[str, torch.Size]) -> None:

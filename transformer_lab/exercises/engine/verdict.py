@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from transformer_lab.exercises.engine.compare import shorten
+
 CORRECT, NOT_ATTEMPTED, NOT_YET = "correct", "not attempted", "not yet"
 SYMBOLS = {CORRECT: "✓", NOT_ATTEMPTED: "○", NOT_YET: "✗"}
 # The box brings its own background, so it reads the same in a light and in a dark theme.
@@ -38,7 +40,8 @@ class Verdict:
     @classmethod
     def not_yet(cls, exercise_id: str, name: str, lines: Sequence[str], printed: str = "") -> Self:
         """Something is amiss, and it has a name."""
-        return cls(exercise_id, NOT_YET, name, (*lines, FALLBACK), printed)
+        told = [shorten(line, 600) for line in lines]
+        return cls(exercise_id, NOT_YET, shorten(name, 100), (*told, FALLBACK), printed)
 
     @property
     def headline(self) -> str:
@@ -81,7 +84,7 @@ def _to_html(text: str) -> str:
 
 def _excerpt(printed: str, lines: int = 8, width: int = 110) -> list[str]:
     everything = printed.splitlines()
-    shown = [line if len(line) <= width else f"{line[:width]} …" for line in everything[:lines]]
+    shown = [shorten(line, width) for line in everything[:lines]]
     return shown + [f"… and {len(everything) - lines} lines more"] * (len(everything) > lines)
 
 
