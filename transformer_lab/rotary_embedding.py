@@ -176,7 +176,9 @@ def check_pairs(x: Tensor, rotation: Tensor) -> None:
             f"{tuple(rotation.shape)}; add the missing axis with [None]"
         )
     wanted = (x.shape[-2], x.shape[-1] // 2)
-    if rotation.shape[-1] * 2 != x.shape[-1] or rotation.shape[-2] != x.shape[-2]:
+    # One row serves all only if the position stands on an axis before it, as in (position, 1, pair).
+    fits = rotation.shape[-2] == x.shape[-2] or (rotation.shape[-2] == 1 and rotation.dim() > 2)
+    if not fits or rotation.shape[-1] * 2 != x.shape[-1] or rotation.dim() > x.dim():
         raise ValueError(
             f"rotation must end in the axes (position, pair) = {wanted} for x of shape {tuple(x.shape)}, "
             f"got shape {tuple(rotation.shape)}; the last axis but one of x is the position"
