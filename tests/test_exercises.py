@@ -984,6 +984,31 @@ def test_an_attempt_runs_with_what_its_session_holds(monkeypatch):
 # ------------------------------------------------------------------ further looks at an answer that is right
 
 
+def test_what_an_answer_does_to_the_whole_notebook_is_told():
+    def with_another_dtype(table):
+        torch.set_default_dtype(torch.float32)
+        return 2 * table
+
+    def with_another_root(table):
+        math.sqrt, math.cos = math.cbrt, math.sin
+        return 2 * table
+
+    def for_a_while(table):
+        with torch.no_grad(), torch.device("meta"):
+            torch.zeros(3)
+        return 2 * table
+
+    assert "changes the default dtype for the whole notebook" in said(doubled, with_another_dtype)
+    assert "changes `math.cos`, `math.sqrt` for the whole notebook" in said(doubled, with_another_root)
+    assert judge(doubled, for_a_while).state == CORRECT
+
+
+def test_an_answer_is_not_blamed_for_what_a_cell_has_replaced(monkeypatch):
+    monkeypatch.setattr(math, "sqrt", lambda number: 1.0)
+    assert "a cell of this notebook has replaced `math.sqrt`" in said(doubled, lambda t: t * math.sqrt(4))
+    assert "on its side" in said(doubled, lambda table: 2 * table.mT)
+
+
 def call_counter():
     calls = []
 
@@ -1007,7 +1032,7 @@ def cached():
             "a second call gives something else",
             "Called once with other numbers, then with the ones above: Your result[0, 0]",
         ),
-        (cached(), "a second call gives something else", "Every value is 4 times"),
+        (cached(), "a second call gives something else", "Every value is 8 times"),
         (
             lambda t: 2 * t.view(-1).view(t.shape),
             "it depends on the order in memory",

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_positive
+from transformer_lab.checks import check_positive, described
 from transformer_lab.masking import padding_mask_from_lengths
 
 # The largest difference that rounding explains, for numbers of the size that a norm leaves.
@@ -360,7 +360,7 @@ def _check_input(x: Tensor) -> None:
     if not (ids or vectors) or 0 in x.shape:
         raise ValueError(
             "x must hold vectors (batch, position, features) or ids (batch, position), "
-            f"got {_described(x)}; add a missing axis with [None]"
+            f"got {described(x)}; add a missing axis with [None]"
         )
     if not x.isfinite().all():
         raise ValueError(
@@ -372,7 +372,7 @@ def _check_batch(x: Tensor) -> None:
     _check_input(x)
     if x.is_floating_point() and x.dim() < 3:
         raise ValueError(
-            f"x must have the axes (batch, position, features), got {_described(x)}; add one with [None]"
+            f"x must have the axes (batch, position, features), got {described(x)}; add one with [None]"
         )
 
 
@@ -393,7 +393,7 @@ def _check_output(output: object, axes: int) -> None:
     ):
         raise TypeError(
             f"the function must return a tensor (…, position, features) with {axes} axes, floating-point, "
-            f"got {_described(output)}; one vector per sequence becomes output[:, None]"
+            f"got {described(output)}; one vector per sequence becomes output[:, None]"
         )
 
 
@@ -401,7 +401,7 @@ def _check_pair(query: Tensor, key: Tensor) -> None:
     for name, vector in {"query": query, "key": key}.items():
         if not (isinstance(vector, Tensor) and vector.dtype in ROUNDING and vector.dim() == 1):
             raise TypeError(
-                f"{name} must be a floating-point vector (d_head), got {_described(vector)}; take one row"
+                f"{name} must be a floating-point vector (d_head), got {described(vector)}; take one row"
             )
         if not vector.isfinite().all() or not vector.any():
             raise ValueError(
@@ -409,11 +409,5 @@ def _check_pair(query: Tensor, key: Tensor) -> None:
             )
     if (query.shape, query.dtype) != (key.shape, key.dtype):
         raise ValueError(
-            f"query and key must be alike, got {_described(query)} and {_described(key)}; convert one of them"
+            f"query and key must be alike, got {described(query)} and {described(key)}; convert one of them"
         )
-
-
-def _described(thing: object) -> str:
-    if isinstance(thing, Tensor):
-        return f"{thing.dtype} of shape {tuple(thing.shape)}"
-    return type(thing).__name__

@@ -42,20 +42,23 @@ def check_even(**sizes: int) -> None:
 def check_number(above: float | int = -math.inf, usual: str = "another", **numbers: float | int) -> None:
     """Raise unless every named number is finite and larger than `above`; `usual` is what to try."""
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, Real | torch.SymFloat):
-            raise TypeError(
-                f"{name} must be a number, got {number!r} ({type(number).__name__}); try float({name})"
-            )
+        _check_real(name, number)
         if not above < number < math.inf:
             wanted = "finite" if above == -math.inf else f"above {above} and finite"
             raise ValueError(f"{name} must be {wanted}, got {number}; try {usual}")
 
 
+def _check_real(name: str, number: float) -> None:
+    if isinstance(number, bool) or not isinstance(number, Real | torch.SymFloat):
+        raise TypeError(
+            f"{name} must be a number, got {number!r} ({type(number).__name__}); try float({name})"
+        )
+
+
 def check_probability(**probabilities: float) -> None:
     """Raise unless every named dropout probability p satisfies 0 ≤ p < 1."""
     for name, p in probabilities.items():
-        if isinstance(p, bool) or not isinstance(p, Real):
-            raise TypeError(f"{name} must be a number, got {p!r} ({type(p).__name__}); try float({name})")
+        _check_real(name, p)
         if not 0.0 <= p < 1.0:
             raise ValueError(
                 f"{name} must be at least 0 and below 1, got {p}; it is the share that is dropped"

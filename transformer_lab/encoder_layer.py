@@ -237,7 +237,7 @@ def _check_torch_can(ours: EncoderLayer) -> None:
     if not isinstance(ours.attention.rotary, nn.Identity):
         raise ValueError("the attention has rotary positions, which PyTorch's layer lacks; leave them out")
     norms = ours.attention_norm, ours.feed_forward_norm
-    if None in (norms[0].weight, norms[1].weight):
+    if any(norm.weight is None for norm in norms):
         raise ValueError(
             "a norm has no weight, which PyTorch's layer wants; build it with elementwise_affine=True"
         )

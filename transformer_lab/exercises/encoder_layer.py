@@ -1344,8 +1344,8 @@ def bill(d, f, attention=None, feed_forward=None, norms=None):
 
 parameters.mistake(
     "biases forgotten",
-    """You count weights and leave out biases: each projection has one more number for every feature that
-    comes out of it.""",
+    """You count weights, and leave out biases, all or some of them: each projection has one more number for
+    every feature that comes out of it.""",
     lambda d, h, f: bill(d, f, attention=4 * d * d, feed_forward=2 * d * f),
     lambda d, h, f: bill(d, f, attention=4 * d * d, feed_forward=2 * d * f, norms=2 * d),
     lambda d, h, f: bill(d, f, attention=4 * d * d),

@@ -1200,6 +1200,8 @@ def sizes(normal):
     yield {"units": Listed(several, "two Linear(3, 5) with one weight and two biases, and a Linear(3, 2)")}
     units = [nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 5)), nn.Linear(5, 2).requires_grad_(False)]
     yield {"units": units}  # a unit of several parts, with buffers; a frozen one
+    with torch.device("meta"):  # sizes without values, as the lesson counts large models
+        yield {"units": Listed([nn.Linear(3, 5), nn.Linear(5, 2)], "two Linear on the device meta")}
 
 
 @sizes.specification

@@ -195,6 +195,12 @@ sentence_vector.mistake(
     """You divide by a length that runs over the batch, not over the features. A text's vector then depends on
     its neighbours. Each row has its own length: `dim=-1`, with `keepdim=True`.""",
     lambda h, m: F.normalize(mean_of(h, m), dim=0),
+)
+
+sentence_vector.mistake(
+    "one length for all",
+    """You divide by the length of the whole matrix, one number for all texts. A text's vector then depends on
+    its neighbours, and none has length one. Each row has its own: `norm(dim=-1, keepdim=True)`.""",
     lambda h, m: mean_of(h, m) / mean_of(h, m).norm(),
 )
 

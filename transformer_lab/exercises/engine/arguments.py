@@ -31,6 +31,12 @@ def first_not_taken(answer: Callable, names: Sequence[str]) -> str | None:
     return next((name for name in names if not takes_any and name not in own), None)
 
 
+def optional(answer: Callable) -> set[str]:
+    """The arguments that have a default."""
+    parameters = inspect.signature(answer).parameters.values()
+    return {each.name for each in parameters if each.default is not each.empty}
+
+
 def _names(answer: Callable) -> tuple[list[str], bool]:
     """The names of its arguments, and whether it takes all others."""
     try:

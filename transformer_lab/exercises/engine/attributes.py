@@ -4,8 +4,10 @@ import builtins
 import math
 import operator
 import random
+import sys
 from collections.abc import Iterable, Iterator, ValuesView
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +45,7 @@ def _may_differ(owner: Any, now: ValuesView, noted: list) -> bool:
 def _patches(owner: Any) -> Iterator[Patch]:
     now, noted = vars(owner), PRISTINE[owner]
     for name, value in noted.items():
-        if now.get(name, MISSING) is not value:
+        if now.get(name, MISSING) is not value and name != "Storage":  # which follows the default dtype
             yield Patch(owner, name, now.get(name, MISSING))
     for name in now.keys() - noted.keys() if isinstance(owner, type) else ():
         if any(name in vars(base) for base in owner.__mro__[1:]):  # it hides what was inherited
@@ -85,12 +87,36 @@ def pristine() -> Iterator[list[Patch]]:
 
 
 @contextmanager
-def patched(session: list[Patch]) -> Iterator[None]:
-    """As the session had it; whatever else is patched meanwhile is taken back too."""
+def patched(session: list[Patch]) -> Iterator[list[str]]:
+    """As the session had it; whatever else is patched meanwhile is taken back too, and its names told."""
     put(session)
     _Hands.are_clean = False
+    told: list[str] = []
+    before, imported = patches(), len(sys.modules)
     try:
-        yield
+        yield told
     finally:
-        undo(patches())
+        found = patches()
+        undo(found)
         _Hands.are_clean = True
+        if len(sys.modules) == imported:  # a library that is imported may patch another one
+            told += [name_of(patch) for patch in found if not any(map(partial(_is, patch), before))]
+
+
+def _is(one: Patch, other: Patch) -> bool:
+    return all(map(operator.is_, one, other))
+
+
+def is_foreign(patch: Patch) -> bool:
+    """Whether it was not the library itself that patched its own, as torch does when it compiles."""
+    made_in, belongs_to = (
+        str(getattr(thing, "__module__", None) or getattr(thing, "__name__", "")).split(".")[0]
+        for thing in (patch.value, patch.owner)
+    )
+    return made_in != belongs_to
+
+
+def name_of(patch: Patch) -> str:
+    """As a reader knows it: `math.cos`."""
+    module = "" if isinstance(patch.owner, type(math)) else f"{patch.owner.__module__}."
+    return f"{module}{patch.owner.__name__}.{patch.name}"

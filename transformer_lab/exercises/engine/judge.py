@@ -10,7 +10,7 @@ from transformer_lab.exercises.engine.compare import VALUE, Comparison, Differen
 from transformer_lab.exercises.engine.exercise import Exercise, Mistake, ValueExercise
 from transformer_lab.exercises.engine.patience import Endless, Patience
 from transformer_lab.exercises.engine.run import Outcome, Session
-from transformer_lab.exercises.engine.verdict import Verdict
+from transformer_lab.exercises.engine.verdict import CORRECT, NOT_YET, Verdict
 
 
 def judge(exercise: Exercise, attempt: Any) -> Verdict:
@@ -25,16 +25,27 @@ def judge(exercise: Exercise, attempt: Any) -> Verdict:
         exercise.wanted  # noqa: B018  the truth comes first
         with Patience() as patience:
             session = Session(patches, patience)
-            outcomes = exercise.outcomes(attempt, session)
-            return _verdict(exercise, attempt, outcomes, session)
+            verdict = _verdict(exercise, attempt, session)
+            if patches and verdict.state == NOT_YET and _is_right(exercise, attempt, Session([], patience)):
+                names = map(attributes.name_of, filter(attributes.is_foreign, patches))
+                return Verdict.not_yet(exercise.id, "the notebook is changed", [remarks.about_patches(names)])
+            return verdict
 
 
-def _verdict(exercise: Exercise, attempt: Any, outcomes: list[Outcome], session: Session) -> Verdict:
+def _is_right(exercise: Exercise, attempt: Any, session: Session) -> bool:
+    return _verdict(exercise, attempt, session).state == CORRECT
+
+
+def _verdict(exercise: Exercise, attempt: Any, session: Session) -> Verdict:
+    outcomes = exercise.outcomes(attempt, session)
     if any(map(_is_stub, outcomes)):
         return _still_a_stub(exercise, attempt)
     troubles = [_trouble(exercise, attempt, i, outcome) for i, outcome in enumerate(outcomes)]
     first = next((i for i, trouble in enumerate(troubles) if trouble), None)
     misnamed = exercise.misnamed(attempt)
+    everywhere = sorted({name for outcome in outcomes for name in outcome.everywhere})
+    if everywhere and not isinstance(outcomes[-1].error, Endless):
+        return _not_yet(exercise, 0, remarks.about_everywhere(everywhere), outcomes[0].printed)
     if first is None and not misnamed:
         found = looks.trouble(exercise, attempt, session)
         if found is None:

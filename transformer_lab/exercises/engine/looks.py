@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from transformer_lab.exercises.engine import attributes, bans
+from transformer_lab.exercises.engine.arguments import optional
 from transformer_lab.exercises.engine.changes import parts
 from transformer_lab.exercises.engine.compare import Comparison, Difference
 from transformer_lab.exercises.engine.exercise import Exercise, ModuleExercise, ValueExercise
@@ -93,6 +94,25 @@ def _other_numbers(x: Tensor) -> Tensor:
     return ~x if x.dtype == torch.bool else -x if x.is_floating_point() else x
 
 
+def _without_options(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
+    """After a call with all arguments, one with only those that have to be given."""
+    ready, inputs = exercise.ready(answer, case), exercise.inputs(case)
+    exercise.use(ready, inputs)
+    with attributes.pristine():
+        given = exercise.inputs(same)
+        inputs = {name: value for name, value in given.items() if name not in _options(exercise)}
+    return exercise.use(ready, inputs)
+
+
+def _options(exercise: Exercise) -> set[str]:
+    return optional(getattr(exercise.reference, "forward", exercise.reference))
+
+
+def _on_meta(exercise: Exercise, answer: Any, case: Any, same: Any) -> None:
+    with torch.device("meta"):
+        exercise.build(answer, case[0])
+
+
 def _by_columns(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
     with attributes.pristine():
         inputs = _with_tensors(exercise.inputs(case), lambda x: x.mT.contiguous().mT if x.ndim > 1 else x)
@@ -166,6 +186,17 @@ def _results(exercise: Exercise, mine: Any, theirs: Any) -> Difference | None:
     return replace(exercise.comparison, names=exercise.returns).difference(mine, theirs, "Your result")
 
 
+def _numbers(exercise: Exercise, mine: Any, theirs: Any) -> Difference | None:
+    wanted = dict(parts({"": theirs}))
+    for path, part in parts({"": mine}):
+        if isinstance(part, Tensor) and part.requires_grad and isinstance(wanted.get(path), int | float):
+            text = (
+                "are tensors that hold all they were computed from. `.item()` or `float(…)` makes a number."
+            )
+            return Difference("tensors for numbers", f"The values {text}")
+    return None
+
+
 def _trained(exercise: Exercise, mine: Any, theirs: Any) -> Difference | None:
     if _results(exercise, *theirs):  # there is dropout, or another thing of training
         return None
@@ -199,11 +230,19 @@ def _is_module(exercise: Exercise) -> bool:
 
 LOOKS = (
     Look("", "", _watched, _ban, lambda exercise: bool(exercise.without)),
+    Look("", "", lambda exercise, answer, case, same: exercise.call(answer, case), _numbers),
     Look(
         "a second call gives something else",
         "Called once with other numbers, then with the ones above:",
         _twice,
         _results,
+    ),
+    Look(
+        "it remembers an earlier call",
+        "Called with all arguments, then with only those that must be given:",
+        _without_options,
+        _results,
+        lambda exercise: bool(_options(exercise)),
     ),
     Look(
         "it depends on the order in memory",
@@ -221,5 +260,12 @@ LOOKS = (
     ),
     Look(
         "a fresh module is wrong", "With the parameters that its constructor made:", _fresh, _both, _is_module
+    ),
+    Look(
+        "it cannot be built without memory",
+        'Built under `torch.device("meta")`, where parameters have sizes and no values:',
+        _on_meta,
+        lambda exercise, mine, theirs: None,
+        _is_module,
     ),
 )

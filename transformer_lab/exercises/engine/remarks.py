@@ -1,5 +1,6 @@
 """What to say of an answer that no mistake of the bank explains."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from transformer_lab.exercises.engine import patience, source
@@ -41,6 +42,25 @@ def about_changes(changed: dict[str, str]) -> Difference:
             "cells use it again. Only read it, or change a copy."
         )
     return Difference("input changed in place", text)
+
+
+def about_everywhere(names: list[str]) -> Difference:
+    """Something that belongs to the whole notebook is not what it was."""
+    listed = ", ".join(name if " " in name else f"`{name}`" for name in names)
+    text = (
+        f"Your code changes {listed} for the whole notebook: every later cell would compute with it. "
+        "Leave it as it is; if you need another one, give your own a name of its own."
+    )
+    return Difference("it changes the whole notebook", text)
+
+
+def about_patches(names: Iterable[str]) -> str:
+    """The answer is right, but not in this notebook."""
+    listed = ", ".join(f"`{name}`" for name in names)
+    return (
+        f"Your answer is right; but a cell of this notebook has replaced {listed or 'something'}, and with that it gives "
+        "something else. Take that line out, restart the kernel, and run the cells again."
+    )
 
 
 def about_ban(name: str) -> Difference:

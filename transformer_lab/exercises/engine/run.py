@@ -14,7 +14,7 @@ from IPython.utils.capture import CapturedIO, capture_output
 from transformer_lab.exercises.engine import attributes
 from transformer_lab.exercises.engine.changes import changed_parts
 from transformer_lab.exercises.engine.patience import Patience
-from transformer_lab.exercises.engine.surroundings import FOR_ALL, FOR_ATTEMPTS, Setting, restored
+from transformer_lab.exercises.engine.surroundings import FOR_ALL, FOR_ATTEMPTS, Setting, restored, shared
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,13 @@ class Session:
     patches: list[attributes.Patch]
     patience: Patience
 
-    def run(self, call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-        """As in the learner's own cells."""
-        with attributes.patched(self.patches):
-            return self.patience.run(call)
+    def run(self, call: Callable[[], Any]) -> tuple[Any, BaseException | None, list[str]]:
+        """As in the learner's own cells: the result, the error, and what was changed for every other cell."""
+        with attributes.patched(self.patches) as changed:
+            before = shared()
+            result, error = self.patience.run(call)
+            changed += [name for name, value in shared().items() if value != before[name]]
+        return result, error, changed
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Outcome:
     error: BaseException | None
     printed: str = ""
     changed: dict[str, str] = field(default_factory=dict)  # arguments that changed: the first part of each
+    everywhere: list[str] = field(default_factory=list)  # what was changed for every other cell
 
 
 @contextmanager
@@ -62,16 +66,15 @@ def observe(
 ) -> Outcome:
     """Make the call and report on it: as in the learner's session, or else in clean hands."""
     with isolated(*FOR_ATTEMPTS if session else ()) as captured:
-        result, error = (session.run if session else _run)(call)
-    return Outcome(
-        result, error, captured.stdout + captured.stderr, changed_parts(before or {}, inputs or {})
-    )
+        result, error, everywhere = (session.run if session else _run)(call)
+    printed = captured.stdout + captured.stderr
+    return Outcome(result, error, printed, changed_parts(before or {}, inputs or {}), everywhere)
 
 
-def _run(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+def _run(call: Callable[[], Any]) -> tuple[Any, BaseException | None, list[str]]:
     try:
-        return call(), None
+        return call(), None, []
     except KeyboardInterrupt:
         raise
     except BaseException as raised:
-        return None, raised
+        return None, raised, []

@@ -59,6 +59,20 @@ def _put_handlers(handlers: dict) -> None:
             signal.signal(number, handler)
 
 
+# What every later cell computes with: an answer that changes it would change them all.
+SHARED = {
+    "the default dtype": torch.get_default_dtype,
+    "the default device": _device,
+    "the switch of gradients": torch.is_grad_enabled,
+    "the working directory": os.getcwd,
+}
+
+
+def shared() -> dict[str, Any]:
+    """What these are now."""
+    return {name: get() for name, get in SHARED.items()}
+
+
 # Of these every run needs its own:
 FOR_ALL = (
     Setting(torch.get_default_dtype, torch.set_default_dtype, torch.float64),
