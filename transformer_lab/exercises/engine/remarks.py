@@ -56,9 +56,9 @@ def about_everywhere(names: list[str]) -> Difference:
 
 def about_patches(names: Iterable[str]) -> str:
     """The answer is right, but not in this notebook."""
-    listed = ", ".join(f"`{name}`" for name in names)
+    listed = ", ".join(f"`{name}`" for name in names) or "something of Python's"
     return (
-        f"Your answer is right; but a cell of this notebook has replaced {listed or 'something'}, and with that it gives "
+        f"Your answer is right; but a cell of this notebook has replaced {listed}, and with that it gives "
         "something else. Take that line out, restart the kernel, and run the cells again."
     )
 
