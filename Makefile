@@ -36,10 +36,10 @@ check: known-lesson $(READY)  ## run one lesson, also one you worked in, and com
 	$(RUN) -m pytest $(CHOSEN) $(ARGS)
 
 refresh: $(READY)  ## run the lessons and store what they print and draw; one lesson: LESSON=03
-	$(RUN) -m tests.notebook_gate.refresh $(LESSON)
+	$(RUN) -m tests.gate.refresh $(LESSON)
 
 hostile: $(READY)  ## run every lesson on this machine's plainest arithmetic
-	$(RUN) -m tests.notebook_gate.hostile -n 2 $(ARGS)
+	$(RUN) -m tests.gate.hostile -n 2 $(ARGS)
 
 browser: chromium .venv/ready-browser  ## use the lessons in a real browser, as a learner does
 	$(RUN) -m pytest tests/browser $(ARGS)

@@ -21,7 +21,7 @@ from transformers import BertConfig, BertModel
 
 from tests.peers import from_bert, to_torch_encoder
 from transformer_lab import Encoder, EncoderConfig, padding_mask_from_lengths
-from transformer_lab.masking import to_attention_mask, to_key_padding_mask
+from transformer_lab.mask_conventions import to_attention_mask, to_key_padding_mask
 from transformer_lab.packing import encode_packed
 
 VOCAB = 1000

@@ -5,108 +5,103 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import transformer_lab
+from transformer_lab.course import lessons
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "transformer_lab"
 NOTEBOOKS = ROOT / "notebooks"
 
-# From the ground up: each module may import those before it. A lesson's number is its module's place.
-TOWER = [
-    "checks",
-    "positional_encoding",
-    "rotary_embedding",
-    "scaled_dot_product_attention",
-    "masking",
-    "multi_head_attention",
-    "feed_forward",
-    "encoder_layer",
-    "encoder",
-    "pretrained_encoder",
-    "training_data",
-    "checkpoints",
-    "training",
-    "roformer",
-    "modern_encoder",
-    "low_rank_adaptation",
-    "packing",
-]
-HELPERS = {"checks", "training_data", "checkpoints", "packing", "low_rank_adaptation"}
-LESSONS = [name for name in TOWER if name not in HELPERS]
-
-# These teach, draw, examine, or load what was trained; the model knows nothing of them.
-TEACHING = {
-    "figures",
-    "figure_text",
-    "lesson",
-    "exercises",
-    "certificates",
-    "environment",
-    "first_divergence",
-    "head_roles",
-}
-ABOVE_THE_MODEL = TEACHING | {"pretrained_encoder"}
+# Around the encoder, which knows nothing of them.
+ROOMS = ("training", "diagnostics", "course")
 
 # What `import transformer_lab` must not load: it takes seconds, and a model needs none of it.
 NOT_LOADED = {"matplotlib", "seaborn", "IPython", "ipywidgets", "sklearn", "transformers", "tokenizers"}
 
+MOST_ENTRIES = 20  # in the package's folder
 LONGEST_FUNCTION = 45  # lines, the docstring not counted
-LONGEST_FILE = {"model": 300, "other": 500}
+LONGEST_FILE = {"encoder": 300, "other": 500}
 
-modules = {path.stem for path in PACKAGE.glob("[a-z]*") if path.suffix == ".py" or path.is_dir()}
-present = [name for name in TOWER if name in modules]
-every_module = pytest.mark.parametrize("name", present)
-
-
-def parametrized(sources):
-    return pytest.mark.parametrize("path", sources, ids=lambda path: path.relative_to(PACKAGE).as_posix())
-
-
-every_source = parametrized(sorted(PACKAGE.rglob("*.py")))
+encoder = sorted(path for path in PACKAGE.glob("*.py") if path.stem != "__init__")
+sources = sorted(PACKAGE.rglob("*.py"))
 # An exercise's bank of mistakes is a collection, not code to be read in one go.
-every_readable_source = parametrized(
-    sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "exercises")
-)
-
+readable = [path for path in sources if path.parent.name != "exercises"]
 notebooks = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+
+
+def name_of(path):
+    return path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
+
+
+def each(paths):
+    return pytest.mark.parametrize("path", paths, ids=name_of)
+
+
 every_notebook = pytest.mark.parametrize("path", notebooks, ids=lambda path: path.stem)
 
 
+@cache
 def tree(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imported_modules(path):
-    """Return the modules of this package that a source imports anywhere, by their first name."""
+    """Return the modules of this package that a source imports anywhere, without `transformer_lab.`"""
     names = set()
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         if isinstance(node, ast.ImportFrom):
-            names |= {f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names}
-    assert not any(name.startswith(".") for name in names), f"{path.name}: imports are written in full"
-    return {name.split(".")[1] for name in names if name.startswith("transformer_lab.")}
+            assert not node.level, f"{path.name}: imports are written in full"
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return {name.removeprefix("transformer_lab.") for name in names if name.startswith("transformer_lab.")}
 
 
 # --- the tower ------------------------------------------------------------------------------------
 
 
-@every_module
-def test_a_module_imports_only_modules_of_earlier_lessons(name):
-    assert imported_modules(PACKAGE / f"{name}.py") <= set(TOWER[: TOWER.index(name)])
+def lesson_of(path):
+    """The number of the lesson that a module belongs to, as its docstring says; 0 if it serves all."""
+    found = re.search(r"\b[Ll]essons? (\d\d)", ast.get_docstring(tree(path)).splitlines()[0])
+    return int(found[1]) if found else 0
 
 
-@pytest.mark.parametrize("name", [name for name in present if name not in ABOVE_THE_MODEL])
-def test_the_model_knows_nothing_of_figures_lessons_exercises_or_trained_weights(name):
-    assert not imported_modules(PACKAGE / f"{name}.py") & ABOVE_THE_MODEL
+@each(encoder)
+def test_a_module_imports_only_modules_of_earlier_lessons(path):
+    modules = {name_of(other): other for other in encoder}
+    behind = [modules[name] for name in imported_modules(path) & modules.keys() if name != path.stem]
+    own = lesson_of(path)
+    assert all(lesson_of(other) < own or (own == lesson_of(other) and later(path, other)) for other in behind)
 
 
-def test_every_module_has_its_place():
-    assert modules <= set(TOWER) | TEACHING
+def later(path, other):
+    """Whether, of two modules of one lesson, the first may import the second."""
+    return path.stem not in imported_modules(other)
+
+
+@each(encoder)
+def test_the_encoder_knows_nothing_of_what_surrounds_it(path):
+    assert not {name.split(".")[0] for name in imported_modules(path)} & set(ROOMS)
+
+
+@each(sorted((PACKAGE / "training").glob("*.py")))
+def test_training_knows_nothing_of_the_course(path):
+    assert not {name.split(".")[0] for name in imported_modules(path)} & {"course"}
+
+
+@each(sorted((PACKAGE / "diagnostics").rglob("*.py")))
+def test_diagnostics_need_neither_training_nor_the_course(path):
+    assert not {name.split(".")[0] for name in imported_modules(path)} & {"course", "training"}
+
+
+def test_the_package_is_seen_at_a_glance():
+    entries = [path for path in PACKAGE.iterdir() if path.name != "__pycache__"]
+    assert len(entries) <= MOST_ENTRIES
 
 
 def test_importing_the_package_loads_nothing_that_a_model_does_not_need():
@@ -118,30 +113,60 @@ def test_importing_the_package_loads_nothing_that_a_model_does_not_need():
     assert not loaded & NOT_LOADED
 
 
-@pytest.mark.parametrize("name", [name for name in present if TOWER.index(name) < TOWER.index("encoder")])
-def test_parts_take_plain_integers_and_know_no_config(name):
-    assert "EncoderConfig" not in (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
+@each([path for path in encoder if lesson_of(path) < lessons.NAMES.index("encoder")])
+def test_parts_take_plain_integers_and_know_no_config(path):
+    assert "EncoderConfig" not in path.read_text(encoding="utf-8")
+
+
+@each([path for path in sources if path.stem == "__init__"])
+def test_no_module_is_hidden_by_a_name_of_its_package(path):
+    modules = {other.stem for other in path.parent.iterdir()}
+    own = {
+        alias.asname or alias.name
+        for node in tree(path).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert own & modules == set()
 
 
 # --- one name, four rooms -------------------------------------------------------------------------
 
 
 @every_notebook
-def test_a_lesson_is_numbered_by_its_place_in_the_tower(path):
+def test_a_lesson_is_numbered_by_its_place_in_the_list(path):
     number, name = path.stem.split("_", maxsplit=1)
-    if name in LESSONS:
-        assert int(number) == 1 + LESSONS.index(name)
-    else:
-        assert int(number) not in range(1, 1 + len(LESSONS)), "the name of a lesson is that of its module"
+    entered = f"{name} is not lesson {number} in transformer_lab/course/lessons.py: enter it there"
+    assert name in lessons.NAMES and lessons.NAMES.index(name) == int(number), entered
 
 
 @every_notebook
 def test_a_lesson_has_its_module_its_exercises_and_its_tests(path):
     _, name = path.stem.split("_", maxsplit=1)
-    rooms = [f"transformer_lab/{name}.py", f"tests/test_{name}.py"] if name in LESSONS else []
+    has_module = any((PACKAGE / place).exists() for place in (f"{name}.py", f"{name}/__init__.py"))
+    rooms = [f"tests/encoder/test_{name}.py"] if (PACKAGE / f"{name}.py").exists() else []
     if any(tag.startswith("exercise:") for tag in tags(path)):
-        rooms.append(f"transformer_lab/exercises/{name}.py")
-    assert [room for room in rooms if not (ROOT / room).exists()] == []
+        rooms.append(f"transformer_lab/course/exercises/{name}.py")
+    assert [room for room in rooms if not (ROOT / room).exists()] == [], "write these files"
+    assert has_module or name in {"start_here", "bug_museum"}, f"write transformer_lab/{name}.py"
+
+
+@every_notebook
+def test_a_lesson_leads_to_the_next(path):
+    number = int(path.name[:2])
+    ahead = [other.name for other in notebooks if int(other.name[:2]) > number]
+    text = path.read_text(encoding="utf-8")
+    assert not ahead or ahead[0] in text, f"{path.name} has no link to the lesson behind it, {ahead[0]}"
+
+
+def test_the_tables_of_lessons_are_those_of_the_list():
+    remedy = "run: python -m transformer_lab.course.lessons"
+    readme = lessons.README.read_text(encoding="utf-8")
+    assert lessons.with_table(readme, lessons.readme_table()) == readme, remedy
+    start = json.loads(lessons.START.read_text(encoding="utf-8"))
+    texts = ["".join(cell["source"]) for cell in start["cells"] if cell["cell_type"] == "markdown"]
+    assert [text for text in texts if lessons.with_table(text, lessons.map_table()) != text] == [], remedy
+    assert lessons.HEADER in readme and any(lessons.HEADER in text for text in texts)
 
 
 def tags(path):
@@ -149,15 +174,9 @@ def tags(path):
     return [tag for cell in cells for tag in cell["metadata"].get("tags", [])]
 
 
-@pytest.mark.parametrize("name", sorted(modules))
-def test_every_module_has_its_tests(name):
-    assert (ROOT / "tests" / f"test_{name}.py").exists()
-
-
-@pytest.mark.parametrize("name", [name for name in LESSONS if name in present])
-def test_a_module_says_which_lesson_it_belongs_to(name):
-    wanted = f"Lesson {1 + LESSONS.index(name):02}. "
-    assert ast.get_docstring(tree(PACKAGE / f"{name}.py")).startswith(wanted)
+@each([path for path in encoder if path.stem in lessons.NAMES])
+def test_a_module_says_which_lesson_it_belongs_to(path):
+    assert ast.get_docstring(tree(path)).startswith(f"Lesson {lessons.NAMES.index(path.stem):02}. ")
 
 
 # --- words and sizes ------------------------------------------------------------------------------
@@ -175,7 +194,7 @@ def test_every_public_name_has_a_docstring_of_its_own(name):
     assert thing.__doc__ and thing.__doc__ not in [base.__doc__ for base in bases]
 
 
-@every_readable_source
+@each(readable)
 def test_every_public_function_and_class_has_a_docstring(path):
     undocumented = [
         node.name
@@ -187,7 +206,7 @@ def test_every_public_function_and_class_has_a_docstring(path):
     assert undocumented == []
 
 
-@every_readable_source
+@each(readable)
 def test_no_function_is_too_long(path):
     too_long = {
         node.name: length(node)
@@ -203,22 +222,21 @@ def length(function):
     return lines - (first.end_lineno - first.lineno + 1) if ast.get_docstring(function) else lines
 
 
-@every_readable_source
+@each(readable)
 def test_no_file_is_too_long(path):
-    kind = "model" if path.stem in TOWER else "other"
+    kind = "encoder" if path.parent in (PACKAGE, PACKAGE / "training") else "other"
     assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE[kind]
 
 
-@every_source
+@each(sources)
 def test_nothing_relies_on_assert(path):
     # `python -O` takes asserts out, and what they would have refused goes on unnoticed.
     assert not [node.lineno for node in ast.walk(tree(path)) if isinstance(node, ast.Assert)]
 
 
-@every_module
-def test_the_model_is_plain_eager_pytorch(name):
-    text = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
-    assert not re.search(r"torch\.(jit|compile)\b|warnings\.|print\(", text)
+@each([*encoder, *sorted((PACKAGE / "training").glob("*.py"))])
+def test_the_model_is_plain_eager_pytorch(path):
+    assert not re.search(r"torch\.(jit|compile)\b|warnings\.|print\(", path.read_text(encoding="utf-8"))
 
 
 # --- the tree -------------------------------------------------------------------------------------

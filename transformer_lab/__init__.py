@@ -1,7 +1,7 @@
 """Build a Transformer encoder by hand, and understand every line of it.
 
-Each module belongs to the lesson of the same name in `notebooks/`,
-and imports only modules of earlier lessons.
+Each module says which lesson it belongs to, and imports only modules of earlier lessons. `training`,
+`diagnostics` and `course` surround the encoder, which imports none of them.
 """
 
 from transformer_lab.encoder import Encoder, EncoderConfig, SequenceHead, TokenHead, mean_pool
@@ -17,7 +17,6 @@ from transformer_lab.masking import (
 from transformer_lab.multi_head_attention import MultiHeadAttention
 from transformer_lab.positional_encoding import LearnedEncoding, SinusoidalEncoding, sinusoidal_encoding
 from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_half_split, rotate_interleaved
-from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 
 __all__ = [
     "Encoder",
@@ -40,6 +39,5 @@ __all__ = [
     "padding_mask_from_lengths",
     "rotate_half_split",
     "rotate_interleaved",
-    "scaled_dot_product_attention",
     "sinusoidal_encoding",
 ]

@@ -9,7 +9,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer_lab.checks import (
+from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer, Weights, checked_pair
+from transformer_lab.feed_forward import FeedForward
+from transformer_lab.multi_head_attention import MultiHeadAttention, check_divisible
+from transformer_lab.positional_encoding import LearnedEncoding, SinusoidalEncoding
+from transformer_lab.rotary_embedding import RotaryEmbedding
+from transformer_lab.validation import (
     check_even,
     check_number,
     check_padding_mask,
@@ -19,11 +24,6 @@ from transformer_lab.checks import (
     check_token_ids,
     check_vectors,
 )
-from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer, Weights, checked_pair
-from transformer_lab.feed_forward import FeedForward
-from transformer_lab.multi_head_attention import MultiHeadAttention, check_divisible
-from transformer_lab.positional_encoding import LearnedEncoding, SinusoidalEncoding
-from transformer_lab.rotary_embedding import RotaryEmbedding
 
 ACTIVATIONS = {
     "relu": nn.ReLU,

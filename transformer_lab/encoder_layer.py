@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_floating, check_parts, check_probability, check_vectors
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.multi_head_attention import MultiHeadAttention
+from transformer_lab.validation import check_floating, check_parts, check_probability, check_vectors
 
 Weights = Float[Tensor, "batch n_heads query_pos key_pos"]
 

@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import (
+from transformer_lab.validation import (
     check_parts,
     check_positive,
     check_probability,

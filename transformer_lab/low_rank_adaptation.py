@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_number, check_positive, check_vectors
+from transformer_lab.validation import check_number, check_positive, check_vectors
 
 # These read the weights of their linear maps and do not call them: an update beside one would be ignored.
 READS_WEIGHTS = nn.MultiheadAttention, nn.TransformerEncoderLayer

@@ -12,14 +12,6 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer_lab.checks import (
-    check_alike,
-    check_number,
-    check_parts,
-    check_positive,
-    check_probability,
-    check_vectors,
-)
 from transformer_lab.encoder import Encoder, EncoderConfig
 from transformer_lab.encoder_layer import PreNormEncoderLayer
 from transformer_lab.feed_forward import GatedFeedForward
@@ -27,6 +19,14 @@ from transformer_lab.masking import causal_mask
 from transformer_lab.multi_head_attention import check_divisible, merge_heads, split_heads
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
+from transformer_lab.validation import (
+    check_alike,
+    check_number,
+    check_parts,
+    check_positive,
+    check_probability,
+    check_vectors,
+)
 
 
 class RMSNorm(nn.Module):

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import (
+from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
+from transformer_lab.validation import (
     check_floating,
     check_parts,
     check_positive,
     check_probability,
     check_vectors,
 )
-from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 
 
 class MultiHeadAttention(nn.Module):

@@ -1,4 +1,4 @@
-"""Padding removed: the real tokens of all sequences lie end to end in one row; attention knows the seams.
+"""Lesson 13. Padding removed: the real tokens lie end to end in one row, and attention knows the seams.
 
 Everything in an encoder but attention treats each token by itself, so a padded token costs as much as a real
 one and gives nothing. Used in lesson 13.
@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer_lab.checks import check_padding_mask, check_same_device, check_token_ids
 from transformer_lab.encoder import Encoder
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
+from transformer_lab.validation import check_padding_mask, check_same_device, check_token_ids
 
 
 def encode_packed(

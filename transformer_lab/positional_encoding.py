@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import (
+from transformer_lab.validation import (
     check_device,
     check_even,
     check_floating_dtype,

@@ -9,7 +9,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer_lab.checks import (
+from transformer_lab.feed_forward import FeedForward
+from transformer_lab.rotary_embedding import RotaryEmbedding
+from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
+from transformer_lab.validation import (
     check_even,
     check_may_attend,
     check_number,
@@ -18,9 +21,6 @@ from transformer_lab.checks import (
     check_probability,
     check_vectors,
 )
-from transformer_lab.feed_forward import FeedForward
-from transformer_lab.rotary_embedding import RotaryEmbedding
-from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 
 EPS = 1e-9  # in every layer norm, as in the tutorial; lesson 11 measures what that costs
 SLOPE = 5e-3  # of PReLU below zero, at the start

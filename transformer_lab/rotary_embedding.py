@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
 
-from transformer_lab.checks import (
+from transformer_lab.positional_encoding import angular_frequencies, check_base
+from transformer_lab.validation import (
     check_even,
     check_floating,
     check_integer,
@@ -16,7 +17,6 @@ from transformer_lab.checks import (
     check_shape_kept,
     check_vectors,
 )
-from transformer_lab.positional_encoding import angular_frequencies, check_base
 
 
 def rotate_half_split(

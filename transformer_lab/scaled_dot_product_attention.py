@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer_lab.checks import check_alike, check_may_attend, check_not_empty, check_probability
+from transformer_lab.validation import check_alike, check_may_attend, check_not_empty, check_probability
 
 
 def scaled_dot_product_attention(

@@ -1,0 +1,225 @@
+"""A figure in words tells what a reader who cannot see it wants, and changes just when the figure changes."""
+
+import base64
+import io
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from PIL import Image
+
+from transformer_lab.course.figures.words import alternative_text, describe, mime_bundle
+
+WEIGHTS = np.array([[0.5, 0.3, 0.2], [0.125, 0.25, 0.625], [1 / 3, 1 / 3, 1 / 3]])
+TOKENS = ["the", "cat", "sat"]
+
+
+def drawn(draw: Callable[[Axes], object]) -> Figure:
+    """Return a figure with one panel."""
+    figure = Figure()
+    draw(figure.subplots())
+    return figure
+
+
+def attention(
+    weights: np.ndarray = WEIGHTS, tokens: list[str] = TOKENS, cmap: str = "viridis", label: str = "key"
+) -> Figure:
+    figure = Figure()
+    ax = figure.subplots()
+    mesh = ax.pcolormesh(weights, cmap=cmap, vmin=0, vmax=1)
+    ax.set_xticks([0.5, 1.5, 2.5], tokens)
+    ax.set_yticks([0.5, 1.5, 2.5], TOKENS)
+    ax.set(title="Attention", xlabel=label, ylabel="query")
+    figure.colorbar(mesh, label="weight")
+    return figure
+
+
+def test_heatmap_is_told_by_its_tokens() -> None:
+    assert describe(attention()).splitlines() == [
+        "Figure “Attention”.",
+        "x axis “key”: the; cat; sat.",
+        "y axis “query”: the; cat; sat.",
+        "Heatmap of 3 rows by 3 columns, values from 0.125 to 0.625.",
+        "Colour map viridis from 0 to 1.",
+        "Largest in each row: the: the 0.500; cat: sat 0.625; sat: 3 alike 0.333.",
+        "  Columns: the | cat | sat",
+        "  the: 0.500 0.300 0.200",
+        "  cat: 0.125 0.250 0.625",
+        "  sat: 0.333 0.333 0.333",
+        "Colour bar “weight”.",
+        "  Size in inches: 6.40 by 4.80",
+    ]
+
+
+def test_alternative_text_leaves_out_the_tables() -> None:
+    assert alternative_text(attention()) == (
+        "Figure “Attention”. x axis “key”: the; cat; sat. y axis “query”: the; cat; sat. "
+        "Heatmap of 3 rows by 3 columns, values from 0.125 to 0.625. Colour map viridis from 0 to 1. "
+        "Largest in each row: the: the 0.500; cat: sat 0.625; sat: 3 alike 0.333. Colour bar “weight”."
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weights": WEIGHTS + np.array([[0.01], [0], [0]])},
+        {"tokens": ["the", "sat", "cat"]},
+        {"cmap": "magma"},
+        {"label": "keys"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_changed_heatmap_changes_the_words(change: dict) -> None:
+    assert describe(attention(**change)) != describe(attention())
+
+
+def test_last_digits_do_not_change_the_words() -> None:
+    noise = np.array([[1, -1, 1], [-1, 1, -1], [1, -1, 1]]) * 2e-16
+    assert describe(attention(WEIGHTS + noise)) == describe(attention(WEIGHTS - noise))
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0.125, "0.125"),
+        (2.675, "2.67"),  # between two digits: which way it goes must not hang on the last bit
+        (-1e-9, "-1.00e-09"),
+        (123456.7, "123457"),
+        (3.0, "3"),
+        (1e12, "1000000000000"),
+        (float("nan"), "blank"),
+    ],
+)
+def test_numbers_are_told_with_three_digits(value: float, written: str) -> None:
+    for same in (value, np.nextafter(value, np.inf), np.nextafter(value, -np.inf)):
+        figure = drawn(lambda ax, same=same: ax.imshow([[same]], vmin=0, vmax=1))
+        assert f"  0: {written}" in describe(figure).splitlines()
+
+
+def test_no_zero_has_a_minus() -> None:
+    figure = drawn(lambda ax: ax.imshow([[-1e-4, 1.5]]))
+    assert "  0: 0.00 1.50" in describe(figure).splitlines()
+
+
+def test_large_heatmap_is_averaged_over_blocks() -> None:
+    words = describe(drawn(lambda ax: ax.imshow(np.repeat(np.arange(12.0), 5)[:, None] * np.ones(60))))
+    assert "Heatmap of 60 rows by 60 columns, values from 0 to 11." in words
+    assert "\n  55 to 59: 11 11 11 11 11 11 11 11 11 11 11 11\n" in words
+    assert "Largest" not in words
+
+
+def test_hidden_cells_are_blank() -> None:
+    causal = np.where(np.tri(3) > 0, WEIGHTS, np.nan)
+    words = describe(drawn(lambda ax: ax.pcolormesh(causal)))
+    assert "values from 0.125 to 0.500, 3 blank." in words
+    assert "  0: 0.500 blank blank" in words
+
+
+def test_image_is_told_from_its_first_row() -> None:
+    for origin in ("upper", "lower"):
+        words = describe(drawn(lambda ax, origin=origin: ax.imshow([[1, 2], [3, 4]], origin=origin)))
+        assert "  0: 1 2\n  1: 3 4" in words
+
+
+def loss(colour: str = "tab:blue", style: str = "-", scale: str = "log") -> Figure:
+    def draw(ax: Axes) -> None:
+        ax.plot(range(100), 0.9 ** np.arange(100), color=colour, linestyle=style, label="train")
+        ax.set(xlabel="step", ylabel="loss", yscale=scale)
+        ax.legend()
+
+    return drawn(draw)
+
+
+def test_line_is_told_by_its_course() -> None:
+    words = describe(loss())
+    assert "y axis “loss” from 1.75e-05 to 1.68 (log)." in words
+    assert "Line “train”, blue #1f77b4, solid, 100 points from (0, 1) to (99, 2.95e-05)" in words
+    assert "\n  (0, 1); (9, 0.387); (18, 0.150); " in words
+    assert "Legend: train." in words
+
+
+@pytest.mark.parametrize("change", [{"colour": "red"}, {"style": "--"}, {"scale": "linear"}])
+def test_changed_line_changes_the_words(change: dict) -> None:
+    assert describe(loss(**change)) != describe(loss())
+
+
+def encoder_parts(ax: Axes) -> None:
+    for place, (part, colour) in enumerate({"embedding": "white", "attention": "gold"}.items()):
+        ax.add_patch(FancyBboxPatch((place, 0), 0.5, 0.5, boxstyle="square,pad=0", facecolor=colour))
+        ax.text(place + 0.25, 0.25, part)
+    ax.add_patch(FancyArrowPatch((0.5, 0.25), (1, 0.25)))
+    ax.set(xlim=(0, 2), ylim=(0, 1))
+    ax.axis("off")
+
+
+@pytest.mark.parametrize(
+    ("draw", "told"),
+    [
+        (lambda ax: ax.bar(TOKENS, [0.5, 0.25, 1]), "3 bars, blue #1f77b4: the 0.50; cat 0.25; sat 1.00."),
+        (lambda ax: ax.barh(TOKENS, [1, 2, 3]), "3 bars, blue #1f77b4: the 1; cat 2; sat 3."),
+        (
+            lambda ax: ax.plot([1, 2], [3, 4], "o", ls=""),
+            "blue #1f77b4, no line, circle marks: (1, 3); (2, 4).",
+        ),
+        (lambda ax: ax.plot([], []), "Line, blue #1f77b4, solid: nothing."),
+        (lambda ax: ax.scatter([1, 2], [3, 4], label="a"), "2 points “a”, blue #1f77b4: (1, 3); (2, 4)."),
+        (lambda ax: ax.scatter([1, 2], [3, 4], c=[5, 6]), "\n  Values: 5 6\n"),
+        (lambda ax: ax.quiver([0], [0], [3], [4]), "1 arrow, black #000000: from (0, 0) by (3, 4)."),
+        (lambda ax: ax.vlines([1], 0, 2), "1 line, blue #1f77b4: (1, 0) to (1, 2)."),
+        (lambda ax: ax.fill_between([0, 1], [1, 2]), "1 area, blue #1f77b4, within (0, 0) to (1, 2)."),
+        (lambda ax: ax.annotate("here", (1, 1), (0, 0), arrowprops={}), "\n  Arrows: (0, 0) to (1, 1)\n"),
+        (encoder_parts, "Written: “embedding”; “attention” on yellow #ffd700."),
+        (encoder_parts, "Shapes: 1 white block, 1 yellow block, 1 blue arrow."),
+        (lambda ax: ax.inset_axes([0, 0, 1, 1]).set_title("close"), "Figure, inset “close”."),
+        (lambda ax: ax.set_xlabel("$\\sqrt{d}$\nof a head"), "x axis “$\\sqrt{d}$ of a head” from"),
+        (lambda ax: [ax.plot([n]) for n in range(20)], "\n20 lines.\n  Line, "),
+    ],
+)
+def test_whatever_is_drawn_is_told(draw: Callable[[Axes], object], told: str) -> None:
+    assert told in describe(drawn(draw))
+
+
+def test_panels_are_told_one_by_one() -> None:
+    figure = Figure()
+    for axes, title in zip(figure.subplots(1, 2), ("Head 1", "Head 2"), strict=True):
+        axes.set_title(title)
+    figure.suptitle("Heads")
+    words = describe(figure)
+    assert words.startswith("Figure “Heads” of 2 panels.\nPanel 1 “Head 1”.\n")
+    assert "\nPanel 2 “Head 2”.\n" in words
+
+
+@pytest.mark.parametrize("kind", ["pie", "boxplot", "violinplot", "contour", "hexbin", "polar", "3d"])
+def test_unusual_figure_is_told_without_an_error(kind: str) -> None:
+    figure = Figure()
+    ax = figure.add_subplot(projection=kind if kind in ("polar", "3d") else None)
+    data = {"contour": [WEIGHTS], "hexbin": [WEIGHTS[0], WEIGHTS[0]], "polar": [WEIGHTS[0]], "3d": [*WEIGHTS]}
+    getattr(ax, "plot" if kind in ("polar", "3d") else kind)(*data.get(kind, [WEIGHTS[0]]))
+    assert describe(figure).startswith("Figure.")
+
+
+def test_picture_is_not_lost_for_want_of_words() -> None:
+    figure = drawn(lambda ax: ax.pcolormesh(WEIGHTS, shading="gouraud"))
+    data, _ = mime_bundle(figure)
+    assert data["text/plain"].startswith("<Figure that could not be told: ValueError(")
+    assert data["image/png"]
+
+
+def test_bundle_holds_the_picture_and_its_words() -> None:
+    figure = drawn(lambda ax: ax.set_title('a < b & "c"'))
+    data, metadata = mime_bundle(figure)
+    picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
+    assert "Software" not in picture.info
+    assert data["text/plain"] == describe(figure)
+    assert metadata == {"image/png": {"alt": alternative_text(figure)}}
+    assert data["text/html"].startswith('<img alt="Figure “a &lt; b &amp; &quot;c&quot;”.')
+    assert data["text/html"].endswith(f'src="data:image/png;base64,{data["image/png"]}">')
+
+
+@pytest.mark.parametrize("thing", [None, "figure", 5, [1, 2]])
+def test_refuses_what_is_no_figure(thing):
+    with pytest.raises(TypeError, match="figure must be a matplotlib Figure, got"):
+        describe(thing)

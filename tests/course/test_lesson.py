@@ -1,0 +1,146 @@
+"""A lesson's first cell sets all that its numbers and its figures depend on, whatever was set before."""
+
+import random
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from transformer_lab.course import lesson
+from transformer_lab.course.lessons import NAMES
+
+
+@pytest.fixture(autouse=True)
+def settings_restored() -> Iterator[None]:
+    printed = np.get_printoptions()
+    with warnings.catch_warnings(), mpl.rc_context():
+        yield
+    np.set_printoptions(**printed)
+    torch.set_printoptions(profile="default")
+    plt.close("all")
+
+
+def drawn_numbers() -> list[float]:
+    return [torch.rand(()).item(), np.random.rand(), random.random()]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [-1, 15, "3", None, True, 3.0, np.float64(3), np.bool(True), [3], np.array([3, 4]), torch.tensor(3)],
+)
+def test_unknown_lesson_is_refused(number: object) -> None:
+    with pytest.raises(ValueError, match=rf"no lesson {re.escape(repr(number))}: lessons go from 0 to 14"):
+        lesson.begin(number)
+
+
+def test_a_number_of_numpy_is_as_good() -> None:
+    lesson.begin(3)
+    drawn = drawn_numbers()
+    lesson.begin(np.int64(3))
+    assert drawn_numbers() == drawn
+
+
+@pytest.mark.parametrize("thing", [torch.softmax, len, torch.nn.Linear(2, 2), 3, "begin", None])
+def test_what_has_no_source_is_refused(thing: object) -> None:
+    with pytest.raises(
+        TypeError, match=r"show_source wants classes and functions .*, got .*; of an object give"
+    ):
+        lesson.show_source(thing)
+
+
+def test_source_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    lesson.show_source(drawn_numbers, type(torch.nn.Linear(2, 2)))
+    assert capsys.readouterr().out.count("Markdown object") == 2
+
+
+def test_every_lesson_repeats_its_own_random_numbers() -> None:
+    drawn = {}
+    for number in range(len(NAMES)):
+        lesson.begin(number)
+        drawn[number] = drawn_numbers()
+        lesson.begin(number)
+        assert drawn_numbers() == drawn[number]
+    assert len({tuple(numbers) for numbers in drawn.values()}) == len(NAMES)
+
+
+def test_settings_do_not_depend_on_what_was_set_before() -> None:
+    lesson.begin(3)
+    style, numpy_format = dict(mpl.rcParams), np.get_printoptions()
+    torch.set_default_dtype(torch.float32)
+    torch.set_default_device("meta")
+    torch.set_num_threads(2)
+    torch.set_printoptions(precision=9, sci_mode=True, threshold=2)
+    np.set_printoptions(precision=9, threshold=2, floatmode="fixed")
+    mpl.rcParams.update(
+        {"figure.dpi": 200, "figure.facecolor": "none", "image.cmap": "jet", "lines.linewidth": 9}
+    )
+    plt.figure()
+    with torch.no_grad():
+        lesson.begin(3)
+        assert torch.is_grad_enabled()
+    assert (dict(mpl.rcParams), np.get_printoptions()) == (style, numpy_format)
+    assert str(torch.tensor([1 / 3, 1e-7])) == "tensor([0.333, 0.000])"
+    assert torch.zeros(1).dtype == torch.float64
+    assert torch.zeros(1).device == torch.device("cpu")
+    assert torch.get_num_threads() == 1
+    assert plt.get_fignums() == []
+
+
+def test_warnings_stay_out_of_the_outputs(capsys: pytest.CaptureFixture[str]) -> None:
+    lesson.begin(3)
+    warnings.warn("noise", UserWarning, stacklevel=1)
+    assert capsys.readouterr().err == ""
+
+
+class Shell(InteractiveShell):
+    """A notebook's shell, without a kernel."""
+
+    def enable_gui(self, gui: str | None = None) -> None:
+        pass
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[InteractiveShell]:
+    """Return a notebook's shell, as `get_ipython` would."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    shell = Shell.instance()
+    monkeypatch.setattr(lesson, "get_ipython", lambda: shell)
+    backend = mpl.get_backend()
+    yield shell
+    plt.switch_backend(backend)
+    Shell.clear_instance()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_figure_is_shown_with_its_words(shell: InteractiveShell, times: int) -> None:
+    for _ in range(times):
+        lesson.begin(3)
+    figure = Figure()
+    figure.subplots().set_title("Weights")
+    data, metadata = shell.display_formatter.format(figure)
+    assert data["text/plain"].startswith("Figure “Weights”.")
+    assert data["text/html"].startswith('<img alt="Figure “Weights”.')
+    assert metadata["image/png"]["alt"].startswith("Figure “Weights”.")
+
+
+def test_figure_without_panels_is_shown_as_ever(shell: InteractiveShell) -> None:
+    lesson.begin(3)
+    assert shell.display_formatter.format(Figure())[0].keys() == {"text/plain"}
+
+
+def test_picture_is_opaque_and_the_same_each_time(shell: InteractiveShell) -> None:
+    lesson.begin(3)
+    figure = Figure()
+    figure.subplots().plot([1, 2])
+    first, second = (shell.display_formatter.format(figure)[0]["image/png"] for _ in range(2))
+    assert first == second
+    assert figure.get_facecolor() == (1, 1, 1, 1)
+    assert "Software" not in first

@@ -1,0 +1,449 @@
+"""The certificates: what holds is certified, what is broken is found, and the place is named."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from transformer_lab import (
+    Encoder,
+    EncoderConfig,
+    MultiHeadAttention,
+    RotaryEmbedding,
+    causal_mask,
+    local_mask,
+    rotate_interleaved,
+)
+from transformer_lab.diagnostics.certificates import (
+    Certificate,
+    batch_invariance,
+    distance_only,
+    eval_determinism,
+    leak_map,
+    padding_invariance,
+    permutation_equivariance,
+)
+
+BATCH, LENGTH, WIDTH = 3, 7, 10
+MASKS = {"causal": causal_mask(LENGTH), "local": local_mask(LENGTH, 2), "none": None}
+
+
+@pytest.fixture(autouse=True)
+def in_float64():
+    torch.set_default_dtype(torch.float64)
+
+
+@pytest.fixture
+def x():
+    return torch.randn(BATCH, LENGTH, WIDTH)
+
+
+@pytest.fixture
+def attention():
+    return MultiHeadAttention(WIDTH, 5)
+
+
+@pytest.fixture
+def ids():
+    return torch.randint(11, (BATCH, LENGTH))
+
+
+def encoder(**settings):
+    sizes = {"vocab_size": 11, "d_model": 10, "n_heads": 5, "d_ff": 13, "n_layers": 2, "dropout": 0.5}
+    return Encoder(EncoderConfig(**sizes | settings))
+
+
+class Planted(nn.Module):
+    """Copies a little of what stands at one place into another."""
+
+    def __init__(self, source, target, amount=1e-6):
+        super().__init__()
+        self.source, self.target, self.amount = source, target, amount
+
+    def forward(self, x, may_attend=None):
+        output = x.clone()
+        output[self.target] += self.amount * x[self.source]
+        return output
+
+
+# --- the leak map
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_the_leak_map_of_attention_is_its_mask(name, attention, x):
+    mask = MASKS[name]
+    leaks = leak_map(lambda x: attention(x, may_attend=mask), x) > 0
+    wanted = torch.ones(LENGTH, LENGTH, dtype=torch.bool) if mask is None else mask[0, 0]
+    assert torch.equal(leaks, wanted)
+
+
+def test_a_planted_leak_is_located(x):
+    leaks = leak_map(Planted((..., 5, slice(None)), (..., 2, slice(None))), x)
+    assert leaks.gt(0).nonzero().tolist() == sorted([[i, i] for i in range(LENGTH)] + [[2, 5]])
+    assert 0 < leaks[2, 5] < 1e-4
+
+
+def test_a_leak_in_one_feature_of_one_sequence_is_seen(x):
+    assert leak_map(Planted((1, 5, 3), (2, 2, 6)), x)[2, 5] > 0
+
+
+def test_a_leak_behind_a_norm_is_seen(x):
+    leaks = leak_map(nn.Sequential(nn.LayerNorm(WIDTH), Planted((0, 5), (0, 2))), x)
+    assert leaks[2, 5] > 0
+
+
+def test_a_leak_of_a_single_sequence_is_seen():
+    rows = torch.randn(LENGTH, WIDTH)
+    assert torch.equal(leak_map(lambda x: x.cumsum(dim=0), rows) > 0, causal_mask(LENGTH)[0, 0])
+
+
+def test_the_leak_map_takes_token_ids(ids):
+    ids[0, 0] = 0
+    assert (leak_map(encoder(), ids) > 0).all()
+    assert torch.equal(leak_map(nn.Embedding(11, 3), ids) > 0, torch.eye(LENGTH, dtype=torch.bool))
+
+
+def test_dropout_is_no_leak(x):
+    dropout = nn.Dropout(0.5)  # inside a function its mode stays as it is
+    assert (leak_map(lambda x: dropout(x), x).fill_diagonal_(0) == 0).all()
+
+
+def test_not_a_number_is_a_leak(x):
+    leaks = leak_map(lambda x: x / 0, x)
+    assert leaks.diagonal().isinf().all()
+
+
+# --- certificates that hold
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "none"])
+def test_the_encoder_earns_its_certificates(positions, dtype, ids):
+    model = encoder(positions=positions).to(dtype)
+    assert padding_invariance(model, ids).holds
+    assert batch_invariance(model, ids).holds
+    assert eval_determinism(model, ids).holds
+    assert permutation_equivariance(model, ids).holds == (positions == "none")
+
+
+def test_attention_earns_its_certificates(attention, x):
+    for certificate in (padding_invariance, batch_invariance, eval_determinism, permutation_equivariance):
+        assert certificate(attention, x).holds
+
+
+@pytest.mark.parametrize("arguments", [{}, {"rotate": rotate_interleaved}, {"base": 100.0}])
+def test_rotary_scores_depend_on_distance_only(arguments):
+    assert distance_only(RotaryEmbedding(6, **arguments), *torch.randn(2, 6)).holds
+
+
+# --- certificates that are refused
+
+
+def without_mask(x, may_attend=None):
+    return x + x.mean(dim=1, keepdim=True)
+
+
+def test_padding_that_is_not_hidden_is_found(x, attention):
+    certificate = padding_invariance(without_mask, x)
+    padded = torch.cat([x, x[:, :5]], dim=1)
+    moved = (padded.mean(1) - x.mean(1)).abs()
+    assert certificate.difference == pytest.approx(moved.max().item())
+    assert not padding_invariance(lambda x, may_attend: attention(x), x).holds
+    assert not padding_invariance(lambda x, may_attend: attention(x, may_attend=~may_attend), x, pads=1).holds
+
+
+IGNORING = {
+    "mean": lambda x: x + x.mean(dim=1, keepdim=True),
+    "maximum": lambda x: x + x.amax(dim=1, keepdim=True),
+    "attention": lambda x: x + (x @ x.mT).softmax(dim=-1) @ x,
+}
+
+
+@pytest.mark.parametrize("name", IGNORING)
+@pytest.mark.parametrize("pads", [1, 2, 5])
+def test_no_module_that_ignores_its_mask_passes(name, pads):
+    """Copies of all tokens, each equally often, are not heard by a mean, nor by attention."""
+    vectors, hear = nn.Embedding(11, WIDTH), IGNORING[name]
+    for length in (1, 2, 3, 5):
+        for scale in (1e-6, 1.0, 1e6):
+            x = torch.randn(2, length, WIDTH) * scale
+            assert not padding_invariance(lambda x, may_attend: hear(x), x, pads=pads).holds
+        for ids in (torch.arange(length)[None] + 1, torch.full((2, length), 10), torch.arange(length)[None]):
+            if ids.any():
+                assert not padding_invariance(lambda i, may_attend: hear(vectors(i)), ids, pads=pads).holds
+
+
+def test_a_module_that_always_hides_the_last_position_is_found(x):
+    assert not padding_invariance(lambda x, may_attend: x + x[:, :-1].mean(dim=1, keepdim=True), x).holds
+
+
+@pytest.mark.parametrize("whose", [0, -1])
+def test_a_mask_of_one_sequence_for_all_is_found(whose, x, attention, ids):
+    def careless(x, may_attend):
+        return attention(x, may_attend=may_attend[whose][None])
+
+    assert not padding_invariance(careless, x).holds
+    assert not padding_invariance(careless, x[:2]).holds
+    assert padding_invariance(careless, x[:1]).holds  # there it is right
+
+
+def test_neighbours_that_are_heard_are_not_taken_for_padding(x, attention):
+    def mixing(x, may_attend=None):
+        for _ in range(2):  # in the second layer a neighbour has heard its own pads
+            x, _ = attention(x - x.mean(dim=0), may_attend=may_attend)
+        return x
+
+    assert padding_invariance(mixing, x).holds
+    assert not batch_invariance(mixing, x).holds
+
+
+def test_a_mask_of_its_own_making_is_no_excuse():
+    """A mean over all tokens but those with id 0, whatever the mask says."""
+    vectors = nn.Embedding(4, WIDTH)
+
+    def own_mask(ids, may_attend):
+        real = (ids > 0)[..., None]
+        return vectors(ids) + (vectors(ids) * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
+
+    assert not padding_invariance(own_mask, torch.tensor([[1, 3]]), pads=2).holds
+
+
+def test_pads_are_tokens_that_exist(attention):
+    """An id above the largest of x might not be in the vocabulary."""
+    vectors = nn.Embedding(4, WIDTH)
+    for ids in ([[3]], [[0, 3, 0]], [[1, 1, 1]]):
+        certificate = padding_invariance(
+            lambda i, may_attend: attention(vectors(i), may_attend=may_attend), torch.tensor(ids)
+        )
+        assert certificate.holds
+    with pytest.raises(ValueError, match="other ids than 0"):
+        padding_invariance(lambda i, may_attend: vectors(i), torch.zeros(2, 3, dtype=torch.long))
+    with pytest.raises(ValueError, match="other ids than 0"):
+        leak_map(vectors, torch.zeros(2, 3, dtype=torch.long))
+
+
+def test_a_position_that_is_treated_apart_is_found(x):
+    certificate = permutation_equivariance(Planted((..., 0, 3), (..., 4, 6)), x)
+    assert not certificate.holds
+    assert "feature 6" in certificate.where
+
+
+def test_neighbours_on_a_circle_are_not_everybody(x):
+    assert not permutation_equivariance(lambda x: x + x.roll(1, dims=1), x).holds
+    assert not permutation_equivariance(lambda x: x + x.roll(1, dims=1) + x.roll(-1, dims=1), x).holds
+
+
+def test_sentence_vectors_can_be_certified(x):
+    def pooled(x, may_attend=None):
+        real = may_attend[:, 0, 0, :, None]
+        return ((x * real).sum(dim=1) / real.sum(dim=1))[:, None]
+
+    assert padding_invariance(pooled, x).holds
+    assert not padding_invariance(lambda x, may_attend: x.mean(dim=1)[:, None], x).holds
+
+
+@pytest.mark.parametrize("name", ["causal", "local"])
+def test_a_mask_breaks_permutation_equivariance(name, x, attention):
+    assert not permutation_equivariance(lambda x: attention(x, may_attend=MASKS[name]), x).holds
+
+
+def test_a_leak_between_sequences_is_located(x):
+    certificate = batch_invariance(lambda x: Planted((0, 1, 3), (-1, 4, 6), 100)(x) if len(x) > 1 else x, x)
+    assert not certificate.holds
+    assert certificate.where == "sequence 2, position 4, feature 6"
+    assert certificate.difference == pytest.approx(100 * x[0, 1, 3].abs().item())
+
+
+def test_a_batch_norm_is_found_only_in_training(x):
+    norm = nn.BatchNorm1d(LENGTH)
+    assert batch_invariance(norm, x).holds
+    assert not batch_invariance(lambda x: norm.train()(x), x).holds
+
+
+def test_dropout_that_stays_on_is_found(x):
+    assert eval_determinism(nn.Dropout(0.5), x).holds
+    certificate = eval_determinism(lambda x: nn.functional.dropout(x, 0.5), x)  # training=True is its default
+    assert repr(certificate).startswith("✗ eval determinism is broken: largest difference ")
+
+
+def test_absolute_positions_are_found():
+    query, key = torch.randn(2, 6)
+    table = torch.randn(64, 6)
+    assert not distance_only(lambda x: x + table, query, key).holds
+
+
+def test_positions_that_collide_are_found():
+    def coarse(x):  # bfloat16 holds every integer up to 256 only
+        positions = torch.arange(len(x), dtype=torch.bfloat16).long()
+        return RotaryEmbedding(6)(x, positions=positions)
+
+    query, key = torch.randn(2, 6)
+    assert distance_only(coarse, query, key, length=257).holds
+    assert not distance_only(coarse, query, key, length=270).holds
+
+
+def test_the_place_on_a_diagonal_is_named():
+    def nudged(x):
+        output = x.clone()
+        output[3] *= 1.5
+        return output
+
+    query, key = torch.tensor([1.0, 0.0]), torch.tensor([4.0, 0.0])
+    certificate = distance_only(nudged, query, key, length=5)
+    assert certificate.where == "query 3, key 3"
+    assert certificate.difference == 5.0  # 1.5 · 1.5 · 4 in place of 4
+
+
+def test_not_a_number_is_never_certified(x):
+    certificate = eval_determinism(lambda x: x * math.nan, x)
+    assert (certificate.holds, certificate.difference) == (False, math.inf)
+    assert repr(certificate) == (
+        "✗ eval determinism is not certified: NaN or infinity, at sequence 0, position 0, feature 0"
+    )
+
+
+def test_dropout_is_found_on_few_numbers_too():
+    """Most single draws spare all of three numbers."""
+    x = torch.ones(1, 1, 3)
+    assert not any(eval_determinism(lambda x: nn.functional.dropout(x, 0.05), x).holds for _ in range(5))
+    generator = torch.Generator().manual_seed(0)  # its own: fixed random numbers do not reach it
+    assert not eval_determinism(lambda x: x * torch.rand(3, generator=generator).gt(0.02), x).holds
+    assert eval_determinism(lambda x: x * torch.rand(3, generator=generator.manual_seed(0)), x).holds
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e12])
+def test_rounding_is_a_share_of_the_size(size, x):
+    """An absolute bound would pass everything small, and nothing large."""
+    noise = torch.rand(BATCH, LENGTH, LENGTH) * 1e-6
+    assert batch_invariance(lambda x: size * x * (1 + 1e-13 * len(x)), x).holds
+    assert not batch_invariance(lambda x: size * (x + 1e-6 * len(x)), x).holds
+    assert not permutation_equivariance(lambda x: size * (x + noise @ x), x).holds
+    assert leak_map(lambda x: x.cumsum(dim=1), size * x)[1, 0] > 0.01 * size
+
+
+@pytest.mark.parametrize("hear", [lambda x: x.amax(dim=1, keepdim=True), lambda x: (-x).relu().sum(1, True)])
+def test_what_a_maximum_or_a_relu_does_not_hear_of_a_little_is_a_leak(hear, x):
+    x = 50 + 50 * x.abs()
+    x[:, 3] /= 50
+    assert (leak_map(lambda x: x + hear(x), x) > 0).all()
+
+
+def test_axes_are_counted_from_the_right(x):
+    heads = lambda x: x[:, None].expand(-1, 2, -1, -1) * torch.arange(1.0, 1 + len(x))[0]  # noqa: E731
+    certificate = eval_determinism(lambda x: heads(x) + torch.rand(1) * (x[:, None] == x[1, 4, 6]), x)
+    assert certificate.where == "sequence 1, axis 1 0, position 4, feature 6"
+
+
+# --- manners
+
+
+def test_a_certificate_is_one_line():
+    good, bad = Certificate("p", 1e-12, "position 3", 1e-9), Certificate("p", 0.8576, "position 3", 1e-9)
+    assert repr(good) == "✓ p holds: largest difference below 1e-09"
+    assert repr(bad) == "✗ p is broken: largest difference 0.86, at position 3"
+
+
+def test_nothing_is_left_behind(x):
+    module = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5).eval(), nn.Linear(WIDTH, WIDTH))
+    before, state = x.clone(), torch.get_rng_state()
+    for certificate in (batch_invariance, eval_determinism, permutation_equivariance, leak_map):
+        certificate(module, x)
+    eval_determinism(lambda x: x.zero_(), x)
+    assert [part.training for part in module] == [True, False, True]
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(x, before)
+
+
+def test_modes_come_back_after_an_error(x):
+    module = nn.Linear(3, 3)
+    with pytest.raises(RuntimeError):
+        eval_determinism(module, x)
+    assert module.training
+
+
+def test_refuses_what_it_cannot_examine(x, ids):
+    with pytest.raises(ValueError, match=r"got shape \(1, 7, 10\); give at least two"):
+        batch_invariance(lambda x: x, x[:1])
+    with pytest.raises(TypeError, match=r"must return a tensor .*, got NoneType"):
+        leak_map(lambda x: None, x)
+    with pytest.raises(TypeError, match=r"with 3 axes, .* of shape \(3, 10\); .*output\[:, None\]"):
+        padding_invariance(lambda x, may_attend: x.mean(dim=1), x)
+    with pytest.raises(ValueError, match=r"keep its shape \(3, 7, 10\) here, got \(1, 7, 10\)"):
+        batch_invariance(lambda x: x[:1] if len(x) > 1 else x, x)
+    with pytest.raises(ValueError, match=r"got torch.int64 of shape \(7,\)"):
+        leak_map(nn.Embedding(11, 3), ids[0])
+    with pytest.raises(ValueError, match="got list"):
+        leak_map(nn.Embedding(11, 3), [[1, 2]])
+    with pytest.raises(ValueError, match=r"the output must have 7 positions, .* got shape"):
+        permutation_equivariance(lambda x: x.mean(dim=1, keepdim=True), x)
+    with pytest.raises(ValueError, match="give the same output for the same x"):
+        generator = torch.Generator()
+        leak_map(lambda x: x * torch.rand(1, generator=generator), x)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "change"),
+    {
+        "equal tokens": (permutation_equivariance, lambda x: x[:, :1].expand_as(x)),
+        "one token": (permutation_equivariance, lambda x: x[:, :1]),
+        "equal sequences": (batch_invariance, lambda x: x[:1].expand_as(x)),
+        "one sequence": (batch_invariance, lambda x: x[:1]),
+        "no batch": (padding_invariance, lambda x: x[0]),
+        "not a number": (leak_map, lambda x: x / 0),
+        "booleans": (leak_map, lambda x: x > 0),
+        "complex": (leak_map, lambda x: x + 1j),
+        "ids with features": (leak_map, lambda x: x.long()),
+        "none": (eval_determinism, lambda x: x[:0]),
+        "words": (eval_determinism, lambda x: "a b"),
+    }.values(),
+)
+def test_refuses_an_x_that_could_not_tell(certificate, change, x):
+    with pytest.raises(ValueError, match=r"x must (hold|have) .*, got "):
+        certificate(lambda x, may_attend=None: x, change(x))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [None, "f", 3, nn.Linear, lambda: 1, lambda x: "a", lambda x: [], lambda x: x > 0, lambda x: {}],
+)
+def test_refuses_what_is_no_function_of_vectors(function, x):
+    for certificate in (padding_invariance, leak_map, eval_determinism):
+        with pytest.raises(TypeError, match="the function must "):
+            certificate(function, x)
+
+
+def test_a_mask_of_another_name_is_told(x):
+    with pytest.raises(
+        TypeError, match=r"function\(x, may_attend=…\), .* lambda x, may_attend: model\(x, mask="
+    ):
+        padding_invariance(lambda x, mask: x, x)
+
+
+@pytest.mark.parametrize("pads", [0, 2.5, "3"])
+def test_refuses_pads_that_are_no_number(pads, x):
+    with pytest.raises((TypeError, ValueError), match="pads must be "):
+        padding_invariance(lambda x, may_attend: x, x, pads=pads)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"query": torch.zeros(6)},
+        {"key": torch.zeros(6)},
+        {"key": torch.full((6,), math.nan)},
+        {"key": torch.randn(4)},
+        {"key": torch.randn(6).float()},
+        {"key": [1.0] * 6},
+        {"key": torch.ones(6).long()},
+        {"query": torch.randn(1, 6)},
+        {"length": 1},
+        {"length": 6.5},
+        {"rotate": lambda x: x[:, :3]},
+        {"rotate": lambda x: x[None]},
+    ],
+)
+def test_refuses_vectors_whose_scores_tell_nothing(changes):
+    arguments = {"rotate": RotaryEmbedding(6), "query": torch.ones(6), "key": torch.ones(6)}
+    with pytest.raises((TypeError, ValueError), match=r"must .*got .*; "):
+        distance_only(**arguments | changes)

@@ -1,0 +1,175 @@
+"""Roles of heads: the score is a mean by hand, and a removed head is gone and comes back."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.references import BATCH, assert_equal, randn
+from transformer_lab import MultiHeadAttention
+from transformer_lab.diagnostics.head_roles import attention_on, without_head
+from transformer_lab.low_rank_adaptation import adapt
+from transformer_lab.modern_encoder import GroupedQueryAttention
+
+HEADS, LENGTH, D_HEAD = 3, 5, 7
+
+
+@pytest.fixture
+def attention():
+    torch.manual_seed(1)
+    return MultiHeadAttention(HEADS * D_HEAD, HEADS).double()
+
+
+def output_by_loop(attention, x, left_out):
+    """Add up the heads one after the other, all but one."""
+    total = attention.output_projection.bias.expand(*x.shape).clone()
+    for head in range(HEADS):
+        rows = slice(head * D_HEAD, (head + 1) * D_HEAD)
+        query, key, value = (
+            x @ projection.weight[rows].T + projection.bias[rows]
+            for projection in (
+                attention.query_projection,
+                attention.key_projection,
+                attention.value_projection,
+            )
+        )
+        weights = torch.softmax(query @ key.mT / D_HEAD**0.5, dim=-1)
+        if head != left_out:
+            total = total + weights @ value @ attention.output_projection.weight[:, rows].T
+    return total
+
+
+@pytest.mark.parametrize("head", range(HEADS))
+def test_without_a_head_the_others_and_the_bias_are_left(attention, head):
+    x = randn(BATCH, LENGTH, HEADS * D_HEAD)
+    with without_head(attention, head):
+        assert_equal(attention(x)[0], output_by_loop(attention, x, head))
+        assert_equal(attention(x, need_weights=False)[0], output_by_loop(attention, x, head))
+    assert_equal(attention(x)[0], output_by_loop(attention, x, None))
+
+
+def test_the_head_comes_back_bit_by_bit_even_after_an_error(attention):
+    before, projection = attention.output_projection.weight.clone(), attention.output_projection
+    with pytest.raises(KeyError), without_head(attention, 1):
+        raise KeyError
+    assert attention.output_projection is projection
+    assert_equal(projection.weight, before, 0)
+
+
+def computed(attention):
+    nn.utils.parametrizations.weight_norm(attention.output_projection)
+
+
+def adapted(attention):
+    adapt(attention, 2, projections=["output_projection"])
+    nn.init.normal_(attention.output_projection.up)
+
+
+@pytest.mark.parametrize("change", [computed, adapted])
+def test_a_head_is_removed_whatever_computes_the_projection(attention, change):
+    x = randn(BATCH, LENGTH, HEADS * D_HEAD)
+    change(attention)
+    projection = attention.output_projection
+    bias = projection(torch.zeros(HEADS * D_HEAD).double())
+    whole, parts = attention(x)[0], []
+    for head in range(HEADS):
+        with without_head(attention, head):
+            parts.append(whole - attention(x)[0])
+    assert_equal(sum(parts), whole - bias)  # what the heads add, one by one
+    others = [head for head in range(HEADS) if head != 1]
+    with without_head(attention, others[0]):
+        with without_head(attention, others[1]):
+            assert_equal(attention(x)[0], parts[1] + bias)
+        assert_equal(attention(x)[0], whole - parts[others[0]])
+    assert "forward" not in vars(projection)
+
+
+@pytest.mark.parametrize(("heads", "n_kv_heads"), [(HEADS, 1), (1, 1)])
+def test_grouped_queries_and_a_single_head_can_do_without_one_too(heads, n_kv_heads):
+    ours = GroupedQueryAttention(HEADS * D_HEAD, heads, n_kv_heads, bias=True).double()
+    x, parts = randn(BATCH, LENGTH, HEADS * D_HEAD), []
+    for head in range(heads):
+        with without_head(ours, head):
+            parts.append(ours(x)[0] - ours.output_projection.bias)
+    bias = ours.output_projection.bias
+    assert_equal(sum(parts), (heads - 1) * (ours(x)[0] - bias))
+
+
+def test_compiled_code_notices_that_a_head_is_gone(attention):
+    compiled, x = torch.compile(attention, backend="eager"), randn(BATCH, LENGTH, HEADS * D_HEAD)
+    assert_equal(compiled(x)[0], attention(x)[0])
+    with without_head(attention, 2):
+        assert_equal(compiled(x)[0], attention(x)[0])
+    assert_equal(compiled(x)[0], attention(x)[0])
+
+
+@pytest.mark.parametrize(
+    ("part", "head", "error", "words"),
+    [
+        (MultiHeadAttention(15, 3), "1", TypeError, "head must be an integer, got '1'"),
+        (MultiHeadAttention(15, 3), 1.0, TypeError, "head must be an integer, got 1.0"),
+        (MultiHeadAttention(15, 3), True, TypeError, "head must be an integer, got True"),
+        (nn.MultiheadAttention(15, 3), 1, TypeError, "got MultiheadAttention without n_heads and d_head"),
+        (None, 1, TypeError, "attention must be a MultiHeadAttention, got NoneType"),
+        (MultiHeadAttention, 1, TypeError, "attention must be a MultiHeadAttention, got type"),
+    ],
+)
+def test_refuses_what_has_no_such_head(part, head, error, words):
+    with pytest.raises(error, match=words), without_head(part, head):
+        pass
+
+
+def test_heads_can_be_removed_together(attention):
+    x = randn(BATCH, LENGTH, HEADS * D_HEAD)
+    with without_head(attention, 0), without_head(attention, 1), without_head(attention, 2):
+        assert_equal(attention(x)[0], attention.output_projection.bias.expand(*x.shape))
+    assert_equal(attention(x)[0], output_by_loop(attention, x, None))
+
+
+@pytest.mark.parametrize("head", [-1, HEADS])
+def test_a_head_that_is_not_there_is_refused(attention, head):
+    message = f"heads go from 0 to 2, got {head}"
+    with pytest.raises(ValueError, match=message), without_head(attention, head):
+        pass
+
+
+def test_score_by_hand():
+    weights = torch.tensor([[[1.0, 0.0, 0.0], [0.3, 0.7, 0.0], [0.1, 0.4, 0.5]]])
+    previous = torch.tensor([[False, False, False], [True, False, False], [False, True, False]])
+    assert_equal(attention_on(weights, previous), torch.tensor([(0.3 + 0.4) / 2]))
+    assert_equal(attention_on(weights, torch.ones(3, 3).bool()), torch.tensor([1.0]))
+    assert_equal(attention_on(weights, previous | previous.T), torch.tensor([(0.0 + 0.3 + 0.4) / 3]))
+
+
+def test_score_keeps_the_leading_axes_and_equals_loops():
+    weights = torch.softmax(randn(2, HEADS, LENGTH, LENGTH), dim=-1)
+    wanted = randn(LENGTH, LENGTH, seed=1) > 0.9
+    assert wanted.any() and not wanted.any(dim=1).all()
+    rows = [i for i in range(LENGTH) if wanted[i].any()]
+    loop = [
+        [
+            sum(weights[a, h, i, j] for i in rows for j in range(LENGTH) if wanted[i, j]) / len(rows)
+            for h in range(3)
+        ]
+        for a in range(2)
+    ]
+    assert_equal(attention_on(weights, wanted), torch.tensor(loop, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "weights, wanted, error, message",
+    [
+        (torch.ones(3, 3).int(), torch.ones(3, 3).bool(), TypeError, "weights must be a floating"),
+        (torch.ones(3, 3), torch.ones(3, 3), TypeError, "wanted must be a boolean tensor, got torch.float32"),
+        (torch.ones(3, 3), [[True]], TypeError, "wanted must be a boolean tensor, got list"),
+        (
+            torch.ones(2, 3, 3),
+            torch.ones(3, 1).bool(),
+            ValueError,
+            r"\(3, 1\), wanted .* = \(3, 3\); make it",
+        ),
+        (torch.ones(2, 3, 3), torch.zeros(3, 3).bool(), ValueError, "False everywhere"),
+    ],
+)
+def test_what_is_refused(weights, wanted, error, message):
+    with pytest.raises(error, match=message):
+        attention_on(weights, wanted)

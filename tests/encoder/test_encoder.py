@@ -1,0 +1,877 @@
+"""Lesson 08: ids → vectors → + positions → layers → output."""
+
+import copy
+import dataclasses
+import math
+import pickle
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.peers import (
+    all_gradients,
+    assert_same_state,
+    from_bert,
+    from_roformer,
+    randomised,
+    to_torch_encoder,
+)
+from tests.references import BATCH, HEADS, assert_equal, properties, randn
+from transformer_lab import (
+    Encoder,
+    EncoderConfig,
+    EncoderLayer,
+    FeedForward,
+    MultiHeadAttention,
+    RotaryEmbedding,
+    SequenceHead,
+    TokenHead,
+    causal_mask,
+    mean_pool,
+    padding_mask,
+    rotate_interleaved,
+)
+from transformer_lab.encoder import TokenEmbedding, standard_layer
+from transformer_lab.mask_conventions import to_attention_mask, to_attn_mask, to_key_padding_mask
+
+VOCAB, D_HEAD, D_FF, LAYERS, MAX_LENGTH = 19, 6, 17, 4, 13
+D_MODEL = HEADS * D_HEAD
+
+# Two sentences; the second is shorter and padded with zeros.
+IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 18, 8, 0, 0]])
+LENGTH = IDS.shape[1]
+PADDING = padding_mask(IDS)
+REAL = IDS != 0
+
+CONFIG = EncoderConfig(
+    VOCAB, D_MODEL, HEADS, D_FF, LAYERS, MAX_LENGTH,
+    dropout=0.0, norm_eps=1e-3,  # so large that a wrong one shows
+)  # fmt: skip
+
+every_position = pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "none"])
+both_orders = pytest.mark.parametrize("norm_first", [False, True], ids=["post", "pre"])
+both_paths = pytest.mark.parametrize("need_weights", [True, False], ids=["explicit", "fused"])
+both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+
+
+def build(dtype=torch.float64, seed=0, build_layer=standard_layer, **changes):
+    """Return an encoder none of whose parameters is zero or one."""
+    encoder = Encoder(dataclasses.replace(CONFIG, **changes), build_layer)
+    return randomised(encoder, seed).to(dtype)
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def sines_by_loops(length, d_model):
+    """Section 3.5 of arXiv:1706.03762."""
+    rows = [[0.0] * d_model for _ in range(length)]
+    for position in range(length):
+        for feature in range(d_model):
+            angle = position / 10_000 ** ((feature - feature % 2) / d_model)
+            rows[position][feature] = math.cos(angle) if feature % 2 else math.sin(angle)
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+@every_position
+@pytest.mark.parametrize("scale_embedding", [True, False])
+@pytest.mark.parametrize("embedding_norm", [True, False])
+def test_tokens_become_vectors_with_positions(positions, scale_embedding, embedding_norm):
+    encoder = build(positions=positions, scale_embedding=scale_embedding, embedding_norm=embedding_norm)
+    x = torch.stack([torch.stack([encoder.embedding.vectors[token] for token in row]) for row in IDS])
+    if scale_embedding:
+        x = x * math.sqrt(D_MODEL)
+    if positions == "sinusoidal":
+        x = x + sines_by_loops(LENGTH, D_MODEL)
+    if positions == "learned":
+        x = x + torch.stack([encoder.positions.table[position] for position in range(LENGTH)])
+    if embedding_norm:
+        norm = encoder.embedding_norm
+        centred = x - x.mean(dim=-1, keepdim=True)
+        x = centred / (centred.square().mean(dim=-1, keepdim=True) + CONFIG.norm_eps).sqrt()
+        x = x * norm.weight + norm.bias
+    # The table of an encoder built in float32 is rounded to float32, and stays so in float64.
+    assert_equal(encoder.embed(IDS), x, tolerance=1e-7 if positions == "sinusoidal" else None)
+
+
+@both_orders
+@both_paths
+def test_layers_follow_one_another_and_pre_norm_ends_with_a_norm(norm_first, need_weights):
+    encoder = build(norm_first=norm_first)
+    x, wanted_weights = encoder.embed(IDS), []
+    for i in range(LAYERS):
+        x, layer_weights = encoder.layers[i](x, may_attend=PADDING)
+        wanted_weights.append(layer_weights)
+    if norm_first:
+        last = encoder.final_norm
+        x = nn.functional.layer_norm(x, (D_MODEL,), last.weight, last.bias, eps=CONFIG.norm_eps)
+    hidden, weights = encoder(IDS, PADDING, need_weights)
+    assert_equal(hidden, x)
+    if need_weights:
+        assert_equal(weights, wanted_weights)
+    else:
+        assert weights is None
+
+
+def test_a_tutorials_encoder():
+    # The sizes of tutorial C's demonstration; the count rests on our assumption about its embedding.
+    encoder = Encoder(EncoderConfig(10_000, d_model=512, n_heads=8, d_ff=2048, n_layers=6, max_length=1000))
+    assert sum(p.numel() for p in encoder.parameters()) == 24_034_304
+    ids = torch.randint(10_000, (32, 10), generator=torch.Generator().manual_seed(0))
+    hidden, weights = encoder(ids)
+    assert hidden.shape == (32, 10, 512)
+    assert [w.shape for w in weights] == 6 * [(32, 8, 10, 10)]
+
+
+def test_a_tutorials_mini_encoder():
+    # One head, one layer, and a feed-forward of twice the width: each row has mean 0 and biased variance 1.
+    encoder = Encoder(
+        EncoderConfig(50, d_model=16, n_heads=1, d_ff=32, n_layers=1, dropout=0.0, norm_eps=1e-12)
+    )
+    assert sum(p.numel() for p in encoder.parameters()) == 3_024
+    hidden, (weights,) = encoder(torch.tensor([[3, 1, 7]]))
+    assert hidden.shape == (1, 3, 16) and weights.shape == (1, 1, 3, 3)
+    assert_equal(hidden.mean(dim=-1), torch.zeros_like(hidden[..., 0]))
+    assert_equal(hidden.var(dim=-1, unbiased=False), torch.ones_like(hidden[..., 0]))
+
+
+sizes = st.integers(1, 9)
+
+
+@properties
+@given(
+    vocab=sizes, heads=sizes, pairs=sizes, d_ff=sizes, layers=sizes, length=sizes, pre=st.booleans(),
+    norm=st.booleans(), positions=st.sampled_from(["sinusoidal", "learned", "rotary", "none"]),
+)  # fmt: skip
+def test_parameter_count_by_hand(vocab, heads, pairs, d_ff, layers, length, pre, norm, positions):
+    d = 2 * pairs * heads
+    config = EncoderConfig(
+        vocab, d, heads, d_ff, layers, length, norm_first=pre, embedding_norm=norm, positions=positions
+    )
+    attention, feed_forward, two_norms = 4 * (d * d + d), d * d_ff + d_ff + d_ff * d + d, 4 * d
+    wanted = vocab * d + layers * (attention + feed_forward + two_norms) + 2 * d * (pre + norm)
+    wanted += length * d if positions == "learned" else 0
+    assert sum(p.numel() for p in Encoder(config).parameters()) == wanted
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_token_vectors_enter_the_encoder_with_standard_deviation_1(scale):
+    torch.manual_seed(0)
+    vectors = TokenEmbedding(1000, 64, scale=scale)(torch.arange(1000)[None])
+    assert 0.98 < vectors.std() < 1.02
+
+
+def test_config_defaults_are_the_base_model_of_the_paper():
+    config = EncoderConfig(37_000)
+    base = {"n_layers": 6, "d_model": 512, "d_ff": 2048, "n_heads": 8, "d_head": 64, "dropout": 0.1}
+    assert {name: getattr(config, name) for name in base} == base
+    assert (config.positions, config.activation) == ("sinusoidal", "relu")
+    assert (config.scale_embedding, config.norm_first, config.embedding_norm) == (True, False, False)
+    assert (config.norm_eps, config.attention_dropout) == (nn.LayerNorm(1).eps, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("activation", "function"),
+    [
+        ("relu", lambda a: a.clamp(min=0)),
+        ("gelu", lambda a: a * (1 + torch.erf(a / math.sqrt(2))) / 2),
+        ("gelu_tanh", lambda a: a / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * a**3)))),
+        ("silu", lambda a: a * torch.sigmoid(a)),
+    ],
+)
+def test_activation_goes_by_its_name(activation, function):
+    a = randn(BATCH, D_FF)
+    for layer in build(activation=activation).layers:
+        assert_equal(layer.feed_forward.activation(a.clone()), function(a))
+
+
+# --- peers ----------------------------------------------------------------------------------------
+
+
+def torch_encoder_like(encoder, enable_nested_tensor=False):
+    """Return PyTorch's encoder, which begins with vectors, with the weights of our layers."""
+    config, dtype = encoder.config, encoder.embedding.vectors.dtype
+    layer = nn.TransformerEncoderLayer(
+        D_MODEL, HEADS, D_FF, dropout=0.0, layer_norm_eps=config.norm_eps, batch_first=True,
+        norm_first=config.norm_first, dtype=dtype,
+    )  # fmt: skip
+    norm = nn.LayerNorm(D_MODEL, eps=config.norm_eps, dtype=dtype) if config.norm_first else None
+    theirs = nn.TransformerEncoder(layer, LAYERS, norm, enable_nested_tensor=enable_nested_tensor)
+    theirs.load_state_dict(to_torch_encoder(layers_of(encoder.state_dict())))
+    return theirs
+
+
+def layers_of(state):
+    """Leave out what PyTorch's encoder does not have."""
+    return {name: tensor for name, tensor in state.items() if name.startswith(("layers.", "final_norm."))}
+
+
+TORCH_MASKS = {
+    "none": (None, {}),
+    "padding": (PADDING, {"src_key_padding_mask": to_key_padding_mask(PADDING)}),
+    "causal": (causal_mask(LENGTH), {"mask": to_attn_mask(causal_mask(LENGTH), HEADS)}),
+}
+
+
+@both_orders
+@both_dtypes
+@both_paths
+@pytest.mark.parametrize("mask", TORCH_MASKS)
+def test_encoder_equals_torch_forward_and_backward(norm_first, dtype, need_weights, mask):
+    ours = build(dtype, norm_first=norm_first)
+    theirs = torch_encoder_like(ours)
+    may_attend, torch_masks = TORCH_MASKS[mask]
+
+    def our_output():
+        return ours(IDS, may_attend, need_weights)[0]
+
+    def their_output():
+        return theirs(ours.embed(IDS), **torch_masks)
+
+    assert_equal(our_output(), their_output())
+    _, our_parameters = all_gradients(ours, our_output)
+    _, their_parameters = all_gradients(theirs, their_output)
+    assert_same_state(to_torch_encoder(layers_of(our_parameters)), their_parameters)
+
+
+@pytest.mark.filterwarnings("ignore:.*nested")  # PyTorch says that it is a prototype, or that it is not used
+@both_orders
+@both_dtypes
+@pytest.mark.parametrize("nested", [False, True], ids=["padded", "nested"])
+@pytest.mark.parametrize("mask", ["none", "padding"])
+def test_encoder_equals_the_fast_path_of_torch(norm_first, dtype, nested, mask):
+    ours = build(dtype, norm_first=norm_first).eval()
+    theirs = torch_encoder_like(ours, enable_nested_tensor=nested).eval()
+    may_attend, torch_masks = TORCH_MASKS[mask]
+    real = REAL if mask == "padding" else ...  # the fast path leaves anything in the padding
+    with torch.inference_mode():
+        wanted = theirs(ours.embed(IDS), **torch_masks)[real]
+        assert_equal(ours(IDS, may_attend)[0][real], wanted)
+        assert_equal(ours(IDS, may_attend, need_weights=False)[0][real], wanted)
+
+
+BERT_SIZES = {
+    "vocab_size": VOCAB, "hidden_size": D_MODEL, "num_attention_heads": HEADS, "num_hidden_layers": LAYERS,
+    "intermediate_size": D_FF, "max_position_embeddings": MAX_LENGTH, "type_vocab_size": 2,
+    "hidden_act": "gelu", "layer_norm_eps": 1e-12, "pad_token_id": None,
+    "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "attn_implementation": "eager",
+}  # fmt: skip
+BERT_CHOICES = {
+    "activation": "gelu", "norm_eps": 1e-12, "scale_embedding": False, "embedding_norm": True,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bert():
+    """Return a small BERT of Hugging Face; imported here because the import takes seconds."""
+    from transformers.models.bert.modeling_bert import BertConfig, BertModel
+
+    return randomised(BertModel(BertConfig(**BERT_SIZES), add_pooling_layer=False), seed=7).eval()
+
+
+@pytest.fixture(scope="module")
+def roformer():
+    """Return a small RoFormer of Hugging Face."""
+    from transformers.models.roformer.modeling_roformer import RoFormerConfig, RoFormerModel
+
+    return randomised(RoFormerModel(RoFormerConfig(**BERT_SIZES, embedding_size=D_MODEL)), seed=8).eval()
+
+
+def roformer_layer(config):
+    """Build a layer whose attention turns neighbouring features, as the RoFormer does."""
+    rotary = RotaryEmbedding(config.d_head, rotate=rotate_interleaved)
+    return EncoderLayer(
+        MultiHeadAttention(config.d_model, config.n_heads, rotary=rotary),
+        FeedForward(config.d_model, config.d_ff, activation=nn.GELU()),
+        nn.LayerNorm(config.d_model, eps=config.norm_eps),
+        nn.LayerNorm(config.d_model, eps=config.norm_eps),
+    )
+
+
+def assert_equal_to_hugging_face(ours, theirs, translated, may_attend, tolerance):
+    """Compare the output, every attention map, and the gradient of every parameter."""
+    attention_mask = None if may_attend is None else to_attention_mask(may_attend)
+    wanted = theirs(input_ids=IDS, attention_mask=attention_mask, output_attentions=True)
+    hidden, weights = ours(IDS, may_attend)
+    assert_equal(hidden, wanted.last_hidden_state, tolerance)
+    assert_equal(tuple(weights), wanted.attentions, tolerance)
+    assert_equal(ours(IDS, may_attend, need_weights=False)[0], wanted.last_hidden_state, tolerance)
+
+    def their_output():
+        return theirs(input_ids=IDS, attention_mask=attention_mask).last_hidden_state
+
+    _, our_gradients = all_gradients(ours, lambda: ours(IDS, may_attend)[0])
+    _, their_gradients = all_gradients(theirs, their_output)
+    # The segment's vector is part of each token's, so its gradient is their sum.
+    segment = "embeddings.token_type_embeddings.weight"
+    table = our_gradients.get("positions.table", our_gradients["embedding.vectors"])
+    assert_equal(table.sum(dim=0), their_gradients[segment][0], tolerance)
+    their_gradients[segment] = torch.zeros(2, D_MODEL, dtype=hidden.dtype)
+    assert_same_state(our_gradients, translated(their_gradients), tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=str)
+@pytest.mark.parametrize("may_attend", [None, PADDING], ids=["whole", "padded"])
+def test_encoder_equals_bert_of_hugging_face(bert, may_attend, dtype, tolerance):
+    theirs = copy.deepcopy(bert).to(dtype)
+    ours = build(dtype, positions="learned", **BERT_CHOICES)
+    ours.load_state_dict(from_bert(theirs.state_dict()))
+    assert_equal_to_hugging_face(ours, theirs, from_bert, may_attend, tolerance)
+
+
+# The table of sines of Hugging Face is rounded to float32, whatever the model's dtype.
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-6), (torch.float32, 1e-5)], ids=str)
+@pytest.mark.parametrize("may_attend", [None, PADDING], ids=["whole", "padded"])
+def test_encoder_equals_roformer_of_hugging_face(roformer, may_attend, dtype, tolerance):
+    theirs = copy.deepcopy(roformer).to(dtype)
+    ours = build(dtype, build_layer=roformer_layer, positions="none", **BERT_CHOICES)
+    ours.load_state_dict(from_roformer(theirs.state_dict()))
+    assert_equal_to_hugging_face(ours, theirs, from_roformer, may_attend, tolerance)
+
+
+# --- properties -----------------------------------------------------------------------------------
+
+
+@every_position
+@both_orders
+@both_dtypes
+def test_the_fused_path_gives_the_same_output_and_gradients(positions, norm_first, dtype):
+    encoder = build(dtype, positions=positions, norm_first=norm_first)
+
+    def explicit():
+        return encoder(IDS, PADDING)[0]
+
+    def fused():
+        return encoder(IDS, PADDING, need_weights=False)[0]
+
+    assert_equal(fused(), explicit())
+    assert_same_state(all_gradients(encoder, fused)[1], all_gradients(encoder, explicit)[1])
+
+
+@both_orders
+@properties
+@given(seed=st.integers(0, 2**31))
+def test_without_positions_the_encoder_is_equivariant_to_permutations(norm_first, seed):
+    encoder = build(positions="none", norm_first=norm_first)
+    order = torch.randperm(LENGTH, generator=torch.Generator().manual_seed(seed))
+    hidden, weights = encoder(IDS)
+    permuted, permuted_weights = encoder(IDS[:, order])
+    assert_equal(permuted, hidden[:, order])
+    assert_equal(tuple(permuted_weights), tuple(w[:, :, order][..., order] for w in weights))
+
+
+@both_orders
+@both_paths
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_positions_tell_the_order_of_tokens(positions, norm_first, need_weights):
+    encoder = build(positions=positions, norm_first=norm_first)
+    order = torch.arange(LENGTH).flip(0)
+    hidden, _ = encoder(IDS, need_weights=need_weights)
+    permuted, _ = encoder(IDS[:, order], need_weights=need_weights)
+    assert ((permuted - hidden[:, order]).abs() > 1e-3).any(dim=-1).all()
+
+
+@every_position
+@both_orders
+@both_paths
+def test_padding_on_the_right_changes_no_real_token(positions, norm_first, need_weights):
+    encoder = build(positions=positions, norm_first=norm_first)
+    hidden, _ = encoder(IDS, PADDING, need_weights=need_weights)
+    assert_equal(hidden[1, :5], encoder(IDS[1:, :5])[0][0])
+    assert hidden.isfinite().all()  # rows of padding hold something, and are to be left out
+
+
+@pytest.mark.parametrize(
+    ("positions", "invariant"), [("rotary", True), ("none", True), ("sinusoidal", False), ("learned", False)]
+)
+@both_paths
+def test_padding_on_the_left_harms_absolute_positions_only(positions, invariant, need_weights):
+    encoder = build(positions=positions)
+    padded = torch.cat([torch.zeros(BATCH, 4, dtype=torch.int64), IDS], dim=1)
+    may_attend = torch.arange(4 + LENGTH)[None, None, None] >= 4
+    hidden, _ = encoder(padded, may_attend, need_weights)
+    wanted, _ = encoder(IDS)
+    same = (hidden[:, 4:] - wanted).abs().amax(dim=-1) < 1e-10
+    assert same.all() if invariant else not same.any()
+
+
+@every_position
+@both_paths
+def test_sequences_of_a_batch_do_not_influence_each_other(positions, need_weights):
+    encoder = build(positions=positions)
+    hidden, _ = encoder(IDS, PADDING, need_weights)
+    for b in range(BATCH):
+        assert_equal(encoder(IDS[b : b + 1], PADDING[b : b + 1], need_weights)[0], hidden[b : b + 1])
+
+
+@every_position
+def test_each_row_of_each_weight_sums_to_one(positions):
+    _, weights = build(positions=positions)(IDS, PADDING)
+    assert len(weights) == LAYERS
+    for layer_weights in weights:
+        assert layer_weights.shape == (BATCH, HEADS, LENGTH, LENGTH)
+        assert_equal(layer_weights.sum(dim=-1), torch.ones(BATCH, HEADS, LENGTH).double())
+        assert not layer_weights[1, ..., 5:].any()
+
+
+@both_orders
+@both_paths
+@both_dtypes
+def test_a_sequence_that_is_all_hidden_gives_finite_output_and_gradients(norm_first, need_weights, dtype):
+    encoder = build(dtype, norm_first=norm_first)
+    may_attend = torch.tensor([False, True])[:, None, None, None]
+    hidden, weights = encoder(IDS, may_attend, need_weights)
+    assert hidden.isfinite().all()
+    assert not need_weights or not any(w[0].any() for w in weights)
+    _, found = all_gradients(encoder, lambda: encoder(IDS, may_attend, need_weights)[0])
+    assert all(gradient.isfinite().all() for gradient in found.values())
+
+
+@every_position
+@both_orders
+def test_every_parameter_of_every_layer_has_its_own_gradient(positions, norm_first):
+    encoder = build(positions=positions, norm_first=norm_first)
+    _, found = all_gradients(encoder, lambda: encoder(IDS)[0])
+    for name, gradient in found.items():
+        # Without rotation a key's bias moves all scores of a query alike, which softmax ignores.
+        if positions == "rotary" or not name.endswith("key_projection.bias"):
+            assert gradient.abs().max() > 1e-6, name
+    layers = [
+        torch.cat([g.flatten() for name, g in found.items() if name.startswith(f"layers.{i}.")])
+        for i in range(LAYERS)
+    ]
+    for i in range(LAYERS):
+        assert not any(torch.allclose(layers[i], layers[j]) for j in range(i))
+
+
+@pytest.mark.parametrize("changed", range(LAYERS))
+def test_changing_a_layer_changes_no_other_layer(changed):
+    encoder = build()
+    before = [copy.deepcopy(layer.state_dict()) for layer in encoder.layers]
+    randomised(encoder.layers[changed], seed=5)
+    for i, layer in enumerate(encoder.layers):
+        same = [torch.equal(tensor, before[i][name]) for name, tensor in layer.state_dict().items()]
+        assert not any(same) if i == changed else all(same)
+
+
+def test_layers_start_different():
+    first, *others = [layer.attention.query_projection.weight for layer in Encoder(CONFIG).layers]
+    assert not any(torch.equal(first, other) for other in others)
+
+
+def test_only_tokens_that_occur_have_gradients():
+    encoder = build()
+    _, found = all_gradients(encoder, lambda: encoder(IDS)[0])
+    occurs = torch.zeros(VOCAB, dtype=torch.bool)
+    occurs[IDS] = True
+    assert torch.equal(found["embedding.vectors"].any(dim=-1), occurs)
+
+
+def test_ids_may_be_32_bit_integers():
+    assert_equal(build()(IDS.int()), build()(IDS))
+
+
+def test_ids_need_not_be_contiguous():
+    assert_equal(build()(IDS.T.contiguous().T), build()(IDS))
+
+
+# --- dropout --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changes", [{"dropout": 0.3}, {"attention_dropout": 0.3}], ids=str)
+@both_paths
+def test_training_is_random_and_evaluation_is_not(changes, need_weights):
+    encoder = build(**changes)
+    first, second = (encoder.train()(IDS, PADDING, need_weights)[0] for _ in range(2))
+    assert (first != second).any(dim=-1).all()
+    evaluated = encoder.eval()(IDS, PADDING, need_weights)[0]
+    assert torch.equal(evaluated, encoder(IDS, PADDING, need_weights)[0])
+    assert_equal(evaluated, build()(IDS, PADDING)[0])
+
+
+def test_training_repeats_itself_from_the_same_seed():
+    encoder = build(dropout=0.3).train()
+    outputs = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        outputs.append(encoder(IDS)[0])
+    assert torch.equal(outputs[0], outputs[1]) and not torch.equal(outputs[0], outputs[2])
+
+
+def test_dropout_after_the_embedding():
+    encoder = build(dropout=0.75).train()
+    torch.manual_seed(0)
+    embedded = encoder.embed(IDS)
+    wanted = 4 * build().embed(IDS) * (embedded != 0)
+    assert_equal(embedded, wanted)
+    assert 0.15 < (embedded != 0).double().mean() < 0.35
+
+
+def test_each_dropout_of_the_config_reaches_its_place():
+    config = dataclasses.replace(CONFIG, dropout=0.25, attention_dropout=0.5)
+    layer = standard_layer(config)
+    assert (layer.dropout.p, layer.feed_forward.dropout.p, layer.attention.dropout) == (0.25, 0.25, 0.5)
+
+
+# --- parts of one's own ---------------------------------------------------------------------------
+
+
+@both_paths
+def test_build_layer_is_called_once_per_layer_with_the_config(need_weights):
+    built = []
+
+    def build_layer(config):
+        built.append((config, standard_layer(config)))
+        return built[-1][1]
+
+    encoder = build(build_layer=build_layer)
+    assert [config for config, _ in built] == LAYERS * [CONFIG]
+    assert all(mine is theirs for mine, (_, theirs) in zip(encoder.layers, built, strict=True))
+    assert_equal(encoder(IDS, PADDING, need_weights)[0], build()(IDS, PADDING)[0])
+
+
+class OneHead(nn.Module):
+    """A learner's own attention: one head, no biases, six steps."""
+
+    def __init__(self, d_model):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(d_model, d_model, bias=False) for _ in range(3))
+
+    def forward(self, x, *, may_attend=None, need_weights=True):
+        scores = self.query(x) @ self.key(x).mT / math.sqrt(x.shape[-1])
+        if may_attend is not None:
+            scores = scores.masked_fill(~may_attend[:, 0], -math.inf)
+        weights = scores.softmax(dim=-1)
+        return weights @ self.value(x), weights[:, None] if need_weights else None
+
+
+@both_orders
+@both_paths
+def test_an_attention_of_ones_own_can_be_plugged_in(norm_first, need_weights):
+    def own_layer(config):
+        layer = standard_layer(config)
+        layer.attention = OneHead(config.d_model)
+        return layer
+
+    def same_layer(config):
+        layer = standard_layer(dataclasses.replace(config, n_heads=1))
+        layer.attention = MultiHeadAttention(config.d_model, 1, bias=False)
+        nn.init.eye_(layer.attention.output_projection.weight)
+        return layer
+
+    own = build(build_layer=own_layer, norm_first=norm_first)
+    same = Encoder(dataclasses.replace(CONFIG, norm_first=norm_first), same_layer).double()
+    for name, parameter in own.named_parameters():
+        for part in ("query", "key", "value"):
+            name = name.replace(f".{part}.", f".{part}_projection.")
+        same.get_parameter(name).data = parameter.data
+    hidden, weights = own(IDS, PADDING, need_weights)
+    wanted, wanted_weights = same(IDS, PADDING)
+    assert_equal(hidden, wanted)
+    if need_weights:
+        assert_equal(weights, wanted_weights)
+
+
+# --- heads ----------------------------------------------------------------------------------------
+
+
+def test_mean_pool_by_hand():
+    hidden = torch.tensor([[[1.0, 2.0], [3.0, 6.0], [8.0, 4.0]], [[5.0, 7.0], [9.0, 9.0], [9.0, 9.0]]])
+    may_attend = torch.tensor([[True, True, False], [True, False, False]])[:, None, None]
+    assert_equal(mean_pool(hidden, may_attend), torch.tensor([[2.0, 4.0], [5.0, 7.0]]))
+    assert_equal(mean_pool(hidden), torch.tensor([[4.0, 4.0], [23 / 3, 25 / 3]]))
+
+
+def test_mean_pool_does_not_overflow_in_float16():
+    hidden = torch.full((2, 3, 5), 40_000.0, dtype=torch.float16)  # a sum of two is beyond float16
+    real = padding_mask(torch.tensor([[7, 7, 7], [7, 7, 0]]))
+    for pooled in (mean_pool(hidden), mean_pool(hidden, real)):
+        assert_equal(pooled, hidden[:, 0])
+
+
+def test_mean_pool_of_nothing_is_zero():
+    hidden = randn(BATCH, LENGTH, D_MODEL)
+    may_attend = torch.tensor([False, True])[:, None, None, None].expand(BATCH, 1, 1, LENGTH)
+    assert_equal(mean_pool(hidden, may_attend)[0], torch.zeros(D_MODEL).double())
+    assert_equal(mean_pool(hidden, may_attend)[1], hidden[1].mean(dim=0))
+
+
+@both_dtypes
+def test_mean_pool_takes_no_notice_of_padding(dtype):
+    hidden = randn(BATCH, LENGTH, D_MODEL, dtype=dtype)
+    other = torch.where(REAL[..., None], hidden, 1e3 * randn(BATCH, LENGTH, D_MODEL, seed=1, dtype=dtype))
+    pooled = mean_pool(hidden, PADDING)
+    assert_equal(pooled, mean_pool(other, PADDING))
+    assert_equal(pooled[1], hidden[1, :5].mean(dim=0))
+
+
+def test_not_a_number_in_the_padding_does_not_reach_the_mean():
+    hidden = randn(BATCH, LENGTH, D_MODEL)
+    spoilt = hidden.masked_fill(~REAL[..., None], float("nan"))
+    assert_equal(mean_pool(spoilt, PADDING), mean_pool(hidden, PADDING))
+
+
+def test_token_head_scores_every_token():
+    head = randomised(TokenHead(D_MODEL, 5)).double()
+    hidden = randn(BATCH, LENGTH, D_MODEL)
+    wanted = torch.einsum("bpd,cd->bpc", hidden, head.projection.weight) + head.projection.bias
+    assert_equal(head(hidden), wanted)
+
+
+def test_sequence_head_scores_the_mean_of_the_real_tokens():
+    head = randomised(SequenceHead(D_MODEL, 5)).double()
+    hidden = randn(BATCH, LENGTH, D_MODEL)
+    means = torch.stack([hidden[0].mean(dim=0), hidden[1, :5].mean(dim=0)])
+    assert_equal(head(hidden, PADDING), means @ head.projection.weight.T + head.projection.bias)
+    assert_equal(head(hidden), hidden.mean(dim=1) @ head.projection.weight.T + head.projection.bias)
+
+
+# --- dtypes, devices, copies ----------------------------------------------------------------------
+
+
+@every_position
+def test_to_a_dtype_moves_everything(positions):
+    encoder = build(torch.float32, positions=positions)
+    for dtype in (torch.float64, torch.bfloat16):
+        hidden, weights = encoder.to(dtype)(IDS, PADDING)
+        assert {hidden.dtype, *(w.dtype for w in weights)} == {dtype}
+
+
+@every_position
+@both_orders
+@both_paths
+def test_autocast_runs_in_mixed_precision(positions, norm_first, need_weights):
+    encoder = build(torch.float32, positions=positions, norm_first=norm_first)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        hidden, _ = encoder(IDS, PADDING, need_weights)
+    exact, _ = encoder(IDS, PADDING)
+    assert_equal(hidden.float(), exact, tolerance=0.2)
+    assert not torch.equal(hidden.float(), exact)
+
+
+@every_position
+def test_state_dict_round_trip(positions):
+    encoder, other = build(seed=1, positions=positions), build(seed=2, positions=positions)
+    other.load_state_dict(encoder.state_dict())
+    assert_equal(other(IDS), encoder(IDS))
+
+
+def test_sinusoidal_encoders_of_different_max_length_exchange_weights():
+    encoder, longer = build(seed=1), build(seed=2, max_length=MAX_LENGTH + 10)
+    longer.load_state_dict(encoder.state_dict())
+    assert_equal(longer(IDS), encoder(IDS))
+
+
+@every_position
+@both_orders
+def test_copies_are_equal_and_independent(positions, norm_first):
+    encoder = build(positions=positions, norm_first=norm_first)
+    wanted = encoder(IDS)
+    for twin in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
+        assert_equal(twin(IDS), wanted)
+        assert twin.config == encoder.config
+        for parameter in twin.parameters():
+            parameter.data.zero_()
+        assert_equal(encoder(IDS), wanted)
+
+
+def test_parameters_can_be_counted_on_the_meta_device():
+    with torch.device("meta"):
+        encoder = Encoder(EncoderConfig(10_000, max_length=1000))
+    assert {p.device.type for p in encoder.parameters()} == {"meta"}
+    assert sum(p.numel() for p in encoder.parameters()) == 24_034_304
+
+
+@every_position
+@both_paths
+def test_shapes_can_be_computed_on_the_meta_device(positions, need_weights):
+    hidden, weights = build(positions=positions).to("meta")(IDS.to("meta"), PADDING.to("meta"), need_weights)
+    assert hidden.device.type == "meta" and hidden.shape == (BATCH, LENGTH, D_MODEL)
+    assert not need_weights or [w.shape for w in weights] == LAYERS * [(BATCH, HEADS, LENGTH, LENGTH)]
+
+
+# --- the config -----------------------------------------------------------------------------------
+
+
+def test_config_is_frozen_hashable_and_comparable():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        CONFIG.d_model = 24
+    same, other = dataclasses.replace(CONFIG), dataclasses.replace(CONFIG, n_layers=5)
+    assert same == CONFIG and hash(same) == hash(CONFIG) and other != CONFIG
+    assert {CONFIG: "kept"}[same] == "kept"
+
+
+def test_every_choice_of_the_config_changes_the_encoder():
+    changes = {
+        "activation": "gelu", "norm_first": True, "norm_eps": 1e-1, "positions": "rotary",
+        "scale_embedding": False, "embedding_norm": True,
+    }  # fmt: skip
+    outputs = [build()(IDS)[0]] + [build(**{name: choice})(IDS)[0] for name, choice in changes.items()]
+    for i, output in enumerate(outputs):
+        assert not any(torch.allclose(output, other) for other in outputs[:i])
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        (IDS.double(), TypeError, r"token_ids must be .* int64 or int32, got torch\.float64; .*\.long\(\)"),
+        (IDS.bool(), TypeError, r"token_ids must be .* int64 or int32, got torch\.bool; .*\.long\(\)"),
+        (IDS.tolist(), TypeError, r"token_ids must be .* int64 or int32, got list; try torch\.tensor"),
+        (IDS[0], ValueError, r"token_ids .* \(batch, position\), got shape \(7,\); .*\[None\]"),
+        (IDS[None], ValueError, r"token_ids .* \(batch, position\), got shape \(1, 2, 7\)"),
+        (IDS[:, :0], ValueError, r"token_ids has no positions, got shape \(2, 0\); give at least one token"),
+        (IDS + 1, ValueError, r"token ids must be from 0 to 18, got 1 to 19; .*tokenizer"),
+        (IDS - 1, ValueError, r"token ids must be from 0 to 18, got -1 to 17; .*tokenizer"),
+        (IDS.to("meta"), ValueError, r"token_ids are on meta, the model on cpu; use token_ids\.to\('cpu'\)"),
+    ],
+    ids=["floats", "bools", "list", "one axis", "three axes", "empty", "too large", "negative", "device"],
+)
+def test_refuses_wrong_ids(ids, error, message):
+    with pytest.raises(error, match=message):
+        build()(ids)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_refuses_sequences_longer_than_the_table(positions):
+    encoder = build(positions=positions)
+    assert encoder(torch.zeros(1, MAX_LENGTH, dtype=torch.int64))[0].isfinite().all()
+    with pytest.raises(ValueError, match=r"x has 14 positions but the table has only 13; .*max_length=14"):
+        encoder(torch.zeros(1, MAX_LENGTH + 1, dtype=torch.int64))
+
+
+def test_only_a_table_limits_the_length():
+    for positions in ("rotary", "none"):
+        assert build(positions=positions)(torch.zeros(1, 40, dtype=torch.int64))[0].shape == (1, 40, D_MODEL)
+
+
+@both_paths
+@pytest.mark.parametrize(
+    ("may_attend", "error", "message"),
+    [
+        (PADDING.long(), TypeError, r"may_attend must be boolean .*, got torch\.int64; .*from_"),
+        (REAL, ValueError, r"may_attend .* \(2, 7\).* 4 axes .*mask\[:, None, None, :\]"),
+        (PADDING[:, 0], ValueError, r"may_attend .* \(2, 1, 7\).* 4 axes"),
+        (PADDING[..., :6], ValueError, r"may_attend .* \(2, 1, 1, 6\), wanted .*3 or 1, 7 or 1, 7 or 1\)"),
+        (PADDING.tolist(), TypeError, r"may_attend must be a boolean tensor, got list; try torch\.tensor"),
+        (PADDING.to("meta"), ValueError, r"may_attend is on meta but .* on cpu; .*\.to\('cpu'\)"),
+    ],
+    ids=["integers", "two axes", "three axes", "too short", "list", "device"],
+)
+def test_refuses_wrong_masks(may_attend, error, message, need_weights):
+    with pytest.raises(error, match=message):
+        build()(IDS, may_attend, need_weights)
+
+
+@both_paths
+@pytest.mark.parametrize("batch", [HEADS, 7], ids=["batch = heads", "batch = length"])
+def test_refuses_masks_that_would_fit_by_accident(batch, need_weights):
+    ids = torch.ones(batch, 7, dtype=torch.int64)
+    for shape in [(batch, 7), (7, 7), (batch, 7, 7)]:
+        with pytest.raises(ValueError, match=r"may_attend .* 4 axes .*mask\[None, None\]"):
+            build()(ids, torch.ones(shape, dtype=torch.bool), need_weights)
+
+
+SIZES = ["vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "max_length"]
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize(
+    ("size", "error", "message"),
+    [
+        (0, ValueError, "must be at least 1, got 0; choose a positive size"),
+        (-6, ValueError, "must be at least 1, got -6; choose a positive size"),
+        (6.0, TypeError, r"must be an integer, got 6\.0 \(float\); try int"),
+        (True, TypeError, r"must be an integer, got True \(bool\); try int"),
+        ("6", TypeError, r"must be an integer, got '6' \(str\); try int"),
+        (None, TypeError, r"must be an integer, got None \(NoneType\)"),
+    ],
+)
+def test_refuses_sizes_that_are_not_positive_integers(name, size, error, message):
+    with pytest.raises(error, match=f"{name} {message}"):
+        dataclasses.replace(CONFIG, **{name: size})
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"d_model": 20}, ValueError, r"d_model \(20\) must be divisible by n_heads \(3\); try d_model=21"),
+        ({"d_model": 15}, ValueError, r"d_model must be even .*, got 15; try d_model=16"),
+        (
+            {"d_model": 15, "positions": "rotary"}, ValueError,
+            r"d_head must be even .*, got 5; try d_head=6",
+        ),
+        ({"activation": "tanh"}, ValueError, "activation must be one of relu, gelu, .*, got 'tanh'"),
+        ({"positions": "alibi"}, ValueError, "positions must be one of sinusoidal, .* none, got 'alibi'"),
+        ({"positions": None}, ValueError, "positions must be one of sinusoidal, .* none, got None"),
+        ({"dropout": 1.0}, ValueError, r"dropout must be at least 0 and below 1, got 1\.0"),
+        ({"dropout": math.nan}, ValueError, "dropout must be at least 0 and below 1, got nan"),
+        ({"attention_dropout": -0.1}, ValueError, r"attention_dropout must be at least 0 .*, got -0\.1"),
+        ({"norm_eps": 0.0}, ValueError, r"norm_eps must be above 0 .*, got 0\.0; try 1e-5 as"),
+        ({"norm_eps": math.nan}, ValueError, "norm_eps must be above 0 .*, got nan; try 1e-5 as"),
+        ({"norm_first": "pre"}, TypeError, "norm_first must be True or False, got 'pre'"),
+        ({"scale_embedding": 1}, TypeError, "scale_embedding must be True or False, got 1"),
+        ({"embedding_norm": None}, TypeError, "embedding_norm must be True or False, got None"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_refuses_choices_that_do_not_exist(changes, error, message):
+    with pytest.raises(error, match=message):
+        dataclasses.replace(CONFIG, **changes)
+
+
+def test_odd_widths_are_fine_where_no_pairs_are_made():
+    for positions in ("learned", "none"):
+        assert build(d_model=15, positions=positions)(IDS)[0].shape == (BATCH, LENGTH, 15)
+
+
+def test_refuses_layers_that_are_one_module():
+    layer = standard_layer(CONFIG)
+    with pytest.raises(ValueError, match=r"build_layer returned the same module.*wanted new ones .*inside"):
+        Encoder(CONFIG, lambda config: layer)
+
+
+@pytest.mark.parametrize("part", ["attention", "feed_forward", "attention_norm"])
+def test_refuses_layers_that_share_a_part(part):
+    shared = getattr(standard_layer(CONFIG), part)
+
+    def build_layer(config):
+        layer = standard_layer(config)
+        setattr(layer, part, shared)
+        return layer
+
+    with pytest.raises(ValueError, match=r"build_layer returned .*part.*, .*they would share parameters"):
+        Encoder(CONFIG, build_layer)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "may_attend", "error", "message"),
+    [
+        (randn(7, 18), None, ValueError, r"hidden .*\(batch, position, .*\), got shape \(7, 18\)"),
+        (IDS[..., None], None, TypeError, r"hidden must be a floating-point tensor, got torch\.int64"),
+        (randn(2, 7, 18), REAL, ValueError, r"\(2, 1, 1, 7\), got .*\(2, 7\); see padding_mask"),
+        (randn(2, 7, 18), PADDING.long(), TypeError, r"got torch\.int64; see padding_mask, or"),
+        (randn(2, 7, 18), PADDING[..., :6], ValueError, r"\(2, 1, 1, 7\), got .*\(2, 1, 1, 6\)"),
+        (randn(2, 7, 18), PADDING[:1], ValueError, r"\(2, 1, 1, 7\), got .*\(1, 1, 1, 7\)"),
+        (randn(2, 7, 18), [True], TypeError, r"may_attend must be a boolean padding mask .*, got list"),
+    ],
+    ids=["two axes", "integers", "mask of two axes", "integer mask", "short mask", "small batch", "list"],
+)
+def test_refuses_to_pool_what_does_not_fit(hidden, may_attend, error, message):
+    with pytest.raises(error, match=message):
+        mean_pool(hidden, may_attend)
+
+
+@pytest.mark.parametrize("head", [TokenHead, SequenceHead])
+def test_refuses_other_widths_and_sizes_of_heads(head):
+    with pytest.raises(ValueError, match=r"hidden must be 18 wide on its last axis, got shape \(2, 7, 17\)"):
+        head(D_MODEL, 5).double()(randn(2, 7, 17))
+    with pytest.raises(TypeError, match=r"hidden is torch\.float64 but weights is torch\.float32; .*\.to\("):
+        head(D_MODEL, 5)(randn(2, 7, 18))
+    with pytest.raises(ValueError, match="n_classes must be at least 1, got 0"):
+        head(D_MODEL, 0)

@@ -1,0 +1,677 @@
+"""Lesson 05: MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O."""
+
+import copy
+import math
+import pickle
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.peers import all_gradients, assert_same_state, randomised, to_torch_attention
+from tests.references import (
+    BATCH,
+    HEADS,
+    KEYS,
+    QUERIES,
+    assert_equal,
+    gradients,
+    properties,
+    randn,
+    random_mask,
+)
+from transformer_lab import (
+    MultiHeadAttention,
+    RotaryEmbedding,
+    causal_mask,
+    local_mask,
+    padding_mask_from_lengths,
+    rotate_interleaved,
+)
+from transformer_lab.mask_conventions import to_attn_mask, to_key_padding_mask
+from transformer_lab.multi_head_attention import merge_heads, split_heads
+
+D_HEAD = 4  # even, so that heads can be rotated
+D_MODEL = HEADS * D_HEAD
+
+both_paths = pytest.mark.parametrize("need_weights", [True, False], ids=["explicit", "fused"])
+both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+
+# For QUERIES queries and KEYS keys; in the full one, query 2 of head 1 may attend to nothing.
+MASKS = {
+    "none": None,
+    "padding": padding_mask_from_lengths(torch.tensor([4, KEYS]), KEYS),
+    "causal": causal_mask(QUERIES, KEYS),
+    "local": local_mask(QUERIES, 1, KEYS),
+    "per head": random_mask(1, HEADS, QUERIES, KEYS, seed=3),
+    "full": random_mask(BATCH, HEADS, QUERIES, KEYS, seed=1),
+}
+MASKS["full"][0, 1, 2] = False
+every_mask = pytest.mark.parametrize("may_attend", MASKS.values(), ids=MASKS.keys())
+
+
+def numbers(values):
+    """Return a tensor in float64."""
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def build(dtype=torch.float64, seed=0, **choices):
+    """Return an attention none of whose parameters is zero or one."""
+    return randomised(MultiHeadAttention(D_MODEL, HEADS, **choices), seed).to(dtype)
+
+
+def inputs(dtype=torch.float64):
+    """Return a query, a key and a value, of different lengths and different numbers."""
+    return (
+        randn(BATCH, QUERIES, D_MODEL, seed=11, dtype=dtype),
+        randn(BATCH, KEYS, D_MODEL, seed=12, dtype=dtype),
+        randn(BATCH, KEYS, D_MODEL, seed=13, dtype=dtype),
+    )
+
+
+def linear_by_loops(projection, x):
+    """y_o = Σ_i W_oi x_i + b_o, for one vector as a list of numbers."""
+    rows = zip(projection.weight.tolist(), projection.bias.tolist(), strict=True)
+    return [sum(w * feature for w, feature in zip(row, x, strict=True)) + bias for row, bias in rows]
+
+
+def rotated_by_loops(vector, position):
+    """Turn the pair (i, i + d/2) by position · 10000^(−2i/d): the half-split pairing of rotary positions."""
+    half = len(vector) // 2
+    result = [0.0] * len(vector)
+    for i in range(half):
+        angle = position * 10_000 ** (-2 * i / len(vector))
+        a, b = vector[i], vector[i + half]
+        result[i] = a * math.cos(angle) - b * math.sin(angle)
+        result[i + half] = a * math.sin(angle) + b * math.cos(angle)
+    return result
+
+
+def attention_by_loops(attention, query, key, value, may_attend=None):
+    """The formula with numbers only: head h compares and takes features h·d_head … (h + 1)·d_head − 1."""
+    shape = (BATCH, HEADS, QUERIES, KEYS)
+    allowed = torch.ones(shape) if may_attend is None else may_attend.expand(shape)
+    rotates = isinstance(attention.rotary, RotaryEmbedding)
+    turned = rotated_by_loops if rotates else lambda vector, position: vector
+    output = torch.zeros(BATCH, QUERIES, D_MODEL, dtype=torch.float64)
+    weights = torch.zeros(shape, dtype=torch.float64)
+    for b in range(BATCH):
+        queries = [linear_by_loops(attention.query_projection, x) for x in query[b].tolist()]
+        keys = [linear_by_loops(attention.key_projection, x) for x in key[b].tolist()]
+        values = [linear_by_loops(attention.value_projection, x) for x in value[b].tolist()]
+        for i in range(QUERIES):
+            concatenated = []
+            for h in range(HEADS):
+                own = slice(h * D_HEAD, (h + 1) * D_HEAD)
+                exponentials = [0.0] * KEYS
+                for j in range(KEYS):
+                    if allowed[b, h, i, j]:
+                        pairs = zip(turned(queries[i][own], i), turned(keys[j][own], j), strict=True)
+                        exponentials[j] = math.exp(sum(q * k for q, k in pairs) / math.sqrt(D_HEAD))
+                total = sum(exponentials) or 1.0  # a query that may attend to nothing takes nothing
+                for j in range(KEYS):
+                    weights[b, h, i, j] = exponentials[j] / total
+                for c in range(D_HEAD):
+                    concatenated.append(sum(exponentials[j] / total * values[j][own][c] for j in range(KEYS)))
+            output[b, i] = numbers(linear_by_loops(attention.output_projection, concatenated))
+    return output, weights
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+@both_paths
+def test_multi_head_attention_by_hand(need_weights):
+    # Two heads of one feature, all projections the identity. Head 0 scores 0 and ln 3: weights 1/4 and 3/4.
+    # Head 1 scores 0 and 0: weights 1/2 and 1/2.
+    attention = MultiHeadAttention(2, 2, bias=False).double()
+    for parameter in attention.parameters():
+        parameter.data = torch.eye(2).double()
+    query = numbers([[[1, 1]]])
+    key = numbers([[[0, 0], [math.log(3), 0]]])
+    value = numbers([[[4, 8], [8, 16]]])
+    output, weights = attention(query, key, value, need_weights=need_weights)
+    assert_equal(output, numbers([[[7, 12]]]))
+    if need_weights:
+        assert_equal(weights, numbers([[[[0.25, 0.75]], [[0.5, 0.5]]]]))
+
+
+@every_mask
+@pytest.mark.parametrize("rotary", [None, RotaryEmbedding(D_HEAD)], ids=["plain", "rotary"])
+def test_multi_head_attention_equals_plain_loops(rotary, may_attend):
+    attention = build(rotary=rotary)
+    wanted, wanted_weights = attention_by_loops(attention, *inputs(), may_attend)
+    output, weights = attention(*inputs(), may_attend=may_attend)
+    fused, no_weights = attention(*inputs(), may_attend=may_attend, need_weights=False)
+    assert_equal(output, wanted)
+    assert_equal(weights, wanted_weights)
+    assert_equal(fused, wanted)
+    assert no_weights is None
+
+
+def test_key_and_value_default_to_query():
+    attention, (query, key, value) = build(), inputs()
+    assert_equal(attention(query), attention(query, query, query))
+    assert_equal(attention(query, key), attention(query, key, key))
+    assert_equal(attention(key, value=value), attention(key, key, value))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_parameter_count_of_a_tutorials_code(bias):
+    # Four projections of 512 · 512, and four biases.
+    count = sum(p.numel() for p in MultiHeadAttention(512, 8, bias=bias).parameters())
+    assert count == (1_050_624 if bias else 4 * 512 * 512)
+
+
+# --- splitting and merging heads ------------------------------------------------------------------
+
+
+def test_head_0_has_the_first_features_of_every_position():
+    # Feature f at position p of sequence b is written bpf.
+    x = numbers([[[100 * b + 10 * p + f for f in range(6)] for p in range(2)] for b in range(3)])
+    wanted = [
+        [[[0, 1], [10, 11]], [[2, 3], [12, 13]], [[4, 5], [14, 15]]],
+        [[[100, 101], [110, 111]], [[102, 103], [112, 113]], [[104, 105], [114, 115]]],
+        [[[200, 201], [210, 211]], [[202, 203], [212, 213]], [[204, 205], [214, 215]]],
+    ]
+    assert_equal(split_heads(x, 3), numbers(wanted))
+    assert_equal(merge_heads(numbers(wanted)), x)
+
+
+sizes = st.integers(1, 5)
+
+
+@properties
+@given(batch=sizes, heads=sizes, positions=sizes, d_head=sizes)
+def test_splitting_and_merging_undo_each_other(batch, heads, positions, d_head):
+    x = randn(batch, positions, heads * d_head)
+    split = split_heads(x, heads)
+    wanted = torch.empty(batch, heads, positions, d_head).double()
+    for b, h, p, c in torch.cartesian_prod(*map(torch.arange, split.shape)).reshape(-1, 4).tolist():
+        wanted[b, h, p, c] = x[b, p, h * d_head + c]
+    assert_equal(split, wanted)
+    assert_equal(merge_heads(split), x)
+
+
+@both_paths
+def test_as_many_positions_as_heads_are_not_confused(need_weights):
+    # Positions = heads = d_head = 3: any two of these axes could be swapped without an error.
+    attention = randomised(MultiHeadAttention(9, 3)).double()
+    theirs = nn.MultiheadAttention(9, 3, batch_first=True).double()
+    theirs.load_state_dict(to_torch_attention(attention.state_dict()))
+    x = randn(3, 3, 9)
+    output, weights = attention(x, need_weights=need_weights)
+    wanted, wanted_weights = theirs(x, x, x, average_attn_weights=False)
+    assert_equal(output, wanted)
+    if need_weights:
+        assert_equal(weights, wanted_weights)
+
+
+def test_each_head_attends_by_itself():
+    attention, (query, key, _) = build(), inputs()
+    _, before = attention(query, key)
+    for head in range(HEADS):
+        changed = copy.deepcopy(attention)
+        changed.key_projection.weight.data[head * D_HEAD : (head + 1) * D_HEAD] += 1.0
+        _, after = changed(query, key)
+        for other in range(HEADS):
+            same = torch.equal(after[:, other], before[:, other])
+            assert same == (other != head)
+
+
+@both_paths
+def test_what_each_head_computes_can_be_replaced(need_weights):
+    def take_the_last(queries, keys, values, may_attend, *, dropout, need_weights):
+        assert queries.shape == (BATCH, HEADS, QUERIES, D_HEAD) and keys.shape == values.shape
+        return values[:, :, -1:].expand_as(queries), may_attend.double() if need_weights else None
+
+    attention, (query, key, value) = build(), inputs()
+    output, weights = attention(
+        query, key, value, may_attend=MASKS["full"], need_weights=need_weights, attend=take_the_last
+    )
+    last = attention.output_projection(attention.value_projection(value[:, -1:]))
+    assert_equal(output, last.expand_as(query))
+    if need_weights:
+        assert_equal(weights, MASKS["full"].double())
+
+
+# --- peers ----------------------------------------------------------------------------------------
+
+
+def torch_attention_like(attention, **choices):
+    """Return PyTorch's attention with the same weights."""
+    theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True, **choices)
+    theirs = theirs.to(attention.query_projection.weight.dtype)
+    theirs.load_state_dict(to_torch_attention(attention.state_dict()))
+    return theirs
+
+
+def torch_masks(may_attend):
+    """Say the same mask in the two arguments of PyTorch, where True means ignore."""
+    if may_attend is None:
+        return {}
+    if may_attend.shape[1:3] == (1, 1):
+        return {"key_padding_mask": to_key_padding_mask(may_attend)}
+    shared = may_attend.shape[:2] == (1, 1)
+    return {"attn_mask": to_attn_mask(may_attend, HEADS, None if shared else BATCH)}
+
+
+# PyTorch answers a query that may attend to nothing with NaN, so here each may attend to one key at least.
+ONE_EACH = torch.eye(QUERIES, KEYS, dtype=torch.bool)
+COMPARABLE_MASKS = MASKS | {name: MASKS[name] | ONE_EACH for name in ("per head", "full")}
+
+
+@both_paths
+@both_dtypes
+@pytest.mark.parametrize("may_attend", COMPARABLE_MASKS.values(), ids=COMPARABLE_MASKS.keys())
+def test_cross_attention_equals_torch_forward_and_backward(may_attend, dtype, need_weights):
+    ours = build(dtype)
+    theirs = torch_attention_like(ours)
+    masks = torch_masks(may_attend)
+    output, weights = ours(*inputs(dtype), may_attend=may_attend, need_weights=need_weights)
+    wanted, wanted_weights = theirs(*inputs(dtype), **masks, average_attn_weights=False)
+    assert_equal(output, wanted)
+    if need_weights:
+        assert_equal(weights, wanted_weights)
+
+    def our_output(query, key, value):
+        return ours(query, key, value, may_attend=may_attend, need_weights=need_weights)[0]
+
+    def their_output(query, key, value):
+        return theirs(query, key, value, **masks)[0]
+
+    our_inputs, our_parameters = all_gradients(ours, our_output, *inputs(dtype))
+    their_inputs, their_parameters = all_gradients(theirs, their_output, *inputs(dtype))
+    assert_equal(our_inputs, their_inputs)
+    assert_same_state(to_torch_attention(our_parameters), their_parameters)
+
+
+@both_paths
+@both_dtypes
+def test_self_attention_with_padding_and_causal_mask_equals_torch(dtype, need_weights):
+    ours = build(dtype)
+    theirs = torch_attention_like(ours)
+    padding, causal = padding_mask_from_lengths(torch.tensor([3, KEYS]), KEYS), causal_mask(KEYS)
+    masks = {"key_padding_mask": to_key_padding_mask(padding), "attn_mask": to_attn_mask(causal, HEADS)}
+    x = inputs(dtype)[1]
+
+    def our_output(x):
+        return ours(x, may_attend=padding & causal, need_weights=need_weights)[0]
+
+    def their_output(x):
+        return theirs(x, x, x, **masks)[0]
+
+    assert_equal(our_output(x), their_output(x))
+    our_input, our_parameters = all_gradients(ours, our_output, x)
+    their_input, their_parameters = all_gradients(theirs, their_output, x)
+    assert_equal(our_input, their_input)
+    assert_same_state(to_torch_attention(our_parameters), their_parameters)
+
+
+def test_self_attention_equals_the_fast_path_of_torch():
+    ours = build(torch.float32).eval()
+    theirs = torch_attention_like(ours).eval()
+    x = inputs(torch.float32)[1]
+    with torch.inference_mode():
+        wanted, wanted_weights = theirs(x, x, x, average_attn_weights=False)
+        assert_equal(ours(x), (wanted, wanted_weights))
+        assert_equal(ours(x, need_weights=False)[0], wanted)
+
+
+def test_without_biases_equals_torch_without_biases():
+    ours = build(bias=False)
+    theirs = torch_attention_like(ours, bias=False)
+    assert_equal(ours(*inputs()), theirs(*inputs(), average_attn_weights=False))
+
+
+# --- properties -----------------------------------------------------------------------------------
+
+
+@every_mask
+@pytest.mark.parametrize("rotary", [None, RotaryEmbedding(D_HEAD)], ids=["plain", "rotary"])
+def test_the_fused_path_has_the_same_gradients(rotary, may_attend):
+    attention = build(rotary=rotary)
+    found = [
+        all_gradients(
+            attention,
+            lambda *x, need=need: attention(*x, may_attend=may_attend, need_weights=need)[0],
+            *inputs(),
+        )
+        for need in (True, False)
+    ]
+    (explicit_inputs, explicit_parameters), (fused_inputs, fused_parameters) = found
+    assert_equal(fused_inputs, explicit_inputs)
+    assert_same_state(fused_parameters, explicit_parameters)
+
+
+seeds = st.integers(0, 2**31)
+
+
+@properties
+@given(seed=seeds, share=st.sampled_from([0.0, 0.3, 0.9]))
+def test_each_row_of_weights_sums_to_one_or_is_all_zero(seed, share):
+    may_attend = random_mask(BATCH, HEADS, QUERIES, KEYS, seed=seed, share=share)
+    _, weights = build()(*inputs(), may_attend=may_attend)
+    assert (weights >= 0).all() and not weights[~may_attend].any()
+    assert_equal(weights.sum(dim=-1), may_attend.any(dim=-1).double())
+
+
+@properties
+@given(seed=seeds, need_weights=st.booleans())
+def test_attention_without_positions_is_equivariant_to_permutations(seed, need_weights):
+    attention, (query, key, value) = build(), inputs()
+    generator = torch.Generator().manual_seed(seed)
+    rows, columns = torch.randperm(QUERIES, generator=generator), torch.randperm(KEYS, generator=generator)
+    output, weights = attention(query, key, value)
+    query, key, value = query[:, rows], key[:, columns], value[:, columns]
+    permuted, permuted_weights = attention(query, key, value, need_weights=need_weights)
+    assert_equal(permuted, output[:, rows])
+    if need_weights:
+        assert_equal(permuted_weights, weights[:, :, rows][..., columns])
+
+
+@both_paths
+def test_rotary_attention_is_not_equivariant_to_permutations(need_weights):
+    attention, x = build(rotary=RotaryEmbedding(D_HEAD)), inputs()[1]
+    back = torch.arange(KEYS).flip(0)
+    output, _ = attention(x, need_weights=need_weights)
+    reversed_output, _ = attention(x[:, back], need_weights=need_weights)
+    assert ((reversed_output - output[:, back]).abs() > 1e-3).any(dim=-1).all()
+
+
+@both_paths
+def test_rotary_attention_sees_distances_only(need_weights):
+    # Four hidden tokens in front move every position by four and no distance.
+    attention, x = build(rotary=RotaryEmbedding(D_HEAD)), inputs()[1]
+    padded = torch.cat([randn(BATCH, 4, D_MODEL, seed=5), x], dim=1)
+    may_attend = torch.arange(4 + KEYS)[None, None, None] >= 4
+    output, weights = attention(padded, may_attend=may_attend, need_weights=need_weights)
+    wanted, wanted_weights = attention(x)
+    assert_equal(output[:, 4:], wanted)
+    if need_weights:
+        assert_equal(weights[:, :, 4:, 4:], wanted_weights)
+
+
+def test_another_pairing_can_be_plugged_in():
+    plain = build(rotary=RotaryEmbedding(D_HEAD))
+    interleaved = build(rotary=RotaryEmbedding(D_HEAD, rotate=rotate_interleaved))
+    assert not torch.allclose(interleaved(*inputs())[1], plain(*inputs())[1])
+    # The same features in another order: within each head 0, 2, 1, 3.
+    order = torch.tensor([4 * head + i for head in range(HEADS) for i in (0, 2, 1, 3)])
+    for projection in (interleaved.query_projection, interleaved.key_projection):
+        projection.weight.data = projection.weight[order]
+        projection.bias.data = projection.bias[order]
+    assert_equal(interleaved(*inputs()), plain(*inputs()))
+
+
+@both_paths
+def test_hidden_tokens_have_no_influence(need_weights):
+    attention, (query, key, value) = build(), inputs()
+    may_attend = MASKS["padding"]
+    hidden = ~may_attend[:, 0, 0, :, None]
+    output, _ = attention(query, key, value, may_attend=may_attend, need_weights=need_weights)
+    other = [torch.where(hidden, 1e6 * randn(*x.shape, seed=i), x) for i, x in enumerate((key, value))]
+    assert_equal(attention(query, *other, may_attend=may_attend, need_weights=need_weights)[0], output)
+
+
+@both_paths
+def test_sequences_of_a_batch_do_not_influence_each_other(need_weights):
+    attention, may_attend = build(), MASKS["full"]
+    output, _ = attention(*inputs(), may_attend=may_attend, need_weights=need_weights)
+    for b in range(BATCH):
+        alone, _ = attention(
+            *(x[b : b + 1] for x in inputs()), may_attend=may_attend[b : b + 1], need_weights=need_weights
+        )
+        assert_equal(alone, output[b : b + 1])
+
+
+@both_paths
+@both_dtypes
+def test_a_sequence_that_is_all_hidden_gives_the_output_bias_and_finite_gradients(dtype, need_weights):
+    attention = build(dtype)
+    may_attend = torch.tensor([False, True])[:, None, None, None]
+    output, weights = attention(*inputs(dtype), may_attend=may_attend, need_weights=need_weights)
+    assert_equal(output[0], attention.output_projection.bias.expand(QUERIES, D_MODEL))
+    assert not need_weights or not weights[0].any()
+
+    def function(*x):
+        return attention(*x, may_attend=may_attend, need_weights=need_weights)[0]
+
+    by_inputs, by_parameters = all_gradients(attention, function, *inputs(dtype))
+    assert all(gradient.isfinite().all() for gradient in (*by_inputs, *by_parameters.values()))
+    assert not any(gradient[0].any() for gradient in by_inputs)
+
+
+@both_paths
+def test_inputs_need_not_be_contiguous(need_weights):
+    attention = build()
+    strided = [x.transpose(0, 1).contiguous().transpose(0, 1) for x in inputs()]
+    assert not any(x.is_contiguous() for x in strided)
+    assert_equal(attention(*strided, need_weights=need_weights)[0], attention(*inputs())[0])
+
+
+def test_returned_weights_have_gradients():
+    attention, (query, key, _) = build(), inputs()
+    by_query, by_key = gradients(lambda query, key: attention(query, key)[1], query, key)
+    assert by_query.any(dim=-1).all() and by_key.any(dim=-1).all()
+
+
+# --- dropout --------------------------------------------------------------------------------------
+
+
+@both_paths
+def test_dropout_in_training_zeroes_weights_and_scales_the_others(need_weights):
+    # An identity as values, passed on by its projections: the output is the weights that were used.
+    identity = torch.eye(KEYS, dtype=torch.float64)
+    attention = randomised(MultiHeadAttention(KEYS, 1, bias=False, dropout=0.75)).double()
+    attention.value_projection.weight.data = attention.output_projection.weight.data = identity
+    query, value = randn(BATCH, 50, KEYS, seed=2), identity.expand(BATCH, KEYS, KEYS)
+    torch.manual_seed(0)
+    used, weights = attention.train()(query, value, need_weights=need_weights)
+    all_weights = attention.eval()(query, value)[1]
+    kept = used != 0
+    assert_equal(used, 4 * all_weights[:, 0] * kept)
+    assert 0.15 < kept.double().mean() < 0.35
+    if need_weights:
+        assert_equal(weights, all_weights)
+
+
+@both_paths
+def test_evaluation_drops_nothing(need_weights):
+    attention = build(dropout=0.75).eval()
+    assert_equal(attention(*inputs(), need_weights=need_weights)[0], build()(*inputs())[0])
+
+
+# --- dtypes, devices, copies ----------------------------------------------------------------------
+
+
+@both_paths
+@pytest.mark.parametrize("rotary", [None, RotaryEmbedding(D_HEAD)], ids=["plain", "rotary"])
+def test_bfloat16_is_as_near_as_its_digits_allow(rotary, need_weights):
+    exact, _ = build(rotary=rotary)(*inputs(), may_attend=MASKS["padding"])
+    rounded, _ = build(torch.bfloat16, rotary=rotary)(
+        *inputs(torch.bfloat16), may_attend=MASKS["padding"], need_weights=need_weights
+    )
+    assert rounded.dtype == torch.bfloat16
+    assert_equal(rounded.double(), exact, tolerance=0.1)
+
+
+@both_paths
+@pytest.mark.parametrize("rotary", [None, RotaryEmbedding(D_HEAD)], ids=["plain", "rotary"])
+def test_autocast_computes_in_bfloat16(rotary, need_weights):
+    attention = build(torch.float32, rotary=rotary)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, _ = attention(*inputs(torch.float32), may_attend=MASKS["full"], need_weights=need_weights)
+    assert output.dtype == torch.bfloat16
+    wanted, _ = attention(*inputs(torch.float32), may_attend=MASKS["full"])
+    assert_equal(output.float(), wanted, tolerance=0.1)
+
+
+@both_paths
+def test_shapes_can_be_computed_on_the_meta_device(need_weights):
+    attention = build(rotary=RotaryEmbedding(D_HEAD)).to("meta")
+    output, weights = attention(*(x.to("meta") for x in inputs()), need_weights=need_weights)
+    assert output.device.type == "meta" and output.shape == (BATCH, QUERIES, D_MODEL)
+    assert not need_weights or weights.shape == (BATCH, HEADS, QUERIES, KEYS)
+
+
+def test_rotations_have_no_parameters():
+    plain, rotary = build(), build(rotary=RotaryEmbedding(D_HEAD))
+    assert_same_state(plain.state_dict(), rotary.state_dict())
+
+
+def test_state_dict_round_trip():
+    attention, other = build(seed=1), build(seed=2)
+    other.load_state_dict(attention.state_dict())
+    assert_equal(other(*inputs()), attention(*inputs()))
+
+
+def test_copies_are_equal_and_independent():
+    attention = build(rotary=RotaryEmbedding(D_HEAD))
+    wanted = attention(*inputs())
+    for twin in (copy.deepcopy(attention), pickle.loads(pickle.dumps(attention))):
+        assert_equal(twin(*inputs()), wanted)
+        for parameter in twin.parameters():
+            parameter.data.zero_()
+        assert_equal(attention(*inputs()), wanted)
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+FITS = [(BATCH, QUERIES, D_MODEL), (BATCH, KEYS, D_MODEL), (BATCH, KEYS, D_MODEL)]
+
+
+@pytest.mark.parametrize("which", [0, 1, 2], ids=["query", "key", "value"])
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((7, 12), r"must have 3 axes \(batch, position, 12\), got shape \(7, 12\); for a single .* \[None\]"),
+        ((2, 1, 7, 12), r"must have 3 axes \(batch, position, 12\), got shape \(2, 1, 7, 12\)"),
+        ((2, 7, 11), r"must be 12 wide on its last axis, got shape \(2, 7, 11\); check d_model"),
+        ((2, 12, 7), r"must be 12 wide on its last axis, got shape \(2, 12, 7\); check d_model"),
+        ((2, 0, 12), r"has no positions, got shape \(2, 0, 12\); give at least one token"),
+    ],
+    ids=["one sequence", "four axes", "too narrow", "transposed", "empty"],
+)  # fmt: skip
+def test_refuses_wrong_shapes(which, shape, message):
+    shapes = list(FITS)
+    shapes[which] = shape
+    with pytest.raises(ValueError, match=f"{('query', 'key', 'value')[which]} {message}"):
+        build()(*(randn(*shape) for shape in shapes))
+
+
+def test_refuses_lengths_and_batches_that_do_not_fit():
+    query, key, value = inputs()
+    with pytest.raises(ValueError, match=r"key and value must have one row for each token.*one sequence"):
+        build()(query, key, value[:, 1:])
+    with pytest.raises(ValueError, match=r"leading axes .* must be equal, got query \(2, .*key \(1, "):
+        build()(query, key[:1])
+
+
+@pytest.mark.parametrize("which", [0, 1, 2], ids=["query", "key", "value"])
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (torch.Tensor.float, TypeError, r"is torch\.float32 but weights is torch\.float64; .*\.to\("),
+        (torch.Tensor.long, TypeError, r"must be a floating-point tensor, got torch\.int64; .*\.float\(\)"),
+        (torch.Tensor.tolist, TypeError, r"must be a floating-point tensor, got list; try torch\.as_tensor"),
+        (lambda x: x.to("meta"), ValueError, r"is on meta but weights is on cpu; move .*\.to\('cpu'\)"),
+    ],
+    ids=["float32", "integers", "list", "other device"],
+)
+def test_refuses_wrong_types_and_devices(which, change, error, message):
+    wrong = list(inputs())
+    wrong[which] = change(wrong[which])
+    with pytest.raises(error, match=f"{('query', 'key', 'value')[which]} {message}"):
+        build()(*wrong)
+
+
+def test_refuses_a_mask_passed_as_key():
+    with pytest.raises(TypeError, match=r"key must be .*, got torch\.bool; .* pass it as may_attend="):
+        build()(inputs()[0], MASKS["full"])
+
+
+@both_paths
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8], ids=str)
+def test_refuses_masks_that_are_not_boolean(dtype, need_weights):
+    with pytest.raises(TypeError, match=rf"may_attend must be boolean .*, got {dtype}; .*from_additive_mask"):
+        build()(*inputs(), may_attend=MASKS["full"].to(dtype), need_weights=need_weights)
+
+
+@both_paths
+def test_refuses_a_mask_on_another_device(need_weights):
+    with pytest.raises(ValueError, match=r"may_attend is on meta but .* on cpu; .*\.to\('cpu'\)"):
+        build()(*inputs(), may_attend=MASKS["full"].to("meta"), need_weights=need_weights)
+
+
+@both_paths
+@pytest.mark.parametrize("batch", [HEADS, KEYS], ids=["batch = heads", "batch = length"])
+def test_refuses_masks_that_would_fit_by_accident(batch, need_weights):
+    # (batch, key) would pass for (query, key), and (batch, query, key) for (heads, query, key).
+    x = randn(batch, KEYS, D_MODEL)
+    for shape in [(KEYS,), (batch, KEYS), (KEYS, KEYS), (batch, KEYS, KEYS)]:
+        may_attend = torch.ones(shape, dtype=torch.bool)
+        got, wanted = re.escape(str(shape)), rf"\({batch} or 1, 3 or 1, 7 or 1, 7 or 1\)"
+        message = rf"may_attend .* {got}.* 4 axes.* {wanted}; .*mask\[None, None\]"
+        with pytest.raises(ValueError, match=message):
+            build()(x, may_attend=may_attend, need_weights=need_weights)
+
+
+@both_paths
+@pytest.mark.parametrize("shape", [(3, 1, 1, 7), (2, 2, 5, 7), (2, 3, 7, 5), (1, 1, 5, 6), (2, 12, 5, 7)])
+def test_refuses_masks_of_another_shape(shape, need_weights):
+    may_attend = torch.ones(shape, dtype=torch.bool)
+    message = rf"may_attend has shape {re.escape(str(shape))}, wanted \(2 or 1, 3 or 1, 5 or 1, 7 or 1\)"
+    with pytest.raises(ValueError, match=message):
+        build()(*inputs(), may_attend=may_attend, need_weights=need_weights)
+
+
+INDIVISIBLE = r"d_model \(512\) must be divisible by n_heads \(12\); try d_model=516"
+
+
+def test_refuses_heads_that_do_not_divide_the_features():
+    with pytest.raises(ValueError, match=INDIVISIBLE):
+        MultiHeadAttention(512, 12)
+    with pytest.raises(ValueError, match=r"d_model \(3\) must be divisible by n_heads \(5\); try d_model=5"):
+        MultiHeadAttention(3, 5)
+
+
+def test_refuses_indivisible_heads_even_where_asserts_are_off():
+    # A tutorial checks this with `assert`: under `python -O` its 63 tokens come out as 64.
+    program = "from transformer_lab import MultiHeadAttention; MultiHeadAttention(512, 12)"
+    run = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert re.search(rf"ValueError: {INDIVISIBLE}", run.stderr)
+
+
+@pytest.mark.parametrize("name", ["d_model", "n_heads"])
+@pytest.mark.parametrize(
+    ("size", "error", "message"),
+    [
+        (0, ValueError, "must be at least 1, got 0; choose a positive size"),
+        (-3, ValueError, "must be at least 1, got -3; choose a positive size"),
+        (12.0, TypeError, r"must be an integer, got 12\.0 \(float\); try int"),
+        (True, TypeError, r"must be an integer, got True \(bool\); try int"),
+        ("12", TypeError, r"must be an integer, got '12' \(str\); try int"),
+    ],
+)
+def test_refuses_sizes_that_are_not_positive_integers(name, size, error, message):
+    with pytest.raises(error, match=f"{name} {message}"):
+        MultiHeadAttention(**{"d_model": 12, "n_heads": 3, name: size})
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
+def test_refuses_dropout_outside_zero_to_one(dropout):
+    with pytest.raises(ValueError, match=rf"dropout must be at least 0 and below 1, got {dropout}; "):
+        MultiHeadAttention(12, 3, dropout=dropout)
+
+
+def test_refuses_rotations_of_another_width():
+    # Rotations of whole vectors, where the heads are rotated: the mistake of D_MODEL for D_HEAD.
+    with pytest.raises(ValueError, match=r"x must be 12 wide on its last axis, got shape \(2, 3, 5, 4\)"):
+        build(rotary=RotaryEmbedding(D_MODEL))(*inputs())

@@ -1,0 +1,386 @@
+"""Lesson 11: a tutorial's RoFormer-style encoder, its counts, and its arithmetic once more by loops."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from tests.peers import randomised
+from tests.references import BATCH, assert_equal, randn, random_mask
+from transformer_lab import RotaryEmbedding, causal_mask, padding_mask_from_lengths
+from transformer_lab.diagnostics.certificates import (
+    eval_determinism,
+    leak_map,
+    padding_invariance,
+    permutation_equivariance,
+)
+from transformer_lab.roformer import (
+    ExpandingMultiHeadAttention,
+    FeedForwardUnit,
+    FullWidthHead,
+    RoFormerEncoder,
+    feed_forward_stack,
+    summary,
+)
+
+D_MODEL, N_HEADS, POSITIONS, KEYS = 6, 3, 5, 7
+MASKS = {
+    "none": None,
+    "padding": padding_mask_from_lengths(torch.tensor([3, POSITIONS]), POSITIONS),
+    "causal": causal_mask(POSITIONS),
+    "per head": random_mask(BATCH, N_HEADS, POSITIONS, POSITIONS, seed=1),
+}
+both_paths = pytest.mark.parametrize("need_weights", [True, False], ids=["explicit", "fused"])
+every_mask = pytest.mark.parametrize("may_attend", MASKS.values(), ids=MASKS)
+
+
+def build(**options):
+    """Return an encoder none of whose parameters is zero or one, in eval mode."""
+    options = {
+        "ffn_layers": 2,
+        "ffn_expansion": 1.5,
+        "attention_layers": 2,
+        "attention_expansion": 2.5,
+    } | options
+    return randomised(RoFormerEncoder(D_MODEL, N_HEADS, **options)).double().eval()
+
+
+def stream(positions=POSITIONS, seed=5):
+    return randn(BATCH, positions, D_MODEL, seed=seed)
+
+
+# --- the same by loops, from the parameters alone -------------------------------------------------
+
+
+def linear(state, name, x):
+    """One vector through one Linear."""
+    return [
+        sum(w * number for w, number in zip(row, x, strict=True))
+        + (state[f"{name}.bias"][i] if f"{name}.bias" in state else 0.0)
+        for i, row in enumerate(state[f"{name}.weight"])
+    ]
+
+
+def normalised(state, name, x):
+    mean = sum(x) / len(x)
+    variance = sum((number - mean) ** 2 for number in x) / len(x)
+    return [
+        (number - mean) / math.sqrt(variance + 1e-9) * state[f"{name}.weight"][i] + state[f"{name}.bias"][i]
+        for i, number in enumerate(x)
+    ]
+
+
+def stack(state, name, x):
+    """The units of one feed-forward stack, one after the other."""
+    unit = 0
+    while f"{name}.{unit}.norm.weight" in state:
+        here = f"{name}.{unit}"
+        hidden = linear(state, f"{here}.feed_forward.up_projection", normalised(state, f"{here}.norm", x))
+        slope = state[f"{here}.feed_forward.activation.weight"][0]
+        hidden = [number if number > 0 else slope * number for number in hidden]
+        update = linear(state, f"{here}.feed_forward.down_projection", hidden)
+        x = [number + change for number, change in zip(x, update, strict=True)]
+        unit += 1
+    return x
+
+
+def turned(x, position):
+    half = len(x) // 2
+    result = list(x)
+    for i in range(half):
+        angle = position * 10_000 ** (-2 * i / len(x))
+        result[i] = x[i] * math.cos(angle) - x[i + half] * math.sin(angle)
+        result[i + half] = x[i] * math.sin(angle) + x[i + half] * math.cos(angle)
+    return result
+
+
+def head(state, name, x, y, allowed):
+    """Outputs and weights of one head; allowed[i][j]: may query i look at key j?"""
+    queries = [turned(stack(state, f"{name}.to_query", token), m) for m, token in enumerate(x)]
+    keys = [turned(stack(state, f"{name}.to_key", token), n) for n, token in enumerate(y)]
+    values = [stack(state, f"{name}.to_value", token) for token in y]
+    outputs, weights = [], []
+    for i, query in enumerate(queries):
+        grown = [
+            math.exp(sum(a * b for a, b in zip(query, key, strict=True)) / math.sqrt(len(query)))
+            if allowed[i][j]
+            else 0.0
+            for j, key in enumerate(keys)
+        ]
+        weights.append([number / (sum(grown) or 1.0) for number in grown])
+        outputs.append(
+            [
+                sum(w * value[c] for w, value in zip(weights[-1], values, strict=True))
+                for c in range(len(query))
+            ]
+        )
+    return outputs, weights
+
+
+def attention(state, name, x, y, allowed):
+    width = len(x[0])
+    wide = [[linear(state, f"{name}.expand_projection", token) for token in text] for text in (x, y)]
+    merged, maps = [[] for _ in x], []
+    for h in range(len(allowed)):
+        cut = [[token[h * width : (h + 1) * width] for token in text] for text in wide]
+        outputs, weights = head(state, f"{name}.heads.{h}", *cut, allowed[h])
+        merged = [left + right for left, right in zip(merged, outputs, strict=True)]
+        maps.append(weights)
+    return [linear(state, f"{name}.output_projection", token) for token in merged], maps
+
+
+def encoder_by_loops(encoder, x, may_attend):
+    state = {name: tensor.tolist() for name, tensor in encoder.state_dict().items()}
+    shape = (BATCH, N_HEADS, x.shape[1], x.shape[1])
+    allowed = (
+        torch.ones(shape, dtype=torch.bool) if may_attend is None else may_attend.expand(shape)
+    ).tolist()
+    outputs, maps = [], []
+    for text, mask in zip(x.tolist(), allowed, strict=True):
+        calm = [normalised(state, "norm", token) for token in text]
+        attended, weights = attention(state, "attention", calm, calm, mask)
+        beside = [left + right for left, right in zip(attended, text, strict=True)]
+        outputs.append(
+            [linear(state, "output_projection", stack(state, "feed_forward", token)) for token in beside]
+        )
+        maps.append(weights)
+    return torch.tensor(outputs, dtype=torch.float64), torch.tensor(maps, dtype=torch.float64)
+
+
+@every_mask
+@both_paths
+def test_encoder_equals_plain_loops(may_attend, need_weights):
+    encoder, x = build(), stream()
+    output, weights = encoder(x, may_attend=may_attend, need_weights=need_weights)
+    wanted, wanted_weights = encoder_by_loops(encoder, x, may_attend)
+    assert_equal(output, wanted)
+    if need_weights:
+        assert_equal(weights, wanted_weights)
+    else:
+        assert weights is None
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_attention_reads_another_text(bias):
+    attention_ = randomised(ExpandingMultiHeadAttention(D_MODEL, N_HEADS, bias=bias)).double().eval()
+    x, y = stream(), stream(KEYS, seed=6)
+    state = {f"a.{name}": tensor.tolist() for name, tensor in attention_.state_dict().items()}
+    allowed = [[[True] * KEYS] * POSITIONS] * N_HEADS
+    wanted = [attention(state, "a", *texts, allowed) for texts in zip(x.tolist(), y.tolist(), strict=True)]
+    output, weights = attention_(x, y)
+    assert_equal(output, torch.tensor([out for out, _ in wanted], dtype=torch.float64))
+    assert_equal(weights, torch.tensor([maps for _, maps in wanted], dtype=torch.float64))
+
+
+# --- counts, printed or from running the tutorial's code ---------------------------------------
+
+
+def count(module):
+    return sum(p.numel() for p in module.parameters())
+
+
+@pytest.mark.parametrize(
+    ("n_heads", "wanted"),
+    [(1, 40_936_455), (2, 47_763_466), (4, 61_417_488), (8, 88_725_532), (12, 116_033_576)],
+)
+def test_parameter_counts(n_heads, wanted):
+    with torch.device("meta"):
+        assert count(RoFormerEncoder(512, n_heads, ffn_layers=4, ffn_expansion=4)) == wanted
+
+
+def test_counts_of_the_parts():
+    with torch.device("meta"):
+        encoder = RoFormerEncoder(512, 12, ffn_layers=4, ffn_expansion=4)
+    attention = encoder.attention
+    assert {count(each) for each in attention.heads} == {6_302_211}
+    assert count(attention.heads[0].to_key) == 2_100_737
+    assert (count(attention.expand_projection), count(attention.output_projection)) == (3_151_872, 3_146_240)
+    assert [count(unit) for unit in encoder.feed_forward] == [8_395_777] * 4
+    assert (count(encoder.norm), count(encoder.output_projection)) == (1_024, 524_800)
+
+
+def test_one_shared_unit_gives_the_count_of_the_tutorials_code():
+    with torch.device("meta"):
+        encoder = RoFormerEncoder(512, 12, ffn_layers=4, ffn_expansion=4)
+        keys = encoder.feed_forward.state_dict().keys()
+        encoder.feed_forward = nn.Sequential(*[encoder.feed_forward[0]] * 4)
+    assert count(encoder) == 90_846_245
+    assert len(keys) == 28 and encoder.feed_forward.state_dict().keys() == keys
+
+
+def test_the_tutorials_input_keeps_its_shape():
+    encoder = RoFormerEncoder(512, 2, ffn_layers=1, ffn_expansion=1).eval()
+    assert encoder(torch.zeros(1, 32, 512), need_weights=False)[0].shape == (1, 32, 512)
+
+
+def test_the_summary_has_the_fields_that_the_tutorial_prints():
+    encoder = build()
+    encoder.norm.requires_grad_(False)
+    text, total = summary(encoder), count(encoder)
+    for line in (
+        "name              RoFormerEncoder",
+        "in features       6",
+        "out features      6",
+        "device            cpu",
+        "dtype             torch.float64",
+        f"total parameters  {total:,}",
+        f"trainable         {total - 12:,}",
+        "not trainable     12",
+        "(expand_projection): Linear(in_features=6, out_features=18, bias=True)",
+    ):
+        assert line in text
+
+
+# --- what follows from how it is built ------------------------------------------------------------
+
+
+def test_a_token_looks_at_itself_before_any_training():
+    """The residual connection in the stacks puts x into q and k (uniform: 1/32)."""
+    torch.manual_seed(0)
+    calm = nn.LayerNorm(128)(torch.randn(4, 32, 128))
+    _, weights = FullWidthHead(128, expansion=1.5).eval()(calm, calm)
+    assert weights.diagonal(dim1=-2, dim2=-1).mean() > 0.9
+
+
+def test_six_blocks_make_all_tokens_alike():
+    """Published: cosine .994 without residual connections, .049 with them."""
+    torch.manual_seed(0)
+    blocks = [RoFormerEncoder(64, 4).eval() for _ in range(6)]
+
+    def cosine(residual):
+        x = torch.randn(1, 32, 64, generator=torch.Generator().manual_seed(1))
+        for block in blocks:
+            x = block(x, need_weights=False)[0] + (x if residual else 0)
+        alike = nn.functional.normalize(x[0], dim=-1)
+        return ((alike @ alike.T).sum() - 32) / (32 * 31)
+
+    with torch.no_grad():
+        assert cosine(residual=False) > 0.97
+        assert cosine(residual=True).abs() < 0.15
+
+
+def test_certificates():
+    encoder, x = build(), stream()
+    assert padding_invariance(encoder, x).holds
+    assert eval_determinism(build(dropout=0.5), x).holds
+    assert not permutation_equivariance(encoder, x).holds
+    assert not leak_map(lambda y: encoder(y, may_attend=causal_mask(POSITIONS)), x).triu(1).any()
+
+
+def test_without_rotary_the_order_does_not_matter():
+    attention_ = randomised(ExpandingMultiHeadAttention(D_MODEL, N_HEADS, rotary=False)).double()
+    assert permutation_equivariance(attention_, stream()).holds
+
+
+def test_dropout_acts_in_training_only_and_in_every_stack():
+    encoder, x = build(dropout=0.5), stream()
+    assert_equal(encoder(x)[0], encoder(x)[0])
+    rates = {module.p for module in encoder.modules() if isinstance(module, nn.Dropout)}
+    assert rates == {0.5}
+    assert not torch.equal(encoder.train()(x)[0], encoder(x)[0])
+
+
+def test_the_slope_below_zero_starts_as_in_the_tutorial():
+    unit = FeedForwardUnit(D_MODEL)
+    assert [p.tolist() for p in unit.feed_forward.activation.parameters()] == [pytest.approx([5e-3])]
+
+
+def test_every_unit_has_parameters_of_its_own():
+    units = feed_forward_stack(D_MODEL, 3)
+    assert len({id(p) for p in units.parameters()}) == 3 * len(list(units[0].parameters()))
+    encoder = build()
+    assert len({id(p) for p in encoder.parameters()}) == len(encoder.state_dict())
+
+
+def test_moves_and_converts_as_a_whole():
+    encoder = build().to(torch.float32)
+    assert encoder(stream().float())[0].dtype == torch.float32
+    meta = build().to("meta")
+    assert meta(stream().to("meta"))[0].shape == (BATCH, POSITIONS, D_MODEL)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: feed_forward_stack(6, 0), "n_layers must be at least 1, got 0"),
+        (
+            lambda: FeedForwardUnit(6, 0.1),
+            r"expansion must leave at least one feature .*, got 0\.1 for d_model=6",
+        ),
+        (lambda: FeedForwardUnit(6, math.inf), "expansion must be finite, got inf"),
+        (lambda: RoFormerEncoder(7), "d_model must be even"),
+        (lambda: RoFormerEncoder(-4), "d_model must be at least 1, got -4"),
+        (lambda: RoFormerEncoder(6, ffn_expansion=math.nan), "expansion must be finite, got nan"),
+        (lambda: RoFormerEncoder(6, ffn_expansion=-2), "expansion must leave at least one feature"),
+        (lambda: RoFormerEncoder(6, 0), "n_heads must be at least 1, got 0"),
+        (lambda: RoFormerEncoder(6, dropout=1.0), "dropout must be at least 0 and below 1"),
+    ],
+    ids=["no layer", "narrow", "infinite", "odd", "negative", "nan", "shrinking", "no head", "dropout"],
+)
+def test_refuses_impossible_sizes(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("value", ["6", None, [6], 6.0, True])
+@pytest.mark.parametrize("name", ["d_model", "n_heads", "ffn_layers", "attention_layers"])
+def test_refuses_sizes_of_another_kind(name, value):
+    with pytest.raises(TypeError, match=r"(d_model|n_heads|n_layers) must be an integer, got"):
+        RoFormerEncoder(**({"d_model": 6} | {name: value}))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: RoFormerEncoder(6, ffn_expansion="4"), "expansion must be a number, got '4'"),
+        (lambda: FeedForwardUnit(6, None), "expansion must be a number, got None"),
+        (lambda: FeedForwardUnit(6)([1.0]), "x must be a floating-point tensor, got list"),
+        (
+            lambda: FullWidthHead(6, rotary=RotaryEmbedding),
+            "rotary must be built, got the class RotaryEmbedding",
+        ),
+        (lambda: ExpandingMultiHeadAttention(6, 2)("text"), "query must be a floating-point tensor, got str"),
+        (lambda: summary(nn.Linear(6, 6)), "encoder must be a RoFormerEncoder, got Linear"),
+        (lambda: summary(None), "encoder must be a RoFormerEncoder, got NoneType"),
+    ],
+)
+def test_refuses_other_kinds_in_words(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("x", "may_attend", "error", "message"),
+    [
+        (randn(2, 5, 7), None, ValueError, "x must be 6 wide"),
+        (randn(5, 6), None, ValueError, r"x must have 3 axes \(batch, position, 6\)"),
+        (randn(2, 5, 6), torch.ones(5, 5, dtype=torch.bool), ValueError, r"mask\[None, None\]"),
+        (
+            randn(2, 5, 6),
+            torch.ones(2, 1, 5, 4, dtype=torch.bool),
+            ValueError,
+            r"wanted \(2 or 1, 3 or 1, 5 or 1",
+        ),
+        (
+            randn(2, 5, 6),
+            torch.ones(2, 2, 5, 5, dtype=torch.bool),
+            ValueError,
+            r"wanted \(2 or 1, 3 or 1, 5 or 1",
+        ),
+        (randn(2, 5, 6), torch.ones(2, 1, 5, 5), TypeError, "may_attend must be boolean"),
+    ],
+    ids=["width", "two axes", "2-D mask", "short mask", "two of three heads", "float mask"],
+)
+def test_refuses_what_does_not_fit(x, may_attend, error, message):
+    with pytest.raises(error, match=message):
+        build()(x, may_attend=may_attend)
+
+
+@pytest.mark.parametrize("rotary", ["yes", 1, None])
+def test_refuses_a_rotary_that_is_neither_true_nor_false(rotary):
+    with pytest.raises(TypeError, match=r"rotary must be True or False, got .*; each head makes"):
+        ExpandingMultiHeadAttention(8, 2, rotary=rotary)

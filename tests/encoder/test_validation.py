@@ -1,0 +1,298 @@
+"""The questions asked of every input: what passes, and what an error says: got, wanted, remedy."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from tests.references import randn
+from transformer_lab.validation import (
+    check_alike,
+    check_even,
+    check_floating,
+    check_may_attend,
+    check_not_empty,
+    check_padding_mask,
+    check_positive,
+    check_probability,
+    check_vectors,
+)
+
+FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+NOT_FLOATS = [torch.int64, torch.int32, torch.uint8, torch.bool, torch.complex64]
+
+# --- sizes
+
+
+def test_sizes_from_one_on_are_positive():
+    check_positive(d_model=1, n_heads=10**9)
+
+
+@pytest.mark.parametrize("size", [0, -1, -512])
+def test_refuses_sizes_below_one(size):
+    for check in (check_positive, check_even):
+        with pytest.raises(
+            ValueError, match=rf"^d_model must be at least 1, got {size}; choose a positive size$"
+        ):
+            check(d_model=size)
+
+
+@pytest.mark.parametrize("size", [2.0, "2", True, None, np.int64(2), torch.tensor(2)], ids=repr)
+def test_refuses_sizes_that_are_not_integers(size):
+    for check in (check_positive, check_even):
+        with pytest.raises(
+            TypeError, match=r"^d_model must be an integer, got .* \(\w+\); try int\(d_model\)$"
+        ):
+            check(d_model=size)
+
+
+def test_refuses_the_one_bad_size_among_several_by_its_name():
+    with pytest.raises(ValueError, match=r"^d_ff must be at least 1"):
+        check_positive(d_model=2, d_ff=0, n_heads=3)
+    with pytest.raises(ValueError, match=r"^d_ff must be even"):
+        check_even(d_model=2, d_ff=3, n_heads=4)
+
+
+def test_even_sizes_are_even():
+    check_even(d_model=2, d_head=64)
+
+
+@pytest.mark.parametrize("size", [1, 3, 63])
+def test_refuses_odd_sizes(size):
+    message = rf"^d_head must be even \(features go in pairs\), got {size}; try d_head={size + 1}$"
+    with pytest.raises(ValueError, match=message):
+        check_even(d_head=size)
+
+
+# --- probabilities
+
+
+def test_probabilities_include_zero():
+    check_probability(dropout=0.0, attention_dropout=0.999)
+    check_probability(dropout=0)
+
+
+@pytest.mark.parametrize("p", [-0.001, 1.0, 1, 1.5, math.nan, math.inf])
+def test_refuses_probabilities_outside_zero_to_one(p):
+    with pytest.raises(
+        ValueError, match=rf"^dropout must be at least 0 and below 1, got {p}; it is the share"
+    ):
+        check_probability(attention_dropout=0.5, dropout=p)
+
+
+# --- tensors
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_floating_tensors_of_every_size_pass(dtype):
+    check_floating(query=randn(2, 3, dtype=dtype), key=randn(dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", NOT_FLOATS, ids=str)
+def test_refuses_tensors_that_are_not_floating(dtype):
+    message = (
+        rf"^key must be a floating-point tensor, got {dtype}; convert it with \.float\(\).* may_attend=$"
+    )
+    for check in (check_floating, check_alike):
+        with pytest.raises(TypeError, match=message):
+            check(query=randn(2), key=torch.ones(2, dtype=dtype))
+
+
+@pytest.mark.parametrize("thing", [1.0, [1.0], None, np.ones(2)], ids=repr)
+def test_refuses_what_is_not_a_tensor(thing):
+    message = (
+        rf"^key must be a floating-point tensor, got {type(thing).__name__}; try torch\.as_tensor\(key\)$"
+    )
+    for check in (check_floating, check_alike):
+        with pytest.raises(TypeError, match=message):
+            check(query=randn(2), key=thing)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_tensors_of_one_dtype_and_device_are_alike(dtype):
+    check_alike(query=randn(2, dtype=dtype), key=randn(3, 5, dtype=dtype), value=randn(dtype=dtype))
+    check_alike(x=randn(2, dtype=dtype))
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_refuses_mixed_dtypes(position):
+    tensors = {"key": randn(2), "value": randn(2)}
+    name = list(tensors)[position]
+    tensors[name] = tensors[name].float()
+    message = rf"^{name} is torch\.float32 but query is torch\.float64; .* {name}\.to\(torch\.float64\)$"
+    with pytest.raises(TypeError, match=message):
+        check_alike(query=randn(2), **tensors)
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_refuses_mixed_devices(position):
+    tensors = {"key": randn(2), "value": randn(2)}
+    name = list(tensors)[position]
+    tensors[name] = tensors[name].to("meta")
+    with pytest.raises(ValueError, match=rf"^{name} is on meta but query is on cpu; .* {name}\.to\('cpu'\)$"):
+        check_alike(query=randn(2), **tensors)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (0, 5, 7), (2, 1, 7)], ids=str)
+def test_an_axis_of_length_zero_is_empty_only_if_it_is_the_positions(shape):
+    check_not_empty("x", randn(*shape))
+
+
+@pytest.mark.parametrize("shape", [(0, 7), (2, 0, 7), (2, 3, 0, 7)], ids=str)
+def test_refuses_a_sequence_without_positions(shape):
+    with pytest.raises(
+        ValueError, match=r"^x has no positions, got shape \(.*0, 7\); give at least one token$"
+    ):
+        check_not_empty("x", randn(*shape))
+
+
+# --- vectors
+
+
+def test_vectors_of_the_right_width_pass():
+    check_vectors("x", randn(2, 5, 11), 11)
+    check_vectors("x", randn(2, 5, 11), 11, randn(13, 11))
+
+
+@pytest.mark.parametrize("shape", [(11,), (5, 11), (2, 5, 11), (2, 3, 5, 11)], ids=str)
+def test_vectors_may_have_any_leading_axes_if_asked_for(shape):
+    check_vectors("x", randn(*shape), 11, rank=None)
+
+
+@pytest.mark.parametrize("shape", [(), (11,), (5, 11), (2, 3, 5, 11)], ids=str)
+def test_refuses_vectors_of_another_rank(shape):
+    message = (
+        r"^x must have 3 axes \(batch, position, 11\), got shape \(.*; for a single sequence .*\[None\]$"
+    )
+    with pytest.raises(ValueError, match=message):
+        check_vectors("x", randn(*shape), 11)
+
+
+@pytest.mark.parametrize("rank", [3, None])
+@pytest.mark.parametrize("width", [1, 10, 12])
+def test_refuses_vectors_of_another_width(width, rank):
+    message = rf"^x must be 11 wide on its last axis, got shape \(2, 5, {width}\); check"
+    with pytest.raises(ValueError, match=message):
+        check_vectors("x", randn(2, 5, width), 11, rank=rank)
+
+
+def test_refuses_a_number_for_a_vector():
+    with pytest.raises(ValueError, match=r"^x must be 11 wide on its last axis, got shape \(\); check"):
+        check_vectors("x", randn(), 11, rank=None)
+
+
+@pytest.mark.parametrize("rank", [3, None])
+def test_refuses_vectors_without_positions(rank):
+    with pytest.raises(
+        ValueError, match=r"^query has no positions, got shape \(2, 0, 11\); give at least one"
+    ):
+        check_vectors("query", randn(2, 0, 11), 11, rank=rank)
+
+
+def test_refuses_vectors_that_are_not_floating():
+    with pytest.raises(TypeError, match=r"^x must be a floating-point tensor, got torch\.int64; convert it"):
+        check_vectors("x", torch.ones(2, 5, 11, dtype=torch.int64), 11)
+    with pytest.raises(
+        TypeError, match=r"^x must be a floating-point tensor, got list; try torch\.as_tensor"
+    ):
+        check_vectors("x", [[[0.0] * 11]], 11)
+
+
+def test_refuses_vectors_of_another_dtype_than_the_weights():
+    with pytest.raises(
+        TypeError, match=r"^x is torch\.float64 but weights is torch\.float32; .* x\.to\(torch\.f"
+    ):
+        check_vectors("x", randn(2, 5, 11), 11, randn(13, 11, dtype=torch.float32))
+
+
+def test_refuses_vectors_on_another_device_than_the_weights():
+    for x, weight in (
+        (randn(2, 5, 11).to("meta"), randn(13, 11)),
+        (randn(2, 5, 11), randn(13, 11).to("meta")),
+    ):
+        with pytest.raises(ValueError, match=rf"^x is on {x.device} but weights is on {weight.device}; move"):
+            check_vectors("x", x, 11, weight)
+
+
+def test_autocast_may_mix_dtypes():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        check_vectors("x", randn(2, 5, 11, dtype=torch.bfloat16), 11, randn(13, 11, dtype=torch.float32))
+
+
+def test_refuses_mixed_devices_even_in_autocast():
+    with torch.autocast("cpu"), pytest.raises(ValueError, match=r"^x is on cpu but weights is on meta; move"):
+        check_vectors("x", randn(2, 5, 11), 11, randn(13, 11).to("meta"))
+
+
+def test_vectors_on_a_device_without_autocast_pass():
+    check_vectors("x", randn(2, 5, 11).to("meta"), 11, randn(13, 11).to("meta"))
+
+
+# --- masks
+
+SCORES = (2, 3, 5, 7)
+
+
+@pytest.mark.parametrize("shape", [SCORES, (1, 1, 1, 1), (2, 1, 1, 7), (1, 3, 5, 1), (1, 1, 5, 7)], ids=str)
+def test_masks_with_each_axis_full_or_one_pass(shape):
+    check_may_attend(torch.ones(shape, dtype=torch.bool), SCORES, randn(1))
+
+
+@pytest.mark.parametrize("shape", [(7,), (5, 7), (2, 7), (3, 5, 7), (2, 5, 7), (1, 2, 3, 5, 7)], ids=str)
+def test_refuses_masks_of_another_rank(shape):
+    wanted = r"wanted 4 axes \(2 or 1, 3 or 1, 5 or 1, 7 or 1\)"
+    message = rf"^may_attend has shape \(.*\), {wanted}.*mask\[:, None, None, :\].*mask\[None, None\]$"
+    with pytest.raises(ValueError, match=message):
+        check_may_attend(torch.ones(shape, dtype=torch.bool), SCORES, randn(1))
+
+
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("size", [0, 4, 11])
+def test_refuses_masks_with_an_axis_of_another_length(axis, size):
+    shape = [*SCORES]
+    shape[axis] = size
+    message = r"^may_attend has shape \(.*\), wanted \(2 or 1, 3 or 1, 5 or 1, 7 or 1\); its axes are"
+    with pytest.raises(ValueError, match=message):
+        check_may_attend(torch.ones(shape, dtype=torch.bool), SCORES, randn(1))
+
+
+def test_refuses_masks_on_another_device_than_the_query():
+    mask = torch.ones(SCORES, dtype=torch.bool, device="meta")
+    with pytest.raises(ValueError, match=r"^may_attend is on meta but query is on cpu; .*\.to\('cpu'\)$"):
+        check_may_attend(mask, SCORES, randn(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, *FLOATS], ids=str)
+def test_refuses_masks_that_are_not_boolean(dtype):
+    message = rf"^may_attend must be boolean .*, got {dtype}; .*from_attention_mask .*from_additive_mask"
+    with pytest.raises(TypeError, match=message):
+        check_may_attend(torch.ones(SCORES, dtype=dtype), SCORES, randn(1))
+
+
+@pytest.mark.parametrize(
+    "mask", [[[True]], None, True, np.ones(SCORES, dtype=bool)], ids=lambda m: type(m).__name__
+)
+def test_refuses_masks_that_are_not_tensors(mask):
+    message = rf"^may_attend must be a boolean tensor, got {type(mask).__name__}; try torch\.tensor"
+    with pytest.raises(TypeError, match=message):
+        check_may_attend(mask, SCORES, randn(1))
+
+
+def test_a_padding_mask_passes():
+    check_padding_mask(torch.ones(3, 1, 1, 7, dtype=torch.bool), 3, 7)
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (3, 1, 7), (1, 1, 1, 7), (3, 1, 1, 1), (3, 1, 7, 7), (3, 5, 1, 7)])
+def test_refuses_masks_that_are_no_padding_masks(shape):
+    with pytest.raises(ValueError, match=rf"\(3, 1, 1, 7\), got {re.escape(str(shape))}; see padding_mask"):
+        check_padding_mask(torch.ones(shape, dtype=torch.bool), 3, 7)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_refuses_padding_masks_that_are_not_boolean(dtype):
+    with pytest.raises(TypeError, match=rf"boolean padding mask .*, got {dtype}; .* or from_attention_mask"):
+        check_padding_mask(torch.ones(3, 1, 1, 7, dtype=dtype), 3, 7)
+    with pytest.raises(TypeError, match=r"boolean padding mask .*, got list; see padding_mask"):
+        check_padding_mask([True], 3, 7)

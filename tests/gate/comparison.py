@@ -1,0 +1,73 @@
+"""How what a cell shows now differs from what is stored."""
+
+import base64
+import io
+from collections.abc import Iterator
+from difflib import unified_diff
+
+import numpy as np
+from nbformat import NotebookNode
+from PIL import Image
+
+from tests.gate.stored import PICTURE, as_stored
+
+# Machines draw an edge a shade lighter or darker; nothing that a reader would see changes less than this.
+SHADES = 8  # of 255, by which a pixel may differ
+PIXELS = 0.001  # share of the pixels that may differ by more
+
+
+def differences(stored: list[NotebookNode], fresh: list[NotebookNode]) -> Iterator[str]:
+    """Yield in words how the outputs of one run differ from those of another; nothing if they do not."""
+    stored, fresh = as_stored(stored), as_stored(fresh)
+    if len(stored) != len(fresh):
+        yield f"{len(stored)} output(s) are stored, {len(fresh)} came out"
+    for number, (was, now) in enumerate(zip(stored, fresh, strict=False), 1):
+        for difference in _between(_parts(was), _parts(now)):
+            yield f"output {number}, {difference}"
+    for output in stored[len(fresh) :]:
+        yield f"missing:\n{_summary(output)}"
+    for output in fresh[len(stored) :]:
+        yield f"new:\n{_summary(output)}"
+
+
+def _parts(output: NotebookNode) -> dict[str, str]:
+    """Return by name all that has to be the same; the count of runs is not, a kernel starts it anew."""
+    parts = {"kind": output.output_type}
+    parts |= {name: output[name] for name in ("name", "text", "ename", "evalue") if name in output}
+    parts |= {mime: str(value) for mime, value in output.get("data", {}).items()}
+    parts |= {f"{mime} alt": value["alt"] for mime, value in output.get("metadata", {}).items()}
+    return parts
+
+
+def _between(stored: dict[str, str], fresh: dict[str, str]) -> Iterator[str]:
+    for name in {**stored, **fresh}:
+        was, now = stored.get(name, ""), fresh.get(name, "")
+        difference = (
+            _between_pictures(was, now) if name == PICTURE and was and now else _between_texts(was, now)
+        )
+        if difference:
+            yield f"{name}: {difference}"
+
+
+def _between_texts(was: str, now: str) -> str:
+    lines = unified_diff(was.splitlines(), now.splitlines(), "stored", "now", lineterm="", n=1)
+    return "" if was == now else "\n" + "\n".join(lines)
+
+
+def _between_pictures(was: str, now: str) -> str:
+    if was == now:
+        return ""
+    before, after = _pixels(was), _pixels(now)
+    if before.shape != after.shape:
+        return f"the size was {before.shape[1::-1]}, is now {after.shape[1::-1]}"
+    changed = (np.abs(before - after).max(axis=-1) > SHADES).mean()
+    return f"{changed:.1%} of the pixels have changed" if changed > PIXELS else ""
+
+
+def _pixels(picture: str) -> np.ndarray:
+    image = Image.open(io.BytesIO(base64.b64decode(picture)))
+    return np.asarray(image.convert("RGBA"), dtype=np.int16)  # (height, width, 4)
+
+
+def _summary(output: NotebookNode) -> str:
+    return "\n".join(f"{name}: {value[:200]}" for name, value in _parts(output).items() if name != PICTURE)

@@ -1,0 +1,107 @@
+"""A pytest plugin that runs every notebook with nbval and closes what nbval leaves open.
+
+nbval compares neither pictures nor metadata, nor the kind and the order of outputs, nor anything of a cell
+that was never run. Comments and tags turn its checks off. It notices a dead kernel after half an hour. One
+test picked out of a notebook fails for want of the cells before it. Here every output is compared in full,
+nothing but `allow_list.py` turns that off, a dead kernel is noticed within seconds, and a notebook runs whole
+or not at all.
+"""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from nbval.plugin import IPyNbCell, IPyNbFile
+
+from tests.gate.allow_list import NOT_COMPARED
+from tests.gate.comparison import differences
+from tests.gate.kernel import CELL_TIMEOUT, KernelDied, WatchedKernel, clean_environment
+from tests.gate.solved import with_exercises_solved
+from tests.gate.stored import Lesson, code_cells, tags
+
+MESSAGE_TIMEOUT = 30  # seconds between the end of a cell and its last output, on a busy machine
+REWRITES = ("clear_output", "update_display_data")
+WEAKENING = ("nbval", "nbval_lax", "nbval_sanitize_with", "sanitize_with")
+
+
+class Notebook(IPyNbFile):
+    """A notebook, run in one kernel of its own; its exercises a second time, solved."""
+
+    def collect(self) -> list["Cell"]:
+        cells = with_exercises_solved(code_cells(Lesson.load(self.path).notebook))
+        self.cells = [Cell.of(self, number, cell) for number, cell in enumerate(cells)]
+        return self.cells
+
+    def setup(self) -> None:
+        self.leave = ExitStack()
+        self.leave.enter_context(clean_environment())
+        self.kernel = WatchedKernel(str(self.path.parent))
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.leave.close()
+
+    def get_kernel_message(self, timeout: float | None = None, stream: str = "iopub") -> dict:
+        message = super().get_kernel_message(timeout, stream)
+        if message["msg_type"] in REWRITES:
+            raise RuntimeError(f"{message['msg_type']}: show what changes in a widget, which is not stored")
+        return message
+
+
+class Cell(IPyNbCell):
+    """A code cell: fails if it was never run, or if anything that it shows is not what is stored."""
+
+    @classmethod
+    def of(cls, notebook: Notebook, number: int, cell: dict) -> "Cell":
+        name = cell.get("id", f"cell-{number}")
+        options = {
+            "check": f"{notebook.path.name}::{name.removeprefix('solved-')}" not in NOT_COMPARED,
+            "check_exception": "raises-exception" in tags(cell),
+            "skip": False,
+        }
+        made = cls.from_parent(notebook, name=name, cell_num=number, cell=cell, options=options)
+        made.output_timeout = MESSAGE_TIMEOUT
+        return made
+
+    def runtest(self) -> None:
+        try:
+            super().runtest()
+        except KernelDied as died:
+            self.raise_cell_error(str(died))
+        if self.cell.execution_count is None:
+            self.raise_cell_error("never run, so there is nothing to compare with: `make refresh`")
+
+    def compare_outputs(self, test: list, ref: list, skip_compare: None = None) -> bool:
+        self.comparison_traceback = list(differences(stored=ref, fresh=test))
+        return not self.comparison_traceback
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.cell_num, self.name
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Notebook | None:
+    return Notebook.from_parent(parent, path=file_path) if file_path.suffix == ".ipynb" else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    option = config.option
+    weakening = [name for name in WEAKENING if getattr(option, name)]
+    if weakening:
+        raise pytest.UsageError(
+            f"{', '.join(weakening)}: not here, every notebook is run and compared in full"
+        )
+    if getattr(option, "numprocesses", None) and option.dist != "loadfile":
+        raise pytest.UsageError("the cells of a notebook share one kernel: -n needs --dist=loadfile")
+    option.nbval_cell_timeout = min(option.nbval_cell_timeout, CELL_TIMEOUT)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Complete what -k, --lf or a cell's name has chosen, before anyone counts or distributes it."""
+    session.items[:] = _whole_notebooks(session.items)
+
+
+def _whole_notebooks(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    whole = (item.parent.cells if isinstance(item, Cell) else [item] for item in items)
+    return list(dict.fromkeys(cell for cells in whole for cell in cells))

@@ -1,0 +1,70 @@
+"""Run the lessons and store what they show: `python -m tests.gate.refresh [03 04 ...]`.
+
+Cell ids are never touched: translations hang on them. A lesson that shows what it showed keeps its bytes.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from nbval.kernel import CURRENT_ENV_KERNEL_NAME
+
+from tests.gate.kernel import CELL_TIMEOUT, ThisPython, clean_environment
+from tests.gate.rules import ids_are_stable
+from tests.gate.stored import NOTEBOOKS, Lesson, as_text, code_cells
+
+
+def refresh(path: Path) -> bool:
+    """Run one notebook and store it; return whether its file has changed.
+
+    Raises:
+        ValueError: if a cell has no id of its own.
+        CellExecutionError, DeadKernelError: from nbclient; the file is left as it was.
+    """
+    lesson = Lesson.load(path)
+    complaints = list(ids_are_stable(lesson))
+    if complaints:
+        raise ValueError(f"{path.name} cannot be stored: {'; '.join(complaints)}")
+    _run(lesson.notebook, path.parent)
+    text = as_text(lesson.notebook)
+    if text != lesson.text:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    return text != lesson.text
+
+
+def _run(notebook: NotebookNode, folder: Path) -> None:
+    for cell in code_cells(notebook):
+        cell.outputs, cell.execution_count = [], None
+    client = NotebookClient(
+        notebook,
+        kernel_manager_class=ThisPython,
+        kernel_name=CURRENT_ENV_KERNEL_NAME,
+        timeout=CELL_TIMEOUT,
+        record_timing=False,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    with clean_environment():
+        client.execute(stderr=subprocess.DEVNULL)  # ipykernel's own advice; a cell's stderr comes as output
+
+
+def chosen(numbers: list[str]) -> list[Path]:
+    """Return the lessons of these numbers, all of them if none is given; exit if there is no such lesson."""
+    found = {number: sorted(NOTEBOOKS.glob(f"{number}_*.ipynb")) for number in numbers or ["*"]}
+    unknown = [number for number, paths in found.items() if not paths]
+    if unknown:
+        sys.exit(
+            f"no lesson {', '.join(unknown)} in notebooks/; give a number as in a file's name, such as 03"
+        )
+    return [path for paths in found.values() for path in paths]
+
+
+def main(numbers: list[str]) -> None:
+    for path in chosen(numbers):
+        print(f"{path.name}: ", end="", flush=True)
+        print("stored" if refresh(path) else "unchanged")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,232 @@
+"""What a stored lesson must look like. Each rule yields its complaints, naming the cell and the remedy."""
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from nbformat import NotebookNode
+
+from tests.gate.allow_list import NOT_COMPARED
+from tests.gate.stored import PICTURE, WORDS, Lesson, as_text, code_cells, tags
+
+Rule = Callable[[Lesson], Iterator[str]]
+
+LONGEST_CELL = 25  # lines
+LARGEST_FILE = 1_500_000  # bytes
+SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
+HEADINGS = (  # of the lessons from 01 on, below the title
+    "The problem",
+    "By hand",
+    "The idea",
+    "In the package",
+    "See it",
+    "Why so",
+    "Where people go wrong",
+    "Exercises",
+    "Summary",
+)
+
+STABLE_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+RANDOM_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f-]{27})?")  # as nbformat and JupyterLab make them
+MARKER = re.compile(r"NBVAL_|PYTEST_VALIDATE")
+PATH = re.compile(r"(?<![\w.:/])/(home|root|tmp|var|opt|usr|Users)/|\b[A-Z]:\\(Users|Program|Windows)")
+VOLATILE = {
+    "an address": re.compile(r"\b0x[0-9a-f]{6,}"),
+    "a path": PATH,
+    "the name of a process": re.compile(r"ipykernel_\d+"),
+    "a time": re.compile(r"\d ?(ns|µs|ms|it/s|s/it)\b|\d\.\d+ ?s(ec|econds)?\b"),
+    "a progress bar": re.compile(r"\d%\||\r|\x08"),
+}
+
+
+# Its cells
+
+
+def ids_are_stable(lesson: Lesson) -> Iterator[str]:
+    """Translations hang on the ids, and so does every message about a cell."""
+    seen: set[str] = set()
+    for number, cell in enumerate(lesson.raw_cells):
+        name = cell.get("id", "")
+        if name in seen:
+            yield f"two cells have the id {name!r}: choose another for the second"
+        elif not STABLE_ID.fullmatch(name) or RANDOM_ID.fullmatch(name):
+            yield f"cell {number} has the id {name!r}: choose words for it, such as 'softmax-by-hand'"
+        seen.add(name)
+
+
+def cells_are_short(lesson: Lesson) -> Iterator[str]:
+    for cell in code_cells(lesson.notebook):
+        lines = len(cell.source.splitlines())
+        if lines > LONGEST_CELL:
+            yield f"{cell.id} has {lines} lines: split it, a reader follows {LONGEST_CELL} at most"
+
+
+def cells_were_run_in_order(lesson: Lesson) -> Iterator[str]:
+    for count, cell in enumerate(code_cells(lesson.notebook), 1):
+        if not cell.source.strip():
+            yield f"{cell.id} is empty: remove it"
+        elif cell.execution_count != count:
+            yield f"{cell.id} has the count {cell.execution_count}, not {count}: `make refresh`"
+
+
+def nothing_is_exempt(lesson: Lesson) -> Iterator[str]:
+    allowed = re.compile(r"raises-exception|(exercise|check):\d\d\.\d+")
+    for cell in lesson.notebook.cells:
+        for tag in tags(cell):
+            if not allowed.fullmatch(tag):
+                yield f"{cell.id} has the tag {tag!r}: remove it, no cell is skipped or ignored"
+        if cell.cell_type == "code" and MARKER.search(cell.source):
+            yield f"{cell.id} contains a marker for nbval: remove it, no cell is skipped or ignored"
+
+
+def exceptions_exist(lesson: Lesson) -> Iterator[str]:
+    """An entry of the allow list that fits no cell would wait there for a cell to come."""
+    names = {cell.id for cell in lesson.notebook.cells}
+    for entry in NOT_COMPARED:
+        file, _, name = entry.partition("::")
+        if file == lesson.path.name and name not in names:
+            yield f"the allow list names {name!r}, which is not there: remove the entry"
+
+
+# Its outputs
+
+
+def outputs_are_clean(lesson: Lesson) -> Iterator[str]:
+    for cell in code_cells(lesson.notebook):
+        if ("raises-exception" in tags(cell)) != any(
+            output.output_type == "error" for output in cell.outputs
+        ):
+            yield f"{cell.id}: an error, and the tag raises-exception, come together or not at all"
+        for output in cell.outputs:
+            yield from (f"{cell.id}: {complaint}" for complaint in _about_output(output))
+
+
+def _about_output(output: NotebookNode) -> Iterator[str]:
+    if output.get("name") == "stderr":
+        yield f"something was written to stderr: {output.text.strip()[:80]!r}"
+    texts = {"text": output.get("text", ""), "evalue": output.get("evalue", "")} | output.get("data", {})
+    for mime in output.get("data", {}).keys() - SHOWN:
+        yield f"not every viewer can show {mime}"
+    for mime, text in texts.items():
+        if mime != PICTURE:
+            found = {what: form.search(str(text)) for what, form in VOLATILE.items()}
+            yield from (f"{mime} holds {what}: {match[0]!r}" for what, match in found.items() if match)
+
+
+def pictures_have_words(lesson: Lesson) -> Iterator[str]:
+    for cell in code_cells(lesson.notebook):
+        for output in cell.outputs:
+            if PICTURE in output.get("data", {}) and not _has_words(output):
+                yield f"{cell.id}: a picture without words: draw it with matplotlib after lesson.begin"
+
+
+def _has_words(output: NotebookNode) -> bool:
+    words, alt = output.data.get(WORDS, ""), output.metadata.get(PICTURE, {}).get("alt", "")
+    return bool(words and alt) and not words.startswith("<")  # such as <Figure size 640x480 with 1 Axes>
+
+
+# Its file
+
+
+def file_is_as_stored(lesson: Lesson) -> Iterator[str]:
+    """One layout, so that a change shows as itself in a diff."""
+    if as_text(lesson.notebook) != lesson.text:
+        yield "the file holds more than is stored, or in another layout: `make refresh`"
+    size = len(lesson.text.encode())
+    if size > LARGEST_FILE:
+        yield f"the file has {size:,} bytes, at most {LARGEST_FILE:,}: fewer or smaller figures"
+
+
+def no_path_of_this_machine(lesson: Lesson) -> Iterator[str]:
+    for cell in lesson.notebook.cells:
+        found = PATH.search(cell.source)
+        if found:
+            yield f"{cell.id} holds a path of one machine: {found[0]!r}"
+
+
+# Its parts, as a lesson
+
+
+def number_of(lesson: Lesson) -> str:
+    """Return the two digits that the file's name begins with."""
+    return lesson.path.name[:2]
+
+
+def begins_by_its_number(lesson: Lesson) -> Iterator[str]:
+    call = f"lesson.begin({int(number_of(lesson))})"
+    if call not in code_cells(lesson.notebook)[0].source:
+        yield f"the first code cell must call {call}: it fixes seeds, number format and figure style"
+
+
+def has_the_headings(lesson: Lesson) -> Iterator[str]:
+    """A learner always knows where they are."""
+    headings = list(_headings(lesson.notebook))
+    titles = [text for level, text in headings if level == 1]
+    sections = tuple(text for level, text in headings if level == 2)
+    if len(titles) != 1 or headings[0][0] != 1:
+        yield f"a lesson has one title, on top; here are {titles}"
+    if number_of(lesson) != "00" and sections != HEADINGS:
+        yield f"the headings must be {', '.join(HEADINGS)}; here they are {', '.join(sections)}"
+
+
+def _headings(notebook: NotebookNode) -> Iterator[tuple[int, str]]:
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            prose = re.sub(r"^```.*?^```", "", cell.source, flags=re.DOTALL | re.MULTILINE)
+            yield from ((len(m[1]), m[2].strip()) for m in re.finditer(r"^(#+) (.*)$", prose, re.MULTILINE))
+
+
+def exercises_are_whole(lesson: Lesson) -> Iterator[str]:
+    """Stub, check and help stand together, numbered in order, and are shipped unsolved."""
+    cells = [*lesson.notebook.cells, NotebookNode(), NotebookNode()]
+    count = 0
+    for exercise, check, help in zip(cells, cells[1:], cells[2:], strict=False):
+        name = _tagged(exercise, "exercise")
+        if name:
+            count += 1
+            yield from (f"exercise {name}: {c}" for c in _about_exercise(name, exercise, check, help))
+            if name != f"{number_of(lesson)}.{count}":
+                yield f"exercise {name} must be {number_of(lesson)}.{count}"
+    for before, check in pairwise(cells):
+        if _tagged(check, "check") and not _tagged(before, "exercise"):
+            yield f"check {_tagged(check, 'check')} has no exercise before it"
+
+
+def _tagged(cell: NotebookNode, kind: str) -> str:
+    names = [
+        tag.removeprefix(f"{kind}:")
+        for tag in cell.get("metadata", {}).get("tags", [])
+        if tag.startswith(kind)
+    ]
+    return names[0] if names else ""
+
+
+def _about_exercise(
+    name: str, exercise: NotebookNode, check: NotebookNode, help: NotebookNode
+) -> Iterator[str]:
+    if not re.search(r"raise NotImplementedError|= \.\.\.", exercise.source):
+        yield "it is solved: ship the stub, `raise NotImplementedError` or `name = ...`"
+    if _tagged(check, "check") != name:
+        yield f"the next cell must have the tag check:{name}"
+    elif not re.fullmatch(rf'(\w+) = check\("{re.escape(name)}", \1\)', check.source.strip()):
+        yield f'its check must read `name = check("{name}", name)`'
+    elif not any(output.get("data", {}).get(WORDS, "").startswith(f"○ {name}") for output in check.outputs):
+        yield "its stored verdict must be ○, not attempted"
+    if not all(f"<summary>{part}</summary>" in help.get("source", "") for part in ("Hint", "Solution")):
+        yield "after the check comes a cell with a folded Hint and a folded Solution"
+
+
+ALL: tuple[Rule, ...] = (
+    ids_are_stable,
+    cells_are_short,
+    cells_were_run_in_order,
+    nothing_is_exempt,
+    exceptions_exist,
+    outputs_are_clean,
+    pictures_have_words,
+    file_is_as_stored,
+    no_path_of_this_machine,
+    begins_by_its_number,
+    has_the_headings,
+    exercises_are_whole,
+)

@@ -1,0 +1,101 @@
+"""How a lesson is stored: read, laid out and written the same way by whoever touches it."""
+
+import json
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+
+PICTURE = "image/png"
+WORDS = "text/plain"
+WIDGET = "application/vnd.jupyter.widget-view+json"
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A notebook together with the text of its file."""
+
+    path: Path
+    text: str
+    notebook: NotebookNode
+
+    @classmethod
+    def load(cls, path: Path) -> "Lesson":
+        """Read the notebook, with whatever is wrong in it."""
+        text = path.read_text(encoding="utf-8")
+        return cls(path, text, nbformat.reads(text, as_version=4))
+
+    @property
+    def raw_cells(self) -> list[dict]:
+        """The cells before nbformat gives an id to those without one."""
+        return json.loads(self.text)["cells"]
+
+
+def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
+    """Return the cells that are run, in order."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    """Return the cell's tags."""
+    return cell.metadata.get("tags", [])
+
+
+def as_text(notebook: NotebookNode) -> str:
+    """Return the text of the file: nothing in it but sources, outputs, ids and tags."""
+    notebook = deepcopy(notebook)
+    language = {"language_info": {"name": "python"}}
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL} | language)
+    for cell in notebook.cells:
+        cell.metadata = nbformat.from_dict({"tags": tags(cell)} if tags(cell) else {})
+    for cell in code_cells(notebook):
+        cell.outputs = as_stored(cell.outputs)
+    return nbformat.writes(notebook).rstrip("\n") + "\n"
+
+
+def as_stored(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
+    """Return what is kept of a cell's outputs; the gate looks at both sides of a comparison through it.
+
+    A picture is kept with its words alone: a slider, or the HTML that brings its alternative text to
+    JupyterLab, lives only with a kernel. A widget without a picture, such as a progress bar, is not kept.
+    """
+    merged = _merge_streams(outputs)
+    return [_kept(output) for output in merged if PICTURE in _data(output) or WIDGET not in _data(output)]
+
+
+def _data(output: NotebookNode) -> dict:
+    return output.get("data", {})
+
+
+def _merge_streams(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
+    """Join what was printed in one go: into how many messages it fell is chance."""
+    merged: list[NotebookNode] = []
+    for output in outputs:
+        last = merged[-1] if merged else {}
+        if output.output_type == "stream" == last.get("output_type") and output.name == last.name:
+            last.text += output.text
+        else:
+            merged.append(deepcopy(output))
+    return merged
+
+
+def _kept(output: NotebookNode) -> NotebookNode:
+    if output.output_type == "error":
+        output.traceback = [f"{output.ename}: {output.evalue}"]  # the frames name files of this machine
+    if output.output_type not in ("display_data", "execute_result"):
+        return output
+    alt = output.metadata.get(PICTURE, {}).get("alt")
+    output.metadata = nbformat.from_dict({PICTURE: {"alt": alt}} if alt else {})
+    if PICTURE in output.data:
+        output.data = nbformat.from_dict(
+            {mime: output.data[mime] for mime in (PICTURE, WORDS) if mime in output.data}
+        )
+        output.data[PICTURE] = output.data[PICTURE].strip()
+    return output

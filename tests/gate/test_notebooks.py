@@ -1,0 +1,171 @@
+"""Every lesson is stored as it has to be; that its outputs come out again is tested in `notebooks/`.
+
+The rules themselves are tried first, on a made-up lesson with planted faults.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from tests.gate import rules
+from tests.gate.stored import NOTEBOOKS, Lesson, as_text
+
+LESSONS = [
+    pytest.param(Lesson.load(path), id=path.stem) for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+]
+
+
+@pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_lesson_keeps_the_rule(lesson: Lesson, rule: rules.Rule) -> None:
+    complaints = list(rule(lesson))
+    assert not complaints, "\n".join([lesson.path.name, *complaints])
+
+
+STUB = "def double(x):\n    raise NotImplementedError"
+HELP = "<details><summary>Hint</summary>Add.</details>\n<details><summary>Solution</summary>x + x</details>"
+
+
+def made_up_lesson() -> NotebookNode:
+    """Return a lesson in which every rule has something to look at, and nothing to complain about."""
+    picture = {"image/png": "iVBORw0KGgo=", "text/plain": "Figure “Weights”."}
+    alt = {"image/png": {"alt": "Figure “Weights”."}}
+    cells = [
+        new_markdown_cell("# Doubling\n\n```python\n# a comment, not a heading\n```", id="title"),
+        new_code_cell("from transformer_lab.course import lesson\n\nlesson.begin(3)", id="begin"),
+        *(new_markdown_cell(f"## {heading}", id=f"section-{n}") for n, heading in enumerate(rules.HEADINGS)),
+        new_code_cell("draw()", id="figure", outputs=[new_output("display_data", picture, metadata=alt)]),
+        new_code_cell(STUB, id="exercise", metadata={"tags": ["exercise:03.1"]}),
+        new_code_cell('double = check("03.1", double)', id="check", metadata={"tags": ["check:03.1"]}),
+        new_markdown_cell(HELP, id="help"),
+    ]
+    cells[-2].outputs = [new_output("display_data", {"text/plain": "○ 03.1 not attempted"})]
+    for count, cell in enumerate((cell for cell in cells if cell.cell_type == "code"), 1):
+        cell.execution_count = count
+    notebook = new_notebook(cells=cells)
+    return notebook
+
+
+def complaints_about(notebook: NotebookNode, text: str = "") -> list[str]:
+    lesson = Lesson(Path("03_doubling.ipynb"), text or as_text(notebook), notebook)
+    return [complaint for rule in rules.ALL for complaint in rule(lesson)]
+
+
+def test_made_up_lesson_keeps_every_rule() -> None:
+    assert complaints_about(made_up_lesson()) == []
+
+
+def _set(name: str, **changes: object) -> Callable[[NotebookNode], None]:
+    """Return a fault: the cell of that id with other contents."""
+
+    def plant(notebook: NotebookNode) -> None:
+        next(cell for cell in notebook.cells if cell.id == name).update(changes)
+
+    return plant
+
+
+def _show(*outputs: NotebookNode) -> Callable[[NotebookNode], None]:
+    return _set("figure", outputs=list(outputs))
+
+
+def _printed(text: str) -> Callable[[NotebookNode], None]:
+    return _show(new_output("stream", text=text))
+
+
+def _stale_module(notebook: NotebookNode) -> None:
+    notebook.metadata.transformer_lab.modules["transformer_lab.course.lesson"] = "0123456789ab"
+
+
+def _drop_help(notebook: NotebookNode) -> None:
+    del notebook.cells[-1]
+
+
+def _drop_stub(notebook: NotebookNode) -> None:
+    del notebook.cells[-3]
+
+
+PICTURE_ALONE = new_output("display_data", {"image/png": "iVBORw0KGgo="})
+PICTURE_UNDESCRIBED = new_output(
+    "display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure size 640x480 with 1 Axes>"}
+)
+FAULTS = {
+    "random id": (_set("help", id="0b5c7f1e"), "the id '0b5c7f1e'"),
+    "random long id": (_set("help", id="f47ac10b-58cc-4372-a567-0e02b2c3d479"), "choose words"),
+    "long cell": (_set("figure", source="draw()\n" * 26), "figure has 26 lines"),
+    "cell never run": (_set("figure", execution_count=None), "figure has the count None, not 2"),
+    "cell run twice": (_set("figure", execution_count=9), "figure has the count 9, not 2"),
+    "empty cell": (_set("figure", source=" "), "figure is empty"),
+    "skipping tag": (_set("figure", metadata={"tags": ["nbval-skip"]}), "the tag 'nbval-skip'"),
+    "ignoring tag": (_set("figure", metadata={"tags": ["nbval-ignore-output"]}), "'nbval-ignore-output'"),
+    "marker": (_set("figure", source="# NBVAL_IGNORE_OUTPUT\ndraw()"), "a marker for nbval"),
+    "changed code": (_set("figure", source="draw_otherwise()"), "a code cell has changed"),
+    "changed module": (_stale_module, "transformer_lab.course.lesson has changed"),
+    "new import": (_set("figure", source="from transformer_lab import masking"), "masking has changed"),
+    "magic": (_set("figure", source="%timeit draw()"), "not plain Python"),
+    "stderr": (_show(new_output("stream", name="stderr", text="Warning")), "written to stderr: 'Warning'"),
+    "error": (_show(new_output("error", ename="E", evalue="", traceback=[])), "the tag raises-exception"),
+    "missing error": (_set("figure", metadata={"tags": ["raises-exception"]}), "the tag raises-exception"),
+    "odd output": (_show(new_output("display_data", {"application/json": {}})), "application/json"),
+    "address": (_printed("<object at 0x7f3b8c0d1e50>"), "an address: '0x7f3b8c0d1e50'"),
+    "printed path": (_printed("saved in /home/someone/x"), "a path: '/home/'"),
+    "time": (_printed("took 3.2 s"), "a time: '3.2 s'"),
+    "speed": (_printed("100 it/s"), "a time"),
+    "progress bar": (_printed(" 50%|#####     |"), "a progress bar"),
+    "picture alone": (_show(PICTURE_ALONE), "a picture without words"),
+    "picture undescribed": (_show(PICTURE_UNDESCRIBED), "a picture without words"),
+    "path": (_set("figure", source="draw('/Users/someone/x.png')"), "a path of one machine: '/Users/'"),
+    "large file": (_printed("x" * 1_600_000), "bytes, at most 1,500,000"),
+    "other number": (_set("begin", source="lesson.begin(4)"), "must call lesson.begin(3)"),
+    "no title": (_set("title", source="Doubling"), "one title, on top"),
+    "other heading": (_set("section-1", source="## By foot"), "the headings must be"),
+    "heading added": (_set("help", source=f"## More\n{HELP}"), "the headings must be"),
+    "solved exercise": (_set("exercise", source="def double(x):\n    return x + x"), "it is solved"),
+    "misnumbered exercise": (_set("exercise", metadata={"tags": ["exercise:03.2"]}), "must be 03.1"),
+    "other check": (_set("check", metadata={"tags": ["check:03.2"]}), "must have the tag check:03.1"),
+    "rewritten check": (_set("check", source='check("03.1", double)'), "its check must read"),
+    "stored verdict": (_set("check", outputs=[]), "not attempted"),
+    "no help": (_drop_help, "a folded Hint and a folded Solution"),
+    "check alone": (_drop_stub, "check 03.1 has no exercise before it"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted_fault_is_named(name: str) -> None:
+    plant, named = FAULTS[name]
+    notebook = made_up_lesson()
+    plant(notebook)
+    assert any(named in complaint for complaint in complaints_about(notebook))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ('"id": "help",', "", "the id ''"),
+        ('"id": "help"', '"id": "check"', "two cells have the id 'check'"),
+        ('"id": "help",\n   "metadata": {}', '"id": "help",\n   "metadata": {"x": 1}', "in another layout"),
+        ('"name": "python"\n', '"name": "python", "version": "3.11"\n', "in another layout"),
+        ("\n ", "\n  ", "in another layout"),
+    ],
+)
+@pytest.mark.filterwarnings(
+    "ignore::nbformat.warnings.MissingIDFieldWarning", "ignore::nbformat.warnings.DuplicateCellId"
+)
+def test_fault_in_the_file_is_named(before: str, after: str, named: str) -> None:
+    text = as_text(made_up_lesson())
+    assert before in text
+    text = text.replace(before, after, 1)
+    complaints = complaints_about(nbformat.reads(text, as_version=4), text)
+    assert any(named in complaint for complaint in complaints)
+
+
+def test_entry_of_the_allow_list_without_a_cell_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rules.NOT_COMPARED, "03_doubling.ipynb::gone", "a reason")
+    assert any("the allow list names 'gone'" in complaint for complaint in complaints_about(made_up_lesson()))
+
+
+def test_allow_list_is_empty() -> None:
+    assert rules.NOT_COMPARED == {}

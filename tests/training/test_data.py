@@ -1,0 +1,222 @@
+"""Training data: every example once a round, the same batch for the same step, holes where they may be."""
+
+import pytest
+import torch
+
+from tests.references import assert_equal
+from transformer_lab.training.data import IGNORED, Batch, check_targets, mask_tokens, shuffled_batches
+
+
+def numbered(n):
+    """Examples that can be told apart: input i is [i, i + 100], target i."""
+    return Batch(
+        (torch.stack([torch.arange(n), torch.arange(n) + 100], 1), torch.arange(n) * 2), torch.arange(n)
+    )
+
+
+# --- batches
+
+
+def test_rows_are_taken_from_inputs_and_targets_alike():
+    batch = numbered(7).rows(torch.tensor([5, 2]))
+    assert len(batch) == 2
+    assert batch.inputs[0].tolist() == [[5, 105], [2, 102]]
+    assert batch.inputs[1].tolist() == [10, 4]
+    assert batch.targets.tolist() == [5, 2]
+    assert numbered(7).rows(slice(1, 3)).targets.tolist() == [1, 2]
+
+
+def test_a_batch_moves_to_another_device():
+    moved = numbered(3).to("meta")
+    assert all(tensor.is_meta for tensor in (*moved.inputs, moved.targets))
+
+
+def test_a_batch_that_cannot_be_is_refused():
+    with pytest.raises(TypeError, match=r"inputs must be a tuple of tensors, got Tensor; .* \(token_ids,\)"):
+        Batch(torch.ones(3, 2), torch.ones(3))
+    with pytest.raises(ValueError, match=r"have \[5, 3\] examples, wanted as many in each"):
+        Batch((torch.ones(5, 2),), torch.ones(3))
+
+
+@pytest.mark.parametrize("n, batch_size", [(7, 3), (6, 3), (5, 1), (2, 11)])
+def test_each_round_shows_every_example_once_in_another_order(n, batch_size):
+    batch_at = shuffled_batches(numbered(n), batch_size)
+    per_round = -(-n // batch_size)
+    rounds = [
+        torch.cat([batch_at(r * per_round + i).targets for i in range(per_round)]).tolist() for r in range(9)
+    ]
+    for seen in rounds:
+        assert sorted(seen) == list(range(n))
+    assert len({tuple(seen) for seen in rounds}) > 1
+    assert max(len(batch_at(i)) for i in range(9)) == min(n, batch_size)
+
+
+def test_a_batch_depends_on_its_step_and_the_seed_alone():
+    steps = [4, 0, 9, 4, 1]
+    first, again, other = (
+        [shuffled_batches(numbered(17), 5, seed=seed)(step).targets.tolist() for step in steps]
+        for seed in (3, 3, 4)
+    )
+    torch.rand(1)
+    assert first == again
+    assert first != other
+    assert first[0] == first[3]
+    batch = shuffled_batches(numbered(17), 5)(2)
+    assert batch.inputs[0][:, 0].tolist() == batch.targets.tolist()
+
+
+def test_no_examples_or_no_batch_are_refused():
+    with pytest.raises(ValueError, match="data has no examples"):
+        shuffled_batches(numbered(0), 5)
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        shuffled_batches(numbered(3), 0)
+
+
+# --- targets
+
+
+@pytest.mark.parametrize(
+    "targets, error, message",
+    [
+        (torch.zeros(2, 3), TypeError, "targets must be int64.*got torch.float32; try .long"),
+        (torch.zeros(2, 3).int(), TypeError, "got torch.int32"),
+        (torch.zeros(2).long(), ValueError, r"shape \(2,\), wanted \(2, 3\)"),
+        (torch.zeros(3, 2).long(), ValueError, r"shape \(3, 2\), wanted \(2, 3\)"),
+        (torch.full((2, 3), IGNORED), ValueError, "nothing is asked"),
+        (torch.tensor([[0, 1, 5], [1, 0, 0]]), ValueError, "from 0 to 4, or -100 .* got 0 to 5"),
+        (torch.tensor([[0, 1, -1], [1, 0, 4]]), ValueError, "got -1 to 4"),
+    ],
+)
+def test_targets_that_do_not_fit_are_refused(targets, error, message):
+    with pytest.raises(error, match=message):
+        check_targets(torch.zeros(2, 3, 5), targets)
+
+
+def test_targets_that_fit():
+    check_targets(torch.zeros(2, 3, 5), torch.tensor([[0, 4, IGNORED], [IGNORED, 1, 2]]))
+    check_targets(torch.zeros(2, 3, 5), torch.full((2, 3), IGNORED), some_asked=False)
+    check_targets(torch.zeros(2, 5), torch.tensor([4, 0]))
+
+
+# --- masked tokens
+
+VOCABULARY, MASK = 1009, 1008
+MANY = torch.arange(7, 7 + 200 * 500).reshape(200, 500) % MASK  # 100,000 tokens, none of them the mask
+
+
+def masked(seed=0, **options):
+    generator = torch.Generator().manual_seed(seed)
+    return mask_tokens(MANY, mask_id=MASK, vocab_size=VOCABULARY, generator=generator, **options)
+
+
+@pytest.mark.parametrize("share", [0.15, 0.6, 1.0])
+def test_a_share_is_asked_and_of_it_80_10_10_are_hidden_replaced_and_left(share):
+    hidden, targets = masked(share=share)
+    asked = targets != IGNORED
+    assert asked.double().mean().item() == pytest.approx(share, abs=0.01)
+    of_asked = [
+        (hidden[asked] == MASK).double().mean(),
+        ((hidden != MANY) & (hidden != MASK))[asked].double().mean(),
+        (hidden == MANY)[asked].double().mean(),
+    ]
+    assert_equal(torch.stack(of_asked), torch.tensor([0.8, 0.1, 0.1]).double(), 0.02)
+
+
+def test_targets_are_the_hidden_ids_and_the_rest_is_untouched():
+    hidden, targets = masked()
+    asked = targets != IGNORED
+    assert (targets[asked] == MANY[asked]).all()
+    assert (hidden[~asked] == MANY[~asked]).all()
+    assert hidden.dtype == MANY.dtype and targets.dtype == torch.int64
+
+
+def test_random_ids_come_from_the_whole_vocabulary():
+    hidden, _ = masked(share=1.0)
+    replaced = hidden[(hidden != MANY) & (hidden != MASK)]
+    assert replaced.min() < 20 and replaced.max() > VOCABULARY - 20
+    assert len(replaced.unique()) > 0.9 * VOCABULARY
+
+
+def test_tokens_that_may_not_be_masked_stay():
+    may_mask = torch.arange(500) % 3 > 0
+    hidden, targets = masked(may_mask=may_mask.expand(200, 500), share=1.0)
+    assert (targets[:, ~may_mask] == IGNORED).all()
+    assert (hidden[:, ~may_mask] == MANY[:, ~may_mask]).all()
+    assert (targets[:, may_mask] != IGNORED).all()
+
+
+def test_a_generator_repeats_the_same_holes():
+    for ours, theirs in zip(masked(1), masked(1), strict=True):
+        assert_equal(ours, theirs, 0)
+    assert (masked(1)[1] != masked(2)[1]).any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        (
+            {"token_ids": MANY.byte()},
+            TypeError,
+            "token_ids must be a tensor of int64 or int32, got torch.uint8",
+        ),
+        ({"token_ids": MANY.double()}, TypeError, "got torch.float64"),
+        ({"token_ids": [[1, 2]]}, TypeError, "got list"),
+        ({"token_ids": MANY[0]}, ValueError, r"got shape \(500,\)"),
+        ({"token_ids": MANY + 7}, ValueError, "from 0 to 1008, got 7 to 1014"),
+        ({"token_ids": MANY - 7}, ValueError, "from 0 to 1008, got -7 to"),
+        ({"mask_id": VOCABULARY}, ValueError, "mask_id must be from 0 to 1008, got 1009"),
+        ({"mask_id": -1}, ValueError, "mask_id must be from 0 to 1008, got -1"),
+        ({"mask_id": "[MASK]"}, TypeError, r"mask_id must be an integer, got '\[MASK\]'"),
+        ({"share": "0.15"}, TypeError, "share must be a number, got '0.15'"),
+        ({"share": float("nan")}, ValueError, "share must be finite, got nan"),
+        ({"may_mask": MANY}, TypeError, "may_mask must be a boolean tensor, got torch.int64"),
+        ({"may_mask": [True]}, TypeError, "may_mask must be a boolean tensor, got list"),
+        ({"generator": 5}, TypeError, "generator must be a torch.Generator, got 5"),
+        ({"vocab_size": "1009"}, TypeError, "vocab_size must be an integer"),
+    ],
+)
+def test_masking_refuses_in_words(changes, error, words):
+    given = {"token_ids": MANY, "mask_id": MASK, "vocab_size": VOCABULARY} | changes
+    with pytest.raises(error, match=words):
+        mask_tokens(given.pop("token_ids"), **given)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: Batch((5,), torch.zeros(1).long()), TypeError, "must be tensors.* got int"),
+        (lambda: Batch((torch.zeros(2),), [0, 1]), TypeError, "must be tensors.* got list"),
+        (lambda: Batch((torch.tensor(5),), torch.zeros(1).long()), TypeError, "got a single number"),
+        (lambda: shuffled_batches(MANY, 5), TypeError, "a batch must be a Batch, got Tensor"),
+        (lambda: shuffled_batches(numbered(7), 2.5), TypeError, "batch_size must be an integer, got 2.5"),
+        (lambda: shuffled_batches(numbered(7), 2, seed=0.5), TypeError, "seed must be an integer, got 0.5"),
+        (lambda: shuffled_batches(numbered(7), 2)(-1), ValueError, "step must be at least 0, got -1"),
+        (
+            lambda: check_targets(None, torch.zeros(2).long()),
+            TypeError,
+            "logits must be a floating-point tensor",
+        ),
+    ],
+)
+def test_refuses_in_words(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_what_cannot_be_masked_is_refused():
+    for share in (0, -0.1, 1.5):
+        with pytest.raises(ValueError, match=rf"share must be above 0 and at most 1, got {share}"):
+            masked(share=share)
+    with pytest.raises(ValueError, match=r"may_mask has shape \(500,\), wanted \(200, 500\)"):
+        masked(may_mask=torch.ones(500).bool())
+    with pytest.raises(ValueError, match="vocab_size must be at least 1"):
+        mask_tokens(MANY, mask_id=0, vocab_size=0)
+
+
+@pytest.mark.parametrize("index", ["x", 1, [0], torch.tensor([[0]]), torch.tensor([0.5])], ids=str)
+def test_refuses_rows_that_are_neither_a_slice_nor_numbers(index):
+    batch = Batch((torch.tensor([[3, 1], [2, 2]]),), torch.tensor([0, 1]))
+    with pytest.raises(TypeError, match=r"rows must be a slice or a tensor .*; try"):
+        batch.rows(index)
+    with pytest.raises(ValueError, match="device must be a device's name, got 'gpu'"):
+        batch.to("gpu")

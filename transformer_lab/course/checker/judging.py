@@ -1,0 +1,118 @@
+"""From an attempt to a verdict: not attempted, correct, a mistake known by name, or the first thing amiss."""
+
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from transformer_lab.course.checker import attributes, looks, remarks, source
+from transformer_lab.course.checker.compare import VALUE, Comparison, Difference
+from transformer_lab.course.checker.kinds import Exercise, Mistake, ValueExercise
+from transformer_lab.course.checker.patience import Endless, Patience
+from transformer_lab.course.checker.run import Outcome, Session
+from transformer_lab.course.checker.verdict import CORRECT, NOT_YET, Verdict
+
+
+def judge(exercise: Exercise, attempt: Any) -> Verdict:
+    """The verdict on an attempt. A mistake known by name is worth more than any general remark."""
+    if source.is_empty(attempt):
+        return Verdict.not_attempted(exercise.id)
+    if attempt is exercise.reference and not isinstance(exercise, ValueExercise):
+        return Verdict.not_attempted(exercise.id, remarks.already_reference(exercise))
+    if not exercise.accepts(attempt):
+        return Verdict.not_yet(exercise.id, "wrong type", [remarks.wrong_kind(exercise, attempt)])
+    with attributes.pristine() as patches:
+        exercise.wanted  # noqa: B018  the truth comes first
+        with Patience() as patience:
+            session = Session(patches, patience)
+            verdict = _verdict(exercise, attempt, session)
+            if patches and verdict.state == NOT_YET and _is_right(exercise, attempt, Session([], patience)):
+                names = map(attributes.name_of, filter(attributes.is_foreign, patches))
+                return Verdict.not_yet(exercise.id, "the notebook is changed", [remarks.about_patches(names)])
+            return verdict
+
+
+def _is_right(exercise: Exercise, attempt: Any, session: Session) -> bool:
+    return _verdict(exercise, attempt, session).state == CORRECT
+
+
+def _verdict(exercise: Exercise, attempt: Any, session: Session) -> Verdict:
+    outcomes = exercise.outcomes(attempt, session)
+    if any(map(_is_stub, outcomes)):
+        return _still_a_stub(exercise, attempt)
+    troubles = [_trouble(exercise, attempt, i, outcome) for i, outcome in enumerate(outcomes)]
+    first = next((i for i, trouble in enumerate(troubles) if trouble), None)
+    misnamed = exercise.misnamed(attempt)
+    everywhere = sorted({name for outcome in outcomes for name in outcome.everywhere})
+    if everywhere and not isinstance(outcomes[-1].error, Endless):
+        return _not_yet(exercise, 0, remarks.about_everywhere(everywhere), outcomes[0].printed)
+    if first is None and not misnamed:
+        found = looks.trouble(exercise, attempt, session)
+        if found is None:
+            return Verdict.correct(exercise.id, printed=outcomes[0].printed)
+        return _not_yet(exercise, *found, outcomes[0].printed)
+    mistakes = [] if first is None else recognised(exercise, outcomes)
+    if mistakes:
+        name, text, printed = mistakes[0].name, mistakes[0].diagnosis, outcomes[first].printed
+        return Verdict.not_yet(exercise.id, name, [text], printed=printed)
+    if misnamed and (first is None or isinstance(outcomes[first].error, TypeError)):
+        remark = remarks.about_name(*misnamed)
+        return Verdict.not_yet(exercise.id, remark.name, [remark.text])
+    return _not_yet(exercise, first, troubles[first], outcomes[first].printed)
+
+
+def _not_yet(exercise: Exercise, i: int, trouble: Difference, printed: str) -> Verdict:
+    lines = [trouble.text, *remarks.where(exercise, i)]
+    return Verdict.not_yet(exercise.id, trouble.name, lines, printed=printed)
+
+
+def recognised(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
+    """The mistakes of the bank that do the same in every single case; the tests see to it that they agree."""
+    if isinstance(outcomes[-1].error, Endless):
+        return []
+    return [
+        mistake
+        for mistake, wrong in exercise.wrong_outcomes
+        if all(_same(exercise.comparison, *pair) for pair in zip(outcomes, wrong, strict=True))
+    ]
+
+
+def _same(comparison: Comparison, mine: Outcome, theirs: Outcome) -> bool:
+    if mine.error is None and theirs.error is None:
+        return comparison.difference(_bare(mine.result), _bare(theirs.result), "") is None
+    return type(mine.error) is type(theirs.error) and str(mine.error) == str(theirs.error)
+
+
+def _bare(result: Any) -> Any:
+    """A single number without its tensor: the mistake is the same with `.item()` and without."""
+    is_single = isinstance(result, Tensor) and result.ndim == 0 and not result.is_meta
+    return result.item() if is_single else result
+
+
+def _is_stub(outcome: Outcome) -> bool:
+    # A bare `raise NotImplementedError`. Torch's own ("… not implemented for 'Long'") carry a message.
+    return isinstance(outcome.error, NotImplementedError) and not outcome.error.args
+
+
+def _still_a_stub(exercise: Exercise, attempt: Any) -> Verdict:
+    if source.is_text_of(attempt, exercise.stub):
+        return Verdict.not_attempted(exercise.id)
+    line = "Your code still runs into `raise NotImplementedError`. Remove that line, and return your result."
+    return Verdict.not_yet(exercise.id, "the stub's last line is still there", [line])
+
+
+def _trouble(exercise: Exercise, attempt: Any, i: int, outcome: Outcome) -> Difference | None:
+    """The first thing amiss in one case."""
+    if outcome.error is not None:
+        return remarks.about_error(outcome.error, attempt)
+    is_value = isinstance(exercise, ValueExercise)
+    if outcome.result is None and not is_value:
+        return Difference("nothing returned", "Your code returns `None`. Did you forget `return`?")
+    label = f"`{exercise.name}`" if is_value else "Your result"
+    comparison = replace(exercise.comparison, names=exercise.returns, reveal=not is_value)
+    difference = comparison.difference(outcome.result, exercise.wanted[i], label)
+    if outcome.changed and (difference is None or difference.name == VALUE):
+        changed = {name: part for name, part in outcome.changed.items() if name not in exercise.may_change}
+        if changed:
+            return remarks.about_changes(changed)
+    return difference

@@ -1,0 +1,81 @@
+"""Exercises and their checker. In a lesson: `attention = check("03.2", attention)`."""
+
+import re
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from IPython.display import display
+
+from transformer_lab.course.checker import Exercise, judge
+from transformer_lab.course.checker.verdict import CORRECT, Verdict
+from transformer_lab.course.lessons import NAMES
+
+__all__ = ["check", "exercise_cells", "exercise_ids", "find"]
+
+
+def check(exercise_id: str, attempt: Any) -> Any:
+    """Show the verdict on an attempt; return the attempt if it is correct, the reference otherwise.
+
+    So the cells below print the same either way. Nothing that the attempt does can raise here.
+    """
+    exercise = find(exercise_id)
+    try:
+        verdict = judge(exercise, attempt)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a result so odd that even looking at it fails
+        line = f"Looking at what your code returns raises {type(error).__name__}."
+        verdict = Verdict.not_yet(exercise_id, "unreadable result", [line])
+    display(verdict)
+    return attempt if verdict.state == CORRECT else exercise.reference
+
+
+def find(exercise_id: str) -> Exercise:
+    """The exercise with this id; only its own lesson is imported. ValueError if there is none."""
+    known = _exercises(int(exercise_id[:2])) if re.fullmatch(r"\d\d\.\d+", exercise_id) else {}
+    if exercise_id not in known:
+        raise ValueError(
+            f"no exercise {exercise_id!r}; this lesson has: {', '.join(known) or 'none'}. "
+            'An id is lesson and number, such as "03.2"; exercise_ids() lists all.'
+        )
+    return known[exercise_id]
+
+
+def exercise_ids() -> list[str]:
+    """The ids of all exercises, in order."""
+    return [id for lesson in range(len(NAMES)) for id in _exercises(lesson)]
+
+
+def _exercises(lesson: int) -> dict[str, Exercise]:
+    """A lesson's exercises by id, in the order of their declaration; none where the lesson has none yet."""
+    module = f"{__name__}.{NAMES[lesson]}" if lesson < len(NAMES) else ""
+    if not module or find_spec(module) is None:
+        return {}
+    return {thing.id: thing for thing in vars(import_module(module)).values() if isinstance(thing, Exercise)}
+
+
+HINTS = ("Hint", "Another hint", "A third hint")
+
+
+class Cells(NamedTuple):
+    """The text of an exercise in a notebook: a heading, and below the task three cells."""
+
+    heading: str
+    exercise: str
+    check: str
+    help: str
+
+
+def exercise_cells(exercise_id: str) -> Cells:
+    """What to paste into a lesson: heading, stub, check, and hints and solution folded in markdown."""
+    exercise = find(exercise_id)
+    folds = [*zip(HINTS, exercise.hints, strict=False), ("Solution", f"```python\n{exercise.shown}\n```")]
+    return Cells(
+        heading=f"### {exercise.id} {exercise.title}",
+        exercise=exercise.stub,
+        check=f'{exercise.name} = check("{exercise.id}", {exercise.name})',
+        help="\n".join(
+            f"<details><summary>{title}</summary>\n\n{text}\n\n</details>" for title, text in folds
+        ),
+    )

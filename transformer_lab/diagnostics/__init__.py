@@ -1,0 +1,27 @@
+"""Experiments on anybody's modules, not only on this package's: certificates, first divergence, heads."""
+
+from transformer_lab.diagnostics.certificates import (
+    Certificate,
+    batch_invariance,
+    distance_only,
+    eval_determinism,
+    leak_map,
+    padding_invariance,
+    permutation_equivariance,
+)
+from transformer_lab.diagnostics.divergence import Divergence, first_divergence
+from transformer_lab.diagnostics.head_roles import attention_on, without_head
+
+__all__ = [
+    "Certificate",
+    "Divergence",
+    "attention_on",
+    "batch_invariance",
+    "distance_only",
+    "eval_determinism",
+    "first_divergence",
+    "leak_map",
+    "padding_invariance",
+    "permutation_equivariance",
+    "without_head",
+]

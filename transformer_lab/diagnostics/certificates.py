@@ -1,0 +1,413 @@
+"""Property certificates: experiments on a function or module of yours, each answered in one line.
+
+What is examined maps x to an output, or to (output, weights), of which the output is judged. x holds vectors
+(batch, position, features) or token ids (batch, position). A module is examined in eval mode; a function runs
+as it is, so put the modules inside it into eval mode yourself.
+
+An x of another kind is a ValueError, and so is one with which nothing could be found, such as equal tokens
+where the order is asked for; a function that does not return vectors is a TypeError.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from transformer_lab.masking import padding_mask_from_lengths
+from transformer_lab.validation import check_positive, described
+
+# The largest difference that rounding explains, for numbers of the size that a norm leaves.
+ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-1}
+IDS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+# Calls are repeated until so many numbers were looked at, so that a rare draw has its chance.
+NUMBERS_TO_COMPARE = 1000
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What an experiment found: the largest difference, where it is, and the most that counts as rounding."""
+
+    name: str
+    difference: float
+    where: str
+    tolerance: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is nothing but rounding."""
+        return self.difference <= self.tolerance
+
+    def __repr__(self) -> str:
+        # Rounding differs from one processor to the next, so of a property that holds only the bound is told.
+        if self.holds:
+            return f"✓ {self.name} holds: largest difference below {self.tolerance:.0e}"
+        if math.isinf(self.difference):
+            return f"✗ {self.name} is not certified: NaN or infinity, at {self.where}"
+        return f"✗ {self.name} is broken: largest difference {self.difference:.2g}, at {self.where}"
+
+
+def leak_map(function: Callable, x: Tensor) -> Float[Tensor, "output_pos input_pos"]:
+    """Change one input position at a time, and return by how much each output position moves.
+
+    Column j tells who hears of position j; a 0 at [i, j] means that output i did not move: it does not hear
+    of input j. Vectors are changed twice, a little and much, in opposite directions.
+
+    Args:
+        function: maps x to (…, position, features).
+        x: vectors (…, position, features), or token ids (batch, position).
+
+    Raises:
+        ValueError: two calls differ, so everything would seem to leak.
+    """
+    before = _run(function, x)
+    if not torch.equal(before.nan_to_num(), _run(function, x).nan_to_num()):
+        raise ValueError(
+            "the function must give the same output for the same x, got two outputs in two calls; "
+            "see eval_determinism, and mend that first"
+        )
+    columns = []
+    for position in range(_length(x)):
+        moved = [_difference(_run(function, changed), before) for changed in _changes(x, position)]
+        columns.append(torch.stack(moved).movedim(-2, 0).flatten(1).amax(dim=1))  # (output_pos)
+    return torch.stack(columns, dim=1)
+
+
+def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Certificate:
+    """Does padding leave the real positions alone?  Called as `function(x, may_attend=…)`, with and without.
+
+    The pads look like real tokens, so that only the mask tells them apart: copies of real ones, then others,
+    which a mean hears too, then others in every second sequence only.
+
+    Raises:
+        TypeError: the function takes no `may_attend`.
+        ValueError: there are no pads, or no ids but 0.
+    """
+    check_positive(pads=pads)
+    _check_batch(x)
+    x, others = _with_others(x, pads)
+    length = torch.full((len(x),), _length(x), device=x.device)
+    alone = _run(function, x, may_attend=padding_mask_from_lengths(length))
+    for padded, lengths in _paddings(function, x, others, length, alone):
+        mask = padding_mask_from_lengths(lengths, _length(padded))
+        beside_pads = _run(function, padded, may_attend=mask)[..., : _length(x), :]
+        certificate = _certify("padding invariance", beside_pads, alone, judged=lengths == length)
+        if not certificate.holds:
+            break
+    return certificate
+
+
+def permutation_equivariance(function: Callable, x: Tensor) -> Certificate:
+    """Does another order of the input only reorder the output?  Reversed, shifted by one, and shuffled.
+
+    Raises:
+        ValueError: all tokens are equal, or the output does not have one vector for each.
+    """
+    _check_input(x)
+    axis = _position_axis(x)
+    if (x == x.narrow(axis, 0, 1)).all():
+        raise ValueError(
+            f"x must hold different tokens, got {_length(x)} equal ones: they have no order; give other ones"
+        )
+    positions = torch.arange(_length(x), device=x.device)
+    shuffled = torch.randperm(len(positions), generator=torch.Generator().manual_seed(0)).to(x.device)
+    orders = (positions.flip(0), positions.roll(1), shuffled)
+    output = _run(function, x)
+    if output.shape[-2] != len(positions):
+        raise ValueError(
+            f"the output must have {len(positions)} positions, as x has, got shape {tuple(output.shape)}; "
+            "return one vector per position, (batch, position, features)"
+        )
+    got = [_run(function, x.index_select(axis, order))[..., order.argsort(), :] for order in orders]
+    got = torch.stack(got)  # back in the old order
+    return _certify("permutation equivariance", got, output.expand_as(got), ("order", *_axes(output)))
+
+
+def batch_invariance(function: Callable, x: Tensor) -> Certificate:
+    """Does a sequence come out the same by itself as among others?
+
+    Raises:
+        ValueError: there is only one sequence, or all are equal.
+    """
+    _check_batch(x)
+    if len(x) < 2:
+        raise ValueError(f"x must hold several sequences, got shape {tuple(x.shape)}; give at least two")
+    if (x == x[:1]).all():
+        raise ValueError(
+            f"x must hold different sequences, got {len(x)} equal ones: what one takes from another "
+            "would not show; give other ones"
+        )
+    alone = torch.cat([_run(function, one[None]) for one in x])
+    return _certify("batch invariance", _run(function, x), alone)
+
+
+def eval_determinism(function: Callable, x: Tensor) -> Certificate:
+    """Do calls with the same input, and other random numbers, give the same output?
+
+    Two calls, and more where the output is small: few numbers are often all spared by dropout.
+    """
+    first = _run(function, x)
+    for seed in range(1, 2 + NUMBERS_TO_COMPARE // first.numel()):
+        certificate = _certify("eval determinism", _run(function, x, seed=seed), first)
+        if not certificate.holds:
+            break
+    return certificate
+
+
+def distance_only(
+    rotate: Callable, query: Float[Tensor, " d_head"], key: Float[Tensor, " d_head"], *, length: int = 64
+) -> Certificate:
+    """Does the score of one query and one key depend on the distance of their positions only?
+
+    Both are put at every position; then all scores on a diagonal must equal the one that it begins with.
+
+    Args:
+        rotate: maps (position, d_head) to the same shape, rotated by the positions 0, 1, 2, …
+        query, key: the two vectors.
+        length: number of positions, at least 2.
+
+    Raises:
+        ValueError: a vector of zeros, whose scores are all 0; a single position, which has no distance.
+    """
+    check_positive(length=length)
+    if length < 2:
+        raise ValueError(f"length must be at least 2, got {length}: one position has no distance; give more")
+    _check_pair(query, key)
+    queries, keys = (_run(rotate, vector.expand(length, -1)) for vector in (query, key))
+    for rotated in (queries, keys):
+        if rotated.shape != (length, len(query)):
+            raise ValueError(
+                f"rotate must keep the shape {(length, len(query))}, got {tuple(rotated.shape)}; "
+                "return one vector per position, as wide as it came"
+            )
+    scores = queries @ keys.mT  # (query_pos, key_pos)
+    position = torch.arange(length, device=scores.device)
+    ahead = position - position[:, None]  # key position − query position
+    at_the_edge = scores[(-ahead).clamp(min=0), ahead.clamp(min=0)]
+    return _certify("distance only", scores, at_the_edge, ("query", "key"))
+
+
+def accepts(function: Callable, *arguments: object, **named: object) -> bool:
+    """Whether a function or module can be called so; True if it does not tell, as functions in C."""
+    try:
+        signature = inspect.signature(function.forward if isinstance(function, nn.Module) else function)
+    except ValueError:
+        return True
+    try:
+        signature.bind(*arguments, **named)
+    except TypeError:
+        return False
+    return True
+
+
+# --- one experiment -------------------------------------------------------------------------------
+
+
+def _certify(
+    name: str,
+    got: Tensor,
+    wanted: Tensor,
+    axes: tuple[str, ...] | None = None,
+    *,
+    judged: Tensor | None = None,
+) -> Certificate:
+    """Compare, of the judged sequences only."""
+    difference = _difference(got, wanted)
+    if judged is not None:
+        difference[~judged] = 0
+    largest = difference >= difference.max() * (1 - 1e-6)  # rounding must not choose among equals
+    place = largest.nonzero()[0]
+    axes = axes or _axes(wanted)
+    where = ", ".join(f"{axis} {int(index)}" for axis, index in zip(axes, place, strict=True))
+    size = _size(wanted)
+    tolerance = ROUNDING[wanted.dtype] * (1 if 0.01 <= size <= 100 else size)
+    return Certificate(name, difference.max().item(), where, tolerance)
+
+
+def _axes(output: Tensor) -> tuple[str, ...]:
+    inner = (f"axis {axis}" for axis in range(1, output.dim() - 2))
+    return ("sequence", *inner, "position", "feature")[-output.dim() :]
+
+
+def _difference(got: Tensor, wanted: Tensor) -> Tensor:
+    """|got − wanted|; infinite where either is no finite number."""
+    if got.shape != wanted.shape:
+        raise ValueError(
+            f"the output must keep its shape {tuple(wanted.shape)} here, got {tuple(got.shape)}; "
+            "return one vector per position, (batch, position, features)"
+        )
+    return (got - wanted).abs().nan_to_num(nan=torch.inf, posinf=torch.inf)
+
+
+def _size(x: Tensor) -> float:
+    """The mean size of the numbers; 1 if all are 0, or some are no numbers."""
+    size = x.double().abs().mean().item()
+    return size if size and math.isfinite(size) else 1.0
+
+
+def _run(function: Callable, x: Tensor, *, seed: int = 0, **arguments: Tensor) -> Tensor:
+    """Call on a copy, with fixed random numbers and without a trace."""
+    _check_input(x)
+    _check_function(function, **arguments)
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), _in_eval_mode(function):
+        torch.manual_seed(seed)
+        result = function(x.clone(), **arguments)
+    output = result[0] if isinstance(result, tuple | list) and result else result
+    _check_output(output, axes=x.dim() if x.is_floating_point() else x.dim() + 1)
+    return output
+
+
+@contextmanager
+def _in_eval_mode(function: Callable) -> Iterator[None]:
+    modules = list(function.modules()) if isinstance(function, nn.Module) else []
+    modes = [module.training for module in modules]
+    try:
+        for module in modules:
+            module.training = False
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+
+
+def _position_axis(x: Tensor) -> int:
+    """The last axis of token ids, the last but one of vectors."""
+    return -2 if x.is_floating_point() else -1
+
+
+def _length(x: Tensor) -> int:
+    return x.shape[_position_axis(x)]
+
+
+# --- other tokens ---------------------------------------------------------------------------------
+
+
+def _paddings(
+    function: Callable, x: Tensor, others: Tensor, length: Tensor, alone: Tensor
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield x with pads behind it, and how many positions of each sequence are real."""
+    axis = _position_axis(x)
+    pads = _length(others)
+    copies = x.index_select(axis, torch.arange(pads, device=x.device) % _length(x))
+    yield torch.cat([x, copies], dim=axis), length
+    padded = torch.cat([x, others], dim=axis)
+    yield padded, length
+    if len(x) == 1:
+        return
+    # Each sequence has a mask of its own. Sequences that hear each other would hear each other's pads too;
+    # that is for batch_invariance to find.
+    equal = _run(function, x[:1].expand_as(x), may_attend=padding_mask_from_lengths(length))
+    if _certify("", equal[:1], alone[:1]).holds:
+        for first in (0, 1):
+            lengths = length.clone()
+            lengths[first::2] += pads
+            yield padded, lengths
+
+
+def _with_others(x: Tensor, pads: int) -> tuple[Tensor, Tensor]:
+    """x, and other tokens: vectors far away, or an id that each sequence lacks and that surely exists.
+
+    Where a sequence holds all such ids, x is cut until none does.
+    """
+    if x.is_floating_point():
+        token = x.narrow(-2, 0, 1)
+        return x, torch.cat([token + _noise(x, seed) for seed in range(pads)], dim=-2)
+    known = torch.cat([x, x.long() - 1]).unique().flip(0)  # 0, which may be a pad's own id, comes last
+    known = known[known >= 0]
+    for length in range(x.shape[1], 0, -1):
+        lacking = (x[:, :length, None] != known).all(dim=1)  # (batch, known)
+        if lacking.any(dim=1).all():
+            others = known[lacking.int().argmax(dim=1)].to(x.dtype)
+            return x[:, :length], others[:, None].expand(-1, pads)
+    raise _only_zeros()
+
+
+def _changes(x: Tensor, position: int) -> list[Tensor]:
+    """Copies of x with another token at one position: vectors moved a little and much, or the id before."""
+    if x.is_floating_point():
+        noise = _noise(x, position)
+        # Much, and the other way: a maximum or a ReLU may not hear of a little.
+        others = x + noise / 10, x - noise
+        here = torch.arange(_length(x), device=x.device)[:, None] == position
+    elif x.any():
+        others = (torch.where(x > 0, x - 1, x.max()),)
+        here = torch.arange(_length(x), device=x.device) == position
+    else:
+        raise _only_zeros()
+    return [torch.where(here, other, x) for other in others]
+
+
+def _noise(x: Tensor, seed: int) -> Tensor:
+    """Large random features: a constant would be taken out by a layer norm, and a leak would go unseen."""
+    noise = torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(seed), dtype=x.dtype)
+    return noise.to(x.device) * 10 * _size(x)
+
+
+def _only_zeros() -> ValueError:
+    return ValueError("x must hold other ids than 0, got only that; no other is known to exist: give some")
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def _check_input(x: Tensor) -> None:
+    ids = isinstance(x, Tensor) and x.dtype in IDS and x.dim() == 2
+    vectors = isinstance(x, Tensor) and x.dtype in ROUNDING and x.dim() >= 2
+    if not (ids or vectors) or 0 in x.shape:
+        raise ValueError(
+            "x must hold vectors (batch, position, features) or ids (batch, position), "
+            f"got {described(x)}; add a missing axis with [None]"
+        )
+    if not x.isfinite().all():
+        raise ValueError(
+            "x must hold finite numbers, got NaN or infinity; nothing could be told: replace them"
+        )
+
+
+def _check_batch(x: Tensor) -> None:
+    _check_input(x)
+    if x.is_floating_point() and x.dim() < 3:
+        raise ValueError(
+            f"x must have the axes (batch, position, features), got {described(x)}; add one with [None]"
+        )
+
+
+def _check_function(function: Callable, **arguments: Tensor) -> None:
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(f"the function must be a function or a module, got {function!r}; build a class first")
+    if not accepts(function, 0, **arguments):
+        call = ", ".join(["function(x", *(f"{name}=…" for name in arguments)]) + ")"
+        raise TypeError(
+            f"the function must take what it is called with here, {call}, got other arguments; wrap it: "
+            "lambda x, may_attend: model(x, mask=may_attend), or another form of mask, see masking"
+        )
+
+
+def _check_output(output: object, axes: int) -> None:
+    if not (
+        isinstance(output, Tensor) and output.dtype in ROUNDING and output.dim() >= axes and output.numel()
+    ):
+        raise TypeError(
+            f"the function must return a tensor (…, position, features) with {axes} axes, floating-point, "
+            f"got {described(output)}; one vector per sequence becomes output[:, None]"
+        )
+
+
+def _check_pair(query: Tensor, key: Tensor) -> None:
+    for name, vector in {"query": query, "key": key}.items():
+        if not (isinstance(vector, Tensor) and vector.dtype in ROUNDING and vector.dim() == 1):
+            raise TypeError(
+                f"{name} must be a floating-point vector (d_head), got {described(vector)}; take one row"
+            )
+        if not vector.isfinite().all() or not vector.any():
+            raise ValueError(
+                f"{name} must be finite and not 0, got {vector.tolist()}; its scores tell nothing"
+            )
+    if (query.shape, query.dtype) != (key.shape, key.dtype):
+        raise ValueError(
+            f"query and key must be alike, got {described(query)} and {described(key)}; convert one of them"
+        )
