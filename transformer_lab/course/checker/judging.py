@@ -3,13 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
-from transformer_lab.course.checker import attributes, looks, remarks, source
-from transformer_lab.course.checker.compare import VALUE, Comparison, Difference
+from transformer_lab.course.checker import attributes, looks, remarks, slips, source
+from transformer_lab.course.checker.compare import VALUE, Difference
 from transformer_lab.course.checker.kinds import Exercise, Mistake, ValueExercise
 from transformer_lab.course.checker.patience import Endless, Patience
-from transformer_lab.course.checker.run import Outcome, Session
+from transformer_lab.course.checker.run import Outcome, Session, alike
 from transformer_lab.course.checker.verdict import CORRECT, NOT_YET, Verdict
 
 
@@ -53,12 +51,23 @@ def _verdict(exercise: Exercise, attempt: Any, session: Session) -> Verdict:
         return _not_yet(exercise, *found, outcomes[0].printed)
     mistakes = [] if first is None else recognised(exercise, outcomes)
     if mistakes:
-        name, text, printed = mistakes[0].name, mistakes[0].diagnosis, outcomes[first].printed
-        return Verdict.not_yet(exercise.id, name, [text], printed=printed)
+        known, printed = mistakes[0], outcomes[first].printed
+        return Verdict.not_yet(exercise.id, known.name, [known.effect], printed, known.cure)
     if misnamed and (first is None or isinstance(outcomes[first].error, TypeError)):
         remark = remarks.about_name(*misnamed)
         return Verdict.not_yet(exercise.id, remark.name, [remark.text])
+    both = slips.explaining(exercise, outcomes)
+    if both:
+        return _several(exercise, both, outcomes[first].printed)
     return _not_yet(exercise, first, troubles[first], outcomes[first].printed)
+
+
+def _several(exercise: Exercise, found: list[Mistake], printed: str) -> Verdict:
+    """Two slips at once, or the one of them that is certain."""
+    name = " + ".join(each.name for each in found)
+    said = "Two slips at once." if len(found) == 2 else "This, and something else that I cannot name."
+    cure = " ".join(each.cure for each in found)
+    return Verdict.not_yet(exercise.id, name, [said, *(each.effect for each in found)], printed, cure)
 
 
 def _not_yet(exercise: Exercise, i: int, trouble: Difference, printed: str) -> Verdict:
@@ -71,22 +80,8 @@ def recognised(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
     if isinstance(outcomes[-1].error, Endless):
         return []
     return [
-        mistake
-        for mistake, wrong in exercise.wrong_outcomes
-        if all(_same(exercise.comparison, *pair) for pair in zip(outcomes, wrong, strict=True))
+        mistake for mistake, wrong in exercise.wrong_outcomes if alike(exercise.comparison, outcomes, wrong)
     ]
-
-
-def _same(comparison: Comparison, mine: Outcome, theirs: Outcome) -> bool:
-    if mine.error is None and theirs.error is None:
-        return comparison.difference(_bare(mine.result), _bare(theirs.result), "") is None
-    return type(mine.error) is type(theirs.error) and str(mine.error) == str(theirs.error)
-
-
-def _bare(result: Any) -> Any:
-    """A single number without its tensor: the mistake is the same with `.item()` and without."""
-    is_single = isinstance(result, Tensor) and result.ndim == 0 and not result.is_meta
-    return result.item() if is_single else result
 
 
 def _is_stub(outcome: Outcome) -> bool:

@@ -14,16 +14,21 @@ from transformer_lab.course.checker.arguments import first_not_taken, hand_over
 from transformer_lab.course.checker.compare import Comparison, shown
 from transformer_lab.course.checker.parameters import set_parameters
 from transformer_lab.course.checker.patience import Endless
-from transformer_lab.course.checker.run import Outcome, Session, isolated, observe
+from transformer_lab.course.checker.run import Outcome, Session, alike, isolated, observe
 
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """A wrong answer that people give: its name, what to tell them, and the wrong answer itself."""
+    """A wrong answer that people give: its name, what it does, how to mend it, and the answer itself.
+
+    changes: of the shown solution, which make the answer; none where it was written out
+    """
 
     name: str
-    diagnosis: str
+    effect: str
+    cure: str
     answer: Any
+    changes: tuple = ()
 
 
 class Exercise:
@@ -63,6 +68,9 @@ class Exercise:
         self.by_name, self.built_by_name = by_name, built_by_name
         self.alternatives: list[Any] = []
         self.mistakes: list[Mistake] = []
+        self.shared: list[Mistake] = []  # slips of all lessons, where their text occurs
+        self.namespace: dict[str, Any] = {}  # that of the module, for the changes of the guide
+        self.in_python: dict[str, list[Any]] = {}  # wrong answers by name that no change expresses
 
     def cases(self, make: Callable[[Callable], Iterator[Any]]) -> Self:
         """The inputs to try; `normal(*shape)` draws seeded float64. Distinct primes tell the axes apart.
@@ -87,11 +95,11 @@ class Exercise:
         self.alternatives.append(answer)
         return self
 
-    def mistake(self, name: str, diagnosis: str, *answers: Any) -> Callable[[Any], Self]:
-        """Wrong answers that share a diagnosis: what they do, why that matters, what to change."""
+    def mistake(self, name: str, *answers: Any) -> Callable[[Any], Self]:
+        """Wrong answers to a mistake of the guide that no change of the solution expresses."""
 
         def declare(answer: Any) -> Self:
-            self.mistakes.append(Mistake(name, _one_line(diagnosis), answer))
+            self.in_python.setdefault(name, []).append(answer)
             return self
 
         for answer in answers:
@@ -163,8 +171,14 @@ class Exercise:
 
     @cached_property
     def wrong_outcomes(self) -> list[tuple[Mistake, list[Outcome]]]:
-        """Each mistake of the bank with what it does in each case."""
-        return [(mistake, self.outcomes(mistake.answer)) for mistake in self.mistakes]
+        """Each mistake with what it does in each case; of the shared ones those that nothing else does."""
+        found = [(mistake, self.outcomes(mistake.answer)) for mistake in self.mistakes]
+        known = [self.outcomes(self.reference), *(outcomes for _, outcomes in found)]
+        for mistake in self.shared:
+            outcomes = self.outcomes(mistake.answer)
+            if not any(alike(self.comparison, outcomes, other) for other in known):
+                found.append((mistake, outcomes))
+        return found
 
 
 class FunctionExercise(Exercise):

@@ -13,6 +13,7 @@ from IPython.utils.capture import CapturedIO, capture_output
 
 from transformer_lab.course.checker import attributes
 from transformer_lab.course.checker.changes import changed_parts
+from transformer_lab.course.checker.compare import Comparison
 from transformer_lab.course.checker.patience import Patience
 from transformer_lab.course.checker.surroundings import FOR_ALL, FOR_ATTEMPTS, Setting, restored, shared
 
@@ -42,6 +43,24 @@ class Outcome:
     printed: str = ""
     changed: dict[str, str] = field(default_factory=dict)  # arguments that changed: the first part of each
     everywhere: list[str] = field(default_factory=list)  # what was changed for every other cell
+
+
+def alike(comparison: Comparison, mine: list[Outcome], theirs: list[Outcome]) -> bool:
+    """Whether two answers do the same in every case."""
+    pairs = zip(mine, theirs, strict=True)
+    return all(_same(comparison, *pair) for pair in pairs)
+
+
+def _same(comparison: Comparison, mine: Outcome, theirs: Outcome) -> bool:
+    if mine.error is None and theirs.error is None:
+        return comparison.difference(_bare(mine.result), _bare(theirs.result), "") is None
+    return type(mine.error) is type(theirs.error) and str(mine.error) == str(theirs.error)
+
+
+def _bare(result: Any) -> Any:
+    """A single number without its tensor: the mistake is the same with `.item()` and without."""
+    is_single = isinstance(result, torch.Tensor) and result.ndim == 0 and not result.is_meta
+    return result.item() if is_single else result
 
 
 @contextmanager

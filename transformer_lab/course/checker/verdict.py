@@ -15,17 +15,19 @@ BACKGROUND, INK = "#ffffff", "#1f2328"
 COLOURS = {CORRECT: "#116329", NOT_ATTEMPTED: "#57606a", NOT_YET: "#a40e26"}
 FALLBACK = "The cells below use the reference."
 PRINTED = "Your code printed:"
+FOLD = "What to change"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The state, the name of what is amiss, the sentences about it, and what the learner's code printed."""
+    """The state, the name of what is amiss, the sentences about it, what was printed, and how to mend it."""
 
     exercise_id: str
     state: str
     name: str = ""
     lines: tuple[str, ...] = ()
     printed: str = ""
+    cure: str = ""
 
     @classmethod
     def correct(cls, exercise_id: str, printed: str = "") -> Self:
@@ -38,10 +40,12 @@ class Verdict:
         return cls(exercise_id, NOT_ATTEMPTED, lines=(line,))
 
     @classmethod
-    def not_yet(cls, exercise_id: str, name: str, lines: Sequence[str], printed: str = "") -> Self:
+    def not_yet(
+        cls, exercise_id: str, name: str, lines: Sequence[str], printed: str = "", cure: str = ""
+    ) -> Self:
         """Something is amiss, and it has a name."""
         told = [shorten(line, 600) for line in lines]
-        return cls(exercise_id, NOT_YET, shorten(name, 100), (*told, FALLBACK), printed)
+        return cls(exercise_id, NOT_YET, shorten(name, 100), (*told, FALLBACK), printed, cure)
 
     @property
     def headline(self) -> str:
@@ -51,7 +55,8 @@ class Verdict:
 
     def __repr__(self) -> str:
         printed = [PRINTED, *(f"| {line}" for line in _excerpt(self.printed))] if self.printed else []
-        return _without_addresses("\n".join([self.headline, *self.lines, *printed]))
+        folded = [f"{FOLD}: check.cure()"] if self.cure else []
+        return _without_addresses("\n".join([self.headline, *self.lines, *printed, *folded]))
 
     def _repr_html_(self) -> str:
         colour = COLOURS[self.state]
@@ -61,6 +66,9 @@ class Verdict:
             text = _without_addresses("\n".join(_excerpt(self.printed)))
             paragraphs.append(_paragraph(PRINTED, INK))
             paragraphs.append(f'<pre style="{_plain(INK)}">{html.escape(text)}</pre>')
+        if self.cure:
+            fold = f'<summary style="{_plain(colour)};cursor:pointer">{FOLD}</summary>'
+            paragraphs.append(f"<details>{fold}{_paragraph(_to_html(self.cure), INK)}</details>")
         box = (
             f"background:{BACKGROUND};color:{INK};border-left:5px solid {colour};"
             "padding:.4em .9em;max-width:60em;line-height:1.5"

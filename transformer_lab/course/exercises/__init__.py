@@ -3,11 +3,12 @@
 import re
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from IPython.display import display
 
-from transformer_lab.course.checker import Exercise, judge
+from transformer_lab.course.checker import Exercise, field_guide, judge
 from transformer_lab.course.checker.verdict import CORRECT, Verdict
 from transformer_lab.course.lessons import NAMES
 
@@ -19,6 +20,7 @@ def check(exercise_id: str, attempt: Any) -> Any:
 
     So the cells below print the same either way. Nothing that the attempt does can raise here.
     """
+    global _last
     exercise = find(exercise_id)
     try:
         verdict = judge(exercise, attempt)
@@ -27,8 +29,20 @@ def check(exercise_id: str, attempt: Any) -> Any:
     except BaseException as error:  # a result so odd that even looking at it fails
         line = f"Looking at what your code returns raises {type(error).__name__}."
         verdict = Verdict.not_yet(exercise_id, "unreadable result", [line])
+    _last = verdict
     display(verdict)
     return attempt if verdict.state == CORRECT else exercise.reference
+
+
+_last: Verdict | None = None
+
+
+def _cure() -> None:
+    """Print how to mend what the last check has found."""
+    print(_last.cure if _last and _last.cure else "The last check has nothing more to say.")
+
+
+check.cure = _cure
 
 
 def find(exercise_id: str) -> Exercise:
@@ -49,10 +63,22 @@ def exercise_ids() -> list[str]:
 
 def _exercises(lesson: int) -> dict[str, Exercise]:
     """A lesson's exercises by id, in the order of their declaration; none where the lesson has none yet."""
-    module = f"{__name__}.{NAMES[lesson]}" if lesson < len(NAMES) else ""
-    if not module or find_spec(module) is None:
+    name = f"{__name__}.{NAMES[lesson]}" if lesson < len(NAMES) else ""
+    if not name or find_spec(name) is None:
         return {}
-    return {thing.id: thing for thing in vars(import_module(module)).values() if isinstance(thing, Exercise)}
+    module = import_module(name)
+    found = {thing.id: thing for thing in vars(module).values() if isinstance(thing, Exercise)}
+    if name not in _complete:
+        field_guide.attach(found, _guide(NAMES[lesson]), _guide("shared")[""], vars(module))
+        _complete.add(name)
+    return found
+
+
+_complete: set[str] = set()  # the modules whose exercises have their mistakes
+
+
+def _guide(name: str) -> dict[str, list[field_guide.Entry]]:
+    return field_guide.read(Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8"))
 
 
 HINTS = ("Hint", "Another hint", "A third hint")

@@ -86,172 +86,6 @@ def first(positions, ids):
     return positions[: ids.shape[1]]
 
 
-token_vectors.mistake(
-    "no scale",
-    """You look up and add, and leave out × √d_model. Vectors that start with entries of size 1/√d_model
-    have length 1 beside positions many times as long: the place would drown the word.""",
-    lambda i, v, p: v[i] + first(p, i),
-)
-
-token_vectors.mistake(
-    "divided by √d_model",
-    """You divide the token vectors by √d_model, as scores are divided. Here they must grow: they start
-    small, and should enter the encoder with entries of size 1. Multiply.""",
-    lambda i, v, p: v[i] / math.sqrt(v.shape[-1]) + first(p, i),
-)
-
-token_vectors.mistake(
-    "times d_model, without the root",
-    """You multiply by d_model itself. The length of a vector of d_model entries grows with the root of
-    d_model only, so now the words drown their positions. Use `math.sqrt(d_model)`.""",
-    lambda i, v, p: v[i] * v.shape[-1] + first(p, i),
-)
-
-token_vectors.mistake(
-    "half of d_model",
-    """You multiply by half of d_model. `d_model ** 1/2` is just that, because powers go before divisions.
-    Write `d_model ** 0.5`, or `math.sqrt(d_model)`.""",
-    lambda i, v, p: v[i] * v.shape[-1] / 2 + first(p, i),
-)
-
-token_vectors.mistake(
-    "√ of the vocabulary",
-    """You take the root of the number of tokens, `len(vectors)` or `vectors.shape[0]`. How many words there
-    are has nothing to do with how long a vector is. d_model is the last axis, `vectors.shape[-1]`.""",
-    lambda i, v, p: v[i] * math.sqrt(len(v)) + first(p, i),
-)
-
-token_vectors.mistake(
-    "√ of the length of the text",
-    """You take the root of the number of tokens in a text. Then the same word would enter a longer text
-    with another vector. d_model is the last axis of `vectors`.""",
-    lambda i, v, p: v[i] * math.sqrt(i.shape[1]) + first(p, i),
-)
-
-token_vectors.mistake(
-    "positions added before scaling",
-    """You add the positions first and scale the sum, so the positions grow too and drown the tokens as
-    before. Scale the token vectors alone, then add.""",
-    lambda i, v, p: (v[i] + first(p, i)) * math.sqrt(v.shape[-1]),
-)
-
-token_vectors.mistake(
-    "positions scaled, not tokens",
-    """You multiply the positions by √d_model and leave the tokens as they are. It is the token vectors that
-    start small: the root belongs to them.""",
-    lambda i, v, p: v[i] + first(p, i) * math.sqrt(v.shape[-1]),
-)
-
-token_vectors.mistake(
-    "scaled twice",
-    """You multiply by √d_model twice, which is d_model. Perhaps once where the vectors are looked up, and
-    once where the positions are added. Once is enough.""",
-    lambda i, v, p: looked_up(i, v) * math.sqrt(v.shape[-1]) + first(p, i) * math.sqrt(v.shape[-1]),
-)
-
-token_vectors.mistake(
-    "no positions",
-    """You look up and scale, and add no positions. Without them the encoder cannot tell "dog bites man" from
-    "man bites dog". Add the rows 0, 1, 2, … of `positions`.""",
-    lambda i, v, p: looked_up(i, v),
-)
-
-token_vectors.mistake(
-    "positions looked up by the token's id",
-    """You take row `token_ids` of `positions`. That row belongs to the place with the number of the word.
-    Then equal words get equal positions, and order stays invisible. Take `positions[:length]`.""",
-    lambda i, v, p: looked_up(i, v) + p[i],
-)
-
-token_vectors.mistake(
-    "positions counted from 1",
-    """Your first token gets row 1. Positions are counted from 0: `positions[:length]`. A trained table
-    would be read one row off, and the longest text would not fit any more.""",
-    lambda i, v, p: looked_up(i, v) + p[1 : i.shape[1] + 1],
-)
-
-token_vectors.mistake(
-    "the last rows of the table",
-    """You take the last rows of `positions`. The first token stands at position 0 and gets row 0:
-    `positions[:length]`, without a minus.""",
-    lambda i, v, p: looked_up(i, v) + p[-i.shape[1] :],
-)
-
-token_vectors.mistake(
-    "one position for everybody",
-    """Every token gets the same row of `positions`. A vector that all have in common tells nobody where it
-    stands. Each place has its own row: `positions[:length]`.""",
-    lambda i, v, p: looked_up(i, v) + p[0],
-    lambda i, v, p: looked_up(i, v) + p[i.shape[1]],
-    lambda i, v, p: looked_up(i, v) + p[i.shape[1] - 1],
-)
-
-token_vectors.mistake(
-    "a position for each text",
-    """You count along the batch: all tokens of text 0 get row 0, those of text 1 row 1. A position is a
-    place within a text, axis 1 of `token_ids`: `positions[:length]` fits without further axes.""",
-    lambda i, v, p: looked_up(i, v) + p[: len(i)][:, None],
-)
-
-token_vectors.mistake(
-    "length taken from the batch",
-    """You take as many rows as there are texts, `len(token_ids)`, which is axis 0. The tokens of a text are
-    axis 1: `token_ids.shape[1]`.""",
-    lambda i, v, p: looked_up(i, v) + p[: len(i)],
-)
-
-token_vectors.mistake(
-    "the whole table added",
-    """You add all rows of `positions`, and a text has fewer tokens than that. Only the first ones belong to
-    it: `positions[:length]`, with the length `token_ids.shape[1]`.""",
-    lambda i, v, p: looked_up(i, v) + p,
-)
-
-token_vectors.mistake(
-    "multiplied by the positions",
-    """You multiply tokens and positions. Where an entry of the position is 0, as sin 0 is, the word would be
-    lost there. The paper adds: `x + positions[:length]`.""",
-    lambda i, v, p: looked_up(i, v) * first(p, i),
-)
-
-token_vectors.mistake(
-    "positions beside the tokens",
-    """You put the positions beside the token vectors, so that the result is twice as wide, and no layer of
-    width d_model can take it. They are added.""",
-    lambda i, v, p: torch.cat([looked_up(i, v), first(p, i).expand(len(i), -1, -1)], dim=-1),
-)
-
-token_vectors.mistake(
-    "one-hot without the size of the vocabulary",
-    """`F.one_hot(token_ids)` makes as many columns as the largest id of this batch asks for, and misses the
-    table's height. Say `F.one_hot(token_ids, len(vectors))`, or index:
-    `vectors[token_ids]`.""",
-    lambda i, v, p: F.one_hot(i).to(v.dtype) @ v * math.sqrt(v.shape[-1]) + first(p, i),
-    lambda i, v, p: F.one_hot(i).double() @ v + first(p, i),
-)
-
-token_vectors.mistake(
-    "positions cut along the features",
-    """`positions[:, :length]` keeps all positions and some of the features. Positions are the rows, the first
-    axis: `positions[:length]`.""",
-    lambda i, v, p: looked_up(i, v) + p[:, : i.shape[1]],
-)
-
-token_vectors.mistake(
-    "both scaled",
-    """You scale the positions as well, up or down. They are as long as they should be: only the token vectors
-    are multiplied by √d_model.""",
-    lambda i, v, p: looked_up(i, v) + first(p, i) / math.sqrt(v.shape[-1]),
-)
-
-token_vectors.mistake(
-    "a table of your own",
-    """You make a new `nn.Embedding`, with random vectors of its own. At every call it has others, and no
-    trained vector is found in it. Look up in the table that is handed in: `vectors[token_ids]`.""",
-    lambda i, v, p: nn.Embedding(*v.shape)(i) * math.sqrt(v.shape[-1]) + first(p, i),
-    lambda i, v, p: nn.Embedding(*v.shape)(i) + first(p, i),
-)
-
 # ------------------------------------------------------------------------------------------------------ 08.2
 
 
@@ -336,76 +170,37 @@ def wrong_bill(**changed):
     return lambda *sizes: bill(*sizes, **changed)
 
 
-count_parameters.mistake(
-    "no token vectors",
-    """You count the layers and leave out the table of token vectors: vocab_size rows of d_model numbers, in
-    many models the largest part of all.""",
-    wrong_bill(tokens=lambda v, d: 0),
-)
+count_parameters.mistake("no token vectors", wrong_bill(tokens=lambda v, d: 0))
+
+count_parameters.mistake("one layer only", wrong_bill(layers=lambda n: 1))
+
 
 count_parameters.mistake(
-    "one layer only",
-    """You count one layer. There are n_layers of them, and each has parameters of its own: multiply what one
-    layer has by n_layers.""",
-    wrong_bill(layers=lambda n: 1),
-)
-
-count_parameters.mistake(
-    "everything times n_layers",
-    """You multiply the tables by n_layers too. Tokens are looked up once, at the bottom, and positions are
-    added once; only the layers are repeated.""",
-    lambda v, d, h, f, n, m, learned, pre: n * bill(v, d, h, f, 1, m, learned, pre),
-)
-
-count_parameters.mistake(
-    "no biases at all",
-    """You count the matrices and leave out the biases of the linear maps. Each has one number more for every
-    feature that comes out: 4 · d_model in attention, d_ff + d_model in the feed-forward.""",
-    wrong_bill(attention=lambda d, h: 4 * d * d, feed_forward=lambda d, f: 2 * d * f),
+    "no biases at all", wrong_bill(attention=lambda d, h: 4 * d * d, feed_forward=lambda d, f: 2 * d * f)
 )
 
 count_parameters.mistake(
     "attention's biases, or the norms",
-    """You are 4 · d_model short in each layer. So many numbers have the four biases in attention; and so many
-    have the two layer norms, each with a factor and an offset for every feature. One of the two is
-    missing.""",
     wrong_bill(attention=lambda d, h: 4 * d * d),
     wrong_bill(norms=lambda d: 0),
 )
 
-count_parameters.mistake(
-    "no biases in the feed-forward",
-    """You leave out the biases of the feed-forward: d_ff numbers after the first map, d_model after the
-    second.""",
-    wrong_bill(feed_forward=lambda d, f: 2 * d * f),
-)
+count_parameters.mistake("no biases in the feed-forward", wrong_bill(feed_forward=lambda d, f: 2 * d * f))
 
 count_parameters.mistake(
-    "the bias of the way up missing",
-    """You are d_ff short in each layer. The first map of the feed-forward ends in d_ff features, and each of
-    them has a bias.""",
-    wrong_bill(feed_forward=lambda d, f: 2 * d * f + d),
+    "the bias of the way up missing", wrong_bill(feed_forward=lambda d, f: 2 * d * f + d)
 )
 
 count_parameters.mistake(
     "one bias short",
-    """You are d_model short in each layer. So long is the bias of one projection in attention, and also the
-    second bias of the feed-forward, on the way down. One of them is missing.""",
     wrong_bill(attention=lambda d, h: 4 * d * d + 3 * d),
     wrong_bill(feed_forward=lambda d, f: 2 * d * f + f),
 )
 
-count_parameters.mistake(
-    "one bias in attention",
-    """You count one bias in attention. Each of the four projections has its own, d_model numbers:
-    4 · (d_model² + d_model).""",
-    wrong_bill(attention=lambda d, h: 4 * d * d + d),
-)
+count_parameters.mistake("one bias in attention", wrong_bill(attention=lambda d, h: 4 * d * d + d))
 
 count_parameters.mistake(
     "a feed-forward bias of the wrong size",
-    """Your two biases in the feed-forward are equally long. The first map ends in d_ff features, the second
-    in d_model: together d_ff + d_model numbers.""",
     wrong_bill(feed_forward=lambda d, f: 2 * (d * f + d)),
     wrong_bill(feed_forward=lambda d, f: 2 * (d * f + f)),
     wrong_bill(feed_forward=lambda d, f: 2 * (d * f + 1), attention=lambda d, h: 4 * (d * d + 1)),
@@ -413,132 +208,71 @@ count_parameters.mistake(
 
 count_parameters.mistake(
     "one matrix in the feed-forward",
-    """You count one map of the feed-forward. There are two, up to d_ff features and back down to d_model, and
-    each has its own matrix and bias.""",
     wrong_bill(feed_forward=lambda d, f: d * f + f),
     wrong_bill(feed_forward=lambda d, f: d * f + d),
     wrong_bill(feed_forward=lambda d, f: d * f + f + d),
     wrong_bill(feed_forward=lambda d, f: d * f),
 )
 
-count_parameters.mistake(
-    "output projection left out",
-    """You count three projections in attention, for queries, keys and values. There is a fourth, the output
-    projection, which mixes what the heads bring.""",
-    wrong_bill(attention=lambda d, h: 3 * (d * d + d)),
-)
+count_parameters.mistake("output projection left out", wrong_bill(attention=lambda d, h: 3 * (d * d + d)))
 
 count_parameters.mistake(
     "attention times n_heads",
-    """You multiply attention by n_heads. The heads share the d_model features of one set of projections among
-    them: n_heads does not appear in the count at all.""",
     wrong_bill(attention=lambda d, h: h * 4 * (d * d + d)),
     wrong_bill(attention=lambda d, h: h * 3 * (d * d + d) + d * d + d),
 )
 
 count_parameters.mistake(
     "one head only",
-    """You count one head's share of the projections. All heads together have the full matrices, d_model by
-    d_model: n_heads does not appear in the count at all.""",
     wrong_bill(attention=lambda d, h: 4 * (d * (d // h) + d // h)),
     wrong_bill(attention=lambda d, h: 3 * (d * (d // h) + d // h) + d * d + d),
 )
 
-count_parameters.mistake(
-    "no norms at all",
-    """You leave out the layer norms. Each has a factor and an offset for every feature, 2 · d_model, and a
-    layer has two of them; pre-norm has one more at the end.""",
-    wrong_bill(norms=lambda d: 0, last=lambda d, pre: 0),
-)
+count_parameters.mistake("no norms at all", wrong_bill(norms=lambda d: 0, last=lambda d, pre: 0))
 
 count_parameters.mistake(
     "half of the norms",
-    """You count 2 · d_model numbers for the norms of a layer. There are two norms, and each has two numbers
-    for every feature, a factor and an offset: 4 · d_model.""",
     wrong_bill(norms=lambda d: 2 * d),
     wrong_bill(norms=lambda d: 2 * d, last=lambda d, pre: d * pre),
 )
 
-count_parameters.mistake(
-    "the sinusoidal table counted",
-    """You count the table of positions whether it is learned or not. Sines and cosines are computed from a
-    formula; nothing of them is trained, so they are no parameters. Count it only if `learned`.""",
-    wrong_bill(positions=lambda m, d, learned: m * d),
-)
+count_parameters.mistake("the sinusoidal table counted", wrong_bill(positions=lambda m, d, learned: m * d))
 
-count_parameters.mistake(
-    "learned positions left out",
-    """You never count the table of positions. If it is learned, it has max_length rows of d_model trained
-    numbers, as in BERT and in MiniLM.""",
-    wrong_bill(positions=lambda m, d, learned: 0),
-)
+count_parameters.mistake("learned positions left out", wrong_bill(positions=lambda m, d, learned: 0))
 
-count_parameters.mistake(
-    "no final norm",
-    """You leave out the norm at the end. In pre-norm nothing normalises what leaves the last layer, so the
-    encoder ends with one norm more: 2 · d_model, if `norm_first`.""",
-    wrong_bill(last=lambda d, pre: 0),
-)
+count_parameters.mistake("no final norm", wrong_bill(last=lambda d, pre: 0))
 
-count_parameters.mistake(
-    "half a final norm",
-    """You count d_model numbers for the norm at the end. A norm has two for every feature, a factor and an
-    offset: 2 · d_model.""",
-    wrong_bill(last=lambda d, pre: d * pre),
-)
+count_parameters.mistake("half a final norm", wrong_bill(last=lambda d, pre: d * pre))
 
 count_parameters.mistake(
     "neither learned positions nor a final norm",
-    """The last two arguments change nothing in your bill. A table of max_length rows comes in if `learned`,
-    and one norm more if `norm_first`.""",
     wrong_bill(positions=lambda m, d, learned: 0, last=lambda d, pre: 0),
 )
 
 count_parameters.mistake(
-    "a head counted",
-    """You count the table of tokens twice, or a head that scores every word. An encoder ends in vectors; a
-    head is put on top of it and is not on this bill.""",
-    wrong_bill(tokens=lambda v, d: 2 * v * d),
-    wrong_bill(tokens=lambda v, d: 2 * v * d + v),
+    "a head counted", wrong_bill(tokens=lambda v, d: 2 * v * d), wrong_bill(tokens=lambda v, d: 2 * v * d + v)
 )
 
 count_parameters.mistake(
     "a final norm in every model",
-    """You count a norm at the end of every encoder. A post-norm layer ends with a norm already; only pre-norm
-    needs one more. Count it only if `norm_first`.""",
     wrong_bill(last=lambda d, pre: 2 * d),
     wrong_bill(last=lambda d, pre: 2 * d * (not pre)),
 )
 
-count_parameters.mistake(
-    "a final norm in each layer",
-    """You count the final norm once for each layer. It stands at the end of the whole encoder, once; only the
-    two norms inside are repeated.""",
-    lambda v, d, h, f, n, m, learned, pre: bill(v, d, h, f, n, m, learned, False) + 2 * d * n * pre,
-)
 
 count_parameters.mistake(
     "nothing but matrices",
-    """You count the matrices alone. Each linear map has a bias, one number for every feature that comes out,
-    and each layer norm has a factor and an offset for every feature.""",
     wrong_bill(
-        attention=lambda d, h: 4 * d * d, feed_forward=lambda d, f: 2 * d * f,
-        norms=lambda d: 0, last=lambda d, pre: 0,
+        attention=lambda d, h: 4 * d * d,
+        feed_forward=lambda d, f: 2 * d * f,
+        norms=lambda d: 0,
+        last=lambda d, pre: 0,
     ),
-)  # fmt: skip
-
-count_parameters.mistake(
-    "a position for every word",
-    """You give the table of positions vocab_size rows. It has one row for each place in a text, max_length of
-    them; how many words there are does not matter.""",
-    lambda v, d, h, f, n, m, learned, pre: bill(v, d, h, f, n, v, learned, pre),
 )
 
+
 count_parameters.mistake(
-    "one norm in each layer, and one at the end",
-    """You count one norm in each layer and one behind them all. A layer has two, one for each half; and only
-    a pre-norm encoder has one more at the end.""",
-    wrong_bill(norms=lambda d: 2 * d, last=lambda d, pre: 2 * d),
+    "one norm in each layer, and one at the end", wrong_bill(norms=lambda d: 2 * d, last=lambda d, pre: 2 * d)
 )
 
 # ------------------------------------------------------------------------------------------------------ 08.3
@@ -717,17 +451,12 @@ def stack(**changed):
 
 Stack.mistake(
     "one layer, used n_layers times",
-    """`[build_layer()] * n_layers` calls build_layer once and lists that one layer n_layers times: they share
-    all parameters, as the message about missing ones shows. Call it once for each:
-    `build_layer() for _ in range(n_layers)`.""",
     stack(make_layers=lambda self, n, build: nn.ModuleList([build()] * n)),
     stack(make_layers=lambda self, n, build: nn.Sequential(*[build()] * n)),
 )
 
 Stack.mistake(
     "a plain list",
-    """Your layers stand in a plain list or tuple. PyTorch does not look into it: an optimiser would not train
-    them, `state_dict` not save them, `.to` not move them. Use `nn.ModuleList`.""",
     stack(make_layers=lambda self, n, build: [build() for _ in range(n)]),
     stack(make_layers=lambda self, n, build: tuple(build() for _ in range(n))),
     stack(make_layers=lambda self, n, build: [build()] * n),
@@ -735,73 +464,44 @@ Stack.mistake(
 
 Stack.mistake(
     "one layer too few",
-    """You make one layer less than n_layers. `range(n_layers)` already counts from 0 to n_layers − 1, which
-    are n_layers numbers.""",
     stack(make_layers=lambda self, n, build: nn.ModuleList(build() for _ in range(n - 1))),
     stack(make_layers=lambda self, n, build: nn.ModuleList(build() for _ in range(1, n))),
 )
 
 Stack.mistake(
     "one layer too many",
-    """You make one layer more than n_layers. `range(n_layers)` already counts n_layers numbers, from 0
-    on.""",
     stack(make_layers=lambda self, n, build: nn.ModuleList(build() for _ in range(n + 1))),
 )
 
 Stack.mistake(
     "build_layer not called",
-    """You list the function `build_layer` itself, or keep it, without calling it. `build_layer()`, with
-    parentheses, makes a layer: once for each.""",
     stack(make_layers=lambda self, n, build: nn.ModuleList([build] * n)),
     stack(make_layers=lambda self, n, build: nn.ModuleList(build for _ in range(n))),
 )
 
-Stack.mistake(
-    "every layer gets the input",
-    """You hand the input to every layer, so only the last one counts and depth is lost. A layer gets what
-    the one before it has returned: `x, weights = layer(x, …)`, with the same name on both sides.""",
-    stack(given=lambda self, start, x: start),
-)
+Stack.mistake("every layer gets the input", stack(given=lambda self, start, x: start))
 
-Stack.mistake(
-    "mask not handed on",
-    """You call the layers without the mask. Real tokens would then attend to padding, and a text's vectors
-    depend on its neighbours in the batch. `layer(x, may_attend=may_attend)`.""",
-    stack(mask=lambda self, may_attend, number: None),
-)
+Stack.mistake("mask not handed on", stack(mask=lambda self, may_attend, number: None))
 
 Stack.mistake(
     "mask for the first layer only",
-    """Only your first layer gets the mask. What it keeps out, the second lets in: padding has a vector in
-    every layer. Hand `may_attend` to each of them.""",
     stack(mask=lambda self, may_attend, number: may_attend if number == 0 else None),
 )
 
 Stack.mistake(
     "the mask inverted on the way",
-    """You turn the mask round before you hand it on. True means "may attend" everywhere in this course: hand
-    it on as it came.""",
     stack(mask=lambda self, may_attend, number: None if may_attend is None else ~may_attend),
 )
 
 Stack.mistake(
     "the pair taken apart in the wrong order",
-    """A layer returns its output first and its weights second. You take them the other way round, so that the
-    next layer gets weights: `x, weights = layer(x, may_attend=may_attend)`.""",
     stack(call=lambda self, layer, x, mask: layer(x, may_attend=mask)[::-1]),
 )
 
-Stack.mistake(
-    "mask handed on by position",
-    """You call `layer(x, may_attend)`. The layers of this course take the mask by its name only, lest it be
-    taken for something else: `layer(x, may_attend=may_attend)`.""",
-    stack(call=lambda self, layer, x, mask: layer(x, mask)),
-)
+Stack.mistake("mask handed on by position", stack(call=lambda self, layer, x, mask: layer(x, mask)))
 
 Stack.mistake(
     "the pair not taken apart",
-    """A layer returns two things, its output and its weights, and you hand both to the next one (a Sequential
-    that is called does so as well). `x, weights = layer(x, may_attend=may_attend)` takes them apart.""",
     stack(
         given=lambda self, start, x: x, call=lambda self, layer, x, mask: (layer(x, may_attend=mask), None)
     ),
@@ -820,22 +520,26 @@ def chained(self, x, may_attend):
 
 Stack.mistake(
     "a Sequential called at once",
-    """`nn.Sequential` hands one thing on from part to part. It can neither take a mask nor leave out the
-    weights that a layer returns beside its output. Loop over the layers yourself.""",
-    type("Wrong", (StackSteps,), {
-        "make_layers": lambda self, n, build: nn.Sequential(*(build() for _ in range(n))),
-        "forward": lambda self, x, may_attend=None: self.layers(x, may_attend=may_attend),
-    }),
-    type("Wrong", (StackSteps,), {
-        "make_layers": lambda self, n, build: nn.Sequential(*(build() for _ in range(n))),
-        "forward": lambda self, x, may_attend=None: self.layers(x, may_attend),
-    }),
-)  # fmt: skip
+    type(
+        "Wrong",
+        (StackSteps,),
+        {
+            "make_layers": lambda self, n, build: nn.Sequential(*(build() for _ in range(n))),
+            "forward": lambda self, x, may_attend=None: self.layers(x, may_attend=may_attend),
+        },
+    ),
+    type(
+        "Wrong",
+        (StackSteps,),
+        {
+            "make_layers": lambda self, n, build: nn.Sequential(*(build() for _ in range(n))),
+            "forward": lambda self, x, may_attend=None: self.layers(x, may_attend),
+        },
+    ),
+)
 
 Stack.mistake(
     "a residual around each layer",
-    """You add x to what a layer returns. The residual is inside the layer already, twice; here the stream
-    only passes on: `x, weights = layer(x, …)`.""",
     stack(call=lambda self, layer, x, mask: added(x, *layer(x, may_attend=mask))),
 )
 
@@ -847,8 +551,6 @@ def added(x, output, weights):
 
 Stack.mistake(
     "the layers in reverse",
-    """You run the layers from the last to the first. With trained weights each layer would get what it
-    has never seen. Layer 0 comes first: `for layer in self.layers`.""",
     type("Wrong", (StackSteps,), {"forward": lambda self, x, mask=None: upside_down(self, x, mask)}),
 )
 
@@ -862,17 +564,10 @@ def upside_down(self, x, may_attend):
     return self.final_norm(x), every
 
 
-Stack.mistake(
-    "no norm at the end",
-    """You do not use `self.final_norm`. In pre-norm nothing has normalised the stream, and it has grown from
-    layer to layer; the norm at the end brings it back. (In post-norm it does nothing.)""",
-    stack(end=lambda self, x: x),
-)
+Stack.mistake("no norm at the end", stack(end=lambda self, x: x))
 
 Stack.mistake(
     "the final norm after every layer",
-    """You normalise after each layer. It is the final norm: it stands once, behind the last layer. In
-    between, a pre-norm stream must stay as it is.""",
     stack(
         call=lambda self, layer, x, mask: normed(self, *layer(x, may_attend=mask)),
         end=lambda self, x: x,
@@ -888,25 +583,24 @@ def normed(self, output, weights):
 
 Stack.mistake(
     "the final norm before the layers",
-    """You normalise what goes in. The final norm stands behind the last layer: `self.final_norm(x)` in the
-    line that returns.""",
-    type("Wrong", (StackSteps,), {
-        "forward": lambda self, x, may_attend=None: StackSteps.forward(self, self.final_norm(x), may_attend),
-        "end": lambda self, x: x,
-    }),
-)  # fmt: skip
+    type(
+        "Wrong",
+        (StackSteps,),
+        {
+            "forward": lambda self, x, may_attend=None: StackSteps.forward(
+                self, self.final_norm(x), may_attend
+            ),
+            "end": lambda self, x: x,
+        },
+    ),
+)
 
 Stack.mistake(
-    "a final norm in post-norm too",
-    """Your `final_norm` is a LayerNorm whatever `norm_first` says. Post-norm layers end with a norm; a second
-    one behind it has parameters for which no post-norm checkpoint has numbers. Leave that line as it was.""",
-    stack(make_norm=lambda self, d_model, norm_first: nn.LayerNorm(d_model)),
+    "a final norm in post-norm too", stack(make_norm=lambda self, d_model, norm_first: nn.LayerNorm(d_model))
 )
 
 Stack.mistake(
     "weights of one layer only",
-    """You return the weights of a single layer. Each layer has a map of its own; collect all of them in a
-    list, from the first to the last.""",
     stack(answer=lambda self, x, every: (x, every[-1])),
     stack(answer=lambda self, x, every: (x, every[0])),
     stack(answer=lambda self, x, every: (x, every[-1:])),
@@ -914,8 +608,6 @@ Stack.mistake(
 
 Stack.mistake(
     "weights stacked into one tensor",
-    """The weights are right, in one tensor. A list is asked for: layers need not have equally many heads, and
-    without weights each entry is None, which cannot be stacked.""",
     stack(answer=lambda self, x, every: (x, torch.stack(every))),
     stack(answer=lambda self, x, every: (x, torch.cat(every))),
     stack(answer=lambda self, x, every: (x, torch.stack(every, dim=1))),
@@ -923,8 +615,6 @@ Stack.mistake(
 
 Stack.mistake(
     "outputs collected, not weights",
-    """You collect what each layer hands on, its vectors. Asked are the weights, the second thing that a layer
-    returns.""",
     type("Wrong", (StackSteps,), {"forward": lambda self, x, may_attend=None: states(self, x, may_attend)}),
 )
 
@@ -938,24 +628,12 @@ def states(self, x, may_attend):
     return self.final_norm(x), every
 
 
-Stack.mistake(
-    "only the output",
-    """The vectors are right and the weights are missing. `return output, weights`: the lessons draw them, and
-    nobody can ask for them afterwards.""",
-    stack(answer=lambda self, x, every: x),
-)
+Stack.mistake("only the output", stack(answer=lambda self, x, every: x))
 
-Stack.mistake(
-    "one layer in a loop",
-    """You build a single layer and call it n_layers times. That is a recurrent encoder with the parameters of
-    one layer. Each layer has its own: `nn.ModuleList(build_layer() for _ in range(n_layers))`.""",
-    stack(make_layers=lambda self, n, build: build()),
-)
+Stack.mistake("one layer in a loop", stack(make_layers=lambda self, n, build: build()))
 
 Stack.mistake(
     "returned from inside the loop",
-    """Your `return` stands inside the loop, so it is reached after the first layer, and the others never run.
-    Move it out to the left.""",
     type("Wrong", (StackSteps,), {"forward": lambda self, x, mask=None: hasty(self, x, mask)}),
 )
 
@@ -968,8 +646,6 @@ def hasty(self, x, may_attend):
 
 Stack.mistake(
     "the input returned",
-    """The weights are right, so your layers do run; but you return what came in. Give the output of a layer
-    the name of its input, and return that name.""",
     type("Wrong", (StackSteps,), {"forward": lambda self, x, mask=None: unmoved(self, x, mask)}),
 )
 
@@ -1089,54 +765,30 @@ def head(**changed):
     return type("Wrong", (HeadSteps,), changed)
 
 
-TextHead.mistake(
-    "mean over the padding",
-    """You take the mean of all positions, padding included. A pad's vector is not zero, so the result hangs
-    on how long the other texts of the batch are. Only the real tokens belong into the mean.""",
-    head(pool=lambda self, hidden, real: hidden.mean(dim=1)),
-)
+TextHead.mistake("mean over the padding", head(pool=lambda self, hidden, real: hidden.mean(dim=1)))
 
 TextHead.mistake(
-    "divided by the full length",
-    """You add up the real tokens, and divide by the length with the padding. Short texts come out too small:
-    filling in zeros and taking `mean` does just that. Divide by the number of real tokens.""",
-    head(pool=lambda self, hidden, real: (hidden * real).mean(dim=1)),
+    "divided by the full length", head(pool=lambda self, hidden, real: (hidden * real).mean(dim=1))
 )
 
 TextHead.mistake(
     "a sum, not a mean",
-    """You add up the tokens and do not divide. A long text would then get larger scores than a short one,
-    whatever it says. Divide by the number of real tokens.""",
     head(pool=lambda self, hidden, real: (hidden * real).sum(dim=1)),
     head(pool=lambda self, hidden, real: hidden.sum(dim=1)),
 )
 
-TextHead.mistake(
-    "[CLS] taken",
-    """You take the vector at position 0. BERT's classifiers do, and they were trained so. Here the mean of
-    the real tokens is asked for; and padding may stand in front.""",
-    head(pool=lambda self, hidden, real: hidden[:, 0]),
-)
+TextHead.mistake("[CLS] taken", head(pool=lambda self, hidden, real: hidden[:, 0]))
 
-TextHead.mistake(
-    "the last position taken",
-    """You take the vector at the last position. For a short text that is padding. Take the mean of all real
-    tokens.""",
-    head(pool=lambda self, hidden, real: hidden[:, -1]),
-)
+TextHead.mistake("the last position taken", head(pool=lambda self, hidden, real: hidden[:, -1]))
 
 TextHead.mistake(
     "the largest, not the mean",
-    """You take the largest value of each feature. One loud token then speaks for all. The mean of the real
-    tokens is asked for.""",
     head(pool=lambda self, hidden, real: hidden.amax(dim=1)),
     head(pool=lambda self, hidden, real: hidden.masked_fill(~real, -math.inf).amax(dim=1)),
 )
 
 TextHead.mistake(
     "mask upside down",
-    """You take the mean of the padding. In `may_attend`, True stands for a real token: keep those, and count
-    those.""",
     head(real=lambda self, hidden, mask: HeadSteps.real(self, hidden, mask if mask is None else ~mask)),
     head(pool=lambda self, hidden, real: (hidden * ~real).sum(dim=1) / real.sum(dim=1)),
     head(pool=lambda self, hidden, real: hidden.masked_fill(real, 0.0).sum(dim=1) / real.sum(dim=1)),
@@ -1144,16 +796,12 @@ TextHead.mistake(
 
 TextHead.mistake(
     "all texts in one mean",
-    """`hidden[real]` picks the real tokens of all texts together, or you count them for the whole batch. Each
-    text has its own mean and its own count: sum along axis 1 only.""",
     head(pool=lambda self, hidden, real: (hidden * real).sum(dim=1) / real.sum()),
     head(pool=lambda self, hidden, real: hidden[real[..., 0]].mean(dim=0).expand(len(hidden), -1)),
 )
 
 TextHead.mistake(
     "the mask's axes not removed",
-    """You lay `may_attend`, (batch, 1, 1, position), directly over `hidden`, (batch, position, d_model), and
-    they do not fit. `may_attend[:, 0, 0, :, None]` has the axes (batch, position, 1).""",
     head(real=lambda self, h, mask: HeadSteps.real(self, h, mask) if mask is None else mask),
     head(real=lambda self, h, mask: HeadSteps.real(self, h, mask) if mask is None else mask[:, 0, 0]),
     head(real=lambda self, h, mask: HeadSteps.real(self, h, mask) if mask is None else mask[:, 0, 0, None]),
@@ -1170,8 +818,6 @@ def over(self, hidden, mask):
 
 TextHead.mistake(
     "None is no mask",
-    """Without a mask your code fails: None has no axes. Ask first, `if may_attend is None`; then all tokens
-    are real, and `hidden.mean(dim=1)` is enough.""",
     head(real=lambda self, hidden, mask: mask[:, 0, 0, :, None]),
     head(real=lambda self, hidden, mask: mask.squeeze((1, 2))[..., None]),
     head(real=lambda self, hidden, mask: mask.flatten(1)[..., None]),
@@ -1179,74 +825,54 @@ TextHead.mistake(
 
 TextHead.mistake(
     "`if` asked of a tensor",
-    """`if may_attend:` asks a whole tensor whether it is true, and it cannot say. Ask whether there is one at
-    all: `if may_attend is None`.""",
-    type("Wrong", (HeadSteps,), {
-        "forward": lambda self, h, mask=None: HeadSteps.forward(self, h, mask if mask else None)
-    }),
-)  # fmt: skip
+    type(
+        "Wrong",
+        (HeadSteps,),
+        {"forward": lambda self, h, mask=None: HeadSteps.forward(self, h, mask if mask else None)},
+    ),
+)
 
 TextHead.mistake(
     "softmax inside",
-    """You return shares or their logarithms, not scores. The loss, `F.cross_entropy`, takes a softmax itself;
-    through two of them it can never get near 0. Return the logits.""",
     head(score=lambda self, pooled: self.projection(pooled).softmax(dim=-1)),
     head(score=lambda self, pooled: self.projection(pooled).log_softmax(dim=-1)),
     head(score=lambda self, pooled: self.projection(pooled).sigmoid()),
 )
 
-TextHead.mistake(
-    "a score for every token",
-    """You map every token and take no mean: (batch, position, n_classes). That is a token head, for filling
-    in masked words. Here each text gets one row of scores.""",
-    head(pool=lambda self, hidden, real: hidden),
-)
+TextHead.mistake("a score for every token", head(pool=lambda self, hidden, real: hidden))
 
-TextHead.mistake(
-    "no projection",
-    """You return the mean itself, d_model numbers for each text. The scores are what `self.projection` makes
-    of it, one for each class.""",
-    head(score=lambda self, pooled: pooled),
-)
+TextHead.mistake("no projection", head(score=lambda self, pooled: pooled))
 
 TextHead.mistake(
     "−∞ before a mean",
-    """You fill the padding with −∞ and take a mean, which is not a finite number any more. −∞ is for scores
-    that go into a softmax. Before a mean, leave the padding out: zeros, and a count of the real tokens.""",
     head(pool=lambda self, hidden, real: hidden.masked_fill(~real, -math.inf).mean(dim=1)),
     head(pool=lambda self, hidden, real: hidden.masked_fill(~real, -math.inf).sum(dim=1) / real.sum(dim=1)),
 )
 
 TextHead.mistake(
     "mean along the wrong axis",
-    """You take the mean along another axis than the tokens: axis 0 is the batch, the last one the features.
-    The tokens of a text are axis 1.""",
     head(pool=lambda self, hidden, real: hidden.mean(dim=0)),
     head(pool=lambda self, hidden, real: hidden.mean(dim=-1)),
 )
 
 TextHead.mistake(
-    "the mean normalised",
-    """You bring the mean to length 1. Sentence embeddings are compared that way; a head may use the length,
-    so hand it the mean as it is.""",
-    head(score=lambda self, pooled: self.projection(F.normalize(pooled, dim=-1))),
+    "the mean normalised", head(score=lambda self, pooled: self.projection(F.normalize(pooled, dim=-1)))
 )
 
 TextHead.mistake(
     "masked but not pooled",
-    """You set the padding to zero and map every token: (batch, position, n_classes). The mean over the tokens
-    is missing; each text gets one row of scores.""",
     head(pool=lambda self, hidden, real: hidden * real),
     head(pool=lambda self, hidden, real: hidden.masked_fill(~real, 0.0)),
 )
 
 TextHead.mistake(
     "padding taken to be at the end",
-    """You take the mean of the first n tokens, where n is how many are real. Padding may stand in front. Ask
-    the mask for each token by itself.""",
-    head(pool=lambda self, hidden, real: torch.stack(
-        [x[: n.item()].mean(dim=0) for x, n in zip(hidden, real.sum(dim=(1, 2)), strict=True)])),
-)  # fmt: skip
+    head(
+        pool=lambda self, hidden, real: torch.stack(
+            [x[: n.item()].mean(dim=0) for x, n in zip(hidden, real.sum(dim=(1, 2)), strict=True)]
+        )
+    ),
+)
 
 
 class Biased(HeadSteps):
@@ -1257,12 +883,7 @@ class Biased(HeadSteps):
         return self.projection(hidden * real).sum(dim=1) / real.sum(dim=1)
 
 
-TextHead.mistake(
-    "the bias of the padding",
-    """You set padding to zero, map every token, and add up. But a zero vector maps to the bias, not to zero,
-    and each pad brings it in. Take the mean first and map then.""",
-    Biased,
-)
+TextHead.mistake("the bias of the padding", Biased)
 
 # ------------------------------------------------------------------------------------------------------ 08.5
 
@@ -1424,32 +1045,18 @@ def hiding(change):
     return attention(hide=lambda self, scores, mask: scores if mask is None else change(scores, mask))
 
 
-MyAttention.mistake(
-    "mask ignored",
-    """`may_attend` changes nothing in your result: it is not used, or what `masked_fill` returns is lost.
-    Every test without padding passes; in a batch, texts read the padding. Hide scores before the softmax.""",
-    attention(hide=lambda self, scores, mask: scores),
-)
+MyAttention.mistake("mask ignored", attention(hide=lambda self, scores, mask: scores))
 
 MyAttention.mistake(
     "mask upside down",
-    """You hide what may be seen, and show what must be hidden. `may_attend` is True for a permitted pair;
-    `masked_fill` writes where it is True. So turn it round: `masked_fill(~may_attend, …)`.""",
     hiding(lambda scores, mask: scores.masked_fill(mask, -math.inf)),
     hiding(lambda scores, mask: scores + mask * -1e9),
 )
 
-MyAttention.mistake(
-    "hidden scores set to 0",
-    """You set hidden scores to 0, for example with `scores * may_attend`. e⁰ is 1: a score of 0 is a score
-    like any other, and hidden keys keep a share. Only −∞ gives a weight of 0.""",
-    hiding(lambda scores, mask: scores * mask),
-)
+MyAttention.mistake("hidden scores set to 0", hiding(lambda scores, mask: scores * mask))
 
 MyAttention.mistake(
     "hidden scores not low enough",
-    """You fill hidden scores with a number such as −1, −10 or −100. Hidden keys still get a share, and where
-    the other scores are lower they get all. Fill with −∞, `-math.inf`.""",
     *(hiding(lambda scores, mask, low=low: scores.masked_fill(~mask, low)) for low in (-1.0, -10.0, -50.0)),
     *(hiding(lambda scores, mask, low=low: scores.masked_fill(~mask, low)) for low in (-20.0, -100.0)),
     hiding(lambda scores, mask: scores.masked_fill(~mask, 1e-9)),
@@ -1457,158 +1064,109 @@ MyAttention.mistake(
 
 MyAttention.mistake(
     "mask after the softmax",
-    """You set weights to 0 after the softmax. The rows no longer sum to 1: the hidden keys took their share
-    first. Hide the scores, then take the softmax.""",
-    attention(weigh=lambda self, s, mask: s.softmax(-1) if mask is None else s.softmax(-1) * mask,
-              hide=lambda self, scores, mask: scores),
-    attention(weigh=lambda self, s, mask: s.softmax(-1) if mask is None else s.softmax(-1) * mask,
-              hide=lambda self, scores, mask: scores,
-              finish=lambda self, merged: self.output_projection(merged)),
-)  # fmt: skip
+    attention(
+        weigh=lambda self, s, mask: s.softmax(-1) if mask is None else s.softmax(-1) * mask,
+        hide=lambda self, scores, mask: scores,
+    ),
+    attention(
+        weigh=lambda self, s, mask: s.softmax(-1) if mask is None else s.softmax(-1) * mask,
+        hide=lambda self, scores, mask: scores,
+        finish=lambda self, merged: self.output_projection(merged),
+    ),
+)
 
 MyAttention.mistake(
     "−∞ after the softmax",
-    """You write −∞ into the weights, behind the softmax, and the mixture becomes −∞ or NaN. Hide the scores,
-    then take the softmax: that turns −∞ into 0.""",
     attention(
         hide=lambda self, scores, mask: scores,
         weigh=lambda self, s, mask: AttentionSteps.hide(self, s.softmax(-1), mask),
     ),
 )
 
-MyAttention.mistake(
-    "mask added as numbers",
-    """You add the booleans to the scores: True counts as 1, so permitted keys gain a little and nothing is
-    hidden. Use `masked_fill(~may_attend, -math.inf)`.""",
-    hiding(lambda scores, mask: scores + mask),
-)
+MyAttention.mistake("mask added as numbers", hiding(lambda scores, mask: scores + mask))
 
 MyAttention.mistake(
-    "queries hidden, not keys",
-    """You turned the mask on its side: rows are hidden where columns should be. Hidden queries see nothing
-    and give NaN, and everybody still sees the padding. Leave its axes as they are.""",
-    hiding(lambda scores, mask: scores.masked_fill(~mask.mT, -math.inf)),
+    "queries hidden, not keys", hiding(lambda scores, mask: scores.masked_fill(~mask.mT, -math.inf))
 )
 
 MyAttention.mistake(
     "the first text's mask for all",
-    """You take the mask of the first text, `may_attend[0]`, for the whole batch. Each text has its own
-    padding: leave the mask its four axes, they broadcast.""",
     hiding(lambda scores, mask: scores.masked_fill(~mask[0], -math.inf)),
     hiding(lambda scores, mask: scores.masked_fill(~mask[:1], -math.inf)),
 )
 
 MyAttention.mistake(
     "the first head's mask for all",
-    """You take the first entry along the heads, `may_attend[:, :1]` or `[:, 0]`. A mask may differ from head
-    to head: leave it its four axes, they broadcast.""",
     hiding(lambda scores, mask: scores.masked_fill(~mask[:, :1], -math.inf)),
     hiding(lambda scores, mask: scores.masked_fill(~mask[:, 0, None], -math.inf)),
 )
 
 MyAttention.mistake(
     "only masks of padding understood",
-    """You take the first row of the mask for all queries, `may_attend[:, 0, 0]`, as a text head may do. A
-    mask may differ from query to query and from head to head: leave it its four axes, they broadcast.""",
     hiding(lambda scores, mask: scores.masked_fill(~mask[:, :1, :1], -math.inf)),
 )
 
 MyAttention.mistake(
     "a mask is always expected",
-    """Without a mask your code fails: `~None` makes no sense. None means that everybody may see everybody.
-    Ask first: `if may_attend is not None`.""",
     attention(hide=lambda self, scores, mask: scores.masked_fill(~mask, -math.inf)),
 )
 
 MyAttention.mistake(
     "`if` asked of a tensor",
-    """`if may_attend:` asks a whole tensor whether it is true, and it cannot say. Ask whether there is one at
-    all: `if may_attend is not None`.""",
     attention(hide=lambda self, s, mask: s.masked_fill(~mask, -math.inf) if mask else s),
 )
 
 MyAttention.mistake(
-    "weights always returned",
-    """You return the weights although `need_weights` is False. Whoever says so saves their memory, and
-    expects None. `weights if need_weights else None`.""",
-    attention(answer=lambda self, output, weights, needed: (output, weights)),
+    "weights always returned", attention(answer=lambda self, output, weights, needed: (output, weights))
 )
 
 MyAttention.mistake(
-    "weights never returned",
-    """You always return None for the weights. Then no map can be drawn. Return them unless `need_weights` is
-    False.""",
-    attention(answer=lambda self, output, weights, needed: (output, None)),
+    "weights never returned", attention(answer=lambda self, output, weights, needed: (output, None))
 )
 
 MyAttention.mistake(
     "need_weights upside down",
-    """You return the weights when they are not needed, and None when they are. `weights if need_weights else
-    None`.""",
     attention(answer=lambda self, output, weights, needed: (output, None if needed else weights)),
 )
 
 MyAttention.mistake(
     "one result when no weights are needed",
-    """Without weights you return the output alone. A layer writes `output, weights = …`, and a batch of two
-    would then be split in two without an error. Always return a pair: `(output, None)`.""",
     attention(answer=lambda self, output, weights, needed: (output, weights) if needed else output),
 )
 
-MyAttention.mistake(
-    "only the output",
-    """You return the output alone. The interface promises two things, output and weights, and the layer takes
-    them apart. `return output, weights if need_weights else None`.""",
-    attention(answer=lambda self, output, weights, needed: output),
-)
+MyAttention.mistake("only the output", attention(answer=lambda self, output, weights, needed: output))
 
 MyAttention.mistake(
     "weights averaged over the heads",
-    """You return the mean of the heads' weights. In the mean no head can be read any more. Return all of
-    them, (batch, n_heads, query_pos, key_pos).""",
     attention(answer=lambda self, output, weights, needed: (output, weights.mean(1) if needed else None)),
 )
 
-MyAttention.mistake(
-    "no scale",
-    """You do not divide the scores by the root of a head's width. Softmax would choose a single key. Divide
-    by `math.sqrt(d_head)`, where d_head is the last axis of the queries after the cut.""",
-    attention(score=lambda self, q, k: q @ k.mT),
-)
+MyAttention.mistake("no scale", attention(score=lambda self, q, k: q @ k.mT))
 
 MyAttention.mistake(
-    "√d_model",
-    """You divide by the root of the model's whole width. A score sums over one head's features only. Divide
-    by the root of d_head, the last axis of the queries after the cut.""",
-    attention(score=lambda self, q, k: q @ k.mT / math.sqrt(self.n_heads * self.d_head)),
+    "√d_model", attention(score=lambda self, q, k: q @ k.mT / math.sqrt(self.n_heads * self.d_head))
 )
 
-MyAttention.mistake(
-    "√n_heads",
-    """You divide by the root of the number of heads. A score sums over the features of one head: divide by
-    the root of d_head, the last axis of the queries after the cut.""",
-    attention(score=lambda self, q, k: q @ k.mT / math.sqrt(self.n_heads)),
-)
+MyAttention.mistake("√n_heads", attention(score=lambda self, q, k: q @ k.mT / math.sqrt(self.n_heads)))
 
 MyAttention.mistake(
     "projections exchanged",
-    """Your projections are not in their places: for example, `key_projection` makes your queries. Untrained
-    nobody notices; with trained weights everything is wrong. Queries come from `query_projection`, keys
-    from `key_projection`, values from `value_projection`.""",
-    attention(project=lambda self, x: (self.key_projection(x), self.query_projection(x),
-                                       self.value_projection(x))),
-    attention(project=lambda self, x: (self.query_projection(x), self.value_projection(x),
-                                       self.key_projection(x))),
-)  # fmt: skip
+    attention(
+        project=lambda self, x: (self.key_projection(x), self.query_projection(x), self.value_projection(x))
+    ),
+    attention(
+        project=lambda self, x: (self.query_projection(x), self.value_projection(x), self.key_projection(x))
+    ),
+)
 
 MyAttention.mistake(
     "query, key and value still expected",
-    """Your `forward` takes query, key and value, as in 05.5, and so takes the mask for the keys. Here the
-    arguments are `forward(self, x, may_attend=None, need_weights=True)`, and x serves for all three.""",
-    type("Wrong", (AttentionSteps,), {
-        "forward": lambda self, query, key, value: cross(self, query, key, value)
-    }),
-)  # fmt: skip
+    type(
+        "Wrong",
+        (AttentionSteps,),
+        {"forward": lambda self, query, key, value: cross(self, query, key, value)},
+    ),
+)
 
 
 def cross(self, query, key, value):
@@ -1620,66 +1178,39 @@ def cross(self, query, key, value):
 
 MyAttention.mistake(
     "one reshape for the cut",
-    """You cut into heads with a single `view` or `reshape`, which mixes tokens with features, and masks then
-    hide the wrong things. Cut first, `unflatten(-1, (n_heads, -1))`, then `transpose(1, 2)`.""",
     attention(split=lambda self, x: x.reshape(len(x), self.n_heads, x.shape[1], -1)),
 )
 
 MyAttention.mistake(
-    "merged without a transpose",
-    """You merge the heads without moving them behind the positions. One row then holds several tokens of one
-    head. `transpose(1, 2).flatten(-2)`.""",
-    attention(mix=lambda self, w, v: (w @ v).reshape(len(v), v.shape[2], -1)),
+    "merged without a transpose", attention(mix=lambda self, w, v: (w @ v).reshape(len(v), v.shape[2], -1))
 )
 
-MyAttention.mistake(
-    "no output projection",
-    """You merge the heads and stop. `output_projection` mixes what they bring, and a model is trained with
-    it.""",
-    attention(finish=lambda self, merged: merged),
-)
+MyAttention.mistake("no output projection", attention(finish=lambda self, merged: merged))
 
 MyAttention.mistake(
-    "softmax over the queries",
-    """Your softmax runs over the queries: columns sum to 1, where rows should. It is the keys, last, that
-    share out a total of 1: `dim=-1`.""",
-    attention(weigh=lambda self, scores, mask: scores.softmax(dim=-2)),
+    "softmax over the queries", attention(weigh=lambda self, scores, mask: scores.softmax(dim=-2))
 )
 
 MyAttention.mistake(
     "x itself as values",
-    """You mix x itself, not what `value_projection` makes of it: what a token hands over is learned, too.
-    Values are `self.value_projection(x)`, cut into heads.""",
     attention(project=lambda self, x: (self.query_projection(x), self.key_projection(x), x)),
 )
 
 MyAttention.mistake(
     "residual added",
-    """You add x to the output. The residual belongs to the layer, 08.7, where it is added once; here it would
-    be added twice. Return the projected heads only.""",
-    type("Wrong", (AttentionSteps,), {
-        "forward": lambda self, x, m=None, n=True: added(x, *AttentionSteps.forward(self, x, m, n))
-    }),
-)  # fmt: skip
-
-MyAttention.mistake(
-    "plus infinity",
-    """You fill hidden scores with +∞, and softmax gives NaN, or everything to the hidden keys. A hidden score
-    must be the lowest of all: `-math.inf`.""",
-    hiding(lambda scores, mask: scores.masked_fill(~mask, math.inf)),
+    type(
+        "Wrong",
+        (AttentionSteps,),
+        {"forward": lambda self, x, m=None, n=True: added(x, *AttentionSteps.forward(self, x, m, n))},
+    ),
 )
 
-MyAttention.mistake(
-    "0 times infinity",
-    """You multiply the mask by −∞ and add it. Where nothing is hidden, that is 0 · ∞, which is NaN. Write −∞
-    only where it belongs: `masked_fill(~may_attend, -math.inf)`.""",
-    hiding(lambda scores, mask: scores + ~mask * -math.inf),
-)
+MyAttention.mistake("plus infinity", hiding(lambda scores, mask: scores.masked_fill(~mask, math.inf)))
+
+MyAttention.mistake("0 times infinity", hiding(lambda scores, mask: scores + ~mask * -math.inf))
 
 MyAttention.mistake(
     "keys set to zero",
-    """You set the hidden keys to zero, not their scores. A key of zeros has the score 0, and e⁰ is 1: it
-    keeps a share like any other. Hide the scores, with −∞.""",
     type("Wrong", (AttentionSteps,), {"forward": lambda self, x, m=None, n=True: zeroed(self, x, m, n)}),
 )
 
@@ -1785,16 +1316,11 @@ def feed_forward(forward):
 
 
 MyFeedForward.mistake(
-    "no activation",
-    """There is no activation in your network. Two linear maps in a row are one linear map, so the d_ff
-    features in between gain nothing. Bend between the two.""",
-    feed_forward(lambda self, x: self.down_projection(self.up_projection(x))),
+    "no activation", feed_forward(lambda self, x: self.down_projection(self.up_projection(x)))
 )
 
 MyFeedForward.mistake(
     "an activation of your own choice",
-    """You bend with a function of your own choice, not with the `activation` that is handed in. ReLU in place
-    of GELU loads MiniLM's weights without an error and gives other vectors.""",
     feed_forward(lambda self, x: self.down_projection(self.up_projection(x).relu())),
     feed_forward(lambda self, x: self.down_projection(F.gelu(self.up_projection(x)))),
     feed_forward(lambda self, x: self.down_projection(F.gelu(self.up_projection(x), approximate="tanh"))),
@@ -1802,15 +1328,11 @@ MyFeedForward.mistake(
 
 MyFeedForward.mistake(
     "activation at the end",
-    """You bend after the second map. What is added to the stream could then only be what the activation lets
-    through, with ReLU nothing negative. Bend between the two maps.""",
     feed_forward(lambda self, x: self.activation(self.down_projection(self.up_projection(x)))),
 )
 
 MyFeedForward.mistake(
     "activation twice",
-    """You bend after both maps. The second map's result is added to the stream as it is: activation between
-    the two, and none behind.""",
     feed_forward(
         lambda self, x: self.activation(self.down_projection(self.activation(self.up_projection(x))))
     ),
@@ -1818,15 +1340,11 @@ MyFeedForward.mistake(
 
 MyFeedForward.mistake(
     "activation first",
-    """You bend x before the first map, so its d_model features lose what the activation cuts off, and the
-    d_ff ones in between are not bent at all. Bend between the two maps.""",
     feed_forward(lambda self, x: self.down_projection(self.up_projection(self.activation(x)))),
 )
 
 MyFeedForward.mistake(
     "down before up",
-    """Your maps are applied, or built, in the wrong order: first up from d_model to d_ff features, then down
-    again to d_model.""",
     feed_forward(lambda self, x: self.up_projection(self.activation(self.down_projection(x)))),
 )
 
@@ -1841,32 +1359,20 @@ class Exchanged(FeedForwardSteps):
         return self.down_projection(self.activation(self.up_projection(x)))
 
 
-MyFeedForward.mistake(
-    "widths exchanged",
-    """`nn.Linear(a, b)` maps a features to b. `up_projection` takes d_model and gives d_ff,
-    `down_projection` the other way round.""",
-    Exchanged,
-)
+MyFeedForward.mistake("widths exchanged", Exchanged)
 
 MyFeedForward.mistake(
     "residual added",
-    """You add x to the result. The residual belongs to the layer, 08.7, where it is added once; here it would
-    be added twice.""",
     feed_forward(lambda self, x: x + self.down_projection(self.activation(self.up_projection(x)))),
 )
 
 MyFeedForward.mistake(
     "a pair returned",
-    """You return two things. Attention returns a pair, because it has weights to show; a feed-forward returns
-    its output alone.""",
     feed_forward(lambda self, x: (self.down_projection(self.activation(self.up_projection(x))), None)),
 )
 
 MyFeedForward.mistake(
-    "stopped half-way",
-    """You return the d_ff features in between. `down_projection` brings them back to d_model, so that the
-    result can be added to the stream.""",
-    feed_forward(lambda self, x: self.activation(self.up_projection(x))),
+    "stopped half-way", feed_forward(lambda self, x: self.activation(self.up_projection(x)))
 )
 
 
@@ -1879,12 +1385,7 @@ class NoBias(FeedForwardSteps):
         self.down_projection = nn.Linear(d_ff, d_model, bias=False)
 
 
-MyFeedForward.mistake(
-    "no biases",
-    """Your linear maps have no biases. MiniLM's weights have some for both, and would find no place for
-    them. Leave out `bias=False`.""",
-    NoBias,
-)
+MyFeedForward.mistake("no biases", NoBias)
 
 # ------------------------------------------------------------------------------------------------------ 08.7
 
@@ -2067,30 +1568,18 @@ def whole_layer(forward):
 
 
 MyLayer.mistake(
-    "mask not handed on",
-    """You call attention without the mask, so the layer takes one and forgets it. Nothing fails until a batch
-    has padding. Hand it on: `may_attend=may_attend`.""",
-    layer(attend=lambda self, x, mask, needed: self.attention(x, need_weights=needed)),
+    "mask not handed on", layer(attend=lambda self, x, mask, needed: self.attention(x, need_weights=needed))
 )
 
 MyLayer.mistake(
     "need_weights not handed on",
-    """You do not tell attention whether weights are needed. It computes them every time, and returns them to
-    whoever did not want any. Hand it on: `need_weights=need_weights`.""",
     layer(attend=lambda self, x, mask, needed: self.attention(x, may_attend=mask)),
 )
 
-MyLayer.mistake(
-    "nothing handed on",
-    """You call `self.attention(x)` and hand on neither the mask nor `need_weights`. The layer takes both only
-    to pass them to its attention.""",
-    layer(attend=lambda self, x, mask, needed: self.attention(x)),
-)
+MyLayer.mistake("nothing handed on", layer(attend=lambda self, x, mask, needed: self.attention(x)))
 
 MyLayer.mistake(
     "handed on by position",
-    """You call `self.attention(x, may_attend, …)` without names. In the package's attention the second place
-    is the keys', and your mask would be taken for them. Write `may_attend=may_attend`.""",
     layer(attend=lambda self, x, mask, needed: self.attention(x, mask, needed)),
     layer(attend=lambda self, x, mask, needed: self.attention(x, mask, need_weights=needed)),
     layer(attend=lambda self, x, mask, needed: self.attention(x, mask)),
@@ -2098,16 +1587,15 @@ MyLayer.mistake(
 
 MyLayer.mistake(
     "the mask inverted on the way",
-    """You turn the mask round before you hand it on. True means "may attend" everywhere in this course: hand
-    it on as it came.""",
-    layer(attend=lambda self, x, mask, needed: self.attention(
-        x, may_attend=mask if mask is None else ~mask, need_weights=needed)),
-)  # fmt: skip
+    layer(
+        attend=lambda self, x, mask, needed: self.attention(
+            x, may_attend=mask if mask is None else ~mask, need_weights=needed
+        )
+    ),
+)
 
 MyLayer.mistake(
     "the pair not taken apart",
-    """Attention returns a pair, and you add or normalise the pair itself.
-    `attended, weights = self.attention(…)` takes it apart; what is added to x is the first.""",
     whole_layer(lambda self, x, mask=None, needed=True: paired(self, x, mask, needed)),
     layer(first=lambda self, x, attended: self.attention_norm(torch.add(x, (attended, None)))),
 )
@@ -2119,32 +1607,18 @@ def paired(self, x, mask, needed):
     return self.feed_forward_norm(middle + self.feed_forward(middle)), None
 
 
-MyLayer.mistake(
-    "only the output",
-    """You return the vectors alone. The encoder takes two things apart, `x, weights = layer(…)`; with a batch
-    of two it would get one text in each, and no error. Return a pair.""",
-    layer(answer=lambda self, x, weights: x),
-)
+MyLayer.mistake("only the output", layer(answer=lambda self, x, weights: x))
 
 MyLayer.mistake(
     "weights thrown away",
-    """You return None for the weights even where they were wanted: you do not hand on attention's second
-    result, or never ask for it. Write `need_weights=need_weights`, and return what then comes back.""",
     layer(answer=lambda self, x, weights: (x, None)),
     layer(attend=lambda self, x, mask, needed: self.attention(x, may_attend=mask, need_weights=False)),
 )
 
-MyLayer.mistake(
-    "results in the wrong order",
-    """Both results are right, in the wrong order. First the vectors, then the weights.""",
-    layer(answer=lambda self, x, weights: (weights, x)),
-)
+MyLayer.mistake("results in the wrong order", layer(answer=lambda self, x, weights: (weights, x)))
 
 MyLayer.mistake(
-    "pre-norm",
-    """You normalise what goes into each part, and leave the sum as it is. That is pre-norm, a fine layer, but
-    not the one that MiniLM was trained with: x = norm(x + part(x)).""",
-    whole_layer(lambda self, x, mask=None, needed=True: pre_norm(self, x, mask, needed)),
+    "pre-norm", whole_layer(lambda self, x, mask=None, needed=True: pre_norm(self, x, mask, needed))
 )
 
 
@@ -2157,8 +1631,6 @@ def pre_norm(self, x, mask, needed):
 
 MyLayer.mistake(
     "the part normalised, not the sum",
-    """You normalise what a part returns, and add x afterwards. The norm goes around the sum:
-    `norm(x + part(x))`.""",
     layer(
         first=lambda self, x, attended: x + self.attention_norm(attended),
         second=lambda self, x, m: m + self.feed_forward_norm(self.feed_forward(m)),
@@ -2169,8 +1641,6 @@ MyLayer.mistake(
 
 MyLayer.mistake(
     "x normalised, not the sum",
-    """You normalise x and add the part behind the norm. The norm goes around the sum, with the part inside:
-    `norm(x + part(x))`.""",
     layer(
         first=lambda self, x, attended: self.attention_norm(x) + attended,
         second=lambda self, x, m: self.feed_forward_norm(m) + self.feed_forward(m),
@@ -2179,30 +1649,21 @@ MyLayer.mistake(
 
 MyLayer.mistake(
     "no feed-forward",
-    """Your layer does not use its feed-forward, or forgets what it returned. The second half is
-    `self.feed_forward_norm(x + self.feed_forward(x))`.""",
     layer(second=lambda self, x, m: self.feed_forward_norm(m)),
     layer(second=lambda self, x, m: m),
 )
 
 MyLayer.mistake(
-    "no residual around attention",
-    """You normalise what attention returns without adding x. A token would then keep nothing of itself but
-    what attention happens to bring back. `self.attention_norm(x + attended)`.""",
-    layer(first=lambda self, x, attended: self.attention_norm(attended)),
+    "no residual around attention", layer(first=lambda self, x, attended: self.attention_norm(attended))
 )
 
 MyLayer.mistake(
     "no residual around the feed-forward",
-    """You normalise what the feed-forward returns without adding x. The residual is needed both times:
-    `self.feed_forward_norm(x + self.feed_forward(x))`.""",
     layer(second=lambda self, x, m: self.feed_forward_norm(self.feed_forward(m))),
 )
 
 MyLayer.mistake(
     "no residuals",
-    """You add x nowhere. Without residuals the tokens of a deep encoder become all alike. Both times:
-    `norm(x + part(x))`.""",
     layer(
         first=lambda self, x, attended: self.attention_norm(attended),
         second=lambda self, x, m: self.feed_forward_norm(self.feed_forward(m)),
@@ -2211,23 +1672,17 @@ MyLayer.mistake(
 
 MyLayer.mistake(
     "the layer's input added twice",
-    """Your second residual adds the layer's input. It adds what came out of the first half: give that the
-    name x again, and both lines look alike.""",
     layer(second=lambda self, x, m: self.feed_forward_norm(x + self.feed_forward(m))),
 )
 
 MyLayer.mistake(
     "both parts get the layer's input",
-    """You hand the layer's input to the feed-forward as well. It works on what attention has brought, after
-    the first norm.""",
     layer(second=lambda self, x, m: self.feed_forward_norm(m + self.feed_forward(x))),
     layer(second=lambda self, x, m: self.feed_forward_norm(x + self.feed_forward(x))),
 )
 
 MyLayer.mistake(
     "norms exchanged",
-    """You use the two norms in each other's place. Untrained they are alike, and nothing shows; with
-    trained weights everything is wrong. `attention_norm` comes first.""",
     layer(
         first=lambda self, x, attended: self.feed_forward_norm(x + attended),
         second=lambda self, x, m: self.attention_norm(m + self.feed_forward(m)),
@@ -2236,29 +1691,16 @@ MyLayer.mistake(
 
 MyLayer.mistake(
     "one norm in both places",
-    """You use the same norm twice. Untrained the two are alike, and nothing shows; with trained weights one
-    half is wrong. `attention_norm` first, then `feed_forward_norm`.""",
     layer(first=lambda self, x, attended: self.feed_forward_norm(x + attended)),
     layer(second=lambda self, x, m: self.attention_norm(m + self.feed_forward(m))),
 )
 
-MyLayer.mistake(
-    "no norm in between",
-    """You do not normalise between attention and feed-forward. There are two norms, one behind each sum.""",
-    layer(first=lambda self, x, attended: x + attended),
-)
+MyLayer.mistake("no norm in between", layer(first=lambda self, x, attended: x + attended))
 
-MyLayer.mistake(
-    "no norm at the end",
-    """You do not normalise the last sum. In post-norm each sum is followed by its norm, the last one too:
-    that is why no final norm is needed.""",
-    layer(second=lambda self, x, m: m + self.feed_forward(m)),
-)
+MyLayer.mistake("no norm at the end", layer(second=lambda self, x, m: m + self.feed_forward(m)))
 
 MyLayer.mistake(
     "no norms",
-    """You use neither norm. The stream would grow from layer to layer. Behind each sum stands its norm:
-    `norm(x + part(x))`.""",
     layer(
         first=lambda self, x, attended: x + attended,
         second=lambda self, x, m: m + self.feed_forward(m),
@@ -2267,8 +1709,6 @@ MyLayer.mistake(
 
 MyLayer.mistake(
     "one result when no weights are needed",
-    """Without weights you return the output alone. The encoder writes `x, weights = layer(…)`, and a batch of
-    two would be split in two without an error. Always return a pair.""",
     type(
         "Wrong",
         (LayerSteps,),
@@ -2285,15 +1725,11 @@ def alone(self, x, mask, needed):
 
 MyLayer.mistake(
     "query, key and value handed in",
-    """You call `self.attention(x, x, x, …)`, as PyTorch's attention wants it. Here it is self-attention: it
-    gets x once, and makes queries, keys and values itself.""",
     layer(attend=lambda self, x, mask, needed: self.attention(x, x, x, may_attend=mask, need_weights=needed)),
 )
 
 MyLayer.mistake(
     "weights of another call",
-    """You call attention a second time for the weights, with another x: they are not those that made the
-    output, and the work is done twice. Take both results of one call.""",
     layer(forward=lambda self, x, mask=None, needed=True: called_twice(self, x, mask, needed)),
 )
 
@@ -2414,9 +1850,6 @@ def made(
 
 make_layer.mistake(
     "eps not from the config",
-    """One of your norms, or both, has PyTorch's default for eps, 1e-5, or one that you chose.
-    `config.norm_eps` says what the model was trained with. The difference is small, and grows through the
-    layers: `eps=config.norm_eps`.""",
     made(norms=lambda c: [nn.LayerNorm(c.d_model, eps=1e-12) for _ in range(2)]),
     made(norms=lambda c: [nn.LayerNorm(c.d_model, eps=1e-6) for _ in range(2)]),
     made(norms=lambda c: [nn.LayerNorm(c.d_model, eps=c.norm_eps), nn.LayerNorm(c.d_model)]),
@@ -2425,59 +1858,34 @@ make_layer.mistake(
 )
 
 make_layer.mistake(
-    "always the same activation",
-    """You build the same activation whatever `config.activation` says. Trained weights load with either,
-    and the vectors are wrong. Look it up by its name: `{"relu": nn.ReLU, "gelu": nn.GELU}`.""",
-    made(bend=lambda c: nn.ReLU()),
-    made(bend=lambda c: nn.GELU()),
+    "always the same activation", made(bend=lambda c: nn.ReLU()), made(bend=lambda c: nn.GELU())
 )
 
 make_layer.mistake(
-    "activations exchanged",
-    """You build GELU where the config says "relu", and ReLU where it says "gelu". Perhaps an `if` asks for
-    the other name: `{"relu": nn.ReLU, "gelu": nn.GELU}[config.activation]`.""",
-    made(bend=lambda c: nn.ReLU() if c.activation == "gelu" else nn.GELU()),
+    "activations exchanged", made(bend=lambda c: nn.ReLU() if c.activation == "gelu" else nn.GELU())
 )
 
 make_layer.mistake(
-    "GELU's approximation",
-    """You take the tanh approximation of GELU. It differs from the exact one in the fourth digit, which a
-    cosine does not notice and a comparison of vectors does. `nn.GELU()` without arguments is exact.""",
-    made(bend=lambda c: nn.GELU("tanh") if c.activation == "gelu" else nn.ReLU()),
+    "GELU's approximation", made(bend=lambda c: nn.GELU("tanh") if c.activation == "gelu" else nn.ReLU())
 )
 
 make_layer.mistake(
-    "an activation that is not built",
-    """You hand over the class of the activation, and calling a class builds a module in place of bending
-    numbers. Parentheses build it here: `nn.GELU()`.""",
-    made(bend=lambda c: {"relu": nn.ReLU, "gelu": nn.GELU}[c.activation]),
+    "an activation that is not built", made(bend=lambda c: {"relu": nn.ReLU, "gelu": nn.GELU}[c.activation])
 )
 
-make_layer.mistake(
-    "the name of the activation",
-    """You hand over `config.activation` itself, which is a word. The feed-forward calls its activation: give
-    it the module of that name.""",
-    made(bend=lambda c: c.activation),
-)
+make_layer.mistake("the name of the activation", made(bend=lambda c: c.activation))
 
 make_layer.mistake(
-    "one norm in both places",
-    """You build one norm and put it into both places: they share their parameters, and half of a checkpoint's
-    norms have nowhere to go. Build two.""",
-    made(norms=lambda c: [nn.LayerNorm(c.d_model, eps=c.norm_eps)] * 2),
+    "one norm in both places", made(norms=lambda c: [nn.LayerNorm(c.d_model, eps=c.norm_eps)] * 2)
 )
 
 make_layer.mistake(
     "norms without parameters",
-    """Your norms have no factor and offset. They are trained too, 2 · d_model numbers each, and those of a
-    checkpoint would not load. Leave out `elementwise_affine=False`.""",
     made(norms=lambda c: [nn.LayerNorm(c.d_model, c.norm_eps, elementwise_affine=False) for _ in range(2)]),
 )
 
 make_layer.mistake(
     "norms of another width",
-    """Your norms are not d_model wide. They stand in the stream, behind the sums, where each token has
-    d_model features.""",
     made(norms=lambda c: [nn.LayerNorm(w, eps=c.norm_eps) for w in (c.d_model, c.d_ff)]),
     made(norms=lambda c: [nn.LayerNorm(w, eps=c.norm_eps) for w in (c.d_ff, c.d_ff)]),
     made(norms=lambda c: [nn.LayerNorm(c.d_head, eps=c.norm_eps) for _ in range(2)]),
@@ -2485,31 +1893,17 @@ make_layer.mistake(
 
 make_layer.mistake(
     "d_ff guessed",
-    """You choose the width of the feed-forward yourself. 4 · d_model is usual, but `config.d_ff` says what it
-    is.""",
     made(inner=lambda c: 4 * c.d_model),
     made(inner=lambda c: 2 * c.d_model),
     made(inner=lambda c: c.d_model),
 )
 
-make_layer.mistake(
-    "d_head for n_heads",
-    """You hand over the width of a head where their number belongs. The parameters have the same shapes
-    either way, so nothing fails: `Attention(config.d_model, config.n_heads)`.""",
-    made(heads=lambda c: c.d_head),
-)
+make_layer.mistake("d_head for n_heads", made(heads=lambda c: c.d_head))
 
-make_layer.mistake(
-    "a single head",
-    """You build attention with one head, or forget to say how many. `config.n_heads` says it; the parameters
-    have the same shapes either way.""",
-    made(heads=lambda c: 1),
-)
+make_layer.mistake("a single head", made(heads=lambda c: 1))
 
 make_layer.mistake(
     "parts in another order",
-    """You hand the parts to `Layer` in another order than it takes them: attention, feed-forward, the norm of
-    attention, the norm of the feed-forward.""",
     made(finish=lambda L, attention, feed_forward, norms: L(feed_forward, attention, *norms)),
     made(finish=lambda L, attention, feed_forward, norms: L(attention, norms[0], feed_forward, norms[1])),
     made(finish=lambda L, attention, feed_forward, norms: L(*norms, attention, feed_forward)),
@@ -2517,15 +1911,12 @@ make_layer.mistake(
 
 make_layer.mistake(
     "the parts, not a layer",
-    """You return the parts themselves. Hand them to `Layer`, and return the module that it builds.""",
     made(finish=lambda L, attention, feed_forward, norms: (attention, feed_forward, *norms)),
     made(finish=lambda L, attention, feed_forward, norms: [attention, feed_forward, *norms]),
 )
 
 make_layer.mistake(
     "all layers at once",
-    """You return several layers. The encoder calls your function once for each layer and stacks them itself:
-    return one.""",
     lambda c, A, FF, L: [made()(c, A, FF, L) for _ in range(c.n_layers)],
     lambda c, A, FF, L: nn.ModuleList(made()(c, A, FF, L) for _ in range(c.n_layers)),
 )
@@ -2533,8 +1924,6 @@ make_layer.mistake(
 kept = {}
 make_layer.mistake(
     "a layer kept for the next call",
-    """You keep a layer, or a part of it, and use it again when you are called once more. All layers of the
-    encoder would then share its parameters. Build every part anew in each call.""",
     lambda c, A, FF, L: kept.setdefault(c, made()(c, A, FF, L)),
     made(
         norms=lambda c: kept.setdefault(c.d_ff, [nn.LayerNorm(c.d_model, eps=c.norm_eps) for _ in range(2)])
@@ -2543,8 +1932,6 @@ make_layer.mistake(
 
 make_layer.mistake(
     "classes, not parts",
-    """You hand classes to `Layer`. It needs the parts themselves: `Attention(config.d_model,
-    config.n_heads)` builds one.""",
     lambda c, A, FF, L: L(A, FF, *(nn.LayerNorm(c.d_model, eps=c.norm_eps) for _ in range(2))),
     lambda c, A, FF, L: L(A, FF, *(nn.LayerNorm(c.d_model) for _ in range(2))),
     lambda c, A, FF, L: L(A, FF, nn.LayerNorm, nn.LayerNorm),
