@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer_lab.feed_forward import FeedForward
@@ -56,23 +56,32 @@ class EncoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "batch position d_model"], **how_to_attend
+        self,
+        x: Float[Tensor, "batch position d_model"],
+        may_attend: Bool[Tensor, "..."] | None = None,
+        need_weights: bool = True,
+        **options,
     ) -> tuple[Float[Tensor, "batch position d_model"], Weights | None]:
         """Return the tokens after this layer, and its attention weights (None unless needed).
 
         Args:
             x: the residual stream, one vector per token.
-            how_to_attend: handed on to the attention: may_attend, need_weights, whatever that part takes.
+            may_attend: True where query i may attend to key j, as the attention takes it.
+            need_weights: False leaves the weights out, which is faster.
+            options: handed on to the attention, whatever else that part takes.
         """
         check_stream(x, self.attention_norm)
-        attended, weights = self.attend(x, how_to_attend)
+        attended, weights = self.attend(x, may_attend, need_weights, options)
         x = self.attention_norm(self.residual(x, attended))
         x = self.feed_forward_norm(self.residual(x, self.feed_forward(x)))
         return x, weights
 
-    def attend(self, x: Tensor, how_to_attend: dict) -> tuple[Tensor, Weights | None]:
+    def attend(
+        self, x: Tensor, may_attend: Tensor | None, need_weights: bool, options: dict
+    ) -> tuple[Tensor, Weights | None]:
         """Call the attention, and refuse one that returns no pair: unpacking would split the batch in two."""
-        return checked_pair("the attention", self.attention(x, **how_to_attend))
+        result = self.attention(x, may_attend=may_attend, need_weights=need_weights, **options)
+        return checked_pair("the attention", result)
 
     def residual(self, x: Tensor, update: Tensor) -> Tensor:
         """x + dropout(update), without broadcasting."""
@@ -92,11 +101,15 @@ class PreNormEncoderLayer(EncoderLayer):
     """
 
     def forward(
-        self, x: Float[Tensor, "batch position d_model"], **how_to_attend
+        self,
+        x: Float[Tensor, "batch position d_model"],
+        may_attend: Bool[Tensor, "..."] | None = None,
+        need_weights: bool = True,
+        **options,
     ) -> tuple[Float[Tensor, "batch position d_model"], Weights | None]:
         """Return the tokens after this layer, and its attention weights, as `EncoderLayer` does."""
         check_stream(x, self.attention_norm)
-        attended, weights = self.attend(self.attention_norm(x), how_to_attend)
+        attended, weights = self.attend(self.attention_norm(x), may_attend, need_weights, options)
         x = self.residual(x, attended)
         x = self.residual(x, self.feed_forward(self.feed_forward_norm(x)))
         return x, weights

@@ -82,6 +82,7 @@ class MultiHeadAttention(nn.Module):
         for name, x in (("query", query), ("key", key), ("value", value)):
             check_vectors(name, x, d_model, self.query_projection.weight)
 
+        # (batch, position, d_model) → (batch, n_heads, position, d_head)
         queries = self.rotary(split_heads(self.query_projection(query), self.n_heads))
         keys = self.rotary(split_heads(self.key_projection(key), self.n_heads))
         values = split_heads(self.value_projection(value), self.n_heads)
@@ -89,7 +90,7 @@ class MultiHeadAttention(nn.Module):
         heads, weights = attend(
             queries, keys, values, may_attend, dropout=dropout, need_weights=need_weights
         )  # (batch, n_heads, query_pos, d_head)
-        return self.output_projection(merge_heads(heads)), weights
+        return self.output_projection(merge_heads(heads)), weights  # (batch, query_pos, d_model)
 
 
 def split_heads(
@@ -101,7 +102,8 @@ def split_heads(
     """
     check_vectors("x", x)
     check_divisible(x.shape[-1], n_heads)
-    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+    cut = x.unflatten(-1, (n_heads, -1))  # (batch, position, n_heads, d_head)
+    return cut.transpose(1, 2)  # (batch, n_heads, position, d_head)
 
 
 def merge_heads(x: Float[Tensor, "batch n_heads position d_head"]) -> Float[Tensor, "batch position d_model"]:
@@ -112,7 +114,7 @@ def merge_heads(x: Float[Tensor, "batch n_heads position d_head"]) -> Float[Tens
             f"x must have the axes (batch, heads, position, d_head), got shape {tuple(x.shape)}; "
             "add a missing axis with [None]"
         )
-    return x.transpose(1, 2).flatten(-2)
+    return x.transpose(1, 2).flatten(-2)  # (batch, position, n_heads · d_head)
 
 
 def check_divisible(d_model: int, n_heads: int) -> None:
