@@ -241,11 +241,40 @@ def test_refresh_leaves_the_file_of_a_failing_lesson(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_refresh_demands_stable_ids(tmp_path: Path) -> None:
+def test_refresh_names_new_cells_after_their_section(tmp_path: Path) -> None:
+    cells = [new_markdown_cell("## See it: 2 `heads`", id="see"), new_code_cell("1", id="0b5c7f1e")]
     path = tmp_path / "random.ipynb"
-    path.write_text(as_text(new_notebook(cells=[new_code_cell("1", id="0b5c7f1e")])), encoding="utf-8")
-    with pytest.raises(ValueError, match="choose words"):
-        refresh(path)
+    path.write_text(
+        as_text(new_notebook(cells=[*cells, new_code_cell("2", id="1b5c7f1e")])), encoding="utf-8"
+    )
+    refresh(path)
+    assert [cell.id for cell in Lesson.load(path).notebook.cells] == ["see", "see-it-heads", "see-it-heads-1"]
+
+
+DRAWN = """
+import matplotlib.pyplot as plt
+
+figure = plt.figure(figsize=(1, 1))
+figure.suptitle("a")
+plt.close()
+figure
+"""
+
+
+def test_refresh_keeps_a_picture_that_looks_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "picture.ipynb"
+    cells = [new_code_cell(dedent(BEGIN).strip(), id="begin"), new_code_cell(DRAWN.strip(), id="draw")]
+    path.write_text(as_text(new_notebook(cells=cells)), encoding="utf-8")
+    refresh(path)
+    lesson = Lesson.load(path)
+    data = lesson.notebook.cells[1].outputs[0].data
+    image = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGBA")
+    image.putpixel((0, 0), (251, 255, 255, 255))  # one pixel, a shade darker
+    buffer = io.BytesIO()
+    image.save(buffer, "png")
+    data["image/png"] = base64.b64encode(buffer.getvalue()).decode()
+    path.write_text(as_text(lesson.notebook), encoding="utf-8")
+    assert not refresh(path)
 
 
 def test_unknown_lesson_cannot_be_refreshed() -> None:

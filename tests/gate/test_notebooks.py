@@ -76,10 +76,6 @@ def _printed(text: str) -> Callable[[NotebookNode], None]:
     return _show(new_output("stream", text=text))
 
 
-def _stale_module(notebook: NotebookNode) -> None:
-    notebook.metadata.transformer_lab.modules["transformer_lab.course.lesson"] = "0123456789ab"
-
-
 def _drop_help(notebook: NotebookNode) -> None:
     del notebook.cells[-1]
 
@@ -102,10 +98,6 @@ FAULTS = {
     "skipping tag": (_set("figure", metadata={"tags": ["nbval-skip"]}), "the tag 'nbval-skip'"),
     "ignoring tag": (_set("figure", metadata={"tags": ["nbval-ignore-output"]}), "'nbval-ignore-output'"),
     "marker": (_set("figure", source="# NBVAL_IGNORE_OUTPUT\ndraw()"), "a marker for nbval"),
-    "changed code": (_set("figure", source="draw_otherwise()"), "a code cell has changed"),
-    "changed module": (_stale_module, "transformer_lab.course.lesson has changed"),
-    "new import": (_set("figure", source="from transformer_lab import masking"), "masking has changed"),
-    "magic": (_set("figure", source="%timeit draw()"), "not plain Python"),
     "stderr": (_show(new_output("stream", name="stderr", text="Warning")), "written to stderr: 'Warning'"),
     "error": (_show(new_output("error", ename="E", evalue="", traceback=[])), "the tag raises-exception"),
     "missing error": (_set("figure", metadata={"tags": ["raises-exception"]}), "the tag raises-exception"),

@@ -1,0 +1,121 @@
+"""The mechanical part of writing lessons.
+
+    python -m tests.gate.author lesson 13      the files of a lesson that stands in course/lessons.py
+    python -m tests.gate.author exercise 03.7  the cells of a declared exercise: put in, or brought up to date
+
+CONTRIBUTING.md says what is left to do by hand.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from tests.gate.rules import HEADINGS, RANDOM_ID, STABLE_ID
+from tests.gate.stored import ROOT, Lesson, as_text
+from transformer_lab.course import lessons
+from transformer_lab.course.exercises import exercise_cells
+
+EXERCISES_END = "## Summary"
+EXERCISES = "transformer_lab/course/exercises"
+
+
+def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
+    """Write what is missing of a lesson's files, and return them; what is there stays as it is.
+
+    Raises:
+        ValueError: a number that course/lessons.py does not have.
+    """
+    if number not in range(1, len(lessons.LESSONS)):
+        last = len(lessons.LESSONS) - 1
+        raise ValueError(
+            f"lesson must be from 1 to {last}, got {number}; enter it in course/lessons.py first"
+        )
+    entry = lessons.LESSONS[number]
+    name, place = entry.name, f"Lesson {number:02}"
+    texts = {
+        f"notebooks/{number:02}_{name}.ipynb": as_text(_skeleton(number, f"{place} · {entry.title}")),
+        f"transformer_lab/{name}.py": f'"""{place}. {entry.title}: {entry.builds}."""\n',
+        f"tests/encoder/test_{name}.py": f'"""{place}: beside slow loops and peers."""\n',
+        f"{EXERCISES}/{name}.py": f'"""Exercises of lesson {number:02}."""\n',
+        f"{EXERCISES}/{name}.md": f"# Mistakes: {entry.title}\n",
+    }
+    missing = {root / file: text for file, text in texts.items() if not (root / file).exists()}
+    for path, text in missing.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    return list(missing)
+
+
+def _skeleton(number: int, title: str) -> NotebookNode:
+    begin = f"from transformer_lab.course import figures, lesson\n\nlesson.begin({number})"
+    promise = f"# {title}\n\n**You will be able to** …\n\n**You need** …\n\n**It takes** …"
+    cells = [new_markdown_cell(promise, id="title"), new_code_cell(begin, id="begin")]
+    cells.append(new_code_cell(f"figures.encoder_map({number})", id="map"))
+    cells += [new_markdown_cell(f"## {heading}", id=_slug(heading)) for heading in HEADINGS]
+    return new_notebook(cells=cells)
+
+
+def put_exercise(exercise_id: str, notebook: NotebookNode) -> str:
+    """Bring an exercise's cells in the notebook up to date, or add them below its last one; say which."""
+    texts, key = exercise_cells(exercise_id), exercise_id.replace(".", "-")
+    wanted = {f"exercise-{key}": texts.exercise, f"check-{key}": texts.check, f"help-{key}": texts.help}
+    known = {cell.id: cell for cell in notebook.cells}
+    if wanted.keys() <= known.keys():
+        changed = [id for id, text in wanted.items() if known[id].source != text]
+        for id in changed:
+            known[id].source = wanted[id]
+        return f"brought up to date: {', '.join(changed)}" if changed else "is as declared"
+    places = (i for i, cell in enumerate(notebook.cells) if cell.source.startswith(EXERCISES_END))
+    end = next(places, None)
+    if end is None:
+        raise ValueError(f"the lesson must have the heading {EXERCISES_END!r}, got none; add it")
+    task = new_markdown_cell(f"{texts.heading}\n\nThe task, in words.", id=f"exercise-{key}-task")
+    cells = [
+        task,
+        new_code_cell(texts.exercise, id=f"exercise-{key}", metadata=_tag("exercise", exercise_id)),
+    ]
+    cells.append(new_code_cell(texts.check, id=f"check-{key}", metadata=_tag("check", exercise_id)))
+    cells.append(new_markdown_cell(texts.help, id=f"help-{key}"))
+    notebook.cells[end:end] = cells
+    return f"put in above {EXERCISES_END!r}: write the task in the cell {task.id}"
+
+
+def name_cells(notebook: NotebookNode, raw_cells: list[dict]) -> list[str]:
+    """Give cells without an id of their own one after their section's heading, and return the new ids."""
+    taken, section, new = {cell.get("id") for cell in raw_cells}, "cell", []
+    for cell, raw in zip(notebook.cells, raw_cells, strict=True):
+        heading = re.search(r"^#+ (.*)$", cell.source, re.MULTILINE) if cell.cell_type == "markdown" else None
+        section = _slug(heading[1]) if heading else section
+        id = raw.get("id", "")
+        if not id or RANDOM_ID.fullmatch(id) or not STABLE_ID.fullmatch(id):
+            free = (f"{section}-{i}" for i in range(1, 1000))
+            cell.id = next(name for name in (section, *free) if name not in taken)
+            taken.add(cell.id)
+            new.append(cell.id)
+    return new
+
+
+def _slug(heading: str) -> str:
+    words = re.findall(r"[a-z0-9]+", re.sub(r"[`*$]|\[|\]\([^)]*\)", "", heading.lower()))
+    letters = [word for word in words if not word.isdigit()] or ["cell"]
+    return "-".join(letters[:4])
+
+
+def main(kind: str = "", what: str = "") -> None:
+    if kind == "lesson" and what.isdigit():
+        for path in write_lesson(int(what)):
+            print(f"written: {path.relative_to(ROOT)}")
+    elif kind == "exercise" and re.fullmatch(r"\d\d\.\d+", what):
+        lesson = Lesson.load(lessons.notebook(int(what[:2])))
+        print(f"{what} {put_exercise(what, lesson.notebook)}")
+        lesson.path.write_text(as_text(lesson.notebook), encoding="utf-8", newline="\n")
+        print(f"now: make refresh LESSON={what[:2]}")
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

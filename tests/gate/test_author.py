@@ -1,0 +1,59 @@
+"""What the author's commands write is what the rules want."""
+
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from tests.gate import author, rules
+from tests.gate.stored import Lesson
+from transformer_lab.course import lessons
+
+
+def test_the_files_of_a_new_lesson_are_written_once(tmp_path: Path) -> None:
+    number = len(lessons.LESSONS) - 1
+    name = lessons.NAMES[number]
+    written = author.write_lesson(number, tmp_path)
+    assert {path.relative_to(tmp_path).as_posix() for path in written} == {
+        f"notebooks/{number:02}_{name}.ipynb",
+        f"transformer_lab/{name}.py",
+        f"tests/encoder/test_{name}.py",
+        f"transformer_lab/course/exercises/{name}.py",
+        f"transformer_lab/course/exercises/{name}.md",
+    }
+    assert author.write_lesson(number, tmp_path) == []
+
+
+def test_the_skeleton_of_a_lesson_keeps_the_rules_of_its_form(tmp_path: Path) -> None:
+    path, *_ = author.write_lesson(3, tmp_path)
+    lesson = Lesson.load(path)
+    for rule in (
+        rules.ids_are_stable,
+        rules.begins_by_its_number,
+        rules.has_the_headings,
+        rules.file_is_as_stored,
+    ):
+        assert list(rule(lesson)) == []
+
+
+@pytest.mark.parametrize("number", [0, len(lessons.LESSONS), -1])
+def test_refuses_a_lesson_that_is_not_in_the_list(number: int, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"from 1 to \d+, got .*; enter it in course/lessons.py"):
+        author.write_lesson(number, tmp_path)
+
+
+def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
+    notebook = new_notebook(cells=[new_markdown_cell("## Summary", id="summary")])
+    assert "write the task in the cell exercise-03-1-task" in author.put_exercise("03.1", notebook)
+    names = [cell.id for cell in notebook.cells]
+    assert names == ["exercise-03-1-task", "exercise-03-1", "check-03-1", "help-03-1", "summary"]
+    assert [rules.tags(cell) for cell in notebook.cells[1:3]] == [["exercise:03.1"], ["check:03.1"]]
+    assert author.put_exercise("03.1", notebook) == "is as declared"
+    notebook.cells[1].source = "changed"
+    assert author.put_exercise("03.1", notebook) == "brought up to date: exercise-03-1"
+    assert "raise NotImplementedError" in notebook.cells[1].source
+
+
+def test_refuses_a_lesson_without_a_place_for_exercises() -> None:
+    with pytest.raises(ValueError, match="must have the heading '## Summary'"):
+        author.put_exercise("03.1", new_notebook(cells=[new_code_cell("1", id="one")]))
