@@ -73,13 +73,11 @@ def put_exercise(exercise_id: str, notebook: NotebookNode) -> str:
     if end is None:
         raise ValueError(f"the lesson must have the heading {EXERCISES_END!r}, got none; add it")
     task = new_markdown_cell(f"{texts.heading}\n\nThe task, in words.", id=f"exercise-{key}-task")
-    cells = [
-        task,
-        new_code_cell(texts.exercise, id=f"exercise-{key}", metadata=_tag("exercise", exercise_id)),
-    ]
-    cells.append(new_code_cell(texts.check, id=f"check-{key}", metadata=_tag("check", exercise_id)))
-    cells.append(new_markdown_cell(texts.help, id=f"help-{key}"))
-    notebook.cells[end:end] = cells
+    stub, check = (
+        new_code_cell(text, id=f"{kind}-{key}", metadata={"tags": [f"{kind}:{exercise_id}"]})
+        for kind, text in (("exercise", texts.exercise), ("check", texts.check))
+    )
+    notebook.cells[end:end] = [task, stub, check, new_markdown_cell(texts.help, id=f"help-{key}")]
     return f"put in above {EXERCISES_END!r}: write the task in the cell {task.id}"
 
 

@@ -1,0 +1,1029 @@
+"""The checker says what it should, and no answer can break it."""
+
+import builtins
+import contextlib
+import html
+import math
+import os
+import random
+import re
+import signal
+import sys
+import threading
+import warnings
+from importlib import import_module
+
+import numpy as np
+import pytest
+import torch
+from IPython import InteractiveShell
+from IPython.display import display
+from torch import nn
+from torch.nn import functional as F
+
+from tests.course.cells import cell, said
+from transformer_lab.course import exercises
+from transformer_lab.course.checker import exercise, judge, patience, source, value_exercise
+from transformer_lab.course.checker.kinds import Mistake, _in_words
+from transformer_lab.course.checker.source import run
+from transformer_lab.course.checker.verdict import CORRECT, NOT_YET, Verdict
+from transformer_lab.course.exercises import check, find
+
+
+def knows(exercise, name, effect, *answers):
+    """Add a mistake to an exercise."""
+    exercise.mistakes += [Mistake(name, effect, "Mend it.", answer) for answer in answers]
+
+
+def twins():
+    """Classes of one name in one place."""
+
+    class Twin(nn.Module):
+        def forward(self, x):
+            return x
+
+    first = Twin
+
+    class Twin(nn.Module):
+        """With a method that has a decorator."""
+
+        @torch.no_grad()
+        def reset(self):
+            pass
+
+        def forward(self, x):
+            return -x
+
+    return first, Twin
+
+
+def test_of_classes_with_one_name_each_has_its_own_source():
+    first, second = twins()
+    lines = "class Twin(nn.Module):\n    def forward(self, x):\n        return x"
+    assert source.text_of(first) == lines
+    assert source.text_of(second).endswith("return -x")
+    assert source.text_of(second).startswith('class Twin(nn.Module):\n    """With')
+
+
+def test_the_source_of_a_class_typed_into_a_cell_is_found():
+    text = "class Twin(nn.Module):\n    def forward(self, x):\n        return 2 * x"
+    assert source.text_of(cell(text, "Twin")) == text
+
+
+# ------------------------------------------------------- the checker itself, on an exercise one sees through
+
+
+@exercise("99.1", "Double a table", hints=[])
+def doubled(table):
+    """(rows, columns) → the same, doubled"""
+    raise NotImplementedError
+
+
+@doubled.cases
+def doubled(normal):
+    yield {"table": normal(3, 5)}
+    yield {"table": normal(2, 7)}
+
+
+@doubled.specification
+def doubled(table):
+    return torch.tensor([[2 * number for number in row] for row in table.tolist()])
+
+
+@doubled.solution
+def doubled(table):
+    return 2 * table
+
+
+knows(doubled, "on its side", "…", lambda table: 2 * table.mT)
+knows(doubled, "NaN everywhere", "…", lambda table: table * math.nan)
+knows(doubled, "a matrix product", "…", lambda table: table @ table)
+knows(doubled, "one sum", "…", lambda table: table.sum())
+
+
+def test_a_mistake_with_a_name_beats_every_general_remark():
+    assert "on its side" in said(doubled, lambda table: (table + table).T)
+    assert "NaN everywhere" in said(doubled, lambda table: torch.full_like(table, math.nan))
+    assert "a matrix product" in said(doubled, lambda table: torch.matmul(table, table))
+    assert "one sum" in said(doubled, lambda table: table.sum(0).sum())
+
+
+def test_a_mistake_gets_its_name_only_if_it_is_made_in_every_case():
+    text = said(doubled, lambda table: 2 * (table.mT if len(table) == 2 else table))
+    assert "wrong shape" in text
+    assert "Case 2 of 2: table (2, 7)." in text
+
+
+def test_an_error_is_taken_for_a_known_one_only_if_it_says_the_same():
+    assert "it raises an error" in said(doubled, lambda table: table @ table[:, :2])
+
+
+@pytest.mark.parametrize("body", ["pass", "...", '"""Doubles."""', '"""Doubles."""\n    ...'])
+def test_an_empty_body_is_not_attempted(body):
+    attempt = cell(f"def doubled(table):\n    {body}", "doubled")
+    assert said(doubled, attempt).startswith("○ 99.1 not attempted.")
+
+
+def test_the_reference_left_by_the_last_check_is_not_taken_for_an_answer():
+    assert said(doubled, doubled.reference).startswith("○ 99.1 not attempted.\n`doubled` is the reference")
+
+
+def test_a_stub_left_standing_below_the_answer_is_pointed_out():
+    attempt = cell("def doubled(table):\n    result = 2 * table\n    raise NotImplementedError", "doubled")
+    assert "Remove that line" in said(doubled, attempt)
+
+
+def test_what_torch_has_not_implemented_is_an_error_like_any_other():
+    assert "not implemented for 'Long'" in said(doubled, lambda table: table.long().softmax(-1))
+
+
+def test_an_error_is_told_with_its_line():
+    attempt = cell("def doubled(table):\n    twice = 2\n    return twice * tabel", "doubled")
+    assert said(doubled, attempt).splitlines() == [
+        "✗ 99.1 not yet: line 3 of your cell raises an error.",
+        "`return twice * tabel` gives NameError: name 'tabel' is not defined",
+        "Case 1 of 2: table (3, 5).",
+        "The cells below use the reference.",
+    ]
+
+
+def test_an_error_inside_a_library_is_told_with_the_line_that_called_it():
+    attempt = cell("def doubled(table):\n    return F.layer_norm(table, (4,))", "doubled")
+    assert "line 2 of your cell raises an error" in said(doubled, attempt)
+
+
+def test_an_error_is_told_with_the_innermost_line_of_the_cell():
+    text = "def twice(table):\n    return table.twice()\n\ndef doubled(table):\n    return twice(table)"
+    assert "line 2 of your cell raises an error" in said(doubled, cell(text, "doubled"))
+
+
+def test_an_error_is_told_without_its_line_where_the_source_is_lost():
+    attempt = run("def doubled(table):\n    return 1 / 0")["doubled"]
+    assert "line 2 of your cell raises an error.\nZeroDivisionError: division by zero\n" in said(
+        doubled, attempt
+    )
+
+
+def for_ever(table):
+    return for_ever(table)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "remark"),
+    [
+        (for_ever, "RecursionError"),
+        (lambda table: sys.exit("enough"), "SystemExit: enough"),
+        (lambda table: {}[object()], "<object object at 0x…>"),
+        (lambda table: None, "Did you forget `return`?"),
+        (lambda table: ..., "is still `...`"),
+        (lambda table: (2 * table,), "a tuple of 1; a tensor is wanted"),
+        (lambda table: (2 * table).numpy(), "of type `ndarray`; a tensor is wanted"),
+        (lambda table: (2 * table)[:1], "has shape (1, 5), wanted (3, 5)"),
+        (lambda table: torch.tensor(2.0), "has shape (), wanted (3, 5)"),
+        (lambda table: 2 * table.float(), "wrong dtype"),
+        (lambda table: (2 * table).to("meta"), "wrong device"),
+        (lambda table: 2 * table + (table == table[1, 2]) * math.inf, "[0, 0] is nan; 15 of 15 values"),
+        (lambda table: 2 * table / (table != table[1, 2]), "infinity"),
+        (lambda table: table.mul_(2), "writes into `table`"),
+        (lambda table: table.zero_(), "writes into `table`"),
+        (lambda table: -2 * table, "Every value is -1 times the wanted one."),
+        (lambda table: 2 * table + 1e-8 * (table == table[1, 2]), "[1, 2] is"),
+        (lambda table: 2 * table + 1e-8, "; 15 of 15 values differ."),
+        (3, "a function is wanted"),
+        (None, "a function is wanted"),
+        (torch.ones(3, 5), "Hand over `doubled` itself, without calling it."),
+    ],
+)
+def test_a_remark_says_what_is_amiss(attempt, remark):
+    assert remark in said(doubled, attempt)
+
+
+def test_two_values_that_look_alike_are_told_apart():
+    got, wanted = re.search(
+        r"is (\S+), wanted (\S+);", said(doubled, lambda table: 2 * table + 1e-8)
+    ).groups()
+    assert got != wanted
+
+
+def test_only_rounding_is_forgiven():
+    assert judge(doubled, lambda table: 2 * table + 1e-10).state == CORRECT
+    assert judge(doubled, lambda table: 2 * table + 1e-8).state == NOT_YET
+
+
+def test_what_the_code_prints_is_shown_once_and_cut():
+    def chatty(table):
+        display("shown")
+        print("\n".join(f"line {i}" for i in range(20)))
+        return 2 * table
+
+    text = said(doubled, chatty)
+    assert text.startswith("✓ 99.1 correct.\nYour code printed:\n| ")
+    assert text.count("line 3") == 1
+    assert text.endswith("lines more")
+
+
+def test_an_answer_runs_in_float64_with_the_same_seeds_whatever_the_lesson_has_set():
+    seen = []
+
+    def attempt(table):
+        seen.append((torch.zeros(1).dtype, torch.rand(1).item(), random.random(), np.random.rand()))
+        return 2 * table
+
+    judge(doubled, attempt)
+    torch.rand(1), random.random(), np.random.rand()
+    first = seen.copy()
+    seen.clear()
+    judge(doubled, attempt)
+    assert seen[0][0] == torch.float64
+    assert seen == first
+
+
+def test_no_answer_sees_what_another_did_to_its_inputs():
+    judge(doubled, lambda table: table.zero_())
+    assert judge(doubled, lambda table: 2 * table).state == CORRECT
+
+
+# --------------------------------------------------------------------------------------- values and modules
+
+
+def value(wanted):
+    declared = value_exercise("99.2", "Name a value", stub="x = ...", solution="x = None", hints=[])
+    declared.specification(lambda: wanted)
+    return declared
+
+
+@pytest.mark.parametrize(
+    ("wanted", "right"),
+    [
+        (2.0, 2),
+        (2.0, 2.0 + 1e-12),
+        (2.0, torch.tensor(2.0)),
+        (32, np.int64(32)),
+        (32, torch.tensor(32)),
+        ((2, 3), [2, 3]),
+        ((2, 3), torch.Size([2, 3])),
+        (torch.tensor([1.0, 2.0]), nn.Parameter(torch.tensor([1.0, 2.0]))),
+        (torch.tensor([math.nan, math.inf]), torch.tensor([math.nan, math.inf])),
+        ({"a": 1, "b": (2.0, "c")}, {"b": (2, "c"), "a": 1}),
+        ("keys", "keys"),
+        (True, np.True_),
+    ],
+)
+def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
+    assert judge(value(wanted), right).state == CORRECT
+
+
+@pytest.mark.parametrize(
+    ("wanted", "wrong", "remark"),
+    [
+        (32, 32.0, "`x` is 32.0, a float; an int is wanted"),
+        (32, 32 / 3, "`x` is 10.666667, a float; an int is wanted"),
+        (32, 33, "`x` is 33, too large."),
+        (2.5, 2.4, "`x` is 2.4, too small."),
+        (1, True, "of type `bool`; a number is wanted"),
+        (True, 1, "of type `int`; a `bool` is wanted"),
+        (10**18, 10**18 + 1, "too large"),
+        (2.0, None, "`x` is `None`; a number is wanted."),
+        ((2, 3), (2, 3, 4), "a tuple of 3; 2 things are wanted"),
+        ((2, 3), (2, ...), "`x`[1] is still `...`. `x`[0] is right."),
+        ((2, 3), (2, 4), "`x`[1] is 4, too large. `x`[0] is right."),
+        ((2, 3), 2, "of type `int`; 2 things are wanted"),
+        ({"a": 1}, 1, "a dict is wanted, with the keys `a`"),
+        ({"a": 1, "b": 2}, {"b": 1, "c": 3}, "missing: `a`; not wanted: `c`."),
+        (
+            {"a": 1},
+            {"a": 1} | dict.fromkeys("bcdefghi", 1),
+            "wanted; not wanted: `b`, `c`, `d`, `e`, `f`, `g` and 2 more.",
+        ),
+        ({"a": 1}, {"a": 2}, "`x`['a'] is 2"),
+        ("keys", "queries", "`x` is 'queries'."),
+        (torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 2.0]]), "an axis of size 1 too many"),
+        (torch.tensor([True, False]), torch.tensor([True, True]), "`x`[1] is True"),
+        (torch.tensor([1, 2]), torch.tensor([1.0, 2.0]), "wrong dtype"),
+        (torch.tensor([True]), torch.tensor([1]), "True or False is wanted: a comparison"),
+        (torch.zeros(2, 1), torch.zeros(1, 2), "an axis of size 1 in another place"),
+        (torch.zeros(2, 3), torch.zeros(3, 2), "the same sizes in another order"),
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.00001]), "computed in float32"),
+    ],
+)
+def test_a_wrong_value_is_told_without_the_answer(wanted, wrong, remark):
+    text = said(value(wanted), wrong)
+    assert remark in text
+    assert "wanted 3" not in text and "wanted 2.5" not in text
+
+
+@pytest.mark.parametrize("attempt", [..., (..., ...), {"a": ...}])
+def test_dots_are_not_attempted(attempt):
+    assert said(value((2, 3)), attempt).startswith("○")
+
+
+def test_what_was_computed_in_float64_is_not_taken_for_float32():
+    assert "float32" not in said(value(torch.tensor([1.0, 2.0])), torch.tensor([1.0, 2.001]))
+
+
+@exercise("99.3", "A linear map", hints=[])
+class Affine(nn.Module):
+    """(positions, d_in) → (positions, d_out)"""
+
+    def __init__(self, d_in, d_out):
+        raise NotImplementedError
+
+
+@Affine.cases
+def Affine(normal):
+    yield {"d_in": 3, "d_out": 5}, {"x": normal(2, 3)}
+
+
+@Affine.specification
+class Affine(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(d_out, d_in))
+        self.bias = nn.Parameter(torch.zeros(d_out))
+
+    def forward(self, x):
+        rows = [[sum(w * number) for w in self.weight] for number in x]
+        return torch.stack([torch.stack(row) for row in rows]) + self.bias
+
+
+@Affine.solution
+class Affine(nn.Linear):
+    pass
+
+
+class WithoutBias(nn.Linear):
+    def forward(self, x):
+        return x @ self.weight.mT
+
+
+knows(Affine, "no bias", "…", WithoutBias)
+
+
+class Dropping(nn.Linear):
+    def forward(self, x):
+        return F.dropout(super().forward(x), 0.5, self.training)
+
+
+class Misnamed(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(d_out, d_in))
+
+
+class Bare(nn.Linear):
+    def __init__(self, d_in, d_out):
+        super().__init__(d_in, d_out, bias=False)
+
+
+class Broken(nn.Linear):
+    def forward(self, x):
+        return x @ self.weights
+
+
+@pytest.mark.parametrize(
+    ("attempt", "remark"),
+    [
+        (type("Mine", (nn.Linear,), {}), "✓ 99.3 correct."),
+        (cell(Affine.stub, "Affine"), "○ 99.3 not attempted."),
+        (Misnamed, "`weight` (5, 3) is missing; your parameters are: `w`."),
+        (Bare, "`bias` (5,) is missing; your parameters are: `weight`."),
+        (lambda d_in, d_out: nn.Linear(d_in, d_out), "a class derived from nn.Module is wanted"),
+        (nn.Linear(3, 5), "a class derived from nn.Module is wanted"),
+        (Broken, "`return x @ self.weights` gives AttributeError"),
+        (WithoutBias, "no bias"),
+        (nn.Bilinear, "missing 1 required positional argument"),
+    ],
+)
+def test_a_module_is_built_given_parameters_and_called(attempt, remark):
+    assert remark in said(Affine, attempt)
+
+
+class OtherName(find("08.5").reference):
+    def forward(self, x, mask=None, need_weights=True):
+        return super().forward(x, mask, need_weights)
+
+
+class WithoutMask(find("08.5").reference):
+    def forward(self, x):
+        return super().forward(x)
+
+
+class AnyName(find("08.5").reference):
+    def forward(self, x, *rest, **named):
+        return super().forward(x, *rest, **named)
+
+
+def test_an_argument_that_other_code_hands_over_by_name_must_bear_it():
+    told = said(find("08.5"), OtherName)
+    assert "an argument is missing by its name" in told
+    assert "`forward` has no argument `may_attend`" in told
+    assert "`forward` has no argument `may_attend`" in said(find("08.5"), WithoutMask)
+    assert said(find("08.5"), AnyName) == "✓ 08.5 correct."
+
+
+@exercise("99.4", "Weigh a table", hints=[], by_name=("factor", "shift"))
+def weighed(table, factor=2, shift=0):
+    raise NotImplementedError
+
+
+@weighed.cases
+def weighed(normal):
+    yield {"table": normal(3, 5), "factor": 7, "shift": 11}
+    yield {"table": normal(3, 5), "shift": 11}
+    yield {"table": normal(3, 5), "factor": 7}
+    yield {"table": normal(3, 5)}
+
+
+@weighed.specification
+def weighed(table, factor=2, shift=0):
+    return torch.tensor([[factor * number + shift for number in row] for row in table.tolist()])
+
+
+@weighed.solution
+def weighed(table, factor=2, shift=0):
+    return factor * table + shift
+
+
+knows(weighed, "subtracted", "…", lambda t, f=2, s=0: f * t - s)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "remark"),
+    [
+        (lambda t, shift=0, factor=2: factor * t + shift, "✓ 99.4 correct."),
+        (lambda t, **options: options.get("factor", 2) * t + options.get("shift", 0), "✓ 99.4 correct."),
+        (lambda t, f=2, shift=0: f * t + shift, "Your function has no argument `factor`"),
+        (lambda t, factor=2, s=0: factor * t + s, "Your function has no argument `shift`"),
+        (lambda t, f=2, s=0: f * t - s, "subtracted"),
+        (lambda t, factor=3, shift=0: factor * t + shift, "Case 2 of 4: table (3, 5), shift = 11."),
+        (lambda t, factor, shift=0: factor * t + shift, "missing 1 required positional argument: 'factor'"),
+        (lambda t: t, "Your function has no argument `factor`"),
+    ],
+)
+def test_an_argument_goes_by_name_or_is_left_out(attempt, remark):
+    assert remark in said(weighed, attempt)
+
+
+def test_a_setting_goes_by_name_or_is_left_out():
+    settings = [{"d_in": 3, "d_out": 5, "bias": False}, {"d_in": 3, "d_out": 5}]
+    named = exercise("99.3", "A linear map", hints=[], built_by_name=["bias"])(nn.Linear)
+    named.cases(lambda normal: [(setting, {"x": normal(2, 3)}) for setting in settings])
+    named.specification(nn.Linear).solution(nn.Linear)
+    other = cell(
+        "class Mine(nn.Linear):\n    def __init__(self, a, b, c=True):\n        super().__init__(a, b, c)",
+        "Mine",
+    )
+    assert said(named, type("Mine", (nn.Linear,), {})) == "✓ 99.3 correct."
+    assert "`__init__` has no argument `bias`" in said(named, other)
+
+
+def test_a_case_is_told_whatever_its_inputs_are():
+    inputs = {"mask": torch.ones(2, 3).bool(), "x": 200 * torch.ones(2), "none": torch.ones(0), "n": 7}
+    told = [_in_words(name, value) for name, value in inputs.items()]
+    assert told == ["mask (2, 3)", "x (2,) from 200 to 200", "none (0,)", "n = 7"]
+
+
+def test_a_modules_case_is_told_with_its_settings():
+    class Wrong(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) ** 2
+
+    assert "Case 1 of 1: Affine(d_in=3, d_out=5) called with x (2, 3)." in said(Affine, Wrong)
+
+
+# ----------------------------------------------------------------------------------------- check and verdict
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What `check` displays; it knows the small exercises too."""
+    displayed = []
+    small = {"99.1": doubled, "99.3": Affine}
+    monkeypatch.setattr(exercises, "display", displayed.append)
+    monkeypatch.setattr(exercises, "find", lambda id: small[id])
+    return displayed
+
+
+def test_check_returns_a_correct_attempt_and_else_the_reference(shown):
+    def mine(table):
+        return table + table
+
+    assert check("99.1", mine) is mine
+    assert check("99.1", ...) is doubled.reference
+    assert check("99.1", lambda table: table) is doubled.reference
+    assert [verdict.headline[0] for verdict in shown] == ["✓", "○", "✗"]
+
+
+class Hostile:
+    """Objects to every question."""
+
+    def refuse(self, *_):
+        raise SystemExit("no")
+
+    __repr__ = __str__ = __eq__ = __len__ = __iter__ = __bool__ = __getattr__ = __hash__ = refuse
+    __class__ = property(refuse)
+
+
+class HostileTensor(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, *_):
+        raise RuntimeError("no")
+
+
+class HostileError(Exception):
+    def __str__(self):
+        raise ValueError("no")
+
+
+def raising(error):
+    def attempt(table):
+        raise error
+
+    return attempt
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda table: Hostile(),
+        lambda table: [Hostile()],
+        lambda table: torch.ones(3, 5).as_subclass(HostileTensor),
+        lambda table: (2 * table).to_sparse(),
+        raising(HostileError()),
+        raising(GeneratorExit()),
+    ],
+)
+def test_nothing_an_attempt_does_gets_out(shown, attempt):
+    assert check("99.1", attempt) is doubled.reference
+    assert repr(shown[0]).startswith("✗ 99.1 not yet: ")
+    assert shown[0]._repr_html_()
+
+
+def test_not_even_an_attempt_that_objects_to_every_question_gets_out(shown):
+    assert check("99.1", Hostile()) is doubled.reference
+    assert repr(shown[0]).startswith("✗ 99.1 not yet: ")
+
+
+def test_an_unknown_exercise_is_the_authors_error():
+    with pytest.raises(ValueError, match=r"no exercise '03\.99'; this lesson has: 03\.1, 03\.2"):
+        check("03.99", ...)
+    for id in ("99.1", "attention", "3.2"):
+        with pytest.raises(ValueError, match="lesson and number"):
+            check(id, ...)
+
+
+def test_only_the_lesson_itself_is_imported(monkeypatch):
+    imported = []
+    monkeypatch.setattr(exercises, "import_module", lambda name: imported.append(name) or import_module(name))
+    find("00.1")
+    assert imported == ["transformer_lab.course.exercises.start_here"]
+
+
+def test_outside_a_notebook_the_verdict_is_printed(monkeypatch, capsys):
+    monkeypatch.setattr(InteractiveShell, "initialized", lambda: False)
+    assert check("00.1", 30) == 32
+    assert capsys.readouterr().out.startswith("✗ 00.1 not yet: wrong value.\n`d_head` is 30, too small.\n")
+
+
+def luminance(colour):
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        Verdict.correct("03.2", printed="a line"),
+        Verdict.not_attempted("03.2"),
+        Verdict.not_yet("03.2", "no `scale`", ["Divide by `math.sqrt(d_head)`."], printed="a line"),
+    ],
+)
+def test_every_text_stands_out_from_a_background_of_its_own(verdict):
+    styles = re.findall(r'style="([^"]*)"', verdict._repr_html_())
+    for style in styles:
+        foreground = re.search(r"(?<!-)color:(#\w{6}|inherit)", style)[1]
+        background = re.search(r"background:(#\w{6})", style)[1]
+        if foreground != "inherit":
+            assert (luminance(background) + 0.05) / (luminance(foreground) + 0.05) >= 4.5
+    assert len(styles) == verdict._repr_html_().count("<p") + verdict._repr_html_().count("<code") + 1
+
+
+def test_the_box_holds_the_same_text_and_nothing_of_it_is_markup():
+    verdict = Verdict.not_yet("03.2", "<b>", ["`a < b` & <script>"], printed="<i>")
+    text = re.sub(r"<[^>]+>", "", verdict._repr_html_())
+    lines = [verdict.headline, *verdict.lines, "Your code printed:", "<i>"]
+    assert html.unescape(text) == "".join(lines).replace("`", "")
+    assert "<script>" not in verdict._repr_html_()
+
+
+# ------------------------------------------------ what an attempt may do to the program, and to other answers
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """A second instead of ten."""
+    monkeypatch.setattr(patience, "SECONDS", 0.3)
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("while True: pass", ""),
+        ("while True: x = len(str(table))", ""),
+        ("while len(table) == 2: pass", "    return 2 * table"),
+        ("try:", "        while True: pass\n    except Exception:\n        return 2 * table"),
+        ("try:", "        while True: pass\n    except:\n        return 2 * table"),
+        ("while True:", "        try:\n            while True: pass\n        except:\n            pass"),
+        ("while True:", "        try:\n            str(table)\n        except:\n            pass"),
+    ],
+)
+def test_an_endless_loop_ends(impatient, line, lines):
+    text = said(doubled, cell(f"def doubled(table):\n    {line}\n{lines}", "doubled"))
+    assert text.startswith("✗ 99.1 not yet: it does not end.\nAfter 0 seconds your code was stopped in line ")
+    assert threading.active_count() == 1
+
+
+def test_no_late_shot_hits_the_checker(monkeypatch):
+    def slow(table):
+        for _ in range(1000):
+            table = table + 0
+        return 2 * table
+
+    for i in range(50):
+        monkeypatch.setattr(patience, "SECONDS", 0.0001 * i)
+        assert judge(doubled, slow).name in ("", "it does not end")
+    for _ in range(1000):
+        pass
+
+
+def test_only_the_learners_own_interrupt_gets_out(shown):
+    def interrupted(table):
+        signal.raise_signal(signal.SIGINT)
+        return 2 * table
+
+    def unimpressed(table):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return 2 * table
+
+    handler = signal.getsignal(signal.SIGINT)
+    assert check("99.1", raising(KeyboardInterrupt("mine"))) is doubled.reference
+    assert "raises an error.\n`raise error` gives KeyboardInterrupt: mine" in repr(shown[0])
+    for attempt in (interrupted, unimpressed):
+        with pytest.raises(KeyboardInterrupt):
+            check("99.1", attempt)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_an_attempt_cannot_end_the_program(monkeypatch):
+    class Shell:
+        asked = False
+
+        def ask_exit(self):
+            self.asked = True
+
+    shell = Shell()
+    monkeypatch.setattr(patience, "get_ipython", lambda: shell)
+    for leave in (lambda table: shell.ask_exit(), lambda table: sys.exit("enough"), raising(SystemExit())):
+        assert "your code ends the program" in said(doubled, leave)
+    shell.ask_exit()
+    assert shell.asked
+
+
+def state_of_the_process():
+    """All that a careless answer might change."""
+    return {
+        "draws": (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()),
+        "torch": (torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()),
+        "gradients": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_anomaly_enabled()),
+        "arithmetic": (torch.are_deterministic_algorithms_enabled(), torch.is_autocast_enabled("cpu")),
+        "printing": (repr(torch.tensor([1 / 3])), repr(np.array([1 / 3])), sys.stdout, sys.stderr),
+        "python": (warnings.filters[:], sys.getrecursionlimit(), sys.path[:], sys.getprofile()),
+        "system": (os.getcwd(), dict(os.environ), signal.getsignal(signal.SIGINT)),
+    }
+
+
+def test_an_answer_leaves_no_trace(tmp_path):
+    def careless(table):
+        twice = 2 * table
+        torch.manual_seed(5), torch.rand(3), random.random(), np.random.rand(3)
+        torch.set_default_dtype(torch.float16), torch.set_default_device("meta"), torch.set_num_threads(3)
+        torch.set_grad_enabled(False), torch.inference_mode().__enter__(), torch.set_anomaly_enabled(True)
+        torch.use_deterministic_algorithms(True), torch.set_autocast_enabled("cpu", True)
+        torch.set_printoptions(precision=1), np.set_printoptions(precision=1)
+        warnings.simplefilter("error"), sys.setrecursionlimit(5000), sys.path.append("nowhere")
+        os.chdir(tmp_path), os.environ.update(LOST="1"), signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.stdout = sys.stderr = None
+        return twice
+
+    torch.rand(1), random.random(), np.random.rand(700)  # away from the seed that the checker sets
+    before = state_of_the_process()
+    judge(doubled, careless)
+    assert state_of_the_process() == before
+
+
+@pytest.mark.parametrize("owner", [torch, torch.Tensor, math, F, nn.Module, nn.Linear, np, builtins])
+def test_the_truth_has_clean_hands(owner, monkeypatch):
+    """Neither an attempt nor an earlier cell that patches what the checker needs changes a verdict."""
+    name = {
+        math: "sqrt",
+        torch.Tensor: "tolist",
+        F: "relu",
+        nn.Module: "eval",
+        nn.Linear: "__init__",
+        np: "sum",
+    }
+    name = name.get(owner, "sum")
+    original = getattr(owner, name)
+
+    def broken(*_, **__):
+        raise RuntimeError("patched")
+
+    def patching(table):
+        setattr(owner, name, broken)
+        return 2 * table
+
+    doubled.__dict__.pop("wanted", None), Affine.__dict__.pop("wanted", None)
+    judge(doubled, patching)
+    assert getattr(owner, name) == original
+    monkeypatch.setattr(owner, name, broken)
+    assert judge(doubled, lambda table: table + table).state == CORRECT
+    assert getattr(owner, name) is broken
+    monkeypatch.undo()
+    assert "on its side" in said(doubled, lambda table: 2 * table.mT)
+    assert said(Affine, type("Mine", (nn.Linear,), {})) == "✓ 99.3 correct."
+
+
+def test_an_attempt_runs_with_what_its_session_holds(monkeypatch):
+    monkeypatch.setattr(torch, "twice", lambda table: 2 * table, raising=False)
+    monkeypatch.setattr(torch, "add", lambda one, other: one * 2)
+    assert judge(doubled, lambda table: torch.twice(torch.add(table, 0) / 2)).state == CORRECT
+
+
+# ------------------------------------------------------------------ further looks at an answer that is right
+
+
+def test_what_an_answer_does_to_the_whole_notebook_is_told():
+    def with_another_dtype(table):
+        torch.set_default_dtype(torch.float32)
+        return 2 * table
+
+    def with_another_root(table):
+        math.sqrt, math.cos = math.cbrt, math.sin
+        return 2 * table
+
+    def for_a_while(table):
+        with torch.no_grad(), torch.device("meta"):
+            torch.zeros(3)
+        return 2 * table
+
+    assert "changes the default dtype for the whole notebook" in said(doubled, with_another_dtype)
+    assert "changes `math.cos`, `math.sqrt` for the whole notebook" in said(doubled, with_another_root)
+    assert judge(doubled, for_a_while).state == CORRECT
+
+
+def test_an_answer_is_not_blamed_for_what_a_cell_has_replaced(monkeypatch):
+    monkeypatch.setattr(math, "sqrt", lambda number: 1.0)
+    assert "a cell of this notebook has replaced `math.sqrt`" in said(doubled, lambda t: t * math.sqrt(4))
+    assert "on its side" in said(doubled, lambda table: 2 * table.mT)
+
+
+def call_counter():
+    calls = []
+
+    def attempt(table):
+        calls.append(table)
+        return 2 * table + (len(calls) > 2)
+
+    return attempt
+
+
+def cached():
+    known = {}
+    return lambda table: known.setdefault(table.shape, torch.ones(table.shape)).mul_(2) * table
+
+
+@pytest.mark.parametrize(
+    ("attempt", "name", "remark"),
+    [
+        (
+            call_counter(),
+            "a second call gives something else",
+            "Called once with other numbers, then with the ones above: Your result[0, 0]",
+        ),
+        (cached(), "a second call gives something else", "Every value is 8 times"),
+        (
+            lambda t: 2 * t.view(-1).view(t.shape),
+            "it depends on the order in memory",
+            "view size is not compatible",
+        ),
+        (lambda t: 2 * t.detach(), "another gradient", "None reaches `table`"),
+        (lambda t: 2 * t.data, "another gradient", "None reaches `table`"),
+        (
+            lambda t: torch.tensor([[2 * x for x in row] for row in t.tolist()]),
+            "another gradient",
+            "`.tolist()`",
+        ),
+        (lambda t: t + t.detach(), "another gradient", "Every value is 0.5 times the wanted one."),
+    ],
+)
+def test_an_answer_that_would_fail_in_a_lesson_is_not_right(attempt, name, remark):
+    verdict = judge(doubled, attempt)
+    assert verdict.name == name
+    assert remark in verdict.lines[0]
+    assert verdict.lines[1].startswith("Case 1 of 2: ")
+
+
+def test_an_exercise_may_do_without_gradients(monkeypatch):
+    monkeypatch.setattr(doubled, "gradients", False)
+    assert judge(doubled, lambda table: 2 * table.detach()).state == CORRECT
+
+
+class Counting(nn.Linear):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x) * self.calls
+
+
+class Remembering(nn.Linear):
+    def forward(self, x):
+        self.first = getattr(self, "first", x)
+        return super().forward(self.first if self.first.shape == x.shape else x)
+
+
+class WithBuffer(nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.register_buffer("scale", torch.ones(()))
+
+
+class Detached(nn.Linear):
+    def forward(self, x):
+        return x @ self.weight.detach().mT + self.bias
+
+
+class Frozen(nn.Linear):
+    def forward(self, x):
+        with torch.no_grad():
+            return super().forward(x)
+
+
+class Stale(nn.Linear):
+    """Right with the parameters that the checker draws, for the first of them is known."""
+
+    def forward(self, x):
+        drawn = torch.randn((5, 3), generator=torch.Generator().manual_seed(0)) / 2
+        return super().forward(x) * (1 if self.weight.equal(drawn) else 2)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "name"),
+    [
+        (Counting, "a second call gives something else"),
+        (Remembering, "a second call gives something else"),
+        (WithBuffer, "wrong parameters"),
+        (Dropping, "it differs in training mode"),
+        (Detached, "another gradient"),
+        (Frozen, "another gradient"),
+        (Stale, "a fresh module is wrong"),
+    ],
+)
+def test_a_module_that_would_fail_in_a_lesson_is_not_right(attempt, name):
+    assert judge(Affine, attempt).name == name
+
+
+@exercise("99.5", "Count the entries", hints=[])
+def counted(state):
+    raise NotImplementedError
+
+
+@counted.cases
+def counted(normal):
+    weights = {"a": normal(2, 3), "b": [normal(5), normal(7)]}
+    yield {"state": weights | {"layer": nn.Linear(3, 2)}}
+
+
+@counted.specification
+def counted(state):
+    return torch.tensor(len(state))
+
+
+@counted.solution
+def counted(state):
+    return torch.tensor(len(state.keys()))
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (lambda state: state.pop("a"), "state['a']"),
+        (lambda state: state.update(c=1), "state['c']"),
+        (lambda state: state["a"].mul_(2), "state['a']"),
+        (lambda state: state["b"].pop(), "state['b'][1]"),
+        (lambda state: state["b"][1].requires_grad_(), "state['b'][1].requires_grad"),
+        (lambda state: state["layer"].eval(), "state['layer'].training"),
+        (lambda state: state["layer"].weight.data.zero_(), "state['layer'].weight"),
+        (lambda state: state["layer"].requires_grad_(False), "state['layer'].weight.requires_grad"),
+        (lambda state: state["layer"].weight.sum().backward(), "state['layer'].weight.grad"),
+    ],
+)
+def test_a_changed_argument_is_named_however_deep_the_change(change, part):
+    def attempt(state):
+        count = len(state)
+        change(state)
+        return torch.tensor(count)
+
+    told = said(counted, attempt)
+    assert "input changed in place" in told
+    assert f"changes `state`, which belongs to the caller: `{part}` is not what it was" in told
+    assert said(counted, lambda state: torch.tensor(len(state))) == "✓ 99.5 correct."
+
+
+def test_what_the_solution_changes_may_be_changed():
+    emptied = exercise("99.6", "Empty it", hints=[])(doubled.reference)
+    emptied.cases(lambda normal: [{"state": {"a": 1}}]).specification(lambda state: len(state))
+    emptied.reference = lambda state: state.popitem()[1]
+    assert judge(emptied, lambda state: state.pop("a")).state == CORRECT
+
+
+@pytest.mark.parametrize(
+    ("id", "attempt", "name"),
+    [
+        ("03.3", lambda s: F.softmin(-s, dim=-1), "softmin"),
+        ("03.3", lambda s: torch.special.softmax(s, -1), "special_softmax"),
+        ("03.3", lambda s: torch.ops.aten._softmax(s, -1, False), "_softmax"),
+        (
+            "03.3",
+            lambda s: F.scaled_dot_product_attention(
+                torch.ones(*s.shape[:-1], 1, 1),
+                s[..., None],
+                torch.eye(s.shape[-1]).expand(*s.shape, s.shape[-1]),
+                scale=1.0,
+            )[..., 0, :],
+            "scaled_dot_product_attention",
+        ),
+        (
+            "07.1",
+            lambda x, w, b, eps: torch.native_layer_norm(x, x.shape[-1:], w, b, eps)[0],
+            "native_layer_norm",
+        ),
+        (
+            "07.1",
+            lambda x, w, b, eps: F.group_norm(x.flatten(0, 1), 1, w, b, eps).view_as(x),
+            "group_norm",
+        ),
+        ("12.1", lambda x, w, eps: F.rms_norm(x, x.shape[-1:], w, eps), "rms_norm"),
+        (
+            "09.6",
+            lambda x, y: torch.tensor(np.corrcoef(x.argsort().argsort(), y.argsort().argsort())[0, 1]),
+            "corrcoef",
+        ),
+    ],
+)
+def test_what_is_banned_is_banned_under_every_name(id, attempt, name):
+    assert judge(find(id), attempt).name == f"{name} did the work"
+
+
+def test_where_no_module_is_allowed_none_does_the_work(monkeypatch):
+    def attempt(table):
+        layer = nn.Linear(table.shape[1], table.shape[1], bias=False)
+        layer.weight.data = 2 * torch.eye(table.shape[1])
+        return layer(table)
+
+    assert judge(doubled, attempt).state == CORRECT
+    monkeypatch.setattr(doubled, "without", ("nn.Module",))
+    assert judge(doubled, attempt).name == "nn.Linear did the work"
+
+
+def test_any_integer_will_do_unless_the_exercise_says_otherwise(monkeypatch):
+    counts = value(torch.tensor([2, 3]))
+    assert judge(counts, torch.tensor([2, 3], dtype=torch.int32)).state == CORRECT
+    exact = value_exercise("99.2", "…", stub="x = ...", solution="x = None", hints=[], any_integer=False)
+    exact.specification(lambda: torch.tensor([2, 3]))
+    assert judge(exact, torch.tensor([2, 3], dtype=torch.int32)).name == "wrong dtype"
+
+
+class Talkative:
+    def __repr__(self):
+        return "word " * 200_000
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "x" * 10**6,
+        {"y" * 10**6: 1},
+        [Talkative()],
+    ],
+    ids=["text", "key", "repr"],
+)
+def test_a_verdict_is_never_long(attempt):
+    for wanted in ("short", {"a": 1}, [Talkative()], 1):
+        verdict = judge(value(wanted), attempt)
+        assert len(repr(verdict)) < 1500
+        assert len(verdict._repr_html_()) < 4000
+    assert len(said(doubled, lambda table: attempt)) < 1500
+    assert len(said(doubled, raising(ValueError("z" * 10**6)))) < 1500

@@ -1,0 +1,96 @@
+"""What a wrong result lacks is said in words: for each property an answer that lacks just that."""
+
+import pytest
+import torch
+
+from tests.course.cells import said
+from transformer_lab.course.checker import exercise
+
+
+def declared(id, truth, names=()):
+    @exercise(id, "Any", hints=[], returns=names)
+    def any_name(x):
+        """x: (batch, position, features)"""
+        raise NotImplementedError
+
+    @any_name.cases
+    def any_name(normal):
+        yield {"x": normal(2, 3, 5)}
+
+    return any_name.specification(truth), truth
+
+
+def with_truth(id, truth):
+    made, _ = declared(id, truth)
+    made.reference, made.shown = truth, "..."
+    return made
+
+
+ROWS = with_truth("95.1", lambda x: x.softmax(-1))
+COLUMNS = with_truth("95.2", lambda x: x.softmax(-2))
+UNIT = with_truth("95.3", lambda x: x / x.norm(dim=-1, keepdim=True))
+CENTRED = with_truth("95.4", lambda x: x - x.mean(-1, keepdim=True))
+TRIANGLE = with_truth("95.5", lambda x: (x @ x.mT).tril())
+SYMMETRIC = with_truth("95.6", lambda x: x @ x.mT)
+POSITIVE = with_truth("95.7", lambda x: x.exp())
+PLAIN = with_truth("95.8", lambda x: x + x.sin())
+
+
+@pytest.mark.parametrize(
+    ("exercise", "attempt", "words"),
+    [
+        (ROWS, lambda x: x.softmax(-1) * 0.9, "The first that does not adds up to 0.9"),
+        (COLUMNS, lambda x: x.softmax(-1), "add up to 1 down each column"),
+        (UNIT, lambda x: x / x.norm(dim=-2, keepdim=True), "have length 1 if they are right"),
+        (CENTRED, lambda x: x - x.mean(), "have the mean 0"),
+        (TRIANGLE, lambda x: x @ x.mT, "zeros above its diagonal"),
+        (SYMMETRIC, lambda x: x @ x.roll(1, -1).mT, "the same on both sides of its diagonal"),
+        (POSITIVE, lambda x: x.exp() - 1, "has no negative number"),
+        (PLAIN, lambda x: (x + x.sin()).flip(-1), "right, and stand in other places"),
+        (PLAIN, lambda x: x + x.sin().mean(0), "changes with the others in its batch"),
+    ],
+    ids=["rows", "columns", "length", "mean", "zeros", "symmetric", "negative", "moved", "batch"],
+)
+def test_a_property_that_is_lacking_is_told_before_numbers(exercise, attempt, words):
+    text = said(exercise, attempt)
+    assert words.lower() in text.lower()
+    assert text.lower().index(words.lower()) < text.index("wanted")
+
+
+def test_two_axes_exchanged_are_told():
+    square = with_truth("95.9", lambda x: x[..., :3] * torch.arange(1.0, 4.0))
+    assert "with its axes 1 and 2 exchanged" in said(
+        square, lambda x: (x[..., :3] * torch.arange(1.0, 4.0)).mT
+    )
+
+
+@exercise("95.10", "Attend to what the mask leaves", hints=[])
+def masked(x, may_attend):
+    """Any attention over x: (batch, position, features)."""
+    raise NotImplementedError
+
+
+@masked.cases
+def masked(normal):
+    may_attend = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+    may_attend[0, ..., 3:] = False
+    yield {"x": normal(2, 5, 3), "may_attend": may_attend}
+
+
+@masked.specification
+def masked(x, may_attend):
+    scores = (x @ x.mT).masked_fill(~may_attend[:, 0], -torch.inf)
+    return scores.softmax(-1) @ x
+
+
+masked.reference, masked.shown = masked.specified, "..."
+
+
+def test_a_hidden_token_that_is_heard_is_told():
+    attempt = lambda x, m: (x @ x.mT - 3 * ~m[:, 0]).softmax(-1) @ x  # noqa: E731
+    assert "changes with a token that the mask hides" in said(masked, attempt)
+
+
+def test_what_lacks_no_property_gets_numbers():
+    text = said(PLAIN, lambda x: x + x.cos())
+    assert "wrong value" in text and "wanted" in text.splitlines()[1]

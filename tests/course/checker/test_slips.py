@@ -1,0 +1,115 @@
+"""Two slips at once are named, both; and where it is not certain, what is."""
+
+import math
+
+import pytest
+import torch
+
+from tests.course.cells import said
+from transformer_lab.course.checker import exercise, field_guide, judge, slips
+from transformer_lab.course.checker.run import Outcome
+
+
+@exercise("96.1", "Attend", hints=[])
+def attend(query, key, value):
+    """Scaled dot-product attention."""
+    raise NotImplementedError
+
+
+@attend.cases
+def attend(normal):
+    yield {"query": normal(3, 5), "key": normal(7, 5), "value": normal(7, 2)}
+    yield {"query": normal(2, 3), "key": normal(5, 3), "value": normal(5, 7)}
+
+
+@attend.specification
+def attend(query, key, value):
+    rows = []
+    for q in query:
+        scores = [math.exp(float(q @ k) / math.sqrt(len(q))) for k in key]
+        rows.append(sum(s * v for s, v in zip(scores, value, strict=True)) / sum(scores))
+    return torch.stack(rows)
+
+
+@attend.solution
+def attend(query, key, value):
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    return scores.softmax(dim=-1) @ value
+
+
+GUIDE = """## 96.1 Attend
+
+### no scale
+The scores are too large. **Cure.** Divide them.
+- drop `/ math.sqrt(query.shape[-1])`
+
+### divided by the width
+The scores are too small. **Cure.** Take the root.
+- `math.sqrt(query.shape[-1])` → `query.shape[-1]`
+
+### softmax over the queries
+The columns add up to 1. **Cure.** Use `dim=-1`.
+- `dim=-1` → `dim=0`
+
+### values doubled
+Every value counts twice. **Cure.** Take each once.
+- `@ value` → `@ (2 * value)`
+
+### scores halved
+Every score is half. **Cure.** Leave them.
+- `scores.softmax` → `(scores / 2).softmax`
+
+### no softmax
+The weights may be negative. **Cure.** Take the softmax.
+- `(query @ key.mT) @ value`
+"""
+field_guide.attach({"96.1": attend}, field_guide.read(GUIDE), [], {"math": math})
+
+
+def test_two_slips_are_named_both():
+    text = said(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
+    assert "✗ 96.1 not yet: no scale + softmax over the queries.\nTwo slips at once.\n" in text
+    assert "The scores are too large.\nThe columns add up to 1.\n" in text
+    verdict = judge(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
+    assert verdict.cure == "Divide them. Use `dim=-1`."
+
+
+def test_one_slip_that_explains_it_is_told_alone():
+    assert judge(attend, lambda q, k, v: (q @ k.mT).softmax(-1) @ v).name == "no scale"
+
+
+def test_three_slips_are_too_many():
+    attempt = lambda q, k, v: (q @ k.mT).softmax(0) @ (2 * v)  # noqa: E731
+    assert judge(attend, attempt).name not in {"no scale", "softmax over the queries", "values doubled"}
+
+
+def test_of_several_pairs_only_what_they_share_is_told(monkeypatch):
+    """Scores ÷ √d ÷ √d and values doubled: two ways to the same scores, if the width is 1."""
+    first, second, shared = attend.mistakes[1], attend.mistakes[4], attend.mistakes[3]
+    same = slips._both(attend.shown, first, shared)
+    monkeypatch.setattr(slips, "pairs", lambda exercise: [((first, shared), same), ((second, shared), same)])
+    text = said(attend, lambda q, k, v: (q @ k.mT / q.shape[-1]).softmax(-1) @ (2 * v))
+    assert "not yet: values doubled.\nThis, and something else that I cannot name.\nEvery value" in text
+
+
+def test_pairs_without_anything_in_common_are_not_told(monkeypatch):
+    pairs = slips.pairs(attend)
+    text = pairs[0][1]
+    monkeypatch.setattr(slips, "pairs", lambda exercise: [(pairs[0][0], text), (attend.mistakes[3:5], text)])
+    outcomes = attend.outcomes(slips._answer(attend, text))
+    assert slips.explaining(attend, outcomes) == []
+
+
+def test_without_time_nothing_is_told(monkeypatch):
+    monkeypatch.setattr(slips, "SECONDS", -1.0)
+    assert "no scale" not in said(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
+
+
+def test_an_error_is_told_by_its_line():
+    assert slips.explaining(attend, [Outcome(None, ValueError("x"))]) == []
+
+
+@pytest.mark.parametrize(("pair", "text"), slips.pairs(attend), ids=lambda value: str(value)[:60])
+def test_every_pair_differs_from_each_of_its_slips(pair, text):
+    assert text != attend.shown
+    assert all(text != field_guide.changed(attend.shown, each.changes) for each in pair)
