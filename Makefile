@@ -2,12 +2,16 @@
 # Works with GNU make 3.81 (the one on macOS) and newer. Without make: the README has the plain lines.
 
 # Yours to set: the Python to build .venv from; the package index to take torch from, such as PyTorch's own
-# for its CPU build; a lesson's number, such as 03; arguments handed on to JupyterLab or pytest; a browser.
+# for its CPU build; a lesson's number, such as 03; arguments handed on to JupyterLab or pytest; a browser;
+# a package to look for a new version of.
 PYTHON      ?=
 TORCH_INDEX ?=
 LESSON      ?=
 ARGS        ?=
 CHROMIUM    ?=
+PACKAGE     ?=
+# The one that constraints.txt was written with: another may lay it out otherwise.
+UV          := uv==0.13.9
 
 RUN     := .venv/bin/python
 READY   := .venv/ready
@@ -48,8 +52,9 @@ bench: $(READY)  ## time the encoder beside other implementations of it, and wha
 	$(RUN) -m benchmarks.departures
 	$(RUN) -m benchmarks.encoder_speed $(ARGS)
 
-lock: build/uv/ready  ## look for new versions and write them to constraints.txt
-	build/uv/bin/python -m uv pip compile pyproject.toml --all-extras --upgrade \
+lock: build/uv/ready  ## look for new versions and write them to constraints.txt; of one: PACKAGE=matplotlib
+	build/uv/bin/python -m uv pip compile pyproject.toml --all-extras \
+	    $(if $(PACKAGE),--upgrade-package '$(PACKAGE)',--upgrade) \
 	    --universal --fork-strategy fewest --python-version 3.11 \
 	    --no-annotate --custom-compile-command 'make lock' --quiet --output-file constraints.txt
 
@@ -89,7 +94,7 @@ endif
 
 build/uv/ready:
 	$(CREATE_VENV)
-	build/uv/bin/python -m pip install uv
+	build/uv/bin/python -m pip install '$(UV)'
 	@touch $@
 
 known-lesson:

@@ -33,11 +33,17 @@ def test_readme_links_every_lesson():
     ] == []
 
 
-def test_readme_example_runs():
-    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)[1]
+def test_readme_examples_run():
+    encoder, diagnostics = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL
+    )
     names = {}
-    exec(example, names)
+    exec(encoder, names)
     assert (names["hidden"].shape, names["weights"][0].shape) == ((2, 4, 16), (2, 2, 4, 4))
+    exec(diagnostics, names)
+    for line in re.findall(r"^(\w+\(.*\))  # ([✓✗])", diagnostics, re.MULTILINE):
+        call, symbol = line
+        assert repr(eval(call, names)).startswith(symbol)
 
 
 if __name__ == "__main__":
