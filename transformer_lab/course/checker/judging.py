@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from transformer_lab.course.checker import attributes, looks, remarks, slips, source
+from transformer_lab.course.checker import attributes, looks, properties, remarks, slips, source
 from transformer_lab.course.checker.compare import VALUE, Difference
 from transformer_lab.course.checker.kinds import Exercise, Mistake, ValueExercise
 from transformer_lab.course.checker.patience import Endless, Patience
@@ -56,10 +56,23 @@ def _verdict(exercise: Exercise, attempt: Any, session: Session) -> Verdict:
     if misnamed and (first is None or isinstance(outcomes[first].error, TypeError)):
         remark = remarks.about_name(*misnamed)
         return Verdict.not_yet(exercise.id, remark.name, [remark.text])
-    both = slips.explaining(exercise, outcomes)
-    if both:
-        return _several(exercise, both, outcomes[first].printed)
-    return _not_yet(exercise, first, troubles[first], outcomes[first].printed)
+    return _unknown(exercise, attempt, outcomes, first, troubles[first], session)
+
+
+def _unknown(
+    exercise: Exercise, attempt: Any, outcomes: list[Outcome], i: int, trouble: Difference, session: Session
+) -> Verdict:
+    """No mistake explains it: two at once may, or a property that is lacking; else the first number amiss."""
+    printed = outcomes[i].printed
+    found = slips.explaining(exercise, outcomes)
+    if found:
+        return _several(exercise, found, printed)
+    lack = trouble.name == VALUE and properties.lacking(exercise, attempt, i, outcomes[i].result, session)
+    if not lack:
+        return _not_yet(exercise, i, trouble, printed)
+    name, sentence = lack
+    lines = [sentence, trouble.text, *remarks.where(exercise, i)]
+    return Verdict.not_yet(exercise.id, name, lines, printed)
 
 
 def _several(exercise: Exercise, found: list[Mistake], printed: str) -> Verdict:
