@@ -81,7 +81,7 @@ def test_no_mistake_is_known_by_an_error_of_the_checker_itself(id):
     for mistake, outcomes in find(id).wrong_outcomes:
         for error in (outcome.error for outcome in outcomes if outcome.error is not None):
             frames = traceback.extract_tb(error.__traceback__)
-            ours = [frame for frame in frames if "exercises" in Path(frame.filename).parts]
+            ours = [frame for frame in frames if {"course", "<string>"} & {*Path(frame.filename).parts}]
             last = [frame.name for frame in ours if frame.name != "__torch_function__"][-1]
             is_refusal = "wanted" in str(error) or isinstance(error, ParameterMismatch)
             assert last not in ("call", "observe", "outcomes") or is_refusal, (mistake.name, error)
@@ -191,7 +191,7 @@ WRITTEN_OTHERWISE = [
     ("00.1", 384 / 12 / 6, "all the heads of all the layers"),
     ("03.1", lambda q, k: torch.einsum("id,jd->ij", q, k) / 8, "a fixed divisor"),
     ("03.1", lambda q, k: q @ k.T * q.shape[1] ** -1 / 2, "`** 1/2` without brackets"),
-    ("09.6", lambda *xy: find("09.6").mistakes[0].answer(*xy).item(), "argsort taken for ranks"),
+    ("09.6", lambda *xy: torch.tensor(find("09.6").mistakes[0].answer(*xy)), "argsort taken for ranks"),
     (
         "03.3",
         lambda s: F.hardtanh(s, -700, 700).exp() / F.hardtanh(s, -700, 700).exp().sum(-1, True),

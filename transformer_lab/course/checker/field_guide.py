@@ -18,8 +18,9 @@ Each item is one wrong answer, or several, as a change of the solution that the 
 
 For what no change expresses there are blocks of Python, each a whole answer. Everything may use the names of
 NAME.py; `right` is the right answer, and a class may derive from it. What not even that expresses is a
-function or class in NAME.py: `@exercise.mistake("its name")`. A heading without a text takes the one of
-`shared.md`; what stands there with a change is tried on every exercise.
+function or class in NAME.py: `@exercise.mistake("its name")`. A heading without a text takes the first one
+that the guide has for this name, or that of `shared.md`; what stands there with a change is tried on every
+exercise.
 """
 
 import ast
@@ -27,6 +28,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
+from types import CodeType
 from typing import Any, NamedTuple
 
 from transformer_lab.course.checker import source
@@ -165,6 +167,7 @@ def attach(
             raise ValueError(f"{id} is in the guide, and not among the exercises: {', '.join(exercises)}")
         for entry in entries:
             known = entry if entry.effect else texts.get(entry.name, entry)
+            texts.setdefault(entry.name, known)
             _add(exercises[id], entry, known)
     for exercise in exercises.values():
         told = {mistake.name for mistake in exercise.mistakes}
@@ -208,7 +211,7 @@ def _try(exercise: Exercise, entry: Entry) -> None:
             exercise.shared.append(Mistake(entry.name, entry.effect, entry.cure, wrong, changes))
 
 
-def answer(exercise: Exercise, text: str) -> Any:
+def answer(exercise: Exercise, text: str | CodeType) -> Any:
     """What a cell with this text would leave under the exercise's name."""
     known = {exercise.name: exercise.reference, "right": exercise.reference}
     return source.run(text, **{**exercise.namespace, **known})[exercise.name]

@@ -2,18 +2,22 @@
 
 import time
 from collections.abc import Iterator
-from copy import deepcopy
+from contextlib import suppress
+from copy import copy, deepcopy
 from functools import cache
 from itertools import combinations
+from types import CodeType
 from typing import Any
 
 import torch
 
 from transformer_lab.course.checker import field_guide
-from transformer_lab.course.checker.kinds import Exercise, Mistake
+from transformer_lab.course.checker.kinds import Exercise, Mistake, ModuleExercise
+from transformer_lab.course.checker.parameters import ParameterMismatch
 from transformer_lab.course.checker.run import Outcome, alike, isolated
 
-SECONDS = 1.0  # for all pairs of one attempt
+SECONDS = 1.0  # of computing, for all pairs of one attempt
+Pair = tuple[Mistake, Mistake]
 
 
 def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
@@ -23,35 +27,35 @@ def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
     """
     if any(outcome.error for outcome in outcomes):
         return []
-    deadline = time.monotonic() + SECONDS
-    found: dict[frozenset[str], tuple[Mistake, Mistake]] = {}
+    deadline = time.process_time() + SECONDS
+    found: dict[frozenset[str], Pair] = {}
     with isolated():
-        for pair, text in pairs(exercise):
-            if time.monotonic() > deadline:
+        for pair, code in pairs(exercise):
+            if time.process_time() > deadline:
                 return []  # another pair might explain it as well
-            if _agrees(exercise, text, outcomes):
+            if _agrees(exercise, code, outcomes):
                 found.setdefault(frozenset(each.name for each in pair), pair)
     if not found:
         return []
     shared = frozenset.intersection(*found)
-    first = next(iter(found.values()))
-    return [each for each in first if each.name in shared]
+    return [each for each in next(iter(found.values())) if each.name in shared]
 
 
 @cache
-def pairs(exercise: Exercise) -> list[tuple[tuple[Mistake, Mistake], str]]:
-    """Every two changes that fit together, with the text that they make of the solution."""
+def pairs(exercise: Exercise) -> list[tuple[Pair, CodeType]]:
+    """Every two changes that fit together, with the code that they make of the solution."""
     return list(_pairs(exercise))
 
 
-def _pairs(exercise: Exercise) -> Iterator[tuple[tuple[Mistake, Mistake], str]]:
+def _pairs(exercise: Exercise) -> Iterator[tuple[Pair, CodeType]]:
     singles = [each for each in [*exercise.mistakes, *exercise.shared] if each.changes]
     made = {field_guide.changed(exercise.shown, each.changes) for each in singles}
     for one, other in combinations(singles, 2):
         text = one.name != other.name and _both(exercise.shown, one, other)
         if text and text not in made:
             made.add(text)
-            yield (one, other), text
+            with suppress(SyntaxError):  # not every two changes make Python together
+                yield (one, other), compile(text, "<string>", "exec")
 
 
 def _both(text: str, one: Mistake, other: Mistake) -> str | None:
@@ -64,13 +68,13 @@ def _both(text: str, one: Mistake, other: Mistake) -> str | None:
     return None
 
 
-def _agrees(exercise: Exercise, text: str, outcomes: list[Outcome]) -> bool:
-    """Whether an answer of this text does in each case what the attempt has done; the first other ends it."""
-    answer = _answer(exercise, text)
-    for case, outcome in zip(_cases(exercise), outcomes, strict=True):
+def _agrees(exercise: Exercise, code: CodeType, outcomes: list[Outcome]) -> bool:
+    """Whether the answer does in each case what the attempt has done; the first other ends it."""
+    answer = _answer(exercise, code)
+    for prepared, outcome in zip(_cases(exercise), outcomes, strict=True):
         torch.default_generator.manual_seed(0)
         try:
-            result = exercise.call(answer, deepcopy(case))
+            result = _result(exercise, answer, *prepared)
         except Exception:
             return False
         if not alike(exercise.comparison, [Outcome(result, None)], [outcome]):
@@ -78,11 +82,33 @@ def _agrees(exercise: Exercise, text: str, outcomes: list[Outcome]) -> bool:
     return True
 
 
-@cache
-def _answer(exercise: Exercise, text: str) -> Any:
-    return field_guide.answer(exercise, text)
+def _result(exercise: Exercise, answer: Any, case: Any, parameters: dict[str, torch.Tensor]) -> Any:
+    """The answer's result; of a module without building another one for its parameters' names and shapes."""
+    if not parameters:
+        return exercise.call(answer, deepcopy(case))
+    settings, inputs = case
+    module = exercise.build(answer, settings).eval()
+    own = dict(module.named_parameters())
+    if own.keys() != parameters.keys():
+        raise ParameterMismatch
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(parameters[name])
+    return exercise.use(module, {name: copy(x) for name, x in inputs.items()})
 
 
 @cache
-def _cases(exercise: Exercise) -> list[Any]:
-    return exercise.fresh_cases()
+def _answer(exercise: Exercise, code: CodeType) -> Any:
+    return field_guide.answer(exercise, code)
+
+
+@cache
+def _cases(exercise: Exercise) -> list[tuple[Any, dict[str, torch.Tensor]]]:
+    """All cases, with the parameters that a module has in each."""
+    is_plain = isinstance(exercise, ModuleExercise) and type(exercise).call is Exercise.call
+    found = []
+    for case in exercise.fresh_cases():
+        module = exercise.ready(exercise.reference, deepcopy(case)) if is_plain else None
+        parameters = dict(module.named_parameters()) if module else {}
+        found.append((case, {name: value.detach().clone() for name, value in parameters.items()}))
+    return found

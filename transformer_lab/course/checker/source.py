@@ -4,6 +4,7 @@ import ast
 import inspect
 import linecache
 import textwrap
+from types import CodeType
 from typing import Any
 
 
@@ -41,7 +42,7 @@ def is_text_of(definition: Any, text: str) -> bool:
         return True
 
 
-def run(text: str, **namespace: Any) -> dict[str, Any]:
+def run(text: str | CodeType, **namespace: Any) -> dict[str, Any]:
     """The names that a cell with this text would leave behind."""
     exec(text, namespace)
     return namespace

@@ -76,15 +76,6 @@ def feed_forward(x, up_weight, up_bias, down_weight, down_bias):
     return F.linear(hidden, down_weight, down_bias)
 
 
-def own_maps(d_model, d_ff, *, up_first):
-    """A network with weights of its own: which map is made first decides the random numbers."""
-    if up_first:
-        up, down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-    else:
-        down, up = nn.Linear(d_ff, d_model), nn.Linear(d_model, d_ff)
-    return nn.Sequential(up, nn.ReLU(), down)
-
-
 # ------------------------------------------------------------------------------------------------------ 06.2
 
 
@@ -179,15 +170,11 @@ def GatedFeedForward(normal):
 class Maps(nn.Module):
     """The three projections that every answer has."""
 
-    def __init__(self, d_model, d_ff, bias=False):
+    def __init__(self, d_model, d_ff):
         super().__init__()
-        self.gate_projection = nn.Linear(d_model, d_ff, bias=bias)
-        self.up_projection = nn.Linear(d_model, d_ff, bias=bias)
-        self.down_projection = nn.Linear(d_ff, d_model, bias=bias)
-
-    def project(self, x):
-        """Gate and value, before any activation."""
-        return self.gate_projection(x), self.up_projection(x)
+        self.gate_projection = nn.Linear(d_model, d_ff, bias=False)
+        self.up_projection = nn.Linear(d_model, d_ff, bias=False)
+        self.down_projection = nn.Linear(d_ff, d_model, bias=False)
 
 
 @GatedFeedForward.specification
@@ -227,80 +214,6 @@ class GatedFeedForward(Maps):
         both = torch.cat([self.gate_projection.weight, self.up_projection.weight])
         asked, offered = (x @ both.mT).chunk(2, dim=-1)
         return self.down_projection(asked * torch.sigmoid(asked) * offered)
-
-
-def gated(combine, after=lambda output, x: output):
-    """A class that combines gate and value otherwise, or does something to the output."""
-
-    def forward(self, x):
-        return after(self.down_projection(combine(*self.project(x))), x)
-
-    return type("Wrong", (Maps,), {"forward": forward})
-
-
-GatedFeedForward.mistake("gate without activation", gated(lambda g, u: g * u))
-
-GatedFeedForward.mistake("gate and value exchanged", gated(lambda g, u: g * F.silu(u)))
-
-GatedFeedForward.mistake(
-    "both bent", gated(lambda g, u: F.silu(g) * F.silu(u)), gated(lambda g, u: F.silu(g) * F.relu(u))
-)
-
-GatedFeedForward.mistake("the product bent", gated(lambda g, u: F.silu(g * u)))
-
-GatedFeedForward.mistake(
-    "gate added",
-    gated(lambda g, u: F.silu(g) + u),
-    gated(lambda g, u: F.silu(g + u)),
-    gated(lambda g, u: g + F.silu(u)),
-)
-
-GatedFeedForward.mistake(
-    "a sigmoid gate",
-    gated(lambda g, u: torch.sigmoid(g) * u),
-    gated(lambda g, u: torch.sigmoid(g) * F.silu(u)),
-)
-
-GatedFeedForward.mistake(
-    "a matrix product",
-    gated(lambda g, u: F.silu(g) @ u.mT),
-    gated(lambda g, u: F.silu(g) @ u),
-    gated(lambda g, u: F.silu(g).mT @ u),
-)
-
-GatedFeedForward.mistake(
-    "gate and value side by side",
-    gated(lambda g, u: torch.cat([F.silu(g), u], dim=-1)),
-    gated(lambda g, u: torch.cat([u, F.silu(g)], dim=-1)),
-)
-
-GatedFeedForward.mistake(
-    "another activation",
-    gated(lambda g, u: F.gelu(g) * u),
-    gated(lambda g, u: F.gelu(g, approximate="tanh") * u),
-    gated(lambda g, u: F.relu(g) * u),
-    gated(lambda g, u: torch.tanh(g) * u),
-)
-
-GatedFeedForward.mistake("softmax for a gate", gated(lambda g, u: g.softmax(-1) * u))
-
-GatedFeedForward.mistake("no gate", gated(lambda g, u: F.silu(u)), gated(lambda g, u: F.relu(u)))
-
-GatedFeedForward.mistake("no value", gated(lambda g, u: F.silu(g)))
-
-GatedFeedForward.mistake(
-    "one projection for gate and value", gated(lambda g, u: F.silu(g) * g), gated(lambda g, u: F.silu(u) * u)
-)
-
-GatedFeedForward.mistake(
-    "the output bent",
-    gated(lambda g, u: g * u, after=lambda output, x: F.silu(output)),
-    gated(lambda g, u: F.silu(g) * u, after=lambda output, x: F.silu(output)),
-)
-
-GatedFeedForward.mistake(
-    "residual inside", gated(lambda g, u: F.silu(g) * u, after=lambda output, x: x + output)
-)
 
 
 # ------------------------------------------------------------------------------------------------------ 06.4
@@ -392,7 +305,7 @@ def FeedForwardStack(normal):
 
 
 class Units(nn.Module):
-    """The right list of units: a mistake builds it, or walks through it, otherwise."""
+    """The right list of units."""
 
     def unit(self, width, expansion):
         up = nn.Linear(width, expansion * width)
@@ -405,11 +318,6 @@ class Units(nn.Module):
 
     def build(self, width, expansion, n_units):
         return nn.ModuleList(self.unit(width, expansion) for _ in range(n_units))
-
-    def forward(self, x):
-        for unit in self.units:
-            x = x + unit(x)
-        return x
 
 
 @FeedForwardStack.specification
@@ -456,96 +364,6 @@ class FeedForwardStack(Units):
             update = self.units[i](x)
             x = update + x
         return x
-
-
-def stack(**changed):
-    """A class that builds its units otherwise, or walks through them otherwise."""
-    return type("Wrong", (Units,), changed)
-
-
-def several(make):
-    """`build` from the one unit and the number of units."""
-    return stack(build=lambda self, width, expansion, n: make(self.unit(width, expansion), n))
-
-
-FeedForwardStack.mistake(
-    "one unit, listed n times",
-    several(lambda unit, n: nn.ModuleList([unit] * n)),
-    several(lambda unit, n: nn.Sequential(*[unit] * n)),
-    several(lambda unit, n: nn.ModuleList([unit])),
-)
-
-FeedForwardStack.mistake(
-    "a plain list",
-    stack(build=lambda self, width, expansion, n: [self.unit(width, expansion) for _ in range(n)]),
-    stack(build=lambda self, width, expansion, n: tuple(self.unit(width, expansion) for _ in range(n))),
-    several(lambda unit, n: [unit] * n),
-)
-
-FeedForwardStack.mistake(
-    "one unit too many",
-    stack(build=lambda self, width, expansion, n: Units.build(self, width, expansion, n + 1)),
-)
-
-
-def walk(step):
-    """`forward` with another step."""
-
-    def forward(self, x):
-        start = x
-        for unit in self.units:
-            x = step(x, unit, start)
-        return x
-
-    return stack(forward=forward)
-
-
-FeedForwardStack.mistake("no residual", walk(lambda x, unit, start: unit(x)))
-
-FeedForwardStack.mistake("the units say nothing", stack(forward=lambda self, x: x))
-
-FeedForwardStack.mistake("the first x added every time", walk(lambda x, unit, start: start + unit(x)))
-
-FeedForwardStack.mistake(
-    "one residual around all", stack(forward=lambda self, x: x + nn.Sequential(*self.units)(x))
-)
-
-FeedForwardStack.mistake(
-    "side by side",
-    walk(lambda x, unit, start: x + unit(start)),
-    stack(forward=lambda self, x: sum(unit(x) for unit in self.units)),
-)
-
-FeedForwardStack.mistake(
-    "the norm outside the residual path", walk(lambda x, unit, start: unit[0](x) + unit(x))
-)
-
-FeedForwardStack.mistake(
-    "the same unit in every step",
-    stack(forward=lambda self, x: repeated(self.units, x, 0)),
-    stack(forward=lambda self, x: repeated(self.units, x, -1)),
-)
-
-FeedForwardStack.mistake("only the first unit is used", stack(forward=lambda self, x: x + self.units[0](x)))
-
-FeedForwardStack.mistake("only the last unit is used", stack(forward=lambda self, x: x + self.units[-1](x)))
-
-
-def repeated(units, x, which):
-    """One unit in every step."""
-    for _ in units:
-        x = x + units[which](x)
-    return x
-
-
-FeedForwardStack.mistake("in the opposite order", stack(forward=lambda self, x: backwards(self.units, x)))
-
-
-def backwards(units, x):
-    """From the last unit to the first."""
-    for unit in list(units)[::-1]:
-        x = x + unit(x)
-    return x
 
 
 # ------------------------------------------------------------------------------------------------------ 06.6
@@ -631,67 +449,6 @@ def everywhere(module):
     return module.named_parameters(remove_duplicate=False)
 
 
-def listed(units):
-    """Every parameter as often as it is met."""
-    return [parameter for unit in units for parameter in unit.parameters()]
-
-
-def numbers(parameters):
-    """How many numbers they hold."""
-    return sum(parameter.numel() for parameter in parameters)
-
-
-def own_ones(units):
-    """Every parameter once."""
-    return {id(parameter): parameter for parameter in listed(units)}.values()
-
-
-def own(units):
-    """How many numbers there are."""
-    return numbers(own_ones(units))
-
-
-def by_value(parameters):
-    """Of several with the same numbers, one."""
-    return {str(parameter.tolist()): parameter for parameter in parameters}.values()
-
-
-def met_with_in(parameters):
-    """What a list finds new."""
-    seen = []
-    for parameter in parameters:
-        if parameter not in seen:
-            seen.append(parameter)
-    return seen
-
-
-def by_name(units):
-    """Of several with the same name, the last."""
-    return {name: parameter for unit in units for name, parameter in unit.named_parameters()}
-
-
-def weights(units):
-    """What is called so, as often as it is met."""
-    named = [pair for unit in units for pair in unit.named_parameters()]
-    return [parameter for name, parameter in named if name.endswith("weight")]
-
-
-def trained(parameters):
-    """Those that are not frozen."""
-    return [parameter for parameter in parameters if parameter.requires_grad]
-
-
-def in_state_dicts(units):
-    """Parameters and buffers."""
-    return [tensor for unit in units for tensor in unit.state_dict().values()]
-
-
-def met_once(parameters):
-    """Those that occur at a single place."""
-    ids = [id(parameter) for parameter in parameters]
-    return [parameter for parameter in parameters if ids.count(id(parameter)) == 1]
-
-
 # ------------------------------------------------------------------------------------------------------ 06.7
 
 
@@ -749,13 +506,3 @@ def bends(x, y):
     up_bias = -x[:-1]
     hidden = torch.relu(x[1:, None] + up_bias)  # (points − 1, neurons): a triangle
     return up_bias, torch.linalg.solve(hidden, y[1:] - y[0])
-
-
-def slope(x, y):
-    """The slopes between the points."""
-    return y.diff() / x.diff()
-
-
-def changes(slopes):
-    """The first slope, and by how much each later one differs from the one before."""
-    return torch.cat([slopes[:1], slopes.diff()])

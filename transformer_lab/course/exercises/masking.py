@@ -58,11 +58,6 @@ def hide_padding(ids, pad):
     return torch.logical_not(ids.eq(pad)).unsqueeze(1).unsqueeze(1)
 
 
-def keys(real):
-    """(batch, key_pos) with the axes of a mask: mistakes in the values end here."""
-    return real[:, None, None, :]
-
-
 # ------------------------------------------------------------------------------------------------------ 04.2
 
 
@@ -113,16 +108,6 @@ def look_back_mask(length, window):
 @look_back_mask.alternative
 def look_back_mask(length, window):
     return torch.ones(1, 1, length, length, dtype=torch.bool).tril().triu(-window)
-
-
-def back(length):
-    """Query position − key position."""
-    return torch.arange(length)[:, None] - torch.arange(length)
-
-
-def within(length, window):
-    """The right mask without the axes in front."""
-    return (back(length) >= 0) & (back(length) <= window)
 
 
 # ------------------------------------------------------------------------------------------------------ 04.3
@@ -217,48 +202,6 @@ def masked_attention(q, k, v, m):
     return [torch.einsum("bhij,bhjd->bhid", weights, v), weights]
 
 
-TOO_HIGH = (-1, -10, -50, -100, -1000)  # numbers that do not hide a key from every query
-
-
-def scaled(q, k):
-    """The right scores."""
-    return q @ k.mT / math.sqrt(q.shape[-1])
-
-
-def weigh(weights, v):
-    """The right way on from the weights."""
-    return weights @ v, weights
-
-
-def hide(scores, m, hidden=-math.inf):
-    """Softmax of the scores with a number in the hidden places."""
-    return scores.masked_fill(~m, hidden).softmax(-1)
-
-
-def share(weights):
-    """Each row divided by its sum."""
-    return weights / weights.sum(-1, keepdim=True)
-
-
-def mended(weights, m):
-    """Zero weights where nothing is visible: most wrong answers know this much."""
-    return weights.masked_fill(~m.any(-1, keepdim=True), 0)
-
-
-masked_attention.mistake(
-    "a number in place of −∞",
-    *[lambda q, k, v, m, n=n: weigh(mended(hide(scaled(q, k), m, n), m), v) for n in TOO_HIGH],
-    *[lambda q, k, v, m, n=n: weigh(hide(scaled(q, k), m, n), v) for n in TOO_HIGH],
-)
-
-
-def indexed(q, k, m, hidden):
-    """The scores, with the mask used as an index."""
-    scores = scaled(q, k)
-    scores[~m] = hidden
-    return scores.softmax(-1)
-
-
 # ------------------------------------------------------------------------------------------------------ 04.4
 
 
@@ -312,11 +255,6 @@ def from_torch(key_padding_mask, attn_mask):
 @from_torch.alternative
 def from_torch(padding, pairs):
     return torch.logical_or(padding.unsqueeze(1), pairs).logical_not().unsqueeze(1)
-
-
-def both(padding, pairs):
-    """Two masks with their four axes."""
-    return padding[:, None, None, :], pairs[None, None]
 
 
 # ------------------------------------------------------------------------------------------------------ 04.5
@@ -376,16 +314,6 @@ def mean_of_real(hidden, may_attend):
 def mean_of_real(h, m):
     real = m.flatten(1).to(h.dtype)
     return torch.einsum("bpd,bp->bd", h, real) / (real.sum(1, keepdim=True) + 1e-9)
-
-
-def real_of(m):
-    """(batch, position, 1)"""
-    return m[:, 0, 0, :, None]
-
-
-def total_of(h, m):
-    """The right sum: mistakes in the divisor start here."""
-    return (h * real_of(m)).sum(1)
 
 
 # ------------------------------------------------------------------------------------------------------ 04.6
@@ -456,22 +384,4 @@ def reach(mask, n):
     known = mask | torch.eye(len(mask), dtype=torch.bool)
     for _ in range(n - 1):
         known = known | (mask[:, :, None] & known[None]).any(dim=1)
-    return known
-
-
-def hop(mask):
-    """One layer with its residual, as floats."""
-    return (mask | torch.eye(len(mask), dtype=torch.bool)).double()
-
-
-def power(matrix, n):
-    return torch.linalg.matrix_power(matrix, n) > 0
-
-
-def within_one_table(mask, n):
-    """Rows are updated one after the other, and those below read what those above have just heard."""
-    known = torch.eye(len(mask), dtype=torch.bool)
-    for _ in range(n):
-        for i, k in mask.nonzero().tolist():
-            known[i] |= known[k]
     return known

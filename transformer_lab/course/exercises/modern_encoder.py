@@ -69,11 +69,6 @@ def rms_norm(x, weight, eps):
     return torch.einsum("...d,...,d->...d", x, torch.rsqrt((x * x).sum(-1) / x.shape[-1] + eps), weight)
 
 
-def mean_square(x, dim=-1):
-    """Mean of the squares, with its axis kept."""
-    return x.square().mean(dim, keepdim=True)
-
-
 # ------------------------------------------------------------------------------------------------------ 12.2
 
 
@@ -186,11 +181,6 @@ def share(heads, n_heads):
     return heads[:, :, None].expand(-1, -1, times, -1, -1).flatten(1, 2)
 
 
-def group_of(heads, n_heads):
-    """How many query heads share one key head."""
-    return n_heads // heads.shape[1]
-
-
 # ------------------------------------------------------------------------------------------------------ 12.4
 
 
@@ -245,11 +235,6 @@ def layer_parameters(d_model, n_heads, n_kv_heads, d_ff):
 @layer_parameters.alternative
 def layer_parameters(d, h, kv, f):
     return [2 * d * d * (h + kv) // h, f * d * 3, d + d]
-
-
-def keys_of(d, h, kv):
-    """Features of all key heads of a token."""
-    return kv * (d // h)
 
 
 # ------------------------------------------------------------------------------------------------------ 12.5
@@ -337,26 +322,11 @@ class Adapter(nn.Module):
         super().__init__()
         self.linear, self.rank, self.alpha = linear, rank, alpha
         self.freeze()
-        self.down = nn.Parameter(self.first_down(rank, linear.in_features))
-        self.up = nn.Parameter(self.first_up(linear.out_features, rank))
+        self.down = nn.Parameter(torch.randn(rank, linear.in_features))
+        self.up = nn.Parameter(torch.zeros(linear.out_features, rank))
 
     def freeze(self):
         self.linear.requires_grad_(False)
-
-    def first_down(self, *shape):
-        return torch.randn(shape)
-
-    def first_up(self, *shape):
-        return torch.zeros(shape)
-
-    def scale(self):
-        return self.alpha / self.rank
-
-    def update(self, x):
-        return x @ self.down.mT @ self.up.mT
-
-    def forward(self, x):
-        return self.linear(x) + self.scale() * self.update(x)
 
 
 @LowRankLinear.specification
@@ -398,112 +368,6 @@ class LowRankLinear(Adapter):
     def forward(self, x):
         weight = self.linear.weight + self.alpha * (self.up @ self.down) / self.rank
         return F.linear(x, weight, self.linear.bias)
-
-
-def adapters(**changed):
-    """A class that takes some of the steps otherwise."""
-    return type("Wrong", (Adapter,), changed)
-
-
-LowRankLinear.mistake(
-    "nothing frozen",
-    adapters(freeze=lambda self: None),
-    adapters(
-        freeze=lambda self: None,
-        forward=lambda self, x: self.linear(x).detach() + self.scale() * self.update(x),
-    ),
-)
-
-LowRankLinear.mistake(
-    "bias still trained", adapters(freeze=lambda self: self.linear.weight.requires_grad_(False))
-)
-
-LowRankLinear.mistake(
-    "everything frozen", adapters(forward=lambda self, x: Adapter.forward(self.requires_grad_(False), x))
-)
-
-LowRankLinear.mistake("both zero", adapters(first_down=lambda self, *shape: torch.zeros(shape)))
-
-LowRankLinear.mistake(
-    "no gradient for A and B",
-    adapters(forward=lambda self, x: self.linear(x) + self.scale() * self.update(x).detach()),
-    adapters(forward=lambda self, x: (self.linear(x) + self.scale() * self.update(x)).detach()),
-)
-
-LowRankLinear.mistake("both random", adapters(first_up=lambda self, *shape: torch.randn(shape)))
-
-LowRankLinear.mistake(
-    "no gradient for the layers below",
-    adapters(forward=lambda self, x: self.linear(x).detach() + self.scale() * self.update(x)),
-    adapters(forward=lambda self, x: self.linear(x.detach()) + self.scale() * self.update(x)),
-)
-
-LowRankLinear.mistake("no scale", adapters(scale=lambda self: 1))
-
-LowRankLinear.mistake("alpha without rank", adapters(scale=lambda self: self.alpha))
-
-LowRankLinear.mistake("rank without alpha", adapters(scale=lambda self: 1 / self.rank))
-
-LowRankLinear.mistake("whole numbers only", adapters(scale=lambda self: self.alpha // self.rank))
-
-LowRankLinear.mistake("scaled twice", adapters(scale=lambda self: (self.alpha / self.rank) ** 2))
-
-LowRankLinear.mistake("rank over alpha", adapters(scale=lambda self: self.rank / self.alpha))
-
-LowRankLinear.mistake("alpha over √rank", adapters(scale=lambda self: self.alpha / math.sqrt(self.rank)))
-
-LowRankLinear.mistake(
-    "the frozen map left out", adapters(forward=lambda self, x: self.scale() * self.update(x))
-)
-
-LowRankLinear.mistake(
-    "everything scaled", adapters(forward=lambda self, x: self.scale() * (self.linear(x) + self.update(x)))
-)
-
-LowRankLinear.mistake(
-    "subtracted", adapters(forward=lambda self, x: self.linear(x) - self.scale() * self.update(x))
-)
-
-LowRankLinear.mistake(
-    "bias forgotten",
-    adapters(forward=lambda self, x: x @ self.linear.weight.mT + self.scale() * self.update(x)),
-    adapters(forward=lambda self, x: F.linear(x, self.linear.weight + self.scale() * self.up @ self.down)),
-)
-
-LowRankLinear.mistake(
-    "an activation in between",
-    adapters(update=lambda self, x: (x @ self.down.mT).relu() @ self.up.mT),
-    adapters(update=lambda self, x: F.gelu(x @ self.down.mT) @ self.up.mT),
-)
-
-LowRankLinear.mistake(
-    "a map of your own",
-    adapters(freeze=lambda self: replaced(self).requires_grad_(False)),
-    adapters(freeze=lambda self: replaced(self)),
-)
-
-
-def replaced(self):
-    """Another map of the same size, fresh."""
-    old = self.linear
-    self.linear = nn.Linear(old.in_features, old.out_features, bias=old.bias is not None)
-    return self.linear
-
-
-LowRankLinear.mistake("A and B not transposed", adapters(update=lambda self, x: x @ self.down @ self.up))
-
-LowRankLinear.mistake(
-    "A and B in the wrong order", adapters(update=lambda self, x: x @ self.up.mT @ self.down.mT)
-)
-
-LowRankLinear.mistake(
-    "the update of the result", adapters(forward=lambda self, x: behind(self, self.linear(x)))
-)
-
-
-def behind(self, y):
-    """The update of the map's result."""
-    return y + self.scale() * self.update(y)
 
 
 # ------------------------------------------------------------------------------------------------------ 12.6
@@ -599,271 +463,6 @@ def step(query, key, value, old_keys, old_values, turn):
     return torch.cat(outputs, 2), keys, values
 
 
-def causal(new, old):
-    """New token i stands at position old + i."""
-    return torch.ones(new, old + new, dtype=torch.bool).tril(old)
-
-
-def masked_softmax(scores, may_attend, low=-math.inf):
-    """The weights: nothing where one may not attend."""
-    return scores.masked_fill(~may_attend, low).softmax(-1)
-
-
-def stepping(
-    query=lambda q, old, turn: turn(q, offset=old),
-    key=lambda k, old, turn: turn(k, offset=old),
-    keys=lambda k, old_keys, turn: torch.cat([old_keys, k], dim=-2),
-    values=lambda v, old_values: torch.cat([old_values, v], dim=-2),
-    mask=causal,
-    weigh=masked_softmax,
-    scale=lambda q: math.sqrt(q.shape[-1]),
-    kept=lambda all_keys, all_values, k, v, old_keys, old_values: (all_keys, all_values),
-    result=lambda output, keys, values: (output, keys, values),
-):
-    """An answer that takes some of the steps otherwise."""
-
-    def wrong(q, k, v, old_keys, old_values, turn):
-        new, old = q.shape[-2], old_keys.shape[-2]
-        all_keys = keys(key(k, old, turn), old_keys, turn)
-        all_values = values(v, old_values)
-        weights = weigh(query(q, old, turn) @ all_keys.mT / scale(q), mask(new, all_keys.shape[-2] - new))
-        return result(weights @ all_values, *kept(all_keys, all_values, k, v, old_keys, old_values))
-
-    return wrong
-
-
-def both(**changed):
-    """The same with a mask and without: with a single new token in mind, one easily forgets it."""
-    everything = stepping(**changed, mask=lambda new, old: torch.ones(new, old + new, dtype=torch.bool))
-    return stepping(**changed), everything
-
-
-def without_offset(x, old, turn):
-    return turn(x)
-
-
-def unturned(x, old, turn):
-    return x
-
-
-step.mistake("no offset", *both(query=without_offset, key=without_offset))
-
-step.mistake("no offset for the query", *both(query=without_offset))
-
-step.mistake("no offset for the key", *both(key=without_offset))
-
-step.mistake("nothing turned", *both(query=unturned, key=unturned))
-
-step.mistake("query not turned", *both(query=unturned))
-
-step.mistake("key not turned", *both(key=unturned))
-
-step.mistake(
-    "one position too far",
-    *both(
-        query=lambda q, old, turn: turn(q, offset=old + 1), key=lambda k, old, turn: turn(k, offset=old + 1)
-    ),
-)
-
-step.mistake(
-    "one position too near",
-    *both(
-        query=lambda q, old, turn: turn(q, offset=max(old - 1, 0)),
-        key=lambda k, old, turn: turn(k, offset=max(old - 1, 0)),
-    ),
-    *both(
-        query=lambda q, old, turn: turn(q, offset=old - 1), key=lambda k, old, turn: turn(k, offset=old - 1)
-    ),
-)
-
-step.mistake(
-    "offset counts the new tokens too",
-    *both(
-        query=lambda q, old, turn: turn(q, offset=old + q.shape[-2]),
-        key=lambda k, old, turn: turn(k, offset=old + k.shape[-2]),
-    ),
-)
-
-step.mistake(
-    "offset for one new token only",
-    *both(
-        query=lambda q, old, turn: turn(q, offset=old + q.shape[-2] - 1),
-        key=lambda k, old, turn: turn(k, offset=old + k.shape[-2] - 1),
-    ),
-    *both(query=lambda q, old, turn: turn(q, offset=old + q.shape[-2] - 1)),
-)
-
-step.mistake(
-    "offset is the number of new tokens",
-    *both(
-        query=lambda q, old, turn: turn(q, offset=q.shape[-2]),
-        key=lambda k, old, turn: turn(k, offset=k.shape[-2]),
-    ),
-)
-
-step.mistake(
-    "offset of another axis",
-    *both(
-        query=lambda q, old, turn: turn(q, offset=q.shape[0]),
-        key=lambda k, old, turn: turn(k, offset=k.shape[0]),
-    ),
-    *both(
-        query=lambda q, old, turn: turn(q, offset=q.shape[1]),
-        key=lambda k, old, turn: turn(k, offset=k.shape[1]),
-    ),
-)
-
-step.mistake(
-    "old keys turned again",
-    *both(key=unturned, keys=lambda k, old_keys, turn: turn(torch.cat([old_keys, k], dim=-2))),
-    *both(key=unturned, keys=lambda k, old_keys, turn: turn(torch.cat([old_keys, k], dim=-2), offset=0)),
-    *both(
-        key=unturned,
-        keys=lambda k, old_keys, turn: turn(torch.cat([old_keys, k], dim=-2)),
-        kept=lambda all_k, all_v, k, v, old_k, old_v: (torch.cat([old_k, k], dim=-2), all_v),
-    ),
-)
-
-
-step.mistake(
-    "new before old",
-    stepping(
-        keys=lambda k, old_keys, turn: torch.cat([k, old_keys], dim=-2),
-        values=lambda v, old_values: torch.cat([v, old_values], dim=-2),
-    ),
-)
-
-step.mistake(
-    "the cache not read",
-    stepping(
-        keys=lambda k, old_keys, turn: k, values=lambda v, old_values: v, mask=lambda new, old: causal(new, 0)
-    ),
-)
-
-step.mistake("the cache not extended", *both(kept=lambda all_k, all_v, k, v, old_k, old_v: (old_k, old_v)))
-
-step.mistake(
-    "only the new ones returned",
-    *both(kept=lambda all_k, all_v, k, v, old_k, old_v: (all_k[..., -k.shape[-2] :, :], v)),
-    *both(kept=lambda all_k, all_v, k, v, old_k, old_v: (k, v)),
-)
-
-step.mistake(
-    "keys kept unturned",
-    *both(kept=lambda all_k, all_v, k, v, old_k, old_v: (torch.cat([old_k, k], dim=-2), all_v)),
-)
-
-step.mistake("no mask", stepping(mask=lambda new, old: torch.ones(new, old + new, dtype=torch.bool)))
-
-step.mistake(
-    "mask aligned at the top left",
-    stepping(mask=lambda new, old: torch.ones(new, old + new, dtype=torch.bool).tril()),
-)
-
-step.mistake(
-    "mask moved by the new tokens",
-    stepping(mask=lambda new, old: torch.ones(new, old + new, dtype=torch.bool).tril(new)),
-)
-
-step.mistake("mask for the new tokens only", stepping(mask=lambda new, old: causal(new, 0)))
-
-step.mistake(
-    "a mask of numbers added",
-    stepping(weigh=lambda scores, may_attend: (scores + may_attend.double()).softmax(-1)),
-)
-
-step.mistake(
-    "a token does not see itself",
-    stepping(mask=lambda new, old: torch.ones(new, old + new, dtype=torch.bool).tril(old - 1)),
-)
-
-step.mistake(
-    "one token of the future",
-    stepping(mask=lambda new, old: torch.ones(new, old + new, dtype=torch.bool).tril(old + 1)),
-)
-
-step.mistake(
-    "old keys hidden",
-    stepping(
-        keys=lambda k, old_keys, turn: k,
-        values=lambda v, old_values: v,
-        mask=lambda new, old: causal(new, 0),
-        kept=lambda all_k, all_v, k, v, old_k, old_v: (
-            torch.cat([old_k, all_k], dim=-2),
-            torch.cat([old_v, all_v], dim=-2),
-        ),
-    ),
-    stepping(
-        mask=lambda new, old: torch.cat([torch.zeros(new, old, dtype=torch.bool), causal(new, 0)], dim=-1)
-    ),
-)
-
-step.mistake(
-    "new tokens hidden",
-    stepping(mask=lambda new, old: torch.arange(old + new).expand(new, -1) < old),
-    stepping(
-        mask=lambda new, old: torch.arange(old + new).expand(new, -1) < old,
-        weigh=lambda scores, may_attend: masked_softmax(scores, may_attend).nan_to_num(),
-    ),
-)
-
-
-step.mistake(
-    "triu for tril", stepping(mask=lambda new, old: torch.ones(new, old + new, dtype=torch.bool).triu(old))
-)
-
-step.mistake("mask inverted", stepping(mask=lambda new, old: ~causal(new, old)))
-
-step.mistake(
-    "hidden after the softmax", stepping(weigh=lambda scores, may_attend: scores.softmax(-1) * may_attend)
-)
-
-step.mistake(
-    "hidden scores set to zero", stepping(weigh=lambda scores, may_attend: (scores * may_attend).softmax(-1))
-)
-
-step.mistake(
-    "hidden scores not low enough",
-    *(
-        stepping(weigh=lambda scores, mask, low=low: masked_softmax(scores, mask, low))
-        for low in (-10.0, -50.0, -100.0)
-    ),
-)
-
-step.mistake("no scale", stepping(scale=lambda q: 1.0))
-
-step.mistake("divided by d_head", stepping(scale=lambda q: q.shape[-1]))
-
-step.mistake(
-    "softmax over the queries",
-    stepping(weigh=lambda scores, may_attend: scores.masked_fill(~may_attend, -math.inf).softmax(-2)),
-)
-
-step.mistake(
-    "joined along another axis",
-    stepping(
-        keys=lambda k, old_keys, turn: torch.cat([old_keys, k], dim=1),
-        values=lambda v, old_values: torch.cat([old_values, v], dim=1),
-    ),
-    stepping(
-        keys=lambda k, old_keys, turn: torch.cat([old_keys, k], dim=-1),
-        values=lambda v, old_values: torch.cat([old_values, v], dim=-1),
-    ),
-    stepping(
-        keys=lambda k, old_keys, turn: torch.cat([old_keys, k]),
-        values=lambda v, old_values: torch.cat([old_values, v]),
-    ),
-)
-
-step.mistake("only the output", stepping(result=lambda output, keys, values: output))
-
-step.mistake(
-    "results in another order",
-    stepping(result=lambda output, keys, values: (keys, values, output)),
-    stepping(result=lambda output, keys, values: (output, values, keys)),
-)
-
-
 # ------------------------------------------------------------------------------------------------------ 12.7
 
 
@@ -918,8 +517,3 @@ def fewer_heads(weight, n_heads, n_kv_heads):
     heads = weight.chunk(n_heads)
     size = n_heads // n_kv_heads
     return torch.cat([sum(heads[i : i + size]) / size for i in range(0, n_heads, size)])
-
-
-def in_groups(w, h, kv):
-    """(group, head, d_head, d_model)"""
-    return w.unflatten(0, (kv, h // kv, -1))

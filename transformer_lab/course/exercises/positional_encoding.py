@@ -53,11 +53,6 @@ def frequencies(d_model, base):
     return torch.exp(torch.arange(0, d_model, 2) * (-math.log(base) / d_model))
 
 
-def falling(d_model, base=10_000.0, *, step=2.0):
-    """d_model / 2 powers of the base, each exponent lower by step / d_model: right if the step is 2."""
-    return base ** (-step * torch.arange(d_model // 2) / d_model)
-
-
 # ------------------------------------------------------------------------------------------------------ 01.2
 
 
@@ -116,37 +111,6 @@ def position_table(length, d_model):
     return torch.view_as_real(hands).flip(-1).flatten(1)
 
 
-def angles(length, d_model, first=0, **options):
-    """(length, d_model/2): the right angles of the positions from the first on."""
-    return torch.arange(first, first + length)[:, None] * falling(d_model, **options)
-
-
-def woven(even, odd):
-    """Two tables (length, d_model/2) with their columns in turn."""
-    return torch.stack([even, odd], dim=-1).flatten(1)
-
-
-def waves(angle):
-    """The right table of these angles: mistakes in the angles end here."""
-    return woven(angle.sin(), angle.cos())
-
-
-def beside(angle):
-    """All sines, then all cosines."""
-    return torch.cat([angle.sin(), angle.cos()], dim=-1)
-
-
-def single(length, d_model, frequency):
-    """A table computed in float32, from the numbers 0, 2, 4, … and d_model."""
-    return waves(torch.arange(length)[:, None] * frequency(torch.arange(0, d_model, 2).float(), d_model))
-
-
-def single_divided(length, d_model):
-    """The same, the positions divided by 10000 ** (2i / d_model) as the formula has it."""
-    even = torch.arange(0, d_model, 2).float()
-    return waves(torch.arange(length)[:, None] / 10_000 ** (even / d_model))
-
-
 # ------------------------------------------------------------------------------------------------------ 01.3
 
 
@@ -200,11 +164,6 @@ def add_positions(x, table, start):
 def add_positions(x, table, start):
     where = torch.arange(start, start + x.size(1)).expand(x.shape[:2])
     return torch.nn.functional.embedding(where, table).add(x)
-
-
-def rows(x, table, start):
-    """The right rows: mistakes after the slice start here."""
-    return table[start : start + x.shape[1]]
 
 
 # ------------------------------------------------------------------------------------------------------ 01.4
@@ -264,29 +223,6 @@ def shift_matrix(k, d_model):
     speed = 10_000 ** (-torch.arange(0, d_model, 2) / d_model)
     quarter_turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
     return torch.matrix_exp(k * torch.kron(torch.diag(speed), quarter_turn))
-
-
-def turned(turns, block=lambda c, s: [[c, s], [-s, c]]):
-    """One block for each angle along the diagonal: mistakes in the angles end here."""
-    return torch.block_diag(*[torch.tensor(block(math.cos(t), math.sin(t))) for t in turns.tolist()])
-
-
-def stacked(turns):
-    """The right blocks, (d_model / 2, 2, 2), not yet put together."""
-    return torch.stack([turns.cos(), turns.sin(), -turns.sin(), turns.cos()], dim=-1).view(-1, 2, 2)
-
-
-def overlapping(turns):
-    """Block i written to the rows and columns i and i + 1, in turn."""
-    matrix = torch.zeros(2 * len(turns), 2 * len(turns))
-    for i, block in enumerate(stacked(turns)):
-        matrix[i : i + 2, i : i + 2] = block
-    return matrix
-
-
-def order(d_model):
-    """Where a feature of the interleaved table stands in the concatenated one: 0, 2, 4, …, 1, 3, 5, …"""
-    return torch.arange(d_model).view(-1, 2).mT.flatten()
 
 
 # ------------------------------------------------------------------------------------------------------ 01.5

@@ -71,42 +71,6 @@ def sentence_vector(hidden, may_attend):
     return F.normalize(sums, dim=-1)  # a sum points where the mean does
 
 
-def real_of(may_attend):
-    """(batch, position, 1), as numbers."""
-    return may_attend[:, 0, 0, :, None].double()
-
-
-def mean_of(hidden, may_attend):
-    """The right mean, of any length."""
-    real = real_of(may_attend)
-    return (hidden * real).sum(1) / real.sum(1)
-
-
-def to_length_one(vectors):
-    return F.normalize(vectors, dim=-1)
-
-
-sentence_vector.mistake(
-    "padding taken to be at the end",
-    *(
-        lambda h, m, finish=finish: torch.stack(
-            [finish(x[:n].mean(0)) for x, n in zip(h, m.flatten(1).sum(1).tolist(), strict=True)]
-        )
-        for finish in (to_length_one, lambda mean: mean)
-    ),
-)
-
-
-sentence_vector.mistake(
-    "−∞ in a mean",
-    *(
-        lambda h, m, fill=fill, finish=finish: finish(h.masked_fill(real_of(m) == 0, fill).mean(1))
-        for fill in (-math.inf, -1e9)
-        for finish in (to_length_one, lambda mean: mean)
-    ),
-)
-
-
 # ------------------------------------------------------------------------------------------------------ 09.2
 
 
@@ -217,74 +181,6 @@ def layer_state(published, layer):
     return state
 
 
-def named_by(parts, kinds=("weight", "bias"), change=lambda tensor: tensor, number=lambda layer: layer):
-    """An answer that goes by other parts, kinds or numbers."""
-    return lambda published, layer: {
-        f"{ours}.{kind}": change(published[f"encoder.layer.{number(layer)}.{theirs}.{kind}"])
-        for theirs, ours in parts.items()
-        for kind in kinds
-    }
-
-
-def exchanged(one, other):
-    """The correspondence with two of our names exchanged."""
-    return PARTS | {one: PARTS[other], other: PARTS[one]}
-
-
-def stripped(published, layer, begins):
-    """Name without its prefix → tensor, of all names for which `begins` holds."""
-    return {name.split(".", 3)[3]: tensor for name, tensor in published.items() if begins(name)}
-
-
-def renamed(rest, parts=PARTS):
-    part, _, kind = rest.rpartition(".")
-    return f"{parts[part]}.{kind}"
-
-
-layer_state.mistake(
-    "query and key exchanged", named_by(exchanged("attention.self.query", "attention.self.key"))
-)
-
-layer_state.mistake(
-    "two of query, key and value exchanged",
-    named_by(exchanged("attention.self.value", "attention.self.key")),
-    named_by(exchanged("attention.self.value", "attention.self.query")),
-)
-
-layer_state.mistake(
-    "weights transposed",
-    named_by(PARTS, change=lambda t: t.T if t.dim() == 2 else t),
-    named_by(PARTS, change=lambda t: t.T if t.dim() == 2 and t.shape[0] == t.shape[1] else t),
-)
-
-layer_state.mistake("always layer 0", named_by(PARTS, number=lambda layer: 0))
-
-layer_state.mistake("layers counted from 1", named_by(PARTS, number=lambda layer: layer + 1))
-
-layer_state.mistake("counted from the end", named_by(PARTS, number=lambda layer: layer - 1))
-
-
-layer_state.mistake("no biases", named_by(PARTS, kinds=("weight",)))
-
-
-layer_state.mistake(
-    "the two norms exchanged", named_by(exchanged("attention.output.LayerNorm", "output.LayerNorm"))
-)
-
-
-layer_state.mistake("up and down exchanged", named_by(exchanged("intermediate.dense", "output.dense")))
-
-layer_state.mistake(
-    "the two outputs exchanged", named_by(exchanged("attention.output.dense", "output.dense"))
-)
-
-
-layer_state.mistake(
-    "the norms left out",
-    named_by({theirs: ours for theirs, ours in PARTS.items() if "LayerNorm" not in theirs}),
-)
-
-
 # ------------------------------------------------------------------------------------------------------ 09.3
 
 
@@ -336,10 +232,6 @@ def previous_score(weights):
 def previous_score(weights):
     words = torch.arange(1, weights.shape[-1] - 1)
     return weights[:, words, words - 1].mean(-1)
-
-
-def off_diagonal(weights, offset):
-    return weights.diagonal(offset, dim1=-2, dim2=-1)
 
 
 # ------------------------------------------------------------------------------------------------------ 09.4
@@ -451,162 +343,6 @@ def head_damages(attention, x):
     return 1 - F.cosine_similarity(full - added, full[None], dim=-1).mean(-1)
 
 
-def by_silencing(silence, restore=True, measure=None, first=True):
-    """An answer that silences a head otherwise, forgets to restore it, or measures otherwise."""
-    measure = measure or (lambda without, full: 1 - F.cosine_similarity(without, full, dim=-1).mean())
-
-    def answer(attention, x):
-        full = attention(x)[0] if first else None
-        d_head = x.shape[-1] // attention.n_heads
-        damages = []
-        for head in range(attention.n_heads):
-            kept = {name: value.clone() for name, value in attention.state_dict().items()}
-            silence(attention, head, d_head)
-            without = attention(x)[0]
-            if restore:
-                attention.load_state_dict(kept)
-            damages.append(measure(without, full if first else attention(x)[0]))
-        return torch.stack(damages)
-
-    return answer
-
-
-def zero(part, kind, cut):
-    """Silence by zeros in a part's weight or bias, at the place that `cut` gives."""
-
-    def silence(attention, head, d_head):
-        getattr(attention.get_submodule(part), kind)[cut(slice(head * d_head, (head + 1) * d_head))] = 0
-
-    return silence
-
-
-def columns_zero(attention, head, d_head):
-    attention.output_projection.weight[:, head * d_head : (head + 1) * d_head] = 0
-
-
-def measured(measure):
-    return by_silencing(columns_zero, measure=measure)
-
-
-def also(silence):
-    """The right columns, and something more."""
-
-    def both(attention, head, d_head):
-        columns_zero(attention, head, d_head)
-        silence(attention, head, d_head)
-
-    return both
-
-
-head_damages.mistake("rows for columns", by_silencing(zero("output_projection", "weight", lambda cut: cut)))
-
-
-head_damages.mistake("not put back", by_silencing(columns_zero, restore=False))
-
-head_damages.mistake("no damage at all", by_silencing(columns_zero, restore=False, first=False))
-
-head_damages.mistake(
-    "the bias zeroed too",
-    by_silencing(also(lambda attention, head, d_head: attention.output_projection.bias.zero_())),
-    by_silencing(also(zero("output_projection", "bias", lambda cut: cut))),
-)
-
-head_damages.mistake(
-    "one column for a head",
-    by_silencing(
-        lambda attention, head, d_head: attention.output_projection.weight[:, head : head + 1].zero_()
-    ),
-)
-
-head_damages.mistake(
-    "features dealt out like cards",
-    by_silencing(
-        lambda attention, head, d_head: attention.output_projection.weight[
-            :, head :: attention.n_heads
-        ].zero_()
-    ),
-)
-
-head_damages.mistake(
-    "n_heads for d_head",
-    by_silencing(
-        lambda attention, head, d_head: attention.output_projection.weight[
-            :, head * attention.n_heads : (head + 1) * attention.n_heads
-        ].zero_()
-    ),
-)
-
-head_damages.mistake(
-    "all others taken away",
-    by_silencing(
-        lambda attention, head, d_head: attention.output_projection.weight.copy_(
-            torch.cat(
-                [
-                    part if i == head else torch.zeros_like(part)
-                    for i, part in enumerate(attention.output_projection.weight.chunk(attention.n_heads, 1))
-                ],
-                dim=1,
-            )
-        )
-    ),
-)
-
-head_damages.mistake(
-    "the query silenced",
-    by_silencing(
-        lambda a, h, d: (
-            zero("inner.query_projection", "weight", lambda cut: cut)(a, h, d),
-            zero("inner.query_projection", "bias", lambda cut: cut)(a, h, d),
-        )
-    ),
-    by_silencing(zero("inner.query_projection", "weight", lambda cut: cut)),
-    by_silencing(zero("inner.key_projection", "weight", lambda cut: cut)),
-)
-
-head_damages.mistake(
-    "the value's bias left", by_silencing(zero("inner.value_projection", "weight", lambda cut: cut))
-)
-
-head_damages.mistake(
-    "cosine, not damage", measured(lambda without, full: F.cosine_similarity(without, full, dim=-1).mean())
-)
-
-head_damages.mistake(
-    "cosine along the wrong axis",
-    measured(lambda without, full: 1 - F.cosine_similarity(without, full, dim=0).mean()),
-)
-
-head_damages.mistake(
-    "pooled first",
-    measured(lambda without, full: 1 - F.cosine_similarity(without.mean(0), full.mean(0), dim=0)),
-)
-
-head_damages.mistake(
-    "everything in one vector",
-    measured(lambda without, full: 1 - F.cosine_similarity(without.flatten(), full.flatten(), dim=0)),
-)
-
-head_damages.mistake(
-    "a distance, not a cosine",
-    measured(lambda without, full: (without - full).norm(dim=-1).mean()),
-    measured(lambda without, full: (without - full).square().mean()),
-    measured(lambda without, full: (without - full).norm()),
-    measured(lambda without, full: ((without - full).norm(dim=-1) / full.norm(dim=-1)).mean()),
-    measured(lambda without, full: (without - full).norm() / full.norm()),
-)
-
-head_damages.mistake(
-    "summed, not averaged",
-    measured(lambda without, full: (1 - F.cosine_similarity(without, full, dim=-1)).sum()),
-)
-
-
-head_damages.mistake(
-    "one number for each token",
-    measured(lambda without, full: 1 - F.cosine_similarity(without, full, dim=-1)),
-)
-
-
 # ------------------------------------------------------------------------------------------------------ 09.5
 
 
@@ -663,15 +399,6 @@ def search(query, vectors, k):
     cosines = F.cosine_similarity(vectors, query[None], dim=-1)
     places = cosines.argsort(descending=True)[:k]
     return places, cosines[places]
-
-
-def best(scores, k, shown=None):
-    places = scores.argsort(descending=True)[:k]
-    return places, (scores if shown is None else shown)[places]
-
-
-def cosines_of(query, vectors):
-    return F.cosine_similarity(vectors, query[None], dim=-1)
 
 
 # ------------------------------------------------------------------------------------------------------ 09.6
@@ -732,24 +459,6 @@ def rank_correlation(x, y):
     ranks = [(values[:, None] > values).sum(1) for values in (x, y)]
     n = len(x)
     return 1 - 6 * (ranks[0] - ranks[1]).float().square().sum() / (n**3 - n)
-
-
-def correlated(a, b):
-    a, b = (values.double() - values.double().mean() for values in (a, b))
-    return a @ b / (a.norm() * b.norm())
-
-
-def ranks_of(values):
-    return values.argsort().argsort()
-
-
-def spread(values):
-    """The sum of squares of the ranks, their mean subtracted: the same for x and for y."""
-    return (ranks_of(values) - ranks_of(values).double().mean()).square().sum()
-
-
-def differences(x, y):
-    return (ranks_of(x) - ranks_of(y)).double()
 
 
 # ------------------------------------------------------------------------------------------------------ 09.7
@@ -851,290 +560,25 @@ def published_layer(tensors, number, x, may_attend, n_heads):
     return norm("output.LayerNorm", x + F.linear(wide, *of("output.dense")))
 
 
-class LayerSteps:
-    """The right answer, step by step: a mistake replaces some of them."""
+@published_layer.alternative
+def published_layer(tensors, number, x, may_attend, n_heads):
+    own = {name.removeprefix(f"encoder.layer.{number}."): tensor for name, tensor in tensors.items()}
 
-    def __call__(self, tensors, number, x, may_attend, n_heads):
-        self.tensors, self.number, self.n_heads = tensors, number, n_heads
-        heard = self.first_sum(x, self.attend(x, may_attend))
-        return self.second_sum(heard, x, self.think(heard))
+    def linear(part, x):
+        return x @ own[f"{part}.weight"].T + own[f"{part}.bias"]
 
-    def weight_and_bias(self, part):
-        return [self.tensors[f"encoder.layer.{self.number}.{part}.{kind}"] for kind in ("weight", "bias")]
-
-    def linear(self, part, x):
-        weight, bias = self.weight_and_bias(part)
-        return x @ weight.T + bias
-
-    def norm(self, part, x, eps=1e-12):
-        weight, bias = self.weight_and_bias(part)
+    def norm(part, x):
         centred = x - x.mean(-1, keepdim=True)
-        return centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt() * weight + bias
+        spread = (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
+        return centred / spread * own[f"{part}.weight"] + own[f"{part}.bias"]
 
-    def project(self, x):
-        return [self.linear(f"attention.self.{part}", x) for part in ("query", "key", "value")]
-
-    def cut(self, x):
-        return torch.stack(x.chunk(self.n_heads, dim=-1), dim=1)
-
-    def score(self, q, k):
-        return q @ k.mT / q.shape[-1] ** 0.5
-
-    def weigh(self, scores, may_attend):
-        return scores.masked_fill(~may_attend, -math.inf).softmax(-1)
-
-    def merge(self, heads):
-        return torch.cat(heads.unbind(1), dim=-1)
-
-    def attend(self, x, may_attend):
-        q, k, v = (self.cut(part) for part in self.project(x))
-        return self.output(self.merge(self.weigh(self.score(q, k), may_attend) @ v))
-
-    def output(self, merged):
-        return self.linear("attention.output.dense", merged)
-
-    def first_sum(self, x, attended):
-        return self.norm("attention.output.LayerNorm", x + attended)
-
-    def bend(self, wide):
-        return wide * (1 + torch.erf(wide / math.sqrt(2))) / 2
-
-    def think(self, heard):
-        return self.linear("output.dense", self.bend(self.linear("intermediate.dense", heard)))
-
-    def second_sum(self, heard, x, thought):
-        return self.norm("output.LayerNorm", heard + thought)
-
-
-published_layer.alternative(LayerSteps())
-
-
-def steps(**changed):
-    """An answer that takes some of the steps otherwise."""
-    return type("Wrong", (LayerSteps,), changed)()
-
-
-published_layer.mistake(
-    "query and key exchanged",
-    steps(project=lambda self, x: [self.linear(f"attention.self.{p}", x) for p in ("key", "query", "value")]),
-    steps(score=lambda self, q, k: k @ q.mT / q.shape[-1] ** 0.5),
-)
-
-published_layer.mistake("no scaling", steps(score=lambda self, q, k: q @ k.mT))
-
-published_layer.mistake(
-    "scaled by the whole width",
-    steps(score=lambda self, q, k: q @ k.mT / (q.shape[-1] * self.n_heads) ** 0.5),
-)
-
-published_layer.mistake("scaled without the root", steps(score=lambda self, q, k: q @ k.mT / q.shape[-1]))
-
-published_layer.mistake(
-    "the keys mixed, not the values",
-    steps(project=lambda self, x: [self.linear(f"attention.self.{p}", x) for p in ("query", "key", "key")]),
-    steps(project=lambda self, x: [self.linear(f"attention.self.{p}", x) for p in ("query", "value", "key")]),
-)
-
-published_layer.mistake("mask ignored", steps(weigh=lambda self, scores, may_attend: scores.softmax(-1)))
-
-published_layer.mistake(
-    "mask the wrong way round",
-    steps(weigh=lambda self, scores, may_attend: scores.masked_fill(may_attend, -math.inf).softmax(-1)),
-    steps(weigh=lambda self, scores, may_attend: scores.masked_fill(may_attend, -1e9).softmax(-1)),
-)
-
-published_layer.mistake(
-    "masked after the softmax", steps(weigh=lambda self, scores, may_attend: scores.softmax(-1) * may_attend)
-)
-
-published_layer.mistake(
-    "softmax over the queries",
-    steps(
-        weigh=lambda self, scores, may_attend: (
-            scores.masked_fill(~may_attend, -math.inf).softmax(-2).nan_to_num()
-        )
-    ),
-    steps(weigh=lambda self, scores, may_attend: scores.masked_fill(~may_attend, -math.inf).softmax(-2)),
-)
-
-published_layer.mistake(
-    "weights not transposed",
-    steps(linear=lambda self, part, x: x @ self.weight_and_bias(part)[0] + self.weight_and_bias(part)[1]),
-    steps(
-        linear=lambda self, part, x: (
-            LayerSteps.linear(self, part, x)
-            if "attention" not in part
-            else x @ self.weight_and_bias(part)[0] + self.weight_and_bias(part)[1]
-        )
-    ),
-)
-
-published_layer.mistake(
-    "biases forgotten", steps(linear=lambda self, part, x: x @ self.weight_and_bias(part)[0].T)
-)
-
-published_layer.mistake(
-    "one view for the cut",
-    steps(cut=lambda self, x: x.reshape(len(x), self.n_heads, x.shape[1], -1)),
-    steps(
-        cut=lambda self, x: x.reshape(len(x), self.n_heads, x.shape[1], -1),
-        merge=lambda self, heads: heads.reshape(len(heads), heads.shape[2], -1),
-    ),
-)
-
-published_layer.mistake(
-    "features dealt out like cards",
-    steps(cut=lambda self, x: x.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)),
-    steps(
-        cut=lambda self, x: x.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2),
-        merge=lambda self, heads: heads.permute(0, 2, 3, 1).flatten(-2),
-    ),
-)
-
-published_layer.mistake(
-    "heads not merged in order",
-    steps(merge=lambda self, heads: heads.reshape(len(heads), heads.shape[2], -1)),
-    steps(merge=lambda self, heads: heads.permute(0, 2, 3, 1).flatten(-2)),
-)
-
-published_layer.mistake("one head", steps(cut=lambda self, x: x[:, None]))
-
-published_layer.mistake("attention's output projection left out", steps(output=lambda self, merged: merged))
-
-published_layer.mistake(
-    "no residuals",
-    steps(
-        first_sum=lambda self, x, attended: self.norm("attention.output.LayerNorm", attended),
-        second_sum=lambda self, heard, x, thought: self.norm("output.LayerNorm", thought),
-    ),
-    steps(first_sum=lambda self, x, attended: self.norm("attention.output.LayerNorm", attended)),
-    steps(second_sum=lambda self, heard, x, thought: self.norm("output.LayerNorm", thought)),
-)
-
-published_layer.mistake(
-    "the first x added twice",
-    steps(second_sum=lambda self, heard, x, thought: self.norm("output.LayerNorm", x + thought)),
-)
-
-published_layer.mistake(
-    "norm before, not after",
-    steps(
-        __call__=lambda self, tensors, number, x, may_attend, n_heads: pre_norm(
-            self, tensors, number, x, may_attend, n_heads
-        )
-    ),
-)
-
-
-def pre_norm(steps, tensors, number, x, may_attend, n_heads):
-    steps.tensors, steps.number, steps.n_heads = tensors, number, n_heads
-    x = x + steps.attend(steps.norm("attention.output.LayerNorm", x), may_attend)
-    return x + steps.think(steps.norm("output.LayerNorm", x))
-
-
-published_layer.mistake(
-    "the two norms exchanged",
-    steps(
-        first_sum=lambda self, x, attended: self.norm("output.LayerNorm", x + attended),
-        second_sum=lambda self, heard, x, thought: self.norm("attention.output.LayerNorm", heard + thought),
-    ),
-)
-
-published_layer.mistake("GELU by tanh", steps(bend=lambda self, wide: F.gelu(wide, approximate="tanh")))
-
-published_layer.mistake(
-    "another activation",
-    steps(bend=lambda self, wide: wide.relu()),
-    steps(bend=lambda self, wide: F.silu(wide)),
-)
-
-published_layer.mistake("no activation", steps(bend=lambda self, wide: wide))
-
-published_layer.mistake(
-    "wrong eps",
-    steps(norm=lambda self, part, x: LayerSteps.norm(self, part, x, eps=1e-5)),
-    steps(norm=lambda self, part, x: LayerSteps.norm(self, part, x, eps=1e-6)),
-)
-
-
-published_layer.mistake(
-    "norms without their numbers",
-    steps(norm=lambda self, part, x: F.layer_norm(x, x.shape[-1:], eps=1e-12)),
-    steps(
-        norm=lambda self, part, x: F.layer_norm(x, x.shape[-1:], self.weight_and_bias(part)[0], None, 1e-12)
-    ),
-)
-
-published_layer.mistake(
-    "a spread that divides by n − 1",
-    steps(norm=lambda self, part, x: spread_by_n_minus_1(self, part, x, inside=0.0, outside=1e-12)),
-    steps(norm=lambda self, part, x: spread_by_n_minus_1(self, part, x, inside=1e-12, outside=0.0)),
-)
-
-
-def spread_by_n_minus_1(steps, part, x, inside, outside):
-    weight, bias = steps.weight_and_bias(part)
-    spread = (x.var(-1, keepdim=True) + inside).sqrt() + outside
-    return (x - x.mean(-1, keepdim=True)) / spread * weight + bias
-
-
-published_layer.mistake(
-    "a norm left out",
-    steps(second_sum=lambda self, heard, x, thought: heard + thought),
-    steps(first_sum=lambda self, x, attended: x + attended),
-    steps(
-        first_sum=lambda self, x, attended: x + attended,
-        second_sum=lambda self, heard, x, thought: heard + thought,
-    ),
-)
-
-published_layer.mistake(
-    "hidden scores not −∞",
-    *(
-        steps(weigh=lambda self, scores, mask, low=low: scores.masked_fill(~mask, low).softmax(-1))
-        for low in (-1.0, -10.0, -50.0, -100.0)
-    ),
-    steps(weigh=lambda self, scores, may_attend: (scores + may_attend).softmax(-1)),
-    steps(weigh=lambda self, scores, may_attend: (scores * may_attend).softmax(-1)),
-)
-
-published_layer.mistake(
-    "rows of padding hidden too",
-    steps(
-        weigh=lambda self, scores, may_attend: scores.masked_fill(
-            ~(may_attend & may_attend.mT), -math.inf
-        ).softmax(-1)
-    ),
-    steps(
-        weigh=lambda self, scores, may_attend: scores.masked_fill(
-            ~(may_attend & may_attend.mT), -1e9
-        ).softmax(-1)
-    ),
-)
-
-
-def with_think_from_the_start(tensors, number, x, may_attend, n_heads):
-    answer = LayerSteps()
-    answer.tensors, answer.number, answer.n_heads = tensors, number, n_heads
-    heard = answer.first_sum(x, answer.attend(x, may_attend))
-    return answer.second_sum(heard, x, answer.think(x))
-
-
-published_layer.mistake(
-    "the norm inside the sum",
-    steps(
-        first_sum=lambda self, x, attended: x + self.norm("attention.output.LayerNorm", attended),
-        second_sum=lambda self, heard, x, thought: heard + self.norm("output.LayerNorm", thought),
-    ),
-    steps(first_sum=lambda self, x, attended: x + self.norm("attention.output.LayerNorm", attended)),
-    steps(second_sum=lambda self, heard, x, thought: heard + self.norm("output.LayerNorm", thought)),
-)
-
-published_layer.mistake(
-    "the bend in the wrong place",
-    steps(
-        think=lambda self, heard: self.bend(
-            self.linear("output.dense", self.linear("intermediate.dense", heard))
-        )
-    ),
-)
+    q, k, v = (linear(f"attention.self.{part}", x).chunk(n_heads, -1) for part in ("query", "key", "value"))
+    heads = []
+    for head in range(n_heads):
+        scores = q[head] @ k[head].mT / q[head].shape[-1] ** 0.5
+        heads.append(scores.masked_fill(~may_attend[:, 0], -math.inf).softmax(-1) @ v[head])
+    heard = linear("attention.output.dense", torch.cat(heads, -1))
+    heard = norm("attention.output.LayerNorm", x + heard)
+    wide = linear("intermediate.dense", heard)
+    bent = wide * (1 + torch.erf(wide / math.sqrt(2))) / 2
+    return norm("output.LayerNorm", heard + linear("output.dense", bent))

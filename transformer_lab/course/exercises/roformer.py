@@ -73,11 +73,6 @@ def fuse(a, x, weight, bias):
     return F.linear(a, for_attended) + F.linear(x, for_x, bias)
 
 
-def fused(attended, x, weight, bias):
-    """The right answer."""
-    return F.linear(torch.cat([attended, x], dim=-1), weight, bias)
-
-
 # ------------------------------------------------------------------------------------------------------ 11.2
 
 
@@ -128,11 +123,6 @@ def choosing_weight(take, keep):
 def choosing_weight(take, keep):
     one = torch.eye(len(take))
     return torch.hstack([one * take, keep[:, None] * one])
-
-
-def squares(first, second, dim=1):
-    """Two diagonal matrices, joined."""
-    return torch.cat([torch.diag(first), torch.diag(second)], dim=dim)
 
 
 # ------------------------------------------------------------------------------------------------------ 11.3
@@ -187,11 +177,6 @@ def to_may_attend(mask):
 @to_may_attend.alternative
 def to_may_attend(mask):
     return (mask != 0).reshape(-1, 1, mask.shape[-2], mask.shape[-1])
-
-
-def four_axes(mask):
-    """The right axes."""
-    return mask[None, None] if mask.dim() == 2 else mask[:, None]
 
 
 # ------------------------------------------------------------------------------------------------------ 11.4
@@ -326,141 +311,6 @@ class RoFormerBlock(Parts):
         return [wide @ self.output_projection.weight.mT + self.output_projection.bias, results[1]]
 
 
-class Steps(Parts):
-    """The right answer, step by step: a mistake replaces one of them."""
-
-    def forward(self, x, may_attend=None):
-        attended, weights = self.attend(x, may_attend)
-        return self.answer(self.back(self.join(attended, x), x), weights)
-
-    def attend(self, x, may_attend):
-        return self.attention(self.norm(x), may_attend=may_attend)
-
-    def join(self, attended, x):
-        return torch.cat([attended, x], dim=-1)
-
-    def back(self, beside, x):
-        return self.output_projection(self.feed_forward(beside))
-
-    def answer(self, output, weights):
-        return output, weights
-
-
-def steps(**changed):
-    """A class that takes some of the steps otherwise."""
-    return type("Wrong", (Steps,), changed)
-
-
-RoFormerBlock.mistake(
-    "the norm laid beside", steps(join=lambda self, attended, x: torch.cat([attended, self.norm(x)], dim=-1))
-)
-
-RoFormerBlock.mistake(
-    "no norm in front", steps(attend=lambda self, x, mask: self.attention(x, may_attend=mask))
-)
-
-RoFormerBlock.mistake(
-    "two inputs for the attention",
-    steps(attend=lambda self, x, mask: self.attention(self.norm(x), x, may_attend=mask)),
-    steps(attend=lambda self, x, mask: self.attention(x, self.norm(x), may_attend=mask)),
-)
-
-RoFormerBlock.mistake(
-    "the norm behind the attention",
-    steps(
-        attend=lambda self, x, mask: self.attention(x, may_attend=mask),
-        join=lambda self, attended, x: torch.cat([self.norm(attended), x], dim=-1),
-    ),
-)
-
-RoFormerBlock.mistake(
-    "normalised once more",
-    steps(back=lambda self, beside, x: self.norm(Steps.back(self, beside, x))),
-    steps(join=lambda self, attended, x: torch.cat([self.norm(attended), x], dim=-1)),
-)
-
-RoFormerBlock.mistake("x in front", steps(join=lambda self, attended, x: torch.cat([x, attended], dim=-1)))
-
-RoFormerBlock.mistake(
-    "the stack gets d_model features",
-    steps(join=lambda self, attended, x: attended + x),
-    steps(join=lambda self, attended, x: attended),
-    steps(back=lambda self, beside, x: self.feed_forward(self.output_projection(beside))),
-    steps(
-        join=lambda self, attended, x: torch.cat([self.feed_forward(attended), x], dim=-1),
-        back=lambda self, beside, x: self.output_projection(beside),
-    ),
-    steps(
-        join=lambda self, attended, x: torch.cat([attended, self.feed_forward(x)], dim=-1),
-        back=lambda self, beside, x: self.output_projection(beside),
-    ),
-)
-
-RoFormerBlock.mistake(
-    "features in turn", steps(join=lambda self, attended, x: torch.stack([attended, x], dim=-1).flatten(-2))
-)
-
-RoFormerBlock.mistake(
-    "added and laid beside", steps(join=lambda self, attended, x: torch.cat([attended + x, x], dim=-1))
-)
-
-RoFormerBlock.mistake(
-    "joined along another axis",
-    steps(join=lambda self, attended, x: torch.cat([attended, x])),
-    steps(join=lambda self, attended, x: torch.cat([attended, x], dim=1)),
-)
-
-RoFormerBlock.mistake(
-    "the pair not unpacked",
-    steps(
-        attend=lambda self, x, mask: (self.attention(self.norm(x), may_attend=mask), None),
-    ),
-    steps(
-        attend=lambda self, x, mask: (self.attention(self.norm(x), may_attend=mask), None),
-        join=lambda self, attended, x: attended + x,
-    ),
-)
-
-RoFormerBlock.mistake(
-    "x added at the end", steps(back=lambda self, beside, x: x + Steps.back(self, beside, x))
-)
-
-RoFormerBlock.mistake(
-    "a sum around the stack",
-    steps(back=lambda self, beside, x: self.output_projection(beside + self.feed_forward(beside))),
-)
-
-RoFormerBlock.mistake("no feed-forward", steps(back=lambda self, beside, x: self.output_projection(beside)))
-
-RoFormerBlock.mistake(
-    "the halves added up", steps(back=lambda self, beside, x: sum(self.feed_forward(beside).chunk(2, dim=-1)))
-)
-
-RoFormerBlock.mistake("not mapped back", steps(back=lambda self, beside, x: self.feed_forward(beside)))
-
-RoFormerBlock.mistake(
-    "the mask not handed on", steps(attend=lambda self, x, mask: self.attention(self.norm(x)))
-)
-
-RoFormerBlock.mistake(
-    "the mask upside down",
-    steps(attend=lambda self, x, mask: self.attention(self.norm(x), may_attend=~mask)),
-    steps(attend=lambda self, x, mask: Steps.attend(self, x, mask if mask is None else ~mask)),
-)
-
-RoFormerBlock.mistake(
-    "the mask as the key", steps(attend=lambda self, x, mask: self.attention(self.norm(x), mask))
-)
-
-RoFormerBlock.mistake("only the output", steps(answer=lambda self, output, weights: output))
-
-RoFormerBlock.mistake("None for the weights", steps(answer=lambda self, output, weights: (output, None)))
-
-RoFormerBlock.mistake(
-    "results in the wrong order", steps(answer=lambda self, output, weights: (weights, output))
-)
-
-
 # ------------------------------------------------------------------------------------------------------ 11.5
 
 
@@ -532,29 +382,6 @@ def parameters(d, h, n, e):
     return [h * (3 * small + 2 * d**2 + d) + d, n * wide, 2 * d**2 + 3 * d]
 
 
-def unit_of(width, expansion, norm=2, bias=1, slope=1):
-    """The numbers of one unit; the keywords leave something out."""
-    inner = expansion * width
-    return norm * width + 2 * width * inner + bias * (inner + width) + slope
-
-
-def bill(d, h, n, e, *, stacks=3, expand=1, back=1, wide=2, last=1, front=1, **unit):
-    """The right counts, with something changed."""
-    bias = unit.get("bias", 1)
-    attention = h * stacks * unit_of(d, e, **unit)
-    attention += expand * (h * d * d + bias * h * d) + back * (h * d * d + bias * d)
-    rest = front * 2 * d + last * (2 * d * d + bias * d)
-    return attention, n * unit_of(wide * d, e, **unit), rest
-
-
-def moved(counts, number, source, target):
-    """The right counts, with a number of parameters moved from one part to another."""
-    counts = list(counts)
-    counts[source] -= number
-    counts[target] += number
-    return counts
-
-
 # ------------------------------------------------------------------------------------------------------ 11.6
 
 
@@ -610,8 +437,3 @@ def weight_on_itself(d_model, n_tokens, variance):
 @weight_on_itself.alternative
 def weight_on_itself(d, n, v):
     return 1 / (1 + (n - 1) * math.exp(v * v / 2 - v * d**0.5))
-
-
-def share(own, other, others):
-    """One exponential among equal others."""
-    return 1 / (1 + others * math.exp(other - own))

@@ -60,25 +60,6 @@ def turn(pairs, angle):
     return torch.view_as_real(turned)
 
 
-def turned_pairs(pairs, angle):
-    """The right answer: mistakes before and after it end or start here."""
-    a, b = pairs[..., 0], pairs[..., 1]
-    cos, sin = math.cos(angle), math.sin(angle)
-    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1)
-
-
-def combined(pairs, angle, form):
-    """`form(a, b, cos, sin)` gives the two new features."""
-    a, b = pairs[..., 0], pairs[..., 1]
-    return torch.stack(form(a, b, math.cos(angle), math.sin(angle)), dim=-1)
-
-
-def unpacked(pairs, angle):
-    a, b = pairs
-    cos, sin = math.cos(angle), math.sin(angle)
-    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1)
-
-
 # ------------------------------------------------------------------------------------------------------ 02.2
 
 
@@ -149,45 +130,6 @@ def rotary(x, base):
     return x * cos + swapped * sin
 
 
-def speeds(x, base, *, step=2.0):
-    """d_head/2 frequencies, each exponent lower by step / d_head: right if the step is 2."""
-    d = x.shape[-1]
-    return base ** (-step * torch.arange(d // 2) / d)
-
-
-def angles(x, base, *, first=0, axis=-2, **options):
-    """(position, pair): the right angles, along the right axis, from position 0."""
-    return torch.arange(first, first + x.shape[axis])[:, None] * speeds(x, base, **options)
-
-
-def halves_turned(x, angle):
-    """Pairs (i, i + d_head/2) turned by angles that fit from the right."""
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1)
-
-
-def neighbours_turned(x, angle):
-    """Pairs (2i, 2i + 1) turned."""
-    a, b = x[..., 0::2], x[..., 1::2]
-    new = [a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()]
-    return torch.stack(new, dim=-1).flatten(-2)
-
-
-def twice(angle):
-    """(…, d_head): each angle for both halves."""
-    return torch.cat([angle, angle], dim=-1)
-
-
-def swapped_halves(x):
-    """(−b, a): every pair a quarter turn on."""
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat([-b, a], dim=-1)
-
-
-def by_cos_and_sin(x, cos, sin, partner):
-    return x * cos + partner * sin
-
-
 # ------------------------------------------------------------------------------------------------------ 02.3
 
 
@@ -251,11 +193,6 @@ def prepare(query, key, value, start, rotary):
     positions = torch.arange(query.shape[-2]) + start
     turned = rotary(torch.cat([query, key]), positions=positions)
     return *turned.chunk(2), value.clone()
-
-
-def backwards(x, start, rotary):
-    """Turned by the negative positions."""
-    return rotary(x, positions=-torch.arange(start, start + x.shape[-2]))
 
 
 # ------------------------------------------------------------------------------------------------------ 02.4
@@ -327,25 +264,6 @@ def rotary_complex(x, start):
     return result
 
 
-def wave(x, start, *, axis=1, base=10_000.0, step=2.0):
-    """(position, pair): the right rotations, with no axis for the heads yet."""
-    angle = torch.arange(start, start + x.shape[axis])[:, None] * speeds(x, base, step=step)
-    return torch.polar(torch.ones_like(angle), angle)
-
-
-def wave_angle(x, start, more=0):
-    """(position, pair): the angles alone."""
-    return torch.arange(start, start + x.shape[1] + more)[:, None] * speeds(x, 10_000.0)
-
-
-def as_complex(x):
-    return torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
-
-
-def as_features(pairs):
-    return torch.view_as_real(pairs).flatten(-2)
-
-
 # ------------------------------------------------------------------------------------------------------ 02.5
 
 
@@ -406,18 +324,6 @@ def to_half_split(weight, bias, n_heads):
     half = len(bias) // n_heads // 2
     rows = torch.arange(len(bias)).view(n_heads, half, 2).transpose(1, 2).reshape(-1)
     return weight[rows], bias[rows]
-
-
-def even_first(rows, n_heads):
-    """The right order: in each head the even rows, then the odd ones."""
-    heads = rows.unflatten(0, (n_heads, -1))
-    return torch.cat([heads[:, 0::2], heads[:, 1::2]], dim=1).flatten(0, 1)
-
-
-def in_turn(rows, n_heads):
-    """The inverse order: in each head a row of the first half, one of the second, and so on."""
-    heads = rows.unflatten(0, (n_heads, -1))
-    return torch.stack(heads.chunk(2, dim=1), dim=2).flatten(1, 2).flatten(0, 1)
 
 
 # ------------------------------------------------------------------------------------------------------ 02.6
@@ -490,25 +396,3 @@ def find_pairs(rotate, d_head):
 def find_pairs(rotate, d_head):
     at_one = torch.stack([rotate(one.expand(4, -1))[3] for one in torch.eye(d_head)])  # (feature, feature)
     return [tuple(pair) for pair in at_one.triu(diagonal=1).nonzero().tolist()]
-
-
-def touched(rotate, d_head, position=1, more_than=0.0):
-    """[feature, other]: does the feature reach the other one, at this position?"""
-    rows = torch.stack([rotate(one.expand(position + 1, -1))[position] for one in torch.eye(d_head)])
-    return rows.abs() > more_than
-
-
-def largest(rotate, d_head, own=False, size=torch.abs):
-    """For each feature the one with the largest entry at position 1."""
-    rows = torch.stack([rotate(one.expand(2, -1))[1] for one in torch.eye(d_head)])
-    return size(rows if own else rows - torch.diag(rows.diagonal())).argmax(dim=-1).tolist()
-
-
-def listed(reached):
-    return [tuple(pair) for pair in reached.nonzero().tolist()]
-
-
-def at_own_positions(rotate, d_head):
-    """For each feature of an identity matrix, handed over at once, the largest other one."""
-    turned = rotate(torch.eye(d_head))
-    return (turned - torch.diag(turned.diagonal())).abs().argmax(dim=-1).tolist()

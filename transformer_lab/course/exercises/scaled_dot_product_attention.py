@@ -61,19 +61,6 @@ def scaled_scores(query, key):
     return torch.einsum("id,jd->ij", query * query.size(-1) ** -0.5, key)
 
 
-OTHER_WIDTHS = (2, 3, 4, 5, 8, 16, 32, 64, 128, 384, 512)  # whose roots people write into their code
-
-
-def scaled(query, key):
-    """The right scores: mistakes that come after them start here."""
-    return query @ key.mT / math.sqrt(query.shape[-1])
-
-
-scaled_scores.mistake(
-    "a fixed divisor", *[lambda q, k, width=width: q @ k.mT / math.sqrt(width) for width in OTHER_WIDTHS]
-)
-
-
 # ------------------------------------------------------------------------------------------------------ 03.2
 
 
@@ -142,22 +129,6 @@ def attention(q, k, v):
     return [torch.einsum("...ij,...jd->...id", weights, v), weights]
 
 
-def attend(scores, value):
-    """The right way on from the scores: mistakes in the scores end here."""
-    return weigh(scores.softmax(-1), value)
-
-
-def weigh(weights, value):
-    """The right way on from the weights: mistakes in the weights end here."""
-    return weights @ value, weights
-
-
-attention.mistake(
-    "a fixed divisor",
-    *[lambda q, k, v, width=width: attend(q @ k.mT / math.sqrt(width), v) for width in OTHER_WIDTHS],
-)
-
-
 # ------------------------------------------------------------------------------------------------------ 03.3
 
 
@@ -214,32 +185,6 @@ def softmax(scores):
 @softmax.alternative
 def softmax(scores):
     return torch.exp(scores - torch.logsumexp(scores, dim=-1, keepdim=True))
-
-
-LIMITS = (20, 50, 80, 88, 100, 500, 600, 700, 709)  # exp overflows above 88 in float32, 709 in float64
-
-
-def stable(scores, dim=-1):
-    """The right exponentials along one axis."""
-    return torch.exp(scores - scores.amax(dim, keepdim=True))
-
-
-def share(exponentials, dim=-1):
-    """The right way on from the exponentials."""
-    return exponentials / exponentials.sum(dim, keepdim=True)
-
-
-softmax.mistake(
-    "scores clamped",
-    *[lambda s, limit=limit: share(s.clamp(-limit, limit).exp()) for limit in LIMITS],
-    *[lambda s, limit=limit: share(s.clamp(max=limit).exp()) for limit in LIMITS],
-)
-
-
-softmax.mistake(
-    "epsilon in the denominator",
-    *[lambda s, e=e: stable(s) / (stable(s).sum(-1, keepdim=True) + e) for e in (1e-5, 1e-6, 1e-7, 1e-8)],
-)
 
 
 # ------------------------------------------------------------------------------------------------------ 03.4
@@ -301,31 +246,6 @@ def effective_tokens(weights):
     return torch.exp(-(weights * torch.log(weights + 1e-9)).sum(-1))
 
 
-THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
-COUNTS = (torch.int64, torch.float32, torch.float64)  # what a count may come as
-
-
-def surprise(weights):
-    """The right summands of the entropy, −weight · log(weight)."""
-    return torch.special.entr(weights)
-
-
-effective_tokens.mistake(
-    "all keys counted", *[lambda w, dtype=dtype: (w > 0).sum(-1, dtype=dtype) for dtype in COUNTS]
-)
-
-effective_tokens.mistake(
-    "keys above a threshold counted",
-    *[
-        lambda w, line=line, dtype=dtype: (w > line).sum(-1, dtype=dtype)
-        for line in THRESHOLDS
-        for dtype in COUNTS
-    ],
-    *[lambda w, dtype=dtype: (w > 1 / w.shape[-1]).sum(-1, dtype=dtype) for dtype in COUNTS],
-    *[lambda w, dtype=dtype: (w >= 1 / w.shape[-1]).sum(-1, dtype=dtype) for dtype in COUNTS],
-)
-
-
 # ------------------------------------------------------------------------------------------------------ 03.5
 
 
@@ -379,12 +299,6 @@ def attention_flops(n_query, n_key, d_head, d_value):
 @attention_flops.alternative
 def attention_flops(n_query, n_key, d_head, d_value):
     return (d_head + d_value) * n_key * n_query << 1
-
-
-attention_flops.mistake(
-    "softmax counted",
-    *[lambda nq, nk, dh, dv, more=more: nq * nk * (2 * dh + 2 * dv + more) for more in range(1, 8)],
-)
 
 
 # ------------------------------------------------------------------------------------------------------ 03.6
@@ -487,48 +401,3 @@ def streaming_attention(query, pairs):
         log_total = higher + math.log1p(math.exp(lower - higher))
         output = output + math.exp(score - log_total) * (value - output)
     return output
-
-
-def scored(query, pairs):
-    """The right scores, each with its value."""
-    return ((query @ key / math.sqrt(len(query)), value) for key, value in pairs)
-
-
-def running_sums(scored_values, *, start=-math.inf, correct_output=True, correct_total=True, update=True):
-    """Both sums by the right algorithm; it can start elsewhere, and a correction or update be left out."""
-    largest, output, total = torch.tensor(start), 0.0, 0.0
-    for score, value in scored_values:
-        new_largest = torch.maximum(largest, score)
-        correction, weight = torch.exp(largest - new_largest), torch.exp(score - new_largest)
-        output = output * (correction if correct_output else 1) + weight * value
-        total = total * (correction if correct_total else 1) + weight
-        largest = new_largest if update else largest
-    return output, total
-
-
-def plain_sums(scored_values, exp=torch.exp):
-    """Both sums from exponentials of the scores as they are."""
-    output, total = 0.0, 0.0
-    for score, value in scored_values:
-        output, total = output + exp(score) * value, total + exp(score)
-    return output, total
-
-
-def corrected_upwards(scored_values, largest=None):
-    """Both sums with the correction turned round; where no maximum is given, the first score is it."""
-    output, total = 0.0, 0.0
-    for score, value in scored_values:
-        largest = score if largest is None else largest
-        new_largest = torch.maximum(largest, score)
-        correction, weight = torch.exp(new_largest - largest), torch.exp(score - new_largest)
-        output, total = output * correction + weight * value, total * correction + weight
-        largest = new_largest
-    return output, total
-
-
-def second_time_through(query, pairs, output, total):
-    """A loop for the maximum, then one for the sums."""
-    largest = max(score for score, _ in scored(query, pairs))
-    for score, value in scored(query, pairs):
-        output, total = output + torch.exp(score - largest) * value, total + torch.exp(score - largest)
-    return output / total

@@ -1,7 +1,6 @@
 """Exercises of lesson 10: schedule, accuracy, patches, hidden words, a clean split, the loop, the bound."""
 
 import math
-from itertools import product
 
 import torch
 from torch import nn
@@ -69,67 +68,6 @@ def schedule(steps, peak, warmup):
     return rates.tolist()
 
 
-def up_and_down(up, down):
-    """A schedule from two formulas in (step, steps, warmup), each a share of the peak."""
-    return lambda n, peak, w: [peak * (up(s, n, w) if s < w else down(s, n, w)) for s in range(n)]
-
-
-def rising(step, steps, warmup):
-    """The right way up."""
-    return (step + 1) / warmup
-
-
-def falling(step, steps, warmup):
-    """The right way down."""
-    return (steps - step) / (steps - warmup)
-
-
-schedule.mistake("the first step is 0", up_and_down(lambda s, n, w: s / w, falling))
-
-schedule.mistake(
-    "0 at both ends", up_and_down(lambda s, n, w: s / w, lambda s, n, w: (n - 1 - s) / (n - 1 - w))
-)
-
-schedule.mistake(
-    "the descent has a stage too many", up_and_down(rising, lambda s, n, w: (n - s) / (n - w + 1))
-)
-
-schedule.mistake("the rise ends below the peak", up_and_down(lambda s, n, w: (s + 1) / (w + 1), falling))
-
-schedule.mistake("the rise starts at the second stage", up_and_down(lambda s, n, w: (s + 2) / w, falling))
-
-schedule.mistake("the last step is 0", up_and_down(rising, lambda s, n, w: (n - 1 - s) / (n - 1 - w)))
-
-schedule.mistake("one stage down at once", up_and_down(rising, lambda s, n, w: (n - 1 - s) / (n - w)))
-
-schedule.mistake("down from the wrong height", up_and_down(rising, lambda s, n, w: (n - s) / n))
-
-
-schedule.mistake(
-    "zero before the end",
-    up_and_down(rising, lambda s, n, w: (n - w - s) / (n - w)),
-    up_and_down(rising, lambda s, n, w: max(0, n - w - s) / (n - w)),
-)
-
-
-schedule.mistake("no descent", up_and_down(rising, lambda s, n, w: 1))
-
-schedule.mistake(
-    "rise and descent multiplied",
-    up_and_down(lambda s, n, w: (s + 1) / w * (n - s) / n, lambda s, n, w: (n - s) / n),
-)
-
-schedule.mistake(
-    "a cosine", up_and_down(rising, lambda s, n, w: (1 + math.cos(math.pi * (s - w) / (n - w))) / 2)
-)
-
-schedule.mistake(
-    "down like one over the root",
-    up_and_down(rising, lambda s, n, w: math.sqrt(max(w, 1) / (s + 1))),
-    up_and_down(rising, lambda s, n, w: math.sqrt(max(w, 1) / max(s, 1))),
-)
-
-
 # ------------------------------------------------------------------------------------------------------ 10.2
 
 
@@ -185,15 +123,6 @@ def accuracy_of(logits, targets):
 def accuracy_of(logits, targets):
     asked = targets != -100
     return (logits[asked].argmax(-1) == targets[asked]).double().mean()
-
-
-def hits(logits, targets):
-    """Where the highest logit is at the target."""
-    return (logits.argmax(-1) == targets).double()
-
-
-def asked_where(targets):
-    return (targets != -100).double()
 
 
 # ------------------------------------------------------------------------------------------------------ 10.3
@@ -261,16 +190,6 @@ def cut_patches(images, height, width):
 @cut_patches.alternative
 def cut_patches(images, height, width):
     return F.unfold(images[:, None], (height, width), stride=(height, width)).mT
-
-
-def cut_grid(x, height, width):
-    """The right cut: (batch, patch row, patch column, height, width)."""
-    return x.unfold(1, height, height).unfold(2, width, width)
-
-
-def as_tokens(grid):
-    """(batch, a, b, c, d) → (batch, a·b, c·d)"""
-    return grid.flatten(3).flatten(1, 2)
 
 
 # ------------------------------------------------------------------------------------------------------ 10.4
@@ -362,171 +281,6 @@ def hide_words(token_ids, special, chance, fate, others, mask_id):
     return inputs, targets
 
 
-def hidden(ids, chosen, fate, others, mask_id):
-    """The right inputs for the chosen tokens."""
-    return torch.where(chosen & (fate >= 0.9), others, ids.masked_fill(chosen & (fate < 0.8), mask_id))
-
-
-def at_the_bounds(ids, special, chance, fate, others, mask_id, chooses, hides, replaces):
-    """The answer with other comparisons."""
-    chosen = chooses(chance, 0.15) & ~special
-    inputs = ids.masked_fill(chosen & hides(fate, 0.8), mask_id)
-    return torch.where(chosen & replaces(fate, 0.9), others, inputs), ids.masked_fill(~chosen, -100)
-
-
-def right_choice(special, chance):
-    return (chance < 0.15) & ~special
-
-
-def hiding(make):
-    """An answer from a function of (ids, chosen, right inputs, right targets, the other arguments)."""
-
-    def answer(ids, special, chance, fate, others, mask_id):
-        chosen = right_choice(special, chance)
-        inputs = hidden(ids, chosen, fate, others, mask_id)
-        given = {"special": special, "chance": chance, "fate": fate, "others": others, "mask": mask_id}
-        return make(ids, chosen, inputs, ids.masked_fill(~chosen, -100), given)
-
-    return answer
-
-
-def choosing(choose):
-    """An answer that is right but for the choice of tokens: choose(special, chance)."""
-
-    def answer(ids, special, chance, fate, others, mask_id):
-        chosen = choose(special, chance)
-        return hidden(ids, chosen, fate, others, mask_id), ids.masked_fill(~chosen, -100)
-
-    return answer
-
-
-hide_words.mistake(
-    "every word is asked",
-    hiding(lambda ids, chosen, inputs, targets, given: (inputs, ids)),
-    hiding(lambda ids, chosen, inputs, targets, given: (inputs, ids.masked_fill(given["special"], -100))),
-)
-
-hide_words.mistake("nothing is hidden", hiding(lambda ids, chosen, inputs, targets, given: (ids, targets)))
-
-hide_words.mistake(
-    "the hole is the target",
-    hiding(lambda ids, chosen, inputs, targets, given: (inputs, inputs.masked_fill(~chosen, -100))),
-)
-
-hide_words.mistake(
-    "always the mask token",
-    hiding(
-        lambda ids, chosen, inputs, targets, given: (ids.masked_fill(chosen, given["mask"]), targets),
-    ),
-)
-
-hide_words.mistake("special tokens hidden", choosing(lambda special, chance: chance < 0.15))
-
-hide_words.mistake("only special tokens hidden", choosing(lambda special, chance: (chance < 0.15) & special))
-
-hide_words.mistake(
-    "too many are hidden",
-    choosing(lambda special, chance: (chance > 0.15) & ~special),
-    choosing(lambda special, chance: (chance >= 0.15) & ~special),
-)
-
-hide_words.mistake(
-    "on the boundary",
-    *(
-        lambda *given, bounds=bounds: at_the_bounds(*given, *bounds)
-        for bounds in product((torch.lt, torch.le), (torch.lt, torch.le), (torch.ge, torch.gt))
-        if bounds != (torch.lt, torch.lt, torch.ge)
-    ),
-)
-
-
-hide_words.mistake(
-    "only the holes are asked",
-    hiding(
-        lambda ids, chosen, inputs, targets, given: (
-            inputs,
-            ids.masked_fill(inputs != given["mask"], -100),
-        ),
-    ),
-)
-
-hide_words.mistake(
-    "only what was changed is asked",
-    hiding(lambda ids, chosen, inputs, targets, given: (inputs, ids.masked_fill(inputs == ids, -100))),
-)
-
-hide_words.mistake(
-    "the wrong places are asked",
-    hiding(lambda ids, chosen, inputs, targets, given: (inputs, ids.masked_fill(chosen, -100))),
-)
-
-
-hide_words.mistake(
-    "the two tenths exchanged",
-    hiding(
-        lambda ids, chosen, inputs, targets, given: (
-            torch.where(
-                chosen & (given["fate"] >= 0.8) & (given["fate"] < 0.9),
-                given["others"],
-                ids.masked_fill(chosen & (given["fate"] < 0.8), given["mask"]),
-            ),
-            targets,
-        )
-    ),
-)
-
-hide_words.mistake(
-    "two tenths replaced",
-    hiding(
-        lambda ids, chosen, inputs, targets, given: (
-            torch.where(
-                chosen & (given["fate"] >= 0.8),
-                given["others"],
-                ids.masked_fill(chosen & (given["fate"] < 0.8), given["mask"]),
-            ),
-            targets,
-        )
-    ),
-)
-
-hide_words.mistake(
-    "no random words",
-    hiding(
-        lambda ids, chosen, inputs, targets, given: (
-            ids.masked_fill(chosen & (given["fate"] < 0.8), given["mask"]),
-            targets,
-        )
-    ),
-)
-
-hide_words.mistake(
-    "a word where nothing is asked",
-    hiding(lambda ids, chosen, inputs, targets, given: (inputs, ids.masked_fill(~chosen, 0))),
-    hiding(lambda ids, chosen, inputs, targets, given: (inputs, ids.masked_fill(~chosen, given["mask"]))),
-    hiding(lambda ids, chosen, inputs, targets, given: (inputs, ids * chosen)),
-)
-
-hide_words.mistake(
-    "another number for nothing",
-    hiding(lambda ids, chosen, inputs, targets, given: (inputs, ids.masked_fill(~chosen, -1))),
-)
-
-hide_words.mistake(
-    "-100 in the inputs",
-    hiding(
-        lambda ids, chosen, inputs, targets, given: (
-            inputs.masked_fill(inputs == given["mask"], -100),
-            targets,
-        )
-    ),
-    hiding(lambda ids, chosen, inputs, targets, given: (inputs.masked_fill(~chosen, -100), targets)),
-)
-
-hide_words.mistake(
-    "results in the wrong order", hiding(lambda ids, chosen, inputs, targets, given: (targets, inputs))
-)
-
-
 # ------------------------------------------------------------------------------------------------------ 10.5
 
 
@@ -584,87 +338,6 @@ def split_and_scale(images, order, n_test):
     known = shuffled[n_test:]
     shuffled = (shuffled - known.mean()) / known.var().sqrt()
     return shuffled[n_test:], shuffled[:n_test]
-
-
-def parts(images, order, n_test):
-    """The right split: train, test."""
-    return images[order[n_test:]], images[order[:n_test]]
-
-
-def scaling(scale_train, scale_test=None):
-    """A right split, scaled by functions of (the part, train, test, all images)."""
-    scale_test = scale_test or scale_train
-
-    def answer(images, order, n_test):
-        train, test = parts(images, order, n_test)
-        return scale_train(train, train, test, images), scale_test(test, train, test, images)
-
-    return answer
-
-
-def by(part, known):
-    """The part, scaled by what is known."""
-    return (part - known.mean()) / known.std()
-
-
-split_and_scale.mistake(
-    "scaled before the split", scaling(lambda part, train, test, images: by(part, images))
-)
-
-split_and_scale.mistake(
-    "the test scaled by itself",
-    scaling(lambda part, *_: by(part, part)),
-    scaling(lambda part, train, *_: (part - part.mean()) / train.std()),
-    scaling(lambda part, train, *_: (part - train.mean()) / part.std()),
-)
-
-split_and_scale.mistake(
-    "brackets forgotten", scaling(lambda part, train, *_: part - train.mean() / train.std())
-)
-
-split_and_scale.mistake("scaled by the test", scaling(lambda part, train, test, images: by(part, test)))
-
-
-def own_order(images, order, n_test):
-    """The right answer for another order."""
-    train, test = parts(images, order, n_test)
-    return by(train, train), by(test, train)
-
-
-split_and_scale.mistake(
-    "the test not scaled",
-    scaling(lambda part, train, *_: by(part, train), lambda part, *_: part),
-    scaling(lambda part, train, *_: by(part, train), lambda part, train, *_: by(part, by(train, train))),
-)
-
-split_and_scale.mistake("nothing scaled", scaling(lambda part, *_: part))
-
-split_and_scale.mistake(
-    "divided by the variance", scaling(lambda part, train, *_: (part - train.mean()) / train.var())
-)
-
-split_and_scale.mistake("the mean not taken off", scaling(lambda part, train, *_: part / train.std()))
-
-split_and_scale.mistake("not divided", scaling(lambda part, train, *_: part - train.mean()))
-
-split_and_scale.mistake(
-    "each image by itself",
-    scaling(lambda part, *_: (part - part.mean((1, 2), True)) / part.std((1, 2), keepdim=True)),
-)
-
-split_and_scale.mistake(
-    "each pixel by itself", scaling(lambda part, train, *_: (part - train.mean(0)) / train.std(0))
-)
-
-split_and_scale.mistake(
-    "another standard deviation",
-    scaling(lambda part, train, *_: (part - train.mean()) / train.std(correction=0)),
-)
-
-split_and_scale.mistake(
-    "brought between 0 and 1",
-    scaling(lambda part, train, *_: (part - train.min()) / (train.max() - train.min())),
-)
 
 
 # ------------------------------------------------------------------------------------------------------ 10.6
@@ -827,186 +500,10 @@ def train_and_test(model, optimizer, batches, test, max_norm):
     return tuple(list(column) for column in zip(*history, strict=True))
 
 
-def cross_entropy(logits, targets):
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-
-ORDER = ("train", "zero", "loss", "backward", "clip", "step", "note", "eval", "test")
-
-
-def looping(order=ORDER, measure=cross_entropy, once=(), clip=None):
-    """The loop with its parts in another order, or left out; `once` are done before the first batch only."""
-    clip = clip or (lambda model, most: nn.utils.clip_grad_norm_(model.parameters(), most))
-
-    def answer(model, optimizer, batches, test, max_norm):
-        losses, tests, loss = [], [], None
-        modes = {"train": model.train, "eval": model.eval, "zero": optimizer.zero_grad}
-        for name in once:
-            modes[name]()
-        for inputs, targets in batches:
-            for part in order:
-                if part in modes:
-                    modes[part]()
-                elif part == "loss":
-                    loss = measure(model(inputs), targets)
-                elif part == "backward":
-                    loss.backward()
-                elif part == "clip":
-                    clip(model, max_norm)
-                elif part == "step":
-                    optimizer.step()
-                elif part == "note":
-                    losses.append(loss.item())
-                elif part == "note after":
-                    losses.append(measure(model(inputs), targets).item())
-                elif part == "test":
-                    tests.append(measure(model(test[0]), test[1]).item())
-                elif part == "test the batch":
-                    tests.append(measure(model(inputs), targets).item())
-                elif part == "learn test":
-                    measure(model(test[0]), test[1]).backward()
-        return losses, tests
-
-    return answer
-
-
-def but(*left_out, **changed):
-    """The right order without some parts."""
-    return looping(tuple(part for part in ORDER if part not in left_out), **changed)
-
-
-train_and_test.mistake("zero_grad forgotten", but("zero"), but("zero", once=("zero",)))
-
-train_and_test.mistake(
-    "no weight ever changes",
-    looping(("train", "loss", "backward", "zero", "clip", "step", "note", "eval", "test")),
-    looping(("train", "loss", "backward", "clip", "zero", "step", "note", "eval", "test")),
-    but("step"),
-    but("step", "clip"),
-    but("backward", "clip"),
-)
-
-train_and_test.mistake(
-    "the step before backward",
-    looping(("train", "loss", "step", "zero", "backward", "clip", "note", "eval", "test")),
-)
-
-train_and_test.mistake(
-    "the step follows the gradient in its full length",
-    looping(("train", "zero", "loss", "clip", "backward", "step", "note", "eval", "test")),
-    looping(("train", "clip", "zero", "loss", "backward", "step", "note", "eval", "test")),
-    looping(("train", "zero", "loss", "backward", "step", "clip", "note", "eval", "test")),
-    but("clip"),
-)
-
-train_and_test.mistake(
-    "clipped to another length",
-    looping(clip=lambda model, most: nn.utils.clip_grad_norm_(model.parameters(), 1.0)),
-)
-
-train_and_test.mistake(
-    "each number clipped by itself",
-    looping(clip=lambda model, most: nn.utils.clip_grad_value_(model.parameters(), most)),
-)
-
-train_and_test.mistake(
-    "each parameter clipped by itself",
-    looping(clip=lambda model, most: [nn.utils.clip_grad_norm_([p], most) for p in model.parameters()]),
-)
-
-train_and_test.mistake(
-    "every gradient brought to max_norm", looping(clip=lambda model, most: stretch(model, most))
-)
-
-
-def stretch(model, most):
-    """Bring the gradient to this length, whatever it was."""
-    length = math.sqrt(sum(float((p.grad**2).sum()) for p in model.parameters()))
-    for parameter in model.parameters():
-        parameter.grad *= most / (length + 1e-6)
-
-
-train_and_test.mistake("no eval mode", but("eval"), but("eval", "train"))
-
-train_and_test.mistake(
-    "modes exchanged", looping(("eval", "zero", "loss", "backward", "clip", "step", "note", "train", "test"))
-)
-
-train_and_test.mistake(
-    "tested on the batch",
-    looping(("train", "zero", "loss", "backward", "clip", "step", "note", "eval", "test the batch")),
-)
-
-
 def by_sequence(logits, targets):
     """The mean of the sequences' means."""
     each = F.cross_entropy(logits.mT, targets, reduction="none")  # (batch, position)
     return (each.sum(1) / (targets != -100).sum(1).clamp(min=1)).mean()
-
-
-train_and_test.mistake("each sequence weighs the same", looping(measure=by_sequence))
-
-train_and_test.mistake(
-    "training goes on in eval mode",
-    but("train"),
-    but("train", once=("train",)),
-    but("train", once=("eval",)),
-    but("train", "eval", once=("eval",)),
-)
-
-train_and_test.mistake(
-    "the test before the step",
-    looping(("eval", "test", "train", "zero", "loss", "backward", "clip", "step", "note")),
-    looping(("train", "zero", "loss", "note", "eval", "test", "backward", "clip", "step")),
-)
-
-train_and_test.mistake(
-    "the test is trained on",
-    looping(("train", "loss", "backward", "clip", "step", "zero", "note", "eval", "test", "learn test")),
-    looping(("train", "zero", "loss", "backward", "eval", "learn test", "clip", "step", "note", "test")),
-)
-
-
-def over_all(logits, targets):
-    """Nothing is surprising where nothing is asked, and yet it counts."""
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").mean()
-
-
-train_and_test.mistake("divided by all positions", looping(measure=over_all))
-
-train_and_test.mistake(
-    "padding taken for class 0", looping(measure=lambda x, t: cross_entropy(x, t.clamp(min=0)))
-)
-
-train_and_test.mistake(
-    "the sum instead of the mean",
-    looping(
-        measure=lambda x, t: F.cross_entropy(x.flatten(0, 1), t.flatten(), ignore_index=-100, reduction="sum")
-    ),
-)
-
-train_and_test.mistake("softmax twice", looping(measure=lambda x, t: cross_entropy(x.softmax(-1), t)))
-
-train_and_test.mistake(
-    "log-softmax over the wrong axis",
-    looping(
-        measure=lambda x, t: F.nll_loss(x.log_softmax(1).flatten(0, 1), t.flatten()),
-    ),
-)
-
-train_and_test.mistake(
-    "logits and targets not flattened", looping(measure=lambda x, t: F.cross_entropy(x, t))
-)
-
-train_and_test.mistake("cut off from the model", looping(measure=lambda x, t: cross_entropy(x.detach(), t)))
-
-train_and_test.mistake(
-    "the loss after the step",
-    looping(("train", "zero", "loss", "backward", "clip", "step", "note after", "eval", "test")),
-    looping(("train", "zero", "loss", "backward", "clip", "step", "eval", "note after", "test")),
-)
-
-train_and_test.mistake("results in the wrong order", lambda *given: looping()(*given)[::-1])
 
 
 # ------------------------------------------------------------------------------------------------------ 10.7
@@ -1065,8 +562,3 @@ def lowest_loss(counts):
     seen = joint > 0
     best = (joint / joint.sum(-1, keepdim=True))[seen]
     return -(joint[seen] * best.log()).sum()
-
-
-def entropies(counts, axis=-1):
-    """−Σ p·log p along an axis."""
-    return torch.special.entr(counts / counts.sum(axis, keepdim=True)).sum(axis)
