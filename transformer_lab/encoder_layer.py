@@ -10,7 +10,13 @@ from torch import Tensor, nn
 
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.multi_head_attention import MultiHeadAttention
-from transformer_lab.validation import check_floating, check_parts, check_probability, check_vectors
+from transformer_lab.validation import (
+    check_floating,
+    check_parts,
+    check_probability,
+    check_takes,
+    check_vectors,
+)
 
 Weights = Float[Tensor, "batch n_heads query_pos key_pos"]
 
@@ -43,6 +49,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         parts = {"attention": attention, "feed_forward": feed_forward}
         check_parts(**parts, attention_norm=attention_norm, feed_forward_norm=feed_forward_norm)
+        check_takes("attention", attention, "may_attend", "need_weights")
         check_probability(dropout=dropout)
         if attention_norm is feed_forward_norm and has_parameters(attention_norm):
             raise ValueError(

@@ -3,7 +3,9 @@
 Each error says what came, what was wanted and what to do about it.
 """
 
+import inspect
 import math
+from collections.abc import Callable
 from numbers import Real
 
 import torch
@@ -75,6 +77,21 @@ def check_parts(**parts: object) -> None:
                 f"{name} must be a module, got {part!r} ({type(part).__name__}); "
                 "build the part and hand it over"
             )
+
+
+def check_takes(name: str, part: Callable, *arguments: str) -> None:
+    """Raise unless the part can be called with these arguments by name."""
+    try:
+        parameters = inspect.signature(getattr(part, "forward", part)).parameters.values()
+    except (TypeError, ValueError):  # what is written in C may have no signature
+        return
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    missing = [argument for argument in arguments if argument not in {each.name for each in parameters}]
+    if missing and not takes_any:
+        raise TypeError(
+            f"{name} must take {' and '.join(arguments)} by name, got {type(part).__name__} without "
+            f"{' and '.join(missing)}; give its forward these arguments, even if it does not use them"
+        )
 
 
 def check_floating(**tensors: Tensor) -> None:

@@ -483,6 +483,14 @@ def test_refuses_one_norm_for_both_places(order):
 
 
 @both_orders
+def test_refuses_an_attention_that_does_not_take_a_mask(order):
+    with pytest.raises(
+        TypeError, match=r"attention must take may_attend and need_weights by name, got Linear"
+    ):
+        order(nn.Linear(5, 5), nn.Identity(), nn.Identity(), nn.Identity())
+
+
+@both_orders
 def test_refuses_an_attention_that_returns_its_output_alone(order):
     # With a batch of two, unpacking would take the first sequence for the output, the second for the weights.
     layer = order(Stub(lambda x, **_: 2 * x), Stub(lambda x: x), nn.Identity(), nn.Identity())

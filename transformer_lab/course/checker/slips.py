@@ -23,9 +23,10 @@ Pair = tuple[Mistake, Mistake]
 def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
     """The two slips that together do what the answer does, or of several such pairs what they share.
 
-    Nothing if the answer raises an error, for that is told by its line, or if it takes too long to be sure.
+    Nothing if the answer raises an error or changes its arguments, which is told by itself, or if it takes too
+    long to be sure.
     """
-    if any(outcome.error for outcome in outcomes):
+    if any(outcome.error or outcome.changed for outcome in outcomes):
         return []
     deadline = time.process_time() + SECONDS
     found: dict[frozenset[str], Pair] = {}
@@ -77,7 +78,7 @@ def _agrees(exercise: Exercise, code: CodeType, outcomes: list[Outcome]) -> bool
             result = _result(exercise, answer, *prepared)
         except Exception:
             return False
-        if not alike(exercise.comparison, [Outcome(result, None)], [outcome]):
+        if not alike(exercise.comparison, [outcome], [Outcome(result, None)]):
             return False
     return True
 

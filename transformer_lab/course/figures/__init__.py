@@ -2,91 +2,62 @@
 
 Every drawing function returns a matplotlib Figure that is already closed: a notebook shows it once.
 """
+# ruff: noqa: F401  (all that is imported here is what the package offers)
 
-from transformer_lab.course.figures.costs import (
+from transformer_lab.course.figures.cells import (
     cache_steps,
-    cost_shares,
-    draw_memory,
-    error_curves,
-    key_sharing,
-    then_and_now,
+    catch_map,
+    draw_mask,
+    head_blocks,
+    masks,
+    pairings,
 )
-from transformer_lab.course.figures.curves import lines
-from transformer_lab.course.figures.depth import depth_curves, likeness_grid, norm_orders, token_depth
-from transformer_lab.course.figures.encoder_map import encoder_map
-from transformer_lab.course.figures.explore import explore
-from transformer_lab.course.figures.explorer import explorer, head_view
-from transformer_lab.course.figures.heads import head_atlas, head_blocks
-from transformer_lab.course.figures.heatmaps import attention_heatmap, draw_matrix, head_grid, matrices
-from transformer_lab.course.figures.layers import aimed_maps, data_flow, layer_maps
-from transformer_lab.course.figures.masks import draw_mask, masks
-from transformer_lab.course.figures.museum import catch_map
-from transformer_lab.course.figures.neurons import (
+from transformer_lab.course.figures.curves import (
     activation_curves,
-    neuron_map,
-    parameter_bars,
+    cost_shares,
+    depth_curves,
+    error_curves,
+    lines,
+    position_curves,
+    training_curves,
+)
+from transformer_lab.course.figures.drawings import (
+    data_flow,
+    draw_clocks,
+    draw_turns,
+    encoder_map,
+    key_sharing,
+    norm_orders,
+    then_and_now,
+    turns,
+    two_blocks,
+)
+from transformer_lab.course.figures.images import (
+    head_atlas,
+    image_attention,
     planes,
+    position_tables,
+    score_maps,
+)
+from transformer_lab.course.figures.maps import (
+    aimed_maps,
+    attention_heatmap,
+    draw_matrix,
+    head_grid,
+    head_values,
+    layer_maps,
+    likeness_grid,
+    matrices,
+    neuron_map,
+    token_depth,
+    wanted_maps,
+)
+from transformer_lab.course.figures.points import (
+    draw_memory,
+    head_scatter,
+    parameter_bars,
+    position_circles,
+    seed_spread,
     word_strips,
 )
-from transformer_lab.course.figures.positions import (
-    draw_clocks,
-    position_circles,
-    position_curves,
-    position_tables,
-)
-from transformer_lab.course.figures.publications import two_blocks
-from transformer_lab.course.figures.roles import head_scatter, head_values
-from transformer_lab.course.figures.rotations import draw_turns, pairings, score_maps, turns
-from transformer_lab.course.figures.training import live_curve, training_curves
-from transformer_lab.course.figures.training_lessons import image_attention, seed_spread, wanted_maps
-
-__all__ = [
-    "activation_curves",
-    "aimed_maps",
-    "attention_heatmap",
-    "cache_steps",
-    "catch_map",
-    "cost_shares",
-    "data_flow",
-    "depth_curves",
-    "draw_clocks",
-    "draw_mask",
-    "draw_matrix",
-    "draw_memory",
-    "draw_turns",
-    "encoder_map",
-    "error_curves",
-    "explore",
-    "explorer",
-    "head_atlas",
-    "head_blocks",
-    "head_grid",
-    "head_scatter",
-    "head_values",
-    "head_view",
-    "image_attention",
-    "key_sharing",
-    "layer_maps",
-    "likeness_grid",
-    "lines",
-    "live_curve",
-    "masks",
-    "matrices",
-    "neuron_map",
-    "norm_orders",
-    "pairings",
-    "parameter_bars",
-    "planes",
-    "position_circles",
-    "position_curves",
-    "position_tables",
-    "score_maps",
-    "seed_spread",
-    "then_and_now",
-    "token_depth",
-    "training_curves",
-    "turns",
-    "two_blocks",
-    "wanted_maps",
-    "word_strips",
-]
+from transformer_lab.course.figures.widgets import explore, explorer, live_curve

@@ -1,47 +1,263 @@
-"""Curves: how one quantity changes with another."""
+"""Curves: how one quantity changes with another, with depth, position, the input, or while a model trains."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import cycle
 
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
 
-from transformer_lab.course.figures.base import (
-    canvas,
-    check_above_zero,
-    check_curves,
-    finished,
-    line_styles,
-    numbers_of,
-)
+from transformer_lab.course.figures import given
+from transformer_lab.course.figures.given import Curves, Limits
+from transformer_lab.course.figures.layout import MARK, PALE, SILVER, canvas, finished
+from transformer_lab.training.loop import History
+from transformer_lab.validation import check_integer, check_number, check_positive
+
+DASHES = ("-", "--", "-.", ":")
+MARKERS = tuple("osD^vP*X")
+AREA_COLOURS = (PALE[0], SILVER, MARK)
+
+
+def looks_of(
+    names: Iterable[str], *kinds: str, of: str = "lines", by: str = "linestyle"
+) -> dict[str, dict[str, str]]:
+    """Return for each name a kind of line or marker and a colour, as options of `plot`, no two names alike.
+
+    Raises:
+        ValueError: more names than there are pairs of both.
+    """
+    names, colours = list(names), plt.rcParams["axes.prop_cycle"].by_key()["color"]
+    pairs = list(dict.fromkeys(zip(cycle(kinds), colours * len(kinds), strict=False)))
+    given.check_few(len(names), len(pairs), of)
+    return {name: {by: kind, "color": colour} for name, (kind, colour) in zip(names, pairs, strict=False)}
+
+
+def _plot(ax: Axes, x: Sequence[float], named: Mapping[str, np.ndarray], looks: dict, **more: object) -> None:
+    """Draw curves over the same x, each with its own look."""
+    for name, y in named.items():
+        ax.plot(x, y, label=name, **looks[name], **more)
+    ax.grid(alpha=0.3)
+
+
+def _log_ticks(ax: Axes, ticks: np.ndarray, base: int) -> None:
+    """Let the x axis be logarithmic, with these ticks and no others."""
+    ax.set_xscale("log", base=base)
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+
+
+# One panel
 
 
 def lines(
-    x: Sequence[float],
-    named: Mapping[str, Sequence[float]],
-    *,
-    xlabel: str,
-    ylabel: str,
-    title: str = "",
-    logarithmic: str = "",
+    x: Sequence[float], named: Curves, *, xlabel: str, ylabel: str, title: str = "", logarithmic: str = ""
 ) -> Figure:
     """Draw one line per name over the same x; `logarithmic` names the axes that are: "x", "y" or "xy"."""
     if logarithmic not in ("", "x", "y", "xy", "yx"):
         raise ValueError(f"logarithmic must name axes, got {logarithmic!r}; try x, y or xy")
-    x = numbers_of(x, 1, name="x")
+    x = given.numbers_of(x, 1, name="x")
     if "x" in logarithmic:
-        check_above_zero("x", x)
-    curves = check_curves(named, len(x), logarithmic="y" in logarithmic)
-    styles = line_styles(curves, *"osD^vP*X")
-    figure, ((ax,),) = canvas(1, 1, (5.6, 3.4))
-    for name, y in curves.items():
-        marker, colour = styles[name]
-        ax.plot(x, y, marker=marker, color=colour, label=name)
+        given.check_above_zero("x", x)
+    curves = given.curves_of(named, len(x), logarithmic="y" in logarithmic)
+    figure, (ax,) = canvas(1, (5.6, 3.4))
+    _plot(ax, x, curves, looks_of(curves, *MARKERS, by="marker"))
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
-    for axis in logarithmic:
-        getattr(ax, f"set_{axis}scale")("log", base=2 if axis == "x" else 10)
+    if "y" in logarithmic:
+        ax.set_yscale("log")
     if "x" in logarithmic:
-        ax.set_xticks(x, [f"{value:g}" for value in x])
-        ax.minorticks_off()
-    if len(named) > 1:
+        _log_ticks(ax, x, base=2)
+    if len(curves) > 1:
         ax.legend()
-    ax.grid(alpha=0.3)
     return finished(figure)
+
+
+def position_curves(
+    x: Sequence[float], named: Curves, *, xlabel: str, ylabel: str, title: str, octaves: Sequence[float] = ()
+) -> Figure:
+    """Draw curves of many points, without marks; `octaves` are the ticks of a logarithmic x axis.
+
+    Where a curve is nan it has a gap.
+    """
+    x = given.numbers_of(x, 1, name="x")
+    octaves = given.numbers_of(octaves, name="octaves")
+    if octaves.size:
+        given.check_above_zero("octaves", given.numbers_of(octaves, 1, name="octaves"))
+        given.check_above_zero("x", x)
+    curves = given.curves_of(named, len(x), gaps=True)
+    figure, (ax,) = canvas(1, (6.4, 3.4))
+    _plot(ax, x, curves, looks_of(curves, "-"))
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    if octaves.size:
+        _log_ticks(ax, octaves, base=10)
+    if len(curves) > 1:
+        ax.legend()
+    return finished(figure)
+
+
+def depth_curves(
+    named: Curves, *, xlabel: str, ylabel: str, title: str, start: int = 0, logarithmic: bool = False
+) -> Figure:
+    """Draw one curve per name over layers or steps, counted from `start`; the legend covers none of them."""
+    check_integer(start=start)
+    if not isinstance(logarithmic, bool):
+        raise TypeError(f"logarithmic must be True or False, got {logarithmic!r}; choose one")
+    curves = given.curves_of(named, logarithmic=logarithmic)
+    looks = looks_of(curves, *DASHES)
+    figure, (ax,) = canvas(1, (7.4, 3.4))
+    for name, y in curves.items():
+        _plot(ax, range(start, start + len(y)), {name: y}, looks, linewidth=2)
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    if logarithmic:
+        ax.set_yscale("log")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.legend(loc="outside right upper", frameon=False)
+    return finished(figure)
+
+
+def cost_shares(lengths: Sequence[int], parts: Curves, marks: Mapping[str, float], *, title: str) -> Figure:
+    """Draw which share of the work each part does, over the length of a text; `marks` names some lengths."""
+    lengths = given.numbers_of(lengths, 1, name="lengths")
+    given.check_above_zero("lengths", lengths)
+    work = np.array(list(given.curves_of(parts, len(lengths), logarithmic=True).values()))
+    given.check_few(len(parts), len(AREA_COLOURS), "parts")
+    given.check_named(marks, empty=True)
+    for name, length in marks.items():
+        check_number(mark=length)
+        if not lengths[0] <= length <= lengths[-1]:
+            raise ValueError(f"the mark {name!r} at {length} lies outside the lengths; leave it out")
+    figure, (ax,) = canvas(1, (7.6, 3.6))
+    ax.stackplot(lengths, work / work.sum(axis=0), labels=list(parts), colors=AREA_COLOURS)
+    for name, length in marks.items():
+        ax.axvline(length, color="black", linestyle="--", lw=1.2)
+        ax.text(length, 1.01, name, ha="center", va="bottom", size=9)
+    _log_ticks(ax, lengths, base=2)
+    ax.set(xlim=(lengths[0], lengths[-1]), ylim=(0, 1), xlabel="tokens", ylabel="share of the operations")
+    ax.set_title(title, pad=20)
+    figure.legend(loc="outside lower center", ncols=len(parts), frameon=False)
+    return finished(figure)
+
+
+# Several panels
+
+
+def activation_curves(
+    functions: Mapping[str, Callable[[Tensor], Tensor]], *, title: str, limits: Limits = (-4.0, 4.0)
+) -> Figure:
+    """Draw functions of one number side by side with their slopes, which `torch.autograd` finds."""
+    given.check_functions(functions)
+    given.check_limits(limits)
+    looks = looks_of(functions, *DASHES, "-")
+    x = torch.linspace(*limits, 401, dtype=torch.float64, requires_grad=True)
+    values, slopes = {}, {}
+    for name, function in functions.items():
+        y = function(x)
+        if not isinstance(y, Tensor) or y.shape != x.shape or not y.requires_grad:
+            raise TypeError(f"{name} must be a function of a tensor that autograd can follow, got {y!r:.60}")
+        (slope,) = torch.autograd.grad(y.sum(), x)
+        values[name], slopes[name] = given.numbers_of(y), given.numbers_of(slope)
+    figure, (left, right) = canvas(2, (4.6, 3.5))
+    _plot(left, given.numbers_of(x), values, looks)
+    _plot(right, given.numbers_of(x), slopes, looks)
+    left.set(title="the function", xlabel="before the activation", ylabel="after it")
+    right.set(title="its slope", xlabel="before the activation", ylabel="what the gradient is multiplied by")
+    left.legend()
+    return finished(figure, title)
+
+
+def error_curves(
+    panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]], *, title: str, smooth: int = 10
+) -> Figure:
+    """Draw the errors of several runs for each name, one panel per task; each point is a mean over steps.
+
+    The last point of a run is the mean over the steps that are left.
+    """
+    given.check_named(panels)
+    check_positive(smooth=smooth)
+    for named in panels.values():
+        given.check_named(named, in_legend=True)
+    looks = looks_of(dict.fromkeys(name for named in panels.values() for name in named), "--", "-.", ":", "-")
+    figure, axes = canvas(len(panels), (4.2, 0), (0, 3.4), sharey=True)
+    for ax, (task, named) in zip(axes, panels.items(), strict=True):
+        for name, runs in named.items():
+            for run in runs:
+                errors = given.numbers_of(run, 1, name=name)
+                starts = range(0, len(errors), smooth)
+                means = [errors[start : start + smooth].mean() for start in starts]
+                steps = [min(start + smooth, len(errors)) for start in starts]
+                _plot(ax, steps, {name: means}, looks, linewidth=2)
+        ax.set(title=task, xlabel="step")
+    axes[0].set_ylim(min(0, *(ax.dataLim.y0 for ax in axes)), None)
+    axes[0].set_ylabel("error")
+    entries = {line.get_label(): line for ax in axes for line in ax.lines}
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=2, frameon=False)
+    return finished(figure, title)
+
+
+def training_curves(
+    histories: Mapping[str, History],
+    *,
+    title: str = "",
+    score: str = "accuracy",
+    chance: float | None = None,
+    best_loss: float | None = None,
+    steps: int | None = None,
+) -> Figure:
+    """Draw each run's loss, and beside it its score where one was taken.
+
+    Args:
+        histories: named runs.
+        title: of the figure.
+        score: what `evaluate` returned.
+        chance: the score of guessing, drawn as a dotted line if given.
+        best_loss: the loss that no model can go below, drawn as a dashed line if given.
+        steps: where the step axis ends, for a run that still goes on; with the longest run if None.
+    """
+    _check_histories(histories, steps)
+    levels = {"chance": chance, "best_loss": best_loss}
+    levels = {name: level for name, level in levels.items() if level is not None}
+    check_number(**levels)
+    looks = looks_of(histories, "-", of="runs")
+    scored = any(history.scores for history in histories.values())
+    figure, axes = canvas(1 + scored, (4.9, 0), (0, 3.2))
+    for name, history in histories.items():
+        _plot(axes[0], range(1, history.steps + 1), {name: history.loss}, looks, linewidth=1.2)
+    if best_loss is not None:
+        axes[0].axhline(best_loss, color="black", linestyle="--", linewidth=1, label="best possible loss")
+    axes[0].set(xlabel="step", ylabel="training loss (nats)", ylim=(min(0, axes[0].dataLim.y0), None))
+    if scored:
+        _draw_scores(axes[1], histories, looks, score, chance)
+    if len(histories) > 1 or levels:
+        entries = {line.get_label(): line for ax in axes for line in ax.lines}
+        figure.legend(entries.values(), entries.keys(), loc="outside right center", fontsize=9)
+    for ax in axes:
+        ax.set_xlim(0, steps)
+    return finished(figure, title)
+
+
+def _check_histories(histories: Mapping[str, History], steps: int | None) -> None:
+    given.check_named(histories, in_legend=True)
+    for name, history in histories.items():
+        if not isinstance(history, History):
+            raise TypeError(f"{name} must be a History, got {type(history).__name__}; train returns one")
+        given.numbers_of([*history.loss, *history.scores.values()], name=name)
+    if steps is not None:
+        check_positive(steps=steps)
+        if steps < max(history.steps for history in histories.values()):
+            raise ValueError(f"steps must be at least those of the longest run, got {steps}; leave it out")
+
+
+def _draw_scores(
+    ax: Axes, histories: Mapping[str, History], looks: dict, score: str, chance: float | None
+) -> None:
+    for name, history in histories.items():
+        scores = list(history.scores.values())
+        _plot(ax, list(history.scores), {name: scores}, looks, marker="o", markersize=4)
+    if chance is not None:
+        ax.axhline(chance, color="black", linestyle=":", linewidth=1, label="chance")
+    ax.set(xlabel="step", ylabel=score)
+    if ax.dataLim.y0 >= 0 and ax.dataLim.y1 <= 1:
+        ax.set_ylim(0, 1.03)

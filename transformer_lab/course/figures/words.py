@@ -27,7 +27,6 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
 from matplotlib.patches import FancyArrow, FancyArrowPatch, FancyBboxPatch, Patch
-from matplotlib.quiver import Quiver
 from matplotlib.text import Annotation, Text
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 from matplotlib.typing import ColorType
@@ -64,11 +63,6 @@ def describe(figure: Figure) -> str:
     return "\n".join(_figure(figure))
 
 
-def alternative_text(figure: Figure) -> str:
-    """Return the description without tables and exact colours: short enough to be read aloud."""
-    return _told(describe(figure))
-
-
 def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """Return the figure as a notebook shows it, data and metadata: the picture together with its words.
 
@@ -91,6 +85,7 @@ def _words(figure: Figure) -> str:
 
 
 def _told(words: str) -> str:
+    """The words without tables and exact colours: short enough to be read aloud."""
     told = " ".join(line for line in words.splitlines() if not line.startswith(" "))
     return re.sub(" #[0-9a-f]{6,8}", "", told)
 
@@ -220,14 +215,6 @@ def _(bars: BarContainer, axes: Axes) -> Iterator[str]:
     told = [f"{names.get(centre, centre)} {length}" for centre, length in zip(centres, lengths, strict=True)]
     colour = _colours(bar.get_facecolor() for bar in bars)
     yield from _listed(f"{_count(len(bars), 'bar')}{_label(bars)}, {colour}", told)
-
-
-@_tell.register
-def _(arrows: Quiver, axes: Axes) -> Iterator[str]:
-    starts = _points(arrows.X, arrows.Y, axes)
-    steps = [f"({u}, {v})" for u, v in zip(_numbers(arrows.U), _numbers(arrows.V), strict=True)]
-    told = [f"from {start} by {step}" for start, step in zip(starts, steps, strict=True)]
-    yield from _listed(f"{_count(len(steps), 'arrow')}{_label(arrows)}, {_face_colours(arrows)}", told)
 
 
 @_tell.register

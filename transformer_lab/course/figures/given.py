@@ -1,95 +1,30 @@
-"""What every kind of figure needs: panels to draw in, numbers, and a check of what it is given."""
+"""What a figure is given, as numbers, names and labels; what cannot be drawn is refused in words."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import cycle
 from numbers import Integral
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from matplotlib.text import Text
-from matplotlib.ticker import LogFormatter
 from torch import Tensor
 
 from transformer_lab.validation import check_number, described
 
-MARK = "#d95f02"  # what the reader should look at: seen on every colour of viridis
 ROUNDING = 1e-6  # a number may lie so far off its scale
-LONGEST = 120.0  # inches; a larger picture needs more memory than a lesson has
 
 Matrix = Tensor | np.ndarray | Sequence[Sequence[float]]
+Limits = tuple[float, float]
+Labels = Sequence[str]
+Tables = Mapping[str, Matrix]  # by name
+Curves = Mapping[str, Sequence[float]]  # by name
 
 
-# Drawing
-
-
-def canvas(
-    rows: int, columns: int, size: tuple[float, float], **options: object
-) -> tuple[Figure, np.ndarray]:
-    """Return a figure of (width, height) inches and its empty panels (rows, columns).
-
-    matplotlib.pyplot does not know it: a call that is refused later leaves no half-drawn picture behind.
-    """
-    if max(size) > LONGEST:
-        raise ValueError(
-            f"the figure would be {size[0]:.0f} by {size[1]:.0f} inches, wanted at most {LONGEST:.0f} each; "
-            "draw fewer tokens or panels"
-        )
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns, squeeze=False, **options)
-
-
-def literal(ax: Axes) -> None:
-    """Let what is written in one panel be drawn as it stands, as `finished` does for a whole figure."""
-    for text in ax.findobj(Text):
-        text.set_parse_math(False)
-
-
-def finished(figure: Figure) -> Figure:
-    """Let every text be drawn as it stands: between two $ in a token there is no formula."""
-    powers = {
-        label
-        for ax in figure.axes
-        for axis in (ax.xaxis, ax.yaxis)
-        if isinstance(axis.get_major_formatter(), LogFormatter)
-        for label in axis.findobj(Text)
-    }
-    for text in figure.findobj(Text):
-        text.set_parse_math(text in powers)
-    return figure
-
-
-def frame_cells(ax: Axes, cells: Iterable[tuple[int, int]], *, linewidth: float = 2.5) -> None:
-    """Draw a frame around cells (row, column) of a heatmap."""
-    for row, column in cells:
-        ax.add_patch(
-            Rectangle((int(column), int(row)), 1, 1, fill=False, edgecolor=MARK, linewidth=linewidth)
-        )
-
-
-def line_styles(names: Iterable[str], *kinds: str, of: str = "lines") -> dict[str, tuple[str, str]]:
-    """Return for each name a kind of line or mark and a colour, no two names alike.
-
-    Raises:
-        ValueError: more names than there are pairs of both.
-    """
-    names, colours = list(names), plt.rcParams["axes.prop_cycle"].by_key()["color"]
-    pairs = list(dict.fromkeys(zip(cycle(kinds), colours * len(kinds), strict=False)))
-    check_few(len(names), len(pairs), of)
-    return dict(zip(names, pairs, strict=False))
-
-
-# What a figure is given
+# Numbers
 
 
 def numbers_of(
     values: Matrix | Sequence[float], rank: int | None = None, *, name: str = "the values", gaps: bool = False
 ) -> np.ndarray:
-    """As NumPy numbers, without gradients, on the CPU.
+    """Return the values as NumPy numbers, without gradients, on the CPU.
 
     Args:
         values: numbers.
@@ -103,9 +38,8 @@ def numbers_of(
     """
     try:
         held = values.detach().cpu() if isinstance(values, Tensor) else values
-        held = (
-            held.double().numpy() if isinstance(held, Tensor) and not held.is_complex() else np.asarray(held)
-        )
+        is_real = isinstance(held, Tensor) and not held.is_complex()
+        held = held.double().numpy() if is_real else np.asarray(held)
     except (TypeError, ValueError, RuntimeError, NotImplementedError):
         held = np.array(None)
     if held.dtype.kind not in "biuf":
@@ -121,20 +55,29 @@ def numbers_of(
     return held.astype(float)
 
 
-def check_named(named: Mapping[str, object], *, in_legend: bool = False, empty: bool = False) -> None:
-    """Raise unless it has entries by their names: at least one, unless it may be empty."""
-    if not isinstance(named, Mapping):
-        raise TypeError(f"wanted a dict by name, got {described(named)}; try {{'name': …}}")
-    if not named and not empty:
-        raise ValueError("wanted at least one entry by its name, got an empty dict; there is nothing to draw")
-    for name in named:
-        if not isinstance(name, str):
-            raise TypeError(f"names must be strings, got {name!r}; try str(name)")
-        if in_legend and name.startswith("_"):
-            raise ValueError(f"got the name {name!r}, which a legend hides; leave out the _ in front")
+def tables_of(named: Tables, limits: Limits | None = None) -> dict[str, np.ndarray]:
+    """Return matrices as numbers, by name; raise where one lies beyond the limits, if there are any."""
+    check_named(named)
+    tables = {name: numbers_of(table, 2, name=name) for name, table in named.items()}
+    for table in tables.values() if limits is not None else ():
+        check_scale(table, limits)
+    return tables
 
 
-def check_boolean(name: str, values: Matrix) -> np.ndarray:
+def labelled(matrix: Matrix, rows: Labels, columns: Labels) -> np.ndarray:
+    """Return the matrix as numbers; raise unless there is a label for every row and column."""
+    check_labels("rows", rows)
+    check_labels("columns", columns)
+    values = numbers_of(matrix, name="the matrix")
+    if values.shape != (len(rows), len(columns)):
+        raise ValueError(
+            f"got a matrix of shape {values.shape}, the labels fit {(len(rows), len(columns))}; "
+            "pick one head and one sentence first, for example weights[0, 3]"
+        )
+    return values
+
+
+def booleans_of(name: str, values: Matrix) -> np.ndarray:
     """Return a boolean matrix as numbers; raise if it holds anything but 0 and 1."""
     numbers = numbers_of(values, 2, name=name)
     if not np.isin(numbers, (0, 1)).all():
@@ -144,7 +87,7 @@ def check_boolean(name: str, values: Matrix) -> np.ndarray:
     return numbers
 
 
-def check_pairs(name: str, values: Matrix, count: int | None = None) -> np.ndarray:
+def pairs_of(name: str, values: Matrix, count: int | None = None) -> np.ndarray:
     """Return pairs of numbers (pair, 2); raise unless they are, and `count` of them if it is given."""
     numbers = numbers_of(values, 2, name=name)
     if numbers.shape != (count or len(numbers), 2):
@@ -154,22 +97,8 @@ def check_pairs(name: str, values: Matrix, count: int | None = None) -> np.ndarr
     return numbers
 
 
-def check_maps(maps: Sequence[Matrix]) -> None:
-    """Raise unless there is at least one map."""
-    if not isinstance(maps, list | tuple | np.ndarray | Tensor):
-        raise TypeError(
-            f"maps must be a list of matrices, got {described(maps)}; put a single one in brackets"
-        )
-    if len(maps) == 0:
-        raise ValueError("wanted at least one map, got none; there is nothing to draw")
-
-
-def check_curves(
-    named: Mapping[str, Sequence[float]],
-    length: int | None = None,
-    *,
-    gaps: bool = False,
-    logarithmic: bool = False,
+def curves_of(
+    named: Curves, length: int | None = None, *, gaps: bool = False, logarithmic: bool = False
 ) -> dict[str, np.ndarray]:
     """Return the curves as numbers, by name; raise unless they can be drawn, over `length` places."""
     check_named(named, in_legend=True)
@@ -184,6 +113,29 @@ def check_curves(
     return curves
 
 
+# Scales
+
+
+def check_limits(limits: Limits) -> Limits:
+    """Return the pair of numbers; raise unless it is one, the lower one first."""
+    if not isinstance(limits, tuple | list) or len(limits) != 2:
+        raise TypeError(f"limits must be two numbers, got {limits!r}; try (0, 1)")
+    check_number(lower=limits[0], upper=limits[1])
+    if limits[0] >= limits[1]:
+        raise ValueError(f"limits must be a lower and a larger upper number, got {limits}; try (0, 1)")
+    return limits
+
+
+def check_scale(values: np.ndarray, limits: Limits) -> None:
+    """Raise unless every number lies on the colour scale: beyond its ends all look alike."""
+    (low, high), least, most = check_limits(limits), values.min(), values.max()
+    if least < low - ROUNDING or most > high + ROUNDING:
+        raise ValueError(
+            f"wanted numbers on the scale from {low:g} to {high:g}, got {least:g} to {most:g}; "
+            "widen the limits, or, for attention, give the weights after the softmax"
+        )
+
+
 def check_above_zero(name: str, values: np.ndarray) -> None:
     """Raise where a logarithmic axis would leave a number out."""
     if (values <= 0).any():
@@ -192,7 +144,28 @@ def check_above_zero(name: str, values: np.ndarray) -> None:
         )
 
 
-def check_labels(what: str, labels: Sequence[str], count: int | None = None) -> None:
+def from_zero(*tables: np.ndarray) -> Limits:
+    """Return a scale from 0 to the largest number, or to 1 if none is above 0."""
+    return 0.0, max(0.0, *(float(table.max()) for table in tables)) or 1.0
+
+
+# Names, labels and places
+
+
+def check_named(named: Mapping[str, object], *, in_legend: bool = False, empty: bool = False) -> None:
+    """Raise unless it has entries by their names: at least one, unless it may be empty."""
+    if not isinstance(named, Mapping):
+        raise TypeError(f"wanted a dict by name, got {described(named)}; try {{'name': …}}")
+    if not named and not empty:
+        raise ValueError("wanted at least one entry by its name, got an empty dict; there is nothing to draw")
+    for name in named:
+        if not isinstance(name, str):
+            raise TypeError(f"names must be strings, got {name!r}; try str(name)")
+        if in_legend and name.startswith("_"):
+            raise ValueError(f"got the name {name!r}, which a legend hides; leave out the _ in front")
+
+
+def check_labels(what: str, labels: Labels, count: int | None = None) -> None:
     """Raise unless the labels are strings, at least one, and `count` of them if it is given."""
     if isinstance(labels, str | Tensor | Mapping) or not isinstance(labels, Iterable):
         raise TypeError(f"{what} must be a list of strings, got {labels!r}; try a list")
@@ -203,35 +176,20 @@ def check_labels(what: str, labels: Sequence[str], count: int | None = None) -> 
         raise ValueError(f"got {len(labels)} {what}, wanted {wanted}; give one for each")
 
 
+def check_maps(maps: Sequence[Matrix]) -> None:
+    """Raise unless there is at least one map."""
+    if not isinstance(maps, list | tuple | np.ndarray | Tensor):
+        raise TypeError(
+            f"maps must be a list of matrices, got {described(maps)}; put a single one in brackets"
+        )
+    if len(maps) == 0:
+        raise ValueError("wanted at least one map, got none; there is nothing to draw")
+
+
 def check_few(count: int, most: int, of: str) -> None:
     """Raise if more is given than can be told apart."""
     if count > most:
         raise ValueError(f"at most {most} {of}, got {count}; draw fewer")
-
-
-def check_limits(limits: tuple[float, float]) -> tuple[float, float]:
-    """Return the pair of numbers; raise unless it is one, the lower one first."""
-    if not isinstance(limits, tuple | list) or len(limits) != 2:
-        raise TypeError(f"limits must be two numbers, got {limits!r}; try (0, 1)")
-    check_number(lower=limits[0], upper=limits[1])
-    if limits[0] >= limits[1]:
-        raise ValueError(f"limits must be a lower and a larger upper number, got {limits}; try (0, 1)")
-    return limits
-
-
-def check_scale(values: np.ndarray, limits: tuple[float, float]) -> None:
-    """Raise unless every number lies on the colour scale: beyond its ends all look alike."""
-    (low, high), least, most = check_limits(limits), values.min(), values.max()
-    if least < low - ROUNDING or most > high + ROUNDING:
-        raise ValueError(
-            f"wanted numbers on the scale from {low:g} to {high:g}, got {least:g} to {most:g}; "
-            "widen the limits, or, for attention, give the weights after the softmax"
-        )
-
-
-def from_zero(*tables: np.ndarray) -> tuple[float, float]:
-    """Return a scale from 0 to the largest number, or to 1 if none is above 0."""
-    return 0.0, max(0.0, *(float(table.max()) for table in tables)) or 1.0
 
 
 def check_axes(ax: Axes) -> None:

@@ -1,0 +1,86 @@
+"""Cells of a few kinds: each has the colour and the word of its kind."""
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import colors
+from matplotlib import pyplot as plt
+
+from transformer_lab import causal_mask, local_mask
+from transformer_lab.course import figures
+from transformer_lab.course.figures.layout import PALE
+
+TOKENS = ["dog", "bites", "man"]
+
+
+def words(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def cell_colours(ax):
+    mesh = ax.collections[0]
+    mesh.update_scalarmappable()
+    return [colors.to_hex(colour) for colour in mesh.get_facecolors()]
+
+
+def test_a_mask_is_drawn_as_it_is_and_hidden_is_dark():
+    figure, ax = plt.subplots()
+    mask = causal_mask(3)[0, 0]
+    figures.draw_mask(ax, mask, TOKENS)
+    np.testing.assert_array_equal(ax.collections[0].get_array().reshape(3, 3), mask)
+    visible, hidden = (sum(colors.to_rgb(colour)) for colour in cell_colours(ax)[:2])
+    assert visible > 1.5 and hidden < 0.5
+    plt.close(figure)
+
+
+@pytest.mark.parametrize("number", [1, 4, 5])
+def test_panels_without_a_mask_are_blank_and_the_legend_says_what_is_light(number):
+    named = {f"window {w}": local_mask(3, w)[0, 0] for w in range(number)}
+    figure = figures.masks(named, TOKENS, legend=("moves", "stays"))
+    assert [ax.get_title() for ax in figure.axes if ax.axison] == list(named)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["moves", "stays"]
+    light, dark = (sum(patch.get_facecolor()[:3]) for patch in legend.get_patches())
+    assert light > 1.5 and dark < 0.5
+
+
+def test_a_mask_with_all_four_axes_is_refused():
+    with pytest.raises(ValueError, match="pick one head"):
+        figures.masks({"causal": causal_mask(3)}, TOKENS)
+
+
+def test_a_catch_map_counts_what_each_test_notices():
+    noticed = torch.tensor([[True, False], [True, True], [False, False]])
+    ax = figures.catch_map(noticed, ["one", "two", "three"], ["sizes", "loop"]).axes[0]
+    np.testing.assert_array_equal(ax.collections[0].get_array().reshape(3, 2), noticed)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["sizes: 2", "loop: 1"]
+    with pytest.raises(ValueError, match="the labels fit"):
+        figures.catch_map(noticed, ["one", "two"], ["sizes", "loop"])
+
+
+def test_blocks_tell_token_and_feature_in_words_and_the_head_in_colour():
+    origin = torch.arange(18).view(3, 6)
+    whole, second = figures.head_blocks({"x": origin, "head 1": origin[:, 2:4]}, TOKENS, 6, 3).axes
+    assert words(whole)[:7] == [*(f"dog {i}" for i in range(6)), "bites 0"]
+    assert words(second) == [f"{token} {feature}" for token in TOKENS for feature in (2, 3)]
+    assert cell_colours(whole)[:6] == [PALE[head] for head in (0, 0, 1, 1, 2, 2)]
+    with pytest.raises(ValueError, match="at most 4, got 6; draw fewer"):
+        figures.head_blocks({"x": origin}, TOKENS, 6, 6)
+
+
+def test_pairings_tell_each_features_pair_in_colour_and_number():
+    named = {"half-split": [(0, 3), (1, 4), (2, 5)], "interleaved": [(0, 1), (2, 3), (4, 5)]}
+    (ax,) = figures.pairings(named).axes
+    wanted = [0, 1, 2, 0, 1, 2, 0, 0, 1, 1, 2, 2]
+    assert words(ax) == [f"pair {pair}" for pair in wanted]
+    assert cell_colours(ax) == [PALE[pair] for pair in wanted]
+    with pytest.raises(ValueError, match="at most 8 features, got 10; draw fewer"):
+        figures.pairings({"many": [(2 * i, 2 * i + 1) for i in range(5)]})
+
+
+def test_without_a_cache_all_is_computed_again_and_with_one_it_is_kept():
+    without, with_cache = figures.cache_steps(TOKENS, title="").axes
+    assert words(without) == ["new", "", "", "again", "new", "", "again", "again", "new"]
+    assert words(with_cache) == ["new", "", "", "kept", "new", "", "kept", "kept", "new"]
+    for ax in (without, with_cache):
+        assert [colour != "#ffffff" for colour in cell_colours(ax)] == np.tri(3).astype(bool).ravel().tolist()

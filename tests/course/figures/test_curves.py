@@ -1,0 +1,135 @@
+"""Curves: every point is drawn within its panel, and every curve is told from the others."""
+
+import numpy as np
+import pytest
+import torch
+
+from transformer_lab.course import figures
+from transformer_lab.training.loop import History
+
+LABELS = {"xlabel": "", "ylabel": "", "title": ""}
+
+
+def history(losses, scores=()):
+    rates = [0.1] * len(losses)
+    return History(list(losses), rates, rates, dict(scores))
+
+
+def ticks(ax):
+    return [label.get_text() for label in ax.get_xticklabels()]
+
+
+def curves(count, points=3):
+    return {f"name {i}": [1.0 + i] * points for i in range(count)}
+
+
+def looks(ax):
+    return {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in ax.lines}
+
+
+@pytest.mark.parametrize("count", [5, 9, 10])
+def test_every_curve_is_drawn_and_told_from_the_others(count):
+    drawings = [
+        figures.depth_curves(curves(count), **LABELS),
+        figures.lines([1, 2, 3], curves(count), **LABELS),
+        figures.position_curves([1, 2, 3], curves(count), **LABELS),
+        figures.error_curves({"task": {name: [run] for name, run in curves(count, 20).items()}}, title=""),
+        figures.activation_curves(dict.fromkeys(curves(count), torch.tanh), title=""),
+    ]
+    for figure in drawings:
+        (ax, *_) = figure.axes
+        legend = ax.get_legend() or figure.legends[0]
+        assert len(ax.lines) == len(looks(ax)) == len(legend.get_texts()) == count
+
+
+def test_a_name_looks_the_same_in_every_panel():
+    tasks = {"one": {"a": [[1.0] * 10], "b": [[2.0] * 10]}, "two": {"b": [[3.0] * 10]}}
+    one, two = figures.error_curves(tasks, title="").axes
+    assert one.lines[1].get_color() == two.lines[0].get_color()
+    assert one.lines[1].get_linestyle() == two.lines[0].get_linestyle()
+
+
+def test_no_error_is_above_or_below_the_panel():
+    one, two = figures.error_curves(
+        {"one": {"a": [[1.0] * 10]}, "two": {"a": [[-3.0] * 10 + [7.0] * 10]}}, title=""
+    ).axes
+    assert one.get_ylim() == two.get_ylim()
+    assert one.get_ylim()[0] <= -3 and one.get_ylim()[1] >= 7
+
+
+def test_no_score_is_outside_the_panel():
+    losses, scores = figures.training_curves({"a": history([0.5, -2.0], {1: 0.5, 2: 3.0})}).axes
+    assert losses.get_ylim()[0] <= -2 and scores.get_ylim()[1] >= 3
+    usual = figures.training_curves({"a": history([1.0, 0.5], {2: 0.5})}, chance=0.25).axes[1]
+    assert usual.get_ylim() == (0, 1.03)
+
+
+def test_the_last_steps_of_a_run_count():
+    (ax,) = figures.error_curves({"task": {"a": [[1.0] * 10 + [2.0] * 10 + [5.0] * 3]}}, title="").axes
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[10, 1], [20, 2], [23, 5]])
+    (ax,) = figures.error_curves({"task": {"a": [[1.0, 3.0]]}}, title="").axes
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[2, 2]])
+
+
+def test_lines_are_drawn_as_given():
+    ax = figures.lines([1, 4], {"a": [3, 5], "b": [2, 7]}, xlabel="", ylabel="", logarithmic="xy").axes[0]
+    assert [line.get_xydata().tolist() for line in ax.lines] == [[[1, 3], [4, 5]], [[1, 2], [4, 7]]]
+    assert (ax.get_xscale(), ax.get_yscale(), ticks(ax)) == ("log", "log", ["1", "4"])
+    octaves = figures.position_curves([2, 20, 200], {"": [1, 5, 2]}, **LABELS, octaves=(6, 18, 56)).axes[0]
+    assert (octaves.get_xscale(), ticks(octaves), octaves.get_legend()) == ("log", ["6", "18", "56"], None)
+
+
+def test_curves_over_depth_count_from_the_start():
+    named = {"post": [1.0, 10.0, 100.0], "pre": torch.tensor([3.0, 2.0])}
+    ax = figures.depth_curves(named, **LABELS, start=1, logarithmic=True).axes[0]
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[1, 2, 3], [1, 2]]
+    assert [list(line.get_ydata()) for line in ax.lines] == [[1, 10, 100], [3, 2]]
+    assert all(tick == round(tick) for tick in ax.get_xticks())
+
+
+def test_activations_are_drawn_beside_their_slopes_and_leave_no_gradient():
+    bend = torch.nn.PReLU(init=0.25).double()
+    figure = figures.activation_curves({"square": torch.square, "PReLU": bend}, title="")
+    (square, _), (slope, bent) = (ax.lines for ax in figure.axes)
+    x = square.get_xdata()
+    np.testing.assert_allclose(square.get_ydata(), x**2)
+    np.testing.assert_allclose(slope.get_ydata(), 2 * x)
+    np.testing.assert_allclose(bent.get_ydata(), np.where(x > 0, 1, 0.25))
+    assert bend.weight.grad is None
+
+
+def test_shares_add_up_to_one_and_marks_stand_where_they_should():
+    ax = figures.cost_shares(
+        [1, 2, 4], {"linear": [1, 2, 4], "quadratic": [1, 4, 16]}, {"half": 1.5}, title=""
+    ).axes[0]
+    first = ax.collections[0].get_paths()[0].vertices
+    for length, share in ((1, 1 / 2), (2, 1 / 3), (4, 1 / 5)):
+        assert share == pytest.approx(max(y for x, y in first if x == length))
+    assert (ax.lines[0].get_xdata()[0], ax.texts[0].get_text()) == (1.5, "half")
+
+
+RUNS = {
+    "seed 1": history([2.0, 1.5, 1.25], {2: 0.5, 3: 0.75}),
+    "seed 2": history([3.0, 1.0, 0.5], {2: 0.25, 3: 1.0}),
+}
+
+
+def test_each_run_is_a_curve_of_losses_and_one_of_scores():
+    figure = figures.training_curves(RUNS, chance=0.1, best_loss=0.4)
+    losses, scores = ([line.get_xydata().tolist() for line in ax.lines] for ax in figure.axes)
+    assert losses[:2] == [[[1, 2], [2, 1.5], [3, 1.25]], [[1, 3], [2, 1], [3, 0.5]]]
+    assert scores[:2] == [[[2, 0.5], [3, 0.75]], [[2, 0.25], [3, 1.0]]]
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["seed 1", "seed 2", "best possible loss", "chance"]
+
+
+def test_runs_without_scores_have_one_panel_and_one_run_no_legend():
+    figure = figures.training_curves({"run": history([2.0, 1.0])})
+    assert len(figure.axes) == 1 and not figure.legends
+
+
+def test_the_step_axis_of_a_run_that_goes_on_is_as_long_as_the_run():
+    run = {"run": history([2.0, 1.0], {1: 0.5})}
+    assert [ax.get_xlim() for ax in figures.training_curves(run, steps=50).axes] == [(0, 50)] * 2
+    assert figures.training_curves(run).axes[0].get_xlim()[0] == 0

@@ -1,0 +1,89 @@
+"""Drawings that depend on what they are given show all of it; the lessons' gate compares the others."""
+
+import io
+import math
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import colors
+from matplotlib import pyplot as plt
+from matplotlib.text import Annotation
+
+from transformer_lab.course import figures
+from transformer_lab.course.figures.drawings import ARROW_COLOURS, MAP, PITCH
+
+
+def words(ax):
+    return [text.get_text() for text in ax.texts if text.get_text()]
+
+
+@pytest.mark.parametrize(
+    ("n_layers", "shown"), [(1, ["layer 0"]), (3, ["layer 0", "layer 1", "layer 2"]),
+                            (6, ["layer 0", "layer 1", "…", "layer 5"])]
+)  # fmt: skip
+def test_data_flows_from_ids_through_every_step(n_layers, shown):
+    ax = figures.data_flow(n_layers, title="flow").axes[0]
+    steps = ["look up", "× √d_model", "+ positions", *shown, "final norm"]
+    assert [word for word in words(ax) if word in steps] == steps
+    assert len(ax.patches) == len(steps)
+    into_and_out_of_layers = 2 * sum(name != "…" for name in shown)
+    assert sum(isinstance(text, Annotation) for text in ax.texts) == len(steps) + 1 + into_and_out_of_layers
+
+
+def test_no_text_of_the_map_leaves_its_box():
+    figure = figures.encoder_map(3)
+    figure.savefig(io.BytesIO())  # lays the figure out
+    (ax,) = figure.axes
+    labels = [text for text in ax.texts if text.get_text()]
+    for text, (_, label, left, bottom, width, height) in zip(labels, MAP, strict=True):
+        extent = text.get_window_extent().transformed(ax.transData.inverted())
+        assert left <= extent.x0 and extent.x1 <= left + width, label
+        assert bottom <= extent.y0 and extent.y1 <= bottom + height, label
+
+
+@pytest.mark.parametrize(("n_kv_heads", "readers"), [(4, 1), (2, 2), (1, 4)])
+def test_neighbours_read_one_key_head_and_share_its_colour(n_kv_heads, readers):
+    (ax,) = figures.key_sharing(4, {"shared": n_kv_heads}, title="").axes
+    faces = [colors.to_hex(patch.get_facecolor()) for patch in ax.patches]
+    colour_of = dict(zip(words(ax), faces, strict=True))
+    assert colour_of.keys() == {f"q{i}" for i in range(4)} | {f"k{i} v{i}" for i in range(n_kv_heads)}
+    for head in range(4):
+        assert colour_of[f"q{head}"] == colour_of[f"k{head // readers} v{head // readers}"]
+    assert len({round(line.get_xdata()[1], 6) for line in ax.lines}) == n_kv_heads
+    with pytest.raises(ValueError, match="at most 4 key heads can be drawn, got 8"):
+        figures.key_sharing(8, {"many": 8}, title="")
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def test_clocks_point_to_cosine_and_sine(ax):
+    figures.draw_clocks(ax, torch.tensor([0.0, math.pi / 2]), ["slow", "fast"])
+    hands = [line.get_xydata() for line in ax.lines[::2]]
+    np.testing.assert_allclose(hands, [[[0, 0], [1, 0]], [[2.5, 0], [2.5, 1]]], atol=1e-12)
+    with pytest.raises(ValueError, match="got 2 names, wanted 1"):
+        figures.draw_clocks(ax, [0.0], ["one", "two"])
+
+
+def test_arrows_end_where_the_pair_points_and_the_longest_reaches_the_rim(ax):
+    query, key = torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([[0.0, 1.0], [-6.0, 0.0]])
+    figures.draw_turns(ax, {"q": query, "k": key}, ["fast", "slow"])
+    arrows = [(text.xyann, text.xy) for text in ax.texts if isinstance(text, Annotation)]
+    starts, ends = [(0, 0), (PITCH, 0)] * 2, [(1, 0), (PITCH, 0.5), (0, 0.5), (PITCH - 1, 0)]
+    np.testing.assert_allclose(arrows, list(zip(starts, ends, strict=True)), atol=1e-12)
+    assert words(ax) == ["fast", "slow", "q", "q", "k", "k"]
+    shown = {text.get_text(): text.get_color() for text in ax.texts}
+    assert (shown["q"], shown["k"]) == ARROW_COLOURS[:2]
+
+
+def test_an_arrow_without_length_is_drawn_as_none_and_a_fifth_is_refused(ax):
+    figures.draw_turns(ax, {"q": torch.zeros(1, 2), "k": torch.tensor([[1.0, 0.0]])})
+    arrows = [(*text.xyann, *text.xy) for text in ax.texts if isinstance(text, Annotation)]
+    assert np.isfinite(arrows).all()
+    with pytest.raises(ValueError, match="at most 4 arrows in a dial, got 5; draw fewer"):
+        figures.draw_turns(ax, {str(i): torch.ones(1, 2) for i in range(5)})

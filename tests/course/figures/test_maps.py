@@ -1,0 +1,161 @@
+"""Maps show every number in its place, on the scale that they name, in colours on which it can be read."""
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import colors
+from matplotlib import pyplot as plt
+
+from transformer_lab.course import figures
+from transformer_lab.course.figures.layout import MARK
+from transformer_lab.course.figures.maps import _cell_text
+
+TOKENS = ["the", "old", "cat"]
+MAPS = torch.rand(4, 3, 3, generator=torch.Generator().manual_seed(3)).softmax(-1)
+NAMED = {f"map {i}": each for i, each in enumerate(MAPS)}
+LAYERS = {name: torch.cat([each, each], dim=1)[:2] for name, each in NAMED.items()}  # 2 layers, 6 heads
+
+
+def values(figure):
+    """The numbers of every map, panel by panel."""
+    meshes = [ax.collections[0] for ax in figure.axes if ax.axison and not hasattr(ax, "_colorbar")]
+    return [
+        np.asarray(mesh.get_array()).reshape([n - 1 for n in mesh.get_coordinates().shape[:2]])
+        for mesh in meshes
+    ]
+
+
+def ticks(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def frames(ax):
+    """Row and column of every framed cell."""
+    assert {colors.to_hex(patch.get_edgecolor()) for patch in ax.patches} <= {MARK}
+    return [(int(frame.get_y()), int(frame.get_x())) for frame in ax.patches]
+
+
+LAID = {
+    "aimed_maps": lambda: figures.aimed_maps(NAMED, {name: [0, 1, 2] for name in NAMED}, TOKENS, title=""),
+    "head_grid": lambda: figures.head_grid(list(MAPS), TOKENS, list(NAMED)),
+    "layer_maps": lambda: figures.layer_maps(list(MAPS), TOKENS, TOKENS, list(NAMED), title="", bar=""),
+    "likeness_grid": lambda: figures.likeness_grid(NAMED, TOKENS),
+    "matrices": lambda: figures.matrices(NAMED, rows=TOKENS, columns=dict.fromkeys(NAMED, TOKENS)),
+    "wanted_maps": lambda: figures.wanted_maps(NAMED, torch.eye(3).bool(), TOKENS, title="", columns=3),
+}
+
+
+@pytest.mark.parametrize("name", LAID)
+def test_maps_side_by_side_are_drawn_as_given_and_panels_without_a_map_are_blank(name):
+    figure = LAID[name]()
+    np.testing.assert_array_equal(values(figure), MAPS)
+    drawn = [ax for ax in figure.axes if ax.axison and not hasattr(ax, "_colorbar")]
+    assert [ax.get_title() for ax in drawn] == list(NAMED)
+    assert all(ticks(ax.xaxis) == ticks(ax.yaxis) == TOKENS and ax.yaxis_inverted() for ax in drawn)
+
+
+def test_one_map_has_queries_down_and_keys_across():
+    keys = ["[CLS]", *TOKENS, "."]
+    given = torch.rand(3, 5).softmax(-1)
+    figure = figures.attention_heatmap(given, TOKENS, keys)
+    ax = figure.axes[0]
+    np.testing.assert_array_equal(values(figure), [given])
+    assert (ticks(ax.yaxis), ticks(ax.xaxis)) == (TOKENS, keys)
+    assert "query" in ax.get_ylabel() and "key" in ax.get_xlabel()
+    assert ax.collections[0].get_clim() == (0, 1)
+    assert ticks(figures.attention_heatmap(MAPS[0], TOKENS).axes[0].xaxis) == TOKENS
+
+
+def test_one_number_for_each_token_or_neuron():
+    np.testing.assert_array_equal(
+        values(figures.token_depth(MAPS[0][:2], ["layer 0", "layer 1"], TOKENS, title="", bar="")),
+        [MAPS[0][:2]],
+    )
+    figure = figures.neuron_map([[1.0, -0.1, 2.0], [0.0, 3.0, -0.2]], ["a", "b"], TOKENS, title="")
+    np.testing.assert_array_equal(values(figure), [[[1, 0, 2], [0, 3, 0]]])
+    assert figure.axes[0].collections[0].get_clim() == (0, 3)
+
+
+def test_one_number_for_each_head_on_a_scale_of_its_own_or_on_one():
+    figure = figures.head_values(LAYERS, marked=[(1, 3)])
+    np.testing.assert_array_equal(values(figure), list(LAYERS.values()))
+    for ax, each in zip(figure.axes, LAYERS.values(), strict=True):
+        assert ax.collections[0].get_clim() == (0, each.max())
+        assert frames(ax) == [(1, 3)]
+    limited = figures.head_values({"one": MAPS[0]}, limit=2)
+    assert limited.axes[0].collections[0].get_clim() == (0, 2)
+    assert not limited.axes[1].axison
+
+
+def limits(figure, count=2):
+    return [pytest.approx(ax.collections[0].get_clim()) for ax in figure.axes[:count]]
+
+
+def test_maps_share_a_scale_unless_each_has_its_own():
+    layers = figures.layer_maps([MAPS[0] / 3, MAPS[1] / 9], TOKENS, TOKENS, ["a", "b"], title="", bar="")
+    assert limits(layers) == [(0, MAPS[0].max().item() / 3)] * 2
+    own = figures.head_grid(list(MAPS[:2]), TOKENS, ["a", "b"], limits=[(0, 1), (-1, 2)])
+    assert limits(own) == [(0, 1), (-1, 2)]
+    alike = figures.likeness_grid({"a": MAPS[0], "b": MAPS[1] - 0.5}, TOKENS)
+    assert limits(alike) == [(np.floor(10 * (MAPS[1].min().item() - 0.5)) / 10, 1)] * 2
+
+
+def test_matrices_diverge_only_if_signed():
+    signed, positive = torch.tensor([[-2.0, 1.0]]), torch.tensor([[0.0, 3.0]])
+    one, two = (ax.collections[0] for ax in figures.matrices({"signed": signed, "positive": positive}).axes)
+    assert (one.get_cmap().name, one.get_clim()) == ("RdBu_r", (-2, 2))
+    assert (two.get_cmap().name, two.get_clim()) == ("viridis", (0, 3))
+
+
+def test_frames_stand_around_the_cells_that_are_wanted():
+    wanted = torch.tensor([[0, 0, 0], [0, 0, 1], [0, 1, 0]]).bool()
+    figure = figures.wanted_maps(NAMED, wanted, TOKENS, title="")
+    assert [frames(ax) for ax in figure.axes[:4]] == [[(1, 2), (2, 1)]] * 4
+    targets = {"map 0": torch.tensor([0, 1, 2]), "map 1": [2, 0, 0]}
+    figure = figures.aimed_maps({name: NAMED[name] for name in targets}, targets, TOKENS, title="")
+    assert [frames(ax) for ax in figure.axes[:2]] == [[(0, 0), (1, 1), (2, 2)], [(0, 2), (1, 0), (2, 0)]]
+
+
+def contrast(first, second):
+    """WCAG 2.1's contrast ratio of two colours, written from its definition."""
+
+    def luminance(colour):
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colors.to_rgb(colour)]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(first), luminance(second)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("colours", ["viridis", "RdBu_r"])
+def test_numbers_contrast_with_their_cells(colours):
+    figure, ax = plt.subplots()
+    labels = [str(i) for i in range(12)]
+    figures.draw_matrix(ax, torch.linspace(0.01, 1, 144).reshape(12, 12), labels, labels, colours=colours)
+    cells = ax.collections[0].get_facecolors()
+    assert len(ax.texts) == 144
+    assert min(contrast(text.get_color(), cell) for text, cell in zip(ax.texts, cells, strict=True)) >= 4.5
+    plt.close(figure)
+
+
+WRITTEN = {0.666: ".67", 0.2: ".20", -0.5: "−.50", 0.996: "1", 4: "4", 9.1: "9.10", -10.5: "−10.50"}
+NEARLY_NOTHING = {0: "0", 0.004: "", -0.004: ""}
+
+
+@pytest.mark.parametrize(("value", "text"), (WRITTEN | NEARLY_NOTHING).items())
+def test_cells_are_written_like_the_prose(value, text):
+    assert _cell_text(value) == text
+
+
+def test_large_maps_have_no_numbers():
+    labels = [str(i) for i in range(13)]
+    assert not figures.attention_heatmap(torch.rand(13, 13), labels).axes[0].texts
+
+
+def test_labels_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"shape \(2, 3, 3\).*\(3, 3\); pick one head"):
+        figures.attention_heatmap(MAPS[:2], TOKENS)
+    with pytest.raises(ValueError, match="the labels fit"):
+        figures.token_depth(MAPS[0], ["layer 0"], TOKENS, title="", bar="")
+    with pytest.raises(ValueError, match="the labels fit"):
+        figures.likeness_grid({"one": torch.ones(2, 2)}, TOKENS)

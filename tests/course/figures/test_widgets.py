@@ -1,0 +1,297 @@
+"""Widgets answer whatever is moved, chosen or typed, and leave a picture where no kernel runs."""
+
+import ipywidgets
+import numpy as np
+import pytest
+import torch
+from matplotlib.patches import Rectangle
+
+from transformer_lab.course import figures
+from transformer_lab.course.figures import widgets
+from transformer_lab.course.figures.widgets import LEGIBLE, TILE, Explorer, in_words
+from transformer_lab.training.loop import History, TrainingConfig
+
+
+@pytest.fixture
+def published(monkeypatch):
+    bundles = []
+    monkeypatch.setattr(widgets, "publish_display_data", lambda *bundle: bundles.append(bundle))
+    return bundles
+
+
+# A slider
+
+EXPLORED = {"draw": lambda ax, value: None, "name": "v", "values": [1, 2, 3], "strip": [1, 3], "title": ""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"draw": None}, "draw must be a function of axes and a value, got None"),
+        ({"strip": []}, r"the strip must show some of the values, got \[\]"),
+        ({"strip": [7]}, r"the strip must show some of the values, got \[7\]"),
+        ({"values": None}, "values must be a list of numbers or names, got None"),
+        ({"values": [1, 3, 3]}, r"values must differ, got \[1, 3, 3\]"),
+        ({"values": [1, float("nan"), 3]}, "values must hold numbers or names, got nan"),
+        ({"name": 3}, "name, title and bar must be a list of strings, got 3"),
+        ({"bar": "weight"}, "got the colour bar 'weight', but draw shows no colours"),
+        ({"values": [None]}, "values must hold numbers or names, got None"),
+        ({"size": 3}, "size must be a width and a height in inches, got 3"),
+    ],
+)
+def test_the_slider_refuses_in_words(changes, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        figures.explore(**(EXPLORED | changes))
+
+
+def test_a_slider_redraws_and_leaves_a_strip_where_no_kernel_runs(monkeypatch, published):
+    boxes, drawn, make_box = [], [], ipywidgets.VBox
+    monkeypatch.setattr(ipywidgets, "VBox", lambda *parts: boxes.append(make_box(*parts)) or boxes[-1])
+    draw = lambda ax, value: drawn.append(value) or ax.plot([0, value])  # noqa: E731
+    figures.explore(draw, "angle", [1, 2, 3], strip=[1, 3], title="It turns")
+    (live,), (data, metadata) = published
+    assert "application/vnd.jupyter.widget-view+json" in live and "image/png" not in live
+    assert "angle = 1" in data["text/plain"] and "angle = 3" in data["text/plain"]
+    assert "image/png" in data and "It turns" in metadata["image/png"]["alt"]
+    slider, picture = boxes[0].children
+    slider.value = 2
+    assert drawn == [1, 3, 1, 2]  # the strip, the slider's first picture, and its next
+    assert "angle = 2" in picture.value and "<img alt=" in picture.value
+
+
+# An explorer of heads
+
+N_LAYERS, N_HEADS = 2, 5
+SENTENCE = "one two three"
+
+
+def read(text):
+    """A reader for tests: words are tokens, maps are seeded by their number."""
+    words = text.split()
+    if len(words) > 100:
+        raise ValueError(f"texts[0] has {len(words)} tokens, wanted at most 102; split it into shorter texts")
+    if "?" in words:
+        raise KeyError("no such token")
+    tokens = ["[CLS]", *words, "[SEP]"]
+    generator = torch.Generator().manual_seed(len(tokens))
+    return tokens, torch.rand(N_LAYERS, N_HEADS, len(tokens), len(tokens), generator=generator)
+
+
+@pytest.fixture
+def box():
+    return Explorer(read, SENTENCE, place=(1, 3), most_tokens=102)
+
+
+def large_map(tokens, maps, head=0, first=0):
+    """The large map's panel, and its labels."""
+    ax = widgets.head_view(tokens, maps, 0, head, first=first).axes[1]
+    across, down = ([each.get_text() for each in axis.get_ticklabels()] for axis in (ax.xaxis, ax.yaxis))
+    assert across == down
+    return ax, across
+
+
+def test_the_small_maps_are_all_heads_of_the_layer_and_the_chosen_one_is_framed():
+    tokens, maps = read(SENTENCE)
+    ax = widgets.head_view(tokens, maps[0].numpy(), 0, 3).axes[0]
+    picture = ax.images[0].get_array()
+    for number, text in enumerate(ax.texts):
+        x, y = text.get_position()
+        top, left = round(y + 1), round(x - 2)
+        np.testing.assert_allclose(picture[top : top + 5, left : left + 5], maps[0, number].numpy())
+        assert text.get_text() == str(number)
+        if number == 3:
+            (frame,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+            assert frame.get_xy() == (left - 0.5, top - 0.5)
+    assert len(ax.texts) == N_HEADS
+    assert np.isfinite(np.ma.filled(picture, np.nan)).sum() == N_HEADS * 25
+
+
+def test_a_thin_line_survives_in_the_small_map_of_a_long_text():
+    n = 3 * TILE + 1
+    line = np.roll(np.eye(n), -1, axis=0)[None]
+    picture = widgets.head_view(["a"] * n, line, 0, 0).axes[0].images[0].get_array()
+    shown = np.ma.filled(picture, np.nan)
+    cells = shown[np.isfinite(shown)].reshape(-(-n // 4), -1)
+    assert (cells.max(axis=1) == 1).all()
+
+
+def test_a_long_text_is_shown_a_page_at_a_time(box):
+    words = [f"w{i}" for i in range(80)]
+    box.sentence.value = " ".join(words)
+    assert list(box.first.options) == [0, 32, 50]
+    assert box.first.layout.visibility == "visible"
+    assert f"82 tokens are too many for one map: it shows {LEGIBLE}" in box.words.value
+    before = box.picture.value
+    box.first.value = 32
+    assert box.picture.value != before
+    box.sentence.value = SENTENCE
+    assert (list(box.first.options), box.first.layout.visibility) == ([0], "hidden")
+
+
+@pytest.mark.parametrize("n_words", [30, 31, 98])
+def test_every_token_of_a_long_text_is_on_a_page(box, n_words):
+    box.sentence.value = " ".join(f"w{i}" for i in range(n_words))
+    n, pages = n_words + 2, list(box.first.options)
+    assert {token for page in pages for token in range(page, page + LEGIBLE)} >= set(range(n))
+    assert pages[-1] == max(0, n - LEGIBLE)  # the last page is full
+    assert (box.first.layout.visibility == "visible") == (n > LEGIBLE) == (len(pages) > 1)
+
+
+def test_the_words_tell_how_much_weight_goes_to_tokens_outside_the_map():
+    n = LEGIBLE + 8
+    weights = np.zeros((n, n))
+    weights[:, 0] = 1  # everybody rests on the first token
+    tokens = ["[CLS]"] * n
+    assert "give 0.00 of their weight to tokens outside the map" in in_words(tokens, weights, "L0.H0")
+    assert "give 1.00 of their weight to tokens outside the map" in in_words(
+        tokens, weights, "L0.H0", first=8
+    )
+
+
+def test_a_page_shows_its_own_tokens_and_weights():
+    tokens, maps = read(" ".join(f"w{i}" for i in range(80)))
+    ax, labels = large_map(tokens, maps[0].numpy(), head=4, first=64)
+    assert labels == tokens[64:]
+    np.testing.assert_allclose(ax.collections[0].get_array().reshape(18, 18), maps[0, 4, 64:, 64:])
+
+
+def test_a_character_without_a_glyph_is_shown_by_its_number():
+    _, labels = large_map(["[CLS]", "日本", "é"], np.random.rand(1, 3, 3))
+    assert labels == ["[CLS]", "U+65E5 U+672C", "é"]
+
+
+def test_choosing_a_head_or_a_layer_changes_picture_and_words(box):
+    assert "L1.H3" in box.picture.value and "L1.H3" in box.words.value
+    box.head.value = 0
+    assert "L1.H0" in box.picture.value and "L1.H0" in box.words.value
+    box.layer.value = 0
+    assert "L0.H0" in box.picture.value and "<img alt=" in box.picture.value
+    box.sentence.value = "four five"
+    assert "four" in box.picture.value and "three" not in box.picture.value
+
+
+@pytest.mark.parametrize(
+    "text, answer",
+    [
+        ("", "There is nothing to read yet: type a sentence"),
+        ("   ", "There is nothing to read yet: type a sentence"),
+        ("word " * 600, "too long: the model has places for 102 tokens"),
+        ("what ?", "no such token"),
+    ],
+)
+def test_bad_input_is_answered_with_a_sentence_and_the_picture_stays(box, text, answer):
+    before = box.picture.value
+    box.sentence.value = text
+    assert answer in box.words.value
+    assert "The picture still shows your last sentence." in box.words.value
+    assert box.picture.value == before
+    box.head.value = 0  # what is shown still belongs together
+    assert "three" in box.picture.value
+
+
+@pytest.mark.parametrize("text", ["a", "$x$ and $y", "<b>bold</b> & so on", "日本語 😀"])
+def test_odd_input_is_shown(box, text):
+    box.sentence.value = text
+    assert "last sentence" not in box.words.value
+    assert "<b>" not in box.words.value.replace('<p role="status">', "")
+
+
+def test_the_words_tell_the_largest_weight_between_words():
+    weights = np.zeros((5, 5))
+    weights[:, 0] = 0.25
+    weights[3, 1] = 0.5
+    weights[2, 4] = 0.75  # to [SEP], which is no word
+    said = in_words(["[CLS]", "one", "two", "three", "[SEP]"], weights, "L2.H9")
+    assert said == (
+        "L2.H9, between words: “three” (token 3) gives most, 0.50, to “one” (token 1); "
+        "on average a word gives 0.25 to [CLS]."
+    )
+
+
+def test_the_words_say_itself_and_explain_an_unknown_sign():
+    weights = np.zeros((4, 4))
+    weights[2, 2] = 0.5
+    said = in_words(["[CLS]", "one", "[UNK]", "[SEP]"], weights, "L0.H0")
+    assert "“[UNK]” (token 2) gives most, 0.50, to itself;" in said
+    assert said.endswith("[UNK] stands for a sign that the tokenizer does not know.")
+
+
+def test_a_strip_is_published_where_no_kernel_runs(monkeypatch, published):
+    boxes = []
+    monkeypatch.setattr(widgets, "Explorer", lambda *_, **named: boxes.append(named) or ipywidgets.VBox())
+    figures.explorer(read, SENTENCE, strip=[(0, 2), (1, 4)], title="Two heads")
+    (live,), (data, metadata) = published
+    assert "application/vnd.jupyter.widget-view+json" in live and "image/png" not in live
+    assert "L0.H2" in data["text/plain"] and "L1.H4" in data["text/plain"]
+    assert "Two heads" in metadata["image/png"]["alt"]
+    assert boxes == [{"place": (0, 2), "most_tokens": 512}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"read": None}, "read must be a function from a text to tokens and maps, got None"),
+        ({"text": None}, "text must be a string, got None"),
+        ({"strip": []}, "wanted at least one map, got none"),
+        ({"strip": [(0, 5)]}, r"places of the strip must lie within \(2, 5\), got \(0, 5\)"),
+        ({"most_tokens": 0}, "most_tokens must be at least 1, got 0"),
+        ({"read": lambda text: (["a"], torch.zeros(2, 5, 3, 3))}, "got 1 tokens, wanted 3"),
+        ({"read": lambda text: (["a"], torch.zeros(3, 3))}, "must have 4 axes, none of them empty"),
+        ({"read": lambda text: (["a"], torch.full((1, 1, 1, 1), 3.0))}, "on the scale from 0 to 1, got 3"),
+    ],
+)
+def test_the_explorer_refuses_in_words(changes, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        figures.explorer(**({"read": read, "text": SENTENCE, "strip": [(0, 0)], "title": ""} | changes))
+
+
+# A curve that grows while a run goes on
+
+CONFIG = TrainingConfig(steps=3)
+
+
+def history(losses):
+    rates = [0.1] * len(losses)
+    return History(list(losses), rates, rates, {})
+
+
+@pytest.fixture
+def live(monkeypatch):
+    boxes = []
+    monkeypatch.setattr(widgets, "display", boxes.append)
+    return boxes
+
+
+def test_live_curve_is_a_bar_and_a_picture_that_grows(live, monkeypatch):
+    monkeypatch.setattr(widgets, "REDRAWN_AFTER", -1.0)  # at every step
+    watch, run = figures.live_curve(), history([])
+    pictures = []
+    for step in range(3):
+        run.loss.append(2.0 / (step + 1))
+        watch(run, CONFIG)
+        pictures.append(live[0].children[1].value)
+    (box,) = live
+    bar = box.children[0].children[1]
+    assert (bar.max, bar.value) == (3, 3)
+    assert len(set(pictures)) == 3
+    for step, picture in enumerate(pictures, start=1):
+        assert f"after {step} steps" in picture and "<img alt=" in picture
+
+
+def test_live_curve_is_drawn_seldom_but_always_at_the_end(live, monkeypatch):
+    drawn = []
+    real = widgets.training_curves
+    monkeypatch.setattr(
+        widgets, "training_curves", lambda runs, **how: drawn.append(how["title"]) or real(runs, **how)
+    )
+    watch, run = figures.live_curve(), history([])
+    for _ in range(3):
+        run.loss.append(1.0)
+        watch(run, CONFIG)
+    assert drawn == ["after 3 steps"]
+
+
+@pytest.mark.parametrize("given", [(None, CONFIG), (history([1.0]), None)])
+def test_live_curve_refuses_what_is_no_run(given):
+    with pytest.raises(TypeError, match=r"wanted a History and a TrainingConfig, got .*NoneType"):
+        figures.live_curve()(*given)

@@ -1,0 +1,386 @@
+"""Drawings: boxes on the road that carries x, heads that share keys, dials with hands and arrows."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, FancyBboxPatch
+
+from transformer_lab.course.figures import given
+from transformer_lab.course.figures.given import Labels, Tables
+from transformer_lab.course.figures.layout import GREY, LIT, MARK, PALE, canvas, finished, literal
+from transformer_lab.course.lessons import NAMES
+from transformer_lab.validation import check_integer, check_positive
+
+Point = tuple[float, float]
+
+
+# What drawings are made of
+
+
+def box(
+    ax: Axes,
+    middle: Point,
+    label: str,
+    size: Point,
+    colour: str = "white",
+    *,
+    letters: int = 9,
+    weight: str = "normal",
+    label_up: float = 0.0,
+    rounding: float = 0.1,
+    **edge: object,
+) -> None:
+    """Draw a box of (width, height) around its middle, with its label there, or so much further up."""
+    corner = middle[0] - size[0] / 2, middle[1] - size[1] / 2
+    look = {"edgecolor": "black", "boxstyle": f"round,pad=0,rounding_size={rounding}"} | edge
+    ax.add_patch(FancyBboxPatch(corner, *size, facecolor=colour, zorder=3, **look))
+    place = middle[0], middle[1] + label_up
+    ax.text(*place, label, ha="center", va="center", size=letters, weight=weight, zorder=4)
+
+
+def arrow(
+    ax: Axes, start: Point, end: Point, *, width: float = 1.2, colour: str = "black", zorder: int = 1
+) -> None:
+    """Draw an arrow from start to end, below boxes and sums."""
+    style = {"arrowstyle": "-|>", "color": colour, "lw": width}
+    ax.annotate("", end, start, arrowprops=style, zorder=zorder)
+
+
+def plus(ax: Axes, middle: Point) -> None:
+    """Draw a sum: a plus in a circle."""
+    ax.add_patch(Circle(middle, 0.2, facecolor="white", edgecolor="black", zorder=3))
+    ax.text(*middle, "+", ha="center", va="center", size=12, zorder=4)
+
+
+def line(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 2) -> None:
+    """Draw a line through the points."""
+    ax.plot(*zip(*points, strict=True), color="black", lw=width, zorder=zorder)
+
+
+def way(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 2) -> None:
+    """Draw a line through the points, its last piece an arrow."""
+    line(ax, *points[:-1], width=width, zorder=zorder)
+    arrow(ax, points[-2], points[-1], width=width, zorder=zorder)
+
+
+# The road through a layer, and what stands on it and beside it
+
+ROAD, SIDE = 1.6, 0.45  # heights
+ON_SUM = ROAD - 0.2  # where an arrow from below meets a sum
+
+
+def _norm_or_sublayer(label: str, place: float, height: float = SIDE) -> tuple:
+    size, colour = ((0.8, 0.6), LIT) if label == "norm" else ((1.3, 0.75), "white")
+    return box, (place, height), label, size, colour
+
+
+def _added(start: float, end: float, *parts: tuple) -> list[tuple]:
+    """The pieces where the road is read at `start`, and what the parts make of it is added at `end`."""
+    read = line, (start, ROAD), (start, SIDE)
+    return [read, *parts, (way, (start, SIDE), (end, SIDE), (end, ON_SUM)), (plus, (end, ROAD))]
+
+
+POST_NORM = [
+    *_added(0.8, 3.2, _norm_or_sublayer("attention", 2.0)),
+    _norm_or_sublayer("norm", 4.3, ROAD),
+    *_added(5.6, 8.0, _norm_or_sublayer("feed-\nforward", 6.8)),
+    _norm_or_sublayer("norm", 9.1, ROAD),
+]
+PRE_NORM = [
+    *_added(0.8, 4.4, _norm_or_sublayer("norm", 1.5), _norm_or_sublayer("attention", 3.0)),
+    *_added(5.6, 9.2, _norm_or_sublayer("norm", 6.3), _norm_or_sublayer("feed-\nforward", 7.8)),
+]
+PAPER_END, TUTORIAL_END = 11.2, 4.45  # how far x gets
+PAPER = [
+    (way, (0.8, ROAD), (0.8, SIDE), (3.3, SIDE), (3.3, ON_SUM)),
+    (way, (5.8, ROAD), (5.8, SIDE), (8.3, SIDE), (8.3, ON_SUM)),
+    (plus, (3.3, ROAD)),
+    (plus, (8.3, ROAD)),
+    (box, (2.0, SIDE), "attention", (1.3, 0.7)),
+    (box, (4.4, ROAD), "norm", (0.8, 0.7), LIT),
+    (box, (7.0, SIDE), "feed-\nforward", (1.3, 0.7)),
+    (box, (9.4, ROAD), "norm", (0.8, 0.7), LIT),
+]
+JOIN = "#bdd7ee"  # what lays two vectors beside each other, and chooses among them
+TUTORIAL = [
+    (way, (0.5, ROAD), (0.5, SIDE), (4.9, SIDE), (4.9, ROAD - 0.3)),
+    (way, (5.35, ROAD), (PAPER_END, ROAD)),
+    (box, (1.5, SIDE), "norm", (0.8, 0.7), LIT),
+    (box, (3.1, SIDE), "attention", (1.3, 0.7)),
+    (box, (4.9, ROAD), "A ‖ x", (0.9, 0.7), JOIN),
+    (box, (7.1, ROAD), "feed-forward\n2 · d_model wide", (2.0, 0.7)),
+    (box, (9.4, ROAD), "W", (0.8, 0.7), JOIN),
+]
+
+
+def _draw_road(ax: Axes, name: str, pieces: Sequence[tuple], end: float, *, x_at: float) -> None:
+    """Draw the thick road from 0 to its end, and the pieces: what draws each, and where."""
+    arrow(ax, (0, ROAD), (end, ROAD), width=4, colour=MARK)
+    ax.text(x_at, ROAD, "x", ha="right", va="center", size=11)
+    for draw, *where in pieces:
+        draw(ax, *where)
+    ax.set_title(name, loc="left")
+    ax.set_axis_off()
+
+
+def norm_orders(*, title: str = "") -> Figure:
+    """Draw both orders of a layer: the road through it, what reads from it, and where the norms stand."""
+    figure, (post, pre) = canvas(2, (8.6, 2.2), columns=1)
+    _draw_road(post, "Post-norm: the norms stand on the road", POST_NORM, 10.6, x_at=-0.1)
+    _draw_road(pre, "Pre-norm: the norms stand beside the road", PRE_NORM, 10.6, x_at=-0.1)
+    for ax in (post, pre):
+        ax.set(xlim=(-0.5, 10.8), ylim=(-0.15, 2.1), aspect="equal")
+    return finished(figure, title)
+
+
+def two_blocks(*, title: str = "") -> Figure:
+    """Draw the layer of a paper above the block of a tutorial, two encoders of one name.
+
+    The thick line is x, as far as it can be found again behind nothing but norms.
+    """
+    figure, (paper, tutorial) = canvas(2, (8.6, 2.2), columns=1)
+    _draw_road(paper, "The paper's layer: what is worked out is added to x", PAPER, PAPER_END, x_at=-0.15)
+    name = "The tutorial's block: x is laid beside it, and one matrix chooses"
+    _draw_road(tutorial, name, TUTORIAL, TUTORIAL_END, x_at=-0.15)
+    for ax in (paper, tutorial):
+        ax.set(xlim=(-0.6, PAPER_END + 0.2), ylim=(-0.1, 2.1), aspect="equal")
+    return finished(figure, title)
+
+
+# A layer as a row of parts. A road leaves at READ and comes back at the next ADD.
+READ, ADD = "read", "add"
+LAYERS = {
+    "2017": (
+        "embedding\n× √d_model", "add\nsinusoids",
+        READ, "attention\n8 query heads\n8 key heads", ADD, "LayerNorm",
+        READ, "feed-forward\nReLU", ADD, "LayerNorm",
+    ),
+    "today": (
+        "embedding",
+        READ, "RMSNorm", "rotary attention\n8 query heads\n2 key heads", ADD,
+        READ, "RMSNorm", "feed-forward\nSwiGLU", ADD, "RMSNorm\nat the end",
+    ),
+}  # fmt: skip
+WIDTHS = {READ: 0.35, ADD: 0.75}  # of a part 2.0
+
+
+def then_and_now(*, title: str) -> Figure:
+    """Draw the layer of 2017 above the layer of today; what has changed is lit."""
+    figure, panels = canvas(2, (9.6, 1.95), columns=1)
+    for ax, (name, steps) in zip(panels, LAYERS.items(), strict=True):
+        _draw_steps(ax, steps, changed=steps[1:] if name == "today" else ())
+        ax.set_title(name, loc="left")
+    return finished(figure, title)
+
+
+def _draw_steps(ax: Axes, steps: Labels, changed: Labels) -> None:
+    place, start = 0.0, 0.0
+    for step in steps:
+        width = WIDTHS.get(step, 2.0)
+        middle = place + width / 2
+        arrow(ax, (place - 0.12, 0), (place + 0.2, 0))
+        if step == READ:
+            start = middle
+            line(ax, (place, 0), (place + width, 0), width=1.2, zorder=0)
+        elif step == ADD:
+            way(ax, (start, 0), (start, -0.95), (middle, -0.95), (middle, -0.2), width=1.2, zorder=0)
+            plus(ax, (middle, 0))
+        else:
+            box(ax, (middle, 0), step, (width - 0.3, 1.2), LIT if step in changed else "white", letters=8)
+        place += width
+    arrow(ax, (place - 0.12, 0), (place + 0.25, 0))
+    ax.set(xlim=(-0.3, 14.7), ylim=(-1.05, 0.75), aspect="equal")
+    ax.set_axis_off()
+
+
+# The whole encoder
+
+# lesson, label, left, bottom, width, height; a box is drawn over those before it, so outer boxes come first
+MAP = (
+    (8, "the full encoder", 1.45, -0.1, 11.25, 4.1),
+    (0, "token\nids", 0.0, 1.2, 0.95, 1.2),
+    (8, "embedding", 1.7, 1.2, 1.35, 1.2),
+    (1, "positional\nencoding", 3.4, 1.2, 1.5, 1.2),
+    (7, "encoder layer, repeated", 5.25, 0.1, 7.25, 3.4),
+    (5, "multi-head attention", 5.65, 0.55, 2.8, 2.45),
+    (4, "mask", 5.8, 1.8, 1.0, 0.65),
+    (2, "rotary", 6.95, 1.8, 1.35, 0.65),
+    (3, "scaled dot-product\nattention", 5.8, 0.75, 2.5, 0.9),
+    (7, "add &\nnorm", 8.85, 1.2, 0.9, 1.2),
+    (6, "feed-\nforward", 10.15, 1.2, 0.9, 1.2),
+    (7, "add &\nnorm", 11.45, 1.2, 0.9, 1.2),
+    (0, "vectors\nin context", 13.05, 1.2, 1.2, 1.2),
+)
+ARROWS = ((0.95, 1.7), (3.05, 3.4), (4.9, 5.65), (8.45, 8.85), (9.75, 10.15), (11.05, 11.45), (12.35, 13.05))
+# start, end and height of the detours around a part: what "add" adds to (the residual stream, lesson 07)
+DETOURS = ((5.42, 9.3, 0.32), (9.95, 11.9, 0.85))
+
+
+def encoder_map(lesson: int = 0) -> Figure:
+    """Draw the whole encoder with the part of one lesson lit; each part bears the number of its lesson."""
+    check_integer(lesson=lesson, at_least=0)
+    if lesson not in range(len(NAMES)):
+        raise ValueError(f"lesson must be from 0 to {len(NAMES) - 1}, got {lesson}; see the notebooks")
+    figure, (ax,) = canvas(1, (10.4, 3.2))
+    for number, label, left, bottom, *size in MAP:
+        _map_box(ax, number, label, (left, bottom), size, is_lit=lesson > 0 and number == lesson)
+    for start, end in ARROWS:
+        arrow(ax, (start, 1.8), (end, 1.8), zorder=4)
+    for start, end, height in DETOURS:
+        way(ax, (start, 1.8), (start, height), (end, height), (end, 1.2), width=1.2, zorder=3)
+    ax.set(xlim=(-0.1, 14.35), ylim=(-0.2, 4.1), aspect="equal")
+    ax.set_axis_off()
+    lit = next((label for number, label, *_ in MAP if lesson and number == lesson), "")
+    lit = lit.replace("-\n", "-").replace("\n", " ")
+    ax.set_title(
+        f"Lesson {lesson:02d} builds the part that is lit: {lit}" if lit else "The encoder, and its lessons"
+    )
+    return finished(figure)
+
+
+def _map_box(ax: Axes, number: int, label: str, corner: Point, size: Point, *, is_lit: bool) -> None:
+    width, height = size
+    is_outer = height > 2
+    is_narrow = width < 1.4 and height > 1  # then its number stands on a line of its own
+    gap = "\n" if is_narrow else " "
+    text = f"{number:02d}{gap}{label}" if number else label
+    look = {"edgecolor": "black", "linewidth": 2.0, "weight": "bold"} if is_lit else {"edgecolor": GREY}
+    look |= {"label_up": height / 2 - 0.25 if is_outer else 0.0, "rounding": 0.12}
+    colour = LIT if is_lit else "#f4f4f4" if is_outer else "white"
+    middle = corner[0] + width / 2, corner[1] + height / 2
+    box(ax, middle, text, size, colour, **look)
+
+
+def data_flow(n_layers: int, *, title: str) -> Figure:
+    """Draw what becomes of token ids, step by step, with the shape of what passes from box to box."""
+    check_positive(n_layers=n_layers)
+    shown = ["layer 0", "layer 1", "…", f"layer {n_layers - 1}"] if n_layers > 3 else []
+    layers = shown or [f"layer {number}" for number in range(n_layers)]
+    steps = ["look up", "× √d_model", "+ positions", *layers, "final norm"]
+    figure, (ax,) = canvas(1, (1.32 * len(steps) + 1.4, 2.9))
+    left, right, high, low = -1.35, 1.5 * len(steps), 1.15, -1.15
+    for place, label in ((left, "token\nids"), (right, "vectors\nin context")):
+        ax.text(place, 0, label, ha="center", va="center")
+    for place in range(len(steps) + 1):
+        arrow(ax, (1.5 * place - (0.95 if place else 1.0), 0), (1.5 * place - 0.55, 0))
+    for number, label in enumerate(steps):
+        box(ax, (1.5 * number, 0), label, (1.04, 0.8), LIT if label in layers else "white")
+        if label in layers and label != "…":
+            arrow(ax, (1.5 * number, high), (1.5 * number, 0.45))
+            arrow(ax, (1.5 * number, -0.45), (1.5 * number, low))
+    ax.text(4, high, "may_attend goes to every layer", ha="left", va="bottom")
+    ax.text(4, low, "weights come out of every layer", ha="left", va="top")
+    for place, shape in (
+        (left, "(batch,\nposition)"),
+        (1.5, "(batch, position, d_model) from here to the end"),
+        (1.5 * (len(steps) - 1), "in pre-norm"),
+    ):
+        ax.text(place, -0.6, shape, ha="center", va="top", size=9)
+    ax.set(xlim=(left - 0.5, right + 0.7), ylim=(low - 0.4, high + 0.4), title=title)
+    ax.set_axis_off()
+    return finished(figure)
+
+
+def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> Figure:
+    """Draw which query head reads which key and value head, one panel for each way to share them.
+
+    Raises:
+        ValueError: more key heads than colours, or query heads that they cannot share equally.
+    """
+    given.check_named(n_kv_heads)
+    check_positive(n_heads=n_heads)
+    for count in n_kv_heads.values():
+        check_positive(n_kv_heads=count)
+    given.check_few(max(n_kv_heads.values()), len(PALE), "key heads can be drawn")
+    for name, count in n_kv_heads.items():
+        if n_heads % count:
+            raise ValueError(
+                f"{name}: got {n_heads} query heads that cannot share {count} equally; take a divisor"
+            )
+    figure, panels = canvas(len(n_kv_heads), (0, 0), (0.75 * n_heads * len(n_kv_heads), 2.5))
+    for ax, (name, count) in zip(panels, n_kv_heads.items(), strict=True):
+        group = n_heads // count
+        for head in range(n_heads):
+            key, colour = head // group, PALE[head // group]
+            middle = (key + 0.5) * group - 0.5
+            line(ax, (head, 1.2), (middle, 0), width=1.2, zorder=0)
+            box(ax, (head, 1.2), f"q{head}", (0.7, 0.5), colour, letters=8)
+            if head % group == 0:
+                box(ax, (middle, 0), f"k{key} v{key}", (0.9, 0.5), colour, letters=8)
+        ax.set(xlim=(-0.7, n_heads - 0.3), ylim=(-0.4, 1.6), aspect="equal", title=name)
+        ax.set_axis_off()
+    return finished(figure, title)
+
+
+# Dials of radius 1
+
+ARROW_COLOURS = ("#b34700", "#1f5fa8", "#4d4d4d", "#6a3d9a")
+PITCH = 2.7  # from the middle of one dial with arrows to that of the next
+
+
+def _dial(ax: Axes, left: float, edge: str, name: str, below: float) -> None:
+    ax.add_patch(Circle((left, 0), 1, facecolor="white", edgecolor=edge))
+    ax.text(left, below, name, ha="center", va="top", size=9)
+
+
+def draw_clocks(ax: Axes, angles: Sequence[float], names: Labels) -> None:
+    """Draw one dial per angle, in radians from the right, counter-clockwise; its hand ends at (cos, sin)."""
+    given.check_axes(ax)
+    angles = given.numbers_of(angles, 1, name="the angles")
+    given.check_labels("names", names, len(angles))
+    for number, (angle, name) in enumerate(zip(angles, names, strict=True)):
+        left = 2.5 * number
+        _dial(ax, left, GREY, name, -1.25)
+        tip = (left + np.cos(angle), np.sin(angle))
+        ax.plot([left, tip[0]], [0, tip[1]], color="black", linewidth=2)
+        ax.plot(*tip, "o", color="black", markersize=4)
+    ax.set(xlim=(-2.2, 2.5 * len(names) - 0.3), ylim=(-1.9, 1.2), aspect="equal")
+    ax.set_axis_off()
+    literal(ax)
+
+
+def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",)) -> None:
+    """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
+
+    A vector is given as pairs (pair, 2); the longest arrow of a dial reaches its rim.
+
+    Raises:
+        ValueError: more vectors than colours.
+    """
+    given.check_axes(ax)
+    given.check_named(arrows)
+    given.check_labels("names of dials", names)
+    given.check_few(len(arrows), len(ARROW_COLOURS), "arrows in a dial")
+    pairs = {name: given.pairs_of(name, each, len(names)) for name, each in arrows.items()}
+    lengths = np.array([np.hypot(*each.T) for each in pairs.values()])  # (vector, pair)
+    reach = np.where(lengths.any(axis=0), lengths.max(axis=0), 1.0)
+    for number, name in enumerate(names):
+        _dial(ax, PITCH * number, "#9a9a9a", name, -1.4)
+    for (name, each), colour in zip(pairs.items(), ARROW_COLOURS, strict=False):
+        for number, tip in enumerate(each / reach[:, None]):
+            _draw_arrow(ax, (PITCH * number, 0), tip, name, colour)
+    ax.set(xlim=(-1.5, PITCH * len(names) - 1.2), ylim=(-2.2 if any(names) else -1.5, 1.5), aspect="equal")
+    ax.set_axis_off()
+    literal(ax)
+
+
+def _draw_arrow(ax: Axes, start: Point, tip: np.ndarray, name: str, colour: str) -> None:
+    """An arrow, and its name a little beyond the tip."""
+    end = np.add(start, tip)
+    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", end, start, arrowprops=style)
+    beyond = end + 0.22 * tip / (np.hypot(*tip) or 1)
+    ax.text(*beyond, name, color=colour, ha="center", va="center", size=9, weight="bold")
+
+
+def turns(panels: Mapping[str, Tables], names: Labels = ("",), *, title: str = "") -> Figure:
+    """Draw dials with arrows side by side, one panel for each name; what a panel holds: see `draw_turns`."""
+    given.check_named(panels)
+    given.check_labels("names of dials", names)
+    figure, axes = canvas(len(panels), (max(1.8, 1.4 * len(names)), 2.4))
+    for ax, (name, arrows) in zip(axes, panels.items(), strict=True):
+        draw_turns(ax, arrows, names)
+        ax.set_title(name, size=10)
+    return finished(figure, title)

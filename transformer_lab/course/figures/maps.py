@@ -1,0 +1,355 @@
+"""Maps with a label for every row and column: attention, likeness, one number for each head or token."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import matplotlib
+import numpy as np
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from transformer_lab.course.figures import given
+from transformer_lab.course.figures.given import Labels, Limits, Matrix, Tables
+from transformer_lab.course.figures.layout import Size, canvas, finished, frame_cells, literal
+from transformer_lab.validation import check_number, check_positive
+
+MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
+KEY_QUERY = ("key", "query")
+
+
+# One map
+
+
+def draw_matrix(
+    ax: Axes,
+    matrix: Matrix,
+    rows: Labels,
+    columns: Labels,
+    *,
+    title: str = "",
+    limits: Limits | None = None,
+    colours: str = "viridis",
+    numbers: bool | None = None,
+    bar: str | None = None,
+) -> None:
+    """Draw one matrix into `ax`: a label for every row and column, numbers in the cells where there is room.
+
+    A number beyond `limits` has the colour of the nearer one.
+
+    Raises:
+        TypeError: no axes, labels that are no strings, a matrix that holds no numbers.
+        ValueError: the labels do not match the matrix, an empty matrix, or an unknown colour map.
+    """
+    given.check_axes(ax)
+    values = given.labelled(matrix, rows, columns)
+    low, high = (float(values.min()), float(values.max())) if limits is None else given.check_limits(limits)
+    if not isinstance(colours, str) or colours not in matplotlib.colormaps:
+        raise ValueError(f"colours must name a colour map, got {colours!r}; try viridis, RdBu_r or cividis")
+    with_numbers = max(values.shape) <= MANY if numbers is None else numbers
+    written = np.vectorize(_cell_text)(values) if with_numbers else False
+    look = {"cmap": colours, "square": True, "linewidths": 0.4, "linecolor": "white"}
+    look |= {"xticklabels": list(columns), "yticklabels": list(rows)}
+    look |= {"cbar": bar is not None, "cbar_kws": {"label": bar, "shrink": 0.8}}
+    layout = ax.figure.get_layout_engine()
+    ax.figure.set_layout_engine("none")  # seaborn draws the figure once to look for labels that overlap
+    values = values + 0.0  # turns −0.0 into 0.0
+    sns.heatmap(values, ax=ax, vmin=low, vmax=high, annot=written, fmt="", annot_kws={"size": 8}, **look)
+    ax.figure.set_layout_engine(layout)
+    ax.set_title(title)
+    ax.tick_params(length=0)
+    ax.set_xticklabels(ax.get_xticklabels(), rotation=90 if max(map(len, columns)) > 2 else 0)
+    ax.set_yticklabels(ax.get_yticklabels(), rotation=0)
+    _readable_numbers(ax)
+    literal(ax)
+
+
+def _cell_text(value: float) -> str:
+    """Two decimals as in the prose, .67 and not 0.67; blank if it only rounds to zero: a quieter picture."""
+    if value == 0:
+        return "0"
+    text = f"{abs(value):.2f}".removesuffix(".00").removeprefix("0")
+    return f"−{text}" if value < 0 and text else text
+
+
+def _readable_numbers(ax: Axes) -> None:
+    """Make each number black or white, whichever contrasts more with its cell: at least 4.5 to 1."""
+    mesh = ax.collections[0]
+    mesh.update_scalarmappable()
+    colour = mesh.get_facecolors()[:, :3]
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    for text, light in zip(ax.texts, luminance, strict=False):
+        text.set_color("black" if light > 0.179 else "white")
+
+
+def draw_within(
+    ax: Axes,
+    matrix: Matrix,
+    rows: Labels,
+    columns: Labels,
+    *,
+    limits: Limits = (0, 1),
+    labels: tuple[str, str] = KEY_QUERY,
+    **look: object,
+) -> None:
+    """Draw as `draw_matrix` does, and name the axes; raise where a number lies beyond the limits."""
+    given.check_scale(given.labelled(matrix, rows, columns), limits)
+    draw_matrix(ax, matrix, rows, columns, limits=limits, **look)
+    ax.set(xlabel=labels[0], ylabel=labels[1])
+
+
+def attention_heatmap(
+    weights: Matrix, query_tokens: Labels, key_tokens: Labels | None = None, *, title: str = ""
+) -> Figure:
+    """Draw one attention map (query_pos, key_pos), queries down and keys across, on a scale from 0 to 1."""
+    key_tokens = query_tokens if key_tokens is None else key_tokens
+    given.check_labels("query tokens", query_tokens)
+    given.check_labels("key tokens", key_tokens)
+    size = (1.9 + 0.42 * max(len(key_tokens), 5), 1.3 + 0.42 * max(len(query_tokens), 5))
+    figure, (ax,) = canvas(1, size)
+    labels = ("key (looked at)", "query (looking)")
+    draw_within(ax, weights, query_tokens, key_tokens, title=title, bar="attention weight", labels=labels)
+    return finished(figure)
+
+
+def token_depth(values: Matrix, rows: Labels, tokens: Labels, *, title: str, bar: str) -> Figure:
+    """Draw one number from 0 to 1 for each token at each place of a model: places down, tokens across."""
+    given.check_labels("tokens", tokens)
+    given.check_labels("rows", rows)
+    figure, (ax,) = canvas(1, (1.9 + 0.52 * len(tokens), 1.0 + 0.42 * len(rows)))
+    draw_within(ax, values, rows, tokens, title=title, numbers=True, bar=bar, labels=("token", ""))
+    return finished(figure)
+
+
+def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str) -> Figure:
+    """Draw activations (neuron, token), neurons down and tokens across; below zero is shown as zero."""
+    given.check_labels("names", names)
+    given.check_labels("tokens", tokens)
+    values = np.maximum(given.numbers_of(activations, 2, name="activations"), 0.0)
+    figure, (ax,) = canvas(1, (2.8 + 0.33 * len(tokens), 1.5 + 0.33 * len(names)))
+    look = {"limits": given.from_zero(values), "numbers": False, "bar": "activation"}
+    draw_within(ax, values, names, tokens, title=title, labels=("token", "neuron"), **look)
+    return finished(figure)
+
+
+# Several maps side by side
+
+
+def lay_maps(
+    named: Iterable[tuple[str, Matrix]],
+    rows: Labels,
+    columns: Labels,
+    *,
+    cell: Size,
+    room: Size,
+    limits: Sequence[Limits] | None = None,
+    across: int | None = None,
+    bar: str | None = None,
+    shrink: float = 0.7,
+    **look: object,
+) -> tuple[Figure, np.ndarray]:
+    """Draw titles and maps that share their labels, `across` in a row; return the figure with its panels.
+
+    Colours have `limits`, a pair for each map, or go from 0 to 1; `bar` labels the colour bar, that of the
+    first map. For `cell` and `room` see `canvas`, for `look` see `draw_within`.
+    """
+    named = list(named)
+    limits = [(0, 1)] * len(named) if limits is None else limits
+    figure, panels = canvas(len(named), cell, room, columns=across)
+    for ax, (title, matrix), scale in zip(panels, named, limits, strict=True):
+        draw_within(ax, matrix, rows, columns, title=title, limits=scale, **({"numbers": False} | look))
+    if bar is not None:
+        figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=shrink)
+    return figure, panels
+
+
+def head_grid(
+    maps: Sequence[Matrix],
+    tokens: Labels,
+    titles: Labels,
+    *,
+    title: str = "",
+    columns: int = 3,
+    limits: Sequence[Limits] | None = None,
+    bar: str = "attention weight",
+) -> Figure:
+    """Draw several attention maps of one sentence side by side, on one shared scale from 0 to 1.
+
+    With `limits` each map has a scale of its own; the colour bar is that of the first.
+    """
+    check_positive(columns=columns)
+    given.check_maps(maps)
+    given.check_labels("tokens", tokens)
+    given.check_labels("titles", titles, len(maps))
+    if limits is not None:
+        given.check_maps(limits)
+        if len(limits) != len(maps):
+            raise ValueError(f"got {len(limits)} limits, wanted {len(maps)}; give one pair for each map")
+    side = 0.9 + 0.2 * len(tokens)
+    look = {"cell": (side, side), "room": (1.0, 0.6), "limits": limits, "bar": bar, "shrink": 0.6}
+    figure, _ = lay_maps(zip(titles, maps, strict=True), tokens, tokens, across=columns, **look)
+    return finished(figure, title)
+
+
+def layer_maps(
+    maps: Sequence[Matrix],
+    rows: Labels,
+    columns: Labels,
+    titles: Labels,
+    *,
+    title: str,
+    bar: str,
+    across: int = 3,
+) -> Figure:
+    """Draw one map per layer on one scale, from 0 to their largest value: paler jobs than a single head's."""
+    given.check_maps(maps)
+    given.check_labels("rows", rows)
+    given.check_labels("columns", columns)
+    given.check_labels("titles", titles, len(maps))
+    check_positive(across=across)
+    limits = [given.from_zero(*(given.numbers_of(matrix, 2) for matrix in maps))] * len(maps)
+    cell = 0.8 + 0.27 * len(columns), 0.9 + 0.27 * len(rows)
+    look = {"cell": cell, "room": (1.0, 0.5), "limits": limits, "bar": bar, "shrink": 0.6}
+    figure, _ = lay_maps(zip(titles, maps, strict=True), rows, columns, across=across, **look)
+    return finished(figure, title)
+
+
+def wanted_maps(named: Tables, wanted: Matrix, tokens: Labels, *, title: str, columns: int = 4) -> Figure:
+    """Draw attention maps of one text on a scale from 0 to 1, `columns` in a row.
+
+    A frame stands around each cell (query_pos, key_pos) that is True in `wanted`.
+    """
+    given.check_named(named)
+    given.check_labels("tokens", tokens)
+    check_positive(columns=columns)
+    framed = np.argwhere(given.booleans_of("wanted", wanted))
+    if np.shape(wanted) != (len(tokens), len(tokens)):
+        raise ValueError(f"wanted has shape {np.shape(wanted)}, wanted one row and column for each token")
+    side = 0.9 + 0.17 * len(tokens)
+    look = {"cell": (side, side), "room": (1.0, 0.5), "across": min(columns, len(named))}
+    figure, panels = lay_maps(named.items(), tokens, tokens, bar="attention weight", **look)
+    for ax in panels:
+        frame_cells(ax, framed, thick=2.0)
+    return finished(figure, title)
+
+
+def aimed_maps(
+    named: Tables,
+    targets: Mapping[str, Sequence[int]],
+    labels: Labels,
+    *,
+    title: str,
+    axes_named: tuple[str, str] = KEY_QUERY,
+) -> Figure:
+    """Draw attention maps side by side on a scale from 0 to 1, and frame in each row where it should look.
+
+    Args:
+        named: the maps (query_pos, key_pos) by title.
+        targets: for each map, the right column of every row.
+        labels: of rows and columns.
+        title: of the figure.
+        axes_named: what the columns and the rows are.
+    """
+    given.check_named(named)
+    given.check_named(targets)
+    given.check_labels("labels", labels)
+    given.check_labels("names of the axes", axes_named, 2)
+    if targets.keys() != named.keys():
+        raise ValueError(f"got targets for {list(targets)}, wanted them for {list(named)}; name each map")
+    cells = {name: list(enumerate(given.numbers_of(columns, 1))) for name, columns in targets.items()}
+    for name, places in cells.items():
+        given.check_labels(f"targets for {name}", [str(place) for place in places], len(labels))
+        given.check_places(f"targets for {name}", places, (len(labels), len(labels)))
+    side = 1.2 + 0.34 * len(labels)
+    look = {"cell": (side, side), "room": (1.0, 0.5), "labels": axes_named}
+    figure, panels = lay_maps(named.items(), labels, labels, bar="attention weight", **look)
+    for ax, name in zip(panels, named, strict=True):
+        frame_cells(ax, cells[name])
+    return finished(figure, title)
+
+
+def likeness_grid(
+    named: Tables, tokens: Labels, *, title: str = "", bar: str = "cosine of two tokens"
+) -> Figure:
+    """Draw the cosine of every two tokens, one panel per name, on one scale: from 0, or the lowest, to 1."""
+    tables = given.tables_of(named, limits=(-1, 1))
+    given.check_labels("tokens", tokens)
+    lowest = min(table.min() for table in tables.values())
+    limits = [(min(0, math.floor(10 * lowest) / 10), 1)] * len(tables)
+    side = 0.7 + 0.19 * max(len(tokens), 7)
+    look = {"cell": (side, side), "room": (1.0, 0.6), "colours": "magma", "labels": ("", "")}
+    figure, _ = lay_maps(tables.items(), tokens, tokens, limits=limits, bar=bar, **look)
+    return finished(figure, title)
+
+
+def head_values(
+    named: Tables,
+    *,
+    columns: int = 2,
+    limit: float | None = None,
+    marked: Sequence[tuple[int, int]] = (),
+    title: str = "",
+) -> Figure:
+    """Draw one number for every head, layers down and heads across, for each name; `columns` in a row.
+
+    Colours go from 0 to `limit`, or to the largest number of the panel; (layer, head) in `marked` are framed.
+    """
+    tables = given.tables_of(named)
+    check_positive(columns=columns)
+    if limit is not None:
+        check_number(limit=limit, above=0)
+    n_layers, n_heads = next(iter(tables.values())).shape
+    given.check_places("marked heads", marked, (n_layers, n_heads))
+    layers, heads = [f"layer {i}" for i in range(n_layers)], [str(i) for i in range(n_heads)]
+    limits = [given.from_zero(table) if limit is None else (0.0, limit) for table in tables.values()]
+    cell = 0.9 + 0.42 * n_heads, 0.9 + 0.42 * n_layers
+    look = {"cell": cell, "room": (0.0, 0.4), "across": columns, "numbers": True, "labels": ("head", "")}
+    figure, panels = lay_maps(tables.items(), layers, heads, limits=limits, **look)
+    for ax in panels:
+        frame_cells(ax, marked)
+    return finished(figure, title)
+
+
+def matrices(
+    named: Tables,
+    *,
+    rows: Labels | None = None,
+    columns: Mapping[str, Labels] | None = None,
+    xlabels: Mapping[str, str] | None = None,
+    ylabel: str = "",
+    title: str = "",
+) -> Figure:
+    """Draw small matrices side by side, each with its numbers, its name and its own scale.
+
+    Args:
+        named: the matrices by name.
+        rows: labels of the rows, for each matrix that has as many.
+        columns: labels of the columns, by name.
+        xlabels: what the columns are, by name.
+        ylabel: what the rows of the first matrix are.
+        title: of the figure.
+    """
+    tables = given.tables_of(named)
+    columns = {} if columns is None else columns
+    xlabels = {} if xlabels is None else xlabels
+    for what, by_name in (("columns", columns), ("xlabels", xlabels)):
+        given.check_named(by_name, empty=True)
+        if unknown := by_name.keys() - named.keys():
+            raise ValueError(f"{what} name no matrix: got {sorted(unknown)}, wanted some of {list(named)}")
+    heights, widths = zip(*(table.shape for table in tables.values()), strict=True)
+    if rows is not None:
+        given.check_labels("rows", rows)
+        if len(rows) not in heights:
+            raise ValueError(f"got {len(rows)} labels of rows, wanted as many as a matrix has: {heights}")
+    room = sum(0.75 + 0.52 * width for width in widths), 1.2 + 0.5 * max(heights)
+    figure, panels = canvas(len(tables), (0, 0), room, width_ratios=widths)
+    for ax, (name, table), height, width in zip(panels, tables.items(), heights, widths, strict=True):
+        down = rows if rows is not None and len(rows) == height else [str(i) for i in range(height)]
+        across = columns.get(name, [str(i) for i in range(width)])
+        reach = float(np.abs(table).max()) or 1.0
+        colours, limits = ("RdBu_r", (-reach, reach)) if table.min() < 0 else ("viridis", (0.0, reach))
+        draw_matrix(ax, table, down, across, title=name, numbers=True, colours=colours, limits=limits)
+        ax.set_xlabel(xlabels.get(name, ""))
+    panels[0].set_ylabel(ylabel)
+    return finished(figure, title)
