@@ -23,8 +23,8 @@ Pair = tuple[Mistake, Mistake]
 def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
     """The two slips that together do what the answer does, or of several such pairs what they share.
 
-    Nothing if the answer raises an error or changes its arguments, which is told by itself, or if it takes too
-    long to be sure.
+    Nothing if the answer raises an error or changes its arguments, which is told by itself, or if it takes
+    too long to be sure.
     """
     if any(outcome.error or outcome.changed for outcome in outcomes):
         return []
