@@ -58,6 +58,10 @@ Every value counts twice. **Cure.** Take each once.
 Every score is half. **Cure.** Leave them.
 - `scores.softmax` → `(scores / 2).softmax`
 
+### query doubled
+The query is doubled, in its place. **Cure.** Leave it.
+- `query @ key.mT` → `query.mul_(2) @ key.mT`
+
 ### no softmax
 The weights may be negative. **Cure.** Take the softmax.
 - `(query @ key.mT) @ value`
@@ -71,6 +75,13 @@ def test_two_slips_are_named_both():
     assert "The scores are too large.\nThe columns add up to 1.\n" in text
     verdict = judge(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
     assert verdict.cure == "Divide them. Use `dim=-1`."
+
+
+def test_a_pair_that_writes_into_a_case_does_not_spoil_it_for_the_next():
+    attempt = lambda q, k, v: (q @ k.mT).softmax(0) @ v  # noqa: E731
+    for _ in range(2):
+        assert judge(attend, attempt).name == "no scale + softmax over the queries"
+    assert not any(prepared.is_spoilt() for prepared in slips._prepared(attend))
 
 
 def test_one_slip_that_explains_it_is_told_alone():
