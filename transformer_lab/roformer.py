@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from transformer_lab.encoder_layer import Weights
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
@@ -24,8 +25,6 @@ from transformer_lab.validation import (
 
 EPS = 1e-9  # in every layer norm, as in the tutorial; lesson 11 measures what that costs
 SLOPE = 5e-3  # of PReLU below zero, at the start
-
-Weights = Float[Tensor, "batch n_heads query_pos key_pos"]
 
 
 class FeedForwardUnit(nn.Module):
