@@ -3,6 +3,7 @@
 They run in the lesson's own kernel after its last cell, from the state that its first exercise found.
 """
 
+import inspect
 from collections.abc import Iterable
 from copy import deepcopy
 
@@ -13,20 +14,36 @@ from tests.gate.stored import tags
 from transformer_lab.course.checker.verdict import Verdict
 from transformer_lab.course.exercises import find
 
-# Both in one statement, so that nothing of them stays behind but one name.
-KEEP = """\
-_kept = (lambda torch, numpy, random: (
-    dict(globals()), torch.get_rng_state(), numpy.random.get_state(), random.getstate()
-))(*map(__import__, ["torch", "numpy", "random"]))
-"""
-GO_BACK = """\
-for _name in [name for name in globals() if name[0] != "_" and name not in _kept[0]]:
-    del globals()[_name]
-globals().update({name: thing for name, thing in _kept[0].items() if name[0] != "_"})
-(lambda torch, numpy, random: (
-    torch.set_rng_state(_kept[1]), numpy.random.set_state(_kept[2]), random.setstate(_kept[3])
-))(*map(__import__, ["torch", "numpy", "random"]));
-"""
+
+def _keep(names: dict) -> tuple:
+    """Return what a lesson's names and its random numbers are now."""
+    import random
+
+    import numpy
+    import torch
+
+    return dict(names), torch.get_rng_state(), numpy.random.get_state(), random.getstate()
+
+
+def _go_back(names: dict, kept: tuple) -> None:
+    """Make them what they were; names that begin with _ are IPython's and ours."""
+    import random
+
+    import numpy
+    import torch
+
+    before, of_torch, of_numpy, of_python = kept
+    for name in [name for name in names if name[0] != "_" and name not in before]:
+        del names[name]
+    names.update({name: thing for name, thing in before.items() if name[0] != "_"})
+    torch.set_rng_state(of_torch)
+    numpy.random.set_state(of_numpy)
+    random.setstate(of_python)
+
+
+# They run in the lesson's kernel, which has no path to this file: so their text goes there.
+KEEP = f"{inspect.getsource(_keep)}\n_kept = _keep(globals())\n"
+GO_BACK = f"{inspect.getsource(_go_back)}\n_go_back(globals(), _kept)\n"
 
 
 def tagged(cell: NotebookNode, kind: str) -> str:

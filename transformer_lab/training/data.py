@@ -16,7 +16,7 @@ from transformer_lab.validation import (
     check_token_ids,
 )
 
-IGNORED = -100  # a target that asks nothing: padding, or a token that was not masked
+IGNORED = -100  # the target where nothing is asked: of padding, or of a token that was not masked
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """Two slips in one answer: pairs of changes of the shown solution, tried where no single one explains it."""
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
@@ -58,7 +59,8 @@ def _pairs(exercise: Exercise) -> Iterator[tuple[Pair, CodeType]]:
         text = one.name != other.name and _both(exercise.shown, one, other)
         if text and text not in made:
             made.add(text)
-            with suppress(SyntaxError):  # not every two changes make Python together
+            with suppress(SyntaxError), warnings.catch_warnings():  # not every two make Python together
+                warnings.simplefilter("ignore")
                 yield (one, other), compile(text, "<string>", "exec")
 
 
