@@ -19,6 +19,7 @@ CHOSEN = [
     "tests/encoder/test_rotary_embedding.py",
     "tests/encoder/test_scaled_dot_product_attention.py",
     "tests/encoder/test_masking.py",
+    "tests/encoder/test_mask_conventions.py",
     "tests/encoder/test_multi_head_attention.py",
     "tests/encoder/test_feed_forward.py",
     "tests/encoder/test_roformer.py",

@@ -16,7 +16,6 @@ from tests.references import BATCH, HEADS, KEYS, assert_equal, properties, randn
 from transformer_lab import (
     EncoderLayer,
     FeedForward,
-    GatedFeedForward,
     MultiHeadAttention,
     PreNormEncoderLayer,
     RotaryEmbedding,
@@ -352,12 +351,6 @@ def test_evaluation_drops_nothing(order):
     assert not torch.allclose(layer.train()(stream())[0], build(order)(stream())[0])
 
 
-@both_orders
-def test_no_dropout_by_default(order):
-    layer = layer_of_stubs(order).train()
-    assert torch.equal(layer(torch.ones(2, 50, 5))[0], layer.eval()(torch.ones(2, 50, 5))[0])
-
-
 # --- parts of one's own ---------------------------------------------------------------------------
 
 
@@ -434,48 +427,6 @@ def test_copies_are_equal_and_independent(order):
 
 
 @both_orders
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        ((7, 12), r"x must have 3 axes \(batch, position, 12\), got shape \(7, 12\); .*\[None\]"),
-        ((2, 7, 11), r"x must be 12 wide on its last axis, got shape \(2, 7, 11\); check d_model"),
-        ((2, 12, 7), r"x must be 12 wide on its last axis, got shape \(2, 12, 7\); check d_model"),
-        ((2, 0, 12), r"x has no positions, got shape \(2, 0, 12\); give at least one token"),
-    ],
-    ids=["one sequence", "too narrow", "transposed", "empty"],
-)
-def test_refuses_wrong_shapes(order, shape, message):
-    with pytest.raises(ValueError, match=message):
-        build(order)(randn(*shape))
-
-
-@both_orders
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        (torch.Tensor.float, TypeError, r"x is torch\.float32 but weights is torch\.float64; .*\.to\("),
-        (torch.Tensor.long, TypeError, r"x must be a floating-point tensor, got torch\.int64; .*\.float\(\)"),
-        (torch.Tensor.tolist, TypeError, r"x must be a floating-point tensor, got list; try torch"),
-        (lambda x: x.to("meta"), ValueError, r"x is on meta but weights is on cpu; move .*\.to\('cpu'\)"),
-    ],
-    ids=["float32", "integers", "list", "other device"],
-)
-def test_refuses_wrong_types_and_devices(order, change, error, message):
-    with pytest.raises(error, match=message):
-        build(order)(change(stream()))
-
-
-@both_orders
-@both_paths
-def test_refuses_a_mask_that_would_fit_by_accident(order, need_weights):
-    # As many sequences as positions: a (batch, key) mask would pass for a (query, key) mask.
-    x = randn(POSITIONS, POSITIONS, D_MODEL)
-    may_attend = torch.ones(POSITIONS, POSITIONS, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"may_attend .* \(7, 7\).* 4 axes.* mask\[:, None, None, :\]"):
-        build(order)(x, may_attend=may_attend, need_weights=need_weights)
-
-
-@both_orders
 def test_refuses_one_norm_for_both_places(order):
     norm = nn.LayerNorm(D_MODEL)
     with pytest.raises(ValueError, match=r"got one norm twice, wanted two: .*build a second"):
@@ -507,13 +458,6 @@ def test_refuses_a_part_that_changes_the_shape(order, part):
     setattr(layer, part, Stub(pooled))
     with pytest.raises(ValueError, match=r"must keep .* got \(2, 1, 12\), wanted \(2, 7, 12\); check"):
         layer(stream())
-
-
-@both_orders
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
-def test_refuses_dropout_outside_zero_to_one(order, dropout):
-    with pytest.raises(ValueError, match=rf"dropout must be at least 0 and below 1, got {dropout}; "):
-        layer_of_stubs(order, dropout=dropout)
 
 
 # --- converters -----------------------------------------------------------------------------------
@@ -587,20 +531,6 @@ def test_a_converted_layer_keeps_its_mode(training):
     assert to_torch_layer(ours).self_attn.training is training
 
 
-def test_refuses_to_convert_what_the_other_does_not_have():
-    with pytest.raises(TypeError, match=r"wanted an nn\.TransformerEncoderLayer .*, got Linear"):
-        from_torch_layer(nn.Linear(2, 2))
-    with pytest.raises(ValueError, match=r"no module, nor F\.relu or F\.gelu; give PyTorch's layer a module"):
-        from_torch_layer(torch_layer(activation=torch.tanh))
-    with pytest.raises(ValueError, match="rotary positions, which PyTorch's layer lacks; leave them out"):
-        to_torch_layer(build(EncoderLayer, rotary=RotaryEmbedding(D_HEAD)))
+def test_refuses_dropouts_that_torchs_layer_cannot_tell_apart():
     with pytest.raises(ValueError, match=r"dropout differs .*, got 0\.5, 0\.0, 0\.0; .*: choose the same"):
         to_torch_layer(build(EncoderLayer, dropout=0.5))
-    layer = build(EncoderLayer)
-    layer.feed_forward_norm = nn.Identity()
-    with pytest.raises(TypeError, match="feed_forward_norm is Identity, wanted LayerNorm"):
-        to_torch_layer(layer)
-    layer = build(EncoderLayer)
-    layer.feed_forward = GatedFeedForward(D_MODEL, D_FF)
-    with pytest.raises(TypeError, match="feed_forward is GatedFeedForward, wanted FeedForward"):
-        to_torch_layer(layer)

@@ -84,10 +84,6 @@ def test_feed_forward_equals_plain_loops(name):
     assert_equal(network(x), torch.tensor(wanted, dtype=torch.float64))
 
 
-def test_relu_is_the_default():
-    assert_equal(build()(tokens()), build(activation=nn.ReLU())(tokens()))
-
-
 @pytest.mark.parametrize("bias", [True, False])
 def test_parameter_count_of_a_tutorials_code(bias):
     count = sum(p.numel() for p in FeedForward(512, 2048, bias=bias).parameters())
@@ -184,10 +180,6 @@ def test_gated_feed_forward_equals_plain_loops(name, bias):
     assert_equal(network(x), numbers(wanted))
 
 
-def test_silu_is_the_default_of_the_gate():
-    assert_equal(build_gated()(tokens()), build_gated(activation=nn.SiLU())(tokens()))
-
-
 @both_dtypes
 @pytest.mark.parametrize("bias", [True, False])
 @every_activation
@@ -275,34 +267,6 @@ def test_gradients_of_the_gated_network_equal_finite_differences():
     assert torch.autograd.gradcheck(build_gated(), tokens().requires_grad_())
 
 
-@pytest.mark.parametrize(
-    ("x", "error", "message"),
-    [
-        (randn(2, 7, 17), ValueError, r"x must be 11 wide on its last axis, got shape \(2, 7, 17\)"),
-        (randn(2, 0, 11), ValueError, r"x has no positions, got shape \(2, 0, 11\)"),
-        (tokens().float(), TypeError, r"x is torch\.float32 but weights is torch\.float64"),
-        (tokens().long(), TypeError, r"x must be a floating-point tensor, got torch\.int64"),
-    ],
-    ids=["width", "no positions", "float32", "integers"],
-)
-def test_the_gated_network_refuses_what_it_cannot_multiply(x, error, message):
-    with pytest.raises(error, match=message):
-        build_gated()(x)
-
-
-@pytest.mark.parametrize(
-    ("choices", "error", "message"),
-    [
-        ({"d_model": 0}, ValueError, "d_model must be at least 1, got 0"),
-        ({"d_ff": 4.0}, TypeError, r"d_ff must be an integer, got 4\.0"),
-        ({"dropout": 1.0}, ValueError, r"dropout must be at least 0 and below 1, got 1\.0"),
-    ],
-)
-def test_the_gated_network_refuses_impossible_choices(choices, error, message):
-    with pytest.raises(error, match=message):
-        GatedFeedForward(**{"d_model": 3, "d_ff": 5} | choices)
-
-
 # --- dropout --------------------------------------------------------------------------------------
 
 
@@ -328,11 +292,6 @@ def test_dropout_leaves_the_output_alone():
 
 def test_evaluation_drops_nothing():
     assert_equal(build(dropout=0.75).eval()(tokens()), build()(tokens()))
-
-
-def test_no_dropout_by_default():
-    network = build().train()
-    assert torch.equal(network(tokens()), network(tokens()))
 
 
 # --- dtypes, devices, copies ----------------------------------------------------------------------
@@ -379,57 +338,7 @@ def test_gradients_equal_finite_differences():
     assert by_input.any(dim=-1).all()
 
 
-# --- bad input ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        ((2, 7, 17), r"x must be 11 wide on its last axis, got shape \(2, 7, 17\); check d_model"),
-        ((2, 11, 7), r"x must be 11 wide on its last axis, got shape \(2, 11, 7\); check d_model"),
-        ((), r"x must be 11 wide on its last axis, got shape \(\); check d_model"),
-        ((2, 0, 11), r"x has no positions, got shape \(2, 0, 11\); give at least one token"),
-    ],
-)
-def test_refuses_wrong_shapes(shape, message):
-    with pytest.raises(ValueError, match=message):
-        build()(randn(*shape))
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        (torch.Tensor.float, TypeError, r"x is torch\.float32 but weights is torch\.float64; .*\.to\("),
-        (torch.Tensor.long, TypeError, r"x must be a floating-point tensor, got torch\.int64; .*\.float\(\)"),
-        (torch.Tensor.tolist, TypeError, r"x must be a floating-point tensor, got list; try torch"),
-        (lambda x: x.to("meta"), ValueError, r"x is on meta but weights is on cpu; move .*\.to\('cpu'\)"),
-    ],
-    ids=["float32", "integers", "list", "other device"],
-)
-def test_refuses_wrong_types_and_devices(change, error, message):
-    with pytest.raises(error, match=message):
-        build()(change(tokens()))
-
-
-@pytest.mark.parametrize("name", ["d_model", "d_ff"])
-@pytest.mark.parametrize(
-    ("size", "error", "message"),
-    [
-        (0, ValueError, "must be at least 1, got 0; choose a positive size"),
-        (-3, ValueError, "must be at least 1, got -3; choose a positive size"),
-        (4.0, TypeError, r"must be an integer, got 4\.0 \(float\); try int"),
-        (True, TypeError, r"must be an integer, got True \(bool\); try int"),
-    ],
-)
-def test_refuses_sizes_that_are_not_positive_integers(name, size, error, message):
-    with pytest.raises(error, match=f"{name} {message}"):
-        FeedForward(**{"d_model": 3, "d_ff": 5, name: size})
-
-
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
-def test_refuses_dropout_outside_zero_to_one(dropout):
-    with pytest.raises(ValueError, match=rf"dropout must be at least 0 and below 1, got {dropout}; "):
-        FeedForward(3, 5, dropout=dropout)
+# --- hooks ------------------------------------------------------------------------------------------
 
 
 def test_a_hook_sees_what_the_first_projection_gave():

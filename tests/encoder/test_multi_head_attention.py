@@ -3,7 +3,6 @@
 import copy
 import math
 import pickle
-import re
 import subprocess
 import sys
 
@@ -543,102 +542,12 @@ def test_copies_are_equal_and_independent():
 
 # --- bad input ------------------------------------------------------------------------------------
 
-FITS = [(BATCH, QUERIES, D_MODEL), (BATCH, KEYS, D_MODEL), (BATCH, KEYS, D_MODEL)]
-
-
-@pytest.mark.parametrize("which", [0, 1, 2], ids=["query", "key", "value"])
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        ((7, 12), r"must have 3 axes \(batch, position, 12\), got shape \(7, 12\); for a single .* \[None\]"),
-        ((2, 1, 7, 12), r"must have 3 axes \(batch, position, 12\), got shape \(2, 1, 7, 12\)"),
-        ((2, 7, 11), r"must be 12 wide on its last axis, got shape \(2, 7, 11\); check d_model"),
-        ((2, 12, 7), r"must be 12 wide on its last axis, got shape \(2, 12, 7\); check d_model"),
-        ((2, 0, 12), r"has no positions, got shape \(2, 0, 12\); give at least one token"),
-    ],
-    ids=["one sequence", "four axes", "too narrow", "transposed", "empty"],
-)  # fmt: skip
-def test_refuses_wrong_shapes(which, shape, message):
-    shapes = list(FITS)
-    shapes[which] = shape
-    with pytest.raises(ValueError, match=f"{('query', 'key', 'value')[which]} {message}"):
-        build()(*(randn(*shape) for shape in shapes))
-
-
-def test_refuses_lengths_and_batches_that_do_not_fit():
-    query, key, value = inputs()
-    with pytest.raises(ValueError, match=r"key and value must have one row for each token.*one sequence"):
-        build()(query, key, value[:, 1:])
-    with pytest.raises(ValueError, match=r"leading axes .* must be equal, got query \(2, .*key \(1, "):
-        build()(query, key[:1])
-
-
-@pytest.mark.parametrize("which", [0, 1, 2], ids=["query", "key", "value"])
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        (torch.Tensor.float, TypeError, r"is torch\.float32 but weights is torch\.float64; .*\.to\("),
-        (torch.Tensor.long, TypeError, r"must be a floating-point tensor, got torch\.int64; .*\.float\(\)"),
-        (torch.Tensor.tolist, TypeError, r"must be a floating-point tensor, got list; try torch\.as_tensor"),
-        (lambda x: x.to("meta"), ValueError, r"is on meta but weights is on cpu; move .*\.to\('cpu'\)"),
-    ],
-    ids=["float32", "integers", "list", "other device"],
-)
-def test_refuses_wrong_types_and_devices(which, change, error, message):
-    wrong = list(inputs())
-    wrong[which] = change(wrong[which])
-    with pytest.raises(error, match=f"{('query', 'key', 'value')[which]} {message}"):
-        build()(*wrong)
-
-
-def test_refuses_a_mask_passed_as_key():
-    with pytest.raises(TypeError, match=r"key must be .*, got torch\.bool; .* pass it as may_attend="):
-        build()(inputs()[0], MASKS["full"])
-
-
-@both_paths
-@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8], ids=str)
-def test_refuses_masks_that_are_not_boolean(dtype, need_weights):
-    with pytest.raises(TypeError, match=rf"may_attend must be boolean .*, got {dtype}; .*from_additive_mask"):
-        build()(*inputs(), may_attend=MASKS["full"].to(dtype), need_weights=need_weights)
-
-
-@both_paths
-def test_refuses_a_mask_on_another_device(need_weights):
-    with pytest.raises(ValueError, match=r"may_attend is on meta but .* on cpu; .*\.to\('cpu'\)"):
-        build()(*inputs(), may_attend=MASKS["full"].to("meta"), need_weights=need_weights)
-
-
-@both_paths
-@pytest.mark.parametrize("batch", [HEADS, KEYS], ids=["batch = heads", "batch = length"])
-def test_refuses_masks_that_would_fit_by_accident(batch, need_weights):
-    # (batch, key) would pass for (query, key), and (batch, query, key) for (heads, query, key).
-    x = randn(batch, KEYS, D_MODEL)
-    for shape in [(KEYS,), (batch, KEYS), (KEYS, KEYS), (batch, KEYS, KEYS)]:
-        may_attend = torch.ones(shape, dtype=torch.bool)
-        got, wanted = re.escape(str(shape)), rf"\({batch} or 1, 3 or 1, 7 or 1, 7 or 1\)"
-        message = rf"may_attend .* {got}.* 4 axes.* {wanted}; .*mask\[None, None\]"
-        with pytest.raises(ValueError, match=message):
-            build()(x, may_attend=may_attend, need_weights=need_weights)
-
-
-@both_paths
-@pytest.mark.parametrize("shape", [(3, 1, 1, 7), (2, 2, 5, 7), (2, 3, 7, 5), (1, 1, 5, 6), (2, 12, 5, 7)])
-def test_refuses_masks_of_another_shape(shape, need_weights):
-    may_attend = torch.ones(shape, dtype=torch.bool)
-    message = rf"may_attend has shape {re.escape(str(shape))}, wanted \(2 or 1, 3 or 1, 5 or 1, 7 or 1\)"
-    with pytest.raises(ValueError, match=message):
-        build()(*inputs(), may_attend=may_attend, need_weights=need_weights)
-
-
-INDIVISIBLE = r"d_model \(512\) must be divisible by n_heads \(12\); try d_model=516"
-
 
 def test_refuses_heads_that_do_not_divide_the_features():
-    with pytest.raises(ValueError, match=INDIVISIBLE):
-        MultiHeadAttention(512, 12)
-    with pytest.raises(ValueError, match=r"d_model \(3\) must be divisible by n_heads \(5\); try d_model=5"):
-        MultiHeadAttention(3, 5)
+    for d_model, n_heads, remedy in ((512, 12, 516), (3, 5, 5)):
+        message = rf"d_model \({d_model}\) must be divisible by n_heads \({n_heads}\); try d_model={remedy}"
+        with pytest.raises(ValueError, match=message):
+            MultiHeadAttention(d_model, n_heads)
 
 
 def test_refuses_indivisible_heads_even_where_asserts_are_off():
@@ -646,32 +555,4 @@ def test_refuses_indivisible_heads_even_where_asserts_are_off():
     program = "from transformer_lab import MultiHeadAttention; MultiHeadAttention(512, 12)"
     run = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 1
-    assert re.search(rf"ValueError: {INDIVISIBLE}", run.stderr)
-
-
-@pytest.mark.parametrize("name", ["d_model", "n_heads"])
-@pytest.mark.parametrize(
-    ("size", "error", "message"),
-    [
-        (0, ValueError, "must be at least 1, got 0; choose a positive size"),
-        (-3, ValueError, "must be at least 1, got -3; choose a positive size"),
-        (12.0, TypeError, r"must be an integer, got 12\.0 \(float\); try int"),
-        (True, TypeError, r"must be an integer, got True \(bool\); try int"),
-        ("12", TypeError, r"must be an integer, got '12' \(str\); try int"),
-    ],
-)
-def test_refuses_sizes_that_are_not_positive_integers(name, size, error, message):
-    with pytest.raises(error, match=f"{name} {message}"):
-        MultiHeadAttention(**{"d_model": 12, "n_heads": 3, name: size})
-
-
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
-def test_refuses_dropout_outside_zero_to_one(dropout):
-    with pytest.raises(ValueError, match=rf"dropout must be at least 0 and below 1, got {dropout}; "):
-        MultiHeadAttention(12, 3, dropout=dropout)
-
-
-def test_refuses_rotations_of_another_width():
-    # Rotations of whole vectors, where the heads are rotated: the mistake of D_MODEL for D_HEAD.
-    with pytest.raises(ValueError, match=r"x must be 12 wide on its last axis, got shape \(2, 3, 5, 4\)"):
-        build(rotary=RotaryEmbedding(D_MODEL))(*inputs())
+    assert "ValueError: d_model (512) must be divisible by n_heads (12); try d_model=516" in run.stderr

@@ -7,7 +7,7 @@ import torch
 
 from tests.peers import all_gradients, assert_same_state, randomised
 from tests.references import assert_equal
-from transformer_lab import Encoder, EncoderConfig, PreNormEncoderLayer, RotaryEmbedding, causal_mask
+from transformer_lab import Encoder, EncoderConfig, PreNormEncoderLayer, RotaryEmbedding
 from transformer_lab.encoder import standard_layer
 from transformer_lab.packing import encode_packed, has_gaps
 
@@ -130,23 +130,6 @@ def test_compiled_code_packs_without_compiling_each_batch_anew():
     assert_equal(around(encoder, IDS[:, :5], real[:, None, None]), 2 * got)
 
 
-@pytest.mark.parametrize(
-    ("encoder", "token_ids", "error", "words"),
-    [
-        (None, IDS, TypeError, "encoder must be an Encoder, got NoneType"),
-        (Encoder, IDS, TypeError, "encoder must be an Encoder, got type"),
-        (build(), IDS.tolist(), TypeError, "token_ids must be a tensor of int64 or int32, got list"),
-        (build(), IDS[0], ValueError, r"token_ids must have the axes \(batch, position\), got shape \(7,\)"),
-        (build(), IDS[None], ValueError, r"got shape \(1, 3, 7\)"),
-        (build(), IDS + 1000, ValueError, "token ids must be from 0"),
-    ],
-    ids=["None", "class", "list", "1-D", "3-D", "out of range"],
-)
-def test_refuses_what_it_cannot_encode(encoder, token_ids, error, words):
-    with pytest.raises(error, match=words):
-        encode_packed(encoder, token_ids, REAL["behind"][:, None, None])
-
-
 def test_layers_of_ones_own_are_packed_as_well():
     def own_layer(config):
         layer = standard_layer(config)
@@ -158,12 +141,7 @@ def test_layers_of_ones_own_are_packed_as_well():
     assert_equal(packed[real], encoder(IDS, real[:, None, None])[0][real])
 
 
-@pytest.mark.parametrize(
-    "may_attend",
-    [REAL["behind"], REAL["behind"][:, None, None].long(), causal_mask(7), REAL["behind"][:2, None, None]],
-    ids=["two axes", "integers", "causal", "smaller batch"],
-)
-def test_refuses_masks_that_are_not_padding_masks(may_attend):
-    message = r"must be a boolean padding mask of shape \(3, 1, 1, 7\), got (\(|torch\.int64).*padding_mask"
-    with pytest.raises((TypeError, ValueError), match=message):
-        encode_packed(build(), IDS, may_attend)
+def test_a_gap_is_looked_for_in_each_sequence_by_itself():
+    real = torch.tensor([[0, 1, 0, 1], [1, 1, 1, 1]]).bool()
+    assert has_gaps(real)
+    assert not has_gaps(torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0], [0, 1, 1, 1]]).bool())

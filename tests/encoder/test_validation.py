@@ -12,11 +12,15 @@ from transformer_lab.validation import (
     check_alike,
     check_even,
     check_floating,
+    check_integer,
     check_may_attend,
     check_not_empty,
+    check_number,
     check_padding_mask,
     check_positive,
     check_probability,
+    check_shape_kept,
+    check_token_ids,
     check_vectors,
 )
 
@@ -64,6 +68,39 @@ def test_refuses_odd_sizes(size):
     message = rf"^d_head must be even \(features go in pairs\), got {size}; try d_head={size + 1}$"
     with pytest.raises(ValueError, match=message):
         check_even(d_head=size)
+
+
+# --- numbers
+
+
+def test_numbers_are_finite_and_above_what_is_asked_for():
+    check_number(base=1e-300, eps=1, above=0)
+    check_number(hidden=-1e300)
+    check_integer(offset=0, at_least=0)
+    check_integer(pad_id=-100)
+
+
+@pytest.mark.parametrize("number", [0, 0.0, -2, math.nan, math.inf])
+def test_refuses_numbers_that_are_not_above(number):
+    with pytest.raises(ValueError, match=rf"^eps must be above 0 and finite, got {number}; try 1e-5$"):
+        check_number(eps=number, above=0, usual="1e-5")
+
+
+def test_refuses_numbers_without_an_end():
+    with pytest.raises(ValueError, match=r"^hidden must be finite, got -inf; try another$"):
+        check_number(hidden=-math.inf)
+
+
+@pytest.mark.parametrize("number", ["1", None, True, [1.0], torch.tensor(1.0)], ids=repr)
+def test_refuses_what_is_no_number(number):
+    for check in (check_number, check_probability):
+        with pytest.raises(TypeError, match=r"^eps must be a number, got .* \(\w+\); try float\(eps\)$"):
+            check(eps=number)
+
+
+def test_refuses_integers_below_the_least():
+    with pytest.raises(ValueError, match=r"^offset must be at least 0, got -1; choose a larger one$"):
+        check_integer(offset=-1, at_least=0)
 
 
 # --- probabilities
@@ -170,34 +207,15 @@ def test_refuses_vectors_of_another_rank(shape):
         check_vectors("x", randn(*shape), 11)
 
 
-@pytest.mark.parametrize("rank", [3, None])
-@pytest.mark.parametrize("width", [1, 10, 12])
-def test_refuses_vectors_of_another_width(width, rank):
-    message = rf"^x must be 11 wide on its last axis, got shape \(2, 5, {width}\); check"
+@pytest.mark.parametrize(
+    ("shape", "rank"),
+    [((2, 5, 10), 3), ((2, 5, 12), 3), ((2, 5, 1), None), ((10,), None), ((), None)],
+    ids=str,
+)
+def test_refuses_vectors_of_another_width(shape, rank):
+    message = rf"^x must be 11 wide on its last axis, got shape {re.escape(str(shape))}; check d_model$"
     with pytest.raises(ValueError, match=message):
-        check_vectors("x", randn(2, 5, width), 11, rank=rank)
-
-
-def test_refuses_a_number_for_a_vector():
-    with pytest.raises(ValueError, match=r"^x must be 11 wide on its last axis, got shape \(\); check"):
-        check_vectors("x", randn(), 11, rank=None)
-
-
-@pytest.mark.parametrize("rank", [3, None])
-def test_refuses_vectors_without_positions(rank):
-    with pytest.raises(
-        ValueError, match=r"^query has no positions, got shape \(2, 0, 11\); give at least one"
-    ):
-        check_vectors("query", randn(2, 0, 11), 11, rank=rank)
-
-
-def test_refuses_vectors_that_are_not_floating():
-    with pytest.raises(TypeError, match=r"^x must be a floating-point tensor, got torch\.int64; convert it"):
-        check_vectors("x", torch.ones(2, 5, 11, dtype=torch.int64), 11)
-    with pytest.raises(
-        TypeError, match=r"^x must be a floating-point tensor, got list; try torch\.as_tensor"
-    ):
-        check_vectors("x", [[[0.0] * 11]], 11)
+        check_vectors("x", randn(*shape), 11, rank=rank)
 
 
 def test_refuses_vectors_of_another_dtype_than_the_weights():
@@ -228,6 +246,30 @@ def test_refuses_mixed_devices_even_in_autocast():
 
 def test_vectors_on_a_device_without_autocast_pass():
     check_vectors("x", randn(2, 5, 11).to("meta"), 11, randn(13, 11).to("meta"))
+
+
+# --- token ids
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        ([[1.0]], TypeError, r"^token_ids must be .* int64 or int32, got torch\.float32; try .*\.long\(\)$"),
+        ([1, 2], ValueError, r"^token_ids .* \(batch, position\), got shape \(2,\); .* with \[None\]$"),
+        ([[]], ValueError, r"^token_ids has no positions, got shape \(1, 0\); give at least one token$"),
+        ([[1, 5], [0, 7]], ValueError, r"^token ids must be from 0 to 4, got 0 to 7; .*tokenizer"),
+        ([[1, -3]], ValueError, r"^token ids must be from 0 to 4, got -3 to 1; .*tokenizer"),
+    ],
+)
+def test_refuses_token_ids_that_cannot_be_looked_up(ids, error, message):
+    ids = torch.tensor(ids) if ids != [[]] else torch.zeros(1, 0, dtype=torch.int64)
+    with pytest.raises(error, match=message):
+        check_token_ids(ids, 5, torch.device("cpu"))
+
+
+def test_refuses_token_ids_on_another_device():
+    with pytest.raises(ValueError, match=r"^token_ids are on meta, the model on cpu; use .*\.to\('cpu'\)$"):
+        check_token_ids(torch.zeros(1, 2, dtype=torch.int64, device="meta"), 5, torch.device("cpu"))
 
 
 # --- masks
@@ -296,3 +338,12 @@ def test_refuses_padding_masks_that_are_not_boolean(dtype):
         check_padding_mask(torch.ones(3, 1, 1, 7, dtype=dtype), 3, 7)
     with pytest.raises(TypeError, match=r"boolean padding mask .*, got list; see padding_mask"):
         check_padding_mask([True], 3, 7)
+
+
+def test_an_error_says_what_came_back_and_which_ids_there_are():
+    with pytest.raises(
+        ValueError, match=r"bend must return torch.float32 of shape \(2, 3\), as it came, got NoneType"
+    ):
+        check_shape_kept("bend", None, torch.zeros(2, 3))
+    with pytest.raises(ValueError, match=r"must be from 0 to 4, got 1 to 7; "):
+        check_token_ids(torch.tensor([[7, 1, 3]]), 5, torch.device("cpu"))

@@ -1,0 +1,282 @@
+"""The other conventions' masks, beside the libraries that read them."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.references import (
+    BATCH,
+    D_HEAD,
+    D_VALUE,
+    HEADS,
+    KEYS,
+    QUERIES,
+    assert_equal,
+    properties,
+    randn,
+    random_mask,
+)
+from transformer_lab import causal_mask, combine_masks
+from transformer_lab.mask_conventions import (
+    from_additive_mask,
+    from_attention_mask,
+    from_attn_mask,
+    from_key_padding_mask,
+    to_additive_mask,
+    to_attention_mask,
+    to_attn_mask,
+    to_key_padding_mask,
+)
+from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention as attend
+
+FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+
+# The first keys are always there: libraries differ on a query that may attend to nothing.
+REAL = torch.tensor([[1, 1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 1, 1, 0]])  # (batch, key_pos)
+PADDING = REAL.bool()[:, None, None, :]
+
+
+def visible(batch=BATCH, heads=HEADS):
+    """Return a random mask in which every query may attend to something."""
+    mask = random_mask(batch, heads, QUERIES, KEYS, seed=1)
+    mask[..., 0] = True
+    return mask
+
+
+# --- torch.nn.MultiheadAttention
+
+
+def torch_attention():
+    """Return one with another number in every weight, and all biases in use."""
+    module = nn.MultiheadAttention(HEADS * D_HEAD, HEADS, batch_first=True, dtype=torch.float64)
+    for i, parameter in enumerate(module.parameters()):
+        parameter.data = randn(*parameter.shape, seed=i) / 5
+    return module
+
+
+def ours_and_theirs(may_attend, **their_masks):
+    """Run the same projections through our attention with our mask, and through torch's with its masks."""
+    theirs = torch_attention()
+    query, memory = randn(BATCH, QUERIES, HEADS * D_HEAD, seed=7), randn(BATCH, KEYS, HEADS * D_HEAD, seed=8)
+    weights, biases = theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3)
+    projected = [F.linear(x, w, b) for x, w, b in zip((query, memory, memory), weights, biases, strict=True)]
+    heads, our_weights = attend(
+        *(x.unflatten(-1, (HEADS, -1)).transpose(1, 2) for x in projected), may_attend
+    )
+    ours = theirs.out_proj(heads.transpose(1, 2).flatten(2)), our_weights
+    return ours, theirs(query, memory, memory, average_attn_weights=False, **their_masks)
+
+
+def test_key_padding_mask_agrees_with_torch():
+    ours, theirs = ours_and_theirs(PADDING, key_padding_mask=to_key_padding_mask(PADDING))
+    assert_equal(ours, theirs)
+    ours, theirs = ours_and_theirs(from_key_padding_mask(REAL == 0), key_padding_mask=REAL == 0)
+    assert_equal(ours, theirs)
+
+
+def test_attn_mask_shared_by_all_heads_agrees_with_torch():
+    mask = visible(batch=1, heads=1)
+    assert to_attn_mask(mask, HEADS).shape == (QUERIES, KEYS)
+    ours, theirs = ours_and_theirs(mask, attn_mask=to_attn_mask(mask, HEADS))
+    assert_equal(ours, theirs)
+    ours, theirs = ours_and_theirs(from_attn_mask(~mask[0, 0]), attn_mask=~mask[0, 0])
+    assert_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(("batch", "heads"), [(BATCH, HEADS), (BATCH, 1), (1, HEADS)], ids=str)
+def test_attn_mask_of_each_head_agrees_with_torch(batch, heads):
+    mask = visible(batch, heads)
+    theirs_mask = to_attn_mask(mask, HEADS, batch=BATCH)
+    assert theirs_mask.shape == (BATCH * HEADS, QUERIES, KEYS)
+    ours, theirs = ours_and_theirs(mask, attn_mask=theirs_mask)
+    assert_equal(ours, theirs)
+    ours, theirs = ours_and_theirs(from_attn_mask(theirs_mask, n_heads=HEADS), attn_mask=theirs_mask)
+    assert_equal(ours, theirs)
+
+
+def test_attn_mask_takes_the_batch_from_the_mask():
+    assert_equal(to_attn_mask(visible(), HEADS), ~visible().flatten(0, 1))
+    assert_equal(
+        to_attn_mask(visible(heads=1), HEADS), ~visible(heads=1).expand(-1, HEADS, -1, -1).flatten(0, 1)
+    )
+    assert to_attn_mask(visible(batch=1, heads=1), HEADS, batch=BATCH).shape == (BATCH * HEADS, QUERIES, KEYS)
+
+
+def test_both_masks_together_agree_with_torch():
+    mask = visible(batch=1, heads=1)
+    ours, theirs = ours_and_theirs(
+        combine_masks(mask, PADDING), attn_mask=to_attn_mask(mask, HEADS), key_padding_mask=REAL == 0
+    )
+    assert_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 5)])
+def test_one_query_has_an_attn_mask_too(queries, keys):
+    assert_equal(to_attn_mask(causal_mask(queries, keys), HEADS), torch.zeros(1, keys, dtype=torch.bool))
+
+
+# --- Hugging Face
+
+
+def hugging_face_config(implementation):
+    from transformers.models.roformer.configuration_roformer import RoFormerConfig
+
+    return RoFormerConfig(
+        hidden_size=HEADS * 4, num_attention_heads=HEADS, attn_implementation=implementation
+    )
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_attention_mask_agrees_with_hugging_face(causal, dtype):
+    from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+
+    vectors = randn(BATCH, KEYS, HEADS * 4, dtype=dtype)
+    ours = from_attention_mask(REAL)
+    if causal:
+        ours = combine_masks(ours, causal_mask(KEYS))
+    ours = ours.expand(BATCH, 1, KEYS, KEYS)
+
+    def theirs(implementation):
+        config = hugging_face_config(implementation)
+        if causal:
+            return create_causal_mask(config, vectors, REAL, past_key_values=None)
+        return create_bidirectional_mask(config, vectors, REAL)
+
+    assert_equal(ours, theirs("sdpa").expand_as(ours))
+    assert_equal(from_additive_mask(theirs("eager")).expand_as(ours), ours)
+    assert_equal(
+        to_additive_mask(ours, dtype, hidden=torch.finfo(dtype).min), theirs("eager").expand_as(ours)
+    )
+
+
+def test_attention_mask_hides_the_same_keys_in_a_hugging_face_model():
+    from transformers.models.roformer.modeling_roformer import RoFormerSelfAttention
+
+    module = RoFormerSelfAttention(hugging_face_config("eager")).double().eval()
+    x = randn(BATCH, KEYS, HEADS * 4)
+    additive = to_additive_mask(
+        from_attention_mask(REAL), torch.float64, hidden=torch.finfo(torch.float64).min
+    )
+    theirs, their_weights = module(x, attention_mask=additive, output_attentions=True)
+    projected = [
+        layer(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        for layer in (module.query, module.key, module.value)
+    ]
+    ours, our_weights = attend(*projected, from_attention_mask(REAL))
+    assert_equal((ours.transpose(1, 2).flatten(2), our_weights), (theirs, their_weights))
+
+
+# --- additive masks
+
+
+def usual_hidden_values(dtype):
+    """Return the numbers that libraries write for a hidden place, as far as the dtype has them."""
+    return [-math.inf, torch.finfo(dtype).min, -1e4, *([-1e9] if dtype != torch.float16 else [])]
+
+
+hidden_values = pytest.mark.parametrize(
+    ("dtype", "hidden"), [(dtype, value) for dtype in FLOATS for value in usual_hidden_values(dtype)], ids=str
+)
+
+
+@hidden_values
+def test_additive_mask_survives_there_and_back(dtype, hidden):
+    bias = to_additive_mask(visible(), dtype, hidden)
+    wanted = torch.tensor([0.0, hidden], dtype=torch.float64)[(~visible()).long()]
+    assert_equal(bias, wanted.to(dtype))
+    assert_equal(from_additive_mask(bias), visible())
+
+
+@pytest.mark.parametrize("hidden", usual_hidden_values(torch.float64))
+def test_additive_mask_agrees_with_torch(hidden):
+    sizes = (QUERIES, D_HEAD), (KEYS, D_HEAD), (KEYS, D_VALUE)
+    query, key, value = (randn(BATCH, HEADS, *size, seed=i) for i, size in enumerate(sizes))
+    bias = to_additive_mask(visible(), torch.float64, hidden)
+    theirs = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+    assert_equal(attend(query, key, value, visible())[0], theirs)
+    assert_equal(attend(query, key, value, from_additive_mask(bias))[0], theirs)
+
+
+def test_additive_mask_hides_with_minus_infinity_in_the_default_dtype():
+    wanted = torch.where(visible(), 0.0, -math.inf)
+    assert_equal(to_additive_mask(visible()), wanted)
+
+
+def test_additive_mask_that_hides_nothing():
+    assert_equal(from_additive_mask(torch.zeros(1, 1, 2, 3)), torch.ones(1, 1, 2, 3, dtype=torch.bool))
+
+
+def test_additive_mask_stays_on_its_device():
+    assert to_additive_mask(visible().to("meta")).device.type == "meta"
+
+
+# --- there and back again
+
+
+@properties
+@given(seed=st.integers(0, 2**31), share=st.sampled_from([0.0, 0.5, 1.0]))
+def test_converters_undo_each_other(seed, share):
+    padding = random_mask(BATCH, 1, 1, KEYS, seed=seed, share=share)
+    assert_equal(from_key_padding_mask(to_key_padding_mask(padding)), padding)
+    assert_equal(from_attention_mask(to_attention_mask(padding)), padding)
+    mask = random_mask(BATCH, HEADS, QUERIES, KEYS, seed=seed, share=share)
+    assert_equal(from_attn_mask(to_attn_mask(mask, HEADS), n_heads=HEADS), mask)
+    assert_equal(from_additive_mask(to_additive_mask(mask)), mask)
+    shared = mask[:1, :1]
+    assert_equal(from_attn_mask(to_attn_mask(shared, HEADS)), shared)
+
+
+def test_converters_by_hand():
+    mask = torch.tensor([[[[True, False, True]]], [[[False, True, True]]]])
+    assert_equal(to_key_padding_mask(mask), torch.tensor([[False, True, False], [True, False, False]]))
+    assert_equal(to_attention_mask(mask), torch.tensor([[1, 0, 1], [0, 1, 1]]))
+    inf = math.inf
+    assert_equal(to_additive_mask(mask), torch.tensor([[[[0.0, -inf, 0.0]]], [[[-inf, 0.0, 0.0]]]]))
+    assert_equal(to_attn_mask(causal_mask(2), n_heads=3), torch.tensor([[False, True], [False, False]]))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+def test_attention_mask_may_be_any_integer(dtype):
+    assert_equal(from_attention_mask(REAL.to(dtype)), PADDING)
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize("n_heads", [None, 4, 7])
+def test_refuses_to_unfold_heads_without_their_number(n_heads):
+    mask = torch.ones(6, 5, 7, dtype=torch.bool)
+    with pytest.raises(ValueError, match=rf"batch·heads = 6; give n_heads, a divisor, got {n_heads}"):
+        from_attn_mask(mask, n_heads)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 1, 7), (1, 3, 1, 7), (2, 3, 5, 1)], ids=str)
+def test_refuses_an_attn_mask_without_a_row_for_each_query(shape):
+    # nn.MultiheadAttention does not broadcast: it wants (query_pos, key_pos) in full.
+    with pytest.raises(ValueError, match=r"may_attend .*got shape .*; "):
+        to_attn_mask(torch.ones(shape, dtype=torch.bool), HEADS)
+
+
+@pytest.mark.parametrize("convert", [to_key_padding_mask, to_attention_mask])
+@pytest.mark.parametrize("shape", [(2, 1, 5, 7), (2, 3, 1, 7), (1, 1, 7, 7)], ids=str)
+def test_refuses_to_squeeze_masks_that_differ_between_queries_or_heads(convert, shape):
+    message = r"only a padding mask \(batch, 1, 1, key_pos\) fits .*, got shape .*; use to_attn_mask"
+    with pytest.raises(ValueError, match=message):
+        convert(torch.ones(shape, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("value", [-5.0, 1.0, 1e-6, -100.0, -9_000.0, math.inf, math.nan, 10_000.0])
+def test_refuses_additive_masks_that_shift_scores(value, dtype):
+    bias = torch.zeros(1, 1, 2, 3, dtype=dtype)
+    bias[0, 0, 1, 2] = value
+    with pytest.raises(
+        ValueError, match=r"holds 0 or a huge negative number, got .*; add a score bias yourself"
+    ):
+        from_additive_mask(bias)
