@@ -42,14 +42,15 @@ LESSONS = [path for path in NOTEBOOKS if new_terms(path)]
 
 
 def test_every_lesson_but_the_first_names_its_terms():
-    assert NOTEBOOKS[1:] == LESSONS
+    without = [path.name for path in NOTEBOOKS[1:] if path not in LESSONS]
+    assert not without, f"add the line **New terms:** … to the summary of {', '.join(without)}"
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_every_new_term_is_in_the_glossary_with_its_lesson(path):
     explained = {name: numbers for head, _, numbers in entries() for name in names(head)}
     missing = [term for term in new_terms(path) if path.name[:2] not in explained.get(term, [])]
-    assert not missing
+    assert not missing, f"enter in lesson 00's glossary, with ({path.name[:2]}): {', '.join(missing)}"
 
 
 def test_the_glossary_is_in_alphabetical_order_and_explains_nothing_twice():

@@ -1,7 +1,7 @@
 """The mechanical part of writing lessons.
 
-    python -m tests.gate.author lesson 13      the files of a lesson that stands in course/lessons.py
-    python -m tests.gate.author exercise 03.7  the cells of a declared exercise: put in, or brought up to date
+    .venv/bin/python -m tests.gate.author lesson 13      the files of a lesson in course/lessons.py
+    .venv/bin/python -m tests.gate.author exercise 03.7  the cells of a declared exercise, put in or mended
 
 CONTRIBUTING.md says what is left to do by hand.
 """
@@ -54,7 +54,13 @@ def _skeleton(number: int, title: str) -> NotebookNode:
     promise = f"# {title}\n\n**You will be able to** …\n\n**You need** …\n\n**It takes** …"
     cells = [new_markdown_cell(promise, id="title"), new_code_cell(begin, id="begin")]
     cells.append(new_code_cell(f"figures.encoder_map({number})", id="map"))
+    cells.append(new_markdown_cell("The lit boxes are this lesson.", id="map-words"))
     cells += [new_markdown_cell(f"## {heading}", id=_slug(heading)) for heading in HEADINGS]
+    cells[
+        -1
+    ].source += "\n\n- …\n\n**New terms:** …. All are in the [glossary](00_start_here.ipynb#Glossary)."
+    if number + 1 < len(lessons.LESSONS):
+        cells[-1].source += f"\n\n**Next:** [lesson {number + 1}]({lessons.notebook(number + 1).name}), …"
     return new_notebook(cells=cells)
 
 
@@ -106,13 +112,15 @@ def main(kind: str = "", what: str = "") -> None:
     if kind == "lesson" and what.isdigit():
         for path in write_lesson(int(what)):
             print(f"written: {path.relative_to(ROOT)}")
+        lessons.write_tables()
+        print("written: the tables of lessons in README.md and lesson 00")
     elif kind == "exercise" and re.fullmatch(r"\d\d\.\d+", what):
         lesson = Lesson.load(lessons.notebook(int(what[:2])))
         print(f"{what} {put_exercise(what, lesson.notebook)}")
         lesson.path.write_text(as_text(lesson.notebook), encoding="utf-8", newline="\n")
         print(f"now: make refresh LESSON={what[:2]}")
     else:
-        sys.exit(__doc__)
+        sys.exit(f"wanted: lesson 13, or exercise 03.7, got: {kind} {what}\n\n{__doc__}")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ def test_a_lesson_shows_its_exercises_word_for_word(lesson: Lesson) -> None:
     assert list(places) == [id for id in exercise_ids() if id[:2] == lesson.path.name[:2]]
     for id, i in places.items():
         _heading, *wanted = exercise_cells(id)
-        assert [cell.source for cell in cells[i : i + 3]] == wanted
+        shown = [cell.source for cell in cells[i : i + 3]]
+        assert shown == wanted, f"{id} was changed: .venv/bin/python -m tests.gate.author exercise {id}"
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.path.stem)

@@ -150,7 +150,8 @@ def _linked(number: int, folder: str = "") -> str:
     return f"[{name}]({folder}{file.name})" if file.exists() else name
 
 
-def _write_tables() -> None:
+def write_tables() -> None:
+    """Write both tables anew."""
     README.write_text(with_table(README.read_text("utf-8"), readme_table()), "utf-8", newline="\n")
     stored = json.loads(START.read_text("utf-8"))
     for cell in stored["cells"]:
@@ -161,4 +162,4 @@ def _write_tables() -> None:
 
 
 if __name__ == "__main__":
-    _write_tables()
+    write_tables()

@@ -156,3 +156,15 @@ def test_a_guide_that_does_not_fit_is_refused(guide, message):
     weigh.mistakes, weigh.shared = [], []
     with pytest.raises(ValueError, match=message):
         field_guide.attach({"97.1": weigh}, field_guide.read(guide), [], {"torch": torch})
+
+
+def test_an_exercise_that_is_not_whole_is_refused():
+    @exercise("97.2", "Half", hints=[])
+    def half(x):
+        raise NotImplementedError
+
+    half.cases(lambda normal: iter([]))
+    with pytest.raises(
+        ValueError, match=r"97.2 has no specification and no solution; declare it: @name.spec"
+    ):
+        field_guide.attach({"97.2": half}, {}, [], {})

@@ -93,7 +93,8 @@ def nothing_open():
 
 def test_no_figure_is_left_out():
     offered = {name for name, thing in vars(figures).items() if callable(thing)}
-    assert set(GOOD) | ALONE | WIDGETS == offered
+    known = set(GOOD) | ALONE | WIDGETS
+    assert known == offered, f"give each a call in GOOD, above: {', '.join(known ^ offered)}"
 
 
 def test_a_figure_is_closed_so_that_a_notebook_shows_it_once():

@@ -248,7 +248,8 @@ def _kind(thing: Any) -> str:
     if isinstance(thing, Tensor):
         return "one tensor"
     if isinstance(thing, tuple | list | dict):
-        return f"a {type(thing).__name__} of {len(thing)}"
+        name = "tuple" if isinstance(thing, tuple) else type(thing).__name__  # `x.max(-1)` is a tuple, too
+        return f"a {name} of {len(thing)}"
     if thing is None:
         return "`None`"
     return f"of type `{type(thing).__name__}`"

@@ -156,12 +156,17 @@ def attach(
     """Give each exercise the mistakes that the guide describes, and the shared ones that fit it.
 
     Raises:
-        ValueError: an exercise or a text that is not there, a change that does not fit, a mistake without an
-            answer, or an answer in NAME.py without an entry.
+        ValueError: an exercise that is not there, or not whole; a text that is missing, a change that does not
+            fit, a mistake without an answer, or an answer in NAME.py without an entry.
     """
     texts = {entry.name: entry for entry in shared}
     for exercise in exercises.values():
         exercise.namespace = namespace
+        missing = [part for part in exercise.PARTS if not exercise.has(part)]
+        if missing:
+            raise ValueError(
+                f"{exercise.id} has no {' and no '.join(missing)}; declare it: @name.{missing[0]}"
+            )
     for id, entries in guide.items():
         if id and id not in exercises:
             raise ValueError(f"{id} is in the guide, and not among the exercises: {', '.join(exercises)}")

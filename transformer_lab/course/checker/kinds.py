@@ -44,6 +44,7 @@ class Exercise:
     """
 
     kind: str  # what an answer is, in words
+    PARTS = ("cases", "specification", "solution")  # that every exercise has
 
     def __init__(
         self,
@@ -71,6 +72,11 @@ class Exercise:
         self.shared: list[Mistake] = []  # slips of all lessons, where their text occurs
         self.namespace: dict[str, Any] = {}  # that of the module, for the changes of the guide
         self.in_python: dict[str, list[Any]] = {}  # wrong answers by name that no change expresses
+
+    def has(self, part: str) -> bool:
+        """Whether the part was declared."""
+        kept = {"cases": "_make_cases", "specification": "specified", "solution": "reference"}
+        return hasattr(self, kept[part])
 
     def cases(self, make: Callable[[Callable], Iterator[Any]]) -> Self:
         """The inputs to try; `normal(*shape)` draws seeded float64. Distinct primes tell the axes apart.
@@ -244,6 +250,7 @@ class ValueExercise(Exercise):
     """The learner assigns a value. Specification and alternatives are functions that return one."""
 
     kind = "a value"
+    PARTS = ("specification",)
 
     def accepts(self, answer: Any) -> bool:
         return True
