@@ -156,8 +156,8 @@ def attach(
     """Give each exercise the mistakes that the guide describes, and the shared ones that fit it.
 
     Raises:
-        ValueError: an exercise that is not there, or not whole; a text that is missing, a change that does not
-            fit, a mistake without an answer, or an answer in NAME.py without an entry.
+        ValueError: an exercise that is not there, or not whole; a text that is missing, a change that does
+            not fit, a mistake without an answer, or an answer in NAME.py without an entry.
     """
     texts = {entry.name: entry for entry in shared}
     for exercise in exercises.values():
