@@ -15,10 +15,3 @@ def same_start() -> Iterator[None]:
     torch.default_generator.manual_seed(0)  # torch.manual_seed asks every kind of device: 2 ms a test
     yield
     torch.set_default_dtype(torch.float32)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let slow tests run side by side: a worker gets whole files, and a file is what stands before `::`."""
-    for number, item in enumerate(items):
-        if item.get_closest_marker("own_worker"):
-            item._nodeid = item.nodeid.replace("::", f"#{number}::", 1)
