@@ -1,5 +1,6 @@
 """Lesson 02: pairs of features turned by an angle that grows with the position."""
 
+import functools
 import itertools
 import math
 
@@ -416,3 +417,7 @@ def test_refuses_a_row_of_positions_for_each_vector_of_a_single_sequence():
         RotaryEmbedding(D_HEAD)(
             randn(LENGTH, D_HEAD), positions=torch.zeros(LENGTH, LENGTH, dtype=torch.int64)
         )
+
+
+def test_a_rotation_that_has_no_name_is_shown_all_the_same():
+    assert "partial" in repr(RotaryEmbedding(8, rotate=functools.partial(rotate_half_split)))
