@@ -71,7 +71,10 @@ field_guide.attach({"96.1": attend}, field_guide.read(GUIDE), [], {"math": math}
 
 def test_two_slips_are_named_both():
     text = said(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
-    assert "✗ 96.1 not yet: no scale + softmax over the queries.\nTwo slips at once.\n" in text
+    assert (
+        "✗ 96.1 not yet: no scale + softmax over the queries.\nTwo slips at once. Each by itself does this:\n"
+        in text
+    )
     assert "The scores are too large.\nThe columns add up to 1.\n" in text
     verdict = judge(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
     assert verdict.cure == "Divide them. Use `dim=-1`."

@@ -78,7 +78,11 @@ def _unknown(
 def _several(exercise: Exercise, found: list[Mistake], printed: str) -> Verdict:
     """Two slips at once, or the one of them that is certain."""
     name = " + ".join(each.name for each in found)
-    said = "Two slips at once." if len(found) == 2 else "This, and something else that I cannot name."
+    said = (
+        "Two slips at once. Each by itself does this:"
+        if len(found) == 2
+        else "This, and something else that I cannot name."
+    )
     cure = " ".join(each.cure for each in found)
     return Verdict.not_yet(exercise.id, name, [said, *(each.effect for each in found)], printed, cure)
 
