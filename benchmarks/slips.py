@@ -24,20 +24,20 @@ def verdicts(exercise: Exercise, count: int) -> tuple[Counter, float]:
     """Return how often each kind came out of so many pairs, and the longest search in seconds."""
     known = slips.pairs(exercise)
     sample = random.Random(0).sample(known, min(count, len(known)))
+    right = exercise.outcomes(exercise.reference)
     found, slowest = Counter(), 0.0
     for pair, code in sample:
-        outcomes = exercise.outcomes(slips._answer(exercise, code))
+        outcomes = exercise.outcomes(slips.answer_of(exercise, code))
         begin = time.process_time()
         named = {mistake.name for mistake in slips.explaining(exercise, outcomes)}
         slowest = max(slowest, time.process_time() - begin)
-        found[_kind(exercise, outcomes, named, {mistake.name for mistake in pair})] += 1
+        found[_kind(exercise, outcomes, right, named, {mistake.name for mistake in pair})] += 1
     return found, slowest
 
 
-def _kind(exercise: Exercise, outcomes: list, named: set[str], made: set[str]) -> str:
+def _kind(exercise: Exercise, outcomes: list, right: list, named: set[str], made: set[str]) -> str:
     if any(outcome.error for outcome in outcomes):
         return "error"
-    right = exercise.outcomes(exercise.reference)
     if recognised(exercise, outcomes) or alike(exercise.comparison, outcomes, right):
         return "single"
     if not named:

@@ -13,7 +13,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tests.gate.rules import HEADINGS, RANDOM_ID, STABLE_ID
+from tests.gate.rules import HEADINGS, is_stable
 from tests.gate.stored import ROOT, Lesson, as_text
 from transformer_lab.course import lessons
 from transformer_lab.course.exercises import exercise_cells
@@ -36,7 +36,7 @@ def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
     entry = lessons.LESSONS[number]
     name, place = entry.name, f"Lesson {number:02}"
     texts = {
-        f"notebooks/{number:02}_{name}.ipynb": as_text(_skeleton(number, f"{place} · {entry.title}")),
+        f"notebooks/{lessons.notebook(number).name}": as_text(_skeleton(number, f"{place} · {entry.title}")),
         f"transformer_lab/{name}.py": f'"""{place}. {entry.title}: {entry.builds}."""\n',
         f"tests/encoder/test_{name}.py": f'"""{place}: beside slow loops and peers."""\n',
         f"{EXERCISES}/{name}.py": f'"""Exercises of lesson {number:02}."""\n',
@@ -93,8 +93,7 @@ def name_cells(notebook: NotebookNode, raw_cells: list[dict]) -> list[str]:
     for cell, raw in zip(notebook.cells, raw_cells, strict=True):
         heading = re.search(r"^#+ (.*)$", cell.source, re.MULTILINE) if cell.cell_type == "markdown" else None
         section = _slug(heading[1]) if heading else section
-        id = raw.get("id", "")
-        if not id or RANDOM_ID.fullmatch(id) or not STABLE_ID.fullmatch(id):
+        if not is_stable(raw.get("id", "")):
             free = (f"{section}-{i}" for i in range(1, 1000))
             cell.id = next(name for name in (section, *free) if name not in taken)
             taken.add(cell.id)

@@ -49,9 +49,14 @@ def ids_are_stable(lesson: Lesson) -> Iterator[str]:
         name = cell.get("id", "")
         if name in seen:
             yield f"two cells have the id {name!r}: choose another for the second"
-        elif not STABLE_ID.fullmatch(name) or RANDOM_ID.fullmatch(name):
+        elif not is_stable(name):
             yield f"cell {number} has the id {name!r}: choose words for it, such as 'softmax-by-hand'"
         seen.add(name)
+
+
+def is_stable(name: str) -> bool:
+    """Whether an id is made of words, and not by chance."""
+    return bool(STABLE_ID.fullmatch(name)) and not RANDOM_ID.fullmatch(name)
 
 
 def cells_are_short(lesson: Lesson) -> Iterator[str]:

@@ -108,7 +108,7 @@ def test_of_several_pairs_only_what_they_share_is_told(monkeypatch):
 def test_pairs_without_anything_in_common_are_not_told(monkeypatch):
     pair, code = slips.pairs(attend)[0]
     monkeypatch.setattr(slips, "pairs", lambda exercise: [(pair, code), (attend.mistakes[3:5], code)])
-    outcomes = attend.outcomes(slips._answer(attend, code))
+    outcomes = attend.outcomes(slips.answer_of(attend, code))
     assert slips.explaining(attend, outcomes) == []
 
 

@@ -13,15 +13,23 @@ def set_parameters(module: nn.Module, like: nn.Module, given: dict[str, Tensor] 
 
     Buffers stay as the answer built them: a table is part of the answer.
     """
-    wanted = {name: parameter.shape for name, parameter in like.named_parameters()}
-    _refuse_mismatch({name: parameter.shape for name, parameter in module.named_parameters()}, wanted)
-    _refuse_surplus(module.state_dict().keys() - like.state_dict().keys())
     generator = torch.Generator().manual_seed(0)
-    parameters = dict(module.named_parameters())
+    drawn = {name: torch.randn(p.shape, generator=generator) / 2 for name, p in like.named_parameters()}
+    give(module, given or drawn)
+    _refuse_surplus(module.state_dict().keys() - like.state_dict().keys())
+
+
+def give(module: nn.Module, values: dict[str, Tensor]) -> None:
+    """Give every parameter its value; ParameterMismatch if the names or the shapes are others."""
+    own = dict(module.named_parameters())
+    _refuse_mismatch(_shapes(own), _shapes(values))
     with torch.no_grad():
-        for name, shape in wanted.items():
-            drawn = torch.randn(shape, generator=generator) / 2
-            parameters[name].copy_(given[name] if given else drawn)
+        for name, value in values.items():
+            own[name].copy_(value)
+
+
+def _shapes(tensors: dict[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
 
 
 def _refuse_surplus(names: set[str]) -> None:

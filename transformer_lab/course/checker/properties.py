@@ -152,7 +152,7 @@ def _before_and_after(
 ) -> bool | None:
     """Whether the first sequence's result stays as it is under the change; None if that cannot be told."""
 
-    def call() -> tuple[Any, Any]:
+    def call() -> tuple[Any, Any, tuple[int, int] | None]:
         case, same = exercise.fresh_cases()[i], exercise.fresh_cases()[i]
         ready = exercise.ready(answer, case)
         others, position = change(exercise.inputs(same))
@@ -178,17 +178,10 @@ def _without(x: Tensor, position: tuple[int, int] | None) -> Tensor:
     return x
 
 
-def _batched(inputs: dict[str, Any]) -> dict[str, Tensor]:
-    """The inputs with an axis for the batch, if they agree on it and it is longer than one."""
-    tensors = {name: x for name, x in inputs.items() if isinstance(x, Tensor) and x.ndim >= 3}
-    sizes = {len(x) for x in tensors.values()} - {1}
-    return tensors if len(sizes) == 1 else {}
-
-
 def _alone(inputs: dict[str, Any]) -> tuple[dict[str, Any], None]:
-    """The first sequence by itself."""
-    batched = _batched(inputs)
-    if not batched:
+    """The first sequence by itself, if the inputs agree on a batch of more than one."""
+    batched = {name: x for name, x in inputs.items() if isinstance(x, Tensor) and x.ndim >= 3}
+    if len({len(x) for x in batched.values()} - {1}) != 1:
         raise LookupError("no batch")
     return {**inputs, **{name: x[:1] for name, x in batched.items()}}, None
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformer_lab.course.checker import field_guide
 from transformer_lab.course.checker.changes import parts
 from transformer_lab.course.checker.kinds import Exercise, Mistake, ModuleExercise
-from transformer_lab.course.checker.parameters import ParameterMismatch
+from transformer_lab.course.checker.parameters import give
 from transformer_lab.course.checker.run import Outcome, alike, isolated
 
 SECONDS = 1.0  # of computing, for all pairs of one attempt
@@ -59,9 +59,17 @@ def _pairs(exercise: Exercise) -> Iterator[tuple[Pair, CodeType]]:
         text = one.name != other.name and _both(exercise.shown, one, other)
         if text and text not in made:
             made.add(text)
-            with suppress(SyntaxError), warnings.catch_warnings():  # not every two make Python together
-                warnings.simplefilter("ignore")
-                yield (one, other), compile(text, "<string>", "exec")
+            code = _compiled(text)
+            if code:
+                yield (one, other), code
+
+
+def _compiled(text: str) -> CodeType | None:
+    """The code, without Python's warnings; None where two changes make no Python together."""
+    with suppress(SyntaxError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(text, "<string>", "exec")
+    return None
 
 
 def _both(text: str, one: Mistake, other: Mistake) -> str | None:
@@ -76,7 +84,7 @@ def _both(text: str, one: Mistake, other: Mistake) -> str | None:
 
 def _agrees(exercise: Exercise, code: CodeType, outcomes: list[Outcome]) -> bool:
     """Whether the answer does in each case what the attempt has done; the first other ends it."""
-    answer = _answer(exercise, code)
+    answer = answer_of(exercise, code)
     for prepared, outcome in zip(_prepared(exercise), outcomes, strict=True):
         torch.default_generator.manual_seed(0)
         try:
@@ -126,12 +134,7 @@ def _result(exercise: Exercise, answer: Any, prepared: Prepared) -> Any:
         return exercise.call(answer, deepcopy(case))
     settings, inputs = case
     module = exercise.build(answer, settings).eval()
-    own = dict(module.named_parameters())
-    if own.keys() != parameters.keys():
-        raise ParameterMismatch
-    with torch.no_grad():
-        for name, parameter in own.items():
-            parameter.copy_(parameters[name])
+    give(module, parameters)
     return exercise.use(module, {name: _shared(value) for name, value in inputs.items()})
 
 
@@ -143,7 +146,8 @@ def _shared(value: Any) -> Any:
 
 
 @cache
-def _answer(exercise: Exercise, code: CodeType) -> Any:
+def answer_of(exercise: Exercise, code: CodeType) -> Any:
+    """What a cell with this code would leave."""
     return field_guide.answer(exercise, code)
 
 

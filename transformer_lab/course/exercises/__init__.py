@@ -1,9 +1,11 @@
 """Exercises and their checker. In a lesson: `attention = check("03.2", attention)`."""
 
 import re
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from IPython.display import display
@@ -66,15 +68,15 @@ def _exercises(lesson: int) -> dict[str, Exercise]:
     name = f"{__name__}.{NAMES[lesson]}" if lesson < len(NAMES) else ""
     if not name or find_spec(name) is None:
         return {}
-    module = import_module(name)
+    return _with_mistakes(import_module(name))
+
+
+@cache
+def _with_mistakes(module: ModuleType) -> dict[str, Exercise]:
     found = {thing.id: thing for thing in vars(module).values() if isinstance(thing, Exercise)}
-    if name not in _complete:
-        field_guide.attach(found, _guide(NAMES[lesson]), _guide("shared")[""], vars(module))
-        _complete.add(name)
+    guide = _guide(module.__name__.rpartition(".")[2])
+    field_guide.attach(found, guide, _guide("shared")[""], vars(module))
     return found
-
-
-_complete: set[str] = set()  # the modules whose exercises have their mistakes
 
 
 def _guide(name: str) -> dict[str, list[field_guide.Entry]]:
