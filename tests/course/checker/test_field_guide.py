@@ -1,5 +1,7 @@
 """A guide is read as it stands, and its changes are applied to the text that they name, once."""
 
+import re
+
 import pytest
 import torch
 
@@ -10,20 +12,15 @@ GUIDE = """# Mistakes
 
 ## 97.1 Weigh
 
-### no scale
-You do not divide. **Cure.** Divide by `math.sqrt(width)`.
-- drop `/ width`
-- `width` → `2` or `3`, `scores` → `raw`
-
-### another sum
-You add along the rows.
-
-```python
-def weigh(scores):
-    return scores.sum(0)
-```
-
-### nothing
+- **no scale.** You do not divide. **Cure.** Divide by `math.sqrt(width)`.
+  - drop `/ width`
+  - `width` → `2` or `3`, `scores` → `raw`
+- **another sum.** You add along the rows.
+  ```python
+  def weigh(scores):
+      return scores.sum(0)
+  ```
+- **nothing.**
 """
 
 
@@ -42,12 +39,13 @@ def test_a_guide_is_read_as_it_stands():
 @pytest.mark.parametrize("item", ["- `a` -> `b`", "- a → b", "- `a` → `b` and more", "- drop a"])
 def test_refuses_an_item_that_is_no_change(item):
     with pytest.raises(ValueError, match=r"an item must be a change, such as `right` → `wrong`, got"):
-        field_guide.read(f"## 97.1\n### name\nText.\n{item}\n")
+        field_guide.read(f"## 97.1\n- **name.** Text.\n  {item}\n")
 
 
-def test_refuses_a_second_paragraph():
-    with pytest.raises(ValueError, match=r"'name' must have one paragraph in one line, got another: 'Two\.'"):
-        field_guide.read("## 97.1\n### name\nOne.\n\nTwo.\n")
+@pytest.mark.parametrize("line", ["Two.", "### a heading", "- **no stop** Text", "- `a` → `b`"])
+def test_refuses_a_line_that_is_neither_a_mistake_nor_beneath_one(line):
+    with pytest.raises(ValueError, match="a line must be .* got " + re.escape(repr(line))):
+        field_guide.read(f"## 97.1\n- **name.** One.\n\n{line}\n")
 
 
 SOLUTION = "def f(x, dim):\n    if dim:\n        x = x - x.max()\n    return x.sum(dim)\n"
@@ -66,7 +64,7 @@ SOLUTION = "def f(x, dim):\n    if dim:\n        x = x - x.max()\n    return x.s
     ],
 )
 def test_a_change_is_made_where_its_text_stands(item, wanted):
-    first, *_ = field_guide.read(f"## 97.1\n### name\nText.\n{item}\n")["97.1"][0].answers
+    first, *_ = field_guide.read(f"## 97.1\n- **name.** Text.\n  {item}\n")["97.1"][0].answers
     assert wanted in field_guide.changed(SOLUTION, first)
 
 
@@ -104,16 +102,12 @@ def weigh(scores):
 
 OF_WEIGH = """## 97.1 Weigh
 
-### along the columns
-You add along the columns.
-- `dim=-1` → `dim=0`
-- `right(scores.mT).mT`
-
-### in python only
-You take one away.
-
-### shared text
-- `scores / total` → `total / scores`
+- **along the columns.** You add along the columns.
+  - `dim=-1` → `dim=0`
+  - `right(scores.mT).mT`
+- **in python only.** You take one away.
+- **shared text.**
+  - `scores / total` → `total / scores`
 """
 SHARED = [
     Entry("shared text", "You divide the wrong way round.", "Swap them."),
@@ -146,9 +140,12 @@ def test_a_shared_mistake_is_tried_where_its_text_stands(attached):
     ("guide", "message"),
     [
         ("## 97.9 x\n", "97.9 is in the guide, and not among the exercises: 97.1"),
-        ("## 97.1 x\n### name\nText.\n", "97.1, 'name', has not an answer"),
-        ("## 97.1 x\n### name\n- drop `/ total`\n", "97.1, 'name', has not a text"),
-        ("## 97.1 x\n### name\nText.\n- drop `gone`\n", "'gone' → '' does not fit the shown solution once"),
+        ("## 97.1 x\n- **name.** Text.\n", "97.1, 'name', has not an answer"),
+        ("## 97.1 x\n- **name.**\n  - drop `/ total`\n", "97.1, 'name', has not a text"),
+        (
+            "## 97.1 x\n- **name.** Text.\n  - drop `gone`\n",
+            "'gone' → '' does not fit the shown solution once",
+        ),
         ("## 97.1 x\n", "97.1 has an answer for 'in python only', and the guide has no such entry"),
     ],
 )

@@ -38,33 +38,20 @@ def attend(query, key, value):
 
 GUIDE = """## 96.1 Attend
 
-### no scale
-The scores are too large. **Cure.** Divide them.
-- drop `/ math.sqrt(query.shape[-1])`
-
-### divided by the width
-The scores are too small. **Cure.** Take the root.
-- `math.sqrt(query.shape[-1])` → `query.shape[-1]`
-
-### softmax over the queries
-The columns add up to 1. **Cure.** Use `dim=-1`.
-- `dim=-1` → `dim=0`
-
-### values doubled
-Every value counts twice. **Cure.** Take each once.
-- `@ value` → `@ (2 * value)`
-
-### scores halved
-Every score is half. **Cure.** Leave them.
-- `scores.softmax` → `(scores / 2).softmax`
-
-### query doubled
-The query is doubled, in its place. **Cure.** Leave it.
-- `query @ key.mT` → `query.mul_(2) @ key.mT`
-
-### no softmax
-The weights may be negative. **Cure.** Take the softmax.
-- `(query @ key.mT) @ value`
+- **no scale.** The scores are too large. **Cure.** Divide them.
+  - drop `/ math.sqrt(query.shape[-1])`
+- **divided by the width.** The scores are too small. **Cure.** Take the root.
+  - `math.sqrt(query.shape[-1])` → `query.shape[-1]`
+- **softmax over the queries.** The columns add up to 1. **Cure.** Use `dim=-1`.
+  - `dim=-1` → `dim=0`
+- **values doubled.** Every value counts twice. **Cure.** Take each once.
+  - `@ value` → `@ (2 * value)`
+- **scores halved.** Every score is half. **Cure.** Leave them.
+  - `scores.softmax` → `(scores / 2).softmax`
+- **query doubled.** The query is doubled, in its place. **Cure.** Leave it.
+  - `query @ key.mT` → `query.mul_(2) @ key.mT`
+- **no softmax.** The weights may be negative. **Cure.** Take the softmax.
+  - `(query @ key.mT) @ value`
 """
 field_guide.attach({"96.1": attend}, field_guide.read(GUIDE), [], {"math": math})
 

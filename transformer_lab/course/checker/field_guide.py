@@ -2,12 +2,12 @@
 
     ## 03.1 Score every query against every key
 
-    ### no scale
-    You do not divide by √d_head, so wide heads get large scores. **Cure.** Divide by `math.sqrt(d_head)`.
-    - drop `/ math.sqrt(d_head)`
-    - `query @ key.mT`
+    - **no scale.** Wide heads get large scores. **Cure.** Divide by `math.sqrt(d_head)`.
+      - drop `/ math.sqrt(d_head)`
+      - `query @ key.mT`
 
-Each item is one wrong answer, or several, as a change of the solution that the lesson shows:
+A mistake is an item with its name; each item beneath is one wrong answer, or several, as a change of the
+solution that the lesson shows:
 
     - `right` → `wrong`                  a text that occurs once; a line break is written ⏎
     - `right` → `wrong` or `other`       two wrong answers
@@ -16,11 +16,10 @@ Each item is one wrong answer, or several, as a change of the solution that the 
     - drop `text`                        without it
     - `expression`                       returned instead; of a value exercise, the value
 
-For what no change expresses there are blocks of Python, each a whole answer. Everything may use the names of
-NAME.py; `right` is the right answer, and a class may derive from it. What not even that expresses is a
-function or class in NAME.py: `@exercise.mistake("its name")`. A heading without a text takes the first one
-that the guide has for this name, or that of `shared.md`; what stands there with a change is tried on every
-exercise.
+For what no change expresses there are blocks of Python beneath, each a whole answer. Everything may use the
+names of NAME.py; `right` is the right answer, and a class may derive from it. What not even that expresses is
+a function or class in NAME.py: `@exercise.mistake("its name")`. A name without a text takes the first one
+that the guide has for it, or that of `shared.md`; what stands there with a change is tried on every exercise.
 """
 
 import ast
@@ -28,18 +27,19 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
+from textwrap import dedent
 from types import CodeType
 from typing import Any, NamedTuple
 
 from transformer_lab.course.checker import source
 from transformer_lab.course.checker.kinds import Exercise, Mistake
 
-CURE = "**Cure.**"
+MISTAKE = re.compile(r"- \*\*(.+?)\.\*\*(?: (.*?))?(?: \*\*Cure\.\*\* (.*))?")
 BREAK = " ⏎ "
 CODE = "`([^`]+)`"
 OTHERS = "((?: or `[^`]+`)*)"
 EDIT = re.compile(f"(?:{CODE} → (?:{CODE}{OTHERS}|nothing)( everywhere)?|drop {CODE}|{CODE}{OTHERS})(?:, |$)")
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^  ```python\n(.*?)^  ```$", re.DOTALL | re.MULTILINE)
 
 
 class Change(NamedTuple):
@@ -104,7 +104,7 @@ def read(text: str) -> dict[str, list[Entry]]:
     """The entries of a guide by exercise; those above the first exercise under "".
 
     Raises:
-        ValueError: an item that is no change, or prose in two paragraphs.
+        ValueError: an item that is no change, or a line that is neither a mistake nor beneath one.
     """
     found: dict[str, list[Entry]] = {"": []}
     entries = found[""]
@@ -113,22 +113,17 @@ def read(text: str) -> dict[str, list[Entry]]:
         for line in filter(None, prose.splitlines()):
             if line.startswith("## "):
                 entries = found.setdefault(line.split()[1], [])
-            elif line.startswith("### "):
-                entries.append(Entry(line[4:].strip()))
-            elif line.startswith("- "):
-                entries[-1].answers += _answers(line[2:].strip())
-            elif entries:
-                _set_text(entries[-1], line)
+            elif mistake := MISTAKE.fullmatch(line):
+                entries.append(Entry(*(each or "" for each in mistake.groups())))
+            elif entries and line.startswith("  - "):
+                entries[-1].answers += _answers(line[4:].strip())
+            elif entries or len(found) > 1:
+                raise ValueError(
+                    f"a line must be `- **name.** text`, or `  - a change` beneath, got {line!r}"
+                )
         if block:
-            entries[-1].blocks.append(block.rstrip())
+            entries[-1].blocks.append(dedent(block).rstrip())
     return found
-
-
-def _set_text(entry: Entry, line: str) -> None:
-    if entry.effect:
-        raise ValueError(f"{entry.name!r} must have one paragraph in one line, got another: {line!r}")
-    effect, _, cure = line.partition(CURE)
-    entry.effect, entry.cure = effect.strip(), cure.strip()
 
 
 def _answers(item: str) -> Iterator[tuple[Change, ...]]:
