@@ -174,6 +174,8 @@ def encoder_parts(ax: Axes) -> None:
         (encoder_parts, "Shapes: 1 white block, 1 yellow block, 1 blue arrow."),
         (lambda ax: ax.inset_axes([0, 0, 1, 1]).set_title("close"), "Figure, inset “close”."),
         (lambda ax: ax.set_xlabel("$\\sqrt{d}$\nof a head"), "x axis “$\\sqrt{d}$ of a head” from"),
+        (lambda ax: ax.set(xlabel="time", xticks=[]), "x axis “time”, without numbers."),
+        (lambda ax: ax.bar_label(ax.bar(TOKENS, [1, 2, 3])), "Written: “1”; “2”; “3”."),  # above the bars
         (lambda ax: [ax.plot([n]) for n in range(20)], "\n20 lines.\n  Line, "),
     ],
 )

@@ -139,6 +139,8 @@ def _axis(side: str, axis: Axis) -> Iterator[str]:
         scale = "" if axis.get_scale() == "linear" else f" ({axis.get_scale()})"
         yield f"{name} from {low} to {high}{scale}."
         yield f"  {side} ticks: {' '.join(labels)}"
+    elif axis.get_label_text():
+        yield f"{name}, without numbers."
 
 
 def _is_numeric(axis: Axis) -> bool:
@@ -304,7 +306,8 @@ def _arrow(annotation: Annotation, axes: Axes) -> str:
 
 def _ground(text: Text, axes: Axes) -> Patch | None:
     """Return the shape that the text stands on: its colour is how a diagram marks a part."""
-    place = text.get_transform().transform(text.get_unitless_position())
+    low, high = text.get_window_extent().get_points()
+    place = (low + high) / 2  # of the writing itself: its anchor may be the edge of a bar
     shapes = [shape for shape in axes.patches if _kind(shape) != "arrow"]
     under = [shape for shape in shapes if shape.contains_point(place)]
     return text.get_bbox_patch() or (under[-1] if under else None)
