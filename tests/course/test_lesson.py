@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from transformer_lab.course import lesson
-from transformer_lab.course.lessons import NAMES
+from transformer_lab.course.lessons import LESSONS, NAMES
 
 
 @pytest.fixture(autouse=True)
@@ -34,10 +34,24 @@ def drawn_numbers() -> list[float]:
 
 @pytest.mark.parametrize(
     "number",
-    [-1, 15, "3", None, True, 3.0, np.float64(3), np.bool(True), [3], np.array([3, 4]), torch.tensor(3)],
+    [
+        -1,
+        len(LESSONS),
+        "3",
+        None,
+        True,
+        3.0,
+        np.float64(3),
+        np.bool(True),
+        [3],
+        np.array([3, 4]),
+        torch.tensor(3),
+    ],
 )
 def test_unknown_lesson_is_refused(number: object) -> None:
-    with pytest.raises(ValueError, match=rf"no lesson {re.escape(repr(number))}: lessons go from 0 to 14"):
+    with pytest.raises(
+        ValueError, match=rf"no lesson {re.escape(repr(number))}: lessons go from 0 to {len(LESSONS) - 1}"
+    ):
         lesson.begin(number)
 
 

@@ -83,7 +83,7 @@ def test_whoever_is_quoted_said_so(path):
         if (complaint := unsupported(sentence))
     ]
     assert not found, "\n".join(
-        ["quoted without a place in tests/quotations.toml, or with other numbers:", *found]
+        ["quoted without a place in tests/course/quotations.toml, or with other numbers:", *found]
     )
 
 

@@ -20,6 +20,11 @@ from transformer_lab.course.exercises import exercise_cells
 
 EXERCISES_END = "## Summary"
 EXERCISES = "transformer_lab/course/exercises"
+TASK = "The task, in words."
+HOW = (
+    "Write your answer into the cell, run it, then run the `check` cell. Until you solve an exercise, the "
+    "cells below use the reference. Hints and a solution are folded underneath; try twice before opening."
+)
 
 
 def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
@@ -54,8 +59,13 @@ def _skeleton(number: int, title: str) -> NotebookNode:
     promise = f"# {title}\n\n**You will be able to** …\n\n**You need** …\n\n**It takes** …"
     cells = [new_markdown_cell(promise, id="title"), new_code_cell(begin, id="begin")]
     cells.append(new_code_cell(f"figures.encoder_map({number})", id="map"))
-    cells.append(new_markdown_cell("The lit boxes are this lesson.", id="map-words"))
-    cells += [new_markdown_cell(f"## {heading}", id=_slug(heading)) for heading in HEADINGS]
+    cells.append(new_markdown_cell("What is lit, if anything: …", id="map-words"))
+    for heading in HEADINGS:
+        cells.append(new_markdown_cell(f"## {heading}", id=_slug(heading)))
+        if heading == "Exercises":
+            cells[-1].source += f"\n\n{HOW}"
+            source = "from transformer_lab.course.exercises import check"
+            cells.append(new_code_cell(source, id="exercises-check"))
     cells[
         -1
     ].source += "\n\n- …\n\n**New terms:** …. All are in the [glossary](00_start_here.ipynb#Glossary)."
@@ -69,6 +79,10 @@ def put_exercise(exercise_id: str, notebook: NotebookNode) -> str:
     texts, key = exercise_cells(exercise_id), exercise_id.replace(".", "-")
     wanted = {f"exercise-{key}": texts.exercise, f"check-{key}": texts.check, f"help-{key}": texts.help}
     known = {cell.id: cell for cell in notebook.cells}
+    task = known.get(f"exercise-{key}-task")
+    if task:
+        level = task.source.split(" ")[0]
+        wanted[task.id] = "\n".join([level + texts.heading.lstrip("#"), *task.source.splitlines()[1:]])
     if wanted.keys() <= known.keys():
         changed = [id for id, text in wanted.items() if known[id].source != text]
         for id in changed:
@@ -78,7 +92,7 @@ def put_exercise(exercise_id: str, notebook: NotebookNode) -> str:
     end = next(places, None)
     if end is None:
         raise ValueError(f"the lesson must have the heading {EXERCISES_END!r}, got none; add it")
-    task = new_markdown_cell(f"{texts.heading}\n\nThe task, in words.", id=f"exercise-{key}-task")
+    task = new_markdown_cell(f"{texts.heading}\n\n{TASK}", id=f"exercise-{key}-task")
     stub, check = (
         new_code_cell(text, id=f"{kind}-{key}", metadata={"tags": [f"{kind}:{exercise_id}"]})
         for kind, text in (("exercise", texts.exercise), ("check", texts.check))

@@ -16,13 +16,18 @@ SHADES = 8  # of 255, by which a pixel may differ
 PIXELS = 0.001  # share of the pixels that may differ by more
 
 
-def differences(stored: list[NotebookNode], fresh: list[NotebookNode]) -> Iterator[str]:
-    """Yield in words how the outputs of one run differ from those of another; nothing if they do not."""
+def differences(
+    stored: list[NotebookNode], fresh: list[NotebookNode], names: tuple[str, str] = ("stored", "now")
+) -> Iterator[str]:
+    """Yield in words how the outputs of one run differ from those of another; nothing if they do not.
+
+    names: of the two runs.
+    """
     stored, fresh = as_stored(stored), as_stored(fresh)
     if len(stored) != len(fresh):
-        yield f"{len(stored)} output(s) are stored, {len(fresh)} came out"
+        yield f"{len(stored)} output(s) {names[0]}, {len(fresh)} {names[1]}"
     for number, (was, now) in enumerate(zip(stored, fresh, strict=False), 1):
-        for difference in _between(_parts(was), _parts(now)):
+        for difference in _between(_parts(was), _parts(now), names):
             yield f"output {number}, {difference}"
     for output in stored[len(fresh) :]:
         yield f"missing:\n{_summary(output)}"
@@ -39,18 +44,20 @@ def _parts(output: NotebookNode) -> dict[str, str]:
     return parts
 
 
-def _between(stored: dict[str, str], fresh: dict[str, str]) -> Iterator[str]:
+def _between(stored: dict[str, str], fresh: dict[str, str], names: tuple[str, str]) -> Iterator[str]:
     for name in {**stored, **fresh}:
         was, now = stored.get(name, ""), fresh.get(name, "")
         difference = (
-            _between_pictures(was, now) if name == PICTURE and was and now else _between_texts(was, now)
+            _between_pictures(was, now)
+            if name == PICTURE and was and now
+            else _between_texts(was, now, names)
         )
         if difference:
             yield f"{name}: {difference}"
 
 
-def _between_texts(was: str, now: str) -> str:
-    lines = unified_diff(was.splitlines(), now.splitlines(), "stored", "now", lineterm="", n=1)
+def _between_texts(was: str, now: str, names: tuple[str, str]) -> str:
+    lines = unified_diff(was.splitlines(), now.splitlines(), *names, lineterm="", n=1)
     return "" if was == now else "\n" + "\n".join(lines)
 
 

@@ -5,6 +5,8 @@ that was never run. Comments and tags turn its checks off. It notices a dead ker
 test picked out of a notebook fails for want of the cells before it. Here every output is compared in full,
 nothing but `allow_list.py` turns that off, a dead kernel is noticed within seconds, and a notebook runs whole
 or not at all.
+
+A learner's copy of a lesson runs too (`make check`): beside what the shipped lesson shows.
 """
 
 from collections.abc import Iterable
@@ -16,6 +18,7 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 from tests.gate.allow_list import NOT_COMPARED
 from tests.gate.comparison import differences
+from tests.gate.copies import beside_shipped, is_beside, is_copy, is_own, yours_and_ours
 from tests.gate.kernel import CELL_TIMEOUT, KernelDied, WatchedKernel, clean_environment
 from tests.gate.solved import with_exercises_solved
 from tests.gate.stored import Lesson, code_cells, tags
@@ -29,7 +32,8 @@ class Notebook(IPyNbFile):
     """A notebook, run in one kernel of its own; its exercises a second time, solved."""
 
     def collect(self) -> list["Cell"]:
-        cells = with_exercises_solved(code_cells(Lesson.load(self.path).notebook))
+        notebook = Lesson.load(self.path).notebook
+        cells = beside_shipped(notebook) if is_copy(notebook) else with_exercises_solved(code_cells(notebook))
         self.cells = [Cell.of(self, number, cell) for number, cell in enumerate(cells)]
         return self.cells
 
@@ -56,7 +60,8 @@ class Cell(IPyNbCell):
     def of(cls, notebook: Notebook, number: int, cell: dict) -> "Cell":
         name = cell.get("id", f"cell-{number}")
         options = {
-            "check": f"{notebook.path.name}::{name.removeprefix('solved-')}" not in NOT_COMPARED,
+            "check": f"{notebook.path.name}::{name.removeprefix('solved-')}" not in NOT_COMPARED
+            and not is_own(cell),
             "check_exception": "raises-exception" in tags(cell),
             "skip": False,
         }
@@ -73,7 +78,10 @@ class Cell(IPyNbCell):
             self.raise_cell_error("never run, so there is nothing to compare with: `make refresh`")
 
     def compare_outputs(self, test: list, ref: list, skip_compare: None = None) -> bool:
-        self.comparison_traceback = list(differences(stored=ref, fresh=test))
+        if is_beside(self.cell):
+            self.comparison_traceback = list(yours_and_ours(self.cell, test))
+        else:
+            self.comparison_traceback = list(differences(stored=ref, fresh=test))
         return not self.comparison_traceback
 
     def reportinfo(self) -> tuple[Path, int, str]:

@@ -142,6 +142,13 @@ def file_is_as_stored(lesson: Lesson) -> Iterator[str]:
         yield f"the file has {size:,} bytes, at most {LARGEST_FILE:,}: fewer or smaller figures"
 
 
+def nothing_is_left_to_write(lesson: Lesson) -> Iterator[str]:
+    """What `tests.gate.author` writes waits for an author's words."""
+    for cell in lesson.notebook.cells:
+        if re.search(r"^The task, in words\.$|(^- |\*\* |: )…", cell.source, re.MULTILINE):
+            yield f"{cell.id} still has the skeleton's words: write yours"
+
+
 def no_path_of_this_machine(lesson: Lesson) -> Iterator[str]:
     for cell in lesson.notebook.cells:
         found = PATH.search(cell.source)
@@ -230,6 +237,7 @@ ALL: tuple[Rule, ...] = (
     outputs_are_clean,
     pictures_have_words,
     file_is_as_stored,
+    nothing_is_left_to_write,
     no_path_of_this_machine,
     begins_by_its_number,
     has_the_headings,

@@ -110,6 +110,8 @@ FAULTS = {
     "picture alone": (_show(PICTURE_ALONE), "a picture without words"),
     "picture undescribed": (_show(PICTURE_UNDESCRIBED), "a picture without words"),
     "path": (_set("figure", source="draw('/Users/someone/x.png')"), "a path of one machine: '/Users/'"),
+    "no task": (_set("title", source="# Doubling\n\nThe task, in words."), "title still has the skeleton's"),
+    "unwritten": (_set("title", source="# Doubling\n\n**You need** …"), "title still has the skeleton's"),
     "large file": (_printed("x" * 1_600_000), "bytes, at most 1,500,000"),
     "other number": (_set("begin", source="lesson.begin(4)"), "must call lesson.begin(3)"),
     "no title": (_set("title", source="Doubling"), "one title, on top"),

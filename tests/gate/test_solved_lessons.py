@@ -24,9 +24,13 @@ def test_a_lesson_shows_its_exercises_word_for_word(lesson: Lesson) -> None:
     places = {tagged(cell, "exercise"): i for i, cell in enumerate(cells) if tagged(cell, "exercise")}
     assert list(places) == [id for id in exercise_ids() if id[:2] == lesson.path.name[:2]]
     for id, i in places.items():
-        _heading, *wanted = exercise_cells(id)
+        heading, *wanted = exercise_cells(id)
         shown = [cell.source for cell in cells[i : i + 3]]
+        headings = {
+            line.lstrip("#") for c in cells[:i] for line in c.source.splitlines() if f"## {id} " in line
+        }
         assert shown == wanted, f"{id} was changed: .venv/bin/python -m tests.gate.author exercise {id}"
+        assert headings <= {heading.lstrip("#")}, f"{id} is called otherwise: the same command"
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.path.stem)

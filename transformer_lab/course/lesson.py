@@ -13,6 +13,7 @@ from IPython.core.pylabtools import select_figure_formats
 from IPython.display import Markdown, display
 from matplotlib.figure import Figure
 
+from transformer_lab.course.desk.watch import watch
 from transformer_lab.course.figures.words import mime_bundle
 from transformer_lab.course.lessons import NAMES
 
@@ -49,6 +50,7 @@ def begin(number: int) -> None:
     shell = get_ipython()
     if shell is not None:
         _describe_figures(shell)
+        watch(shell)
     plt.style.use(["default", "petroff10", STYLE])  # petroff10: colours told apart with any colour vision
 
 

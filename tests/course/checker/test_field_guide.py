@@ -144,7 +144,7 @@ def test_a_shared_mistake_is_tried_where_its_text_stands(attached):
         ("## 97.1 x\n- **name.**\n  - drop `/ total`\n", "97.1, 'name', has not a text"),
         (
             "## 97.1 x\n- **name.** Text.\n  - drop `gone`\n",
-            "'gone' → '' does not fit the shown solution once",
+            "must have 'gone' once, got it 0 times",
         ),
         ("## 97.1 x\n", "97.1 has an answer for 'in python only', and the guide has no such entry"),
     ],

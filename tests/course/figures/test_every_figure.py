@@ -55,6 +55,7 @@ GOOD = {
     "masks": {"named": {"$x$": YES}, "tokens": TOKENS},
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
     "neuron_map": {"activations": WEIGHTS, "names": TOKENS, "tokens": TOKENS, "title": ""},
+    "solved_squares": {"solved": {"$01$ a lesson": [True, False, True], "02": [False]}},
     "pairings": {"named": {"$x$": [[0, 1], [2, 3]]}},
     "parameter_bars": {"models": {"$x$": {"$y$": 1, "b": 2}}, "title": ""},
     "planes": {
@@ -187,7 +188,7 @@ def curves(count):
         ("draw_memory", {"models": {"m": (2**33, 2**29)}}, "wanted bars from 0 to 11 GiB"),
         ("position_curves", {"named": {"a": [float("nan")] * 2}}, "a must be finite, got nan"),
         ("cache_steps", {"tokens": ["a"] * 13}, "at most 12 tokens, got 13"),
-        ("encoder_map", {"lesson": 15}, "lesson must be from 0 to 14, got 15"),
+        ("encoder_map", {"lesson": 99}, r"lesson must be from 0 to \d+, got 99"),
         ("key_sharing", {"n_kv_heads": {"a": 3}}, "a: got 4 query heads that cannot share 3 equally"),
         ("masks", {"named": {"a": WEIGHTS}}, "the mask must hold only True and False, got 0.1 to 0.8"),
         ("catch_map", {"noticed": WEIGHTS}, "noticed must hold only True and False"),

@@ -11,7 +11,7 @@ solution that the lesson shows:
 
     - `right` → `wrong`                  a text that occurs once; a line break is written ⏎
     - `right` → `wrong` or `other`       two wrong answers
-    - `a` → `b`, `c` → `d`               two changes in one wrong answer
+    - `a` → `b`, `c` → `d`               two changes in one wrong answer, one after the other
     - `right` → `wrong` everywhere       a text that occurs more often
     - drop `text`                        without it
     - `expression`                       returned instead; of a value exercise, the value
@@ -191,10 +191,18 @@ def _add(exercise: Exercise, entry: Entry, known: Entry) -> None:
 
 def _wrong(exercise: Exercise, entry: Entry) -> Iterator[tuple[Any, tuple[Change, ...]]]:
     for changes in entry.answers:
-        text = changed(exercise.shown, changes)
-        if text is None or text == exercise.shown:
-            words = ", ".join(f"{change.right!r} → {change.wrong!r}" for change in changes)
-            raise ValueError(f"{exercise.id}, {entry.name!r}: {words} does not fit the shown solution once")
+        text = exercise.shown
+        for change in changes:
+            before, text = text, change.of(text)
+            if text is None:
+                times = len(list(_form(change.right).finditer(before)))
+                raise ValueError(
+                    f"{exercise.id}, {entry.name!r}: the shown solution, as the changes before have left it, "
+                    f"must have {change.right!r} once, got it {times} times; name more of what stands "
+                    f"around it, or say `everywhere`"
+                )
+        if text == exercise.shown:
+            raise ValueError(f"{exercise.id}, {entry.name!r}: a change must change something, got {changes}")
         yield answer(exercise, text), changes
 
 

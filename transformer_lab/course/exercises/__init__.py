@@ -1,6 +1,10 @@
-"""Exercises and their checker. In a lesson: `attention = check("03.2", attention)`."""
+"""Exercises and their checker. In a lesson: `attention = check("03.2", attention)`.
+
+A later lesson takes up what was answered in an earlier one: `attention = mine("03.2")`.
+"""
 
 import re
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -8,32 +12,78 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from IPython import get_ipython
 from IPython.display import display
 
 from transformer_lab.course.checker import Exercise, field_guide, judge
 from transformer_lab.course.checker.verdict import CORRECT, Verdict
+from transformer_lab.course.desk import answers, folder
 from transformer_lab.course.lessons import NAMES
 
-__all__ = ["check", "exercise_cells", "exercise_ids", "find"]
+__all__ = ["check", "exercise_cells", "exercise_ids", "exercise_titles", "find", "mine"]
 
 
 def check(exercise_id: str, attempt: Any) -> Any:
     """Show the verdict on an attempt; return the attempt if it is correct, the reference otherwise.
 
-    So the cells below print the same either way. Nothing that the attempt does can raise here.
+    So the cells below print the same either way. Nothing that the attempt does can raise here. On the
+    learner's desk a right answer is kept, for `mine`.
     """
     global _last
     exercise = find(exercise_id)
+    _last = _verdict(exercise, attempt)
+    display(_last)
+    if _last.state != CORRECT:
+        return exercise.reference
+    if folder.ON_DESK:
+        _keep(exercise)
+    return attempt
+
+
+def _verdict(exercise: Exercise, attempt: Any) -> Verdict:
     try:
-        verdict = judge(exercise, attempt)
+        return judge(exercise, attempt)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a result so odd that even looking at it fails
         line = f"Looking at what your code returns raises {type(error).__name__}."
-        verdict = Verdict.not_yet(exercise_id, "unreadable result", [line])
-    _last = verdict
+        return Verdict.not_yet(exercise.id, "unreadable result", [line])
+
+
+def _keep(exercise: Exercise) -> None:
+    notebook = get_ipython().user_ns
+    try:
+        answers.keep(exercise.id, exercise.title, exercise.name, notebook["In"], notebook)
+    except OSError as error:
+        print(f"It could not be kept for later lessons: {error.strerror}.")
+
+
+def mine(exercise_id: str) -> Any:
+    """The learner's own right answer to an exercise, of whatever lesson; the reference if there is none.
+
+    It is run and judged anew. A line says which of the two it is.
+    """
+    exercise = find(exercise_id)
+    verdict, answer = Verdict.not_attempted(exercise_id, f"`{exercise.name}` is the reference."), None
+    if folder.ON_DESK and exercise_id in answers.solved():
+        verdict, answer = _again(exercise)
     display(verdict)
-    return attempt if verdict.state == CORRECT else exercise.reference
+    return answer if verdict.state == CORRECT else exercise.reference
+
+
+def _again(exercise: Exercise) -> tuple[Verdict, Any]:
+    """A kept answer, run and judged anew."""
+    try:
+        answer = answers.kept(exercise.id, exercise.name)
+        verdict = _verdict(exercise, answer)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        verdict, answer = Verdict.not_yet(exercise.id, f"{type(error).__name__}: {error}", []), None
+    if verdict.state == CORRECT:
+        return replace(verdict, lines=(f"`{exercise.name}` is your own.",), printed=""), answer
+    lines = ["Your kept answer is not right any more, or needs more than itself.", *verdict.lines[:-1]]
+    return Verdict.not_yet(exercise.id, verdict.name, lines), None
 
 
 _last: Verdict | None = None
@@ -61,6 +111,14 @@ def find(exercise_id: str) -> Exercise:
 def exercise_ids() -> list[str]:
     """The ids of all exercises, in order."""
     return [id for lesson in range(len(NAMES)) for id in _exercises(lesson)]
+
+
+def exercise_titles() -> dict[str, str]:
+    """The titles of all exercises by their ids, from the field guides: no exercise is imported."""
+    guides = [Path(__file__).with_name(f"{name}.md") for name in NAMES]
+    texts = [guide.read_text(encoding="utf-8") for guide in guides if guide.exists()]
+    headings = re.compile(r"^## (\d\d\.\d+) (.*)$", re.MULTILINE)
+    return {id: title for text in texts for id, title in headings.findall(text)}
 
 
 def _exercises(lesson: int) -> dict[str, Exercise]:

@@ -1,4 +1,4 @@
-"""Exercises of lesson 08: token vectors, the bill, the stack, a head; then a layer of your own parts."""
+"""Exercises of lesson 08."""
 
 import math
 
@@ -747,7 +747,7 @@ def make_layer(config, Attention, FeedForward, Layer):
 
 make_layer = FactoryExercise(
     "08.8",
-    "Assemble them",
+    "Assemble them (stretch)",
     "make_layer",
     source.text_of(make_layer),
     [

@@ -1,4 +1,4 @@
-"""Exercises of lesson 07: layer norm, dropout, both orders of the layer, its parameters, reports to read."""
+"""Exercises of lesson 07."""
 
 import torch
 import torch.nn.functional as F
@@ -458,7 +458,7 @@ for name, words in RIGHT.items():
 
 diagnosis = value_exercise(
     "07.6",
-    "Read the reports",
+    "Read the reports (stretch)",
     stub=STUB,
     solution=SOLUTION,
     hints=[

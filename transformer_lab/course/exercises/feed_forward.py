@@ -1,4 +1,4 @@
-"""Exercises of lesson 06: the network, its bill, the gated kind, its width, a stack, its true size, bends."""
+"""Exercises of lesson 06."""
 
 import copy
 import math
@@ -454,7 +454,7 @@ def everywhere(module):
 
 @exercise(
     "06.7",
-    "Draw a curve with bends",
+    "Draw a curve with bends (stretch)",
     returns=("up_bias", "down_weight"),
     hints=[
         """Neuron i is to begin at x[i]: there `t + up_bias[i]` must be 0. To the left of it the neuron is

@@ -1,4 +1,4 @@
-"""Exercises of lesson 04: masks made, applied, translated, used in a mean, followed through layers."""
+"""Exercises of lesson 04."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Exercises of lesson 12: RMS norm, bytes of a cache, shared heads, a bill, LoRA, a step, fewer heads."""
+"""Exercises of lesson 12."""
 
 import math
 from copy import deepcopy
@@ -468,7 +468,7 @@ def step(query, key, value, old_keys, old_values, turn):
 
 @exercise(
     "12.7",
-    "From many key heads to few",
+    "From many key heads to few (stretch)",
     hints=[
         """Each head owns d_head rows of the weight, and neighbours form a group. Cut the rows into three
         axes: which group, which head of it, which feature.""",

@@ -1,4 +1,4 @@
-"""Exercises of lesson 05: split, merge, transform, the interface, the module, its bill, what a head adds."""
+"""Exercises of lesson 05."""
 
 import math
 
@@ -395,7 +395,7 @@ def parameters(d, h):
 
 @exercise(
     "05.7",
-    "What does each head add?",
+    "What does each head add? (stretch)",
     hints=[
         """The merged heads are a row (head 0 | head 1 | …), and `nn.Linear` computes `row @ weight.mT`.
         So which *columns* of `weight` does head 0 meet?""",

@@ -1,4 +1,4 @@
-"""Exercises of lesson 01: frequencies, the table, adding it, moving along it, reading it off."""
+"""Exercises of lesson 01."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Exercises of lesson 09: pooling, the names in the file, head scores, ablation, search, ranks, a layer."""
+"""Exercises of lesson 09."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Exercises of lesson 11: fusion, a weight that chooses, masks, the block, its bill, where a head looks."""
+"""Exercises of lesson 11."""
 
 import math
 

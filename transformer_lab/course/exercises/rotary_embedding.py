@@ -1,4 +1,4 @@
-"""Exercises of lesson 02: one pair, all pairs, what is turned, the complex form, a checkpoint, a probe."""
+"""Exercises of lesson 02."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Exercises of lesson 03: scores, attention, a safe softmax, its spread, its cost, attention on a stream."""
+"""Exercises of lesson 03."""
 
 import math
 import weakref

@@ -1,4 +1,4 @@
-"""Exercises of lesson 10: schedule, accuracy, patches, hidden words, a clean split, the loop, the bound."""
+"""Exercises of lesson 10."""
 
 import math
 

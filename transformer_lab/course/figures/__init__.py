@@ -11,6 +11,7 @@ from transformer_lab.course.figures.cells import (
     head_blocks,
     masks,
     pairings,
+    solved_squares,
 )
 from transformer_lab.course.figures.curves import (
     activation_curves,

@@ -7,16 +7,18 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from transformer_lab.course.figures import given
 from transformer_lab.course.figures.given import Labels, Matrix, Tables
-from transformer_lab.course.figures.layout import PALE, YES_OR_NO, canvas, finished, light_and_dark
+from transformer_lab.course.figures.layout import DARK, PALE, YES_OR_NO, canvas, finished, light_and_dark
 from transformer_lab.course.figures.maps import KEY_QUERY, draw_within, lay_maps
 from transformer_lab.multi_head_attention import check_divisible
 from transformer_lab.validation import check_positive
 
 STATES = {"": "#ffffff", "kept": PALE[0], "again": PALE[3], "new": PALE[1]}  # of a key and value in a step
+DONE = "#116329"  # the green of a right answer's verdict
 MOST_STEPS = 12  # more would be too small to read
 
 
@@ -70,6 +72,31 @@ def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") 
     labels = ("test: how many bugs it notices", "bug")
     draw_within(ax, values, bugs, columns, colours=YES_OR_NO, numbers=False, labels=labels)
     light_and_dark(figure, "notices it", "does not")
+    return finished(figure, title)
+
+
+# What is done
+
+
+def solved_squares(solved: Mapping[str, Sequence[bool]], *, title: str = "") -> Figure:
+    """Draw a square for each exercise, full if solved, a row for each lesson; behind it, how many are."""
+    given.check_named(solved)
+    solved = {
+        name: given.numbers_of(marks, 1, name=name).astype(bool).tolist() for name, marks in solved.items()
+    }
+    longest = max(map(len, solved.values()))
+    figure, (ax,) = canvas(1, (0.17 * longest + 3.2, 0.24 * len(solved) + 0.4))
+    names = []
+    for row, (name, marks) in enumerate(solved.items()):
+        for place, mark in enumerate(marks):
+            look = {"facecolor": DONE if mark else "white", "edgecolor": DARK, "linewidth": 0.8}
+            ax.add_patch(Rectangle((place + 0.1, row - 0.35), 0.8, 0.7, **look))
+        ax.text(len(marks) + 0.4, row, f"{sum(marks)} of {len(marks)}", va="center", fontsize=8)
+        names.append(name)
+    ax.set_yticks(range(len(names)), names)
+    ax.set(xlim=(0, longest + 4), ylim=(len(names) - 0.5, -0.5), xticks=[])
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
     return finished(figure, title)
 
 

@@ -1,0 +1,262 @@
+"""A right answer is kept as text that runs by itself, and later lessons get it, judged anew."""
+
+import math
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from torch import nn
+
+from transformer_lab.course import exercises
+from transformer_lab.course.desk import answers, folder, progress
+from transformer_lab.course.exercises import check, exercise_titles, find, mine
+
+RIGHT = """\
+def attention(query, key, value):
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    weights = soft(scores)
+    return weights @ value, weights
+"""
+SOFT = "def soft(scores):\n    return scores.softmax(dim=AXIS)"
+CELLS = ["import math\nimport torch", "AXIS = -1", SOFT, "x = torch.randn(3, 2)", RIGHT]
+
+
+# --- as text -------------------------------------------------------------------------------------------
+
+
+def standing_alone(*cells: str, name: str = "attention") -> str:
+    names: dict = {"__name__": "__main__"}
+    for cell in cells:
+        exec(cell, names)
+    return answers.standing_alone(name, cells, names)
+
+
+def test_an_answer_takes_along_what_it_needs_and_nothing_else() -> None:
+    text = standing_alone(*CELLS)
+    assert text == f"import math\n\n\nAXIS = -1\n\n\n{SOFT}\n\n\n{RIGHT}"
+    names: dict = {}
+    exec(text, names)
+    query = torch.randn(3, 2)
+    wanted = (query @ query.mT / math.sqrt(2)).softmax(-1)
+    assert names["attention"](query, query, query)[1].allclose(wanted)
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["from torch.nn import functional as F", "f = F.softmax"], "import torch.nn.functional as F\n\n\nf"),
+        (["from torch import Tensor", "def f(x: Tensor): ..."], "from torch import Tensor\n"),
+        (["import torch", "f = lambda x: torch.exp(x)"], "import torch\n"),
+        (["def f(): return 1", "def f(): return 2"], "def f(): return 2\n"),
+        (["def f(): return 1", "f = check('03.2', f)"], "def f(): return 1\n"),
+        (["f = 384 // 12"], "f = 384 // 12\n"),
+        (["import functools", "@functools.cache\ndef f(): ..."], "@functools.cache\ndef f(): ..."),
+        (["def f(): ...\nprint(f())"], "def f(): ...\n"),
+        (["def f(n): return f(n - 1)"], "def f(n): return f(n - 1)\n"),
+        (["def g(): return f\ndef f(): return g"], "def g(): return f\n"),
+        (["class A: pass", "class f(A):\n    def g(self): return super()"], "class A: pass\n\n\nclass f(A):"),
+        (["x, f = 1, 2"], "x, f = 1, 2\n"),
+    ],
+)
+def test_whatever_an_answer_is_made_of(cells: list[str], wanted: str) -> None:
+    found = answers.standing_alone("f", cells, _names(cells))
+    assert wanted in found
+    exec(found, {"__name__": "__main__"})
+
+
+def _names(cells: list[str]) -> dict:
+    names: dict = {"__name__": "__main__", "check": lambda id, answer: answer}
+    for cell in cells:
+        exec(cell, names)
+    return names
+
+
+def test_what_only_the_lesson_has_is_named() -> None:
+    cells = ["import torch", "x = torch.ones(3)", "def attention(query):\n    return query + x"]
+    assert standing_alone(*cells).startswith(
+        "# It needs what only the lesson's cells have: x.\ndef attention"
+    )
+
+
+@pytest.mark.parametrize("cells", [[], ["print(1)"], ["def other(): ..."], ["%%time\ndef attention(): ..."]])
+def test_an_answer_that_nobody_has_written_is_not_kept(cells: list[str]) -> None:
+    assert answers.standing_alone("attention", cells, {}) == ""
+
+
+def test_local_names_are_not_taken_for_the_lessons() -> None:
+    text = "def f(x, *, k=1):\n    y = [z for z in x]\n    def g(): return y\n    return g, len(y), k"
+    assert answers.needed_names(text) == set()
+
+
+# --- on the desk ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InteractiveShell:
+    """A notebook that runs on the desk."""
+    monkeypatch.setattr(folder, "DESK", tmp_path)
+    monkeypatch.setattr(folder, "ON_DESK", True)
+    # A shell makes its own module `__main__`.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    made = InteractiveShell()
+    monkeypatch.setattr(exercises, "get_ipython", lambda: made)
+    made.run_cell("from transformer_lab.course.exercises import check, mine", store_history=True)
+    return made
+
+
+def run(shell: InteractiveShell, *cells: str) -> None:
+    for cell in cells:
+        shell.run_cell(cell, store_history=True).raise_error()
+
+
+def said(capsys: pytest.CaptureFixture) -> str:
+    return capsys.readouterr().out
+
+
+CHECK = 'attention = check("03.2", attention)'
+MINE = 'attention = mine("03.2")'
+
+
+def test_a_right_answer_is_kept_and_a_later_lesson_runs_on_it(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture
+) -> None:
+    run(shell, *CELLS, CHECK)
+    assert answers.solved() == {"03.2"}
+    said(capsys)
+    run(shell, "attention = None", MINE)
+    assert said(capsys) == "✓ 03.2 correct.\n`attention` is your own.\n"
+    assert shell.user_ns["attention"] is not find("03.2").reference
+    assert shell.user_ns["attention"].__module__ == "__main__"
+
+
+@pytest.mark.parametrize("wrong", [RIGHT.replace("math.sqrt(query.shape[-1])", "1"), "attention = ..."])
+def test_a_wrong_answer_is_not_kept(shell: InteractiveShell, wrong: str) -> None:
+    run(shell, *CELLS[:-1], wrong, CHECK)
+    assert answers.solved() == set()
+
+
+def test_nothing_is_kept_or_looked_for_off_the_desk(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "ON_DESK", False)
+    run(shell, *CELLS, CHECK)
+    assert answers.solved() == set()
+    answers.place_of("03.2").parent.mkdir()
+    answers.place_of("03.2").write_text("raise SystemExit")
+    said(capsys)
+    run(shell, MINE)
+    assert said(capsys) == "○ 03.2 not attempted.\n`attention` is the reference.\n"
+    assert shell.user_ns["attention"] is find("03.2").reference
+
+
+def test_another_right_answer_replaces_the_first_which_is_kept_beside(shell: InteractiveShell) -> None:
+    run(shell, *CELLS, CHECK)
+    first = answers.place_of("03.2").read_text(encoding="utf-8")
+    run(shell, RIGHT.replace("soft(scores)", "scores.softmax(-1)"), CHECK, CHECK)
+    assert "scores.softmax(-1)" in answers.place_of("03.2").read_text(encoding="utf-8")
+    beside = answers.place_of("").parent / "before"
+    assert [path.read_text(encoding="utf-8") for path in beside.iterdir()] == [first]
+    assert answers.solved() == {"03.2"}
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("def attention(query, key, value):\n    return query", "wrong structure"),
+        ("def attention(", "SyntaxError"),
+        ("import nothing_of_that_name", "ModuleNotFoundError"),
+        ("attention = undefined", "NameError"),
+        ("other = 1", "KeyError"),
+        ("raise SystemExit", "SystemExit"),
+        ("# an answer\ndef attention(query, key, value):\n    return x", "raises an error"),
+        ("", "KeyError"),
+    ],
+)
+def test_a_kept_answer_that_is_not_right_any_more_is_told_and_the_reference_stands_in(
+    text: str, named: str, shell: InteractiveShell, capsys: pytest.CaptureFixture
+) -> None:
+    place = answers.place_of("03.2")
+    place.parent.mkdir()
+    place.write_text(text, encoding="utf-8")
+    run(shell, MINE)
+    told = said(capsys)
+    assert told.startswith("✗ 03.2 not yet: ")
+    assert named in told and "Your kept answer is not right any more" in told
+    assert shell.user_ns["attention"] is find("03.2").reference
+    assert place.read_text(encoding="utf-8") == text
+
+
+def test_an_answer_in_no_known_alphabet(shell: InteractiveShell, capsys: pytest.CaptureFixture) -> None:
+    answers.place_of("03.2").parent.mkdir()
+    answers.place_of("03.2").write_bytes(b"\xff\xfe\x00")
+    run(shell, MINE)
+    assert "UnicodeDecodeError" in said(capsys)
+
+
+def test_a_disk_that_is_full_is_told_and_the_answer_is_right_all_the_same(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(folder, "write", refuse)
+    run(shell, *CELLS, CHECK)
+    assert "It could not be kept for later lessons: No space left on device." in said(capsys)
+    assert shell.user_ns["attention"] is not find("03.2").reference
+
+
+def test_the_references_of_all_modules_and_values_can_be_kept_and_taken_up(shell: InteractiveShell) -> None:
+    """One exercise of each kind, answered with its own solution."""
+    for id, line in {"00.1": "", "03.2": "import math", "08.7": "from torch import nn"}.items():
+        exercise = find(id)
+        shown = getattr(exercise, "shown", None) or "d_head = 384 // 12"
+        run(shell, line or "pass", shown, f'{exercise.name} = check("{id}", {exercise.name})')
+        run(shell, f'taken = mine("{id}")')
+        assert id in answers.solved()
+        assert id == "00.1" or shell.user_ns["taken"] is not exercise.reference
+    assert issubclass(shell.user_ns["taken"], nn.Module)
+
+
+# --- progress ------------------------------------------------------------------------------------------
+
+
+def test_titles_are_those_of_the_exercises() -> None:
+    titles = exercise_titles()
+    assert titles == {id: find(id).title for id in exercises.exercise_ids()}
+
+
+@pytest.mark.parametrize(
+    ("solved", "words"),
+    [
+        (set(), "Solved: 0 of 122 exercises. Next: 00.1 "),
+        ({"00.1"}, "Solved: 1 of 122 exercises. Next: 01.1 "),
+        ({"03.1", "03.3"}, "Solved: 2 of 122 exercises. Next: 03.2 "),
+        ({f"14.{number}" for number in range(1, 44)}, "Solved: 43 of 122 exercises. Next: 00.1 "),
+    ],
+)
+def test_progress_in_words(solved: set[str], words: str) -> None:
+    assert progress.in_words(exercise_titles(), solved).startswith(words)
+
+
+def test_all_is_solved() -> None:
+    titles = exercise_titles()
+    assert progress.in_words(titles, set(titles)).endswith("All of them.")
+
+
+def test_progress_counts_what_is_kept_on_the_desk_alone(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(shell, *CELLS, CHECK)
+    (answers.place_of("").parent / "99.9.py").write_text("")
+    said(capsys)
+    progress.progress()
+    assert said(capsys).startswith("Solved: 1 of 122")
+    monkeypatch.setattr(folder, "ON_DESK", False)
+    progress.progress()
+    assert said(capsys).startswith("Solved: 0 of 122")
+
+
+def test_check_and_mine_are_what_lessons_import() -> None:
+    assert {check.__name__, mine.__name__} <= set(exercises.__all__)

@@ -1,0 +1,79 @@
+"""A cell that is run before those that it needs says so, and no other error is touched."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from transformer_lab.course.desk.watch import giving_line, watch
+
+CELLS = [
+    "import math\nfrom torch import nn",
+    "%%time\nx = 1",
+    "first, second = 1, 2",
+    "def attend(query): ...",
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("math", "import math"),
+        ("nn", "from torch import nn"),
+        ("second", "first, second = 1, 2"),
+        ("attend", "def attend(query): ..."),
+        ("query", ""),
+        ("x", ""),
+        ("atend", ""),
+    ],
+)
+def test_the_line_that_gives_a_name(name: str, line: str) -> None:
+    assert giving_line(name, CELLS) == line
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InteractiveShell:
+    cells = [{"cell_type": "code", "source": [cell]} for cell in CELLS]
+    (tmp_path / "03.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JPY_SESSION_NAME", "somewhere/03.ipynb")
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    made = InteractiveShell()
+    watch(made)
+    return made
+
+
+@pytest.mark.parametrize("cell", ["nn.Linear(2, 3)", "def f():\n    return nn\nf()"])
+def test_a_name_of_another_cell_is_told_beside_the_error(
+    shell: InteractiveShell, cell: str, capsys: pytest.CaptureFixture
+) -> None:
+    result = shell.run_cell(cell)
+    out = capsys.readouterr().out
+    assert "`nn` comes from another cell of this lesson, the one with `from torch import nn`." in out
+    assert "NameError" in out
+    assert isinstance(result.error_in_exec, NameError)
+
+
+@pytest.mark.parametrize(
+    "cell", ["atend(1)", "1 / 0", "def f():\n    y += 1\nf()", "import math\nmath.sqr(4)", "x"]
+)
+def test_other_errors_are_as_they_were(
+    shell: InteractiveShell, cell: str, capsys: pytest.CaptureFixture
+) -> None:
+    result = shell.run_cell(cell)
+    assert "comes from another cell" not in capsys.readouterr().out
+    assert result.error_in_exec is not None
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"cells": [{}]}', '{"cells": 3}'])
+def test_without_a_file_that_can_be_read_there_is_the_error_alone(
+    shell: InteractiveShell, text: str | None, capsys: pytest.CaptureFixture
+) -> None:
+    Path("03.ipynb").unlink()
+    if text is not None:
+        Path("03.ipynb").write_text(text)
+    assert isinstance(shell.run_cell("nn").error_in_exec, NameError)
+    out = capsys.readouterr().out
+    assert "comes from another cell" not in out and "NameError" in out

@@ -1,0 +1,54 @@
+"""A learner's copy of a lesson, run beside the lesson as it is shipped: where they differ, yours and ours."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from nbformat import NotebookNode
+
+from tests.gate.comparison import differences
+from tests.gate.stored import WORDS, Lesson, code_cells
+from transformer_lab.course.desk.copies import KEY
+from transformer_lab.course.lessons import ROOT
+
+OURS = "the course's cell"  # in a cell's metadata
+VERDICT = re.compile(r"[✓○✗] \d\d\.\d+ ")
+
+
+def is_copy(notebook: NotebookNode) -> bool:
+    """Whether a notebook is from a learner's desk."""
+    return KEY in notebook.metadata
+
+
+def beside_shipped(copy: NotebookNode) -> list[NotebookNode]:
+    """Return the copy's code cells, each with the outputs that the shipped lesson has in its place."""
+    lesson = Lesson.load(ROOT / "notebooks" / copy.metadata[KEY]["lesson"])
+    shipped = {cell.id: cell for cell in code_cells(lesson.notebook)}
+    cells = code_cells(copy)
+    for cell in cells:
+        cell.execution_count = 1  # whether the learner has run it does not matter
+        ours = shipped.get(cell.id)
+        cell.outputs = ours.outputs if ours else []
+        cell.metadata[OURS] = ours.source if ours else None
+    return cells
+
+
+def is_beside(cell: NotebookNode) -> bool:
+    """Whether a cell of the copy has one of the course's to be compared with."""
+    return cell.metadata.get(OURS) is not None
+
+
+def is_own(cell: NotebookNode) -> bool:
+    """Whether a cell of the copy is the learner's own, which is run and compared with nothing."""
+    return OURS in cell.metadata and not is_beside(cell)
+
+
+def yours_and_ours(cell: NotebookNode, fresh: Iterable[NotebookNode]) -> Iterator[str]:
+    """Yield how what the learner's cell shows differs from the shipped one, verdicts left out."""
+    found = list(differences(_without_verdicts(cell.outputs), _without_verdicts(fresh), ("ours", "yours")))
+    if found and cell.source != cell.metadata[OURS]:
+        yield f"our cell:\n{cell.metadata[OURS]}\n\nwhat comes out:"
+    yield from found
+
+
+def _without_verdicts(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
+    return [output for output in outputs if not VERDICT.match(output.get("data", {}).get(WORDS, ""))]
