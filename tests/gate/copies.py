@@ -11,7 +11,8 @@ from transformer_lab.course.desk.copies import KEY
 from transformer_lab.course.lessons import ROOT
 
 OURS = "the course's cell"  # in a cell's metadata
-VERDICT = re.compile(r"[✓○✗] \d\d\.\d+ ")
+# Verdicts, and how much is solved: these tell of the learner, and differ with good reason.
+PERSONAL = re.compile(r"[✓○✗] \d\d\.\d+ |(Figure “)?Solved: \d+ of ")
 
 
 def is_copy(notebook: NotebookNode) -> bool:
@@ -43,12 +44,16 @@ def is_own(cell: NotebookNode) -> bool:
 
 
 def yours_and_ours(cell: NotebookNode, fresh: Iterable[NotebookNode]) -> Iterator[str]:
-    """Yield how what the learner's cell shows differs from the shipped one, verdicts left out."""
-    found = list(differences(_without_verdicts(cell.outputs), _without_verdicts(fresh), ("ours", "yours")))
+    """Yield how what the learner's cell shows differs from the shipped one, but for what is personal."""
+    found = list(differences(_impersonal(cell.outputs), _impersonal(fresh), ("ours", "yours")))
     if found and cell.source != cell.metadata[OURS]:
         yield f"our cell:\n{cell.metadata[OURS]}\n\nwhat comes out:"
     yield from found
 
 
-def _without_verdicts(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
-    return [output for output in outputs if not VERDICT.match(output.get("data", {}).get(WORDS, ""))]
+def _impersonal(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
+    return [
+        output
+        for output in outputs
+        if not PERSONAL.match(output.get("data", output).get(WORDS, output.get("text", "")))
+    ]

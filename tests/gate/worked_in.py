@@ -24,7 +24,7 @@ def answers_in(path: Path) -> list[str]:
     """Return the exercises of a shipped lesson that somebody has answered in it."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError):  # its own test says so
+    except (OSError, ValueError, KeyError, TypeError):  # its own test says so
         return []
     return [
         tag.partition(":")[2]
