@@ -27,7 +27,7 @@ def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def address(notebooks: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with jupyterlab(notebooks, tmp_path_factory.mktemp("home")) as address:
+    with jupyterlab(["-m", "jupyterlab", notebooks], tmp_path_factory.mktemp("home")) as address:
         yield address
 
 

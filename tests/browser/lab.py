@@ -23,8 +23,14 @@ NO_NEWS = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements"
 
 
 @contextmanager
-def jupyterlab(notebooks: Path, home: Path) -> Iterator[str]:
-    """Serve a folder of notebooks, with a fresh learner's settings, and yield the address."""
+def jupyterlab(started: list[str | Path], home: Path, folder: Path | None = None) -> Iterator[str]:
+    """Serve notebooks, with a fresh learner's settings, and yield the address.
+
+    Args:
+        started: what Python is told, such as `-m jupyterlab` and a folder.
+        home: for the settings, and for the log of what the program says.
+        folder: of the course, if not this one.
+    """
     port = _free_port()
     flags = [
         *("--no-browser", f"--ip={LOOPBACK}", f"--port={port}", "--ServerApp.port_retries=0"),
@@ -33,8 +39,9 @@ def jupyterlab(notebooks: Path, home: Path) -> Iterator[str]:
     ]
     with (home / "log").open("w") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", notebooks, *flags],
-            env=_fresh_settings(home),
+            [sys.executable, *started, *flags],
+            env=_fresh_settings(home) | ({"PYTHONPATH": str(folder)} if folder else {}),
+            cwd=folder,
             stdout=log,
             stderr=log,
         )
@@ -55,7 +62,7 @@ def _free_port() -> int:
 def _fresh_settings(home: Path) -> dict[str, str]:
     """Return an environment in which JupyterLab finds and leaves nothing outside this folder."""
     page_config = home / "config" / "labconfig" / "page_config.json"
-    page_config.parent.mkdir(parents=True)
+    page_config.parent.mkdir(parents=True, exist_ok=True)
     page_config.write_text(json.dumps(NO_NEWS))
     return os.environ | {
         "JUPYTER_TOKEN": TOKEN,
@@ -135,6 +142,18 @@ class OpenLesson:
         self.write(exercise, source)
         self.run(exercise, check)
         return self.cell(check).get_by_role("status")
+
+    def restart(self) -> None:
+        """Restart the kernel and run all cells."""
+        self.choose("Edit", "Clear Outputs of All Cells")
+        self.choose("Kernel", "Restart Kernel and Run All Cells…")
+        self.page.locator(".jp-Dialog").get_by_role("button", name="Confirm Kernel Restart").click()
+        self.page.wait_for_function("lesson.notRun().length === 0", timeout=300_000)
+
+    def save(self) -> None:
+        """Save the notebook."""
+        self.choose("File", "Save Notebook")
+        self.page.wait_for_function("lesson.isSaved()")
 
     def resize(self, width: int) -> None:
         """Make the window narrower or wider."""

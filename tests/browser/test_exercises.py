@@ -73,8 +73,7 @@ def test_lesson_worked_in_and_saved_passes_its_check(my_lesson: OpenLesson, note
     my_lesson.write("exercise-03-3", "def softmax(scores):\n    return scores")
     my_lesson.write("exercise-03-2", RIGHT)
     my_lesson.run_all()
-    my_lesson.choose("File", "Save Notebook")
-    my_lesson.page.wait_for_function("lesson.isSaved()")
+    my_lesson.save()
     gate = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", notebooks / my_lesson.name]
     run = subprocess.run(gate, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert run.returncode == 0, run.stdout

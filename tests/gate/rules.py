@@ -134,8 +134,13 @@ def _has_words(output: NotebookNode) -> bool:
 
 
 def file_is_as_stored(lesson: Lesson) -> Iterator[str]:
-    """One layout, so that a change shows as itself in a diff."""
-    if as_text(lesson.notebook) != lesson.text:
+    """One layout, so that a change shows as itself in a diff.
+
+    JupyterLab adds what it knows of the kernel's language whenever it saves: that alone is no change.
+    """
+    language = '  "language_info": {\n   "name": "python"\n  }'
+    text = re.sub(r'  "language_info": \{.*?^  \}', language, lesson.text, flags=re.DOTALL | re.MULTILINE)
+    if as_text(lesson.notebook) != text:
         yield "the file holds more than is stored, or in another layout: `make refresh`"
     size = len(lesson.text.encode())
     if size > LARGEST_FILE:

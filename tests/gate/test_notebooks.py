@@ -141,7 +141,7 @@ def test_planted_fault_is_named(name: str) -> None:
         ('"id": "help",', "", "the id ''"),
         ('"id": "help"', '"id": "check"', "two cells have the id 'check'"),
         ('"id": "help",\n   "metadata": {}', '"id": "help",\n   "metadata": {"x": 1}', "in another layout"),
-        ('"name": "python"\n', '"name": "python", "version": "3.11"\n', "in another layout"),
+        ('"name": "python3"\n', '"name": "python3", "version": "3.11"\n', "in another layout"),
         ("\n ", "\n  ", "in another layout"),
     ],
 )
@@ -154,6 +154,14 @@ def test_fault_in_the_file_is_named(before: str, after: str, named: str) -> None
     text = text.replace(before, after, 1)
     complaints = complaints_about(nbformat.reads(text, as_version=4), text)
     assert any(named in complaint for complaint in complaints)
+
+
+def test_what_jupyterlab_says_of_the_language_is_no_change() -> None:
+    text = as_text(made_up_lesson())
+    more = '{\n   "codemirror_mode": {\n    "name": "ipython"\n   },\n   "name": "python",\n   "version": "3.11.7"\n  }'
+    text = text.replace('{\n   "name": "python"\n  }', more, 1)
+    assert "codemirror" in text
+    assert complaints_about(nbformat.reads(text, as_version=4), text) == []
 
 
 def test_entry_of_the_allow_list_without_a_cell_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

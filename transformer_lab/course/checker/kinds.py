@@ -184,6 +184,7 @@ class Exercise:
             outcomes = self.outcomes(mistake.answer)
             if not any(alike(self.comparison, outcomes, other) for other in known):
                 found.append((mistake, outcomes))
+                known.append(outcomes)  # of two shared ones the first
         return found
 
 

@@ -53,7 +53,8 @@ def main(arguments: list[str]) -> int:
     print(f"Opening {lesson.name} in {DESK}; Ctrl+C here ends JupyterLab.", flush=True)
     # Kernels inherit it, so that a cell run too early says which cells to run first.
     os.environ.setdefault("PYTHONSTARTUP", str(HERE / "startup.py"))
-    LabApp.launch_instance([str(lesson if lesson.exists() else DESK), *handed_on])
+    where = [f"--ServerApp.root_dir={DESK}", f"--LabApp.default_url=/lab/tree/{lesson.name}"]
+    LabApp.launch_instance([*where, *handed_on])
     return 0
 
 
