@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from tests.browser.conftest import LESSONS
 from tests.browser.lab import TOKEN, OpenLesson, jupyterlab
 from tests.browser.test_exercises import RIGHT, contrast
 from tests.browser.test_lessons import unreadable
