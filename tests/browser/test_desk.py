@@ -17,11 +17,13 @@ from tests.browser.test_exercises import RIGHT, contrast
 from tests.browser.test_lessons import unreadable
 from tests.gate import rules
 from tests.gate.stored import ROOT, Lesson
+from transformer_lab.course.exercises import find
 
-FIRST, THIRD, FIFTH = (
+FIRST, THIRD, FIFTH, NINTH = (
     "00_start_here.ipynb",
     "03_scaled_dot_product_attention.ipynb",
     "05_multi_head_attention.ipynb",
+    "09_pretrained_encoder.ipynb",
 )
 TWO_SLIPS = RIGHT.replace(" / math.sqrt(query.shape[-1])", "").replace("dim=-1", "dim=-2")
 
@@ -170,6 +172,20 @@ def test_a_later_lesson_runs_on_ones_own_answer(updated: OpenLesson, clone: Clon
     expect(later.cell("idea-loop")).to_contain_text("a loop over the heads gives the same: True")
     assert later.ask("errors") == []
     later.close()
+
+
+def test_the_learners_own_parts_run_the_model(updated: OpenLesson, clone: Clone) -> None:
+    imports = "import math\n\nfrom torch import nn\n\n\n"
+    for id in ("08.5", "08.6", "08.7"):
+        (clone.desk / "answers" / f"{id}.py").write_text(imports + find(id).shown, encoding="utf-8")
+    lesson = clone.open(NINTH)
+    lesson.run_all()
+    verdicts = lesson.cell("parts-mine").get_by_role("status")
+    expect(verdicts).to_contain_text([f"✓ {id} correct." for id in ("03.2", "08.5", "08.6", "08.7")])
+    printed = lesson.cell("parts-climb").locator(".jp-OutputArea-output").inner_text()
+    assert (printed.count("1e-9: True"), printed.count("False")) == (4, 0)
+    assert lesson.ask("errors") == []
+    lesson.close()
 
 
 def test_a_shipped_lesson_opened_and_saved_keeps_the_rules(

@@ -84,3 +84,14 @@ def test_without_a_cache_all_is_computed_again_and_with_one_it_is_kept():
     assert words(with_cache) == ["new", "", "", "kept", "new", "", "kept", "kept", "new"]
     for ax in (without, with_cache):
         assert [colour != "#ffffff" for colour in cell_colours(ax)] == np.tri(3).astype(bool).ravel().tolist()
+
+
+def test_solved_squares_are_full_where_solved_and_go_on_in_the_next_row():
+    marks = [n % 3 == 0 for n in range(25)]
+    (ax,) = figures.solved_squares({"01": [True, False], "02": marks, "03": [False]}).axes
+    centres = [(p.get_x() + 0.4, p.get_y() + 0.35, p.get_facecolor()[1] < 1) for p in ax.patches]
+    wanted = [(0, 0, True), (1, 0, False)]
+    wanted += [(n % 22, 1 + n // 22, mark) for n, mark in enumerate(marks)] + [(0, 3, False)]
+    assert [(round(x - 0.1), round(y), full) for x, y, full in centres] == wanted
+    assert [text.get_text() for text in ax.texts] == ["1 of 2", "9 of 25", "0 of 1"]
+    assert [round(tick) for tick in ax.get_yticks()] == [0, 1, 3]

@@ -18,6 +18,7 @@ from transformer_lab.multi_head_attention import check_divisible
 from transformer_lab.validation import check_positive
 
 STATES = {"": "#ffffff", "kept": PALE[0], "again": PALE[3], "new": PALE[1]}  # of a key and value in a step
+IN_A_ROW = 22  # squares; more go on in the next
 DONE = "#116329"  # the green of a right answer's verdict
 MOST_STEPS = 12  # more would be too small to read
 
@@ -84,17 +85,18 @@ def solved_squares(solved: Mapping[str, Sequence[bool]], *, title: str = "") -> 
     solved = {
         name: given.numbers_of(marks, 1, name=name).astype(bool).tolist() for name, marks in solved.items()
     }
-    longest = max(map(len, solved.values()))
-    figure, (ax,) = canvas(1, (0.17 * longest + 3.2, 0.24 * len(solved) + 0.4))
-    names = []
-    for row, (name, marks) in enumerate(solved.items()):
-        for place, mark in enumerate(marks):
+    rows = [-(-len(marks) // IN_A_ROW) for marks in solved.values()]
+    tops = np.cumsum([0, *rows])
+    longest = min(IN_A_ROW, max(map(len, solved.values())))
+    figure, (ax,) = canvas(1, (0.2 * longest + 3.2, 0.25 * tops[-1] + 0.4))
+    for top, marks in zip(tops, solved.values(), strict=False):
+        for number, mark in enumerate(marks):
+            place, row = number % IN_A_ROW, top + number // IN_A_ROW
             look = {"facecolor": DONE if mark else "white", "edgecolor": DARK, "linewidth": 0.8}
             ax.add_patch(Rectangle((place + 0.1, row - 0.35), 0.8, 0.7, **look))
-        ax.text(len(marks) + 0.4, row, f"{sum(marks)} of {len(marks)}", va="center", fontsize=8)
-        names.append(name)
-    ax.set_yticks(range(len(names)), names)
-    ax.set(xlim=(0, longest + 4), ylim=(len(names) - 0.5, -0.5), xticks=[])
+        ax.text(place + 1.4, row, f"{sum(marks)} of {len(marks)}", va="center", fontsize=8)
+    ax.set_yticks(tops[:-1], list(solved))
+    ax.set(xlim=(0, longest + 4), ylim=(tops[-1] - 0.5, -0.5), xticks=[])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     return finished(figure, title)
