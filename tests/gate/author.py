@@ -13,12 +13,13 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tests.gate.rules import HEADINGS, is_stable
+from tests.gate.path import HEADINGS
+from tests.gate.rules import is_stable
 from tests.gate.stored import ROOT, Lesson, as_text
 from transformer_lab.course import lessons
 from transformer_lab.course.exercises import exercise_cells
 
-EXERCISES_END = "## Summary"
+EXERCISES_END, IDEA_END = "## Summary", "## In the package"  # the first exercise belongs to the idea
 EXERCISES = "transformer_lab/course/exercises"
 TASK = "The task, in words."
 HOW = (
@@ -56,19 +57,18 @@ def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
 
 def _skeleton(number: int, title: str) -> NotebookNode:
     begin = f"from transformer_lab.course import figures, lesson\n\nlesson.begin({number})"
-    promise = f"# {title}\n\n**You will be able to** …\n\n**You need** …\n\n**It takes** …"
-    cells = [new_markdown_cell(promise, id="title"), new_code_cell(begin, id="begin")]
+    promise = [f"# {title}", "**You will be able to** …", "**You need** …", "**It takes** about 0 minutes."]
+    cells = [new_markdown_cell("\n\n".join(promise), id="title"), new_code_cell(begin, id="begin")]
     cells.append(new_code_cell(f"figures.encoder_map({number})", id="map"))
     cells.append(new_markdown_cell("What is lit, if anything: …", id="map-words"))
     for heading in HEADINGS:
         cells.append(new_markdown_cell(f"## {heading}", id=_slug(heading)))
-        if heading == "Exercises":
-            cells[-1].source += f"\n\n{HOW}"
+        if heading == "The idea":
+            cells[-1].source += f"\n\n…\n\n{HOW}"
             source = "from transformer_lab.course.exercises import check"
-            cells.append(new_code_cell(source, id="exercises-check"))
-    cells[
-        -1
-    ].source += "\n\n- …\n\n**New terms:** …. All are in the [glossary](00_start_here.ipynb#Glossary)."
+            cells.append(new_code_cell(source, id="exercises-import"))
+    glossary = "[glossary](00_start_here.ipynb#Glossary)"
+    cells[-1].source += f"\n\n- …\n\n**New terms:** …. All are in the {glossary}."
     if number + 1 < len(lessons.LESSONS):
         cells[-1].source += f"\n\n**Next:** [lesson {number + 1}]({lessons.notebook(number + 1).name}), …"
     return new_notebook(cells=cells)
@@ -81,24 +81,25 @@ def put_exercise(exercise_id: str, notebook: NotebookNode) -> str:
     known = {cell.id: cell for cell in notebook.cells}
     task = known.get(f"exercise-{key}-task")
     if task:
-        level = task.source.split(" ")[0]
-        wanted[task.id] = "\n".join([level + texts.heading.lstrip("#"), *task.source.splitlines()[1:]])
+        heading = re.compile(rf"^(#+) {re.escape(exercise_id)} .*$", re.MULTILINE)
+        wanted[task.id] = heading.sub(rf"\1{texts.heading.lstrip('#')}", task.source)
     if wanted.keys() <= known.keys():
         changed = [id for id, text in wanted.items() if known[id].source != text]
         for id in changed:
             known[id].source = wanted[id]
         return f"brought up to date: {', '.join(changed)}" if changed else "is as declared"
-    places = (i for i, cell in enumerate(notebook.cells) if cell.source.startswith(EXERCISES_END))
+    heading = IDEA_END if exercise_id.endswith(".1") else EXERCISES_END
+    places = (i for i, cell in enumerate(notebook.cells) if cell.source.startswith(heading))
     end = next(places, None)
     if end is None:
-        raise ValueError(f"the lesson must have the heading {EXERCISES_END!r}, got none; add it")
+        raise ValueError(f"the lesson must have the heading {heading!r}, got none; add it")
     task = new_markdown_cell(f"{texts.heading}\n\n{TASK}", id=f"exercise-{key}-task")
     stub, check = (
         new_code_cell(text, id=f"{kind}-{key}", metadata={"tags": [f"{kind}:{exercise_id}"]})
         for kind, text in (("exercise", texts.exercise), ("check", texts.check))
     )
     notebook.cells[end:end] = [task, stub, check, new_markdown_cell(texts.help, id=f"help-{key}")]
-    return f"put in above {EXERCISES_END!r}: write the task in the cell {task.id}"
+    return f"put in above {heading!r}: write the task in the cell {task.id}"
 
 
 def name_cells(notebook: NotebookNode, raw_cells: list[dict]) -> list[str]:

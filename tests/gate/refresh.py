@@ -15,14 +15,15 @@ from nbval.kernel import CURRENT_ENV_KERNEL_NAME
 from tests.gate.author import name_cells
 from tests.gate.comparison import differences
 from tests.gate.kernel import CELL_TIMEOUT, ThisPython, clean_environment
+from tests.gate.path import has_one_path, tell_minutes
 from tests.gate.stored import NOTEBOOKS, Lesson, as_text, code_cells
 
 
 def refresh(path: Path) -> bool:
     """Run one notebook and store it; return whether its file has changed.
 
-    A cell without an id of its own gets one. Where the gate finds no difference the old output stays, so that
-    a picture drawn a shade lighter on another machine is not stored anew.
+    A cell without an id of its own gets one, and the minutes told are those counted. Where the gate finds no
+    difference the old output stays, so that a picture drawn a shade lighter elsewhere is not stored anew.
 
     Raises:
         CellExecutionError, DeadKernelError: from nbclient; the file is left as it was.
@@ -30,6 +31,8 @@ def refresh(path: Path) -> bool:
     lesson = Lesson.load(path)
     for name in name_cells(lesson.notebook, lesson.raw_cells):
         print(f"a new cell is called {name}; ", end="")
+    if has_one_path(lesson):
+        tell_minutes(lesson)
     before = {cell.id: (cell.source, cell.outputs) for cell in code_cells(lesson.notebook)}
     _run(lesson.notebook, path.parent)
     _keep_what_is_the_same(lesson.notebook, before)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from nbformat import NotebookNode
 
+from tests.gate import path
 from tests.gate.allow_list import NOT_COMPARED
 from tests.gate.stored import PICTURE, WORDS, Lesson, as_text, code_cells, tags
 
@@ -14,7 +15,7 @@ Rule = Callable[[Lesson], Iterator[str]]
 LONGEST_CELL = 25  # lines
 LARGEST_FILE = 1_500_000  # bytes
 SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
-HEADINGS = (  # of the lessons from 01 on, below the title
+HEADINGS = (  # of the lessons from 01 on that do not have one path yet, below the title
     "The problem",
     "By hand",
     "The idea",
@@ -182,8 +183,16 @@ def has_the_headings(lesson: Lesson) -> Iterator[str]:
     sections = tuple(text for level, text in headings if level == 2)
     if len(titles) != 1 or headings[0][0] != 1:
         yield f"a lesson has one title, on top; here are {titles}"
-    if number_of(lesson) != "00" and sections != HEADINGS:
-        yield f"the headings must be {', '.join(HEADINGS)}; here they are {', '.join(sections)}"
+    wanted = path.HEADINGS if path.has_one_path(lesson) else HEADINGS
+    if number_of(lesson) != "00" and sections not in (wanted, (*wanted, "Deeper")):
+        yield f"the headings must be {', '.join(wanted)}; here they are {', '.join(sections)}"
+
+
+def keeps_to_its_path(lesson: Lesson) -> Iterator[str]:
+    """What a lesson with one path promises."""
+    if path.has_one_path(lesson):
+        for rule in path.ALL:
+            yield from rule(lesson)
 
 
 def _headings(notebook: NotebookNode) -> Iterator[tuple[int, str]]:
@@ -246,5 +255,6 @@ ALL: tuple[Rule, ...] = (
     no_path_of_this_machine,
     begins_by_its_number,
     has_the_headings,
+    keeps_to_its_path,
     exercises_are_whole,
 )

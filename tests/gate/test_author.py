@@ -43,10 +43,10 @@ def test_refuses_a_lesson_that_is_not_in_the_list(number: int, tmp_path: Path) -
 
 
 def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
-    notebook = new_notebook(cells=[new_markdown_cell("## Summary", id="summary")])
+    notebook = new_notebook(cells=[new_markdown_cell("## In the package", id="package")])
     assert "write the task in the cell exercise-03-1-task" in author.put_exercise("03.1", notebook)
     names = [cell.id for cell in notebook.cells]
-    assert names == ["exercise-03-1-task", "exercise-03-1", "check-03-1", "help-03-1", "summary"]
+    assert names == ["exercise-03-1-task", "exercise-03-1", "check-03-1", "help-03-1", "package"]
     assert [rules.tags(cell) for cell in notebook.cells[1:3]] == [["exercise:03.1"], ["check:03.1"]]
     assert author.put_exercise("03.1", notebook) == "is as declared"
     notebook.cells[1].source = "changed"
@@ -55,5 +55,5 @@ def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
 
 
 def test_refuses_a_lesson_without_a_place_for_exercises() -> None:
-    with pytest.raises(ValueError, match="must have the heading '## Summary'"):
+    with pytest.raises(ValueError, match="must have the heading '## In the package'"):
         author.put_exercise("03.1", new_notebook(cells=[new_code_cell("1", id="one")]))

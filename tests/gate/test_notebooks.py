@@ -11,7 +11,7 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tests.gate import rules
+from tests.gate import path, rules
 from tests.gate.stored import NOTEBOOKS, Lesson, as_text
 
 LESSONS = [
@@ -171,3 +171,83 @@ def test_entry_of_the_allow_list_without_a_cell_is_named(monkeypatch: pytest.Mon
 
 def test_allow_list_is_empty() -> None:
     assert rules.NOT_COMPARED == {}
+
+
+# --- one path ---------------------------------------------------------------------------------------------
+
+ANSWER = "<details><summary>Hint</summary>Add.</details><details><summary>Solution</summary>x</details>"
+
+
+def lesson_of_one_path() -> NotebookNode:
+    """Return a lesson in the form of one path, with a prediction, an exercise and something deeper."""
+    cells = [new_markdown_cell("# Doubling\n\n**It takes** about 15 minutes.", id="title")]
+    cells.append(new_code_cell("lesson.begin(3)", id="begin"))
+    cells += [new_markdown_cell(f"## {heading}", id=f"part-{n}") for n, heading in enumerate(path.HEADINGS)]
+    cells[3].source += "\n" + "word " * 680 + "**Predict.**"
+    tag = {"tags": ["exercise:03.1"]}
+    cells.insert(6, new_code_cell("stub\n\nof two lines", id="exercise-03-1", metadata=tag))
+    cells.insert(7, new_markdown_cell(ANSWER, id="help-03-1"))
+    cells.insert(8, new_code_cell("line\n\n" * 21, id="code"))
+    cells.append(new_markdown_cell("## Deeper\n\n### More\n\n*Good for:* you. *2 minutes.*", id="deeper"))
+    cells.append(new_code_cell("line\n" * 21, id="more"))
+    return new_notebook(cells=cells)
+
+
+def complaints_about_path(notebook: NotebookNode) -> list[str]:
+    lesson = Lesson(Path("03_doubling.ipynb"), as_text(notebook), notebook)
+    assert list(rules.has_the_headings(lesson)) == []
+    return list(rules.keeps_to_its_path(lesson))
+
+
+def test_minutes_are_counted_from_words_lines_predictions_and_exercises() -> None:
+    notebook = lesson_of_one_path()
+    lesson = Lesson(Path("03_doubling.ipynb"), "", notebook)
+    on_path, deeper = path.parts(lesson)
+    assert (path.words(on_path), path.lines(on_path)) == (718, 24)
+    solution = 3 + 3  # minutes of thinking, and lines of 03.1's solution
+    assert path.minutes(on_path) == round(718 / 180 + 24 / 12 + 2 + solution)
+    assert path.minutes(deeper) == round(10 / 180 + 21 / 12)
+    assert complaints_about_path(notebook) == []
+
+
+def _told(name: str, before: str, after: str) -> Callable[[NotebookNode], None]:
+    """Return a fault: the cell of that id with other words."""
+
+    def plant(notebook: NotebookNode) -> None:
+        cell = next(cell for cell in notebook.cells if cell.id == name)
+        cell.source = cell.source.replace(before, after)
+
+    return plant
+
+
+PATH_FAULTS = {
+    "other minutes": (_told("title", "15 minutes", "20 minutes"), "about 15 minutes, got 20"),
+    "no minutes": (_set("title", source="# Doubling"), "about 15 minutes, got nothing"),
+    "deeper minutes": (_told("deeper", "2 minutes", "9 minutes"), "*2 minutes.*, got 9"),
+    "no use": (_set("deeper", source="## Deeper\n\n### More"), "*Good for:* … *2 minutes.*, got nothing"),
+    "many words": (_set("part-0", source="## Recall\n" + "word " * 3000), "words, at most 3500"),
+    "many lines": (_set("code", source="line\n" * 310), "lines of code, at most 300"),
+    "many bugs": (_told("part-7", "wrong", "wrong" + "\n\n**A bug.** Text." * 5), "5 bugs, at most 4"),
+}
+
+
+@pytest.mark.parametrize("name", PATH_FAULTS)
+def test_a_lesson_that_leaves_its_path_is_named(name: str) -> None:
+    plant, named = PATH_FAULTS[name]
+    notebook = lesson_of_one_path()
+    plant(notebook)
+    assert any(named in complaint for complaint in complaints_about_path(notebook))
+
+
+def test_an_exercise_far_behind_the_idea_is_named() -> None:
+    notebook = lesson_of_one_path()
+    notebook.cells.insert(-2, notebook.cells.pop(6))
+    assert any("the first exercise belongs to The idea" in each for each in complaints_about_path(notebook))
+
+
+def test_the_minutes_are_written_where_some_are_told() -> None:
+    notebook = lesson_of_one_path()
+    notebook.cells[0].source = notebook.cells[0].source.replace("15", "0")
+    notebook.cells[-2].source = notebook.cells[-2].source.replace("2 minutes", "0 minutes")
+    path.tell_minutes(Lesson(Path("03_doubling.ipynb"), "", notebook))
+    assert complaints_about_path(notebook) == []

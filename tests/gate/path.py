@@ -1,0 +1,145 @@
+"""A lesson's path, and what lies deeper: how long each is, computed and not guessed."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from nbformat import NotebookNode
+
+from tests.gate.solved import tagged
+from tests.gate.stored import Lesson
+from transformer_lab.course.exercises import find
+
+HEADINGS = (  # of a lesson with one path, below the title
+    "Recall",
+    "The problem",
+    "By hand",
+    "The idea",
+    "In the package",
+    "See it",
+    "Why so",
+    "Where people go wrong",
+    "Exercises",
+    "Summary",
+)
+DEEPER = "## Deeper"
+
+# A learner reads so many words of prose, or lines of code, in a minute, and thinks so long of a prediction.
+WORDS, LINES, PREDICTION = 180, 12, 2
+THINKING = 3  # minutes about an exercise, and one more for each line of its solution
+
+MOST_WORDS, MOST_LINES, MOST_CELLS, MOST_MINUTES = 3500, 300, 62, 120
+MOST_BUGS = 4
+
+
+def has_one_path(lesson: Lesson) -> bool:
+    """Whether a lesson has been brought into this form; until all are, the others keep theirs."""
+    return any(cell.source.startswith("## Recall") for cell in lesson.notebook.cells)
+
+
+def parts(lesson: Lesson) -> tuple[list[NotebookNode], list[NotebookNode]]:
+    """Return the cells of the path, and those behind it."""
+    cells = lesson.notebook.cells
+    end = next((i for i, cell in enumerate(cells) if cell.source.startswith(DEEPER)), len(cells))
+    return cells[:end], cells[end:]
+
+
+def words(cells: Iterable[NotebookNode]) -> int:
+    """Count the words of prose; hints and solutions are opened by few."""
+    return sum(len(cell.source.split()) for cell in _prose(cells))
+
+
+def lines(cells: Iterable[NotebookNode]) -> int:
+    """Count the lines of code that are not blank."""
+    code = (cell.source for cell in cells if cell.cell_type == "code")
+    return sum(1 for source in code for line in source.splitlines() if line.strip())
+
+
+def minutes(cells: list[NotebookNode]) -> int:
+    """Return how long a learner takes for these cells, exercises included."""
+    predictions = sum(cell.source.count("**Predict") for cell in _prose(cells))
+    exercises = [find(tagged(cell, "exercise")) for cell in cells if tagged(cell, "exercise")]
+    solving = sum(THINKING + len(getattr(each, "shown", "").splitlines()) for each in exercises)
+    return round(words(cells) / WORDS + lines(cells) / LINES + PREDICTION * predictions + solving)
+
+
+def rounded(number: int) -> int:
+    """To five minutes, as one tells it of an hour or two."""
+    return 5 * round(number / 5)
+
+
+def _prose(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
+    return [cell for cell in cells if cell.cell_type == "markdown" and not cell.id.startswith("help-")]
+
+
+# Rules
+
+
+TOLD = re.compile(r"(?<=\*\*It takes\*\* about )\d+(?= minutes)")
+TOLD_DEEPER = re.compile(r"(?<=\*)\d+(?= minutes?\.\*)")
+
+
+def tells_its_minutes(lesson: Lesson) -> Iterator[str]:
+    """Of the path in the title; of each section behind it under its heading."""
+    for cell, form, wanted in _promises(lesson):
+        told = form.search(cell.source)
+        if not told or int(told[0]) != wanted:
+            words = "**It takes** about {} minutes" if form is TOLD else "*Good for:* … *{} minutes.*"
+            yield f"{cell.id} must say {words.format(wanted)}, got {told[0] if told else 'nothing of it'}"
+
+
+def tell_minutes(lesson: Lesson) -> None:
+    """Write the right minutes where some are told."""
+    for cell, form, wanted in _promises(lesson):
+        cell.source = form.sub(str(wanted), cell.source)
+
+
+def _promises(lesson: Lesson) -> Iterator[tuple[NotebookNode, re.Pattern, int]]:
+    path, deeper = parts(lesson)
+    yield path[0], TOLD, rounded(minutes(path))
+    for section in sections(deeper):
+        yield section[0], TOLD_DEEPER, max(1, minutes(section))
+
+
+def sections(cells: list[NotebookNode]) -> list[list[NotebookNode]]:
+    """Return the sections behind the path, each with its cells."""
+    found: list[list[NotebookNode]] = []
+    for cell in cells:
+        if cell.cell_type == "markdown" and re.search(r"^### ", cell.source, re.MULTILINE):
+            found.append([])
+        if found:
+            found[-1].append(cell)
+    return found
+
+
+def is_no_longer_than_a_path(lesson: Lesson) -> Iterator[str]:
+    """Whoever adds has to take something away, or to put it deeper."""
+    path, _ = parts(lesson)
+    cells = [cell for cell in path if not re.match("(exercise|check|help)-", cell.id)]
+    counted = {
+        "words": (words(path), MOST_WORDS),
+        "lines of code": (lines(path), MOST_LINES),
+        "cells beside the exercises": (len(cells), MOST_CELLS),
+        "minutes": (minutes(path), MOST_MINUTES),
+        "bugs": (len(_bugs(path)), MOST_BUGS),
+    }
+    for what, (count, most) in counted.items():
+        if count > most:
+            yield f"the path has {count} {what}, at most {most}: put some behind the summary"
+
+
+def _bugs(path: list[NotebookNode]) -> list[str]:
+    text = "\n".join(cell.source for cell in path if cell.cell_type == "markdown")
+    part = text.partition("## Where people go wrong")[2].partition("## Exercises")[0]
+    return re.findall(r"^\*\*(?!Predict)[^*]+\.\*\*", part, re.MULTILINE)
+
+
+def first_exercise_stands_behind_the_idea(lesson: Lesson) -> Iterator[str]:
+    """Who has seen an idea wants to try it."""
+    heading = next((c for c in lesson.notebook.cells if c.source.startswith("## In the package")), None)
+    exercise = next((c for c in lesson.notebook.cells if tagged(c, "exercise")), None)
+    cells = lesson.notebook.cells
+    if exercise and heading and cells.index(exercise) > cells.index(heading):
+        yield f"{exercise.id} must stand before {heading.id}: the first exercise belongs to The idea"
+
+
+ALL = (tells_its_minutes, is_no_longer_than_a_path, first_exercise_stands_behind_the_idea)
