@@ -1,10 +1,12 @@
 """The exercises once more, solved: who has solved them sees what is stored, but for the verdicts.
 
-They run in the lesson's own kernel after its last cell, from the state that its first exercise found.
+They run in the lesson's own kernel after its last cell, each from the state that it found the first time; and
+only those run again that an answer can reach: exercises, checks, and cells that use what these have given.
 """
 
+import ast
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 
 import nbformat
@@ -15,35 +17,34 @@ from transformer_lab.course.checker.verdict import Verdict
 from transformer_lab.course.exercises import find
 
 
-def _keep(names: dict) -> tuple:
-    """Return what a lesson's names and its random numbers are now."""
+def _keep(id: str, names: dict, kept: dict) -> None:
+    """Keep what a lesson's names and its random numbers are now."""
     import random
 
     import numpy
     import torch
 
-    return dict(names), torch.get_rng_state(), numpy.random.get_state(), random.getstate()
+    kept[id] = dict(names), torch.get_rng_state(), numpy.random.get_state(), random.getstate()
 
 
-def _go_back(names: dict, kept: tuple) -> None:
-    """Make them what they were; names that begin with _ are IPython's and ours."""
+def _go_back(id: str, names: dict, kept: dict, answered: set) -> None:
+    """Make them what they were, but for what depends on an answer; names that begin with _ are IPython's."""
     import random
 
     import numpy
     import torch
 
-    before, of_torch, of_numpy, of_python = kept
-    for name in [name for name in names if name[0] != "_" and name not in before]:
+    before, of_torch, of_numpy, of_python = kept[id]
+    for name in [name for name in names if name[0] != "_" and name not in before and name not in answered]:
         del names[name]
-    names.update({name: thing for name, thing in before.items() if name[0] != "_"})
+    names.update({name: it for name, it in before.items() if name[0] != "_" and name not in answered})
     torch.set_rng_state(of_torch)
     numpy.random.set_state(of_numpy)
     random.setstate(of_python)
 
 
 # They run in the lesson's kernel, which has no path to this file: so their text goes there.
-KEEP = f"{inspect.getsource(_keep)}\n_kept = _keep(globals())\n"
-GO_BACK = f"{inspect.getsource(_go_back)}\n_go_back(globals(), _kept)\n"
+TOOLS = f"{inspect.getsource(_keep)}\n{inspect.getsource(_go_back)}\n_kept = {{}}\n"
 
 
 def tagged(cell: NotebookNode, kind: str) -> str:
@@ -52,17 +53,42 @@ def tagged(cell: NotebookNode, kind: str) -> str:
 
 
 def with_exercises_solved(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
-    """Return the code cells as they run: those of the lesson, then from its first exercise on, solved.
+    """Return the code cells as they run: those of the lesson, then those that an answer can reach, solved.
 
     A cell that runs twice has `solved-` before its id the second time.
     """
     cells = deepcopy(list(cells))
-    first = next((i for i, cell in enumerate(cells) if tagged(cell, "exercise")), len(cells))
-    again = [solved(cell) for cell in cells[first:]]
-    if again:
-        cells[first].source = KEEP + cells[first].source
-        again[0].source = GO_BACK + again[0].source
+    again = []
+    for i, answered in _reached(cells):
+        cell = solved(cells[i])
+        cell.source = f"_go_back({cells[i].id!r}, globals(), _kept, {answered!r})\n{cell.source}"
+        tools = "" if again else TOOLS
+        cells[i].source = f"{tools}_keep({cells[i].id!r}, globals(), _kept)\n{cells[i].source}"
+        again.append(cell)
     return cells + again
+
+
+def _reached(cells: list[NotebookNode]) -> Iterator[tuple[int, set[str]]]:
+    """Yield the place of each cell that an answer reaches, and the names that depended on one before it."""
+    answered: set[str] = set()
+    for i, cell in enumerate(cells):
+        used, given = _names(cell.source)
+        if tagged(cell, "exercise") or tagged(cell, "check") or used & answered:
+            yield i, set(answered)
+            answered |= given
+        else:
+            answered -= given
+
+
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """The names that a cell uses, anywhere in it, and those that it gives."""
+    nodes = list(ast.walk(ast.parse(source)))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    given = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    given |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    given |= {(alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names}
+    return {node.id for node in names if isinstance(node.ctx, ast.Load)}, given
 
 
 def solved(cell: NotebookNode) -> NotebookNode:

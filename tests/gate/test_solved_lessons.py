@@ -44,6 +44,28 @@ def test_every_exercise_is_run_a_second_time_solved(lesson: Lesson) -> None:
     assert not any("NotImplementedError" in cell.source for cell in twice)
 
 
+def test_only_what_an_answer_can_reach_runs_a_second_time() -> None:
+    sources = {
+        "begin": "import math\nx = 3",
+        "exercise": "def double(x): ...",
+        "check": 'double = check("03.1", double)',
+        "uses": "def twice(x):\n    return double(x)\ny = 1",
+        "beside": "print(math.pi)",
+        "uses-what-uses": "z = twice(x)",
+        "gives-anew": "z = y = 4",
+        "uses-the-new": "print(z, y)",
+    }
+    cells = [nbformat.v4.new_code_cell(source, id=id) for id, source in sources.items()]
+    cells[1].metadata["tags"], cells[2].metadata["tags"] = ["exercise:03.1"], ["check:03.1"]
+    again = with_exercises_solved(cells)[len(cells) :]
+    assert [cell.id.removeprefix("solved-") for cell in again] == [
+        "exercise",
+        "check",
+        "uses",
+        "uses-what-uses",
+    ]
+
+
 # --- by a whole run -----------------------------------------------------------------------------------
 
 
