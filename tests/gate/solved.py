@@ -6,6 +6,7 @@ only those run again that an answer can reach: exercises, checks, and cells that
 
 import ast
 import inspect
+import symtable
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 
@@ -72,8 +73,8 @@ def _reached(cells: list[NotebookNode]) -> Iterator[tuple[int, set[str]]]:
     """Yield the place of each cell that an answer reaches, and the names that depended on one before it."""
     answered: set[str] = set()
     for i, cell in enumerate(cells):
-        used, given = _names(cell.source)
-        if tagged(cell, "exercise") or tagged(cell, "check") or used & answered:
+        taken, given = _names(cell.source)
+        if tagged(cell, "exercise") or tagged(cell, "check") or taken & answered:
             yield i, set(answered)
             answered |= given
         else:
@@ -81,14 +82,44 @@ def _reached(cells: list[NotebookNode]) -> Iterator[tuple[int, set[str]]]:
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
-    """The names that a cell uses, anywhere in it, and those that it gives."""
-    nodes = list(ast.walk(ast.parse(source)))
-    names = [node for node in nodes if isinstance(node, ast.Name)]
-    given = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
-    given |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
-    given |= {(alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names}
-    return {node.id for node in names if isinstance(node.ctx, ast.Load)}, given
+    """The names that a cell takes from the cells before it, and those that it gives."""
+    taken: set[str] = set()
+    given: set[str] = set()
+    for node in _in_order(ast.parse(source).body):
+        table = symtable.symtable(ast.unparse(node), "", "exec")
+        changed = {each.target.id for each in ast.walk(node) if _changes_a_name(each)}
+        taken |= (_from_around(table) | changed) - given
+        given |= {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
+    return taken, given
+
+
+def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements one after another: of a loop, a `with` or an `if` first its head, then what it holds."""
+    for node in body:
+        if isinstance(node, ast.For | ast.With | ast.If | ast.While):
+            inside = [*node.body, *getattr(node, "orelse", [])]
+            node.body = [ast.Pass()]
+            if hasattr(node, "orelse"):
+                node.orelse = []
+            yield node
+            yield from _in_order(inside)
+        else:
+            yield node
+
+
+def _changes_a_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+
+
+def _from_around(table: symtable.SymbolTable) -> set[str]:
+    """The names that stand for something outside of all functions, in them or beside them."""
+    is_cell = table.get_type() == "module"
+    own = {
+        each.get_name()
+        for each in table.get_symbols()
+        if each.is_referenced() and (is_cell or each.is_global())
+    }
+    return own.union(*map(_from_around, table.get_children()))
 
 
 def solved(cell: NotebookNode) -> NotebookNode:

@@ -51,6 +51,9 @@ def test_only_what_an_answer_can_reach_runs_a_second_time() -> None:
         "check": 'double = check("03.1", double)',
         "uses": "def twice(x):\n    return double(x)\ny = 1",
         "beside": "print(math.pi)",
+        "local": "def f(double, twice):\n    y = double(twice)\n    return [twice for twice in y]",
+        "changes": "total = 0\ntotal += twice(x)",
+        "anew": "total = 3\nprint(total)",
         "uses-what-uses": "z = twice(x)",
         "gives-anew": "z = y = 4",
         "uses-the-new": "print(z, y)",
@@ -62,6 +65,7 @@ def test_only_what_an_answer_can_reach_runs_a_second_time() -> None:
         "exercise",
         "check",
         "uses",
+        "changes",
         "uses-what-uses",
     ]
 
