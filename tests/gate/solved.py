@@ -72,9 +72,15 @@ def with_exercises_solved(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
 def _reached(cells: list[NotebookNode]) -> Iterator[tuple[int, set[str]]]:
     """Yield the place of each cell that an answer reaches, and the names that depended on one before it."""
     answered: set[str] = set()
+    changed = set().union(*(_changed_in_place(cell.source) for cell in cells))  # these are made anew as well
     for i, cell in enumerate(cells):
         taken, given = _names(cell.source)
-        if tagged(cell, "exercise") or tagged(cell, "check") or taken & answered:
+        if (
+            tagged(cell, "exercise")
+            or tagged(cell, "check")
+            or taken & answered
+            or (answered and given & changed)
+        ):
             yield i, set(answered)
             answered |= given
         else:
@@ -91,6 +97,13 @@ def _names(source: str) -> tuple[set[str], set[str]]:
         taken |= (_from_around(table) | changed) - given
         given |= {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
     return taken, given
+
+
+def _changed_in_place(source: str) -> set[str]:
+    """The things to which a cell gives another attribute."""
+    targets = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
+    places = (node.value for node in targets if isinstance(node.ctx, ast.Store))
+    return {place.id for place in places if isinstance(place, ast.Name)}
 
 
 def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
