@@ -203,19 +203,29 @@ def _headings(notebook: NotebookNode) -> Iterator[tuple[int, str]]:
 
 
 def exercises_are_whole(lesson: Lesson) -> Iterator[str]:
-    """Stub, check and help stand together, numbered in order, and are shipped unsolved."""
+    """Stub, check and help stand together, and are shipped unsolved."""
     cells = [*lesson.notebook.cells, NotebookNode(), NotebookNode()]
-    count = 0
     for exercise, check, help in zip(cells, cells[1:], cells[2:], strict=False):
         name = _tagged(exercise, "exercise")
         if name:
-            count += 1
             yield from (f"exercise {name}: {c}" for c in _about_exercise(name, exercise, check, help))
-            if name != f"{number_of(lesson)}.{count}":
-                yield f"exercise {name} must be {number_of(lesson)}.{count}"
     for before, check in pairwise(cells):
         if _tagged(check, "check") and not _tagged(before, "exercise"):
             yield f"check {_tagged(check, 'check')} has no exercise before it"
+
+
+def exercises_are_numbered_in_order(lesson: Lesson) -> Iterator[str]:
+    """All of 1, 2, 3, …: those of the path in order, and those behind it in order."""
+    groups = [[name for cell in part if (name := _tagged(cell, "exercise"))] for part in path.parts(lesson)]
+    names = [name for group in groups for name in group]
+    wanted = [f"{number_of(lesson)}.{count}" for count in range(1, len(names) + 1)]
+    if set(names) != set(wanted):
+        yield f"the exercises must be {', '.join(wanted)}; got {', '.join(names)}"
+        return
+    for group in groups:
+        for before, name in pairwise(group):
+            if wanted.index(before) > wanted.index(name):
+                yield f"exercise {name} must stand before {before}"
 
 
 def _tagged(cell: NotebookNode, kind: str) -> str:
@@ -257,4 +267,5 @@ ALL: tuple[Rule, ...] = (
     has_the_headings,
     keeps_to_its_path,
     exercises_are_whole,
+    exercises_are_numbered_in_order,
 )

@@ -84,6 +84,15 @@ def _drop_stub(notebook: NotebookNode) -> None:
     del notebook.cells[-3]
 
 
+def _exercise_before(name: str) -> Callable[[NotebookNode], None]:
+    """Return a fault: another exercise of that number, before the first."""
+
+    def plant(notebook: NotebookNode) -> None:
+        notebook.cells.insert(0, new_code_cell(STUB, id="more", metadata={"tags": [f"exercise:{name}"]}))
+
+    return plant
+
+
 PICTURE_ALONE = new_output("display_data", {"image/png": "iVBORw0KGgo="})
 PICTURE_UNDESCRIBED = new_output(
     "display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure size 640x480 with 1 Axes>"}
@@ -118,7 +127,12 @@ FAULTS = {
     "other heading": (_set("section-1", source="## By foot"), "the headings must be"),
     "heading added": (_set("help", source=f"## More\n{HELP}"), "the headings must be"),
     "solved exercise": (_set("exercise", source="def double(x):\n    return x + x"), "it is solved"),
-    "misnumbered exercise": (_set("exercise", metadata={"tags": ["exercise:03.2"]}), "must be 03.1"),
+    "misnumbered exercise": (
+        _set("exercise", metadata={"tags": ["exercise:03.2"]}),
+        "the exercises must be 03.1; got 03.2",
+    ),
+    "exercise before another": (_exercise_before("03.2"), "exercise 03.1 must stand before 03.2"),
+    "exercise twice": (_exercise_before("03.1"), "the exercises must be 03.1, 03.2; got 03.1, 03.1"),
     "other check": (_set("check", metadata={"tags": ["check:03.2"]}), "must have the tag check:03.1"),
     "rewritten check": (_set("check", source='check("03.1", double)'), "its check must read"),
     "stored verdict": (_set("check", outputs=[]), "not attempted"),
