@@ -24,6 +24,20 @@ Every decorator returns the exercise, as `@x.setter` does for a property, so one
 A mistake that people write in several ways takes several answers; one of several lines is decorated:
 `@scores.mistake("name", "diagnosis")`. Texts may run over indented lines; their white space is collapsed.
 A stub that is a class makes an exercise about an `nn.Module`; its cases are pairs (settings, inputs).
+
+A killing test is tried on suspects instead, and needs neither cases nor a specification:
+
+    @killing_test("14.32", "A causal mask that leaks", hints=["Whom may …?", "Change the last …"])
+    def keeps_32(attend):
+        '''True if no token hears a later one.'''
+        raise NotImplementedError
+
+    @keeps_32.suspects
+    def keeps_32():          # called anew for each attempt
+        return Suspects(right=[causal], wrong=cut_with_view, others={"no mask at all": attend})
+
+    @keeps_32.solution
+    def keeps_32(attend): ...
 """
 
 import ast
@@ -31,6 +45,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from transformer_lab.course.checker import source
+from transformer_lab.course.checker.killing import KillingTest
 from transformer_lab.course.checker.kinds import (
     Exercise,
     FunctionExercise,
@@ -47,6 +62,11 @@ def exercise(id: str, title: str, *, hints: Sequence[str], **options) -> Callabl
         return flavour(id, title, stub.__name__, source.text_of(stub), hints, **options)
 
     return declare
+
+
+def killing_test(id: str, title: str, *, hints: Sequence[str]) -> Callable[[Any], KillingTest]:
+    """Declare an exercise whose answer is a test; the decorated stub takes what is to be tested."""
+    return lambda stub: KillingTest(id, title, stub.__name__, source.text_of(stub), hints)
 
 
 def value_exercise(

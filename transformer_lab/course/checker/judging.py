@@ -1,6 +1,5 @@
 """From an attempt to a verdict: not attempted, correct, a mistake known by name, or the first thing amiss."""
 
-from dataclasses import replace
 from typing import Any
 
 from transformer_lab.course.checker import attributes, looks, properties, remarks, slips, source
@@ -47,7 +46,7 @@ def _verdict(exercise: Exercise, attempt: Any, session: Session) -> Verdict:
     if first is None and not misnamed:
         found = looks.trouble(exercise, attempt, session)
         if found is None:
-            return Verdict.correct(exercise.id, printed=outcomes[0].printed)
+            return Verdict.correct(exercise.id, exercise.beyond(outcomes), outcomes[0].printed)
         return _not_yet(exercise, *found, outcomes[0].printed)
     mistakes = [] if first is None else recognised(exercise, outcomes)
     if mistakes:
@@ -117,12 +116,7 @@ def _trouble(exercise: Exercise, attempt: Any, i: int, outcome: Outcome) -> Diff
     """The first thing amiss in one case."""
     if outcome.error is not None:
         return remarks.about_error(outcome.error, attempt)
-    is_value = isinstance(exercise, ValueExercise)
-    if outcome.result is None and not is_value:
-        return Difference("nothing returned", "Your code returns `None`. Did you forget `return`?")
-    label = f"`{exercise.name}`" if is_value else "Your result"
-    comparison = replace(exercise.comparison, names=exercise.returns, reveal=not is_value)
-    difference = comparison.difference(outcome.result, exercise.wanted[i], label)
+    difference = exercise.difference(i, outcome.result)
     if outcome.changed and (difference is None or difference.name == VALUE):
         changed = {name: part for name, part in outcome.changed.items() if name not in exercise.may_change}
         if changed:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from transformer_lab.course.checker import attributes, source
 from transformer_lab.course.checker.arguments import first_not_taken, hand_over
-from transformer_lab.course.checker.compare import Comparison, shown
+from transformer_lab.course.checker.compare import Comparison, Difference, shown
 from transformer_lab.course.checker.parameters import set_parameters
 from transformer_lab.course.checker.patience import Endless
 from transformer_lab.course.checker.run import Outcome, Session, alike, isolated, observe
@@ -44,6 +44,7 @@ class Exercise:
     """
 
     kind: str  # what an answer is, in words
+    takes_tensors = True  # so that it may be tried with others, and a remark can say with which
     PARTS = ("cases", "specification", "solution")  # that every exercise has
 
     def __init__(
@@ -170,6 +171,16 @@ class Exercise:
                 results.append(self.call(self.specified, case))
         return results
 
+    def difference(self, i: int, result: Any) -> Difference | None:
+        """What is amiss with an answer's result in case i."""
+        if result is None:
+            return Difference("nothing returned", "Your code returns `None`. Did you forget `return`?")
+        return replace(self.comparison, names=self.returns).difference(result, self.wanted[i], "Your result")
+
+    def beyond(self, outcomes: list[Outcome]) -> list[str]:
+        """What to say of a right answer, beside that it is right."""
+        return []
+
     @cached_property
     def may_change(self) -> set[str]:
         """The arguments that the solution changes."""
@@ -251,6 +262,7 @@ class ValueExercise(Exercise):
     """The learner assigns a value. Specification and alternatives are functions that return one."""
 
     kind = "a value"
+    takes_tensors = False
     PARTS = ("specification",)
 
     def accepts(self, answer: Any) -> bool:
@@ -261,6 +273,10 @@ class ValueExercise(Exercise):
 
     def fresh_cases(self) -> list[Any]:
         return [{}]
+
+    def difference(self, i: int, result: Any) -> Difference | None:
+        hidden = replace(self.comparison, names=self.returns, reveal=False)
+        return hidden.difference(result, self.wanted[i], f"`{self.name}`")
 
     def specification(self, answer: Callable[[], Any]) -> Self:
         return super().specification(answer())

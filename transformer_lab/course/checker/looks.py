@@ -16,7 +16,7 @@ from transformer_lab.course.checker import attributes, bans
 from transformer_lab.course.checker.arguments import optional
 from transformer_lab.course.checker.changes import parts
 from transformer_lab.course.checker.compare import Comparison, Difference
-from transformer_lab.course.checker.kinds import Exercise, ModuleExercise, ValueExercise
+from transformer_lab.course.checker.kinds import Exercise, ModuleExercise
 from transformer_lab.course.checker.patience import Endless
 from transformer_lab.course.checker.remarks import about_ban, about_error
 from transformer_lab.course.checker.run import Outcome, Session, observe
@@ -44,7 +44,7 @@ class Look(NamedTuple):
 
 def trouble(exercise: Exercise, attempt: Any, session: Session) -> tuple[int, Difference] | None:
     """The first difference that a look finds, and in which case."""
-    if isinstance(exercise, ValueExercise):
+    if not exercise.takes_tensors:
         return None
     return next(_troubles(exercise, attempt, session), None)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from transformer_lab.course.checker import attributes
-from transformer_lab.course.checker.kinds import Exercise, ValueExercise
+from transformer_lab.course.checker.kinds import Exercise
 from transformer_lab.course.checker.run import Session, observe
 
 
@@ -72,7 +72,7 @@ def lacking(
     exercise: Exercise, attempt: Any, i: int, result: Any, session: Session
 ) -> tuple[str, str] | None:
     """The name and the sentence of the first property that is lacking in case i, and that the truth has."""
-    if isinstance(exercise, ValueExercise):
+    if not exercise.takes_tensors:
         return None
     wanted, got = _tensors(exercise, exercise.wanted[i]), _tensors(exercise, result)
     if {label: x.shape for label, x in wanted.items()} != {label: x.shape for label, x in got.items()}:

@@ -5,7 +5,7 @@ from typing import Any
 
 from transformer_lab.course.checker import patience, source
 from transformer_lab.course.checker.compare import Difference, shorten
-from transformer_lab.course.checker.kinds import Exercise, ValueExercise
+from transformer_lab.course.checker.kinds import Exercise
 from transformer_lab.course.checker.parameters import ParameterMismatch
 
 
@@ -88,7 +88,7 @@ def wrong_kind(exercise: Exercise, attempt: Any) -> str:
 
 def where(exercise: Exercise, i: int) -> list[str]:
     """The case that a remark is about."""
-    if isinstance(exercise, ValueExercise):
+    if not exercise.takes_tensors:
         return []
     cases = exercise.fresh_cases()
     return [f"Case {i + 1} of {len(cases)}: {exercise.describe(cases[i])}."]

@@ -30,9 +30,9 @@ class Verdict:
     cure: str = ""
 
     @classmethod
-    def correct(cls, exercise_id: str, printed: str = "") -> Self:
+    def correct(cls, exercise_id: str, lines: Sequence[str] = (), printed: str = "") -> Self:
         """Nothing is amiss."""
-        return cls(exercise_id, CORRECT, printed=printed)
+        return cls(exercise_id, CORRECT, lines=tuple(lines), printed=printed)
 
     @classmethod
     def not_attempted(cls, exercise_id: str, line: str = FALLBACK) -> Self:

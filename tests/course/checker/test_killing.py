@@ -1,0 +1,142 @@
+"""Killing tests: what the checker says of a test, tried on what is right and on what is wrong."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.course.cells import cell, said
+from transformer_lab.course.checker import judge, killing_test
+from transformer_lab.course.checker.field_guide import attach, read
+from transformer_lab.course.checker.killing import Suspects
+from transformer_lab.course.checker.verdict import CORRECT, NOT_YET
+
+
+def doubles(x):
+    return x + x
+
+
+def doubles_slowly(x):
+    return torch.stack([2 * row for row in x])
+
+
+def doubles_positive(x):
+    return x + x.abs()
+
+
+def doubles_halves(x):
+    return x + x.roll(1)
+
+
+class Refusing(nn.Module):
+    def forward(self, x):
+        raise RuntimeError("not this one")
+
+
+@killing_test("99.1", "It doubles", hints=["Which numbers?", "Try a negative one."])
+def keeps_1(double):
+    """True if `double`, (n,) → (n,), doubles."""
+    raise NotImplementedError
+
+
+@keeps_1.suspects
+def keeps_1():
+    others = {
+        "the neighbour is added": doubles_halves,
+        "it raises an error": Refusing(),
+        "nothing": torch.clone,
+    }
+    return Suspects(right=[doubles, doubles_slowly], wrong=doubles_positive, others=others)
+
+
+@keeps_1.solution
+def keeps_1(double):
+    x = torch.tensor([-1.0, -1.0])
+    return torch.equal(double(x), 2 * x)
+
+
+GUIDE = """## 99.1 It doubles
+
+- **positive numbers only.** Positive numbers cannot tell, since they are their own absolute value.
+  - `[-1.0, -1.0]` → `[1.0, 1.0]`
+"""
+attach({"99.1": keeps_1}, read(GUIDE), [], {"torch": torch})
+
+
+def attempt(body):
+    return cell(f"import torch\n\ndef keeps_1(double):\n    {body}\n", "keeps_1")
+
+
+def test_a_right_test_is_told_what_else_it_notices():
+    verdict = judge(keeps_1, keeps_1.reference)
+    assert verdict.state != CORRECT  # the reference itself is no attempt
+    verdict = judge(keeps_1, cell(f"import torch\n\n{keeps_1.shown}", "keeps_1"))
+    assert verdict.state == CORRECT
+    assert verdict.lines == (
+        "It notices as well: it raises an error, nothing.",
+        "It would let pass: the neighbour is added.",
+    )
+    better = attempt("x = torch.tensor([-1.0, 3.0]); return torch.equal(double(x), 2 * x)")
+    told = "It notices as well: the neighbour is added, it raises an error, nothing."
+    assert judge(keeps_1, better).lines == (told,)
+
+
+@pytest.mark.parametrize(
+    ("body", "remark"),
+    [
+        ("return True", "the wrong one passes"),
+        ("return False", "a right one is refused"),
+        ("return (double(torch.rand(3)) > 0).all()", "the wrong one passes"),
+        (
+            "return torch.equal(double(torch.tensor([.1, -.1])), torch.tensor([.3, -.3]))",
+            "a right one is refused",
+        ),
+        ("x = torch.randn(1); return torch.equal(double(x), 2 * x)", "it says now this, now that"),
+        ("double(torch.ones(2))", "nothing returned"),
+        (
+            "return double(torch.ones(2))",
+            "returns tensor([2., 2.], dtype=torch.float64); True or False is wanted",
+        ),
+        ("return 1", "neither True nor False"),
+        ("return double(torch.ones(2), 3)", "raises an error"),
+        ("x = torch.ones(2); return torch.equal(double(x), 2 * x)", "positive numbers only"),
+    ],
+)
+def test_a_weak_test_is_told_why(body, remark):
+    assert judge(keeps_1, attempt(body)).state == NOT_YET
+    assert remark in said(keeps_1, attempt(body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return (double(-torch.rand(50)) < 0).all()",  # a tensor of one truth value
+        "return (double(-torch.rand(50)) < 0).numpy().all()",
+        "assert double(torch.tensor([-1.0])) == -2; return True",  # an error is as good as False
+        "double(torch.tensor([-1.0]))[0] == -2 or 1 / 0; return True",
+    ],
+)
+def test_a_test_may_be_written_in_many_ways(body):
+    assert judge(keeps_1, attempt(body)).state == CORRECT
+
+
+def test_a_test_may_do_with_a_suspect_what_it_likes():
+    @killing_test("99.2", "One weight", hints=["", ""])
+    def keeps_2(module):
+        raise NotImplementedError
+
+    @keeps_2.suspects
+    def keeps_2():
+        broken = nn.Linear(2, 3)
+        broken.bias = None
+        return Suspects(right=[nn.Linear(2, 3)], wrong=broken)
+
+    keeps_2.solution(lambda module: module.bias is not None)
+
+    def keeps(module):
+        found = module.bias is not None
+        module.bias = None
+        module.to(torch.bfloat16)
+        return found
+
+    assert judge(keeps_2, keeps).state == CORRECT
+    assert judge(keeps_2, keeps).lines == ()
