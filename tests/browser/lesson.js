@@ -42,7 +42,10 @@ window.lesson = (() => {
     },
     isSaved: () => !panel().context.model.dirty,
     hasKernel: () => Boolean(kernel()),
-    fits: () => panel().node.getBoundingClientRect().right <= window.innerWidth,
+    fits() {  // neither wider than the window nor still as narrow as before, but for the side bar
+      const left = window.innerWidth - panel().node.getBoundingClientRect().right;
+      return 0 <= left && left < 100;
+    },
     ids: () => cells().map(cell => cell.model.id),
     count: id => countOf(cells().find(cell => cell.model.id === id)),
     notRun: () => codeCells().filter(cell => countOf(cell) === null).map(cell => cell.model.id),

@@ -182,7 +182,9 @@ def test_the_learners_own_parts_run_the_model(updated: OpenLesson, clone: Clone)
     lesson.run_all()
     verdicts = lesson.cell("parts-mine").get_by_role("status")
     expect(verdicts).to_contain_text([f"✓ {id} correct." for id in ("03.2", "08.5", "08.6", "08.7")])
-    printed = lesson.cell("parts-climb").locator(".jp-OutputArea-output").inner_text()
+    output = lesson.cell("parts-climb").locator(".jp-OutputArea-output")
+    expect(output).to_contain_text("and your layer (08.7)")
+    printed = output.text_content() or ""
     assert (printed.count("1e-9: True"), printed.count("False")) == (4, 0)
     assert lesson.ask("errors") == []
     lesson.close()
