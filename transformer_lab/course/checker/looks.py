@@ -212,10 +212,18 @@ def _gradients(exercise: Exercise, mine: tuple, theirs: tuple) -> Difference | N
             stops = "`.detach()`, `.data`, `.item()`, `.tolist()` and `torch.no_grad()` stop it"
             return Difference("no gradient", f"None reaches `{path}`: {stops}.")
         if wanted.isfinite().all():
+            if mine[1][path].isnan().any():
+                return Difference("NaN in the gradient", _NAN_ON_THE_WAY_BACK.format(path))
             difference = comparison.difference(mine[1][path], wanted, f"That of `{path}`")
             if difference is not None:
                 return difference
     return None
+
+
+_NAN_ON_THE_WAY_BACK = (
+    "That of `{}` is NaN. Zeros written over a NaN mend the value only: on the way back 0 · NaN is NaN. "
+    "See to it that 0/0, or the softmax of −∞ only, is never computed: mend divisor or scores before."
+)
 
 
 def _both(exercise: Exercise, mine: tuple, theirs: tuple) -> Difference | None:

@@ -154,8 +154,8 @@ def masked_attention(normal):
     some[0, 1, 3] = False  # this query may attend to nothing
     yield case(5, 7, some)
     yield case(7, 7, torch.ones(7, 7).tril(-1).bool()[None, None])  # nor may the first query here
-    # One text, head and query. Scores by hand: −2000 and −2000 are seen, 0 and 900 are not.
-    keys = torch.tensor([[-2000.0], [0.0], [-2000.0], [900.0]])[None, None]
+    # One text, head and query. Scores by hand: −2e5 and −2e5 are seen, 0 and 900 are not.
+    keys = torch.tensor([[-2e5], [0.0], [-2e5], [900.0]])[None, None]
     seen = torch.tensor([True, False, True, False])[None, None, None]
     value = torch.tensor([[1.0, 3.0], [70.0, 70.0], [5.0, 7.0], [90.0, 90.0]])[None, None]
     yield {"query": torch.ones(1, 1, 1, 1), "key": keys, "value": value, "may_attend": seen}
