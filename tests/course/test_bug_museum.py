@@ -1,20 +1,31 @@
-"""The museum's specimens: what is called right is right, and what is called wrong is wrong."""
+"""What hangs in the museum: what is called right is right, and what is called wrong is wrong."""
 
 import pytest
 import torch
 
+from transformer_lab.course import museum
 from transformer_lab.course.checker import judge
+from transformer_lab.course.checker.killing import KillingTest
 from transformer_lab.course.exercises import exercise_ids, find
-from transformer_lab.course.exercises.bug_museum import parameters_of, specimens
-from transformer_lab.diagnostics.certificates import leak_map
+from transformer_lab.course.museum import line_up, parameters_of, specimens
+from transformer_lab.diagnostics import certificates
 
 NUMBERS = [10, 11, 12, 16, 30, 31, 32, 33, 34, 36, 38, 39, 40, 41, 42, 43]
+EXERCISES = [find(id) for id in exercise_ids() if id.startswith("14.")]
+KILLING = [each for each in EXERCISES if isinstance(each, KillingTest)]
+EXHIBITS = [each for each in EXERCISES if not isinstance(each, KillingTest)]
+LINE_UPS = ["14.44", "14.45", "14.46"]
+
+
+def by_id(exercises):
+    return pytest.mark.parametrize("exercise", exercises, ids=lambda exercise: exercise.id)
 
 
 @pytest.fixture(autouse=True)
 def double():
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
     yield
     torch.set_default_dtype(before)
 
@@ -29,6 +40,9 @@ def differs(case):
     return got.shape != wanted.shape or not torch.allclose(got, wanted)
 
 
+# ------------------------------------------------------------------------------------- specimens
+
+
 def test_the_specimens_belong_to_exhibits(cases):
     assert sorted(cases) == NUMBERS
     assert {f"14.{number}" for number in cases} <= set(exercise_ids())
@@ -38,7 +52,7 @@ def test_the_specimens_belong_to_exhibits(cases):
 def test_the_right_code_keeps_its_promise_and_takes_all_sizes(cases, number):
     case = cases[number]
     assert case.keeps(case.right, case.x)
-    assert torch.isfinite(case.right(case.primes)).all()
+    assert torch.isfinite(case.right(museum.normal(3, 5, museum.WIDTH))).all()
 
 
 @pytest.mark.parametrize("number", sorted({*NUMBERS} - {40}))
@@ -58,8 +72,13 @@ def test_the_pencil_counts_what_the_right_modules_have(cases):
 
 def test_a_missing_mask_lets_every_position_hear_of_the_padding(cases):
     case = cases[39]
-    assert (leak_map(case.wrong, case.x)[:, -1] > 1e-9).all()
-    assert (leak_map(case.right, case.x)[:-1, -1] == 0).all()
+    assert (certificates.leak_map(case.wrong, case.x)[:, -1] > 1e-9).all()
+    assert (certificates.leak_map(case.right, case.x)[:-1, -1] == 0).all()
+
+
+def test_every_specimen_is_noticed_by_one_of_the_five_tests(cases):
+    for case in cases.values():
+        assert any(museum.notices(case, test) for test in museum.TESTS)
 
 
 def test_specimens_are_always_the_same_and_leave_the_seed_alone():
@@ -71,14 +90,113 @@ def test_specimens_are_always_the_same_and_leave_the_seed_alone():
         assert torch.equal(one.right(one.x), other.right(other.x))
 
 
-@pytest.mark.parametrize("id", [id for id in exercise_ids() if id.startswith("14.")])
-def test_a_wrong_letter_may_come_small_and_a_wrong_number_in_quotes(id):
-    exhibit = find(id)
-    for mistake in exhibit.mistakes:
+# ------------------------------------------------------------------------------------- killing tests
+
+
+@by_id(KILLING)
+def test_there_are_two_right_ones_and_three_other_faults_to_try_a_test_on(exercise):
+    made = exercise._make_suspects()
+    assert len(made.right) >= 2 and len(made.others) >= 3
+
+
+@by_id(KILLING)
+def test_a_test_that_says_the_same_of_everything_is_not_correct(exercise):
+    assert judge(exercise, lambda suspect: True).name in ("everything passes", "the wrong one passes")
+    assert judge(exercise, lambda suspect: False).name in ("everything is refused", "a right one is refused")
+
+
+# ------------------------------------------------------------------------------------- line-ups
+
+ATTENTION, ROTATION, LAYER = LINE_UPS
+
+
+def pads_are_not_heard(suspect, width):
+    x, real = torch.randn(2, 5, width), torch.arange(5) < 3
+    other = torch.where(real[:, None], x, x + 1)
+    before, after = (suspect(each, may_attend=real.expand(2, 1, 1, 5))[:, :3] for each in (x, other))
+    return torch.allclose(before, after)
+
+
+def is_attention(suspect):
+    x = torch.randn(2, 5, 12)
+    heads = x.unflatten(-1, (2, 6)).transpose(1, 2)
+    wanted = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
+    return torch.allclose(suspect(x), wanted.transpose(1, 2).flatten(-2))
+
+
+def keeps_lengths(suspect):
+    x = torch.randn(2, 7, 3, 6)
+    return torch.allclose(suspect(x).norm(dim=-1), x.norm(dim=-1))
+
+
+def heads_are_alone(suspect):
+    x = torch.randn(2, 7, 3, 6)
+    return torch.allclose(suspect(x)[:, :, 2:], suspect(x[:, :, 2:]))
+
+
+def texts_are_alone(suspect):
+    x = torch.randn(2, 7, 3, 6)
+    return torch.allclose(suspect(x)[1:], suspect(x[1:]))
+
+
+def places_differ(suspect):
+    same = torch.randn(6).expand(1, 600, 1, 6)
+    return len(suspect(same)[0, :, 0].unique(dim=0)) == 600
+
+
+def variance_is_one(suspect):
+    variance = suspect(torch.randn(2, 5, 16)).var(dim=-1, correction=0)
+    return torch.allclose(variance, torch.ones(2, 5), atol=1e-3)
+
+
+def certified(name):
+    return lambda suspect: getattr(certificates, name)(suspect, torch.randn(3, 5, 16)).holds
+
+
+REVEALED_BY = {
+    ATTENTION: {
+        "ADE": is_attention,
+        "BDE": lambda suspect: pads_are_not_heard(suspect, 12),
+    },
+    ROTATION: {"A": heads_are_alone, "AB": places_differ, "C": texts_are_alone, "D": keeps_lengths},
+    LAYER: {
+        "A": certified("permutation_equivariance"),
+        "C": variance_is_one,
+        "D": certified("batch_invariance"),
+        "E": lambda suspect: pads_are_not_heard(suspect, 16),
+    },
+}
+
+
+@pytest.mark.parametrize("id", LINE_UPS)
+def test_each_promise_leaves_out_those_who_break_it_and_one_keeps_them_all(id):
+    left = set("ABCDE")
+    for guilty, keeps in REVEALED_BY[id].items():
+        broken = {letter for letter, suspect in line_up(id).items() if not keeps(suspect)}
+        assert broken == set(guilty)
+        left -= broken
+    assert left == {find(id).reference}
+
+
+@pytest.mark.parametrize("id", LINE_UPS)
+def test_neither_shape_nor_name_gives_a_suspect_away(id):
+    x = torch.randn(2, 5, 3, 6) if id == ROTATION else torch.randn(2, 5, 12 if id == ATTENTION else 16)
+    suspects = line_up(id).values()
+    assert len({suspect.__qualname__ for suspect in suspects}) == 1
+    for suspect in suspects:
+        assert suspect(x).shape == x.shape and suspect(x).isfinite().all()
+
+
+# ------------------------------------------------------------------------------------- letters and lines
+
+
+@by_id(EXHIBITS)
+def test_a_wrong_letter_may_come_small_and_a_wrong_number_in_quotes(exercise):
+    for mistake in exercise.mistakes:
         answer = mistake.answer
-        if answer in (exhibit.reference, exhibit.also) or str(answer).isspace():
+        if answer in (exercise.reference, exercise.also) or str(answer).isspace():
             continue
         other = answer.lower() if isinstance(answer, str) else str(answer)
-        meant = {str(exhibit.reference), str(exhibit.reference).lower(), str(exhibit.also).lower()}
+        meant = {str(exercise.reference), str(exercise.reference).lower(), str(exercise.also).lower()}
         if other not in meant:
-            assert judge(exhibit, other).name == mistake.name
+            assert judge(exercise, other).name == mistake.name

@@ -128,7 +128,7 @@ def add_positions(x, table, start):
     """Add to each token the vector of its position; the first token of x stands at position `start`.
 
     x: (batch, position, d_model), token vectors
-    table: (max_length, d_model), row p for position p, at least start + position rows
+    table: (max_length, d_model), row p for position p, at least start + x.shape[1] rows
     start: 0 for a whole text, more for a piece from the middle of one
     returns (batch, position, d_model)
     """
