@@ -102,9 +102,7 @@ def local_mask(
     >>> local_mask(4, window=1)[0, 0].int().tolist()
     [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
     """
-    check_integer(window=window)
-    if window < 0:
-        raise ValueError(f"window must not be negative, got {window}; 0 lets each token see itself only")
+    check_window(window)
     distance = _distance(query_length, key_length, device)
     return (distance.abs() <= min(window, distance.shape[-1]))[None, None]
 
@@ -169,3 +167,10 @@ def check_rank(name: str, tensor: Tensor, rank: int) -> None:
         raise ValueError(
             f"{name} must have the axes {axes[rank]}, got shape {tuple(tensor.shape)}; index with None"
         )
+
+
+def check_window(window: int) -> None:
+    """Raise unless it is a number of positions, 0 or more."""
+    check_integer(window=window)
+    if window < 0:
+        raise ValueError(f"window must not be negative, got {window}; 0 lets each token see itself only")

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer_lab.encoder import Encoder
+from transformer_lab.modern_bert import LocalAttention, attend_nearby
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 from transformer_lab.validation import check_padding_mask, check_same_device, check_token_ids
@@ -26,7 +27,7 @@ def encode_packed(
     Raises:
         TypeError: ids that are not integers, a mask that is not boolean.
         ValueError: not a padding mask of these ids; or padding between real tokens in an encoder with rotary
-            positions, which count along the row: distances would shrink.
+            positions or windows, which count along the row: distances would shrink.
     """
     if not isinstance(encoder, nn.Module) or not hasattr(encoder, "embed"):
         raise TypeError(f"encoder must be an Encoder, got {type(encoder).__name__}; build one")
@@ -42,10 +43,11 @@ def encode_real(
 ) -> Float[Tensor, "batch position d_model"]:
     """Pack, encode, and unpack the tokens that are real."""
     real = may_attend[:, 0, 0]  # (batch, position)
-    if has_gaps(real) and any(isinstance(part, RotaryEmbedding) for part in encoder.modules()):
+    counts = any(isinstance(part, RotaryEmbedding | LocalAttention) for part in encoder.modules())
+    if counts and has_gaps(real):
         raise ValueError(
-            "packing got padding between real tokens and rotary positions, wanted the real tokens of each "
-            "sequence side by side; encode it padded"
+            "packing got padding between real tokens and rotary positions or windows, wanted the real tokens "
+            "of each sequence side by side; encode it padded"
         )
     x = encoder.embed(token_ids)
     if not real.any():
@@ -72,13 +74,14 @@ def attend_within(
     may_attend: None = None,
     *,
     lengths: list[int],
+    window: int | None = None,
     **options,
 ) -> tuple[Float[Tensor, "1 heads token d_value"], None]:
-    """Attend in each of the sequences that lie end to end, `lengths[b]` tokens each, and nowhere across."""
+    """Attend in each of the sequences that lie end to end, `lengths[b]` tokens each, and nowhere across.
+
+    A `LocalAttention` tells its window, which is counted within each sequence.
+    """
+    core = scaled_dot_product_attention if window is None else partial(attend_nearby, window=window)
     sequences = zip(query.split(lengths, -2), key.split(lengths, -2), value.split(lengths, -2), strict=True)
-    outputs = [
-        scaled_dot_product_attention(*sequence, **options)[0]
-        for sequence in sequences
-        if sequence[0].shape[-2]
-    ]
+    outputs = [core(*sequence, **options)[0] for sequence in sequences if sequence[0].shape[-2]]
     return torch.cat(outputs, dim=-2), None

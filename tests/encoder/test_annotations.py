@@ -24,6 +24,7 @@ CHOSEN = [
     "tests/encoder/test_feed_forward.py",
     "tests/encoder/test_roformer.py",
     "tests/encoder/test_modern_encoder.py",
+    "tests/encoder/test_modern_bert.py",
     "tests/encoder/test_low_rank_adaptation.py",
     "tests/encoder/test_annotations.py",
     *("-k", "not refuses and not can_be_replaced and not hugging_face and not annotations_are_true"),

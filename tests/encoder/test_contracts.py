@@ -18,6 +18,7 @@ from transformer_lab.encoder import Encoder, EncoderConfig, SequenceHead, TokenE
 from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer, from_torch_layer, to_torch_layer
 from transformer_lab.feed_forward import FeedForward, GatedFeedForward
 from transformer_lab.low_rank_adaptation import LowRankLinear, adapt, merge
+from transformer_lab.modern_bert import LocalAttention, ModernBertConfig, load_hugging_face, modern_bert
 from transformer_lab.modern_encoder import (
     GroupedQueryAttention,
     KeyValueCache,
@@ -178,6 +179,9 @@ SIZES = {
     },
     "ExpandingMultiHeadAttention": lambda bad: ExpandingMultiHeadAttention(bad, 2),
     "LowRankLinear": lambda bad: LowRankLinear(nn.Linear(8, 8), bad),
+    "LocalAttention": lambda bad: LocalAttention(bad, 2, 1),
+    "ModernBertConfig window": lambda bad: ModernBertConfig(window=bad),
+    "ModernBertConfig global_every": lambda bad: ModernBertConfig(global_every=bad),
 }
 SIZES_OR_NONE = {
     "causal_mask keys": lambda bad: m.causal_mask(1, bad),
@@ -207,6 +211,9 @@ NUMBERS = {
     "FeedForwardUnit expansion": lambda bad: FeedForwardUnit(8, bad),
     "RMSNorm eps": lambda bad: RMSNorm(8, eps=bad),
     "window": lambda bad: m.local_mask(4, bad),
+    "LocalAttention window": lambda bad: LocalAttention(8, 2, bad),
+    "ModernBertConfig global_base": lambda bad: ModernBertConfig(global_base=bad),
+    "ModernBertConfig local_base": lambda bad: ModernBertConfig(local_base=bad),
     "pad_id": lambda bad: m.padding_mask(IDS, bad),
     "hidden": lambda bad: c.to_additive_mask(MASK, hidden=bad),
     "offset": lambda bad: RotaryEmbedding(8)(X, offset=bad),
@@ -269,6 +276,8 @@ OTHERS = {
     "to_torch_layer": to_torch_layer,
     "Encoder": Encoder,
     "modern_encoder": modern_encoder,
+    "modern_bert": modern_bert,
+    "load_hugging_face": lambda bad: load_hugging_face(bad, {}),
     "summary": summary,
     "adapt": lambda bad: adapt(bad, 2),
     "merge": merge,

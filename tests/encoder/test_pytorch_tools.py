@@ -14,6 +14,7 @@ from transformer_lab import (
     padding_mask_from_lengths,
 )
 from transformer_lab.encoder import POSITIONS
+from transformer_lab.modern_bert import ModernBertConfig, modern_bert
 from transformer_lab.modern_encoder import modern_encoder
 
 VOCABULARY, MAX_LENGTH = 31, 61
@@ -29,11 +30,15 @@ def modern():
     return modern_encoder(EncoderConfig(**SIZES, n_layers=1, dropout=0.0), n_kv_heads=1)
 
 
+def modern_with_windows():
+    return modern_bert(ModernBertConfig(**SIZES, n_layers=2, window=2))
+
+
 BUILDERS = {
     f"{positions}, {'pre' if norm_first else 'post'}-norm": lambda p=positions, n=norm_first: configured(p, n)
     for positions in POSITIONS
     for norm_first in (False, True)
-} | {"modern": modern}
+} | {"modern": modern, "modern, with windows": modern_with_windows}
 every_encoder = pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
 
 

@@ -88,7 +88,7 @@ LESSONS = (
     Lesson(
         "training",
         "Train one and read its mind",
-        "a loop that stops and goes on to the last bit; what each head does, proved by removing it",
+        "a map is a claim, and ablation tests it; the training loop, line by line",
         "what did it learn, and how can one know?",
     ),
     Lesson(
@@ -100,8 +100,8 @@ LESSONS = (
     Lesson(
         "modern_encoder",
         "The modern encoder",
-        "RMSNorm, gates, grouped queries, a cache, LoRA",
-        "what has changed since 2017, and what does it buy?",
+        "ModernBERT, with local and global layers; what decoders chose: RMSNorm, grouped queries, a cache",
+        "what has changed since 2017, and what is it for?",
     ),
     Lesson(
         "speed_and_scale",

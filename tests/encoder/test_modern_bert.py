@@ -1,0 +1,246 @@
+"""Lesson 12: ModernBERT from this package's parts, beside Hugging Face's own."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from tests.peers import randomised
+from tests.references import assert_equal, randn
+from transformer_lab import MultiHeadAttention, RotaryEmbedding, combine_masks, local_mask
+from transformer_lab.diagnostics.certificates import leak_map
+from transformer_lab.masking import padding_mask_from_lengths
+from transformer_lab.modern_bert import (
+    LocalAttention,
+    ModernBertConfig,
+    load_hugging_face,
+    modern_bert,
+    parameter_names,
+)
+from transformer_lab.packing import encode_packed
+
+# Layers 0, 3 and 6 are global; every text but one is longer than a window of 2 to each side.
+CONFIG = ModernBertConfig(29, d_model=30, n_heads=3, d_ff=17, n_layers=7, max_length=19, window=2)
+LENGTHS = torch.tensor([13, 8, 2, 11])
+IDS = torch.randint(29, (4, 13), generator=torch.Generator().manual_seed(0))
+REAL = torch.arange(13) < LENGTHS[:, None]
+PADDING = padding_mask_from_lengths(LENGTHS)
+
+both_dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+
+
+def build(dtype=torch.float64, **changes):
+    return randomised(modern_bert(dataclasses.replace(CONFIG, **changes))).to(dtype)
+
+
+# --- beside Hugging Face's ------------------------------------------------------------------------
+
+
+def hugging_face(dtype=torch.float64, **changes):
+    """Return a ModernBertModel of CONFIG's sizes, in which every number is random."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ModernBertConfig(
+        **{
+            "vocab_size": 29,
+            "hidden_size": 30,
+            "intermediate_size": 17,
+            "num_hidden_layers": 7,
+            "num_attention_heads": 3,
+            "local_attention": 4,
+            "pad_token_id": 0,
+            "attn_implementation": "sdpa",
+            **changes,
+        }
+    )
+    return randomised(transformers.ModernBertModel(config)).to(dtype).eval()
+
+
+@pytest.fixture
+def exact_angles(monkeypatch):
+    """Give Hugging Face's model its angles, and the rotation itself, in float64: both are float32 in it."""
+    modeling = pytest.importorskip("transformers.models.modernbert.modeling_modernbert")
+
+    def tables(self, x, position_ids, layer_type):
+        base = self.config.rope_parameters[layer_type]["rope_theta"]
+        d_head = self.config.hidden_size // self.config.num_attention_heads
+        frequencies = base ** (-torch.arange(0, d_head, 2).double() / d_head)
+        angles = (position_ids[..., None].double() * frequencies).repeat(1, 1, 2)
+        return angles.cos(), angles.sin()
+
+    def turned(query, key, cos, sin, unsqueeze_dim=1):
+        cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+        return tuple(x * cos + modeling.rotate_half(x) * sin for x in (query, key))
+
+    monkeypatch.setattr(modeling.ModernBertRotaryEmbedding, "forward", tables)
+    monkeypatch.setattr(modeling, "apply_rotary_pos_emb", turned)
+
+
+def the_same(theirs, ours, tolerance):
+    load_hugging_face(ours, theirs.state_dict())
+    with torch.no_grad():
+        wanted = theirs(IDS, attention_mask=REAL.long()).last_hidden_state
+        hidden, _ = ours(IDS, PADDING)
+    assert_equal(hidden[REAL], wanted[REAL], tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("how", "dtype"),
+    # Not eager in float64: its softmax is float32, where a row of padding that sees only padding becomes NaN.
+    [("eager", torch.float32), ("sdpa", torch.float32), ("sdpa", torch.float64)],
+)
+def test_equals_hugging_face(how, dtype):
+    the_same(hugging_face(dtype, attn_implementation=how), build(dtype), tolerance=1e-5)
+
+
+def test_equals_hugging_face_exactly_where_its_angles_are_exact(exact_angles):
+    the_same(hugging_face(), build(), tolerance=1e-12)
+
+
+def test_equals_hugging_face_with_other_choices(exact_angles):
+    thetas = {
+        "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 70.0},
+    }
+    theirs = hugging_face(
+        global_attn_every_n_layers=2, local_attention=6, rope_parameters=thetas, norm_eps=1e-2
+    )
+    choices = {"window": 3, "global_every": 2, "global_base": 500.0, "local_base": 70.0, "norm_eps": 1e-2}
+    the_same(theirs, build(**choices), tolerance=1e-12)
+
+
+def test_the_defaults_are_those_of_hugging_face():
+    transformers = pytest.importorskip("transformers")
+    with torch.device("meta"):
+        ours, theirs = (
+            modern_bert(ModernBertConfig()),
+            transformers.ModernBertModel(transformers.ModernBertConfig()),
+        )
+    names = parameter_names(22)
+    state = {name: tuple(tensor.shape) for name, tensor in theirs.state_dict().items()}
+    mine = {name: tuple(tensor.shape) for name, tensor in ours.state_dict().items()}
+    assert names.keys() == state.keys()
+    assert all(
+        (sum(mine[part][0] for part in parts), *mine[parts[0]][1:]) == state[name]
+        for name, parts in names.items()
+    )
+    config, his = ours.config, theirs.config
+    assert (config.max_length, config.norm_eps) == (his.max_position_embeddings, his.norm_eps)
+    assert 2 * config.window == his.local_attention
+    kinds = ["full_attention" if config.is_global(number) else "sliding_attention" for number in range(22)]
+    assert kinds == his.layer_types
+    for kind, base in (("full_attention", config.global_base), ("sliding_attention", config.local_base)):
+        assert his.rope_parameters[kind]["rope_theta"] == base
+
+
+# --- properties -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [0, 1, 2, 5, 100])
+def test_local_attention_hears_the_window_and_nothing_else(window):
+    attention = randomised(LocalAttention(12, 2, window, rotary=RotaryEmbedding(6))).double()
+    heard = leak_map(lambda x: attention(x)[0], randn(1, 9, 12)) > 1e-12
+    assert_equal(heard, local_mask(9, window)[0, 0])
+
+
+def test_a_layer_at_a_time_the_window_grows():
+    # Two local layers reach two windows far; a global one reaches everywhere.
+    layers = build().layers
+
+    def local_layers(x):
+        return layers[2](layers[1](x)[0])[0]
+
+    assert_equal(leak_map(local_layers, randn(1, 9, 30)) > 1e-12, local_mask(9, 4)[0, 0])
+    assert (leak_map(lambda x: layers[3](x)[0], randn(1, 9, 30)) > 1e-12).all()
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_local_attention_is_attention_with_a_local_mask(need_weights):
+    local = randomised(LocalAttention(12, 2, 2)).double()
+    plain = MultiHeadAttention(12, 2).double()
+    plain.load_state_dict(local.state_dict())
+    x = randn(3, 7, 12)
+    padding = padding_mask_from_lengths(torch.tensor([7, 4, 2]))
+    mask = combine_masks(padding, local_mask(7, 2))
+    assert_equal(local(x, need_weights=need_weights)[0], plain(x, may_attend=local_mask(7, 2))[0])
+    got = local(x, may_attend=padding, need_weights=need_weights)
+    wanted = plain(x, may_attend=mask, need_weights=need_weights)
+    assert_equal(got[0], wanted[0])
+    assert (got[1] is None and wanted[1] is None) or torch.equal(got[1], wanted[1])
+
+
+@both_dtypes
+def test_padding_changes_nothing(dtype):
+    encoder = build(dtype)
+    padded, _ = encoder(IDS, PADDING)
+    for text, length, hidden in zip(IDS, LENGTHS, padded, strict=True):
+        assert_equal(hidden[:length], encoder(text[None, :length])[0][0])
+
+
+@both_dtypes
+@pytest.mark.parametrize("side", ["behind", "in front"])
+def test_padding_removed_equals_padded(side, dtype):
+    encoder = build(dtype)
+    real = REAL if side == "behind" else REAL.flip(1)
+    wanted, _ = encoder(IDS, real[:, None, None], need_weights=False)
+    assert_equal(encode_packed(encoder, IDS, real[:, None, None])[real], wanted[real])
+
+
+def test_windows_alone_refuse_gaps_when_padding_is_removed():
+    encoder = build()
+    for layer in encoder.layers:
+        layer.attention.rotary = torch.nn.Identity()
+    gap = torch.ones(4, 13, dtype=torch.bool)
+    gap[1, 5] = False
+    with pytest.raises(ValueError, match=r"rotary positions or windows, wanted .*; encode it padded"):
+        encode_packed(encoder, IDS, gap[:, None, None])
+
+
+def test_what_makes_it_a_modern_bert():
+    encoder = build()
+    assert not [name for name, _ in encoder.named_parameters() if name.endswith("bias")]
+    kinds = [type(layer.attention) is MultiHeadAttention for layer in encoder.layers]
+    assert kinds == [True, False, False, True, False, False, True]
+    assert [layer.attention.rotary.base for layer in encoder.layers[:3]] == [160_000, 10_000, 10_000]
+
+
+# --- published weights, refused -------------------------------------------------------------------
+
+
+def published():
+    """Return what a ModernBertModel of CONFIG's sizes holds, without its library."""
+    ours = build().state_dict()
+    return {name: torch.cat([ours[part] for part in parts]) for name, parts in parameter_names(7).items()}
+
+
+def test_every_number_arrives():
+    encoder, file = modern_bert(CONFIG).double(), published()
+    load_hugging_face(encoder, file)
+    for name, tensor in build().state_dict().items():
+        assert torch.equal(encoder.state_dict()[name], tensor), name
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda file: file.pop("layers.4.mlp.Wi.weight"),
+            r"missing layers\.4\.mlp\.Wi\.weight; unknown nothing",
+        ),
+        (
+            lambda file: file.update({"head.dense.weight": IDS}),
+            r"missing nothing; unknown head\.dense\.weight",
+        ),
+        (
+            lambda file: file.update({"layers.2.attn.Wqkv.weight": torch.zeros(89, 30)}),
+            r"layers\.2\.attn\.Wqkv\.weight has shape \(89, 30\), wanted \(90, 30\)",
+        ),
+    ],
+    ids=["missing", "left over", "another shape"],
+)
+def test_refuses_a_file_that_does_not_fit(change, message):
+    file, encoder = published(), build()
+    change(file)
+    before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+    with pytest.raises(ValueError, match=message):
+        load_hugging_face(encoder, file)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in encoder.state_dict().items())

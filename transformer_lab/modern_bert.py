@@ -1,0 +1,237 @@
+"""Lesson 12. ModernBERT from this course's parts: local and global layers in turn, arXiv:2412.13663.
+
+Rotary positions are `RotaryEmbedding` of lesson 02, GeGLU is `GatedFeedForward` of lesson 06, the order is
+that of `PreNormEncoderLayer` of lesson 07. New is attention within a window; `packing` removes the padding.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from transformer_lab.encoder import Encoder, EncoderConfig
+from transformer_lab.encoder_layer import PreNormEncoderLayer, Weights
+from transformer_lab.feed_forward import GatedFeedForward
+from transformer_lab.masking import check_window, local_mask
+from transformer_lab.multi_head_attention import MultiHeadAttention
+from transformer_lab.positional_encoding import check_base
+from transformer_lab.rotary_embedding import RotaryEmbedding
+from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
+from transformer_lab.validation import check_may_attend
+
+
+@dataclass(frozen=True)
+class ModernBertConfig(EncoderConfig):
+    """The sizes of a ModernBERT; the defaults are those of Hugging Face's `ModernBertConfig`, the base model.
+
+    Attributes:
+        window: how far a local layer sees, on each side; half of Hugging Face's `local_attention`.
+        global_every: each layer whose number is divisible by it sees the whole text.
+        global_base, local_base: the base of the rotary positions in either kind of layer.
+    """
+
+    vocab_size: int = 50_368
+    d_model: int = 768
+    n_heads: int = 12
+    d_ff: int = 1152
+    n_layers: int = 22
+    max_length: int = 8192
+    dropout: float = 0.0
+    window: int = 64
+    global_every: int = 3
+    global_base: float = 160_000.0
+    local_base: float = 10_000.0
+    # What makes it a ModernBERT is not to be chosen.
+    activation: str = field(default="gelu", init=False)
+    norm_first: bool = field(default=True, init=False)
+    positions: str = field(default="rotary", init=False)
+    scale_embedding: bool = field(default=False, init=False)
+    embedding_norm: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_base(self.global_base)
+        check_base(self.local_base)
+
+    def is_global(self, number: int) -> bool:
+        """Whether the layer of this number, counted from 0, sees the whole text."""
+        return number % self.global_every == 0
+
+
+class LocalAttention(MultiHeadAttention):
+    """Multi-head attention in which a token sees only those at most `window` positions away.
+
+    The mask hides what lies beyond. It is computed and thrown away; a kernel made for windows leaves it out.
+
+    Args:
+        window: how many positions a token sees on each side of its own.
+        d_model, n_heads, bias, dropout, rotary: as in `MultiHeadAttention`.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        window: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        rotary: nn.Module | None = None,
+    ) -> None:
+        super().__init__(d_model, n_heads, bias=bias, dropout=dropout, rotary=rotary)
+        check_window(window)
+        self.window = window
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch query_pos d_model"],
+        key: Float[Tensor, "batch key_pos d_model"] | None = None,
+        value: Float[Tensor, "batch key_pos d_model"] | None = None,
+        *,
+        may_attend: Bool[Tensor, "..."] | None = None,
+        need_weights: bool = True,
+        attend: Callable | None = None,
+    ) -> tuple[Float[Tensor, "batch query_pos d_model"], Weights | None]:
+        """Attend as `MultiHeadAttention` does; a function given as `attend` is told the window too."""
+        near = partial(attend_nearby if attend is None else attend, window=self.window)
+        return super().forward(
+            query, key, value, may_attend=may_attend, need_weights=need_weights, attend=near
+        )
+
+
+def attend_nearby(
+    query: Float[Tensor, "batch heads query_pos d_head"],
+    key: Float[Tensor, "batch heads key_pos d_head"],
+    value: Float[Tensor, "batch heads key_pos d_value"],
+    may_attend: Bool[Tensor, "..."] | None = None,
+    *,
+    window: int,
+    **options,
+) -> tuple[
+    Float[Tensor, "batch heads query_pos d_value"], Float[Tensor, "batch heads query_pos key_pos"] | None
+]:
+    """Compute `scaled_dot_product_attention` where each query sees the keys at most `window` away."""
+    near = local_mask(query.shape[-2], window, key.shape[-2], device=query.device)
+    if may_attend is not None:
+        check_may_attend(may_attend, (*query.shape[:-1], key.shape[-2]), query)
+        near = may_attend & near
+    return scaled_dot_product_attention(query, key, value, near, **options)
+
+
+def modern_bert(config: ModernBertConfig) -> Encoder:
+    """Build the encoder of arXiv:2412.13663: pre-norm, rotary positions, GeGLU, local layers, no biases.
+
+    Its norms are layer norms, and each query head has a key head of its own. The words' scores, which
+    pretraining puts on top, are left out.
+    """
+    if not isinstance(config, ModernBertConfig):
+        raise TypeError(f"config must be a ModernBertConfig, got {type(config).__name__}; build one")
+    numbers = count()  # `Encoder` asks for its layers in their order
+    encoder = Encoder(config, lambda config: modern_bert_layer(config, next(numbers)))
+    encoder.embedding_norm = norm_without_bias(config)
+    encoder.final_norm = norm_without_bias(config)
+    return encoder
+
+
+def modern_bert_layer(config: ModernBertConfig, number: int) -> PreNormEncoderLayer:
+    """Build the layer of this number, global or local."""
+    sizes = config.d_model, config.n_heads
+    how = {"bias": False, "dropout": config.attention_dropout}
+    if config.is_global(number):
+        rotary = RotaryEmbedding(config.d_head, base=config.global_base)
+        attention = MultiHeadAttention(*sizes, rotary=rotary, **how)
+    else:
+        rotary = RotaryEmbedding(config.d_head, base=config.local_base)
+        attention = LocalAttention(*sizes, config.window, rotary=rotary, **how)
+    return PreNormEncoderLayer(
+        attention,
+        GatedFeedForward(config.d_model, config.d_ff, activation=nn.GELU(), dropout=config.dropout),
+        # The embedding's norm stands right before layer 0, which therefore has none.
+        norm_without_bias(config) if number else nn.Identity(),
+        norm_without_bias(config),
+        dropout=config.dropout,
+    )
+
+
+def norm_without_bias(config: ModernBertConfig) -> nn.LayerNorm:
+    """Build a layer norm that scales each feature and adds nothing."""
+    return nn.LayerNorm(config.d_model, eps=config.norm_eps, bias=False)
+
+
+# --- published weights ----------------------------------------------------------------------------
+
+# A tensor's name in Hugging Face's `ModernBertModel`, and ours. Some are cut, from the top, into several.
+CORRESPONDENCE = {
+    "embeddings.tok_embeddings.weight": ["embedding.vectors"],
+    "embeddings.norm.weight": ["embedding_norm.weight"],
+    "layers.{layer}.attn_norm.weight": ["layers.{layer}.attention_norm.weight"],
+    "layers.{layer}.attn.Wqkv.weight": [
+        "layers.{layer}.attention.query_projection.weight",
+        "layers.{layer}.attention.key_projection.weight",
+        "layers.{layer}.attention.value_projection.weight",
+    ],
+    "layers.{layer}.attn.Wo.weight": ["layers.{layer}.attention.output_projection.weight"],
+    "layers.{layer}.mlp_norm.weight": ["layers.{layer}.feed_forward_norm.weight"],
+    # Theirs calls the half that is bent the input, and the other half the gate.
+    "layers.{layer}.mlp.Wi.weight": [
+        "layers.{layer}.feed_forward.gate_projection.weight",
+        "layers.{layer}.feed_forward.up_projection.weight",
+    ],
+    "layers.{layer}.mlp.Wo.weight": ["layers.{layer}.feed_forward.down_projection.weight"],
+    "final_norm.weight": ["final_norm.weight"],
+}
+
+
+def load_hugging_face(encoder: Encoder, published: dict[str, Tensor]) -> None:
+    """Fill every parameter of `encoder` with the numbers of a `ModernBertModel`, of which none is left over.
+
+    Raises:
+        TypeError: not an encoder made by `modern_bert`, or no dict of tensors.
+        ValueError: a tensor is missing, unknown, or of another shape than wanted.
+    """
+    if not isinstance(encoder, Encoder) or not isinstance(encoder.config, ModernBertConfig):
+        raise TypeError(f"encoder must come from modern_bert, got {type(encoder).__name__}; build one")
+    if not isinstance(published, dict):
+        got = type(published).__name__
+        raise TypeError(f"published must be a dict of tensors, got {got}; try state_dict()")
+    ours = encoder.state_dict()
+    names = parameter_names(encoder.config.n_layers)
+    shapes = {
+        theirs: (sum(len(ours[part]) for part in parts), *ours[parts[0]].shape[1:])
+        for theirs, parts in names.items()
+    }
+    check_published(published, shapes)
+    state = {}
+    for theirs, parts in names.items():
+        state |= zip(parts, published[theirs].chunk(len(parts)), strict=True)
+    encoder.load_state_dict(state)
+
+
+def parameter_names(n_layers: int) -> dict[str, list[str]]:
+    """Return the correspondence written out for every layer; layer 0 has no norm before its attention."""
+    names = {
+        theirs.format(layer=layer): [part.format(layer=layer) for part in parts]
+        for theirs, parts in CORRESPONDENCE.items()
+        for layer in range(n_layers)
+    }
+    del names["layers.0.attn_norm.weight"]
+    return names
+
+
+def check_published(got: dict[str, Tensor], wanted: dict[str, tuple[int, ...]]) -> None:
+    """Raise unless the tensors have exactly the wanted names and shapes."""
+    if got.keys() != wanted.keys():
+        lists = wanted.keys() - got.keys(), got.keys() - wanted.keys()
+        missing, unknown = (", ".join(sorted(names)) or "nothing" for names in lists)
+        raise ValueError(
+            f"these are not the parameters of such a ModernBERT: missing {missing}; unknown {unknown}; "
+            "give the state of a ModernBertModel without heads, and a config with as many layers"
+        )
+    for name, shape in wanted.items():
+        if got[name].shape != shape:
+            raise ValueError(
+                f"{name} has shape {tuple(got[name].shape)}, wanted {shape}; take the sizes of its own config"
+            )
