@@ -142,7 +142,8 @@ def solved(cell: NotebookNode) -> NotebookNode:
     if tagged(cell, "exercise"):
         cell.source = find(tagged(cell, "exercise")).shown
     if tagged(cell, "check"):
-        verdict = Verdict.correct(tagged(cell, "check"))
+        exercise = find(tagged(cell, "check"))
+        verdict = Verdict.correct(exercise.id, exercise.beyond(exercise.outcomes(exercise.reference)))
         data = {"text/plain": repr(verdict), "text/html": verdict._repr_html_()}
         cell.outputs = [nbformat.v4.new_output("display_data", data=data)]
     return cell

@@ -112,7 +112,7 @@ LESSONS = (
     Lesson(
         "bug_museum",
         "The bug museum",
-        "43 bugs: find them, mend them, prove it",
+        "43 silent bugs: write tests that wrong code does not pass; find the one right module of five",
         "how do I find what fails silently?",
     ),
 )

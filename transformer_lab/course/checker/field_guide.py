@@ -18,8 +18,8 @@ solution that the lesson shows:
 
 For what no change expresses there are blocks of Python beneath, each a whole answer. Everything may use the
 names of NAME.py; `right` is the right answer, and a class may derive from it. What not even that expresses is
-a function or class in NAME.py: `@exercise.mistake("its name")`. A name without a text takes the first one
-that the guide has for it, or that of `shared.md`; what stands there with a change is tried on every exercise.
+a function or class in NAME.py: `@exercise.mistake("its name")`. A name without a text takes that of the
+first exercise that has one, or that of `shared.md`; what stands there with a change is tried on every one.
 """
 
 import ast
@@ -162,13 +162,14 @@ def attach(
             raise ValueError(
                 f"{exercise.id} has no {' and no '.join(missing)}; declare it: @name.{missing[0]}"
             )
-    for id, entries in guide.items():
+    for id in guide:
         if id and id not in exercises:
             raise ValueError(f"{id} is in the guide, and not among the exercises: {', '.join(exercises)}")
-        for entry in entries:
+    for id, exercise in exercises.items():  # by their numbers, whatever the guide's order
+        for entry in guide.get(id, []):
             known = entry if entry.effect else texts.get(entry.name, entry)
             texts.setdefault(entry.name, known)
-            _add(exercises[id], entry, known)
+            _add(exercise, entry, known)
     for exercise in exercises.values():
         told = {mistake.name for mistake in exercise.mistakes}
         for name in exercise.in_python.keys() - told:

@@ -1,26 +1,27 @@
-"""Exercises of lesson 14, the bug museum: in each, find the guilty line or the cause.
-
-Below them stand specimens: some of the bugs in one form, beside the right code, so that tests can be tried.
-"""
+"""Exercises of lesson 14, the bug museum: write a test that wrong code does not pass, or name the cause."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
-from transformer_lab import causal_mask, sinusoidal_encoding
-from transformer_lab.course.checker import Exercise
+from transformer_lab import causal_mask, padding_mask
+from transformer_lab.course import museum
+from transformer_lab.course.checker import Exercise, killing_test
+from transformer_lab.course.checker.killing import Suspects
 from transformer_lab.course.checker.kinds import ValueExercise
 from transformer_lab.diagnostics import certificates
-from transformer_lab.multi_head_attention import MultiHeadAttention, split_heads
-from transformer_lab.positional_encoding import angular_frequencies
-from transformer_lab.roformer import ExpandingMultiHeadAttention
-from transformer_lab.rotary_embedding import rotate_half_split, rotate_interleaved, rotations
+from transformer_lab.multi_head_attention import MultiHeadAttention
+from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_interleaved, rotations
+from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 
 
 class Exhibit(ValueExercise):
@@ -48,6 +49,7 @@ def exhibit(
     also: int | str | None = None,
     why: str,
     hints: Sequence[str],
+    name: str = "bug",
 ) -> Exercise:
     """Declare an exhibit, whose answer is the number of a line, a count, or the letter of a cause.
 
@@ -58,8 +60,9 @@ def exhibit(
         also: another one that is as right.
         why: the comment beside the shown solution.
         hints: two.
+        name: what is answered, without the number.
     """
-    name, shown = f"bug_{number:02}", f'"{answer}"' if isinstance(answer, str) else answer
+    name, shown = f"{name}_{number:02}", f'"{answer}"' if isinstance(answer, str) else answer
     declared = Exhibit(f"14.{number}", title, name, f"{name} = ...", hints)
     declared.shown, declared.reference = f"{name} = {shown}  # {why}", answer
     declared.specification(lambda: answer)
@@ -73,6 +76,15 @@ def exhibit(
         declared.alternative(lambda: torch.tensor(answer))
         declared.mistake("a number in quotes", *(str(n) for n in (answer, also) if n is not None))
     return declared
+
+
+class WithWeights(museum.Attention):
+    """Returns what it promises."""
+
+    def forward(self, x):
+        query, key, value = self.project(x).chunk(3, dim=-1)
+        weights = (query @ key.mT / math.sqrt(query.shape[-1])).softmax(dim=-1)
+        return self.mix(weights @ value), weights
 
 
 # ------------------------------------------------------------------------------- Room 1: it stops at once
@@ -191,17 +203,44 @@ bug_09 = exhibit(
 
 # ------------------------------------------------------- Room 3: wrong numbers, which show if you look
 
-bug_10 = exhibit(
-    10,
+
+@killing_test(
+    "14.10",
     "Two results, one axis too few",
-    answer=4,
-    why="one tensor is returned; unpacking cuts it along the batch",
     hints=[
-        """What does Python do with `a, b = tensor`? Try it with a tensor of shape (2, 3), and of shape
-        (3, 3).""",
-        """The caller unpacks two things. How many does the module hand over?""",
+        """What does Python do with `a, b = tensor`? Try it with a tensor of shape (2, 3), and with
+        one of (3, 3).""",
+        """Call it with three texts, unpack the two results, and ask for both shapes.""",
     ],
 )
+def keeps_10(attend):
+    """attend: x (batch, position, 16) → (output, weights). True if both are what was promised."""
+    raise NotImplementedError
+
+
+@keeps_10.suspects
+def keeps_10():
+    whole = WithWeights(16)
+    others = {
+        "the two results exchanged": lambda x: whole(x)[::-1],
+        "weights without their axis of queries": lambda x: (whole(x)[0], whole(x)[1].mean(dim=1)),
+        "scores in place of the weights": lambda x: (whole(x)[0], whole(x)[1].log()),
+    }
+    return Suspects(right=[whole, WithWeights(16)], wrong=museum.Attention(16), others=others)
+
+
+@keeps_10.solution
+def keeps_10(attend):
+    output, weights = attend(torch.randn(3, 5, 16))
+    return output.shape == (3, 5, 16) and weights.shape == (3, 5, 5)
+
+
+@keeps_10.alternative
+def keeps_10(attend):
+    x = torch.randn(2, 4, 16)
+    results = attend(x)
+    return isinstance(results, tuple) and torch.allclose(results[1].sum(-1), torch.ones(2, 4))
+
 
 bug_11 = exhibit(
     11,
@@ -215,17 +254,49 @@ bug_11 = exhibit(
     ],
 )
 
-bug_12 = exhibit(
-    12,
+
+@killing_test(
+    "14.12",
     "Eight heads that look at everything",
-    answer=4,
-    why="a score sums 64 products, so √64; √512 belongs to one head of 512",
     hints=[
-        """A score is a sum of how many products? Its variance grows with that number, and the root of it
-        brings the variance back to 1.""",
-        """Everything agrees with PyTorch when there is one head. What do 512 and 64 become then?""",
+        """Which property changes if the scores are too small? None: so compare numbers, with something that
+        you trust. With how many heads?""",
+        """`F.scaled_dot_product_attention` takes the same three tensors.""",
     ],
 )
+def keeps_12(attend):
+    """attend: query, key, value, each (batch, heads, position, d_head) → output. True if it is right."""
+    raise NotImplementedError
+
+
+@keeps_12.suspects
+def keeps_12():
+    fused = F.scaled_dot_product_attention
+
+    def by_hand(query, key, value, axis=-1):
+        scores = query @ key.mT / math.sqrt(query.shape[-1])
+        return scores.softmax(dim=axis) @ value
+
+    others = {
+        "not divided at all": lambda q, k, v: fused(q, k, v, scale=1.0),
+        "divided by d_head": lambda q, k, v: fused(q, k, v, scale=1 / q.shape[-1]),
+        "softmax over the queries": partial(by_hand, axis=-2),
+        "the value is the key": lambda q, k, v: fused(q, k, k),
+    }
+    return Suspects(right=[by_hand, fused], wrong=museum.attend_in_heads, others=others)
+
+
+@keeps_12.solution
+def keeps_12(attend):
+    q, k, v = torch.randn(3, 2, 4, 5, 7)
+    return torch.allclose(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
+
+
+@keeps_12.alternative
+def keeps_12(attend):  # a head is the same by itself as among others
+    q, k, v = torch.randn(3, 2, 4, 5, 7)
+    return torch.allclose(attend(q, k, v)[:, :1], attend(q[:, :1], k[:, :1], v[:, :1]))
+
 
 bug_13 = exhibit(
     13,
@@ -260,32 +331,96 @@ bug_15 = exhibit(
     why="a constant row has variance 0, so the norm divides by √eps",
     hints=[
         """A norm divides by √(variance + eps). What is the variance of (3, 3, 3, …)?""",
-        """From eps = 1e-5 to 1e-9 is a factor of 10,000. By which factor does the printed gradient grow?""",
+        """From eps = 1e-5 to 1e-9 is a factor of 10,000. By which factor
+        does the gradient of the constant row grow?""",
     ],
 )
 
-bug_16 = exhibit(
-    16,
+
+@killing_test(
+    "14.16",
     "Places that coincide",
-    answer=1,
-    why="8 significant bits: above 256 only every second position exists",
     hints=[
-        """Up to position 256 all is well. What happens there in a format with eight significant bits?""",
-        """One line decides in which format positions are kept. All later lines can only use what it left.""",
+        """The promise holds for every length and every format. Which of them would a lazy test leave out?""",
+        """`table.unique(dim=0)` keeps each row once. How many should there be?""",
     ],
 )
+def keeps_16(turns):
+    """turns: length, width, dtype → (length, width). True if no two positions have the same row."""
+    raise NotImplementedError
 
-bug_17 = exhibit(
-    17,
+
+@keeps_16.suspects
+def keeps_16():
+    def from_integers(length, width, dtype):
+        rows = rotations(torch.arange(length), width)
+        return torch.cat([rows.real, rows.imag], dim=-1)
+
+    others = {
+        "positions that end at 511": lambda n, *more: from_integers(n, *more)[torch.arange(n).clamp(max=511)],
+        "positions always in float16": lambda n, w, _: museum.turns(n, w, torch.float16),
+        "cosines only": lambda n, w, dtype: from_integers(n, w, dtype)[:, : w // 2],
+    }
+    right = [from_integers, lambda length, width, dtype: museum.turns(length, width, torch.int64)]
+    return Suspects(right=right, wrong=museum.turns, others=others)
+
+
+@keeps_16.solution
+def keeps_16(turns):
+    return len(turns(600, 16, torch.bfloat16).unique(dim=0)) == 600
+
+
+@keeps_16.alternative
+def keeps_16(turns):
+    tables = [turns(4096, 8, dtype) for dtype in (torch.float32, torch.float16, torch.bfloat16)]
+    return all((table.diff(dim=0) != 0).any(dim=-1).all() for table in tables)
+
+
+@killing_test(
+    "14.17",
     "An old copy",
-    answer=4,
-    why="a tuple of tensors is no buffer: .to() replaces the buffers, not the tuple",
     hints=[
-        """`.to()` goes through parameters and buffers and puts new tensors in their place. Who still
-        holds the old ones?""",
-        """Which line gives a second name to the tensors, one that PyTorch does not know of?""",
+        """`.to()` goes through parameters and buffers and puts new tensors in their place. What would tell
+        you that one was left behind?""",
+        """Bring the module and an x to another format. Which format should the result have?""",
     ],
 )
+def keeps_17(turning):
+    """turning: a module, x (position, 8) → the same. True if it goes along with `.to()`."""
+    raise NotImplementedError
+
+
+@keeps_17.suspects
+def keeps_17():
+    class Finishing(museum.Turning):
+        def __init__(self, finish=lambda result, x: result):
+            super().__init__(8)
+            self.finish, self.tables = finish, ()
+
+        def forward(self, x):
+            self.tables = self.cosine, self.sine  # read anew, where `.to()` has put them
+            return self.finish(super().forward(x), x)
+
+    others = {
+        "always the format of its birth": Finishing(lambda result, x: result.double()),
+        "always float32": Finishing(lambda result, x: result.float()),
+        "nothing turned": Finishing(lambda result, x: x),
+    }
+    right = [RotaryEmbedding(8), RotaryEmbedding(8, base=500.0), Finishing()]
+    return Suspects(right=right, wrong=museum.Turning(8), others=others)
+
+
+@keeps_17.solution
+def keeps_17(turning):
+    x = torch.randn(5, 8, dtype=torch.bfloat16)
+    return turning.to(torch.bfloat16)(x).dtype == torch.bfloat16
+
+
+@keeps_17.alternative
+def keeps_17(turning):
+    formats = (torch.float32, torch.float16)
+    return all(turning.to(dtype)(torch.ones(3, 8, dtype=dtype)).dtype == dtype for dtype in formats)
+
 
 bug_18 = exhibit(
     18,
@@ -302,7 +437,7 @@ bug_19 = exhibit(
     19,
     "Four comments",
     answer=1,
-    why="only (c); the printed lines refute the other three",
+    why="only (c); the code does not do what the other three say",
     hints=[
         """Take them one by one. For (a): change eps, and look whether the result changes. For (b): read
         the code, then the comment.""",
@@ -330,8 +465,8 @@ bug_21 = exhibit(
     hints=[
         """If attention picked keys, what would the largest weight of a row be, for five keys? And if it
         picked none?""",
-        """To show that a mask works, something must be hidden. What does a mask of ones hide? Compare the
-        last printed line.""",
+        """To show that a mask works, something must be hidden. What does a mask of ones hide? Leave
+        it out, and compare.""",
     ],
 )
 
@@ -342,8 +477,8 @@ bug_22 = exhibit(
     why="(1, 0) goes to (0, 1): a quarter turn from the first axis to the second",
     hints=[
         """Draw it: the first feature to the right, the second upwards. Where is (1, 0)? Where is (0, 1)?""",
-        """Counter-clockwise is counted as positive. The second line gives the position's own turn: which
-        sign has its sine?""",
+        """Counter-clockwise is counted as positive. Apply it twice: where is (1, 0) then, and how much
+        is half of that?""",
     ],
 )
 
@@ -353,7 +488,7 @@ bug_23 = exhibit(
     answer="A",
     why="the number is an angle for each position: 1 is fast, .001 is slow",
     hints=[
-        """How far has each pair turned after ten positions? Which of them has gone round?""",
+        """Multiply by ten: how far has each pair turned after ten positions? Which went round?""",
         """A period is how many positions a full turn takes. Long period: slow. Compare with the number
         that is called inverse frequency.""",
     ],
@@ -365,10 +500,9 @@ bug_24 = exhibit(
     answer="C",
     why="x itself differs with its place; only the score of two stays the same",
     hints=[
-        """First line: the same vector at positions 3 and 13. If it carried something relative only, would
+        """The same vector stands at positions 3 and 13. If it carried something relative only, would
         it differ?""",
-        """Second line: a score at (3, 5) and at (13, 15). What do the two pairs of positions have in
-        common?""",
+        """A score at (3, 5) and one at (13, 15): what do the two pairs of positions have in common?""",
     ],
 )
 
@@ -378,7 +512,7 @@ bug_25 = exhibit(
     answer="D",
     why="eight significant bits: three rounded shares need not add up to 1",
     hints=[
-        """One printed line belongs to each sentence. Which three of them say the opposite?""",
+        """Each sentence can be tried in a line. Of which three do you see the opposite?""",
         """For C ask what "later tokens win" would mean for the share of seeds: nearly all of them, or
         about half?""",
     ],
@@ -390,7 +524,7 @@ bug_26 = exhibit(
     answer="B",
     why="with 8 heads for keys and values it would have 0.8 billion fewer",
     hints=[
-        """The released checkpoints can be counted exactly. In which row do table and checkpoint differ?""",
+        """The released checkpoints can be counted exactly. In which row do count and checkpoint differ?""",
         """Heads for keys and values decide how wide two of the four projections are. Fewer heads, fewer
         parameters.""",
     ],
@@ -434,17 +568,52 @@ bug_29 = exhibit(
 
 # ---------------------------------------------------------- Room 4: wrong, and nothing shows
 
-bug_30 = exhibit(
-    30,
+
+@killing_test(
+    "14.30",
     "A mask that fits",
-    answer=3,
-    also=1,  # mended there, `ignored` would be True for real tokens, and line 3 right
-    why="where `ignored` is 0 stands a real token, and that is what is hidden",
     hints=[
-        """Follow one real token: what does `ignored` say of it, and what becomes of its score?""",
-        """`ignored == 0` turns the meaning round once more. Where is that right, and where not?""",
+        """The promise is about padding, so there must be some. Which entries of the weights belong to it?""",
+        """Three real ids and two zeros: the weights of the keys 3 and 4 must be 0, for every query.""",
     ],
 )
+def keeps_30(weigh):
+    """weigh: x (batch, position, width), ids (batch, position) → weights. True if id 0 gets nothing."""
+    raise NotImplementedError
+
+
+@keeps_30.suspects
+def keeps_30():
+    def right(x, token_ids, hide=-math.inf):
+        scores = x @ x.mT / math.sqrt(x.shape[-1])
+        return scores.masked_fill((token_ids == 0)[:, None], hide).softmax(dim=-1)
+
+    def with_the_package(x, token_ids):
+        return scaled_dot_product_attention(x, x, x, padding_mask(token_ids)[:, 0])[1]
+
+    def rows(x, token_ids):
+        return right(x, token_ids + 1).masked_fill((token_ids == 0)[..., None], 0.0)
+
+    others = {
+        "no mask": lambda x, token_ids: right(x, token_ids + 1),
+        "padding hidden as query only": rows,
+        "hidden with a score of −1": partial(right, hide=-1.0),
+        "hidden with a score of 0": partial(right, hide=0.0),
+    }
+    return Suspects(right=[right, with_the_package], wrong=museum.weights_without_padding, others=others)
+
+
+@keeps_30.solution
+def keeps_30(weigh):
+    ids = torch.tensor([[5, 8, 2, 0, 0]])
+    return (weigh(torch.randn(1, 5, 8), ids)[..., 3:] == 0).all()
+
+
+@keeps_30.alternative
+def keeps_30(weigh):  # the real tokens are the same with padding as without
+    x, ids = torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 0, 0]])
+    return torch.allclose(weigh(x, ids)[:, :3, :3], weigh(x[:, :3], ids[:, :3]))
+
 
 bug_31 = exhibit(
     31,
@@ -458,42 +627,145 @@ bug_31 = exhibit(
     ],
 )
 
-bug_32 = exhibit(
-    32,
+
+@killing_test(
+    "14.32",
     "A causal mask that leaks",
-    answer=3,
-    why="it counts numbers off in their order, and never moves any",
     hints=[
-        """The last token was changed. With a causal mask nobody but the last may notice. So somebody sees
-        pieces of the last token at another place.""",
-        """`view` fills the new shape in the order of memory. The first head then gets the first numbers:
-        whose are they?""",
+        """The last token is replaced by another one. Whose output may move?""",
+        """Or cut the text: what the first three tokens get must be what they get if there are no others.
+        The leak map shows all at once; see its entries above the diagonal.""",
     ],
 )
+def keeps_32(attend):
+    """attend: x (batch, position, 8) → the same shape. True if no token hears of a later one."""
+    raise NotImplementedError
 
-bug_33 = exhibit(
-    33,
+
+@keeps_32.suspects
+def keeps_32():
+    whole = MultiHeadAttention(8, 4)
+
+    def projected(x):
+        return whole(x, may_attend=causal_mask(x.shape[1]))[0]
+
+    others = {
+        "no mask at all": museum.attend,
+        "every token sees one too many": lambda x: museum.attend(
+            x, torch.ones(x.shape[1], x.shape[1]).tril(1) > 0
+        ),
+        "sees only the later ones": lambda x: museum.attend(x, causal_mask(x.shape[1]).mT),
+        "the scores are not divided": partial(museum.causal, scale=1.0),
+    }
+    return Suspects(right=[museum.causal, projected], wrong=museum.attend_causally, others=others)
+
+
+@keeps_32.solution
+def keeps_32(attend):
+    x = torch.randn(1, 6, 8)
+    return torch.allclose(attend(x)[:, :3], attend(x[:, :3]))
+
+
+@keeps_32.alternative
+def keeps_32(attend):
+    return (certificates.leak_map(attend, torch.randn(2, 6, 8)).triu(1) < 1e-9).all()
+
+
+@killing_test(
+    "14.33",
     "It worked for the first text",
-    answer="B",
-    why="positions under positions, and one axis of length 1 for the heads",
     hints=[
-        """Write the axes of `pairs` and below them those of `rotation`, lined up from the right. Whom do
-        the positions meet?""",
-        """The heads stand between position and features. The rotation needs an axis of length 1 there.""",
+        """Four positions and four heads: whom does PyTorch line up with whom? Choose sizes that tell.""",
+        """What a head gets must not depend on how many heads stand beside it. And the position 0 is not
+        turned at all, in no head.""",
     ],
 )
+def keeps_33(turn):
+    """turn: x (batch, position, heads, 6) → the same. True if it turns each vector by its position."""
+    raise NotImplementedError
 
-bug_34 = exhibit(
-    34,
+
+@keeps_33.suspects
+def keeps_33():
+    whole = RotaryEmbedding(6, rotate=rotate_interleaved)
+
+    def transposed(x):
+        return whole(x.transpose(1, 2)).transpose(1, 2)
+
+    def right(x, position=None):
+        position = torch.arange(x.shape[1])[:, None] if position is None else position
+        return rotate_interleaved(x, rotations(position, x.shape[-1]))
+
+    others = {
+        "vectors become shorter": lambda x: 0.9 * right(x),
+        "turned by the number of the text": lambda x: right(x, torch.arange(len(x))[:, None, None]),
+        "heads exchanged": lambda x: right(x).flip(2),
+        "not turned at all": torch.clone,
+    }
+    return Suspects(right=[right, transposed], wrong=museum.turn_by_position, others=others)
+
+
+@keeps_33.solution
+def keeps_33(turn):
+    x = torch.randn(2, 7, 3, 6)
+    return torch.allclose(turn(x)[:, :, 2:], turn(x[:, :, 2:]))
+
+
+@keeps_33.alternative
+def keeps_33(turn):
+    x = torch.randn(2, 4, 4, 6)
+    return torch.allclose(turn(x)[:, 0], x[:, 0])
+
+
+@killing_test(
+    "14.34",
     "One token at a time",
-    answer=2,
-    why="each token alone stands at position 0, where nothing turns",
     hints=[
-        """The rotation counts positions from 0 on. How many tokens does it get in one call?""",
-        """Position 0 is turned by an angle of 0. Compare with the printed line: the scores are those
-        without any rotation.""",
+        """What does a rotary score know that a plain dot product does not? Choose tokens with which only that
+        can make a difference.""",
+        """Give it the same token six times. Which scores would be equal without positions, and differ
+        with them?""",
     ],
 )
+def keeps_34(scores_of_the_last):
+    """scores_of_the_last: tokens (position, width) → (position). True if a score knows the distance."""
+    raise NotImplementedError
+
+
+@keeps_34.suspects
+def keeps_34():
+    def right(tokens):
+        turned = RotaryEmbedding(tokens.shape[-1])(tokens)
+        return turned @ turned[-1]
+
+    def one_at_a_time(tokens):
+        rotary = RotaryEmbedding(tokens.shape[-1])
+        kept = [rotary(token, offset=place) for place, token in enumerate(tokens.split(1))]
+        return (kept[-1] @ torch.cat(kept).mT)[0]
+
+    def keys_unturned(tokens):
+        return tokens @ RotaryEmbedding(tokens.shape[-1])(tokens)[-1]
+
+    others = {
+        "all keys turned as the query": lambda tokens: tokens @ tokens[-1] + 0.0,
+        "only the query turned": keys_unturned,
+        "its own score left out": lambda tokens: right(tokens)[:-1],
+        "divided by the width": lambda tokens: right(tokens) / tokens.shape[-1],
+    }
+    return Suspects(right=[right, one_at_a_time], wrong=museum.scores_of_the_last, others=others)
+
+
+@keeps_34.solution
+def keeps_34(scores_of_the_last):
+    return scores_of_the_last(torch.randn(1, 8).expand(6, 8)).std() > 1e-6
+
+
+@keeps_34.alternative
+def keeps_34(scores_of_the_last):  # the earlier tokens in another order: not only the scores' order changes
+    tokens = torch.randn(6, 8)
+    other = tokens[[1, 0, 2, 3, 4, 5]]
+    return not torch.allclose(scores_of_the_last(tokens)[:2].flip(0), scores_of_the_last(other)[:2])
+
 
 bug_35 = exhibit(
     35,
@@ -523,22 +795,52 @@ bug_37 = exhibit(
     answer="A",
     why="the first half is paired with the second, feature by feature",
     hints=[
-        """If features i and j are a pair, a change of i moves i and j, and nobody else. Read the printed
-        lists.""",
-        """Feature 0 moves 0 and 4. What would it move if neighbours were paired?""",
+        """If features i and j are a pair, a change of i moves i and j, and nobody else. Nudge
+        feature 0.""",
+        """What would a change of feature 0 move if neighbours were paired? And if halves were?""",
     ],
 )
 
-bug_38 = exhibit(
-    38,
+
+@killing_test(
+    "14.38",
     "Four of them",
-    answer=2,
-    why="a list with one object at four places",
     hints=[
-        """Two things are printed that look right. The third: four different units went in, what came out?""",
-        """`[0] * 4` is harmless. What does `[thing] * 4` do with the thing: copy it?""",
+        """The printed tree says 4, and the list has four entries. What is there only once, if it is the same
+        unit four times?""",
+        """`parameters()` names each parameter once. Compare the count of the whole with that of one unit.""",
     ],
 )
+def keeps_38(stack):
+    """stack: a module; `stack.units` holds four units. True if each has weights of its own."""
+    raise NotImplementedError
+
+
+@keeps_38.suspects
+def keeps_38():
+    four = [museum.unit(8) for _ in range(4)]
+    alike = [deepcopy(four[0]) for _ in range(4)]  # at first; each may learn by itself
+    one_norm = [nn.Sequential(four[0][0], *unit[1:]) for unit in four]
+    others = {
+        "one of them twice": museum.Stack([*four[:3], four[0]]),
+        "one norm for all": museum.Stack(one_norm),
+        "three of them": museum.Stack(four[:3]),
+        "one dead unit": museum.Stack([*four[:3], nn.Identity()]),
+    }
+    right = [museum.Stack(four), museum.Stack([museum.unit(6) for _ in range(4)]), museum.Stack(alike)]
+    return Suspects(right=right, wrong=museum.Units(8, 4), others=others)
+
+
+@keeps_38.solution
+def keeps_38(stack):
+    whole, one = (sum(p.numel() for p in part.parameters()) for part in (stack, stack.units[0]))
+    return whole == 4 * one
+
+
+@keeps_38.alternative
+def keeps_38(stack):
+    return len({id(parameter) for unit in stack.units for parameter in unit.parameters()}) == 4 * 5
+
 
 bug_39 = exhibit(
     39,
@@ -553,329 +855,236 @@ bug_39 = exhibit(
     ],
 )
 
-bug_40 = exhibit(
-    40,
+
+@killing_test(
+    "14.40",
     "Eight heads were ordered",
-    answer=1,
-    why="**settings takes every name, also one that nobody will ask for",
     hints=[
-        """Compare the names in the call with the names in the class, letter by letter.""",
-        """Python refuses an unknown keyword by itself, unless a signature says that it takes anything.""",
+        """What was ordered has a misspelt name. What should have happened?""",
+        """`try` it with a name that does not exist: if an error comes, whichever, all is well.""",
     ],
 )
+def keeps_40(build):
+    """build(16, attn_heads=…, dropout=…) → a module. True if an unknown name raises an error."""
+    raise NotImplementedError
 
-bug_41 = exhibit(
-    41,
+
+@keeps_40.suspects
+def keeps_40():
+    class Named(nn.Module):
+        def __init__(self, width, *, attn_heads=2, dropout=0.0):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(width, attn_heads, dropout, batch_first=True)
+
+    def checked(width, **settings):
+        if settings.keys() - {"attn_heads", "dropout"}:
+            raise ValueError(f"no such option: {settings}")
+        return Named(width, **settings)
+
+    def warning(width, **settings):
+        warnings.warn(f"options: {settings}", stacklevel=2)
+        return museum.Ordered(width, **settings)
+
+    others = {
+        "a warning only": warning,
+        "always two heads": lambda width, *, attn_heads=2, dropout=0.0: Named(width),
+        "no option is taken": lambda width: Named(width),
+        "always an error": lambda *given, **named: Named(15),
+    }
+    return Suspects(right=[Named, checked], wrong=museum.Ordered, others=others)
+
+
+@keeps_40.solution
+def keeps_40(build):
+    try:
+        build(16, attn_head=8)
+    except Exception:
+        return True
+    return False
+
+
+@keeps_40.alternative
+def keeps_40(build):
+    build(16, attn_heads=8)
+    with suppress(TypeError, ValueError):
+        build(16, drop_out=0.1)
+        return False
+    return True
+
+
+@killing_test(
+    "14.41",
     "The company a text keeps",
-    answer=3,
-    why="the mean counts the padding's vectors too",
     hints=[
-        """Attention gets the mask, so the vectors of the real tokens are right. What else enters the
-        text's vector?""",
-        """The pads have vectors as well. Over which positions is the mean taken?""",
+        """The vectors at the padding may be anything. So what may you do to them, or without them?""",
+        """Five positions of which three are real, and the same three by themselves.""",
     ],
 )
+def keeps_41(text_vectors):
+    """text_vectors: x (batch, position, width), real (batch, position) → (batch, width), of length 1.
 
-bug_42 = exhibit(
-    42,
-    "Nearly a layer norm",
-    answer=2,
-    why="`std` divides by n − 1; the norm needs n",
-    hints=[
-        """The results are too small by a factor that depends on the width only. Compare it with √((n − 1)
-        / n) for n = 4 and for n = 384.""",
-        """A small number like 1e-6 cannot make a difference of 13 %. Which line counts features, and how?""",
-    ],
-)
-
-bug_43 = exhibit(
-    43,
-    "Neighbours in the batch",
-    answer=1,
-    why="without batch_first=True the first axis is the position",
-    hints=[
-        """Only the second text was changed, and the first one's answer moved. Along which axis does this
-        attention attend?""",
-        """What does `nn.MultiheadAttention` take the first axis for, unless it is told?""",
-    ],
-)
-
-# ------------------------------------------------------------------------------------- specimens
-
-TEXTS, POSITIONS, HEADS, D_HEAD = 3, 5, 2, 14  # sizes that cannot be mistaken for each other
-WIDTH = HEADS * D_HEAD
-
-
-@dataclass(frozen=True, eq=False)
-class Specimen:
-    """A bug of the museum in one form, beside the right code: something to try tests on.
-
-    Attributes:
-        number: of the exhibit.
-        right, wrong: functions or modules, from (batch, position, features) to vectors.
-        x: an input of sizes at which the bug does not stop.
-        promise: what such code promises, in words.
-        keeps: whether a function keeps the promise on x.
-        parameters: how many a pencil counts.
+    True if padding changes nothing.
     """
-
-    number: int
-    right: Callable[[Tensor], Tensor]
-    wrong: Callable[[Tensor], Tensor]
-    x: Tensor
-    promise: str
-    keeps: Callable[[Callable, Tensor], bool]
-    parameters: int = 0
-
-    @property
-    def primes(self) -> Tensor:
-        """An input whose sizes are all different."""
-        return normal(TEXTS, POSITIONS, WIDTH)
+    raise NotImplementedError
 
 
-def normal(*shape: int) -> Tensor:
-    """Seeded standard normal numbers."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+@keeps_41.suspects
+def keeps_41():
+    def mixed(x, real):
+        return museum.attend(x, real[:, None, None])
+
+    def right(x, real):
+        return F.normalize((mixed(x, real) * real[..., None]).sum(dim=1), dim=-1)
+
+    def unmixed(x, real):
+        return F.normalize((x * real[..., None]).sum(dim=1), dim=-1)
+
+    others = {
+        "the largest of all positions": lambda x, real: F.normalize(mixed(x, real).amax(dim=1), dim=-1),
+        "no mask in the attention": lambda x, real: right(museum.attend(x), real),
+        "the mean of the padding": lambda x, real: right(x, ~real),
+        "not of length 1": lambda x, real: 3 * right(x, real),
+    }
+    return Suspects(right=[right, unmixed], wrong=museum.text_vectors, others=others)
 
 
-def specimens() -> list[Specimen]:
-    """Sixteen bugs, always with the same weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return [*of_shapes(), *of_rotations(), *of_masks(), *of_modules()]
+@keeps_41.solution
+def keeps_41(text_vectors):
+    x, real = torch.randn(1, 5, 8), torch.arange(5)[None] < 3
+    return torch.allclose(text_vectors(x, real), text_vectors(x[:, :3], real[:, :3]))
 
 
-def real_positions(x: Tensor) -> Tensor:
-    """A made-up padding mask: the last position of each text is padding, of every second one the last two."""
-    real = torch.ones(x.shape[:2], dtype=torch.bool)
-    real[:, -1] = False
-    real[1::2, -2] = False
-    return real  # (batch, position)
+@keeps_41.alternative
+def keeps_41(text_vectors):
+    x, real = torch.randn(2, 5, 8), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    other = torch.where(real[..., None], x, x + 1)
+    return torch.allclose(text_vectors(x, real), text_vectors(other, real))
 
 
-def attend(x: Tensor, keep: Tensor | None = None, *, scale: float | None = None, cut=split_heads) -> Tensor:
-    """Self-attention of x with itself, in HEADS heads; `keep` is laid over the scores as it comes."""
-    heads = cut(x, HEADS)
-    scores = heads @ heads.mT * (heads.shape[-1] ** -0.5 if scale is None else scale)
-    if keep is not None:
-        scores = scores.masked_fill(~keep, -math.inf)
-    return (scores.softmax(dim=-1) @ heads).transpose(1, 2).flatten(-2)
+@killing_test(
+    "14.42",
+    "Nearly a layer norm",
+    hints=[
+        """What are mean and variance of a normalised row? One of the two is off, the less so the wider it
+        is.""",
+        """A narrow row, and `y.var(dim=-1, correction=0)`, the mean of the squares.""",
+    ],
+)
+def keeps_42(norm):
+    """norm: x (…, features) → the same. True if every row has mean 0 and variance 1, but for eps."""
+    raise NotImplementedError
 
 
-def attend_once(x: Tensor, keep: Tensor) -> Tensor:
-    """The same with one head and three axes."""
-    scores = x @ x.mT / math.sqrt(x.shape[-1])
-    return scores.masked_fill(~keep, -math.inf).softmax(dim=-1) @ x
+@keeps_42.suspects
+def keeps_42():
+    def by_hand(x):
+        centred = x - x.mean(dim=-1, keepdim=True)
+        return centred / centred.square().mean(dim=-1, keepdim=True).sqrt()
+
+    others = {
+        "the mean left in": lambda x: x / x.std(dim=-1, correction=0, keepdim=True),
+        "half as long": lambda x: by_hand(x) / 2,
+        "along the positions": lambda x: by_hand(x.mT).mT,
+        "shifted by 1": lambda x: by_hand(x) + 1,
+    }
+    right = [by_hand, lambda x: F.layer_norm(x, x.shape[-1:])]
+    return Suspects(right=right, wrong=museum.norm_by_hand, others=others)
 
 
-def pads_change_nothing(function: Callable, x: Tensor) -> bool:
-    """Is what stands in the padding without influence on the real positions, or on the text's one vector?"""
-    real, changed = real_positions(x), x.clone()
-    changed[~real] += 1
-    before, after = function(x), function(changed)
-    if before.shape[1] == 1:
-        return torch.allclose(before, after)
-    return torch.allclose(before[real], after[real])
+@keeps_42.solution
+def keeps_42(norm):
+    y = norm(10 * torch.randn(5, 4))
+    return torch.allclose(y.var(dim=-1, correction=0), torch.ones(5), atol=1e-3)
 
 
-def equal_stay_equal(function: Callable, x: Tensor) -> bool:
-    """Do equal tokens come out as they went in? (A mean of equal things is that thing.)"""
-    same = x[:, :1].expand_as(x).contiguous()
-    return torch.allclose(function(same), same)
+@keeps_42.alternative
+def keeps_42(norm):
+    x = 10 * torch.randn(3, 5)
+    return torch.allclose(norm(x), F.layer_norm(x, (5,)), atol=1e-3)
 
 
-def keeps_lengths(function: Callable, x: Tensor) -> bool:
-    """Does every vector keep its length?"""
-    return torch.allclose(function(x).norm(dim=-1), x.norm(dim=-1))
+@killing_test(
+    "14.43",
+    "Neighbours in the batch",
+    hints=[
+        """Two texts go in. Which answer must not move if you take the second text away?""",
+        """`answer(x)[:1]` and `answer(x[:1])`: the first text among others, and by itself.""",
+    ],
+)
+def keeps_43(answer):
+    """answer: x (batch, position, 16) → (batch, 16). True if texts do not hear each other."""
+    raise NotImplementedError
 
 
-def keeps_distance(function: Callable, x: Tensor) -> bool:
-    """Does the score of two vectors depend on their distance only?"""
-    return certificates.distance_only(
-        lambda rows: function(rows[None])[0], *x[0, :2], length=x.shape[1]
-    ).holds
+@keeps_43.suspects
+def keeps_43():
+    class ByText(museum.Answer):
+        def __init__(self, width):
+            super().__init__(width)
+            self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+
+    right = [ByText(16), ByText(16)]
+    others = {
+        "the mean of all texts taken off": lambda x: right[0](x - x.mean(dim=0)),
+        "texts shifted by one": lambda x: right[0](x).roll(1, dims=0),
+        "divided by the number of texts": lambda x: right[0](x) / len(x),
+        "places forgotten": lambda x: right[0].attention(x, x, x)[0].mean(dim=1),
+    }
+    return Suspects(right=right, wrong=museum.Answer(16), others=others)
 
 
-def order_matters(function: Callable, x: Tensor) -> bool:
-    """Does another order of the tokens change more than the order of the output?"""
-    return not certificates.permutation_equivariance(function, x).holds
+@keeps_43.solution
+def keeps_43(answer):
+    x = torch.randn(2, 5, 16)
+    return torch.allclose(answer(x)[:1], answer(x[:1]))
 
 
-def texts_are_alone(function: Callable, x: Tensor) -> bool:
-    """Is a text the same by itself as among others?"""
-    return certificates.batch_invariance(function, x).holds
+@keeps_43.alternative
+def keeps_43(answer):
+    def whole(x):
+        return answer(x)[:, None]
+
+    return certificates.batch_invariance(whole, torch.randn(3, 4, 16)).holds
 
 
-def spread_is_one(function: Callable, x: Tensor) -> bool:
-    """Has each token mean 0 and variance 1?"""
-    y = function(x)
-    return torch.allclose(y.var(dim=-1, correction=0), torch.ones(x.shape[:-1]), atol=1e-3)
+# ------------------------------------------------------------------------------------- line-ups
 
+right_44 = exhibit(
+    44,
+    "Line-up: attention with a mask",
+    name="right",
+    answer="C",
+    why="A divides by √12, B turns the mask round, D cuts with a view, E adds up to 1 in columns",
+    hints=[
+        """Run a test of padding first: what stands there may be replaced by anything. That leaves two.""",
+        """Two that keep every promise about who hears whom: only their numbers differ.
+        `F.scaled_dot_product_attention`, on two heads of six features, is something to trust.""",
+    ],
+)
 
-def of_shapes() -> list[Specimen]:
-    """Results with an axis too few or too many, and heads that are scaled or cut wrongly."""
-    whole = MultiHeadAttention(WIDTH, HEADS)
+right_45 = exhibit(
+    45,
+    "Line-up: rotary positions",
+    name="right",
+    answer="E",
+    why="A counts heads, B has places that coincide, C counts texts as well, D shortens",
+    hints=[
+        """Try the promises one by one: lengths, heads, texts, distances. Each of them has its test above.""",
+        """One fault does not show below 257 positions. Give the same vector to 600 positions: how many
+        different ones come out?""",
+    ],
+)
 
-    def unpacked(x):
-        output, _ = whole(x)[0]  # one tensor, two names
-        return output
-
-    def four_axes(x):
-        return attend_once(x, real_positions(x)[:, None, None])
-
-    def by_view(x, n_heads):
-        return x.view(len(x), n_heads, x.shape[1], -1)
-
-    def causal(x):
-        return attend(x, causal_mask(x.shape[1]))
-
-    return [
-        Specimen(
-            *(10, lambda x: whole(x)[0], unpacked, normal(2, 4, WIDTH)), "texts are alone", texts_are_alone
-        ),
-        Specimen(
-            *(11, lambda x: attend_once(x, real_positions(x)[:, None]), four_axes, normal(2, 4, WIDTH)),
-            "pads change nothing",
-            pads_change_nothing,
-        ),
-        Specimen(
-            *(12, attend, lambda x: attend(x, scale=WIDTH**-0.5), normal(2, 4, WIDTH)),
-            "equal stay equal",
-            equal_stay_equal,
-        ),
-        Specimen(
-            *(32, causal, lambda x: attend(x, causal_mask(x.shape[1]), cut=by_view), normal(2, 4, WIDTH)),
-            "equal stay equal",
-            equal_stay_equal,
-        ),
-    ]
-
-
-def of_rotations() -> list[Specimen]:
-    """Rotary code that turns by the wrong thing, or not at all."""
-
-    def turned(x, dtype=torch.int64):
-        positions = torch.arange(x.shape[1]).to(dtype).double()
-        angle = positions[:, None] * angular_frequencies(WIDTH)
-        return rotate_half_split(x, torch.polar(torch.ones_like(angle), angle))
-
-    def by_head(x, between=(None,)):
-        heads, turn = x.unflatten(-1, (HEADS, D_HEAD)), rotations(torch.arange(x.shape[1]), D_HEAD)
-        return rotate_interleaved(heads, turn[:, *between]).flatten(-2)
-
-    def one_at_a_time(x):
-        return torch.cat([turned(x[:, i : i + 1]) for i in range(x.shape[1])], dim=1)
-
-    return [
-        Specimen(
-            *(16, turned, lambda x: turned(x, torch.bfloat16), normal(1, 300, WIDTH)),
-            "score by distance",
-            keeps_distance,
-        ),
-        Specimen(
-            *(33, by_head, lambda x: by_head(x, ()), normal(3, 2, WIDTH)), "lengths stay", keeps_lengths
-        ),
-        Specimen(*(34, turned, one_at_a_time, normal(2, 4, WIDTH)), "score by distance", keeps_distance),
-        Specimen(
-            36,
-            lambda x: x + sinusoidal_encoding(x.shape[1], WIDTH),
-            lambda x: x + sinusoidal_encoding(1, WIDTH)[: x.shape[1]],
-            normal(2, 4, WIDTH),
-            "order matters",
-            order_matters,
-        ),
-    ]
-
-
-def of_masks() -> list[Specimen]:
-    """Masks upside down, misread, missing."""
-
-    def masked(x):
-        return attend(x, real_positions(x)[:, None, None])
-
-    def pooled(x, real):
-        return (masked(x) * real[..., None]).sum(dim=1, keepdim=True) / real.sum(dim=1)[:, None, None]
-
-    promise = ("pads change nothing", pads_change_nothing)
-    return [
-        Specimen(
-            30, masked, lambda x: attend(x, ~real_positions(x)[:, None, None]), normal(2, 4, WIDTH), *promise
-        ),
-        Specimen(31, masked, lambda x: attend(x, real_positions(x)), normal(4, 4, WIDTH), *promise),
-        Specimen(39, masked, attend, normal(2, 4, WIDTH), *promise),
-        Specimen(
-            41,
-            lambda x: pooled(x, real_positions(x)),
-            lambda x: pooled(x, torch.ones(x.shape[:2])),
-            normal(2, 4, WIDTH),
-            *promise,
-        ),
-    ]
-
-
-class Stack(nn.Module):
-    """Units one after the other, each with its residual."""
-
-    def __init__(self, units: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.units = nn.ModuleList(units)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(…, WIDTH) → the same"""
-        for unit in self.units:
-            x = x + unit(x)
-        return x
-
-
-class FirstResult(nn.Module):
-    """Only the first of two results, so that all specimens have one."""
-
-    def __init__(self, module: nn.Module, *, times: int = 1) -> None:
-        super().__init__()
-        self.module, self.times = module, times
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The output of self-attention."""
-        return self.module(*[x] * self.times)[0]
-
-
-def of_modules() -> list[Specimen]:
-    """Modules that share parameters, ignore what they were told, normalise or attend along the wrong axis."""
-
-    def unit():
-        return nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.PReLU())
-
-    distinct, tied = Stack([unit() for _ in range(4)]), Stack([unit()] * 4)
-    tied.load_state_dict(distinct.state_dict())
-    two_heads = FirstResult(ExpandingMultiHeadAttention(WIDTH, 2))  # eight were ordered
-    by_text = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
-    by_batch = nn.MultiheadAttention(WIDTH, HEADS)
-    by_batch.load_state_dict(by_text.state_dict())
-    four_units = 4 * (2 * WIDTH + WIDTH * WIDTH + WIDTH + 1)
-    four_maps = 4 * (WIDTH * WIDTH + WIDTH)
-    return [
-        Specimen(38, distinct, tied, normal(2, 4, WIDTH), "none", lambda *_: True, four_units),
-        Specimen(
-            *(40, two_heads, two_heads, normal(2, 4, WIDTH), "texts are alone", texts_are_alone),
-            parameters=parameters_of(ExpandingMultiHeadAttention(WIDTH, 8)),
-        ),
-        Specimen(
-            42,
-            lambda x: F.layer_norm(x, (WIDTH,)),
-            lambda x: (x - x.mean(dim=-1, keepdim=True)) / (x.std(dim=-1, keepdim=True) + 1e-6),
-            normal(2, 4, WIDTH),
-            "mean 0, variance 1",
-            spread_is_one,
-        ),
-        Specimen(
-            *(43, FirstResult(by_text, times=3), FirstResult(by_batch, times=3), normal(2, 4, WIDTH)),
-            "texts are alone",
-            texts_are_alone,
-            four_maps,
-        ),
-    ]
-
-
-def parameters_of(thing: Callable | nn.Module) -> int:
-    """How many numbers a module trains; none for a plain function."""
-    return sum(p.numel() for p in thing.parameters()) if isinstance(thing, nn.Module) else 0
+right_46 = exhibit(
+    46,
+    "Line-up: an encoder layer",
+    name="right",
+    answer="B",
+    why="A knows the order, C leaves short rows, D hears other texts, E hears the padding",
+    hints=[
+        """There is nothing to compare with, so it must be promises. Who may hear whom? Does the order matter
+        to a layer without positions? What does its last norm leave?""",
+        """`batch_invariance`, `padding_invariance` and `permutation_equivariance` each notice one. For the
+        fourth compute the variance of the result.""",
+    ],
+)

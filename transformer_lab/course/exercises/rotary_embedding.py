@@ -24,7 +24,7 @@ def turn(pairs, angle):
     """Turn each pair counter-clockwise.
 
     pairs: (…, 2)
-    angle: in radians, one number for all
+    angle: a Python number, in radians: math.cos(angle)
     returns (…, 2): (a, b) becomes (a·cos − b·sin, a·sin + b·cos)
     """
     raise NotImplementedError
