@@ -45,7 +45,8 @@ def keeps_1():
         "it raises an error": Refusing(),
         "nothing": torch.clone,
     }
-    return Suspects(right=[doubles, doubles_slowly], wrong=doubles_positive, others=others)
+    beside = {"the type is changed": lambda x: (x + x).float()}
+    return Suspects(right=[doubles, doubles_slowly], wrong=doubles_positive, others=others, beside=beside)
 
 
 @keeps_1.solution
@@ -78,6 +79,23 @@ def test_a_right_test_is_told_what_else_it_notices():
     better = attempt("x = torch.tensor([-1.0, 3.0]); return torch.equal(double(x), 2 * x)")
     told = "It notices as well: the neighbour is added, it raises an error, nothing."
     assert judge(keeps_1, better).lines == (told,)
+    types = attempt(
+        "x = torch.tensor([-1.0, -1.0]); return double(x).equal(2 * x) and double(x).dtype == x.dtype"
+    )
+    noticed = "It notices as well: it raises an error, nothing, the type is changed."
+    assert judge(keeps_1, types).lines[0] == noticed
+
+
+def test_a_test_that_kills_one_alone_is_asked_for_more():
+    @killing_test("99.3", "Not zero", hints=["", ""])
+    def keeps_3(number):
+        raise NotImplementedError
+
+    keeps_3.suspects(lambda: Suspects(right=[1, 2], wrong=0, others={"negative": -1}, beside={"even": 4}))
+    keeps_3.solution(lambda number: number > 0)
+    alone = "It kills this one alone. Can you make it notice more? It lets pass: negative."
+    assert judge(keeps_3, lambda number: number != 0).lines == (alone,)
+    assert judge(keeps_3, lambda number: number >= 1).lines == ("It notices as well: negative.",)
 
 
 @pytest.mark.parametrize(

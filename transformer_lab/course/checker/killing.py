@@ -14,7 +14,7 @@ from transformer_lab.course.checker.compare import Difference, shown
 from transformer_lab.course.checker.kinds import FunctionExercise
 from transformer_lab.course.checker.run import Outcome, isolated
 
-RIGHT, WRONG, OTHER = "right", "wrong", "other"
+RIGHT, WRONG, OTHER, BESIDE = "right", "wrong", "other", "beside"
 SEEDS = range(5)  # a test may draw its input: it has to say the same of every draw
 BY_CHANCE = "by chance"
 
@@ -26,12 +26,15 @@ class Suspects:
     Attributes:
         right: one or more that keep the promise, such as others of the same kind with other weights.
         wrong: the one to be found.
-        others: usual faults by what is wrong with them, in words; a test may notice them or not.
+        others: usual faults that break the promise, by what is wrong with them, in words; a test may notice
+            them or not.
+        beside: faults of which the promise does not speak; to let them pass is no fault of the test.
     """
 
     right: list[Any]
     wrong: Any
     others: dict[str, Any] = field(default_factory=dict)
+    beside: dict[str, Any] = field(default_factory=dict)
 
 
 class Suspect(NamedTuple):
@@ -68,6 +71,7 @@ class KillingTest(FunctionExercise):
             *map(Suspect, [RIGHT] * len(names), names, made.right),
             Suspect(WRONG, "the wrong one", made.wrong),
             *(Suspect(OTHER, name, thing) for name, thing in made.others.items()),
+            *(Suspect(BESIDE, name, thing) for name, thing in made.beside.items()),
         ]
         return [{"suspect": suspect} for suspect in all_of_them]
 
@@ -103,7 +107,7 @@ class KillingTest(FunctionExercise):
 
     def difference(self, i: int, result: Any) -> Difference | None:
         part, name = self.parts[i]
-        if part == OTHER or (isinstance(result, bool) and result == self.wanted[i]):
+        if part in (OTHER, BESIDE) or (isinstance(result, bool) and result == self.wanted[i]):
             return None
         if result is None:
             return Difference("nothing returned", "Your test returns `None`. Did you forget `return`?")
@@ -116,10 +120,15 @@ class KillingTest(FunctionExercise):
 
     def beyond(self, outcomes: list[Outcome]) -> list[str]:
         """Which of the usual other faults it notices as well."""
-        told: dict[str, list[str]] = {"It notices as well": [], "It would let pass": []}
+        seen: dict[tuple[str, bool], list[str]] = {(OTHER, True): [], (OTHER, False): [], (BESIDE, True): []}
         for (part, name), outcome in zip(self.parts, outcomes, strict=True):
-            if part == OTHER:
-                told["It would let pass" if outcome.result is True else "It notices as well"].append(name)
+            seen.setdefault((part, outcome.result is not True), []).append(name)
+        noticed, missed = seen[OTHER, True], seen[OTHER, False]
+        if missed and not noticed:
+            return [
+                f"It kills this one alone. Can you make it notice more? It lets pass: {', '.join(missed)}."
+            ]
+        told = {"It notices as well": noticed + seen[BESIDE, True], "It would let pass": missed}
         return [f"{words}: {', '.join(names)}." for words, names in told.items() if names]
 
 
