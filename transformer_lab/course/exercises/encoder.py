@@ -739,7 +739,8 @@ class FactoryExercise(ModuleExercise):
 def make_layer(config, Attention, FeedForward, Layer):
     """Build one layer as `config` says: Layer(attention, feed-forward, norm, norm), every part new.
 
-    config: an EncoderConfig; config.activation is "relu" or "gelu" (the exact one)
+    config: an EncoderConfig; a layer needs its d_model, n_heads, d_ff, norm_eps and activation
+        ("relu" or "gelu", the exact one)
     Attention, FeedForward, Layer: classes with the interfaces of 08.5, 08.6 and 08.7
     """
     raise NotImplementedError

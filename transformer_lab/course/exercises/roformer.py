@@ -332,8 +332,8 @@ def parameters(d_model, n_heads, ffn_layers, expansion):
 
     expansion: an integer; every unit of width d has expansion · d features in between
     returns three ints:
-    attention: the heads with their stacks, and the two maps around them
-    feed_forward: the stack behind the fusion
+    attention: the heads (each: three units, for queries, keys and values) and the two maps around them
+    feed_forward: the `ffn_layers` units through which [A ‖ x] goes, each 2 · d_model wide
     rest: the norm in front, and the last Linear
     """
     raise NotImplementedError
