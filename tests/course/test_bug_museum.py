@@ -96,13 +96,34 @@ def test_specimens_are_always_the_same_and_leave_the_seed_alone():
 @by_id(KILLING)
 def test_there_are_two_right_ones_and_three_other_faults_to_try_a_test_on(exercise):
     made = exercise._make_suspects()
-    assert len(made.right) >= 2 and len(made.others) >= 3
+    assert len(made.right) >= 2 and len(made.others) + len(made.beside) >= 3
 
 
 @by_id(KILLING)
 def test_a_test_that_says_the_same_of_everything_is_not_correct(exercise):
     assert judge(exercise, lambda suspect: True).name in ("everything passes", "the wrong one passes")
     assert judge(exercise, lambda suspect: False).name in ("everything is refused", "a right one is refused")
+
+
+@pytest.mark.parametrize("id", ["14.30"])
+def test_a_test_that_what_has_no_mask_passes_is_not_correct(id):
+    def nobody_takes_all(weigh):  # the wrong one gives everything to the padding
+        return (weigh(torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 0, 0]]))[..., :3] > 0).all()
+
+    def finite(weigh):
+        return weigh(torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 4, 1]])).isfinite().all()
+
+    assert judge(find(id), nobody_takes_all).name == "a missing mask passes"
+    assert judge(find(id), finite).name == "no padding"
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_a_norm_compared_too_closely_is_told_of_eps(width):
+    def close(norm):
+        x = torch.randn(5, width)
+        return torch.allclose(norm(x), torch.nn.functional.layer_norm(x, (width,)))
+
+    assert judge(find("14.42"), close).name == "too tight a tolerance"
 
 
 # ------------------------------------------------------------------------------------- line-ups

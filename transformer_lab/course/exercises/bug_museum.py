@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
@@ -15,8 +15,9 @@ from torch import nn
 
 from transformer_lab import causal_mask, padding_mask
 from transformer_lab.course import museum
-from transformer_lab.course.checker import Exercise, killing_test
-from transformer_lab.course.checker.killing import Suspects
+from transformer_lab.course.checker import Exercise, killing_test, source
+from transformer_lab.course.checker.compare import Difference
+from transformer_lab.course.checker.killing import OTHER, KillingTest, Suspects
 from transformer_lab.course.checker.kinds import ValueExercise
 from transformer_lab.diagnostics import certificates
 from transformer_lab.multi_head_attention import MultiHeadAttention
@@ -85,6 +86,27 @@ class WithWeights(museum.Attention):
         query, key, value = self.project(x).chunk(3, dim=-1)
         weights = (query @ key.mT / math.sqrt(query.shape[-1])).softmax(dim=-1)
         return self.mix(weights @ value), weights
+
+
+class MaskTest(KillingTest):
+    """A test of a mask: one that lets pass what has no mask at all is none."""
+
+    def difference(self, i: int, result: Any) -> Difference | None:
+        if self.parts[i] == (OTHER, "no mask") and result is True:
+            return _NO_MASK_PASSES
+        return super().difference(i, result)
+
+
+_NO_MASK_PASSES = Difference(
+    "a missing mask passes",
+    "The wrong one fails your test, but code without any mask would pass. The promise is about the padding: "
+    "put some among the ids, and look at what it gets.",
+)
+
+
+def mask_test(id: str, title: str, *, hints: Sequence[str]) -> Callable[[Any], MaskTest]:
+    """Declare a killing test that no code without a mask may pass."""
+    return lambda stub: MaskTest(id, title, stub.__name__, source.text_of(stub), hints)
 
 
 # ------------------------------------------------------------------------------- Room 1: it stops at once
@@ -359,10 +381,10 @@ def keeps_16():
     others = {
         "positions that end at 511": lambda n, *more: from_integers(n, *more)[torch.arange(n).clamp(max=511)],
         "positions always in float16": lambda n, w, _: museum.turns(n, w, torch.float16),
-        "cosines only": lambda n, w, dtype: from_integers(n, w, dtype)[:, : w // 2],
     }
     right = [from_integers, lambda length, width, dtype: museum.turns(length, width, torch.int64)]
-    return Suspects(right=right, wrong=museum.turns, others=others)
+    beside = {"cosines only": lambda n, w, dtype: from_integers(n, w, dtype)[:, : w // 2]}
+    return Suspects(right=right, wrong=museum.turns, others=others, beside=beside)
 
 
 @keeps_16.solution
@@ -404,10 +426,10 @@ def keeps_17():
     others = {
         "always the format of its birth": Finishing(lambda result, x: result.double()),
         "always float32": Finishing(lambda result, x: result.float()),
-        "nothing turned": Finishing(lambda result, x: x),
     }
     right = [RotaryEmbedding(8), RotaryEmbedding(8, base=500.0), Finishing()]
-    return Suspects(right=right, wrong=museum.Turning(8), others=others)
+    beside = {"nothing turned": Finishing(lambda result, x: x)}
+    return Suspects(right=right, wrong=museum.Turning(8), others=others, beside=beside)
 
 
 @keeps_17.solution
@@ -569,7 +591,7 @@ bug_29 = exhibit(
 # ---------------------------------------------------------- Room 4: wrong, and nothing shows
 
 
-@killing_test(
+@mask_test(
     "14.30",
     "A mask that fits",
     hints=[
@@ -655,9 +677,11 @@ def keeps_32():
             x, torch.ones(x.shape[1], x.shape[1]).tril(1) > 0
         ),
         "sees only the later ones": lambda x: museum.attend(x, causal_mask(x.shape[1]).mT),
-        "the scores are not divided": partial(museum.causal, scale=1.0),
     }
-    return Suspects(right=[museum.causal, projected], wrong=museum.attend_causally, others=others)
+    beside = {"the scores are not divided": partial(museum.causal, scale=1.0)}
+    return Suspects(
+        right=[museum.causal, projected], wrong=museum.attend_causally, others=others, beside=beside
+    )
 
 
 @keeps_32.solution
@@ -750,9 +774,11 @@ def keeps_34():
         "all keys turned as the query": lambda tokens: tokens @ tokens[-1] + 0.0,
         "only the query turned": keys_unturned,
         "its own score left out": lambda tokens: right(tokens)[:-1],
-        "divided by the width": lambda tokens: right(tokens) / tokens.shape[-1],
     }
-    return Suspects(right=[right, one_at_a_time], wrong=museum.scores_of_the_last, others=others)
+    beside = {"divided by the width": lambda tokens: right(tokens) / tokens.shape[-1]}
+    return Suspects(
+        right=[right, one_at_a_time], wrong=museum.scores_of_the_last, others=others, beside=beside
+    )
 
 
 @keeps_34.solution
@@ -824,11 +850,11 @@ def keeps_38():
     others = {
         "one of them twice": museum.Stack([*four[:3], four[0]]),
         "one norm for all": museum.Stack(one_norm),
-        "three of them": museum.Stack(four[:3]),
         "one dead unit": museum.Stack([*four[:3], nn.Identity()]),
     }
     right = [museum.Stack(four), museum.Stack([museum.unit(6) for _ in range(4)]), museum.Stack(alike)]
-    return Suspects(right=right, wrong=museum.Units(8, 4), others=others)
+    beside = {"three of them": museum.Stack(four[:3])}
+    return Suspects(right=right, wrong=museum.Units(8, 4), others=others, beside=beside)
 
 
 @keeps_38.solution
@@ -943,9 +969,9 @@ def keeps_41():
         "the largest of all positions": lambda x, real: F.normalize(mixed(x, real).amax(dim=1), dim=-1),
         "no mask in the attention": lambda x, real: right(museum.attend(x), real),
         "the mean of the padding": lambda x, real: right(x, ~real),
-        "not of length 1": lambda x, real: 3 * right(x, real),
     }
-    return Suspects(right=[right, unmixed], wrong=museum.text_vectors, others=others)
+    beside = {"not of length 1": lambda x, real: 3 * right(x, real)}
+    return Suspects(right=[right, unmixed], wrong=museum.text_vectors, others=others, beside=beside)
 
 
 @keeps_41.solution
@@ -987,7 +1013,12 @@ def keeps_42():
         "along the positions": lambda x: by_hand(x.mT).mT,
         "shifted by 1": lambda x: by_hand(x) + 1,
     }
-    right = [by_hand, lambda x: F.layer_norm(x, x.shape[-1:])]
+
+    def eps_outside(x):
+        spread = x.std(dim=-1, correction=0, keepdim=True)
+        return (x - x.mean(dim=-1, keepdim=True)) / (spread + 3e-5)
+
+    right = [eps_outside, lambda x: F.layer_norm(x, x.shape[-1:])]
     return Suspects(right=right, wrong=museum.norm_by_hand, others=others)
 
 
@@ -1028,9 +1059,9 @@ def keeps_43():
         "the mean of all texts taken off": lambda x: right[0](x - x.mean(dim=0)),
         "texts shifted by one": lambda x: right[0](x).roll(1, dims=0),
         "divided by the number of texts": lambda x: right[0](x) / len(x),
-        "places forgotten": lambda x: right[0].attention(x, x, x)[0].mean(dim=1),
     }
-    return Suspects(right=right, wrong=museum.Answer(16), others=others)
+    beside = {"places forgotten": lambda x: right[0].attention(x, x, x)[0].mean(dim=1)}
+    return Suspects(right=right, wrong=museum.Answer(16), others=others, beside=beside)
 
 
 @keeps_43.solution
