@@ -24,10 +24,10 @@ HEADINGS = (  # of a lesson with one path, below the title
 DEEPER = "## Deeper"
 
 # A learner reads so many words of prose, or lines of code, in a minute, and thinks so long of a prediction.
-WORDS, LINES, PREDICTION = 180, 12, 2
+WORDS, LINES, PREDICTION = 180, 10, 2
 THINKING = 3  # minutes about an exercise, and one more for each line of its solution
 
-MOST_WORDS, MOST_LINES, MOST_CELLS, MOST_MINUTES = 3500, 300, 62, 120
+MOST_WORDS, MOST_LINES, MOST_CELLS, MOST_MINUTES = 3500, 300, 62, 125
 MOST_BUGS = 4
 
 

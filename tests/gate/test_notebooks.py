@@ -219,8 +219,8 @@ def test_minutes_are_counted_from_words_lines_predictions_and_exercises() -> Non
     on_path, deeper = path.parts(lesson)
     assert (path.words(on_path), path.lines(on_path)) == (718, 24)
     solution = 3 + 3  # minutes of thinking, and lines of 03.1's solution
-    assert path.minutes(on_path) == round(718 / 180 + 24 / 12 + 2 + solution)
-    assert path.minutes(deeper) == round(10 / 180 + 21 / 12)
+    assert path.minutes(on_path) == round(718 / 180 + 24 / 10 + 2 + solution)
+    assert path.minutes(deeper) == round(10 / 180 + 21 / 10)
     assert complaints_about_path(notebook) == []
 
 
