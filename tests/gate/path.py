@@ -9,7 +9,7 @@ from tests.gate.solved import tagged
 from tests.gate.stored import Lesson
 from transformer_lab.course.exercises import find
 
-HEADINGS = (  # of a lesson with one path, below the title
+HEADINGS = (  # of the lessons from 01 on, below the title
     "Recall",
     "The problem",
     "By hand",
@@ -32,8 +32,8 @@ MOST_BUGS = 4
 
 
 def has_one_path(lesson: Lesson) -> bool:
-    """Whether a lesson has been brought into this form; until all are, the others keep theirs."""
-    return any(cell.source.startswith("## Recall") for cell in lesson.notebook.cells)
+    """Whether it teaches; lesson 00 shows the way round, and has a form of its own."""
+    return not lesson.path.name.startswith("00")
 
 
 def parts(lesson: Lesson) -> tuple[list[NotebookNode], list[NotebookNode]]:

@@ -15,18 +15,6 @@ Rule = Callable[[Lesson], Iterator[str]]
 LONGEST_CELL = 25  # lines
 LARGEST_FILE = 1_500_000  # bytes
 SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
-HEADINGS = (  # of the lessons from 01 on that do not have one path yet, below the title
-    "The problem",
-    "By hand",
-    "The idea",
-    "In the package",
-    "See it",
-    "Why so",
-    "Where people go wrong",
-    "Exercises",
-    "Summary",
-)
-
 STABLE_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 RANDOM_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f-]{27})?")  # as nbformat and JupyterLab make them
 MARKER = re.compile(r"NBVAL_|PYTEST_VALIDATE")
@@ -183,13 +171,13 @@ def has_the_headings(lesson: Lesson) -> Iterator[str]:
     sections = tuple(text for level, text in headings if level == 2)
     if len(titles) != 1 or headings[0][0] != 1:
         yield f"a lesson has one title, on top; here are {titles}"
-    wanted = path.HEADINGS if path.has_one_path(lesson) else HEADINGS
-    if number_of(lesson) != "00" and sections not in (wanted, (*wanted, "Deeper")):
+    wanted = path.HEADINGS
+    if path.has_one_path(lesson) and sections not in (wanted, (*wanted, "Deeper")):
         yield f"the headings must be {', '.join(wanted)}; here they are {', '.join(sections)}"
 
 
 def keeps_to_its_path(lesson: Lesson) -> Iterator[str]:
-    """What a lesson with one path promises."""
+    """What a lesson promises of its length."""
     if path.has_one_path(lesson):
         for rule in path.ALL:
             yield from rule(lesson)

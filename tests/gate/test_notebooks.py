@@ -26,6 +26,7 @@ def test_lesson_keeps_the_rule(lesson: Lesson, rule: rules.Rule) -> None:
     assert not complaints, "\n".join([lesson.path.name, *complaints])
 
 
+TIME = "**It takes** about 5 minutes."
 STUB = "def double(x):\n    raise NotImplementedError"
 HELP = "<details><summary>Hint</summary>Add.</details>\n<details><summary>Solution</summary>x + x</details>"
 
@@ -34,10 +35,11 @@ def made_up_lesson() -> NotebookNode:
     """Return a lesson in which every rule has something to look at, and nothing to complain about."""
     picture = {"image/png": "iVBORw0KGgo=", "text/plain": "Figure “Weights”."}
     alt = {"image/png": {"alt": "Figure “Weights”."}}
+    sections = [new_markdown_cell(f"## {name}", id=f"section-{n}") for n, name in enumerate(path.HEADINGS)]
     cells = [
-        new_markdown_cell("# Doubling\n\n```python\n# a comment, not a heading\n```", id="title"),
+        new_markdown_cell(f"# Doubling\n\n{TIME}\n\n```python\n# a comment, not a heading\n```", id="title"),
         new_code_cell("from transformer_lab.course import lesson\n\nlesson.begin(3)", id="begin"),
-        *(new_markdown_cell(f"## {heading}", id=f"section-{n}") for n, heading in enumerate(rules.HEADINGS)),
+        *sections[:4],
         new_code_cell("draw()", id="figure", outputs=[new_output("display_data", picture, metadata=alt)]),
         new_code_cell(STUB, id="exercise", metadata={"tags": ["exercise:03.1"]}),
         new_code_cell('double = check("03.1", double)', id="check", metadata={"tags": ["check:03.1"]}),
@@ -46,6 +48,7 @@ def made_up_lesson() -> NotebookNode:
     cells[-2].outputs = [new_output("display_data", {"text/plain": "○ 03.1 not attempted"})]
     for count, cell in enumerate((cell for cell in cells if cell.cell_type == "code"), 1):
         cell.execution_count = count
+    cells += sections[4:]
     notebook = new_notebook(cells=cells)
     return notebook
 
@@ -76,12 +79,13 @@ def _printed(text: str) -> Callable[[NotebookNode], None]:
     return _show(new_output("stream", text=text))
 
 
-def _drop_help(notebook: NotebookNode) -> None:
-    del notebook.cells[-1]
+def _drop(name: str) -> Callable[[NotebookNode], None]:
+    """Return a fault: the cell of that id is missing."""
 
+    def plant(notebook: NotebookNode) -> None:
+        notebook.cells = [cell for cell in notebook.cells if cell.id != name]
 
-def _drop_stub(notebook: NotebookNode) -> None:
-    del notebook.cells[-3]
+    return plant
 
 
 def _exercise_before(name: str) -> Callable[[NotebookNode], None]:
@@ -136,8 +140,8 @@ FAULTS = {
     "other check": (_set("check", metadata={"tags": ["check:03.2"]}), "must have the tag check:03.1"),
     "rewritten check": (_set("check", source='check("03.1", double)'), "its check must read"),
     "stored verdict": (_set("check", outputs=[]), "not attempted"),
-    "no help": (_drop_help, "a folded Hint and a folded Solution"),
-    "check alone": (_drop_stub, "check 03.1 has no exercise before it"),
+    "no help": (_drop("help"), "a folded Hint and a folded Solution"),
+    "check alone": (_drop("exercise"), "check 03.1 has no exercise before it"),
 }
 
 
