@@ -90,7 +90,7 @@ def tells_its_minutes(lesson: Lesson) -> Iterator[str]:
 def tell_minutes(lesson: Lesson) -> None:
     """Write the right minutes where some are told."""
     for cell, form, wanted in _promises(lesson):
-        cell.source = form.sub(str(wanted), cell.source)
+        cell.source = form.sub(str(wanted), cell.source).replace("*1 minutes.*", "*1 minute.*")
 
 
 def _promises(lesson: Lesson) -> Iterator[tuple[NotebookNode, re.Pattern, int]]:

@@ -293,7 +293,10 @@ class PreNormEncoderLayer(nn.Module):
         self.feed_forward_norm = feed_forward_norm
 
     def forward(self, x, may_attend=None):
-        """x: (batch, position, d_model). Returns x after this layer, and the weights, as before."""
+        """x: (batch, position, d_model). Hand may_attend on to the attention, under the same name.
+
+        returns x after this layer, and the weights, as before
+        """
         raise NotImplementedError
 
 
