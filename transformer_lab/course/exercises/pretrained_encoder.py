@@ -89,7 +89,8 @@ def sentence_vector(hidden, may_attend):
 def layer_state(published, layer):
     """The tensors of one layer under our names, ready for layers[layer].load_state_dict.
 
-    published: the file, from names to tensors; it stays as it is
+    published: the file, from names such as "encoder.layer.0.attention.self.query.weight" to tensors;
+        it stays as it is
     layer: a number
     returns a new dictionary of 16 tensors, from "attention.query_projection.weight"
         to "feed_forward_norm.bias", without "layers.0." in front
