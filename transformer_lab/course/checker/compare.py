@@ -39,8 +39,7 @@ class Comparison:
             return Difference("unfinished", f"{label} is still `...`.")
         if isinstance(wanted, Tensor):
             return self._tensors(got, wanted, label)
-        if isinstance(got, Tensor | np.generic) and got.ndim == 0:
-            got = got.item()
+        got = plain(got)
         if isinstance(wanted, tuple | list):
             return self._sequences(got, wanted, label)
         if isinstance(wanted, dict):
@@ -145,6 +144,12 @@ class Comparison:
 def _some_keys(keys: dict, most: int = 6) -> str:
     named = ", ".join(f"`{shorten(str(key), 60)}`" for key in list(keys)[:most])
     return named if len(keys) <= most else f"{named} and {len(keys) - most} more"
+
+
+def plain(value: Any) -> Any:
+    """A single number or truth value without its tensor."""
+    is_single = isinstance(value, Tensor | np.generic) and value.ndim == 0
+    return value.item() if is_single else value
 
 
 def _first(differences: dict[str, Difference | None]) -> Difference | None:

@@ -64,9 +64,11 @@ def exercise(id: str, title: str, *, hints: Sequence[str], **options) -> Callabl
     return declare
 
 
-def killing_test(id: str, title: str, *, hints: Sequence[str]) -> Callable[[Any], KillingTest]:
+def killing_test(
+    id: str, title: str, *, hints: Sequence[str], flavour: type[KillingTest] = KillingTest
+) -> Callable[[Any], KillingTest]:
     """Declare an exercise whose answer is a test; the decorated stub takes what is to be tested."""
-    return lambda stub: KillingTest(id, title, stub.__name__, source.text_of(stub), hints)
+    return lambda stub: flavour(id, title, stub.__name__, source.text_of(stub), hints)
 
 
 def value_exercise(

@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from transformer_lab.course.checker.compare import Difference, shown
+from transformer_lab.course.checker.compare import Difference, plain, shown
 from transformer_lab.course.checker.kinds import FunctionExercise
 from transformer_lab.course.checker.run import Outcome, isolated
 
@@ -85,7 +83,7 @@ class KillingTest(FunctionExercise):
         for seed in SEEDS:
             torch.manual_seed(seed)
             try:
-                said.append(_plain(answer(deepcopy(thing))))
+                said.append(plain(answer(deepcopy(thing))))
             except Exception:
                 if part == RIGHT:
                     raise
@@ -107,7 +105,7 @@ class KillingTest(FunctionExercise):
 
     def difference(self, i: int, result: Any) -> Difference | None:
         part, name = self.parts[i]
-        if part in (OTHER, BESIDE) or (isinstance(result, bool) and result == self.wanted[i]):
+        if self.wanted[i] is None or result is self.wanted[i]:
             return None
         if result is None:
             return Difference("nothing returned", "Your test returns `None`. Did you forget `return`?")
@@ -120,15 +118,17 @@ class KillingTest(FunctionExercise):
 
     def beyond(self, outcomes: list[Outcome]) -> list[str]:
         """Which of the usual other faults it notices as well."""
-        seen: dict[tuple[str, bool], list[str]] = {(OTHER, True): [], (OTHER, False): [], (BESIDE, True): []}
-        for (part, name), outcome in zip(self.parts, outcomes, strict=True):
-            seen.setdefault((part, outcome.result is not True), []).append(name)
-        noticed, missed = seen[OTHER, True], seen[OTHER, False]
+
+        def named(part: str, *, passing: bool) -> list[str]:
+            pairs = zip(self.parts, outcomes, strict=True)
+            return [name for (p, name), each in pairs if p == part and (each.result is True) == passing]
+
+        noticed, missed = named(OTHER, passing=False), named(OTHER, passing=True)
         if missed and not noticed:
             return [
                 f"It kills this one alone. Can you make it notice more? It lets pass: {', '.join(missed)}."
             ]
-        told = {"It notices as well": noticed + seen[BESIDE, True], "It would let pass": missed}
+        told = {"It notices as well": noticed + named(BESIDE, passing=False), "It would let pass": missed}
         return [f"{words}: {', '.join(names)}." for words, names in told.items() if names]
 
 
@@ -146,9 +146,3 @@ _THE_WRONG_ONE_PASSES = Difference(
     "Your test says True of the wrong one as well. What would it do that the promise forbids, and on which "
     "input does that show?",
 )
-
-
-def _plain(said: Any) -> Any:
-    """A single truth value without its tensor."""
-    is_single = isinstance(said, Tensor | np.generic) and said.ndim == 0
-    return said.item() if is_single else said

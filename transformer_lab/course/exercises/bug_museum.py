@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
@@ -15,7 +15,7 @@ from torch import nn
 
 from transformer_lab import causal_mask, padding_mask
 from transformer_lab.course import museum
-from transformer_lab.course.checker import Exercise, killing_test, source
+from transformer_lab.course.checker import Exercise, killing_test
 from transformer_lab.course.checker.compare import Difference
 from transformer_lab.course.checker.killing import OTHER, KillingTest, Suspects
 from transformer_lab.course.checker.kinds import ValueExercise
@@ -102,11 +102,6 @@ _NO_MASK_PASSES = Difference(
     "The wrong one fails your test, but code without any mask would pass. The promise is about the padding: "
     "put some among the ids, and look at what it gets.",
 )
-
-
-def mask_test(id: str, title: str, *, hints: Sequence[str]) -> Callable[[Any], MaskTest]:
-    """Declare a killing test that no code without a mask may pass."""
-    return lambda stub: MaskTest(id, title, stub.__name__, source.text_of(stub), hints)
 
 
 # ------------------------------------------------------------------------------- Room 1: it stops at once
@@ -591,13 +586,14 @@ bug_29 = exhibit(
 # ---------------------------------------------------------- Room 4: wrong, and nothing shows
 
 
-@mask_test(
+@killing_test(
     "14.30",
     "A mask that fits",
     hints=[
         """The promise is about padding, so there must be some. Which entries of the weights belong to it?""",
         """Three real ids and two zeros: the weights of the keys 3 and 4 must be 0, for every query.""",
     ],
+    flavour=MaskTest,
 )
 def keeps_30(weigh):
     """weigh: x (batch, position, width), ids (batch, position) → weights. True if id 0 gets nothing."""
