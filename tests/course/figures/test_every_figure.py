@@ -25,6 +25,7 @@ GOOD = {
     "activation_curves": {"functions": {"$x$": torch.relu}, "title": ""},
     "aimed_maps": {"named": {"$x$": WEIGHTS}, "targets": {"$x$": [0, 2, 1]}, "labels": TOKENS, "title": ""},
     "attention_heatmap": {"weights": WEIGHTS, "query_tokens": TOKENS},
+    "bars": {"panels": {"$x$": {"$y$": 2.0}}, "xlabel": "", "title": ""},
     "cache_steps": {"tokens": TOKENS, "title": ""},
     "catch_map": {"noticed": YES, "bugs": TOKENS, "tests": TOKENS},
     "cost_shares": {"parts": {"$x$": [1, 2]}, "lengths": [2, 4], "marks": {"$m$": 3}, "title": ""},
@@ -35,8 +36,10 @@ GOOD = {
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
     "draw_memory": {"models": {"$x$": (2**30, 2**20)}, "tokens": 7, "room": 5, "limit": 11},
     "draw_turns": {"arrows": {"$x$": [[1.0, 0.0]] * 3}, "names": TOKENS},
+    "dumbbells": {"named": {"$x$": (0.1, 0.2)}, "ends": ("a", "b"), "xlabel": "", "title": ""},
     "encoder_map": {"lesson": 3},
     "error_curves": {"panels": {"$x$": {"$y$": [[1.0] * 20]}}, "title": ""},
+    "growth": {"panels": {"$x$": {"$y$": [1, 2]}}, "x": [1, 2], "xlabel": "", "title": ""},
     "head_atlas": {"maps": torch.rand(2, 3, 5, 5), "marked": {(0, 1): "$x$"}},
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
     "head_grid": {"maps": [WEIGHTS], "tokens": TOKENS, "titles": ["$x$"]},
@@ -56,6 +59,7 @@ GOOD = {
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
     "neuron_map": {"activations": WEIGHTS, "names": TOKENS, "tokens": TOKENS, "title": ""},
     "solved_squares": {"solved": {"$01$ a lesson": [True, False, True], "02": [False]}},
+    "padding": {"batches": {"$x$": [[3, 5], [2]]}, "title": ""},
     "pairings": {"named": {"$x$": [[0, 1], [2, 3]]}},
     "parameter_bars": {"models": {"$x$": {"$y$": 1, "b": 2}}, "title": ""},
     "planes": {
@@ -65,6 +69,7 @@ GOOD = {
     "position_circles": {"named": {"$x$": torch.rand(5, 2)}, "title": ""},
     "position_curves": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS},
     "position_tables": {"named": {"$x$": WEIGHTS}, "xlabel": "", "title": "", "bar": ""},
+    "roofline": {"parts": {"$x$": (2.0, 1e9)}, "speed": 1e10, "bandwidth": 1e9, "title": ""},
     "score_maps": {"named": {"$x$": WEIGHTS}, "title": ""},
     "seed_spread": {"named": {"$x$": [1.0, 2.0]}, "xlabel": "", "title": ""},
     "token_depth": {"values": WEIGHTS, "rows": TOKENS, "tokens": TOKENS, "title": "", "bar": ""},
@@ -74,7 +79,7 @@ GOOD = {
     "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
 }  # fmt: skip
 ALONE = {"norm_orders", "then_and_now", "two_blocks", "live_curve"}  # these are given nothing but a title
-WIDGETS = {"explore", "explorer"}
+WIDGETS = {"explore", "explorer", "measured"}
 every_figure = pytest.mark.parametrize("name", GOOD)
 
 

@@ -295,3 +295,62 @@ def test_live_curve_is_drawn_seldom_but_always_at_the_end(live, monkeypatch):
 def test_live_curve_refuses_what_is_no_run(given):
     with pytest.raises(TypeError, match=r"wanted a History and a TrainingConfig, got .*NoneType"):
         figures.live_curve()(*given)
+
+
+# A measurement
+
+
+@pytest.fixture
+def examples(monkeypatch, tmp_path):
+    file = tmp_path / "examples.json"
+    file.write_text('{"machine": "an abacus", "numbers": {"beads": {"count": 7}}}', encoding="utf-8")
+    monkeypatch.setattr(widgets, "EXAMPLES", file)
+
+
+def draw_count(numbers, where):
+    return figures.lines([1, 2], {"a": [1, numbers["count"]]}, xlabel="", ylabel="", title=f"On {where}")
+
+
+def test_an_example_stands_below_the_button_and_nothing_was_measured(published, examples):
+    figures.measured("beads", lambda: pytest.fail("measured without being asked"), draw_count)
+    (live,), (data, metadata) = published
+    assert live["text/plain"] == "Button: measure on this machine"
+    assert "On an abacus" in data["text/plain"] and "7" in data["text/plain"]
+    assert metadata["image/png"]["alt"]
+
+
+def test_the_button_measures_here_as_often_as_it_is_pressed():
+    counts = iter([11, 13])
+    box = widgets.Measurement(lambda: {"count": next(counts)}, draw_count)
+    assert not box.picture.value and not box.button.disabled
+    for count in (11, 13):
+        box.button.click()
+        assert "On this machine" in box.picture.value and str(count) in box.picture.value
+        assert "Measured on this machine" in box.words.value and not box.button.disabled
+
+
+def test_what_cannot_be_measured_is_told_and_the_last_picture_stays():
+    box = widgets.Measurement(lambda: {"count": 5}, draw_count)
+    box.button.click()
+    picture = box.picture.value
+
+    def fail():
+        raise RuntimeError("no compiler <here>.")
+
+    box.measure = fail
+    box.button.click()
+    assert "could not be measured: no compiler &lt;here&gt;.</p>" in box.words.value
+    assert box.picture.value == picture and not box.button.disabled
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("stones", lambda: {}, draw_count), "there is no example 'stones'; write it"),
+        (("beads", None, draw_count), "measure must be a function, got"),
+        (("beads", lambda: {}, 3), "draw must be a function, got"),
+    ],
+)
+def test_a_measurement_refuses_in_words(arguments, words, examples):
+    with pytest.raises((TypeError, ValueError), match=words):
+        figures.measured(*arguments)

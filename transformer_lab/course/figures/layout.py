@@ -62,6 +62,7 @@ def finished(figure: Figure, title: str | None = None) -> Figure:
         for axis in (ax.xaxis, ax.yaxis)
         if isinstance(axis.get_major_formatter(), LogFormatter)
         for label in axis.findobj(Text)
+        if label is not axis.label
     }
     for text in figure.findobj(Text):
         text.set_parse_math(text in powers)

@@ -1,9 +1,11 @@
-"""What moves while a kernel runs: a slider, an explorer of heads, a live curve; a still picture elsewhere."""
+"""What lives with a kernel: slider, explorer of heads, measurement, live curve; a still picture elsewhere."""
 
+import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from numbers import Real
+from pathlib import Path
 
 import ipywidgets
 import numpy as np
@@ -45,6 +47,11 @@ def _publish(box: ipywidgets.Widget, still: Figure, *, words: str) -> None:
 def _as_html(figure: Figure) -> str:
     """The picture with its alternative text: the form that a widget can show."""
     return mime_bundle(figure)[0]["text/html"]
+
+
+def _status(text: str) -> str:
+    """Words that a screen reader tells when they change."""
+    return f'<p role="status">{escape(text)}</p>'
 
 
 # A slider
@@ -227,7 +234,7 @@ class Explorer(ipywidgets.VBox):
         self.picture.value = _as_html(figure)
 
     def _say(self, text: str) -> None:
-        self.words.value = f'<p role="status">{escape(text)}</p>'
+        self.words.value = _status(text)
 
 
 def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first: int = 0) -> Figure:
@@ -289,6 +296,59 @@ def in_words(tokens: Labels, weights: np.ndarray, name: str, *, first: int = 0) 
         f"{name}, between words: “{tokens[asks + 1]}” (token {asks + 1}) gives most, {words.max():.2f}, to "
         f"{to}; on average a word gives {weights[1:-1, 0].mean():.2f} to {tokens[0]}.{more}"
     )
+
+
+# A measurement on the machine of whoever reads
+
+
+EXAMPLES = Path(__file__).with_name("examples.json")  # what was measured elsewhere, and where
+Numbers = Mapping[str, object]  # of what JSON knows
+
+
+def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure]) -> None:
+    """Show a button that measures on this machine, and below it what was measured on another one.
+
+    A page without a kernel, such as a code host's, shows the example alone, and so do stored notebooks: no
+    two machines, and no two runs, measure the same.
+
+    Args:
+        name: of the example in examples.json, which `python -m benchmarks.examples` writes.
+        measure: returns numbers, made of what JSON knows.
+        draw: draws them; its second argument says in words where they were measured.
+    """
+    given.check_functions({"measure": measure, "draw": draw})
+    examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
+    if not isinstance(name, str) or name not in examples["numbers"]:
+        raise ValueError(f"there is no example {name!r}; write it: python -m benchmarks.examples")
+    still = draw(examples["numbers"][name], examples["machine"])
+    _publish(Measurement(measure, draw), still, words="Button: measure on this machine")
+
+
+class Measurement(ipywidgets.VBox):
+    """The widgets: a button, words, and the picture of what was measured here."""
+
+    def __init__(self, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure]) -> None:
+        self.measure, self.draw = measure, draw
+        self.button = ipywidgets.Button(description="Measure on this machine", layout={"width": "auto"})
+        self.words, self.picture = ipywidgets.HTML(), ipywidgets.HTML()
+        super().__init__([self.button, self.words, self.picture])
+        self.button.on_click(self._clicked)
+        self._say("Below is an example from another machine. Press the button for yours; it takes seconds.")
+
+    def _clicked(self, _: object) -> None:
+        self.button.disabled = True
+        self._say("Measuring. Leave the machine alone meanwhile.")
+        try:
+            numbers = json.loads(json.dumps(self.measure()))
+            self.picture.value = _as_html(self.draw(numbers, "this machine"))
+            self._say("Measured on this machine. Press again to see how much it varies.")
+        except Exception as error:  # a traceback would only reach a log that no learner looks at
+            self._say(f"This could not be measured: {error}".rstrip(".") + ".")
+        finally:
+            self.button.disabled = False
+
+    def _say(self, text: str) -> None:
+        self.words.value = _status(text)
 
 
 # A curve that grows while a run goes on

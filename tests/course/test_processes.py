@@ -1,0 +1,57 @@
+"""Several processes from a cell: each is heard, in order, and who ends badly says so."""
+
+from pathlib import Path
+
+import pytest
+
+from transformer_lab.course.processes import torchrun
+
+
+def tell_ranks():
+    import os
+    import sys
+    import time
+
+    time.sleep(0.5 * (os.environ["RANK"] == "0"))  # the first is the last to speak
+    told = {name: os.environ[name] for name in ("RANK", "WORLD_SIZE", "OMP_NUM_THREADS")}
+    print(told)
+    sys.exit(0)
+
+
+def test_each_process_is_heard_in_the_order_of_the_ranks(capfd):
+    assert torchrun(tell_ranks, workers=3) == 0
+    said, complained = capfd.readouterr()
+    told = [{"RANK": rank, "WORLD_SIZE": "3", "OMP_NUM_THREADS": "1"} for rank in "012"]
+    assert said.splitlines() == [str(each) for each in told]
+    assert not complained
+
+
+def fail_alike():
+    raise ValueError("got 7 beads, wanted 8; count again")
+
+
+def test_a_failure_is_told_once_without_the_rest(capfd):
+    assert torchrun(fail_alike) != 0
+    said, complained = capfd.readouterr()
+    assert said == "ValueError: got 7 beads, wanted 8; count again\n"
+    assert not complained
+
+
+def test_a_file_takes_arguments(tmp_path: Path, capfd):
+    file = tmp_path / "a job.py"
+    file.write_text("import sys\nprint(sys.argv[1:])\n")
+    assert torchrun(file, "one", tmp_path, workers=1) == 0
+    assert capfd.readouterr().out == f"{['one', str(tmp_path)]}\n"
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments", "workers", "words"),
+    [
+        (3, (), 2, "job must be a function, a Path or a module's name, got 3"),
+        (tell_ranks, ("x",), 2, "a function takes no arguments here, got"),
+        (tell_ranks, (), 0, "workers must be"),
+    ],
+)
+def test_what_is_no_job_is_refused(job, arguments, workers, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        torchrun(job, *arguments, workers=workers)

@@ -1,0 +1,86 @@
+"""Several processes from a cell: what a terminal's `torchrun` does, and what each of them has to say."""
+
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+from transformer_lab.validation import check_positive
+
+AT_MOST = 120  # seconds; whoever waits longer in a lesson waits for ever
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
+
+
+def torchrun(job: Callable[[], None] | str | Path, *arguments: str | Path, workers: int = 2) -> int:
+    """Run a job in several processes, and print what each printed, the first one's first.
+
+    In a terminal: `torchrun --standalone --nproc-per-node 2 job.py`, or `… -m module`.
+
+    Args:
+        job: a function of the notebook, without arguments, which stands on its own: it imports what it uses;
+            or a Python file; or the name of a module.
+        arguments: for a file or a module.
+        workers: how many processes.
+
+    Returns the exit code; 0 if all went well.
+
+    Raises:
+        TypeError: a job of another kind.
+        ValueError: no process at all, or arguments for a function.
+    """
+    check_positive(workers=workers)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={workers}"),
+            *("--redirects=3", f"--log-dir={folder}"),
+            *_as_arguments(job, arguments, Path(folder)),
+        ]
+        process = subprocess.Popen(
+            command, env=os.environ | ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            code = process.wait(AT_MOST)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.send_signal(signal.SIGTERM)  # it ends its workers, and then itself
+            process.wait()
+            raise
+        for rank in range(workers):
+            print(_said(Path(folder), rank, "stdout"), end="")
+        if code:
+            print(_complaint(Path(folder), workers))
+    return code
+
+
+def _as_arguments(job: object, arguments: tuple, folder: Path) -> list[str]:
+    """What to write behind `torchrun` for this job."""
+    if isinstance(job, Path):
+        return [str(job), *map(str, arguments)]
+    if isinstance(job, str):
+        return ["-m", job, *map(str, arguments)]
+    if not inspect.isfunction(job):
+        raise TypeError(f"job must be a function, a Path or a module's name, got {job!r}; write a function")
+    if arguments:
+        raise ValueError(f"a function takes no arguments here, got {arguments}; write them into it")
+    file = folder / "job.py"
+    file.write_text(f"{textwrap.dedent(inspect.getsource(job))}\n\n{job.__name__}()\n", encoding="utf-8")
+    return [str(file)]
+
+
+def _said(folder: Path, rank: int, stream: str) -> str:
+    """What a worker wrote."""
+    return "".join(
+        file.read_text("utf-8") for file in sorted(folder.glob(f"*/attempt_0/{rank}/{stream}.log"))
+    )
+
+
+def _complaint(folder: Path, workers: int) -> str:
+    """The last line of each worker's complaint, each told once; how a process that was killed ended, too."""
+    lines = [_said(folder, rank, "stderr").strip().rpartition("\n")[2] for rank in range(workers)]
+    told = dict.fromkeys(re.sub(r"^\[rank\d+\]:\s*", "", line) for line in lines if line)
+    return "\n".join(told) or "A worker ended without a word."
