@@ -200,7 +200,7 @@ def check_vectors(
             f"{name} must be {width} wide on its last axis, got shape {tuple(x.shape)}; check d_model"
         )
     check_not_empty(name, x)
-    if weight is not None:
+    if isinstance(weight, Tensor):  # a quantised Linear has a method of that name, and checks for itself
         check = check_same_device if is_autocast_on(x.device) else check_alike
         check(weights=weight, **{name: x})
 
