@@ -106,7 +106,7 @@ LESSONS = (
     Lesson(
         "speed_and_scale",
         "Speed and scale",
-        "to come",
+        "operations, bytes and memory, counted and then measured; no padding; several processes",
         "where do time and memory go?",
     ),
     Lesson(

@@ -14,7 +14,8 @@ from pathlib import Path
 from transformer_lab.validation import check_positive
 
 AT_MOST = 120  # seconds; whoever waits longer in a lesson waits for ever
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
+# One thread each, as everywhere in the course. PyTorch for Windows is built without libuv.
+ENVIRONMENT = {"OMP_NUM_THREADS": "1"} | ({"USE_LIBUV": "0"} if os.name == "nt" else {})
 
 
 def torchrun(job: Callable[[], None] | str | Path, *arguments: str | Path, workers: int = 2) -> int:

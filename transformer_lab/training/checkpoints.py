@@ -74,14 +74,14 @@ def load_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict]:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except safetensors.SafetensorError as error:
-        raise ValueError(_refusal(path, f"got a file that cannot be read ({error})")) from error
+        raise ValueError(refusal(path, f"got a file that cannot be read ({error})")) from error
     if not {FACTS, DIGEST} <= metadata.keys():
-        raise ValueError(_refusal(path, "got a safetensors file of something else"))
+        raise ValueError(refusal(path, "got a safetensors file of something else"))
     if digest(tensors, metadata[FACTS]) != metadata[DIGEST]:
-        raise ValueError(_refusal(path, "got other contents than were written"))
+        raise ValueError(refusal(path, "got other contents than were written"))
     facts = json.loads(metadata[FACTS])
     if not isinstance(facts, dict):
-        raise ValueError(_refusal(path, f"got facts that are no mapping ({facts!r})"))
+        raise ValueError(refusal(path, f"got facts that are no mapping ({facts!r})"))
     return tensors, facts
 
 
@@ -169,9 +169,9 @@ def as_history(path: str | Path, kept: Mapping, steps: int) -> History:
         history.scores = {int(step): score for step, score in history.scores.items()}  # JSON's keys are text
         lengths = {len(numbers) for numbers in (history.loss, history.learning_rate, history.gradient_norm)}
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(_refusal(path, f"got no history of a run ({error})")) from error
+        raise ValueError(refusal(path, f"got no history of a run ({error})")) from error
     if len(lengths) > 1 or not 0 < history.steps <= steps:
-        raise ValueError(_refusal(path, f"got a history of {sorted(lengths)} steps in a run of {steps}"))
+        raise ValueError(refusal(path, f"got a history of {sorted(lengths)} steps in a run of {steps}"))
     return history
 
 
@@ -249,7 +249,7 @@ def check_random(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
     try:
         torch.Generator().set_state(tensors["random/cpu"])
     except (KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(_refusal(path, f"got no state of random numbers ({error})")) from error
+        raise ValueError(refusal(path, f"got no state of random numbers ({error})")) from error
 
 
 def check_same_tensors(path: str | Path, got: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
@@ -266,7 +266,7 @@ def check_same_tensors(path: str | Path, got: Mapping[str, Tensor], wanted: Mapp
 def check_same_facts(path: str | Path, got: Mapping, wanted: Mapping) -> None:
     """Raise ValueError unless all facts agree, as written in JSON."""
     if not isinstance(got, Mapping):
-        raise ValueError(_refusal(path, f"got no settings ({got!r})"))
+        raise ValueError(refusal(path, f"got no settings ({got!r})"))
     for name in sorted(got.keys() | wanted.keys()):
         theirs, ours = got.get(name), wanted.get(name)
         if theirs != ours:
@@ -291,7 +291,8 @@ def _described(tensor: Tensor | None) -> str:
     return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
 
 
-def _refusal(path: str | Path, got: str) -> str:
+def refusal(path: str | Path, got: str) -> str:
+    """Return why a checkpoint is refused that is not as it was saved."""
     return (
         f"{path} is not a whole checkpoint: {got}, wanted one as it was saved; "
         "delete it to begin anew, or name another file"

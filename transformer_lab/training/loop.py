@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -15,7 +15,8 @@ from transformer_lab.encoder import Encoder, SequenceHead, TokenHead
 from transformer_lab.training import checkpoints
 from transformer_lab.training.checkpoints import History, check_place, device_of, names_of_trained
 from transformer_lab.training.data import IGNORED, Batch, check_batch, check_targets
-from transformer_lab.validation import check_integer, check_number, check_parts, check_positive
+from transformer_lab.training.schedule import TrainingConfig, check_config, is_due, learning_rate_at
+from transformer_lab.validation import check_number, check_parts, check_positive
 
 
 class TokenClassifier(nn.Module):
@@ -52,40 +53,46 @@ class SequenceClassifier(nn.Module):
         return self.head(hidden, may_attend)
 
 
-@dataclass(frozen=True)
-class TrainingConfig:
-    """How to train: AdamW, linear warm-up, then linear decay to 0, as BERT was (Appendix A.2, 1810.04805).
+class Alone:
+    """One process that does all the work: what `train` asks of its workers. Lesson 13 has several."""
 
-    Attributes:
-        steps: number of updates.
-        learning_rate: the highest one, reached at the end of the warm-up.
-        warmup_steps: during which the learning rate rises.
-        weight_decay: by which every matrix shrinks, times the learning rate; biases and norms do not.
-        max_grad_norm: a longer gradient is scaled down to this length.
-        evaluate_every, save_every: steps between two evaluations, two checkpoints; 0 means at the end only.
-    """
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """Return what computes the logits; its parameters are those of `model`."""
+        return model
 
-    steps: int
-    learning_rate: float = 1e-3
-    warmup_steps: int = 0
-    weight_decay: float = 0.01
-    max_grad_norm: float = 1.0
-    evaluate_every: int = 0
-    save_every: int = 0
+    def resume(
+        self, place: str | Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict
+    ) -> History:
+        """Go on from the checkpoint, if it is there already, and return the history up to it."""
+        if place is None or not check_place(place).exists():
+            return History()
+        return checkpoints.resume(place, model, optimizer, settings)
 
-    def __post_init__(self) -> None:
-        check_positive(steps=self.steps)
-        check_integer(warmup_steps=self.warmup_steps)
-        check_integer(evaluate_every=self.evaluate_every, save_every=self.save_every, at_least=0)
-        check_number(learning_rate=self.learning_rate, max_grad_norm=self.max_grad_norm, above=0)
-        check_number(weight_decay=self.weight_decay)
-        if not 0 <= self.warmup_steps < self.steps:
-            raise ValueError(
-                f"warmup_steps must be from 0 to steps - 1 = {self.steps - 1}, got {self.warmup_steps}; "
-                "the learning rate would never reach its height"
-            )
-        if self.weight_decay < 0:
-            raise ValueError(f"weight_decay must be at least 0, got {self.weight_decay}; 0 switches it off")
+    def share(self, batch: Batch, step: int) -> Batch:
+        """Return the rows of a step's batch that this worker reads."""
+        return batch
+
+    def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        """Return the number of which this worker computes the gradient."""
+        return loss_of(model, batch)
+
+    def of_all(self, loss: Tensor, gradient_norm: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of the whole batch, and the length of its gradient."""
+        return loss, gradient_norm
+
+    def keep(
+        self,
+        place: str | Path,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        settings: dict,
+        history: History,
+    ) -> None:
+        """Write all that a run goes on from."""
+        checkpoints.keep(place, model, optimizer, settings, history)
+
+
+ALONE = Alone()
 
 
 def train(
@@ -96,6 +103,7 @@ def train(
     evaluate: Callable[[nn.Module], float] | None = None,
     watch: Callable[[History, TrainingConfig], None] | None = None,
     checkpoint: str | Path | None = None,
+    workers: Alone = ALONE,
 ) -> History:
     """Train `model` in place, leave it in eval mode, and return what happened.
 
@@ -107,6 +115,7 @@ def train(
         watch: is called after each step, for example a `ProgressBar()`.
         checkpoint: a .safetensors file. If it exists the run goes on from there, to the same numbers that
             it would have reached without a stop.
+        workers: who shares the work, such as `Workers` of lesson 13.
 
     Raises:
         FloatingPointError: the loss or the gradient is not finite; the parameters are still those before.
@@ -115,12 +124,10 @@ def train(
     """
     check_callable(batch_at=batch_at)
     check_callable(evaluate=len if evaluate is None else evaluate, watch=len if watch is None else watch)
-    if checkpoint is not None:
-        check_place(checkpoint)
+    check_workers(workers)
+    wrapped = workers.wrap(model)
     optimizer = build_optimizer(model, config)
-    history = History()
-    if checkpoint is not None and Path(checkpoint).exists():
-        history = checkpoints.resume(checkpoint, model, optimizer, asdict(config))
+    history = workers.resume(checkpoint, model, optimizer, asdict(config))
     device = device_of(model)
 
     for step in range(history.steps, config.steps):
@@ -128,8 +135,9 @@ def train(
         learning_rate = learning_rate_at(step, config)
         batch = batch_at(step)
         check_batch(batch)
+        batch = workers.share(batch, step).to(device)
         loss, gradient_norm = training_step(
-            model, optimizer, batch.to(device), learning_rate, config.max_grad_norm
+            wrapped, optimizer, batch, learning_rate, config.max_grad_norm, workers
         )
         history.loss.append(loss)
         history.learning_rate.append(learning_rate)
@@ -138,7 +146,7 @@ def train(
             with evaluating(model):
                 history.scores[history.steps] = as_score(evaluate(model))
         if checkpoint is not None and is_due(history.steps, config.save_every, config.steps):
-            checkpoints.keep(checkpoint, model, optimizer, asdict(config), history)
+            workers.keep(checkpoint, model, optimizer, asdict(config), history)
         if watch is not None:
             watch(history, config)
     model.eval()
@@ -151,6 +159,7 @@ def training_step(
     batch: Batch,
     learning_rate: float,
     max_grad_norm: float,
+    workers: Alone = ALONE,
 ) -> tuple[float, float]:
     """Update the parameters once; return the loss, and the length of the gradient before it was clipped."""
     names_of_trained(model, optimizer)  # refuses what is no model and its optimizer
@@ -158,11 +167,12 @@ def training_step(
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
     optimizer.zero_grad()
-    loss = loss_of(model, batch)
+    loss = workers.loss(model, batch)
     if not loss.requires_grad:
         raise ValueError("the loss depends on no parameter that is trained; is there a no_grad or a detach?")
     loss.backward()
     gradient_norm = nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
+    loss, gradient_norm = workers.of_all(loss, gradient_norm)
     if not (loss.isfinite() and gradient_norm.isfinite()):
         raise FloatingPointError(
             f"the loss is {loss.item():.3g} and its gradient's length {gradient_norm.item():.3g}, wanted "
@@ -174,13 +184,8 @@ def training_step(
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
     """AdamW (arXiv:1711.05101) on what may be trained; only matrices decay, biases and norms do not."""
-    check_model(model)
     check_config(config)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if not trained:
-        raise ValueError("no parameter of the model requires a gradient; try model.requires_grad_(True)")
-    if any(parameter.dtype == torch.float16 for parameter in trained):
-        raise ValueError("got parameters in float16, in which AdamW's eps is 0; train in float32 or bfloat16")
+    trained = trained_parameters(model)
     groups = [
         {"params": [p for p in trained if p.dim() >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
@@ -188,20 +193,15 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Ada
     return torch.optim.AdamW(groups, lr=config.learning_rate)
 
 
-def learning_rate_at(step: int, config: TrainingConfig) -> float:
-    """Return the learning rate of a step, counted from 0: never 0, and at its height after the warm-up."""
-    check_config(config)
-    check_integer(step=step, at_least=0)
-    if step >= config.steps:
-        raise ValueError(f"step must be below {config.steps}, got {step}; the run has no more")
-    if step < config.warmup_steps:
-        return config.learning_rate * (step + 1) / config.warmup_steps
-    return config.learning_rate * (config.steps - step) / (config.steps - config.warmup_steps)
-
-
-def is_due(steps_done: int, every: int, steps: int) -> bool:
-    """Whether something happens now that happens every so often, and at the end."""
-    return steps_done == steps or (every > 0 and steps_done % every == 0)
+def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that may be trained; raise ValueError if there are none, or in float16."""
+    check_model(model)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not trained:
+        raise ValueError("no parameter of the model requires a gradient; try model.requires_grad_(True)")
+    if any(parameter.dtype == torch.float16 for parameter in trained):
+        raise ValueError("got parameters in float16, in which AdamW's eps is 0; train in float32 or bfloat16")
+    return trained
 
 
 def loss_of(model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
@@ -268,10 +268,10 @@ def check_model(model: nn.Module) -> None:
         raise TypeError(f"model must be an nn.Module, got {type(model).__name__}; build it first")
 
 
-def check_config(config: TrainingConfig) -> None:
-    """Raise unless it is a `TrainingConfig`."""
-    if not isinstance(config, TrainingConfig):
-        raise TypeError(f"config must be a TrainingConfig, got {type(config).__name__}; build one")
+def check_workers(workers: Alone) -> None:
+    """Raise unless they answer what `train` asks."""
+    if not isinstance(workers, Alone):
+        raise TypeError(f"workers must be Alone or Workers, got {workers!r}; see training/workers.py")
 
 
 def check_callable(**functions: Callable) -> None:

@@ -1,0 +1,197 @@
+"""Lesson 13. Workers that each hold a part of the parameters, and checkpoints that they write together."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.fsdp import fully_shard
+
+from transformer_lab.training.checkpoints import (
+    History,
+    as_history,
+    as_path,
+    check_same_facts,
+    gather,
+    load_checkpoint,
+    refusal,
+    save_checkpoint,
+    scatter,
+    what_must_agree,
+)
+from transformer_lab.training.workers import Workers, gathered
+
+RUN = "run.safetensors"  # history and settings, and the name of the folder in which the numbers are
+STEP = "step-"  # how the names of these folders begin
+
+
+class Sharded(Workers):
+    """Several processes, each with an equal part of parameters, gradients and the optimizer's means.
+
+    A checkpoint is a folder. Each worker writes its part; any number of workers can read it, each what it
+    needs. Only read what you trust: the list of the parts is a pickle.
+    """
+
+    def spread(self, model: nn.Module) -> nn.Module:
+        """Deal out every layer of each list of layers, then what is left of the model.
+
+        A layer's parameters are fetched from all workers when it is its turn, and let go afterwards.
+        """
+        for module in reversed(list(model.modules())):  # inner lists first
+            if isinstance(module, nn.ModuleList):
+                for layer in module:
+                    if not isinstance(layer, nn.ModuleList | nn.ModuleDict):  # they are not called
+                        fully_shard(layer)
+        model.register_forward_hook(as_no_view)
+        # By default the model would not let go what is not in a layer, and after an evaluation still have it.
+        return fully_shard(model, reshard_after_forward=True)
+
+    def part(self, parameter: nn.Parameter) -> Tensor:
+        """Return what this worker holds of a parameter."""
+        return parameter.to_local()
+
+    def of_all(self, loss: Tensor, gradient_norm: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of the whole batch, and the length of its gradient, of which each has a part."""
+        return super().of_all(loss, gradient_norm.full_tensor())
+
+    def keep(
+        self,
+        place: str | Path,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        settings: dict,
+        history: History,
+    ) -> None:
+        """Write a new folder, all together; then worker 0 lets the file `RUN` name it, and deletes the old.
+
+        Whoever stops the program meanwhile finds the checkpoint that was there before.
+        """
+        tensors = gather(model, optimizer)
+        facts = {"history": asdict(history)} | what_must_agree(tensors, model, optimizer, settings)
+        random = {name: tensors.pop(name) for name in list(tensors) if name.startswith("random/")}
+        folder = Path(place) / f"{STEP}{history.steps}"
+        if self.rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped while it wrote
+            folder.mkdir(parents=True)
+        dist.barrier()
+        if not folder.is_dir():
+            raise ValueError(
+                f"worker {self.rank} does not see the folder {folder.name} that worker 0 has made, wanted "
+                "one for all; name a place that every machine can reach"
+            )
+        with failures_in_words():
+            dcp.save(tensors, checkpoint_id=folder)
+        if self.rank == 0:
+            files = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
+            save_checkpoint(Path(place) / RUN, random, facts | {"folder": folder.name, "files": files})
+            for other in Path(place).glob(f"{STEP}*"):
+                if other != folder:
+                    shutil.rmtree(other)
+        dist.barrier()
+        self.saved = history.steps
+
+    def check(self, place: str | Path) -> None:
+        """Raise ValueError unless it is a folder for checkpoints, or can become one."""
+        check_folder(place)
+
+    def file_of(self, place: str | Path) -> Path:
+        """Return the file that is there if there is a checkpoint."""
+        return as_path(place) / RUN
+
+    def read(
+        self, place: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict
+    ) -> History:
+        """Read the checkpoint that is there: each worker its part."""
+        run = self.file_of(place)
+        tensors, facts = load_checkpoint(run)
+        history = as_history(run, facts.pop("history", None), settings["steps"])
+        folder, files = facts.pop("folder", None), facts.pop("files", None)
+        self.check_whole(run, folder, files)
+        tensors |= self.load(Path(place) / folder, model)
+        check_same_facts(place, facts, what_must_agree(tensors, model, optimizer, settings))
+        scatter(place, tensors, model, optimizer)
+        return history
+
+    def load(self, folder: Path, model: nn.Module) -> dict[str, Tensor]:
+        """Return what `gather` returned, dealt out as this model's parameters are."""
+        parameters = dict(model.named_parameters())
+        tensors = {}
+        for key, kept in dcp.FileSystemReader(folder).read_metadata().state_dict_metadata.items():
+            if not isinstance(kept, TensorStorageMetadata):
+                raise ValueError(refusal(folder.parent, f"got {key}, which is no tensor"))
+            like = parameters.get(key.removeprefix("model/"), parameters.get(parameter_of(key)))
+            dealt = like is not None and like.shape == kept.size
+            make = like.detach().new_zeros if dealt else torch.zeros
+            tensors[key] = make(kept.size, dtype=kept.properties.dtype)
+        with failures_in_words():
+            dcp.load(tensors, checkpoint_id=folder)
+        return tensors
+
+    def check_whole(self, run: Path, folder: str, files: dict[str, str]) -> None:
+        """Raise unless all files are as they were written; each worker looks at some of them."""
+        if not isinstance(folder, str) or not isinstance(files, dict):
+            raise ValueError(refusal(run.parent, "got no list of files"))
+        mine = sorted(files)[self.rank :: self.count]
+        damaged = [name for name in mine if digest_of(run.parent / folder / name) != files[name]]
+        damaged = sorted(chain.from_iterable(gathered(damaged)))
+        if damaged:
+            raise ValueError(refusal(run.parent, f"got other contents than were written in {damaged[0]}"))
+
+
+def as_no_view(model: nn.Module, inputs: tuple, output: Tensor) -> Tensor:
+    """Return a copy: a view that is changed in place would not tell when its gradient is there."""
+    return output.clone() if isinstance(output, Tensor) else output
+
+
+@contextmanager
+def failures_in_words() -> Iterator[None]:
+    """Within, what failed in any worker is an OSError here; PyTorch's own is no Exception."""
+    try:
+        yield
+    except CheckpointException as error:
+        rank, (cause, _) = min(error.failures.items(), key=lambda failure: failure[0])
+        raise OSError(
+            f"worker {rank} could not write or read its part ({cause}); look at the disk"
+        ) from error
+
+
+def parameter_of(key: str) -> str:
+    """Return the name of the parameter that an entry of the optimizer, optimizer/NAME/quantity, is about."""
+    return key.removeprefix("optimizer/").rpartition("/")[0]
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file; of one that is not there, nothing."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_folder(place: str | Path) -> None:
+    """Raise ValueError unless it is a folder for checkpoints, or can become one."""
+    place = as_path(place)
+    try:
+        place.mkdir(exist_ok=True)
+        names = [path.name for path in place.iterdir()]
+        others = [name for name in names if name != RUN and not name.startswith(STEP)]
+        got = f"a folder with other things ({min(others)})" if others else ""
+        if not os.access(place, os.W_OK):
+            got = "a folder in which nothing can be written"
+    except (OSError, ValueError) as error:
+        got = "a file" if place.is_file() else str(error)
+    if got:
+        raise ValueError(
+            f"{place!s:.80} is no place for a sharded checkpoint: got {got:.200}, wanted an empty folder, or "
+            "one of such a run; name another, or leave --sharded out"
+        )

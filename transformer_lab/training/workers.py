@@ -1,0 +1,240 @@
+"""Lesson 13. Several processes train one model: each reads its rows of a batch, all make the same step."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from transformer_lab.training import checkpoints
+from transformer_lab.training.checkpoints import History, as_path, check_place
+from transformer_lab.training.data import IGNORED, Batch, check_targets
+from transformer_lab.training.loop import Alone, trained_parameters
+
+# What torchrun tells each worker: which it is, of how many, which on its machine, and where they meet.
+TOLD = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+# How long a worker waits for the others. One that dies is noticed at once, since its connections close. One
+# whose machine loses its power says nothing, and only waiting too long tells; but it must be longer than the
+# first worker takes to write a checkpoint, and the slowest to read the job.
+TIMEOUT = timedelta(seconds=60)
+
+
+def join(environment: Mapping[str, str]) -> tuple[dist.Store, torch.device]:
+    """Meet the other workers; return what all of them can write to, and the device of this one.
+
+    Started by torchrun, the environment says who is who. Started alone, this process is a group of one.
+
+    Raises:
+        ValueError: a part of what torchrun tells is missing, or cannot be; or there are not so many GPUs.
+    """
+    rank, count, local = place_in(environment)
+    store = dist.HashStore()
+    if "RANK" in environment:
+        store, rank, count = next(dist.rendezvous("env://", rank, count, timeout=TIMEOUT))
+    device = device_for(local)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT)
+    return store, device
+
+
+def place_in(environment: Mapping[str, str]) -> tuple[int, int, int]:
+    """Return which worker this is, of how many, and which on its machine; (0, 1, 0) if it is alone."""
+    told = [name for name in TOLD if name in environment]
+    if not {"RANK", "WORLD_SIZE", "LOCAL_RANK"} & set(told):
+        return 0, 1, 0
+    missing = [name for name in TOLD if name not in environment]
+    if missing:
+        raise ValueError(
+            f"the environment has {', '.join(told)} without {', '.join(missing)}, wanted all of them or "
+            "none; start with torchrun, or unset what is left of another run"
+        )
+    try:
+        rank, count, local, _ = (int(environment[name]) for name in TOLD if name != "MASTER_ADDR")
+    except ValueError:
+        rank, count, local = -1, 0, -1
+    if not (0 <= rank < count and local >= 0):
+        got = ", ".join(f"{name}={environment[name]!r:.20}" for name in TOLD)
+        raise ValueError(f"got {got}, wanted whole numbers, 0 ≤ RANK < WORLD_SIZE; start with torchrun")
+    return rank, count, local
+
+
+def device_for(local: int) -> torch.device:
+    """Return the device of a machine's worker: a GPU of its own, or the processor if there is no GPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    if local >= torch.cuda.device_count():
+        raise ValueError(
+            f"got {local + 1} workers or more on a machine with {torch.cuda.device_count()} GPUs, wanted one "
+            "GPU for each; lower --nproc-per-node"
+        )
+    torch.cuda.set_device(local)
+    return torch.device("cuda", local)
+
+
+def rows_of_worker(batch: Batch, rank: int, count: int) -> Batch:
+    """Return the rows rank, rank + count, rank + 2 · count, … of a batch: every row goes to one worker."""
+    if len(batch) < count:
+        raise ValueError(
+            f"got a batch of {len(batch)} rows for {count} workers, wanted at least one for each; make the "
+            "batch larger, or start fewer workers"
+        )
+    return batch.rows(slice(rank, None, count))
+
+
+def loss_to_hand_in(
+    losses: Float[Tensor, " targets"], total: int | Tensor, n_workers: int
+) -> Float[Tensor, ""]:
+    """Return the number of which a worker computes the gradient.
+
+    The workers' gradients are averaged: added, then divided by `n_workers`. Here the sum is divided by
+    `total`, the number of targets of *all* workers, and multiplied by `n_workers`, which the average takes
+    away again. So the average is the gradient of the mean over all targets, however many each worker has.
+    """
+    return losses.sum() * n_workers / total
+
+
+class Workers(Alone):
+    """Several processes, each with the whole model: this is one of them. For `train(..., workers=...)`.
+
+    Attributes:
+        device: where this worker computes.
+        rank, count: which worker this is, from 0, and of how many.
+        steps, saved: how many steps are done (whoever watches counts them), and how many are safe in the
+            checkpoint.
+    """
+
+    def __init__(self, device: torch.device, write: Callable[[str], None]) -> None:
+        self.device = device
+        self.write = write
+        self.rank, self.count = dist.get_rank(), dist.get_world_size()
+        self.steps = self.saved = 0
+        self.seed = 0
+
+    def tell(self, line: str) -> None:
+        """Write a line of words, if this is worker 0."""
+        if self.rank == 0:
+            self.write(line)
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """Move the model to the device, make it equal to that of worker 0, and return what averages."""
+        trained_parameters(model)  # refuses what cannot be trained
+        self.seed = torch.initial_seed() % 2**32
+        model.to(self.device)
+        for tensor in chain(model.parameters(), model.buffers()):
+            dist.broadcast(tensor.detach(), src=0)
+        return self.spread(model)
+
+    def spread(self, model: nn.Module) -> nn.Module:
+        """Every worker holds the whole model; after each backward pass all hold the averaged gradient."""
+        # static_graph: parameters that the loss never depends on are no error, as they are none alone.
+        return DistributedDataParallel(model, static_graph=True)
+
+    def resume(
+        self, place: str | Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict
+    ) -> History:
+        """Go on from the checkpoint, if it is there already: all workers from the same one."""
+        if place is not None and self.rank == 0:
+            self.check(place)
+        seen = gathered(place is not None and self.file_of(place).exists())
+        history = self.read(place, model, optimizer, settings) if all(seen) else History()
+        steps = gathered(history.steps)
+        if any(seen) and not (all(seen) and len(set(steps)) == 1):
+            raise ValueError(
+                f"got {place} in {sum(seen)} of {self.count} workers, after {steps} steps, wanted the same "
+                "for all; put it where every machine reads it"
+            )
+        self.steps = self.saved = history.steps
+        goes_on = f"; going on from step {history.steps}" if history.steps else ""
+        self.tell(self.in_words(model) + goes_on)
+        return history
+
+    def check(self, place: str | Path) -> None:
+        """Raise ValueError unless a checkpoint can be written there."""
+        if as_path(place).is_dir():
+            raise ValueError(
+                f"{place} is a folder, wanted a file, such as run.safetensors; a checkpoint is a folder with "
+                "--sharded only"
+            )
+        check_place(place)
+
+    def file_of(self, place: str | Path) -> Path:
+        """Return the file that is there if there is a checkpoint."""
+        return as_path(place)
+
+    def read(
+        self, place: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict
+    ) -> History:
+        """Read the checkpoint that is there."""
+        return checkpoints.resume(place, model, optimizer, settings)
+
+    def in_words(self, model: nn.Module) -> str:
+        """Say how many workers there are, and what each holds."""
+        total = sum(parameter.numel() for parameter in model.parameters())
+        here = sum(self.part(parameter).numel() for parameter in model.parameters())
+        at_most = "" if here in (total, total / self.count) else "at most "
+        workers = "1 worker" if self.count == 1 else f"{self.count} workers"
+        return f"{workers} on {self.device.type}; each holds {at_most}{here:,} of {total:,} parameters"
+
+    def part(self, parameter: nn.Parameter) -> Tensor:
+        """Return what this worker holds of a parameter."""
+        return parameter
+
+    def share(self, batch: Batch, step: int) -> Batch:
+        """Return this worker's rows of a step's batch, and let it draw random numbers of its own.
+
+        What is dropped depends on worker and step alone, so a run that goes on after a stop has the same
+        numbers as one without.
+        """
+        torch.manual_seed(self.seed + 1 + step * self.count + self.rank)
+        return rows_of_worker(batch, self.rank, self.count)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        """Return the number of which this worker computes the gradient; its rows may have no target."""
+        total = (batch.targets != IGNORED).sum()
+        dist.all_reduce(total)
+        if not total:
+            raise ValueError(
+                f"nothing is asked: every target is IGNORED ({IGNORED}), wanted at least one in each batch; "
+                "look how they were made"
+            )
+        logits = model(*batch.inputs)
+        check_targets(logits, batch.targets, some_asked=False)
+        losses = F.cross_entropy(
+            logits.flatten(0, -2), batch.targets.flatten(), ignore_index=IGNORED, reduction="none"
+        )
+        return loss_to_hand_in(losses, total, self.count)
+
+    def of_all(self, loss: Tensor, gradient_norm: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mean of what was handed in, the loss of the whole batch, and the gradient's length."""
+        mean = loss.detach() / self.count
+        dist.all_reduce(mean)
+        return mean, gradient_norm
+
+    def keep(
+        self,
+        place: str | Path,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        settings: dict,
+        history: History,
+    ) -> None:
+        """Worker 0 writes the same file as a process alone; the others wait until it is there."""
+        if self.rank == 0:
+            super().keep(place, model, optimizer, settings, history)
+        dist.barrier()
+        self.saved = history.steps
+
+
+def gathered(thing: Any) -> list[Any]:
+    """Return what every worker hands in, in the workers' order."""
+    things = [None] * dist.get_world_size()
+    dist.all_gather_object(things, thing)
+    return things
