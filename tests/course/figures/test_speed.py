@@ -1,0 +1,79 @@
+"""Figures of speed: each shows the numbers it is given, and no name covers another."""
+
+import numpy as np
+import pytest
+from matplotlib.text import Annotation
+
+from transformer_lab.course import figures
+
+WORDS = {"xlabel": "", "title": ""}
+
+
+def test_the_roof_rises_with_the_bandwidth_and_ends_at_the_speed():
+    figure = figures.roofline(100e9, 20e9, {"a part": (2.0, 30e9)}, title="")
+    roof, ridge = figure.axes[0].lines
+    for x, y in zip(*roof.get_data(), strict=True):
+        assert y == pytest.approx(min(100, 20 * x))
+    assert 5 in roof.get_xdata() and list(ridge.get_xdata()) == [5, 5]
+    assert figure.axes[0].collections[0].get_offsets().tolist() == [[2.0, 30.0]]
+
+
+def test_names_on_the_roofline_cover_neither_each_other_nor_a_point():
+    rates = {"norm, residual": (0.4, 9e9), "GELU": (0.62, 9.9e9), "softmax": (0.62, 9.4e9)}
+    rates |= {"scores": (25.6, 76e9), "mixing": (25.6, 78e9), "projections": (171, 93e9)}
+    figure = figures.roofline(95e9, 36e9, rates | {"feed-forward maps": (171, 97e9)}, title="")
+    figure.canvas.draw()
+    ax = figure.axes[0]
+    boxes = [text.get_window_extent() for text in ax.texts if isinstance(text, Annotation)]
+    points = ax.transData.transform(ax.collections[0].get_offsets())
+    assert len(boxes) == 7
+    for number, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+        assert not any(box.contains(*point) for point in points)
+
+
+def test_padding_is_counted_batch_by_batch():
+    ways = {"both": [[2, 1], [4]], "packed": [[2], [1], [4]]}
+    figure = figures.padding(ways, title="")
+    assert [ax.get_title() for ax in figure.axes] == ["both: 12% is padding", "packed: 0% is padding"]
+    widths = [bar.get_width() for bar in figure.axes[0].patches]
+    assert widths == [2, 2, 4, 2, 1, 4]  # as long as the longest of its batch; then the real tokens
+    rows = [[bar.get_y() + 0.5 for bar in ax.patches][:3] for ax in figure.axes]
+    assert rows == [[0, 1, 3], [0, 1, 2]]  # a gap between batches, unless each is one text
+
+
+def test_a_line_of_growth_has_its_name_at_its_last_number():
+    named = {"short": [1.0, 4.0, float("nan")], "long": [2.0, 4.0, 8.0]}
+    figure = figures.growth([1, 2, 4], {"seconds": named}, **WORDS)
+    ends = {text.get_text(): text.xy for text in figure.axes[0].texts}
+    assert ends == {"short": (2, 4), "long": (4, 8)}
+    assert np.isnan(figure.axes[0].lines[0].get_ydata()[2])
+
+
+def test_bars_have_their_numbers_written():
+    figure = figures.bars({"time": {"a": 0.123, "b": 45.6}}, **WORDS)
+    assert {text.get_text() for text in figure.axes[0].texts} == {"0.12", "46"}
+
+
+def test_shares_are_told_in_per_cent():
+    shares = {"softmax": (0.0028, 0.09), "maps": (0.57, 0.4)}
+    figure = figures.dumbbells(shares, ends=("work", "time"), **WORDS)
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["0.1%", "1%", "10%", "100%"]
+    work, time = figure.axes[0].collections[1:]
+    assert work.get_offsets()[:, 0].tolist() == [0.0028, 0.57]
+    assert time.get_offsets()[:, 0].tolist() == [0.09, 0.4]
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (lambda: figures.roofline(0.0, 1.0, {"a": (1, 1)}, title=""), "speed must be above 0"),
+        (lambda: figures.roofline(1.0, 1.0, {"a": (1, 0)}, title=""), "holds 0, wanted numbers above 0"),
+        (lambda: figures.growth([1, 2], {"y": {"a": [1, 0]}}, **WORDS), "holds 0, wanted numbers above 0"),
+        (lambda: figures.padding({"a": [[0, 1]]}, title=""), "holds 0, wanted numbers above 0"),
+        (lambda: figures.bars({"y": {"a": 0.0}}, **WORDS), "holds 0, wanted numbers above 0"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw, words):
+    with pytest.raises(ValueError, match=words):
+        draw()
