@@ -58,7 +58,7 @@ faults: .venv/ready-faults  ## break the encoder on purpose, line by line: which
 browser: chromium .venv/ready-browser  ## use the lessons in a real browser, as a learner does
 	$(RUN) -m pytest tests/browser $(ARGS)
 
-bench: $(READY)  ## time the encoder beside other implementations of it, and what lesson 11's departures cost
+bench: .venv/ready-bench  ## time the encoder beside other implementations of it, and what lesson 11's departures cost
 	$(RUN) -m benchmarks.departures
 	$(RUN) -m benchmarks.encoder_speed $(ARGS)
 
@@ -96,6 +96,11 @@ $(READY): pyproject.toml requirements.txt requirements-model.txt constraints.txt
 
 .venv/ready-faults: $(READY)
 	$(RUN) -m pip install --constraint constraints.txt mutmut
+	@touch $@
+
+.venv/ready-bench: $(READY)
+	@# torch is there already, in the version that constraints.txt names, so it stays as it is.
+	$(RUN) -m pip install --constraint constraints.txt x-transformers
 	@touch $@
 
 .venv/ready-browser: $(READY)
