@@ -64,7 +64,7 @@ class ModernBertConfig(EncoderConfig):
 class LocalAttention(MultiHeadAttention):
     """Multi-head attention in which a token sees only those at most `window` positions away.
 
-    The mask hides what lies beyond. It is computed and thrown away; a kernel made for windows leaves it out.
+    The mask hides what lies beyond. It is computed and thrown away, unless `encode_packed` (lesson 13) runs.
 
     Args:
         window: how many positions a token sees on each side of its own.

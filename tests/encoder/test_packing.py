@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from tests.peers import all_gradients, assert_same_state, randomised
-from tests.references import assert_equal
-from transformer_lab import Encoder, EncoderConfig, PreNormEncoderLayer, RotaryEmbedding
+from tests.references import assert_equal, randn
+from transformer_lab import Encoder, EncoderConfig, PreNormEncoderLayer, RotaryEmbedding, packing
 from transformer_lab.encoder import standard_layer
-from transformer_lab.packing import encode_packed, has_gaps
+from transformer_lab.modern_bert import attend_nearby
+from transformer_lab.packing import attend_in_window, encode_packed, has_gaps
 
 CONFIG = EncoderConfig(19, d_model=18, n_heads=3, d_ff=17, n_layers=4, max_length=13, dropout=0.0)
 IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 18, 8, 7, 7], [2, 7, 1, 8, 2, 8, 1]])
@@ -145,3 +146,28 @@ def test_a_gap_is_looked_for_in_each_sequence_by_itself():
     real = torch.tensor([[0, 1, 0, 1], [1, 1, 1, 1]]).bool()
     assert has_gaps(real)
     assert not has_gaps(torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0], [0, 1, 1, 1]]).bool())
+
+
+@pytest.mark.parametrize("window", [0, 1, 5, 23, 1000])
+@pytest.mark.parametrize("length", [1, 6, 7, 8, 29])
+def test_a_window_block_by_block_is_the_masked_one_forward_and_backward(monkeypatch, window, length):
+    monkeypatch.setattr(packing, "BLOCK", 7)  # so that there are none, one, and several whole blocks
+    given = [randn(2, 3, length, width, seed=width).requires_grad_() for width in (5, 5, 11)]
+    found = {}
+    for attend in (attend_in_window, attend_nearby):
+        output, _ = attend(*given, window=window, need_weights=False)
+        found[attend] = (output, *torch.autograd.grad(output.square().sum(), given))
+    assert_equal(found[attend_in_window], found[attend_nearby])
+
+
+def test_a_window_needs_no_map_of_the_whole_text(monkeypatch):
+    seen = []
+
+    def core(query, key, value, near, **options):
+        seen.append((query.shape[-2], key.shape[-2], tuple(near.shape)))
+        return value[..., : query.shape[-2], :], None
+
+    monkeypatch.setattr(packing, "BLOCK", 7)
+    monkeypatch.setattr(packing, "scaled_dot_product_attention", core)
+    attend_in_window(*(randn(1, 2, 17, 5, seed=1),) * 3, window=2)
+    assert seen == [(7, 9, (1, 1, 7, 9)), (7, 11, (1, 1, 7, 11)), (3, 5, (1, 1, 3, 5))]
