@@ -35,7 +35,7 @@ def machine() -> str:
     if information.exists():
         found = re.search(r"model name\s*: (.*)", information.read_text())
         processor = found[1] if found else processor
-    return f"{processor}, 1 thread, {date.today():%B %Y}"
+    return f"{processor}, {date.today():%B %Y}"
 
 
 def measure_all(wanted: list[str]) -> Numbers:

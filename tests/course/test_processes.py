@@ -26,6 +26,19 @@ def test_each_process_is_heard_in_the_order_of_the_ranks(capfd):
     assert not complained
 
 
+def count_beads():
+    return 7
+
+
+def tell_beads():
+    print(count_beads())
+
+
+def test_a_function_may_use_another(capfd):
+    assert torchrun(tell_beads, workers=1, using=[count_beads]) == 0
+    assert capfd.readouterr().out == "7\n"
+
+
 def fail_alike():
     raise ValueError("got 7 beads, wanted 8; count again")
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from transformer_lab.validation import check_positive
@@ -18,7 +18,12 @@ AT_MOST = 120  # seconds; whoever waits longer in a lesson waits for ever
 ENVIRONMENT = {"OMP_NUM_THREADS": "1"} | ({"USE_LIBUV": "0"} if os.name == "nt" else {})
 
 
-def torchrun(job: Callable[[], None] | str | Path, *arguments: str | Path, workers: int = 2) -> int:
+def torchrun(
+    job: Callable[[], None] | str | Path,
+    *arguments: str | Path,
+    workers: int = 2,
+    using: Sequence[Callable] = (),
+) -> int:
     """Run a job in several processes, and print what each printed, the first one's first.
 
     In a terminal: `torchrun --standalone --nproc-per-node 2 job.py`, or `… -m module`.
@@ -28,6 +33,7 @@ def torchrun(job: Callable[[], None] | str | Path, *arguments: str | Path, worke
             or a Python file; or the name of a module.
         arguments: for a file or a module.
         workers: how many processes.
+        using: other functions of the notebook, which the job calls.
 
     Returns the exit code; 0 if all went well.
 
@@ -40,7 +46,7 @@ def torchrun(job: Callable[[], None] | str | Path, *arguments: str | Path, worke
         command = [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={workers}"),
             *("--redirects=3", f"--log-dir={folder}"),
-            *_as_arguments(job, arguments, Path(folder)),
+            *_as_arguments(job, arguments, using, Path(folder)),
         ]
         process = subprocess.Popen(
             command, env=os.environ | ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -58,7 +64,7 @@ def torchrun(job: Callable[[], None] | str | Path, *arguments: str | Path, worke
     return code
 
 
-def _as_arguments(job: object, arguments: tuple, folder: Path) -> list[str]:
+def _as_arguments(job: object, arguments: tuple, using: Sequence, folder: Path) -> list[str]:
     """What to write behind `torchrun` for this job."""
     if isinstance(job, Path):
         return [str(job), *map(str, arguments)]
@@ -69,7 +75,8 @@ def _as_arguments(job: object, arguments: tuple, folder: Path) -> list[str]:
     if arguments:
         raise ValueError(f"a function takes no arguments here, got {arguments}; write them into it")
     file = folder / "job.py"
-    file.write_text(f"{textwrap.dedent(inspect.getsource(job))}\n\n{job.__name__}()\n", encoding="utf-8")
+    sources = [textwrap.dedent(inspect.getsource(function)) for function in (*using, job)]
+    file.write_text("\n\n".join([*sources, f"{job.__name__}()\n"]), encoding="utf-8")
     return [str(file)]
 
 
