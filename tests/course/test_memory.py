@@ -21,7 +21,9 @@ def test_the_most_that_is_held_at_once_is_told():
 def test_a_linear_map_keeps_its_input_once():
     x = torch.randn(7, 5)
     assert kept_numbers(nn.Linear(5, 3), x) == 7 * 5
-    assert kept_numbers(nn.Sequential(nn.Flatten(0, 0), nn.Linear(5, 3)), x) == 7 * 5  # a view: the same memory
+    assert (
+        kept_numbers(nn.Sequential(nn.Flatten(0, 0), nn.Linear(5, 3)), x) == 7 * 5
+    )  # a view: the same memory
     with torch.no_grad():
         assert kept_numbers(nn.Linear(5, 3), x) == 0
 
