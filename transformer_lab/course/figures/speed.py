@@ -12,9 +12,8 @@ from transformer_lab.course.figures.layout import DARK, GREY, MARK, PALE, SILVER
 from transformer_lab.validation import check_number
 
 GIGA = 1e9
-OFFSETS = [
-    (side * 8, up) for up in (0, -12, 12, -24, -36, 24) for side in (1, -1)
-]  # of a name, the nearest first
+# Of a name from its point, the nearest first.
+OFFSETS = [(side * 8, up) for up in (0, -12, 12, -24, -36, 24) for side in (1, -1)]
 LINES = (DARK, MARK, "#1f78b4", "#33a02c")  # of curves with their name at the end
 MARKERS = tuple("osD^")
 REAL, PADDED = PALE[0], MARK
@@ -34,8 +33,7 @@ def roofline(
     check_number(speed=speed, bandwidth=bandwidth, above=0)
     given.check_named(parts)
     x, y = given.pairs_of("parts", list(parts.values()), len(parts)).T
-    for values in (x, y):
-        given.check_above_zero("parts", values)
+    given.check_above_zero("parts", np.concatenate([x, y]))
     ridge = speed / bandwidth
     ends = np.array([min(x.min(), ridge) / 6, max(x.max(), ridge) * 8])
     figure, (ax,) = canvas(1, (7.4, 4.2))
@@ -46,16 +44,9 @@ def roofline(
     ax.set(xscale="log", yscale="log", xlim=tuple(ends), title=title)
     ax.set(xlabel="operations for each byte moved", ylabel="billion operations a second")
     ax.set_ylim(y.min() / GIGA / 4, speed / GIGA * 4)
-    for text, share in (("waits for memory", 0.02), ("waits for arithmetic", 0.98)):
-        ax.text(
-            share,
-            0.97,
-            text,
-            transform=ax.transAxes,
-            va="top",
-            ha="left" if share < 0.5 else "right",
-            color=GREY,
-        )
+    for text, side, share in (("memory", "left", 0.02), ("arithmetic", "right", 0.98)):
+        where = {"transform": ax.transAxes, "ha": side, "va": "top"}
+        ax.text(share, 0.97, f"{text} sets the limit", color=GREY, **where)
     along = np.geomspace(*ends, 80)
     _name_points(ax, list(parts), x, y / GIGA, along, np.minimum(speed, bandwidth * along) / GIGA)
     return finished(figure)
@@ -107,10 +98,7 @@ def dumbbells(
     ax.invert_yaxis()
     ax.set(xscale="log", xlabel=xlabel, title=title)
     ticks = [tick for tick in (1e-4, 1e-3, 1e-2, 1e-1, 1.0) if pairs.min() / 3 <= tick <= pairs.max() * 3]
-    ax.set_xticks(
-        ticks,
-        [f"{tick:.2%}" if tick < 1e-3 else f"{tick:.1%}" if tick < 1e-2 else f"{tick:.0%}" for tick in ticks],
-    )
+    ax.set_xticks(ticks, [f"{100 * tick:g}%" for tick in ticks])
     ax.minorticks_off()
     ax.grid(alpha=0.3, axis="x")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
