@@ -186,9 +186,14 @@ def say(line: str) -> None:
 # --- how a run ends that does not reach its end
 
 
+class Abandoned(KeyboardInterrupt):
+    """torchrun ends this worker, as it does with all that are left when one is gone."""
+
+
 def end(*_: object) -> NoReturn:
-    """Be told to end, as by Ctrl-C."""
-    raise KeyboardInterrupt
+    """Be told to end: by torchrun if there are several workers, else as by Ctrl-C."""
+    several = dist.is_initialized() and dist.get_world_size() > 1
+    raise Abandoned if several else KeyboardInterrupt
 
 
 def is_first(store: dist.Store | None) -> bool:
@@ -219,8 +224,10 @@ def end_in_words(error: BaseException, given: argparse.Namespace | None, workers
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether the connection to another worker broke."""
-    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))
+    """Return whether another worker is gone."""
+    # torchrun may be quicker to end this worker than the broken connection is to be noticed.
+    known = isinstance(error, dist.DistError | Abandoned)
+    return known or (isinstance(error, RuntimeError) and "gloo" in str(error))
 
 
 def error_in_words(error: BaseException, job: str) -> str:
