@@ -39,6 +39,19 @@ def test_a_function_may_use_another(capfd):
     assert capfd.readouterr().out == "7\n"
 
 
+def trip_over_the_doorstep():
+    import atexit
+    import os
+
+    print("all work is done", end="")
+    atexit.register(os.abort)  # as gloo's threads do at times, when the interpreter is taken down
+
+
+def test_a_job_that_is_done_is_not_taken_down_piece_by_piece(capfd):
+    assert torchrun(trip_over_the_doorstep, workers=1) == 0
+    assert capfd.readouterr().out == "all work is done"
+
+
 def fail_alike():
     raise ValueError("got 7 beads, wanted 8; count again")
 

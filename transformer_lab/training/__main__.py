@@ -26,7 +26,7 @@ from torch import nn
 from transformer_lab.training.checkpoints import History
 from transformer_lab.training.data import Batch
 from transformer_lab.training.loop import TrainingConfig, check_callable, check_config, train
-from transformer_lab.training.workers import TIMEOUT, Workers, join
+from transformer_lab.training.workers import TIMEOUT, Workers, join, leave
 
 DONE, STOPPED, WRONG = 0, 1, 2  # what this program returns; WRONG: what was given cannot be
 
@@ -243,4 +243,4 @@ def error_in_words(error: BaseException, job: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
