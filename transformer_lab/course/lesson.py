@@ -14,14 +14,15 @@ from IPython.display import Markdown, display
 from matplotlib.figure import Figure
 
 from transformer_lab.course.desk.watch import watch
-from transformer_lab.course.figures.words import mime_bundle
+from transformer_lab.course.figures.pictures import mime_bundle
 from transformer_lab.course.lessons import NAMES
 
 STYLE = {
-    "figure.dpi": 90,  # legible on a screen, and a lesson's file stays small
+    "figure.dpi": 90,  # pixels of the page to an inch; the picture has twice as many
     "figure.facecolor": "white",  # opaque: labels stay readable on JupyterLab's dark theme
     "savefig.facecolor": "white",
     "figure.figsize": (6.4, 4.0),
+    "axes.titlesize": 10.5,  # a panel's label; the figure's claim stands above it, larger
     "axes.spines.top": False,
     "axes.spines.right": False,
 }

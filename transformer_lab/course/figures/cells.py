@@ -12,7 +12,17 @@ from torch import Tensor
 
 from transformer_lab.course.figures import given
 from transformer_lab.course.figures.given import Labels, Matrix, Tables
-from transformer_lab.course.figures.layout import DARK, PALE, YES_OR_NO, canvas, finished, light_and_dark
+from transformer_lab.course.figures.layout import (
+    DARK,
+    HIDDEN,
+    NO,
+    PALE,
+    YES,
+    YES_OR_NO,
+    canvas,
+    finished,
+    legend_of_cells,
+)
 from transformer_lab.course.figures.maps import KEY_QUERY, draw_within, lay_maps
 from transformer_lab.multi_head_attention import check_divisible
 from transformer_lab.validation import check_positive
@@ -29,11 +39,11 @@ MOST_STEPS = 12  # more would be too small to read
 def draw_mask(
     ax: Axes, matrix: Matrix, tokens: Labels, *, title: str = "", labels: tuple[str, str] = KEY_QUERY
 ) -> None:
-    """Draw one boolean matrix into `ax`, False dark and True light."""
+    """Draw one boolean matrix into `ax`: True filled, False grey and hatched."""
     given.check_labels("labels", labels, 2)
     values = given.booleans_of("the mask", matrix)
     look = {"title": title, "colours": YES_OR_NO, "numbers": False, "labels": labels}
-    draw_within(ax, values, tokens, tokens, **look)
+    draw_within(ax, values, tokens, tokens, hidden=1 - values, **look)
 
 
 def masks(
@@ -47,23 +57,23 @@ def masks(
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
-    `legend` says what light, True, and dark, False, mean; `labels` name the horizontal and the vertical axis.
+    `legend` says what filled cells, True, and hatched ones, False, mean; `labels` name the horizontal and the
+    vertical axis.
     """
     given.check_named(named)
     given.check_labels("tokens", tokens)
     given.check_labels("words of the legend", legend, 2)
     given.check_labels("labels", labels, 2)
     check_positive(columns=columns)
-    side = 1.0 + 0.2 * len(tokens)
     maps = {name: given.booleans_of("the mask", mask) for name, mask in named.items()}
-    look = {"cell": (side, side + 0.25), "room": (0.3, 0.9), "across": min(columns, len(named))}
+    look = {"unit": 0.23, "across": columns, "below": 0.3, "hidden": [1 - each for each in maps.values()]}
     figure, _ = lay_maps(maps.items(), tokens, tokens, colours=YES_OR_NO, labels=labels, **look)
-    light_and_dark(figure, *legend)
+    legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})
     return finished(figure, title)
 
 
 def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") -> Figure:
-    """Draw a boolean matrix (bug, test), light where the test notices the bug; below, how many it notices."""
+    """Draw a boolean matrix (bug, test), filled where the test notices the bug; below, how many it does."""
     given.check_labels("bugs", bugs)
     values = given.booleans_of("noticed", noticed)
     given.check_labels("tests", tests, values.shape[1])
@@ -72,7 +82,7 @@ def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") 
     columns = [f"{name}: {int(count)}" for name, count in zip(tests, values.sum(axis=0), strict=True)]
     labels = ("test: how many bugs it notices", "bug")
     draw_within(ax, values, bugs, columns, colours=YES_OR_NO, numbers=False, labels=labels)
-    light_and_dark(figure, "notices it", "does not")
+    legend_of_cells(figure, {"notices it": {"facecolor": YES}, "does not": {"facecolor": NO}})
     return finished(figure, title)
 
 

@@ -9,7 +9,17 @@ from matplotlib.patches import Circle, FancyBboxPatch
 
 from transformer_lab.course.figures import given
 from transformer_lab.course.figures.given import Labels, Tables
-from transformer_lab.course.figures.layout import GREY, LIT, MARK, PALE, canvas, finished, literal
+from transformer_lab.course.figures.layout import (
+    COMPONENTS,
+    DARK,
+    GREY,
+    LINES,
+    LIT,
+    PALE,
+    canvas,
+    finished,
+    literal,
+)
 from transformer_lab.course.lessons import NAMES
 from transformer_lab.validation import check_integer, check_positive
 
@@ -72,8 +82,8 @@ ON_SUM = ROAD - 0.2  # where an arrow from below meets a sum
 
 
 def _norm_or_sublayer(label: str, place: float, height: float = SIDE) -> tuple:
-    size, colour = ((0.8, 0.6), LIT) if label == "norm" else ((1.3, 0.75), "white")
-    return box, (place, height), label, size, colour
+    size = (0.8, 0.6) if label == "norm" else (1.3, 0.75)
+    return box, (place, height), label, size, COMPONENTS[label.replace("-\n", "-")]
 
 
 def _added(start: float, end: float, *parts: tuple) -> list[tuple]:
@@ -98,26 +108,26 @@ PAPER = [
     (way, (5.8, ROAD), (5.8, SIDE), (8.3, SIDE), (8.3, ON_SUM)),
     (plus, (3.3, ROAD)),
     (plus, (8.3, ROAD)),
-    (box, (2.0, SIDE), "attention", (1.3, 0.7)),
-    (box, (4.4, ROAD), "norm", (0.8, 0.7), LIT),
-    (box, (7.0, SIDE), "feed-\nforward", (1.3, 0.7)),
-    (box, (9.4, ROAD), "norm", (0.8, 0.7), LIT),
+    _norm_or_sublayer("attention", 2.0),
+    _norm_or_sublayer("norm", 4.4, ROAD),
+    _norm_or_sublayer("feed-\nforward", 7.0),
+    _norm_or_sublayer("norm", 9.4, ROAD),
 ]
-JOIN = "#bdd7ee"  # what lays two vectors beside each other, and chooses among them
+JOIN = LIT  # what lays two vectors beside each other, and chooses among them
 TUTORIAL = [
     (way, (0.5, ROAD), (0.5, SIDE), (4.9, SIDE), (4.9, ROAD - 0.3)),
     (way, (5.35, ROAD), (PAPER_END, ROAD)),
-    (box, (1.5, SIDE), "norm", (0.8, 0.7), LIT),
-    (box, (3.1, SIDE), "attention", (1.3, 0.7)),
+    _norm_or_sublayer("norm", 1.5),
+    _norm_or_sublayer("attention", 3.1),
     (box, (4.9, ROAD), "A ‖ x", (0.9, 0.7), JOIN),
-    (box, (7.1, ROAD), "feed-forward\n2 · d_model wide", (2.0, 0.7)),
+    (box, (7.1, ROAD), "feed-forward\n2 · d_model wide", (2.0, 0.7), COMPONENTS["feed-forward"]),
     (box, (9.4, ROAD), "W", (0.8, 0.7), JOIN),
 ]
 
 
 def _draw_road(ax: Axes, name: str, pieces: Sequence[tuple], end: float, *, x_at: float) -> None:
     """Draw the thick road from 0 to its end, and the pieces: what draws each, and where."""
-    arrow(ax, (0, ROAD), (end, ROAD), width=4, colour=MARK)
+    arrow(ax, (0, ROAD), (end, ROAD), width=4, colour=DARK)
     ax.text(x_at, ROAD, "x", ha="right", va="center", size=11)
     for draw, *where in pieces:
         draw(ax, *where)
@@ -234,10 +244,10 @@ def encoder_map(lesson: int = 0) -> Figure:
     ax.set_axis_off()
     lit = next((label for number, label, *_ in MAP if lesson and number == lesson), "")
     lit = lit.replace("-\n", "-").replace("\n", " ")
-    ax.set_title(
+    title = (
         f"Lesson {lesson:02d} builds the part that is lit: {lit}" if lit else "The encoder, and its lessons"
     )
-    return finished(figure)
+    return finished(figure, title)
 
 
 def _map_box(ax: Axes, number: int, label: str, corner: Point, size: Point, *, is_lit: bool) -> None:
@@ -278,9 +288,9 @@ def data_flow(n_layers: int, *, title: str) -> Figure:
         (1.5 * (len(steps) - 1), "in pre-norm"),
     ):
         ax.text(place, -0.6, shape, ha="center", va="top", size=9)
-    ax.set(xlim=(left - 0.5, right + 0.7), ylim=(low - 0.4, high + 0.4), title=title)
+    ax.set(xlim=(left - 0.5, right + 0.7), ylim=(low - 0.4, high + 0.4))
     ax.set_axis_off()
-    return finished(figure)
+    return finished(figure, title)
 
 
 def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> Figure:
@@ -316,7 +326,6 @@ def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> F
 
 # Dials of radius 1
 
-ARROW_COLOURS = ("#b34700", "#1f5fa8", "#4d4d4d", "#6a3d9a")
 PITCH = 2.7  # from the middle of one dial with arrows to that of the next
 
 
@@ -352,13 +361,13 @@ def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",)) -> None:
     given.check_axes(ax)
     given.check_named(arrows)
     given.check_labels("names of dials", names)
-    given.check_few(len(arrows), len(ARROW_COLOURS), "arrows in a dial")
+    given.check_few(len(arrows), len(LINES), "arrows in a dial")
     pairs = {name: given.pairs_of(name, each, len(names)) for name, each in arrows.items()}
     lengths = np.array([np.hypot(*each.T) for each in pairs.values()])  # (vector, pair)
     reach = np.where(lengths.any(axis=0), lengths.max(axis=0), 1.0)
     for number, name in enumerate(names):
         _dial(ax, PITCH * number, "#9a9a9a", name, -1.4)
-    for (name, each), colour in zip(pairs.items(), ARROW_COLOURS, strict=False):
+    for (name, each), colour in zip(pairs.items(), LINES, strict=False):
         for number, tip in enumerate(each / reach[:, None]):
             _draw_arrow(ax, (PITCH * number, 0), tip, name, colour)
     ax.set(xlim=(-1.5, PITCH * len(names) - 1.2), ylim=(-2.2 if any(names) else -1.5, 1.5), aspect="equal")

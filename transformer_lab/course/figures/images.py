@@ -7,11 +7,12 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from transformer_lab.course.figures import given
 from transformer_lab.course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_lab.course.figures.layout import MARK, canvas, finished
+from transformer_lab.course.figures.layout import ATTENTION, GREY, SIGNED, WIDEST, canvas, finished
 from transformer_lab.validation import check_number, check_positive
 
 # Signed tables and functions
@@ -29,10 +30,13 @@ def _signed(
 ) -> tuple[Figure, np.ndarray]:
     """Draw signed tables side by side on one scale, and return the figure with its panels."""
     width, height = cell
-    figure, panels = canvas(len(tables), (width, 0), (1.2 if shrink < 1 else 1.4, height))
+    room = 1.2 if shrink < 1 else 1.4
+    width = min(width, (WIDEST - room) / len(tables))
+    figure, panels = canvas(len(tables), (width, 0), (room, height))
     for ax, (name, table) in zip(panels, tables.items(), strict=True):
-        image = ax.imshow(table, cmap="RdBu_r", vmin=limits[0], vmax=limits[1], **look)
-        ax.set(xlabel=labels[0], ylabel=labels[1], title=name)
+        image = ax.imshow(table, cmap=SIGNED, vmin=limits[0], vmax=limits[1], **look)
+        ax.set(xlabel=labels[0], title=name)
+    panels[0].set_ylabel(labels[1])
     figure.colorbar(image, ax=figure.axes, label=bar, shrink=shrink)
     return figure, panels
 
@@ -122,10 +126,12 @@ def draw_tiles(
     picture = np.full((-(-len(maps) // columns) * pitch, columns * pitch - gap), np.nan)
     for (top, left), tile in zip(corners, maps, strict=True):
         picture[top : top + side, left : left + side] = tile
-    ax.imshow(picture, vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
+    ax.imshow(picture, vmin=0, vmax=1, cmap=ATTENTION, interpolation="nearest")
     for number in framed:
         top, left = corners[number]
-        ax.add_patch(Rectangle((left - 0.5, top - 0.5), side, side, fill=False, color=MARK, linewidth=2.5))
+        frame = Rectangle((left - 0.5, top - 0.5), side, side, fill=False, edgecolor="white", linewidth=2)
+        frame.set_path_effects([withStroke(linewidth=4, foreground="black")])
+        ax.add_patch(frame)
     for number, name in names.items():
         top, left = corners[number]
         ax.text(left + side / 2 - 0.5, top - 1, name, size=7.5, ha="center", va="bottom")
@@ -144,7 +150,7 @@ def head_atlas(
     given.check_marked(marked, (n_layers, n_heads))
     given.check_scale(values, (0, 1))
     names = {layer * n_heads + head: name for (layer, head), name in marked.items()}
-    figure, (ax,) = canvas(1, (0.86 * n_heads + 0.9, 0.8 * n_layers + 0.7))
+    figure, (ax,) = canvas(1, (min(0.86 * n_heads + 0.9, WIDEST), 0.75 * n_layers + 0.8))
     tiles = values.reshape(-1, length, length)
     corners = draw_tiles(ax, tiles, n_heads, gap=2 + length // 5, names=names, framed=names)
     middle = length / 2 - 0.5
@@ -178,14 +184,13 @@ def image_attention(
     low, high = given.from_zero(maps)
     given.check_scale(maps, (low, high))
     n_images, rows, columns = images.shape
-    look = {"vmin": low, "vmax": high, "cmap": "viridis", "extent": (-0.5, columns - 0.5, rows - 0.5, -0.5)}
+    look = {"vmin": low, "vmax": high, "cmap": ATTENTION, "extent": (-0.5, columns - 0.5, rows - 0.5, -0.5)}
     across = 1 + len(names)
     figure, panels = canvas(n_images * across, (1.45, 1.45), (1.2, 0.8), columns=across)
     for image, line, (ink, *heads) in zip(images, grid, panels.reshape(n_images, across), strict=True):
         _draw_ink(ink, image, patch)
         for ax, weights in zip(heads, line, strict=True):
             shown = ax.imshow(weights, **look)
-            ax.contour(image, levels=[image.min() / 2 + image.max() / 2], colors=MARK, linewidths=1.6)
             ax.set_axis_off()
     for ax, name in zip(panels, ["image", *names], strict=False):
         ax.set_title(name, fontsize=10)
@@ -213,7 +218,7 @@ def _draw_ink(ax: Axes, image: np.ndarray, patch: tuple[int, int]) -> None:
     """The image itself, and the lines along which it is cut."""
     ax.imshow(image, cmap="gray_r")
     for row in range(patch[0], len(image), patch[0]):
-        ax.axhline(row - 0.5, color=MARK, linewidth=0.8)
+        ax.axhline(row - 0.5, color=GREY, linewidth=0.8)
     for column in range(patch[1], len(image[0]), patch[1]):
-        ax.axvline(column - 0.5, color=MARK, linewidth=0.8)
+        ax.axvline(column - 0.5, color=GREY, linewidth=0.8)
     ax.set_axis_off()

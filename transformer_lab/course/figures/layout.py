@@ -1,25 +1,49 @@
-"""How every figure is laid out and finished, and the one palette of them all."""
+"""How every figure is laid out and finished, and the one declaration of what a colour means."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
+from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
-MARK = "#d95f02"  # what the reader should look at: seen on every colour of viridis
-LIT = "#ffc425"  # the part of a drawing that its title speaks of
-PALE = ("#a6cee3", "#fdbf6f", "#cccccc", "#f4b6d2")  # blue, orange, grey, rose: black text reads well on each
+# Colour maps: one for one quantity
+ATTENTION = "viridis"  # weights, and other numbers that are never negative
+COSINE = "magma"
+SIGNED = "RdBu_r"
+
+YES, NO = "#31688e", "#f2f2f2"  # the cells of what is True or False
+YES_OR_NO = ListedColormap([NO, YES], name="yes or no")
+HIDDEN = {"facecolor": "#e4e4e4", "edgecolor": "#8c8c8c", "hatch": "////", "linewidth": 0.0}
+
+# One colour for each component of the encoder; black text reads well on each
+COMPONENTS = {
+    "embedding": "#cccccc",
+    "positions": "#fdbf6f",
+    "attention": "#a6cee3",
+    "scores": "#6aaed6",  # the part of attention in which every token meets every other
+    "feed-forward": "#f4b6d2",
+    "norm": "#cbe5a5",
+}
+PALE = ("#a6cee3", "#fdbf6f", "#cccccc", "#f4b6d2")  # of heads, pairs and groups, where no component is meant
+LIT = "#fff3c4"  # a group of boxes of which a title speaks
+
+# Of lines and their names, which contrast with white by 4.5 to 1 at least; the claim is about the first
+LINES = ("#b34700", "#1b6ca8", "#404040", "#1b7837", "#6a3d9a")
+HERO = LINES[0]
+MARK = "#d95f02"  # a mark that is no text: a dot, a needle, a bar
 SILVER, GREY, DARK = "#bdbdbd", "#6b6b6b", "#404040"
-YES_OR_NO = "cividis"  # the colour map of what is True, light, or False, dark
 
 Size = tuple[float, float]  # width and height, in inches
 
+WIDEST = 9.4  # inches; a page shows 900 pixels, 90 to an inch, with a margin
 LONGEST = 120.0  # inches; a larger picture needs more memory than a lesson has
+LINE = 11.0  # points from one written line to the next
 
 
 def canvas(
@@ -45,6 +69,7 @@ def canvas(
             "draw fewer tokens or panels"
         )
     figure = Figure(figsize=(width, height), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.06, w_pad=0.06)
     FigureCanvasAgg(figure)
     panels = figure.subplots(rows, columns, squeeze=False, **options).flatten()
     for ax in panels[count:]:
@@ -53,9 +78,9 @@ def canvas(
 
 
 def finished(figure: Figure, title: str | None = None) -> Figure:
-    """Return the figure under its title, every text drawn as it stands: between two $ is no formula."""
-    if title is not None:
-        figure.suptitle(title)
+    """Return the figure under its claim, every text drawn as it stands: between two $ is no formula."""
+    if title:
+        _write_title(figure, title)
     powers = {
         label
         for ax in figure.axes
@@ -69,21 +94,106 @@ def finished(figure: Figure, title: str | None = None) -> Figure:
     return figure
 
 
+def _write_title(figure: Figure, title: str) -> None:
+    """Write the title above all panels, in two lines if it is wider than the figure."""
+    text = figure.suptitle(title, size=12, weight="bold", parse_math=False)
+    if text.get_window_extent().width > figure.bbox.width and " " in title and "\n" not in title:
+        spaces = [place for place, letter in enumerate(title) if letter == " "]
+        middle = min(spaces, key=lambda place: abs(2 * place - len(title)))
+        text.set_text(f"{title[:middle]}\n{title[middle + 1 :]}")
+
+
 def literal(ax: Axes) -> None:
     """Let what is written in one panel be drawn as it stands, as `finished` does for a whole figure."""
     for text in ax.findobj(Text):
         text.set_parse_math(False)
 
 
-def frame_cells(ax: Axes, cells: Iterable[tuple[int, int]], thick: float = 2.5) -> None:
-    """Draw a frame around cells (row, column) of a heatmap."""
+# Cells of a heatmap
+
+
+def frame_cells(ax: Axes, cells: Iterable[tuple[int, int]], thick: float = 2.0) -> None:
+    """Draw a frame around cells (row, column): white with a dark edge, seen on every colour."""
     for row, column in cells:
-        corner = int(column), int(row)
-        ax.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=MARK, linewidth=thick))
+        frame = Rectangle((int(column), int(row)), 1, 1, fill=False, edgecolor="white", linewidth=thick)
+        frame.set(path_effects=[withStroke(linewidth=thick + 2.0, foreground="black")], zorder=3)
+        ax.add_patch(frame)
 
 
-def light_and_dark(figure: Figure, light: str, dark: str) -> None:
-    """Say below the figure what the light and the dark cells of a boolean matrix mean."""
-    colours = matplotlib.colormaps[YES_OR_NO]
-    patches = [Patch(facecolor=colours(1.0), label=light), Patch(facecolor=colours(0.0), label=dark)]
-    figure.legend(handles=patches, loc="outside lower center", ncols=2, frameon=False)
+def hide_cells(ax: Axes, cells: Iterable[tuple[int, int]]) -> None:
+    """Draw cells (row, column) as hidden: grey and hatched, no colour of any weight."""
+    for row, column in cells:
+        ax.add_patch(Rectangle((int(column), int(row)), 1, 1, zorder=2, label="hidden", **HIDDEN))
+
+
+def legend_of_cells(figure: Figure, words: Mapping[str, Mapping[str, object]]) -> None:
+    """Say below the figure what its kinds of cells mean; a kind is given as the options of a patch."""
+    patches = [
+        Patch(label=word, **{"edgecolor": GREY, "linewidth": 0.6} | look) for word, look in words.items()
+    ]
+    figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), frameon=False)
+
+
+# Names of lines
+
+
+def name_lines(
+    ax: Axes, ends: Mapping[str, tuple[float, float]], colours: Mapping[str, str] | Sequence[str] = LINES
+) -> None:
+    """Write each name to the right of where its line ends, in its colour, no name on another one.
+
+    Call it last: the limits of the axes must be what they will be.
+
+    Args:
+        ax: where the lines are.
+        ends: for each name the last point of its line.
+        colours: of the names, or for each name.
+    """
+    if not isinstance(colours, Mapping):
+        colours = dict(zip(ends, colours, strict=False))
+    ax.figure.get_layout_engine().execute(ax.figure)  # how high the panel is decides which names collide
+    to_points = 72 / ax.figure.dpi
+    low, high = ax.bbox.y0 * to_points, ax.bbox.y1 * to_points
+    points = ax.transData.transform(list(ends.values())) * to_points
+    heights = _spread(points[:, 1], low + LINE / 2, high - LINE / 2)
+    for (name, end), point, height in zip(ends.items(), points, heights, strict=True):
+        look = {"va": "center", "size": 9, "color": colours[name], "annotation_clip": False}
+        ax.annotate(name, end, (6, height - point[1]), textcoords="offset points", parse_math=False, **look)
+
+
+def _spread(wanted: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return heights near those wanted, in their order, at least a line apart, between low and high."""
+    order = np.argsort(wanted, kind="stable")
+    steps = LINE * np.arange(len(wanted))
+    # Without its steps each must not be lower than the one before: neighbours that would be take their mean.
+    blocks: list[list[float]] = []
+    for height in wanted[order] - steps:
+        blocks.append([height])
+        while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    level = np.concatenate([[np.mean(block)] * len(block) for block in blocks])
+    top = max(low, high - steps[-1])
+    heights = np.empty(len(wanted))
+    heights[order] = np.clip(level, low, top) + steps
+    return heights
+
+
+def write_level(ax: Axes, height: float, name: str, *, style: str = "--") -> None:
+    """Draw a level that a curve is compared with, chance or a theory, and write its name on it."""
+    ax.axhline(height, color=GREY, linestyle=style, linewidth=1.2, zorder=1)
+    look = {"ha": "left", "va": "bottom", "size": 8.5, "color": GREY, "parse_math": False}
+    ax.annotate(
+        name, (0, height), (4, 2), xycoords=ax.get_yaxis_transform(), textcoords="offset points", **look
+    )
+
+
+def component_colours(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each part: its component's if it is called like one, else a pale one of its own."""
+    names = list(names)
+    free = [colour for colour in (*PALE, "#d9c3ea", "#e8dcb0") if colour not in _taken(names)]
+    others = [name for name in names if name not in COMPONENTS]
+    return {name: COMPONENTS.get(name) or free[others.index(name) % len(free)] for name in names}
+
+
+def _taken(names: Iterable[str]) -> set[str]:
+    return {COMPONENTS[name] for name in names if name in COMPONENTS}

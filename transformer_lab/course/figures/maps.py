@@ -1,21 +1,38 @@
 """Maps with a label for every row and column: attention, likeness, one number for each head or token."""
 
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 import matplotlib
 import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 from transformer_lab.course.figures import given
 from transformer_lab.course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_lab.course.figures.layout import Size, canvas, finished, frame_cells, literal
+from transformer_lab.course.figures.layout import (
+    ATTENTION,
+    COSINE,
+    SIGNED,
+    WIDEST,
+    canvas,
+    finished,
+    frame_cells,
+    hide_cells,
+    literal,
+)
 from transformer_lab.validation import check_number, check_positive
 
 MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
 KEY_QUERY = ("key", "query")
+
+# Inches beside the cells of a map
+LETTER, HEAD_LETTER = 0.078, 0.088  # of a label, of a panel's title
+AROUND, ABOVE, BELOW, BAR = 0.16, 0.3, 0.3, 0.95  # a gap; a panel's title; the axis' name; a colour bar
+HEADLINE = 0.4
 
 
 # One map
@@ -29,13 +46,14 @@ def draw_matrix(
     *,
     title: str = "",
     limits: Limits | None = None,
-    colours: str = "viridis",
+    colours: str | Colormap = ATTENTION,
     numbers: bool | None = None,
     bar: str | None = None,
+    hidden: Matrix | None = None,
 ) -> None:
     """Draw one matrix into `ax`: a label for every row and column, numbers in the cells where there is room.
 
-    A number beyond `limits` has the colour of the nearer one.
+    A number beyond `limits` has the colour of the nearer one. Cells that are True in `hidden` are hatched.
 
     Raises:
         TypeError: no axes, labels that are no strings, a matrix that holds no numbers.
@@ -44,10 +62,15 @@ def draw_matrix(
     given.check_axes(ax)
     values = given.labelled(matrix, rows, columns)
     low, high = (float(values.min()), float(values.max())) if limits is None else given.check_limits(limits)
-    if not isinstance(colours, str) or colours not in matplotlib.colormaps:
-        raise ValueError(f"colours must name a colour map, got {colours!r}; try viridis, RdBu_r or cividis")
+    if not isinstance(colours, Colormap) and (
+        not isinstance(colours, str) or colours not in matplotlib.colormaps
+    ):
+        raise ValueError(f"colours must name a colour map, got {colours!r}; try viridis, RdBu_r or magma")
+    covered = np.zeros_like(values) if hidden is None else given.booleans_of("hidden", hidden)
+    if covered.shape != values.shape:
+        raise ValueError(f"hidden has shape {covered.shape}, wanted {values.shape}; give it for each cell")
     with_numbers = max(values.shape) <= MANY if numbers is None else numbers
-    written = np.vectorize(_cell_text)(values) if with_numbers else False
+    written = np.where(covered, "", _cell_texts(values)) if with_numbers else False
     look = {"cmap": colours, "square": True, "linewidths": 0.4, "linecolor": "white"}
     look |= {"xticklabels": list(columns), "yticklabels": list(rows)}
     look |= {"cbar": bar is not None, "cbar_kws": {"label": bar, "shrink": 0.8}}
@@ -61,15 +84,19 @@ def draw_matrix(
     ax.set_xticklabels(ax.get_xticklabels(), rotation=90 if max(map(len, columns)) > 2 else 0)
     ax.set_yticklabels(ax.get_yticklabels(), rotation=0)
     _readable_numbers(ax)
+    hide_cells(ax, np.argwhere(covered))
     literal(ax)
 
 
-def _cell_text(value: float) -> str:
-    """Two decimals as in the prose, .67 and not 0.67; blank if it only rounds to zero: a quieter picture."""
-    if value == 0:
-        return "0"
-    text = f"{abs(value):.2f}".removesuffix(".00").removeprefix("0")
-    return f"−{text}" if value < 0 and text else text
+def _cell_texts(values: np.ndarray) -> np.ndarray:
+    """Two decimals as in the prose, .67 and not 0.67; none if all numbers of the matrix are whole."""
+    are_whole = (values == values.round()).all()
+    return np.vectorize(lambda value: f"{value:.0f}" if are_whole else _two_decimals(value))(values)
+
+
+def _two_decimals(value: float) -> str:
+    text = f"{abs(value):.2f}".removeprefix("0")
+    return f"−{text}" if value < 0 and text != ".00" else text
 
 
 def _readable_numbers(ax: Axes) -> None:
@@ -109,17 +136,20 @@ def attention_heatmap(
     size = (1.9 + 0.42 * max(len(key_tokens), 5), 1.3 + 0.42 * max(len(query_tokens), 5))
     figure, (ax,) = canvas(1, size)
     labels = ("key (looked at)", "query (looking)")
-    draw_within(ax, weights, query_tokens, key_tokens, title=title, bar="attention weight", labels=labels)
-    return finished(figure)
+    draw_within(ax, weights, query_tokens, key_tokens, bar="attention weight", labels=labels)
+    return finished(figure, title)
 
 
-def token_depth(values: Matrix, rows: Labels, tokens: Labels, *, title: str, bar: str) -> Figure:
+def token_depth(
+    values: Matrix, rows: Labels, tokens: Labels, *, title: str, bar: str, colours: str = ATTENTION
+) -> Figure:
     """Draw one number from 0 to 1 for each token at each place of a model: places down, tokens across."""
     given.check_labels("tokens", tokens)
     given.check_labels("rows", rows)
     figure, (ax,) = canvas(1, (1.9 + 0.52 * len(tokens), 1.0 + 0.42 * len(rows)))
-    draw_within(ax, values, rows, tokens, title=title, numbers=True, bar=bar, labels=("token", ""))
-    return finished(figure)
+    look = {"numbers": True, "bar": bar, "labels": ("token", ""), "colours": colours}
+    draw_within(ax, values, rows, tokens, **look)
+    return finished(figure, title)
 
 
 def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str) -> Figure:
@@ -129,8 +159,8 @@ def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str
     values = np.maximum(given.numbers_of(activations, 2, name="activations"), 0.0)
     figure, (ax,) = canvas(1, (2.8 + 0.33 * len(tokens), 1.5 + 0.33 * len(names)))
     look = {"limits": given.from_zero(values), "numbers": False, "bar": "activation"}
-    draw_within(ax, values, names, tokens, title=title, labels=("token", "neuron"), **look)
-    return finished(figure)
+    draw_within(ax, values, names, tokens, labels=("token", "neuron"), **look)
+    return finished(figure, title)
 
 
 # Several maps side by side
@@ -141,27 +171,69 @@ def lay_maps(
     rows: Labels,
     columns: Labels,
     *,
-    cell: Size,
-    room: Size,
+    unit: float,
     limits: Sequence[Limits] | None = None,
     across: int | None = None,
     bar: str | None = None,
-    shrink: float = 0.7,
+    below: float = 0.0,
+    hidden: Sequence[Matrix | None] | None = None,
     **look: object,
 ) -> tuple[Figure, np.ndarray]:
-    """Draw titles and maps that share their labels, `across` in a row; return the figure with its panels.
+    """Draw titles and maps that share their labels; return the figure with its panels.
 
-    Colours have `limits`, a pair for each map, or go from 0 to 1; `bar` labels the colour bar, that of the
-    first map. For `cell` and `room` see `canvas`, for `look` see `draw_within`.
+    Labels stand once: those of the rows at the left, those of the columns at the foot.
+
+    Args:
+        named: titles and maps.
+        rows: labels.
+        columns: labels.
+        unit: the side of a cell, in inches; less if the figure would be wider than a page.
+        limits: of the colours, a pair for each map; from 0 to 1 if None.
+        across: maps in a row; all of them if None.
+        bar: label of the colour bar, which is that of the first map.
+        below: room at the foot of the figure, in inches.
+        hidden: for each map the cells that are hatched, or None.
+        look: see `draw_within`.
     """
     named = list(named)
     limits = [(0, 1)] * len(named) if limits is None else limits
-    figure, panels = canvas(len(named), cell, room, columns=across)
-    for ax, (title, matrix), scale in zip(panels, named, limits, strict=True):
-        draw_within(ax, matrix, rows, columns, title=title, limits=scale, **({"numbers": False} | look))
+    hidden = [None] * len(named) if hidden is None else hidden
+    across = min(across or len(named), len(named))
+    down = -(-len(named) // across)
+    left, foot = (BELOW + LETTER * max(map(len, labels)) for labels in (rows, columns))
+    beside = left + across * AROUND + (BAR if bar is not None else 0.2)
+    most = (WIDEST - beside) / across
+    unit = min(unit, most / len(columns))
+    titles = [_wrapped(title, most) for title, _ in named]
+    panel = max(
+        unit * len(columns), *(HEAD_LETTER * len(line) for each in titles for line in each.split("\n"))
+    )
+    above = ABOVE * max(1 + each.count("\n") for each in titles)
+    size = across * panel + beside, down * (unit * len(rows) + above) + foot + HEADLINE + below
+    figure, panels = canvas(len(named), (0, 0), size, columns=across)
+    for ax, title, (_, matrix), scale, cover in zip(panels, titles, named, limits, hidden, strict=True):
+        more = {"title": title, "limits": scale, "hidden": cover}
+        draw_within(ax, matrix, rows, columns, **({"numbers": False} | look | more))
+    _label_once(panels, across)
     if bar is not None:
-        figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=shrink)
+        figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
     return figure, panels
+
+
+def _wrapped(title: str, width: float) -> str:
+    """The title in lines that are not wider than so many inches."""
+    return textwrap.fill(title, max(8, int(width / HEAD_LETTER))) or title
+
+
+def _label_once(panels: np.ndarray, across: int) -> None:
+    """Leave the labels of rows to the first panel of a row, those of columns to the last of a column."""
+    for number, ax in enumerate(panels):
+        if number % across:
+            ax.tick_params(labelleft=False)
+            ax.set_ylabel("")
+        if number + across < len(panels):
+            ax.tick_params(labelbottom=False)
+            ax.set_xlabel("")
 
 
 def head_grid(
@@ -173,10 +245,12 @@ def head_grid(
     columns: int = 3,
     limits: Sequence[Limits] | None = None,
     bar: str = "attention weight",
+    hidden: Sequence[Matrix | None] | None = None,
 ) -> Figure:
     """Draw several attention maps of one sentence side by side, on one shared scale from 0 to 1.
 
-    With `limits` each map has a scale of its own; the colour bar is that of the first.
+    With `limits` each map has a scale of its own; the colour bar is that of the first. With `hidden` the
+    cells (query_pos, key_pos) that are True are hatched: a mask for each map, or None.
     """
     check_positive(columns=columns)
     given.check_maps(maps)
@@ -186,8 +260,11 @@ def head_grid(
         given.check_maps(limits)
         if len(limits) != len(maps):
             raise ValueError(f"got {len(limits)} limits, wanted {len(maps)}; give one pair for each map")
-    side = 0.9 + 0.2 * len(tokens)
-    look = {"cell": (side, side), "room": (1.0, 0.6), "limits": limits, "bar": bar, "shrink": 0.6}
+    if hidden is not None:
+        given.check_maps(hidden)
+        if len(hidden) != len(maps):
+            raise ValueError(f"got {len(hidden)} masks, wanted {len(maps)}; give one, or None, for each map")
+    look = {"unit": 0.21, "limits": limits, "bar": bar, "hidden": hidden}
     figure, _ = lay_maps(zip(titles, maps, strict=True), tokens, tokens, across=columns, **look)
     return finished(figure, title)
 
@@ -209,8 +286,7 @@ def layer_maps(
     given.check_labels("titles", titles, len(maps))
     check_positive(across=across)
     limits = [given.from_zero(*(given.numbers_of(matrix, 2) for matrix in maps))] * len(maps)
-    cell = 0.8 + 0.27 * len(columns), 0.9 + 0.27 * len(rows)
-    look = {"cell": cell, "room": (1.0, 0.5), "limits": limits, "bar": bar, "shrink": 0.6}
+    look = {"unit": 0.27, "limits": limits, "bar": bar}
     figure, _ = lay_maps(zip(titles, maps, strict=True), rows, columns, across=across, **look)
     return finished(figure, title)
 
@@ -226,11 +302,10 @@ def wanted_maps(named: Tables, wanted: Matrix, tokens: Labels, *, title: str, co
     framed = np.argwhere(given.booleans_of("wanted", wanted))
     if np.shape(wanted) != (len(tokens), len(tokens)):
         raise ValueError(f"wanted has shape {np.shape(wanted)}, wanted one row and column for each token")
-    side = 0.9 + 0.17 * len(tokens)
-    look = {"cell": (side, side), "room": (1.0, 0.5), "across": min(columns, len(named))}
-    figure, panels = lay_maps(named.items(), tokens, tokens, bar="attention weight", **look)
+    look = {"unit": 0.25, "across": columns, "bar": "attention weight"}
+    figure, panels = lay_maps(named.items(), tokens, tokens, **look)
     for ax in panels:
-        frame_cells(ax, framed, thick=2.0)
+        frame_cells(ax, framed)
     return finished(figure, title)
 
 
@@ -261,9 +336,8 @@ def aimed_maps(
     for name, places in cells.items():
         given.check_labels(f"targets for {name}", [str(place) for place in places], len(labels))
         given.check_places(f"targets for {name}", places, (len(labels), len(labels)))
-    side = 1.2 + 0.34 * len(labels)
-    look = {"cell": (side, side), "room": (1.0, 0.5), "labels": axes_named}
-    figure, panels = lay_maps(named.items(), labels, labels, bar="attention weight", **look)
+    look = {"unit": 0.34, "labels": axes_named, "bar": "attention weight"}
+    figure, panels = lay_maps(named.items(), labels, labels, **look)
     for ax, name in zip(panels, named, strict=True):
         frame_cells(ax, cells[name])
     return finished(figure, title)
@@ -277,8 +351,8 @@ def likeness_grid(
     given.check_labels("tokens", tokens)
     lowest = min(table.min() for table in tables.values())
     limits = [(min(0, math.floor(10 * lowest) / 10), 1)] * len(tables)
-    side = 0.7 + 0.19 * max(len(tokens), 7)
-    look = {"cell": (side, side), "room": (1.0, 0.6), "colours": "magma", "labels": ("", "")}
+    unit = 0.21 if len(tokens) > 7 else 0.3
+    look = {"unit": unit, "colours": COSINE, "labels": ("", "")}
     figure, _ = lay_maps(tables.items(), tokens, tokens, limits=limits, bar=bar, **look)
     return finished(figure, title)
 
@@ -303,8 +377,7 @@ def head_values(
     given.check_places("marked heads", marked, (n_layers, n_heads))
     layers, heads = [f"layer {i}" for i in range(n_layers)], [str(i) for i in range(n_heads)]
     limits = [given.from_zero(table) if limit is None else (0.0, limit) for table in tables.values()]
-    cell = 0.9 + 0.42 * n_heads, 0.9 + 0.42 * n_layers
-    look = {"cell": cell, "room": (0.0, 0.4), "across": columns, "numbers": True, "labels": ("head", "")}
+    look = {"unit": 0.42, "across": columns, "numbers": True, "labels": ("head", "")}
     figure, panels = lay_maps(tables.items(), layers, heads, limits=limits, **look)
     for ax in panels:
         frame_cells(ax, marked)
@@ -348,7 +421,7 @@ def matrices(
         down = rows if rows is not None and len(rows) == height else [str(i) for i in range(height)]
         across = columns.get(name, [str(i) for i in range(width)])
         reach = float(np.abs(table).max()) or 1.0
-        colours, limits = ("RdBu_r", (-reach, reach)) if table.min() < 0 else ("viridis", (0.0, reach))
+        colours, limits = (SIGNED, (-reach, reach)) if table.min() < 0 else (ATTENTION, (0.0, reach))
         draw_matrix(ax, table, down, across, title=name, numbers=True, colours=colours, limits=limits)
         ax.set_xlabel(xlabels.get(name, ""))
     panels[0].set_ylabel(ylabel)

@@ -9,12 +9,24 @@ from matplotlib.figure import Figure
 
 from transformer_lab.course.figures import given
 from transformer_lab.course.figures.given import Curves, Matrix, Tables
-from transformer_lab.course.figures.layout import DARK, GREY, MARK, PALE, SILVER, canvas, finished, literal
+from transformer_lab.course.figures.layout import (
+    ATTENTION,
+    GREY,
+    LINES,
+    MARK,
+    SILVER,
+    WIDEST,
+    canvas,
+    component_colours,
+    finished,
+    literal,
+)
 from transformer_lab.validation import check_integer, check_number
 
 STEP = 0.15  # from one seed's dot down to the next, if a band is 1 high
 SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
-BAR_COLOURS = (SILVER, PALE[1], PALE[0], DARK)  # pale where a number stands on them
+MOST_PARTS = 6  # of a bar
+SEEN = 0.004  # a smaller share is less than two pixels of a bar
 GIB = 2**30
 
 # A panel of the scatter, in points of a 72nd of an inch
@@ -55,12 +67,12 @@ def seed_spread(named: Curves, *, xlabel: str, title: str) -> Figure:
     for row, (name, values) in enumerate(named.items()):
         numbers = given.numbers_of(values, 1, name=name)
         down = row + STEP * (np.arange(len(numbers)) - (len(numbers) - 1) / 2)
-        ax.scatter(numbers, down, s=26, alpha=0.8)
+        ax.scatter(numbers, down, s=34, color=LINES[row % len(LINES)], alpha=0.85)
         ax.plot([numbers.mean()] * 2, [row - 0.38, row + 0.38], color="black", linewidth=1.5)
     ax.set_yticks(range(len(named)), list(named))
-    ax.set(xlabel=xlabel, title=title, ylim=(len(named) - 0.5, -0.5))
+    ax.set(xlabel=xlabel, ylim=(len(named) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
-    return finished(figure)
+    return finished(figure, title)
 
 
 def word_strips(
@@ -79,10 +91,10 @@ def word_strips(
         ax.scatter(np.concatenate(rows), y, s=26, color=colour, marker=marker, label=legend[kind], zorder=2)
     ax.set_yticks(range(len(named)), list(named))
     ax.invert_yaxis()
-    ax.set(xlabel="activation", title=title)
+    ax.set(xlabel="activation")
     ax.grid(alpha=0.3, axis="x")
-    ax.legend(loc="lower right")
-    return finished(figure)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return finished(figure, title)
 
 
 # Every head of a model as a point
@@ -103,12 +115,12 @@ def head_scatter(
     given.check_named(named)
     marked = {} if marked is None else marked
     pairs = {name: _across_and_up(name, given, marked) for name, given in named.items()}
-    figure, panels = canvas(len(named), (4.6, 0), (0.8, 3.6), sharey=True)
+    figure, panels = canvas(len(named), (min(4.6, (WIDEST - 0.8) / len(named)), 0), (0.8, 3.8), sharey=True)
     for ax, (name, (across, up)) in zip(panels, pairs.items(), strict=True):
-        colours = matplotlib.colormaps["viridis"](np.arange(len(across)) / max(1, len(across) - 1))
+        colours = matplotlib.colormaps[ATTENTION](np.arange(len(across)) / max(1, len(across) - 1))
         for layer, colour in enumerate(colours):
             look = {"color": colour, "edgecolor": "black", "linewidth": 0.4, "label": str(layer)}
-            ax.scatter(across[layer], up[layer], **look)
+            ax.scatter(across[layer], up[layer], s=42, **look)
         _name_heads(ax, across, up, marked)
         ax.grid(alpha=0.3)
         ax.set(xlabel=name, yscale="log")
@@ -169,7 +181,11 @@ def _outline(middle: np.ndarray, width: float) -> np.ndarray:
 
 
 def parameter_bars(models: Mapping[str, Mapping[str, int]], *, title: str) -> Figure:
-    """Draw for each model which share of its parameters each part has; all have the same parts."""
+    """Draw for each model which share of its parameters each part has; all have the same parts.
+
+    A part that is called like a component of the encoder has its colour. The legend leaves out what is too
+    small to be seen.
+    """
     given.check_named(models)
     for model in models.values():
         given.check_named(model, in_legend=True)
@@ -179,7 +195,7 @@ def parameter_bars(models: Mapping[str, Mapping[str, int]], *, title: str) -> Fi
             raise ValueError(
                 f"{name} has the parts {list(model)}, wanted {parts}; give 0 for one that it lacks"
             )
-    given.check_few(len(parts), len(BAR_COLOURS), "parts")
+    given.check_few(len(parts), MOST_PARTS, "parts")
     counts = [[model[part] for part in parts] for model in models.values()]
     counts = given.numbers_of(counts, 2, name="the counts")
     if counts.min() < 0 or not counts.sum(axis=1).all():
@@ -188,15 +204,17 @@ def parameter_bars(models: Mapping[str, Mapping[str, int]], *, title: str) -> Fi
         )
     shares = counts / counts.sum(axis=1, keepdims=True)
     starts = np.cumsum(shares, axis=1) - shares
-    figure, (ax,) = canvas(1, (8.4, 1.3 + 0.5 * len(models)))
-    for part, share, start, colour in zip(parts, shares.T, starts.T, BAR_COLOURS, strict=False):
-        bars = ax.barh(list(models), share, left=start, color=colour, label=part)
+    figure, (ax,) = canvas(1, (8.4, 1.5 + 0.5 * len(models)))
+    colours = component_colours(parts)
+    for part, share, start in zip(parts, shares.T, starts.T, strict=True):
+        label = part if share.max() >= SEEN else None
+        bars = ax.barh(list(models), share, left=start, color=colours[part], edgecolor="white", label=label)
         written = [f"{each:.0%}" if each >= SHARE_SHOWN else "" for each in share]
         ax.bar_label(bars, labels=written, label_type="center", color="black")
     ax.invert_yaxis()
-    ax.set(xlim=(0, 1), xlabel="share of the parameters", title=title)
-    ax.legend(ncols=len(parts), loc="upper center", bbox_to_anchor=(0.5, -0.28), frameon=False)
-    return finished(figure)
+    ax.set(xlim=(0, 1), xlabel="share of the parameters")
+    figure.legend(loc="outside lower center", ncols=len(parts), frameon=False)
+    return finished(figure, title)
 
 
 def draw_memory(

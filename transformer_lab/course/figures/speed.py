@@ -8,14 +8,24 @@ from matplotlib.figure import Figure
 
 from transformer_lab.course.figures import given
 from transformer_lab.course.figures.given import Curves
-from transformer_lab.course.figures.layout import DARK, GREY, MARK, PALE, SILVER, canvas, finished
+from transformer_lab.course.figures.layout import (
+    DARK,
+    GREY,
+    LINES,
+    MARK,
+    PALE,
+    SILVER,
+    WIDEST,
+    canvas,
+    finished,
+    name_lines,
+)
 from transformer_lab.validation import check_number
 
 GIGA = 1e9
 # Of a name from its point, the nearest first.
 OFFSETS = [(side * 8, up) for up in (0, -12, 12, -24, -36, 24) for side in (1, -1)]
-LINES = (DARK, MARK, "#1f78b4", "#33a02c")  # of curves with their name at the end
-MARKERS = tuple("osD^")
+MARKERS = tuple("osD^v")
 REAL, PADDED = PALE[0], MARK
 
 
@@ -41,7 +51,7 @@ def roofline(
     ax.plot(over, np.minimum(speed, bandwidth * over) / GIGA, color=DARK, linewidth=2)
     ax.scatter(x, y / GIGA, s=45, color=MARK, edgecolor="black", linewidth=0.6, zorder=3)
     ax.axvline(ridge, color=GREY, linestyle=":", linewidth=1.2)
-    ax.set(xscale="log", yscale="log", xlim=tuple(ends), title=title)
+    ax.set(xscale="log", yscale="log", xlim=tuple(ends))
     ax.set(xlabel="operations for each byte moved", ylabel="billion operations a second")
     ax.set_ylim(y.min() / GIGA / 4, speed / GIGA * 4)
     for text, side, share in (("memory", "left", 0.02), ("arithmetic", "right", 0.98)):
@@ -49,7 +59,7 @@ def roofline(
         ax.text(share, 0.97, f"{text} sets the limit", color=GREY, **where)
     along = np.geomspace(*ends, 80)
     _name_points(ax, list(parts), x, y / GIGA, along, np.minimum(speed, bandwidth * along) / GIGA)
-    return finished(figure)
+    return finished(figure, title)
 
 
 def _name_points(ax: Axes, names: Sequence[str], x: np.ndarray, y: np.ndarray, *line: np.ndarray) -> None:
@@ -96,13 +106,13 @@ def dumbbells(
         )
     ax.set_yticks(rows, list(named))
     ax.invert_yaxis()
-    ax.set(xscale="log", xlabel=xlabel, title=title)
+    ax.set(xscale="log", xlabel=xlabel)
     ticks = [tick for tick in (1e-4, 1e-3, 1e-2, 1e-1, 1.0) if pairs.min() / 3 <= tick <= pairs.max() * 3]
     ax.set_xticks(ticks, [f"{100 * tick:g}%" for tick in ticks])
     ax.minorticks_off()
     ax.grid(alpha=0.3, axis="x")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return finished(figure)
+    return finished(figure, title)
 
 
 def growth(x: Sequence[float], panels: Mapping[str, Curves], *, xlabel: str, title: str) -> Figure:
@@ -113,20 +123,19 @@ def growth(x: Sequence[float], panels: Mapping[str, Curves], *, xlabel: str, tit
     x = given.numbers_of(x, 1, name="x")
     given.check_above_zero("x", x)
     given.check_named(panels)
-    figure, axes = canvas(len(panels), (5.2, 0), (0, 3.7))
+    figure, axes = canvas(len(panels), (min(5.2, WIDEST / len(panels)), 0), (0, 3.7))
     for ax, (ylabel, named) in zip(axes, panels.items(), strict=True):
         curves = given.curves_of(named, len(x), gaps=True)
         given.check_few(len(curves), len(LINES), "lines")
         for (name, y), colour, marker in zip(curves.items(), LINES, MARKERS, strict=False):
             given.check_above_zero(name, y[~np.isnan(y)])
             ax.plot(x, y, color=colour, marker=marker, markersize=5)
-            last = np.flatnonzero(~np.isnan(y))[-1]
-            ax.annotate(name, (x[last], y[last]), (7, -3), textcoords="offset points", color=colour, size=9)
         ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
         ax.set_xticks(x, [f"{each:g}" for each in x], rotation=45 if len(x) > 7 else 0)
         ax.minorticks_off()
-        ax.set_xlim(x[0] / 1.2, x[-1] * (x[-1] / x[0]) ** 0.3)  # room for the names
         ax.grid(alpha=0.3)
+        last = {name: np.flatnonzero(~np.isnan(y))[-1] for name, y in curves.items()}
+        name_lines(ax, {name: (x[place], curves[name][place]) for name, place in last.items()})
     return finished(figure, title)
 
 
@@ -135,7 +144,7 @@ def bars(panels: Mapping[str, Mapping[str, float]], *, xlabel: str, title: str) 
     given.check_named(panels)
     sizes = [(len(named), len(name)) for named in _checked(panels) for name in named]
     height, letters = (max(each) for each in zip(*sizes, strict=True))
-    width = max(2.4 + 0.08 * letters, 6.4 / len(panels))
+    width = min(max(2.4 + 0.08 * letters, 6.4 / len(panels)), WIDEST / len(panels))
     figure, axes = canvas(len(panels), (width, 0), (0, 1.3 + 0.34 * height))
     for ax, (quantity, named) in zip(axes, panels.items(), strict=True):
         values = given.numbers_of(list(named.values()), 1, name=quantity)
@@ -161,7 +170,9 @@ def padding(batches: Mapping[str, Sequence[Sequence[int]]], *, title: str) -> Fi
     """
     given.check_named(batches)
     lengths = {name: _lengths_of(name, way) for name, way in batches.items()}
-    figure, panels = canvas(len(batches), (3.6, 0), (0, 4.0), sharex=True, sharey=True)
+    figure, panels = canvas(
+        len(batches), (min(3.6, WIDEST / len(batches)), 0), (0, 4.0), sharex=True, sharey=True
+    )
     for ax, (name, way) in zip(panels, lengths.items(), strict=True):
         _draw_bars(ax, way)
         real, computed = sum(batch.sum() for batch in way), sum(len(batch) * batch.max() for batch in way)

@@ -20,9 +20,9 @@ from transformer_lab.course.figures import given
 from transformer_lab.course.figures.curves import training_curves
 from transformer_lab.course.figures.given import Labels
 from transformer_lab.course.figures.images import draw_tiles
-from transformer_lab.course.figures.layout import Size, canvas, finished
+from transformer_lab.course.figures.layout import WIDEST, Size, canvas, finished
 from transformer_lab.course.figures.maps import draw_within, head_grid
-from transformer_lab.course.figures.words import mime_bundle
+from transformer_lab.course.figures.pictures import mime_bundle
 from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
 from transformer_lab.validation import check_number, check_positive, described
 
@@ -87,10 +87,13 @@ def explore(
     check_number(width=size[0], height=size[1], above=0)
 
     def drawn(stops: Sequence[Stop]) -> Figure:
-        figure, panels = canvas(len(stops), (size[0], 0), (bool(bar), size[1]))
+        width = min(size[0], (WIDEST - bool(bar)) / len(stops))
+        figure, panels = canvas(len(stops), (width, 0), (bool(bar), size[1]))
         for ax, value in zip(panels, stops, strict=True):
             draw(ax, value)
             ax.set_title(f"{name} = {_called(value)}")
+        for ax in panels[1:]:
+            ax.set_ylabel("")  # that of the first
         if bar:
             if not panels[0].collections:
                 raise ValueError(f"got the colour bar {bar!r}, but draw shows no colours; leave bar out")

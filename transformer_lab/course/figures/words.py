@@ -9,12 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
-from html import escape
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
-from IPython.core.pylabtools import print_figure
 from matplotlib import colors
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -63,28 +61,7 @@ def describe(figure: Figure) -> str:
     return "\n".join(_figure(figure))
 
 
-def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Return the figure as a notebook shows it, data and metadata: the picture together with its words.
-
-    JupyterLab takes an alternative text only from an <img> in HTML; the gate stores the PNG, text beside it.
-    """
-    if not figure.axes:
-        return {}, {}
-    picture = print_figure(figure, base64=True, metadata={"Software": None})  # its bytes name no version
-    words = _words(figure)
-    alt = _told(words)
-    html = f'<img alt="{escape(alt)}" style="max-width: 100%" src="data:image/png;base64,{picture}">'
-    return {"image/png": picture, "text/html": html, "text/plain": words}, {"image/png": {"alt": alt}}
-
-
-def _words(figure: Figure) -> str:
-    try:
-        return describe(figure)
-    except Exception as error:  # a learner's picture must not be lost for want of words
-        return f"<Figure that could not be told: {error!r}>"
-
-
-def _told(words: str) -> str:
+def told(words: str) -> str:
     """The words without tables and exact colours: short enough to be read aloud."""
     told = " ".join(line for line in words.splitlines() if not line.startswith(" "))
     return re.sub(" #[0-9a-f]{6,8}", "", told)
