@@ -3,8 +3,10 @@
 import pytest
 import torch
 from matplotlib import pyplot as plt
+from matplotlib.collections import QuadMesh
 from matplotlib.text import Text
 
+from tests.course.figures.colours import contrast
 from transformer_lab.course import figures
 from transformer_lab.training.loop import History
 
@@ -129,6 +131,26 @@ def test_powers_on_a_logarithmic_axis_are_still_formulas():
     figure.canvas.draw()
     powers = [text for text in figure.findobj(Text) if "10^" in text.get_text() and text.get_visible()]
     assert powers and all(text.get_parse_math() for text in powers)
+
+
+def ground(text):
+    """The colour that a text stands on; None in a heatmap, whose numbers have a test of their own."""
+    place = text.get_window_extent().get_points().mean(axis=0)
+    axes = [ax for ax in text.figure.axes if ax.bbox.contains(*place)]
+    if any(ax.images or any(isinstance(each, QuadMesh) for each in ax.collections) for ax in axes):
+        return None
+    patches = [patch for ax in axes for patch in ax.patches if patch.get_fill()]
+    under = [patch.get_facecolor() for patch in patches if patch.contains_point(place)]
+    return under[-1] if under and under[-1][3] else "white"
+
+
+@every_figure
+def test_every_label_contrasts_with_its_ground(name):
+    figure = drawn(name)
+    figure.canvas.draw()
+    for text in figure.findobj(Text):
+        if text.get_text().strip() and text.get_visible() and (colour := ground(text)):
+            assert contrast(text.get_color(), colour) >= 4.5, (text.get_text(), text.get_color(), colour)
 
 
 @every_figure

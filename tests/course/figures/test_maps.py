@@ -6,6 +6,7 @@ import torch
 from matplotlib import colors
 from matplotlib import pyplot as plt
 
+from tests.course.figures.colours import contrast
 from transformer_lab.course import figures
 from transformer_lab.course.figures.maps import _cell_texts
 
@@ -134,17 +135,6 @@ def test_frames_stand_around_the_cells_that_are_wanted():
     targets = {"map 0": torch.tensor([0, 1, 2]), "map 1": [2, 0, 0]}
     figure = figures.aimed_maps({name: NAMED[name] for name in targets}, targets, TOKENS, title="")
     assert [frames(ax) for ax in figure.axes[:2]] == [[(0, 0), (1, 1), (2, 2)], [(0, 2), (1, 0), (2, 0)]]
-
-
-def contrast(first, second):
-    """WCAG 2.1's contrast ratio of two colours, written from its definition."""
-
-    def luminance(colour):
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colors.to_rgb(colour)]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted((luminance(first), luminance(second)))
-    return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.parametrize("colours", ["viridis", "RdBu_r"])
