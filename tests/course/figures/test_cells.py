@@ -57,7 +57,8 @@ def test_a_mask_with_all_four_axes_is_refused():
 def test_a_catch_map_counts_what_each_test_notices():
     noticed = torch.tensor([[True, False], [True, True], [False, False]])
     ax = figures.catch_map(noticed, ["one", "two", "three"], ["sizes", "loop"]).axes[0]
-    np.testing.assert_array_equal(ax.collections[0].get_array().reshape(3, 2), noticed)
+    np.testing.assert_array_equal(ax.collections[0].get_array().reshape(3, 2), noticed[[1, 0, 2]])
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["two", "one", "three"]  # most first
     assert [label.get_text() for label in ax.get_xticklabels()] == ["sizes: 2", "loop: 1"]
     with pytest.raises(ValueError, match="the labels fit"):
         figures.catch_map(noticed, ["one", "two"], ["sizes", "loop"])

@@ -40,6 +40,7 @@ from transformer_lab.course.figures.images import (
     position_tables,
     score_maps,
 )
+from transformer_lab.course.figures.layout import COSINE
 from transformer_lab.course.figures.maps import (
     aimed_maps,
     attention_heatmap,

@@ -54,29 +54,35 @@ def masks(
     legend: tuple[str, str] = ("may attend", "hidden"),
     labels: tuple[str, str] = KEY_QUERY,
     columns: int = 4,
+    queries: Labels | None = None,
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
     `legend` says what filled cells, True, and hatched ones, False, mean; `labels` name the horizontal and the
-    vertical axis.
+    vertical axis; `queries` are the tokens of the rows where they are not all of the columns'.
     """
     given.check_named(named)
     given.check_labels("tokens", tokens)
     given.check_labels("words of the legend", legend, 2)
     given.check_labels("labels", labels, 2)
+    given.check_labels("queries", tokens if queries is None else queries)
     check_positive(columns=columns)
     maps = {name: given.booleans_of("the mask", mask) for name, mask in named.items()}
     look = {"unit": 0.23, "across": columns, "below": 0.3, "hidden": [1 - each for each in maps.values()]}
-    figure, _ = lay_maps(maps.items(), tokens, tokens, colours=YES_OR_NO, labels=labels, **look)
+    rows = tokens if queries is None else queries
+    figure, _ = lay_maps(maps.items(), rows, tokens, colours=YES_OR_NO, labels=labels, **look)
     legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})
     return finished(figure, title)
 
 
 def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") -> Figure:
-    """Draw a boolean matrix (bug, test), filled where the test notices the bug; below, how many it does."""
-    given.check_labels("bugs", bugs)
-    values = given.booleans_of("noticed", noticed)
-    given.check_labels("tests", tests, values.shape[1])
+    """Draw a boolean matrix (bug, test), filled where the test notices the bug; the most noticed bugs first.
+
+    Behind the name of each test stands how many it notices.
+    """
+    values = given.labelled(given.booleans_of("noticed", noticed), bugs, tests)
+    most_first = np.argsort(-values.sum(axis=1), kind="stable")
+    values, bugs = values[most_first], [bugs[place] for place in most_first]
     size = (0.085 * max(map(len, bugs)) + 0.42 * len(tests) + 1.2, 0.3 * len(bugs) + 2.2)
     figure, (ax,) = canvas(1, size)
     columns = [f"{name}: {int(count)}" for name, count in zip(tests, values.sum(axis=0), strict=True)]

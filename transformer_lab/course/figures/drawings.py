@@ -276,32 +276,42 @@ def _map_box(
     box(ax, middle, text, size, colour, **look)
 
 
+STEP = 1.32  # from box to box of the flow
+
+
 def data_flow(n_layers: int, *, title: str) -> Figure:
     """Draw what becomes of token ids, step by step, with the shape of what passes from box to box."""
     check_positive(n_layers=n_layers)
     shown = ["layer 0", "layer 1", "…", f"layer {n_layers - 1}"] if n_layers > 3 else []
     layers = shown or [f"layer {number}" for number in range(n_layers)]
-    steps = ["look up", "× √d_model", "+ positions", *layers, "final norm"]
-    figure, (ax,) = canvas(1, (1.32 * len(steps) + 1.4, 2.9))
-    left, right, high, low = -1.35, 1.5 * len(steps), 1.15, -1.15
+    kinds = {"look up": "embedding", "× √d_model": "", "+ positions": "positions"}
+    kinds |= dict.fromkeys(layers, "layer") | {"final norm": "norm"}
+    colours = COMPONENTS | {"": "white", "layer": LIT}
+    figure, (ax,) = canvas(1, (0.98 * len(kinds) + 1.6, 2.9))
+    left, right, high, low = -1.25, STEP * len(kinds), 1.15, -1.15
     for place, label in ((left, "token\nids"), (right, "vectors\nin context")):
-        ax.text(place, 0, label, ha="center", va="center")
-    for place in range(len(steps) + 1):
-        arrow(ax, (1.5 * place - (0.95 if place else 1.0), 0), (1.5 * place - 0.55, 0))
-    for number, label in enumerate(steps):
-        box(ax, (1.5 * number, 0), label, (1.04, 0.8), LIT if label in layers else "white")
-        if label in layers and label != "…":
-            arrow(ax, (1.5 * number, high), (1.5 * number, 0.45))
-            arrow(ax, (1.5 * number, -0.45), (1.5 * number, low))
-    ax.text(4, high, "may_attend goes to every layer", ha="left", va="bottom")
-    ax.text(4, low, "weights come out of every layer", ha="left", va="top")
+        ax.text(place, 0, label, ha="center", va="center", size=9)
+    for place in range(len(kinds) + 1):
+        arrow(ax, (STEP * place - (0.8 if place else 0.9), 0), (STEP * place - 0.52, 0))
+    for number, (label, kind) in enumerate(kinds.items()):
+        box(ax, (STEP * number, 0), label, (1.04, 0.8), colours[kind], letters=8.5)
+    reached = [STEP * number for number, label in enumerate(kinds) if label in layers and label != "…"]
+    for height, start, end in ((high, high, 0.45), (low, -0.45, low)):
+        line(ax, (reached[0], height), (reached[-1], height), width=1.2)
+        for place in reached:
+            arrow(ax, (place, start), (place, end))
+    look = {"ha": "center", "size": 9}
+    ax.text(
+        (reached[0] + reached[-1]) / 2, high + 0.08, "may_attend goes to every layer", va="bottom", **look
+    )
+    ax.text((reached[0] + reached[-1]) / 2, low - 0.08, "weights come out of every layer", va="top", **look)
     for place, shape in (
         (left, "(batch,\nposition)"),
-        (1.5, "(batch, position, d_model) from here to the end"),
-        (1.5 * (len(steps) - 1), "in pre-norm"),
+        (STEP, "(batch, position, d_model)\nfrom here to the end"),
+        (STEP * (len(kinds) - 1), "in pre-norm"),
     ):
-        ax.text(place, -0.6, shape, ha="center", va="top", size=9)
-    ax.set(xlim=(left - 0.5, right + 0.7), ylim=(low - 0.4, high + 0.4))
+        ax.text(place, -0.6, shape, va="top", **look)
+    ax.set(xlim=(left - 0.45, right + 0.65), ylim=(low - 0.45, high + 0.45))
     ax.set_axis_off()
     return finished(figure, title)
 

@@ -168,7 +168,7 @@ def head_atlas(
 def image_attention(
     images: Matrix, maps: Matrix, names: Labels, *, patch: tuple[int, int], title: str, bar: str
 ) -> Figure:
-    """Draw, for each image, how much weight each of its patches gets, with the ink's outline on top.
+    """Draw, for each image, how much weight each of its patches gets, and, faintly, its ink.
 
     Args:
         images: (image, rows, columns); the larger, the more ink.
@@ -190,7 +190,8 @@ def image_attention(
     for image, line, (ink, *heads) in zip(images, grid, panels.reshape(n_images, across), strict=True):
         _draw_ink(ink, image, patch)
         for ax, weights in zip(heads, line, strict=True):
-            shown = ax.imshow(weights, **look)
+            ax.imshow(image, cmap="gray_r")
+            shown = ax.imshow(weights, alpha=0.75, **look)  # the ink shines through
             ax.set_axis_off()
     for ax, name in zip(panels, ["image", *names], strict=False):
         ax.set_title(name, fontsize=10)

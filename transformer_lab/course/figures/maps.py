@@ -26,6 +26,7 @@ from transformer_lab.course.figures.layout import (
 )
 from transformer_lab.validation import check_number, check_positive
 
+FEW = 24  # heads of a model whose numbers are all written
 MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
 KEY_QUERY = ("key", "query")
 
@@ -344,15 +345,20 @@ def aimed_maps(
 
 
 def likeness_grid(
-    named: Tables, tokens: Labels, *, title: str = "", bar: str = "cosine of two tokens"
+    named: Tables,
+    tokens: Labels,
+    *,
+    title: str = "",
+    bar: str = "cosine of two tokens",
+    numbers: bool = False,
 ) -> Figure:
     """Draw the cosine of every two tokens, one panel per name, on one scale: from 0, or the lowest, to 1."""
     tables = given.tables_of(named, limits=(-1, 1))
     given.check_labels("tokens", tokens)
     lowest = min(table.min() for table in tables.values())
     limits = [(min(0, math.floor(10 * lowest) / 10), 1)] * len(tables)
-    unit = 0.21 if len(tokens) > 7 else 0.3
-    look = {"unit": unit, "colours": COSINE, "labels": ("", "")}
+    unit = 0.42 if numbers else 0.21 if len(tokens) > 7 else 0.3
+    look = {"unit": unit, "colours": COSINE, "labels": ("", ""), "numbers": numbers}
     figure, _ = lay_maps(tables.items(), tokens, tokens, limits=limits, bar=bar, **look)
     return finished(figure, title)
 
@@ -368,6 +374,7 @@ def head_values(
     """Draw one number for every head, layers down and heads across, for each name; `columns` in a row.
 
     Colours go from 0 to `limit`, or to the largest number of the panel; (layer, head) in `marked` are framed.
+    Of many heads only those have their number that are framed, or in the upper half of the scale.
     """
     tables = given.tables_of(named)
     check_positive(columns=columns)
@@ -376,12 +383,25 @@ def head_values(
     n_layers, n_heads = next(iter(tables.values())).shape
     given.check_places("marked heads", marked, (n_layers, n_heads))
     layers, heads = [f"layer {i}" for i in range(n_layers)], [str(i) for i in range(n_heads)]
+    framed = [layer * n_heads + head for layer, head in marked]
     limits = [given.from_zero(table) if limit is None else (0.0, limit) for table in tables.values()]
     look = {"unit": 0.42, "across": columns, "numbers": True, "labels": ("head", "")}
     figure, panels = lay_maps(tables.items(), layers, heads, limits=limits, **look)
-    for ax in panels:
+    for ax, table, (_, high) in zip(panels, tables.values(), limits, strict=True):
         frame_cells(ax, marked)
+        if table.size > FEW:
+            _keep_numbers(
+                ax, (table > high / 2) | np.isin(np.arange(table.size), framed).reshape(table.shape)
+            )
+            figure.colorbar(ax.collections[0], ax=ax, shrink=0.9)
     return finished(figure, title)
+
+
+def _keep_numbers(ax: Axes, kept: np.ndarray) -> None:
+    """Take the numbers out of all other cells."""
+    for text, stays in zip(ax.texts, kept.ravel(), strict=True):
+        if not stays:
+            text.set_text("")
 
 
 def matrices(
@@ -392,8 +412,9 @@ def matrices(
     xlabels: Mapping[str, str] | None = None,
     ylabel: str = "",
     title: str = "",
+    limits: Mapping[str, Limits] | None = None,
 ) -> Figure:
-    """Draw small matrices side by side, each with its numbers, its name and its own scale.
+    """Draw small matrices side by side, each with its numbers, its name and, unless told, its own scale.
 
     Args:
         named: the matrices by name.
@@ -402,11 +423,11 @@ def matrices(
         xlabels: what the columns are, by name.
         ylabel: what the rows of the first matrix are.
         title: of the figure.
+        limits: of the colours, by name.
     """
     tables = given.tables_of(named)
-    columns = {} if columns is None else columns
-    xlabels = {} if xlabels is None else xlabels
-    for what, by_name in (("columns", columns), ("xlabels", xlabels)):
+    columns, xlabels, limits = ({} if each is None else each for each in (columns, xlabels, limits))
+    for what, by_name in (("columns", columns), ("xlabels", xlabels), ("limits", limits)):
         given.check_named(by_name, empty=True)
         if unknown := by_name.keys() - named.keys():
             raise ValueError(f"{what} name no matrix: got {sorted(unknown)}, wanted some of {list(named)}")
@@ -415,14 +436,16 @@ def matrices(
         given.check_labels("rows", rows)
         if len(rows) not in heights:
             raise ValueError(f"got {len(rows)} labels of rows, wanted as many as a matrix has: {heights}")
-    room = sum(0.75 + 0.52 * width for width in widths), 1.2 + 0.5 * max(heights)
+    unit = min(0.52, (WIDEST - 0.75 * len(widths)) / sum(widths))
+    room = 0.75 * len(widths) + unit * sum(widths), 1.4 + unit * max(heights)
     figure, panels = canvas(len(tables), (0, 0), room, width_ratios=widths)
     for ax, (name, table), height, width in zip(panels, tables.items(), heights, widths, strict=True):
         down = rows if rows is not None and len(rows) == height else [str(i) for i in range(height)]
         across = columns.get(name, [str(i) for i in range(width)])
         reach = float(np.abs(table).max()) or 1.0
-        colours, limits = (SIGNED, (-reach, reach)) if table.min() < 0 else (ATTENTION, (0.0, reach))
-        draw_matrix(ax, table, down, across, title=name, numbers=True, colours=colours, limits=limits)
+        colours, scale = (SIGNED, (-reach, reach)) if table.min() < 0 else (ATTENTION, (0.0, reach))
+        look = {"colours": colours, "limits": limits.get(name, scale), "numbers": True}
+        draw_matrix(ax, table, down, across, title=name, **look)
         ax.set_xlabel(xlabels.get(name, ""))
     panels[0].set_ylabel(ylabel)
     return finished(figure, title)

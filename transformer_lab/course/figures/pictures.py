@@ -86,13 +86,13 @@ def palette_of(figure: Figure) -> np.ndarray | None:
 
 
 def _colour_maps(figure: Figure) -> list[colors.Colormap] | None:
-    """Return the different colour maps in use, or None if there is an image in full colours."""
+    """Return the different colour maps in use, or None if an image has more colours than those."""
     maps: dict[str, colors.Colormap] = {}
     for artist in figure.findobj(lambda each: isinstance(each, ScalarMappable)):
         values = artist.get_array()
         if values is None:
             continue
-        if isinstance(artist, AxesImage) and np.ndim(values) > 2:
+        if isinstance(artist, AxesImage) and (np.ndim(values) > 2 or artist.get_alpha() is not None):
             return None
         maps[artist.get_cmap().name] = artist.get_cmap()
     return list(maps.values())
