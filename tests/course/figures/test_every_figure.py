@@ -41,6 +41,7 @@ GOOD = {
     "dumbbells": {"named": {"$x$": (0.1, 0.2)}, "ends": ("a", "b"), "xlabel": "", "title": ""},
     "encoder_map": {"lesson": 3},
     "error_curves": {"panels": {"$x$": {"$y$": [[1.0] * 20]}}, "title": ""},
+    "file_parts": {"parts": [("$x$", "norm", [("$a$", "(3,)")])]},
     "growth": {"panels": {"$x$": {"$y$": [1, 2]}}, "x": [1, 2], "xlabel": "", "title": ""},
     "head_atlas": {"maps": torch.rand(2, 3, 5, 5), "marked": {(0, 1): "$x$"}},
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
@@ -57,9 +58,12 @@ GOOD = {
     },
     "likeness_grid": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},
     "lines": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "logarithmic": "y"},
+    "low_rank": {"rows": 7, "columns": 5, "rank": 2, "title": "$x$"},
     "masks": {"named": {"$x$": YES}, "tokens": TOKENS},
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
     "neuron_map": {"activations": WEIGHTS, "names": TOKENS, "tokens": TOKENS, "title": ""},
+    "shape_flow": {"shapes": {"$x$": (2, 5, 12), "q": (2, 3, 5, 4)}, "steps": ["cut"]},
+    "slopes": {"named": {"$x$": [1, 2], "b": [2, 1]}, "places": ["one", "two"], "ylabel": "", "title": ""},
     "solved_squares": {"solved": {"$01$ a lesson": [True, False, True], "02": [False]}},
     "padding": {"batches": {"$x$": [[3, 5], [2]]}, "title": ""},
     "pairings": {"named": {"$x$": [[0, 1], [2, 3]]}},
@@ -78,6 +82,7 @@ GOOD = {
     "training_curves": {"histories": {"$x$": HISTORY, "b": HISTORY}},
     "turns": {"panels": {"$x$": {"$y$": [[1.0, 0.0]]}}, "names": ["$z$"]},
     "wanted_maps": {"named": {"$x$": WEIGHTS}, "wanted": YES, "tokens": TOKENS, "title": ""},
+    "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
     "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
 }  # fmt: skip
 ALONE = {"norm_orders", "then_and_now", "two_blocks", "live_curve"}  # these are given nothing but a title

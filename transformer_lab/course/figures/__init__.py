@@ -4,6 +4,7 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 """
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
+from transformer_lab.course.figures.algebra import file_parts, low_rank, shape_flow, weighted_sum
 from transformer_lab.course.figures.cells import (
     cache_steps,
     catch_map,
@@ -20,6 +21,7 @@ from transformer_lab.course.figures.curves import (
     error_curves,
     lines,
     position_curves,
+    slopes,
     training_curves,
 )
 from transformer_lab.course.figures.drawings import (

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
 from torch import Tensor
 
 from transformer_lab.course.figures import given
@@ -123,6 +123,21 @@ def position_curves(
     if octaves.size:
         _log_ticks(ax, octaves, base=10)
     _name(ax, _ends(x, curves), looks)
+    return finished(figure, title)
+
+
+def slopes(named: Curves, places: Sequence[str], *, ylabel: str, title: str) -> Figure:
+    """Draw one line per name from place to place, such as from task to task, on a logarithmic axis."""
+    given.check_labels("places", places)
+    curves = given.curves_of(named, len(places), logarithmic=True)
+    looks = looks_of(curves, *MARKERS, by="marker")
+    figure, (ax,) = canvas(1, _panel(2.2 + 1.3 * len(places), 3.8, curves))
+    _plot(ax, range(len(places)), curves, looks, linewidth=1.8)
+    ax.set(yscale="log", ylabel=ylabel, xlim=(-0.15, len(places) - 0.95))
+    ax.set_xticks(range(len(places)), list(places))
+    ax.yaxis.set_major_formatter(ScalarFormatter())
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    _name(ax, _ends(range(len(places)), curves), looks)
     return finished(figure, title)
 
 

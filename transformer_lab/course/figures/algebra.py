@@ -1,0 +1,189 @@
+"""Vectors, matrices and shapes as pictures: a weighted sum, tensors on their way, what stands in a file."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from transformer_lab.course.figures import given
+from transformer_lab.course.figures.drawings import arrow, box
+from transformer_lab.course.figures.given import Labels, Matrix
+from transformer_lab.course.figures.layout import COMPONENTS, DARK, HERO, LINES, LIT, PALE, canvas, finished
+from transformer_lab.validation import check_positive
+
+SHEET = 0.07  # from one head's sheet to the next
+MOST_SHEETS = 12
+TALL, WIDE = 1.0, 2.2  # of what has the most positions, the most features
+THINNEST = 0.012  # of a matrix that is as large as its side: thinner could not be seen
+
+
+# A weighted sum
+
+
+def weighted_sum(
+    weights: Sequence[float], values: Matrix, tokens: Labels, *, query: str, title: str = ""
+) -> Figure:
+    """Draw values (token, 2) as arrows, and beside them each times its weight, laid end to end: the output.
+
+    Args:
+        weights: of one query, one for each token; they add up to one.
+        values: what each token hands over.
+        tokens: their names.
+        query: the name of the token that asks.
+        title: of the figure.
+    """
+    weights, values = given.numbers_of(weights, 1, name="weights"), given.pairs_of("values", values)
+    given.check_labels("tokens", tokens, len(weights))
+    given.check_few(len(tokens), len(LINES) - 1, "tokens")
+    if len(values) != len(weights) or not np.isclose(weights.sum(), 1):
+        raise ValueError(f"got {len(values)} values and weights {weights}, wanted weights that add up to 1")
+    steps = np.concatenate([np.zeros((1, 2)), np.cumsum(weights[:, None] * values, axis=0)])
+    figure, (left, right) = canvas(2, (3.6, 3.7))
+    colours = LINES[1:]
+    for token, value, colour in zip(tokens, values, colours, strict=False):
+        _vector(left, np.zeros(2), value, token, colour)
+    for token, weight, start, end, colour in zip(tokens, weights, steps, steps[1:], colours, strict=False):
+        _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
+    _vector(right, steps[0], steps[-1], "output", HERO, width=2.6)
+    low, high = min(0.0, values.min(), steps.min()), max(values.max(), steps.max())
+    room = 0.14 * (high - low or 1.0)
+    for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
+        ax.set(xlim=(low - room, high + 2 * room), ylim=(low - room, high + room), aspect="equal", title=name)
+        ax.set(xlabel="feature 0 of the value")
+        ax.grid(alpha=0.3)
+    left.set_ylabel("feature 1 of the value")
+    return finished(figure, title)
+
+
+def _vector(ax: Axes, start: np.ndarray, end: np.ndarray, name: str, colour: str, width: float = 1.8) -> None:
+    """An arrow with its name beside its middle."""
+    style = {"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", tuple(end), tuple(start), arrowprops=style)
+    along = (end - start) / (np.hypot(*(end - start)) or 1.0)
+    beside = 13 * np.array([along[1], -along[0]])  # points, to the right of the arrow's way
+    side = "left" if beside[0] > 0 else "right" if beside[0] < 0 else "center"
+    look = {"color": colour, "size": 9, "ha": side, "va": "center", "textcoords": "offset points"}
+    ax.annotate(name, tuple((start + end) / 2), tuple(beside / 2), **look)
+
+
+# Shapes on their way
+
+
+def shape_flow(shapes: Mapping[str, Sequence[int]], steps: Labels, *, title: str = "") -> Figure:
+    """Draw tensors from left to right: a rectangle of positions by features, one sheet for each head.
+
+    Args:
+        shapes: by name: (batch, position, features), or (batch, heads, position, features).
+        steps: what leads from each tensor to the next.
+        title: of the figure.
+    """
+    given.check_named(shapes)
+    given.check_labels("steps", steps, len(shapes) - 1)
+    sizes = {name: _sizes_of(name, shape) for name, shape in shapes.items()}
+    tallest, widest = (max(size[axis] for size in sizes.values()) for axis in (1, 2))
+    drawn = {
+        name: (heads, TALL * max(0.35, tall / tallest), WIDE * max(0.16, wide / widest))
+        for name, (heads, tall, wide) in sizes.items()
+    }
+    gap = 1.15
+    total = sum(wide + SHEET * heads + gap for heads, _, wide in drawn.values()) - gap
+    figure, (ax,) = canvas(1, (0.72 * total + 0.4, 2.7))
+    place = 0.0
+    for number, (name, (heads, tall, wide)) in enumerate(drawn.items()):
+        _draw_sheets(ax, place, heads, tall, wide)
+        middle = place + (wide + SHEET * (heads - 1)) / 2
+        label = f"{name}\n{tuple(int(size) for size in shapes[name])}"
+        ax.text(middle, -TALL / 2 - 0.2, label, ha="center", va="top", size=9)
+        place += wide + SHEET * heads
+        if number < len(steps):
+            arrow(ax, (place + 0.1, 0), (place + gap - 0.1, 0))
+            ax.text(place + gap / 2, 0.12, steps[number], ha="center", va="bottom", size=8.5)
+            place += gap
+    top = TALL / 2 + SHEET * max(heads for heads, *_ in drawn.values())
+    ax.set(xlim=(-0.3, total + 0.3), ylim=(-TALL / 2 - 0.9, top + 0.1))
+    ax.set_axis_off()
+    return finished(figure, title)
+
+
+def _sizes_of(name: str, shape: Sequence[int]) -> tuple[int, int, int]:
+    """Return how many heads, positions and features; raise unless the shape has three axes, or four."""
+    sizes = given.numbers_of(shape, 1, name=name)
+    if len(sizes) not in (3, 4) or (sizes < 1).any() or (sizes != sizes.round()).any():
+        raise ValueError(
+            f"{name} must be (batch, position, features) or (batch, heads, position, features), got "
+            f"{shape!r}; give tuple(x.shape)"
+        )
+    heads = int(sizes[1]) if len(sizes) == 4 else 1
+    given.check_few(heads, MOST_SHEETS, "heads can be drawn")
+    return heads, int(sizes[-2]), int(sizes[-1])
+
+
+def _draw_sheets(ax: Axes, left: float, heads: int, tall: float, wide: float) -> None:
+    """The sheet of head 0 in front; a tensor without heads is grey."""
+    for head in reversed(range(heads)):
+        corner = left + SHEET * head, -tall / 2 + SHEET * head
+        colour = PALE[head % len(PALE)] if heads > 1 else COMPONENTS["embedding"]
+        ax.add_patch(Rectangle(corner, wide, tall, facecolor=colour, edgecolor=DARK, linewidth=0.8))
+
+
+def low_rank(rows: int, columns: int, rank: int, *, title: str = "") -> Figure:
+    """Draw a weight and what LoRA trains beside it, B times A, all to scale, with the count of numbers."""
+    check_positive(rows=rows, columns=columns, rank=rank)
+    figure, (ax,) = canvas(1, (7.0, 3.1))
+    tall, wide = rows / max(rows, columns), columns / max(rows, columns)
+    thin = max(rank / max(rows, columns), THINNEST)
+    parts = (
+        (f"W, frozen\n{rows:,} × {columns:,} = {rows * columns:,}", 0.0, wide, tall, COMPONENTS["embedding"]),
+        (f"B\n{rows:,} × {rank} = {rows * rank:,}", wide + 0.85, thin, tall, HERO),
+        (f"A\n{rank} × {columns:,} = {rank * columns:,}", wide + 1.4, wide, thin, HERO),
+    )
+    for label, left, width, height, colour in parts:
+        ax.add_patch(
+            Rectangle((left, tall - height), width, height, facecolor=colour, edgecolor=DARK, lw=0.6)
+        )
+        ax.text(left + width / 2, -0.06, label, ha="center", va="top", size=9)
+    for sign, place in (("+", wide + 0.42), ("·", wide + 1.22)):
+        ax.text(place, tall / 2, sign, ha="center", va="center", size=16)
+    ax.set(xlim=(-0.15, 2 * wide + 1.6), ylim=(-0.3, tall + 0.05), aspect="equal")
+    ax.set_axis_off()
+    return finished(figure, title)
+
+
+# What stands in a file
+
+
+def file_parts(
+    parts: Sequence[tuple[str, str, Sequence[tuple[str, str]]]],
+    *,
+    repeated: Sequence[int] = (),
+    title: str = "",
+) -> Figure:
+    """Draw the parts of an encoder from above to below, and beside each the names of its tensors in a file.
+
+    Args:
+        parts: label, component, and for each tensor its name and what else is to be said, such as its shape.
+        repeated: the numbers of the first and the last part of a layer, which comes several times.
+        title: of the figure.
+    """
+    if not isinstance(parts, list | tuple) or any(len(part) != 3 for part in parts):
+        raise TypeError(f"parts must be a list of (label, component, tensors), got {parts!r:.60}; write one")
+    given.check_labels("labels of parts", [label for label, *_ in parts])
+    heights = [0.24 * max(1, len(tensors)) + 0.16 for *_, tensors in parts]
+    tops = np.cumsum([0.0, *heights])
+    figure, (ax,) = canvas(1, (9.0, 0.92 * tops[-1] + 0.7))
+    if len(repeated) == 2:
+        first, last = repeated
+        corner, size = (-1.18, tops[first] - 0.02), (10.3, tops[last + 1] - tops[first] + 0.02)
+        ax.add_patch(Rectangle(corner, *size, facecolor=LIT, edgecolor="none", zorder=0))
+    for (label, component, tensors), top, height in zip(parts, tops, heights, strict=False):
+        middle = top + height / 2
+        box(ax, (0, middle), label, (2.1, height - 0.1), COMPONENTS.get(component, "white"), rounding=0.05)
+        for number, (name, more) in enumerate(tensors):
+            line = top + 0.2 + 0.24 * number
+            ax.text(1.25, line, name, va="center", size=8.5, family="monospace")
+            ax.text(9.0, line, more, va="center", ha="right", size=8.5, family="monospace")
+    ax.set(xlim=(-1.25, 9.2), ylim=(tops[-1] + 0.05, -0.05))
+    ax.set_axis_off()
+    return finished(figure, title)
