@@ -40,7 +40,8 @@ def _parts(output: NotebookNode) -> dict[str, str]:
     parts = {"kind": output.output_type}
     parts |= {name: output[name] for name in ("name", "text", "ename", "evalue") if name in output}
     parts |= {mime: str(value) for mime, value in output.get("data", {}).items()}
-    parts |= {f"{mime} alt": value["alt"] for mime, value in output.get("metadata", {}).items()}
+    for mime, about in output.get("metadata", {}).items():
+        parts |= {f"{mime} {name}": str(value) for name, value in about.items()}
     return parts
 
 

@@ -1,19 +1,24 @@
 """What a stored lesson must look like. Each rule yields its complaints, naming the cell and the remedy."""
 
+import base64
+import io
 import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from nbformat import NotebookNode
+from PIL import Image
 
 from tests.gate import path
 from tests.gate.allow_list import NOT_COMPARED
 from tests.gate.stored import PICTURE, WORDS, Lesson, as_text, code_cells, tags
+from transformer_lab.course.figures.pictures import DENSITY
 
 Rule = Callable[[Lesson], Iterator[str]]
 
 LONGEST_CELL = 25  # lines
 LARGEST_FILE = 1_500_000  # bytes
+WIDEST = 900  # pixels of the page that a picture may take
 SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
 STABLE_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 RANDOM_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f-]{27})?")  # as nbformat and JupyterLab make them
@@ -112,6 +117,19 @@ def pictures_have_words(lesson: Lesson) -> Iterator[str]:
         for output in cell.outputs:
             if PICTURE in output.get("data", {}) and not _has_words(output):
                 yield f"{cell.id}: a picture without words: draw it with matplotlib after lesson.begin"
+
+
+def pictures_are_crisp_and_fit_the_page(lesson: Lesson) -> Iterator[str]:
+    for cell in code_cells(lesson.notebook):
+        for output in cell.outputs:
+            if PICTURE not in output.get("data", {}):
+                continue
+            width = output.metadata.get(PICTURE, {}).get("width", 0)
+            stored = Image.open(io.BytesIO(base64.b64decode(output.data[PICTURE]))).width
+            if abs(stored - DENSITY * width) > 1:
+                yield f"{cell.id}: a picture of {stored} pixels for {width} of the page: `make refresh`"
+            if width > WIDEST:
+                yield f"{cell.id}: a picture {width} pixels wide, at most {WIDEST}: fewer, smaller panels"
 
 
 def _has_words(output: NotebookNode) -> bool:
@@ -248,6 +266,7 @@ ALL: tuple[Rule, ...] = (
     exceptions_exist,
     outputs_are_clean,
     pictures_have_words,
+    pictures_are_crisp_and_fit_the_page,
     file_is_as_stored,
     nothing_is_left_to_write,
     no_path_of_this_machine,

@@ -14,6 +14,7 @@ NOTEBOOKS = ROOT / "notebooks"
 
 PICTURE = "image/png"
 WORDS = "text/plain"
+ABOUT = ("alt", "height", "width")  # of a picture: its words, and its size in the page
 WIDGET = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
@@ -91,8 +92,9 @@ def _kept(output: NotebookNode) -> NotebookNode:
         output.traceback = [f"{output.ename}: {output.evalue}"]  # the frames name files of this machine
     if output.output_type not in ("display_data", "execute_result"):
         return output
-    alt = output.metadata.get(PICTURE, {}).get("alt")
-    output.metadata = nbformat.from_dict({PICTURE: {"alt": alt}} if alt else {})
+    about = output.metadata.get(PICTURE, {})
+    about = {name: about[name] for name in ABOUT if name in about}
+    output.metadata = nbformat.from_dict({PICTURE: about} if about else {})
     if PICTURE in output.data:
         output.data = nbformat.from_dict(
             {mime: output.data[mime] for mime in (PICTURE, WORDS) if mime in output.data}

@@ -3,6 +3,8 @@
 The rules themselves are tried first, on a made-up lesson with planted faults.
 """
 
+import base64
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 from tests.gate import path, rules
 from tests.gate.stored import NOTEBOOKS, Lesson, as_text
@@ -31,10 +34,16 @@ STUB = "def double(x):\n    raise NotImplementedError"
 HELP = "<details><summary>Hint</summary>Add.</details>\n<details><summary>Solution</summary>x + x</details>"
 
 
+def png(width: int) -> str:
+    """Return a picture so many pixels wide, and two high."""
+    Image.new("P", (width, 2)).save(buffer := io.BytesIO(), "png")
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
 def made_up_lesson() -> NotebookNode:
     """Return a lesson in which every rule has something to look at, and nothing to complain about."""
-    picture = {"image/png": "iVBORw0KGgo=", "text/plain": "Figure “Weights”."}
-    alt = {"image/png": {"alt": "Figure “Weights”."}}
+    picture = {"image/png": png(4), "text/plain": "Figure “Weights”."}
+    alt = {"image/png": {"alt": "Figure “Weights”.", "height": 1, "width": 2}}
     sections = [new_markdown_cell(f"## {name}", id=f"section-{n}") for n, name in enumerate(path.HEADINGS)]
     cells = [
         new_markdown_cell(f"# Doubling\n\n{TIME}\n\n```python\n# a comment, not a heading\n```", id="title"),
@@ -97,10 +106,13 @@ def _exercise_before(name: str) -> Callable[[NotebookNode], None]:
     return plant
 
 
-PICTURE_ALONE = new_output("display_data", {"image/png": "iVBORw0KGgo="})
-PICTURE_UNDESCRIBED = new_output(
-    "display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure size 640x480 with 1 Axes>"}
-)
+def _picture(width: int, of_the_page: int | None, words: str | None = "Figure.") -> NotebookNode:
+    data = {"image/png": png(width)} | ({"text/plain": words} if words else {})
+    about = {"alt": words, "height": 1, "width": of_the_page} if of_the_page else {}
+    return new_output("display_data", data, metadata={"image/png": about} if about else {})
+
+
+PICTURE_ALONE, PICTURE_UNDESCRIBED = _picture(4, None, None), _picture(4, None, "<Figure size 640x480>")
 FAULTS = {
     "random id": (_set("help", id="0b5c7f1e"), "the id '0b5c7f1e'"),
     "random long id": (_set("help", id="f47ac10b-58cc-4372-a567-0e02b2c3d479"), "choose words"),
@@ -122,6 +134,9 @@ FAULTS = {
     "progress bar": (_printed(" 50%|#####     |"), "a progress bar"),
     "picture alone": (_show(PICTURE_ALONE), "a picture without words"),
     "picture undescribed": (_show(PICTURE_UNDESCRIBED), "a picture without words"),
+    "picture too wide": (_show(_picture(1802, 901)), "a picture 901 pixels wide, at most 900"),
+    "picture too coarse": (_show(_picture(500, 500)), "a picture of 500 pixels for 500 of the page"),
+    "picture without a size": (_show(_picture(500, None)), "a picture of 500 pixels for 0 of the page"),
     "path": (_set("figure", source="draw('/Users/someone/x.png')"), "a path of one machine: '/Users/'"),
     "no task": (_set("title", source="# Doubling\n\nThe task, in words."), "title still has the skeleton's"),
     "unwritten": (_set("title", source="# Doubling\n\n**You need** …"), "title still has the skeleton's"),

@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 
 from transformer_lab import causal_mask, local_mask
 from transformer_lab.course import figures
-from transformer_lab.course.figures.layout import PALE
+from transformer_lab.course.figures.layout import HIDDEN, NO, PALE, YES
 
 TOKENS = ["dog", "bites", "man"]
 
@@ -23,25 +23,30 @@ def cell_colours(ax):
     return [colors.to_hex(colour) for colour in mesh.get_facecolors()]
 
 
-def test_a_mask_is_drawn_as_it_is_and_hidden_is_dark():
+def hatched(ax):
+    """Row and column of every cell that is drawn as hidden."""
+    return [(int(patch.get_y()), int(patch.get_x())) for patch in ax.patches if patch.get_hatch()]
+
+
+def test_a_mask_is_drawn_as_it_is_and_what_is_hidden_is_hatched():
     figure, ax = plt.subplots()
     mask = causal_mask(3)[0, 0]
     figures.draw_mask(ax, mask, TOKENS)
     np.testing.assert_array_equal(ax.collections[0].get_array().reshape(3, 3), mask)
-    visible, hidden = (sum(colors.to_rgb(colour)) for colour in cell_colours(ax)[:2])
-    assert visible > 1.5 and hidden < 0.5
+    assert cell_colours(ax)[:2] == [YES, NO]
+    assert hatched(ax) == [(0, 1), (0, 2), (1, 2)]
     plt.close(figure)
 
 
 @pytest.mark.parametrize("number", [1, 4, 5])
-def test_panels_without_a_mask_are_blank_and_the_legend_says_what_is_light(number):
+def test_panels_without_a_mask_are_blank_and_the_legend_says_what_is_hatched(number):
     named = {f"window {w}": local_mask(3, w)[0, 0] for w in range(number)}
     figure = figures.masks(named, TOKENS, legend=("moves", "stays"))
     assert [ax.get_title() for ax in figure.axes if ax.axison] == list(named)
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["moves", "stays"]
-    light, dark = (sum(patch.get_facecolor()[:3]) for patch in legend.get_patches())
-    assert light > 1.5 and dark < 0.5
+    assert [patch.get_hatch() for patch in legend.get_patches()] == [None, HIDDEN["hatch"]]
+    assert hatched(figure.axes[0]) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
 
 
 def test_a_mask_with_all_four_axes_is_refused():

@@ -11,7 +11,8 @@ from matplotlib import pyplot as plt
 from matplotlib.text import Annotation
 
 from transformer_lab.course import figures
-from transformer_lab.course.figures.drawings import ARROW_COLOURS, MAP, PITCH
+from transformer_lab.course.figures.drawings import MAP, PITCH
+from transformer_lab.course.figures.layout import LINES
 
 
 def words(ax):
@@ -78,12 +79,12 @@ def test_arrows_end_where_the_pair_points_and_the_longest_reaches_the_rim(ax):
     np.testing.assert_allclose(arrows, list(zip(starts, ends, strict=True)), atol=1e-12)
     assert words(ax) == ["fast", "slow", "q", "q", "k", "k"]
     shown = {text.get_text(): text.get_color() for text in ax.texts}
-    assert (shown["q"], shown["k"]) == ARROW_COLOURS[:2]
+    assert (shown["q"], shown["k"]) == LINES[:2]
 
 
 def test_an_arrow_without_length_is_drawn_as_none_and_a_fifth_is_refused(ax):
     figures.draw_turns(ax, {"q": torch.zeros(1, 2), "k": torch.tensor([[1.0, 0.0]])})
     arrows = [(*text.xyann, *text.xy) for text in ax.texts if isinstance(text, Annotation)]
     assert np.isfinite(arrows).all()
-    with pytest.raises(ValueError, match="at most 4 arrows in a dial, got 5; draw fewer"):
-        figures.draw_turns(ax, {str(i): torch.ones(1, 2) for i in range(5)})
+    with pytest.raises(ValueError, match="at most 7 arrows in a dial, got 9; draw fewer"):
+        figures.draw_turns(ax, {str(i): torch.ones(1, 2) for i in range(9)})

@@ -6,9 +6,9 @@ import torch
 from matplotlib import colors
 from matplotlib import pyplot as plt
 
+from tests.course.figures.colours import contrast
 from transformer_lab.course import figures
-from transformer_lab.course.figures.layout import MARK
-from transformer_lab.course.figures.maps import _cell_text
+from transformer_lab.course.figures.maps import _cell_texts
 
 TOKENS = ["the", "old", "cat"]
 MAPS = torch.rand(4, 3, 3, generator=torch.Generator().manual_seed(3)).softmax(-1)
@@ -26,12 +26,14 @@ def values(figure):
 
 
 def ticks(axis):
-    return [label.get_text() for label in axis.get_ticklabels()]
+    """The labels, also of a panel that leaves them to its neighbour."""
+    return axis.get_major_formatter().format_ticks(axis.get_majorticklocs())
 
 
 def frames(ax):
-    """Row and column of every framed cell."""
-    assert {colors.to_hex(patch.get_edgecolor()) for patch in ax.patches} <= {MARK}
+    """Row and column of every framed cell: white, with a dark edge around it."""
+    assert {colors.to_hex(patch.get_edgecolor()) for patch in ax.patches} <= {"#ffffff"}
+    assert all(patch.get_path_effects() for patch in ax.patches)
     return [(int(frame.get_y()), int(frame.get_x())) for frame in ax.patches]
 
 
@@ -52,6 +54,25 @@ def test_maps_side_by_side_are_drawn_as_given_and_panels_without_a_map_are_blank
     drawn = [ax for ax in figure.axes if ax.axison and not hasattr(ax, "_colorbar")]
     assert [ax.get_title() for ax in drawn] == list(NAMED)
     assert all(ticks(ax.xaxis) == ticks(ax.yaxis) == TOKENS and ax.yaxis_inverted() for ax in drawn)
+    at_left = {ax.get_subplotspec().is_first_col() for ax in drawn if ax.yaxis.get_tick_params()["labelleft"]}
+    assert name == "matrices" or at_left == {True}  # tokens stand once for all panels that share them
+
+
+def test_a_hidden_cell_is_hatched_and_has_no_number():
+    figure, ax = plt.subplots()
+    figures.draw_matrix(ax, MAPS[0], TOKENS, TOKENS, hidden=torch.eye(3).bool())
+    assert [(patch.get_y(), patch.get_x()) for patch in ax.patches if patch.get_hatch()] == [
+        (0, 0), (1, 1), (2, 2)
+    ]  # fmt: skip
+    assert [text.get_text() for text in ax.texts][::4] == [""] * 3
+    with pytest.raises(ValueError, match=r"hidden has shape \(2, 3\), wanted \(3, 3\)"):
+        figures.draw_matrix(ax, MAPS[0], TOKENS, TOKENS, hidden=torch.ones(2, 3).bool())
+    plt.close(figure)
+    (one, two), mask = MAPS[:2], torch.tril(torch.ones(3, 3)) == 0
+    figure = figures.head_grid([one, two], TOKENS, ["a", "b"], hidden=[None, mask])
+    assert [len(ax.patches) for ax in figure.axes[:2]] == [0, 3]
+    with pytest.raises(ValueError, match="got 1 masks, wanted 2"):
+        figures.head_grid([one, two], TOKENS, ["a", "b"], hidden=[mask])
 
 
 def test_one_map_has_queries_down_and_keys_across():
@@ -84,7 +105,7 @@ def test_one_number_for_each_head_on_a_scale_of_its_own_or_on_one():
         assert frames(ax) == [(1, 3)]
     limited = figures.head_values({"one": MAPS[0]}, limit=2)
     assert limited.axes[0].collections[0].get_clim() == (0, 2)
-    assert not limited.axes[1].axison
+    assert len(limited.axes) == 1
 
 
 def limits(figure, count=2):
@@ -116,17 +137,6 @@ def test_frames_stand_around_the_cells_that_are_wanted():
     assert [frames(ax) for ax in figure.axes[:2]] == [[(0, 0), (1, 1), (2, 2)], [(0, 2), (1, 0), (2, 0)]]
 
 
-def contrast(first, second):
-    """WCAG 2.1's contrast ratio of two colours, written from its definition."""
-
-    def luminance(colour):
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colors.to_rgb(colour)]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted((luminance(first), luminance(second)))
-    return (light + 0.05) / (dark + 0.05)
-
-
 @pytest.mark.parametrize("colours", ["viridis", "RdBu_r"])
 def test_numbers_contrast_with_their_cells(colours):
     figure, ax = plt.subplots()
@@ -138,13 +148,14 @@ def test_numbers_contrast_with_their_cells(colours):
     plt.close(figure)
 
 
-WRITTEN = {0.666: ".67", 0.2: ".20", -0.5: "−.50", 0.996: "1", 4: "4", 9.1: "9.10", -10.5: "−10.50"}
-NEARLY_NOTHING = {0: "0", 0.004: "", -0.004: ""}
+WRITTEN = {0.666: ".67", 0.2: ".20", -0.5: "−.50", 0.996: "1.00", 4: "4.00", 9.1: "9.10", -10.5: "−10.50"}
+NEARLY_NOTHING = {0: ".00", 0.004: ".00", -0.004: ".00"}
 
 
-@pytest.mark.parametrize(("value", "text"), (WRITTEN | NEARLY_NOTHING).items())
-def test_cells_are_written_like_the_prose(value, text):
-    assert _cell_text(value) == text
+def test_cells_are_written_like_the_prose_and_all_of_a_matrix_alike():
+    numbers = WRITTEN | NEARLY_NOTHING
+    assert _cell_texts(np.array([list(numbers)])).tolist() == [list(numbers.values())]
+    assert _cell_texts(np.array([[0.0, 4.0], [-2.0, 10.0]])).tolist() == [["0", "4"], ["-2", "10"]]
 
 
 def test_large_maps_have_no_numbers():

@@ -34,7 +34,7 @@ PALE = ("#a6cee3", "#fdbf6f", "#cccccc", "#f4b6d2")  # of heads, pairs and group
 LIT = "#fff3c4"  # a group of boxes of which a title speaks
 
 # Of lines and their names, which contrast with white by 4.5 to 1 at least; the claim is about the first
-LINES = ("#b34700", "#1b6ca8", "#404040", "#1b7837", "#6a3d9a")
+LINES = ("#b34700", "#1b6ca8", "#404040", "#1b7837", "#6a3d9a", "#a6266e", "#00707a")
 HERO = LINES[0]
 MARK = "#d95f02"  # a mark that is no text: a dot, a needle, a bar
 SILVER, GREY, DARK = "#bdbdbd", "#6b6b6b", "#404040"

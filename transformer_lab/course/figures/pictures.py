@@ -23,7 +23,7 @@ from transformer_lab.course.figures.words import describe, told
 DENSITY = 2  # pixels of the picture to one of the page: sharp on today's screens
 COLOURS = 256  # of a palette
 GREYS = np.linspace(0, 255, 24).round()
-TOWARDS_WHITE, TOWARDS_BLACK = (0.25, 0.5, 0.75), (0.4, 0.7)  # shades of a colour at the edge of a shape
+SHADES = (0.25, 0.5, 0.75)  # of a colour towards white and black, at the edge of a shape
 FEWEST_LEVELS = 24  # of a colour map; with less a reader would see steps
 
 
@@ -75,8 +75,7 @@ def palette_of(figure: Figure) -> np.ndarray | None:
     maps, flat = _colour_maps(figure), _flat_colours(figure)
     if maps is None:
         return None
-    shades = [flat + share * (255 - flat) for share in TOWARDS_WHITE]
-    shades += [flat * (1 - share) for share in TOWARDS_BLACK]
+    shades = [flat + share * (end - flat) for end in (0, 255) for share in SHADES]
     fixed = np.concatenate([np.repeat(GREYS[:, None], 3, axis=1), flat, *shades])
     fixed = np.unique(fixed.round().astype(np.uint8), axis=0)
     levels = (COLOURS - len(fixed)) // max(1, len(maps))
