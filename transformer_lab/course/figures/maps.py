@@ -425,6 +425,6 @@ def matrices(
         draw_matrix(ax, table, down, across, title=name, numbers=True, colours=colours, limits=limits)
         ax.set_xlabel(xlabels.get(name, ""))
         if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:
-            ax.set_yticklabels([])  # those of the first
+            ax.tick_params(labelleft=False)  # as in the first
     panels[0].set_ylabel(ylabel)
     return finished(figure, title)

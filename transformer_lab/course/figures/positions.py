@@ -21,7 +21,6 @@ from transformer_lab.course.figures.layout import (
 from transformer_lab.validation import check_number
 
 MOST_PANELS = 8  # one below the other
-BEFORE = "--"  # the line of what was there before
 
 
 # Curves over positions, one below the other
@@ -83,11 +82,8 @@ def _mark_places(ax: Axes, places: Mapping[str, float], *, named: bool) -> None:
         ax.axvline(place, color=GREY, linestyle="--", linewidth=1.2, zorder=1)
         if named:
             look = {"ha": "center", "va": "bottom", "size": 9, "color": GREY}
-            ax.annotate(name, (place, 1), xycoords=ax.get_xaxis_transform(), xytext=(0, 2), **_off(), **look)
-
-
-def _off() -> dict[str, str]:
-    return {"textcoords": "offset points"}
+            look |= {"xycoords": ax.get_xaxis_transform(), "textcoords": "offset points"}
+            ax.annotate(name, (place, 1), (0, 2), **look)
 
 
 # Waves
@@ -123,8 +119,8 @@ def spectrum(strength: Sequence[float], length: float, bands: Mapping[str, Limit
             ax.stairs(height[first : last + 1][::-1], edges[first : last + 2][::-1], fill=True, color=HERO)
         colour = HERO if name == strongest else GREY
         look = {"ha": "center", "va": "bottom", "size": 9, "color": colour}
-        ax.annotate(name, (length / number[peak], height[peak]), (0, 3), **_off(), **look)
         peaks.append(length / number[peak])
+        ax.annotate(name, (peaks[-1], height[peak]), (0, 3), textcoords="offset points", **look)
     ax.set(xscale="log", ylim=(0, 1.15 * height.max()), yticks=[], xlabel="wavelength, in positions")
     ax.set_ylabel("strength (area)")
     ax.set_xticks(peaks, [f"{peak:.0f}" for peak in peaks])
@@ -166,9 +162,11 @@ def length_curves(
     lengths = given.numbers_of(lengths, 1, name="lengths")
     given.check_above_zero("lengths", lengths)
     check_number(trained=trained, chance=chance)
-    shares = {name: _shares(name, table, len(lengths)) for name, table in _named(runs).items()}
+    given.check_named(runs, in_legend=True)
     earlier = {} if before is None else before
-    earlier = {name: _shares(name, table, len(lengths)) for name, table in _named(earlier, empty=True).items()}
+    given.check_named(earlier, in_legend=True, empty=True)
+    shares = {name: _shares(name, table, len(lengths)) for name, table in runs.items()}
+    earlier = {name: _shares(name, table, len(lengths)) for name, table in earlier.items()}
     given.check_few(len(shares), len(LINES), "kinds of models")
     if earlier and (len(earlier) != len(shares) or earlier.keys() & shares.keys()):
         raise ValueError(f"got {list(earlier)} before, wanted other names, as many as in {list(shares)}")
@@ -176,9 +174,9 @@ def length_curves(
     colours = dict(zip(shares, LINES, strict=False)) | dict(zip(earlier, LINES, strict=False))
     for name, table in shares.items():
         ax.plot(lengths, table.T, color=colours[name], linewidth=0.9, alpha=0.5)
-        ax.plot(lengths, table.mean(axis=0), color=colours[name], linewidth=2.4, marker="o", label=name)
-    for name, table in earlier.items():
-        ax.plot(lengths, table.mean(axis=0), BEFORE, color=colours[name], linewidth=1.4, label=name)
+    for name, table in (shares | earlier).items():
+        look = {"linewidth": 2.4, "marker": "o"} if name in shares else {"linewidth": 1.4, "linestyle": "--"}
+        ax.plot(lengths, table.mean(axis=0), color=colours[name], label=name, **look)
     ax.set(xscale="log", ylim=(0, 1.05), xlabel="symbols in the text", ylabel="share of right answers")
     ax.set_xlim(lengths.min() / 1.5, lengths.max() * 1.06)
     ax.set_xticks(lengths, [f"{length:g}" for length in lengths])
@@ -189,11 +187,6 @@ def length_curves(
     ends = {name: (lengths[-1], table[:, -1].mean()) for name, table in (shares | earlier).items()}
     name_lines(ax, ends, colours)
     return finished(figure, title)
-
-
-def _named(runs: Mapping[str, Matrix], *, empty: bool = False) -> Mapping[str, Matrix]:
-    given.check_named(runs, in_legend=True, empty=empty)
-    return runs
 
 
 def _shares(name: str, table: Matrix, count: int) -> np.ndarray:
