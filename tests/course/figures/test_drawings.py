@@ -12,7 +12,7 @@ from matplotlib.text import Annotation
 
 from transformer_lab.course import figures
 from transformer_lab.course.figures.drawings import ARC, MAP, PITCH
-from transformer_lab.course.figures.layout import LINES
+from transformer_lab.course.figures.layout import COMPONENTS, LINES, LIT
 
 
 def words(ax):
@@ -32,15 +32,29 @@ def test_data_flows_from_ids_through_every_step(n_layers, shown):
     assert sum(isinstance(text, Annotation) for text in ax.texts) == len(steps) + 1 + into_and_out_of_layers
 
 
-def test_no_text_of_the_map_leaves_its_box():
-    figure = figures.encoder_map(3)
+@pytest.mark.parametrize("lesson", range(14))
+def test_no_text_of_the_map_leaves_its_box(lesson):
+    figure = figures.encoder_map(lesson)
     figure.savefig(io.BytesIO())  # lays the figure out
     (ax,) = figure.axes
     labels = [text for text in ax.texts if text.get_text()]
-    for text, (_, label, left, bottom, width, height) in zip(labels, MAP, strict=True):
+    for text, (_, label, _, left, bottom, width, height) in zip(labels, MAP, strict=True):
         extent = text.get_window_extent().transformed(ax.transData.inverted())
         assert left <= extent.x0 and extent.x1 <= left + width, label
         assert bottom <= extent.y0 and extent.y1 <= bottom + height, label
+
+
+@pytest.mark.parametrize(
+    ("lesson", "lit"),
+    [(0, []), (3, ["attention"]), (7, ["", "norm", "norm"]), (13, ["attention", "feed-forward"])],
+)
+def test_the_map_lights_what_a_lesson_is_about_in_the_colours_of_its_components(lesson, lit):
+    (ax,) = figures.encoder_map(lesson).axes
+    drawn = [colors.to_hex(patch.get_facecolor()) for patch in ax.patches]
+    unlit = {"#ffffff", "#f4f4f4"}
+    assert [colour for colour in drawn if colour not in unlit] == [COMPONENTS.get(each, LIT) for each in lit]
+    bold = [text for text in ax.texts if text.get_weight() == "bold"]
+    assert len(bold) == len(lit)
 
 
 @pytest.mark.parametrize(("n_kv_heads", "readers"), [(4, 1), (2, 2), (1, 4)])

@@ -37,7 +37,7 @@ def box(
     size: Point,
     colour: str = "white",
     *,
-    letters: int = 9,
+    letters: float = 9,
     weight: str = "normal",
     label_up: float = 0.0,
     rounding: float = 0.1,
@@ -208,58 +208,71 @@ def _draw_steps(ax: Axes, steps: Labels, changed: Labels) -> None:
 
 # The whole encoder
 
-# lesson, label, left, bottom, width, height; a box is drawn over those before it, so outer boxes come first
+# lesson, label, component, left, bottom, width, height; outer boxes first, the others are drawn over them
 MAP = (
-    (8, "the full encoder", 1.45, -0.1, 11.25, 4.1),
-    (0, "token\nids", 0.0, 1.2, 0.95, 1.2),
-    (8, "embedding", 1.7, 1.2, 1.35, 1.2),
-    (1, "positional\nencoding", 3.4, 1.2, 1.5, 1.2),
-    (7, "encoder layer, repeated", 5.25, 0.1, 7.25, 3.4),
-    (5, "multi-head attention", 5.65, 0.55, 2.8, 2.45),
-    (4, "mask", 5.8, 1.8, 1.0, 0.65),
-    (2, "rotary", 6.95, 1.8, 1.35, 0.65),
-    (3, "scaled dot-product\nattention", 5.8, 0.75, 2.5, 0.9),
-    (7, "add &\nnorm", 8.85, 1.2, 0.9, 1.2),
-    (6, "feed-\nforward", 10.15, 1.2, 0.9, 1.2),
-    (7, "add &\nnorm", 11.45, 1.2, 0.9, 1.2),
-    (0, "vectors\nin context", 13.05, 1.2, 1.2, 1.2),
+    (8, "the full encoder", "", 1.45, -0.1, 11.25, 4.1),
+    (0, "token\nids", "", 0.0, 1.2, 0.95, 1.2),
+    (8, "embedding", "embedding", 1.7, 1.2, 1.35, 1.2),
+    (1, "positional\nencoding", "positions", 3.4, 1.2, 1.5, 1.2),
+    (7, "encoder layer, repeated", "", 5.25, 0.1, 7.25, 3.4),
+    (5, "multi-head attention", "attention", 5.65, 0.55, 2.8, 2.45),
+    (4, "mask", "attention", 5.8, 1.8, 1.0, 0.65),
+    (2, "rotary", "positions", 6.95, 1.8, 1.35, 0.65),
+    (3, "scaled dot-product\nattention", "attention", 5.8, 0.75, 2.5, 0.9),
+    (7, "add &\nnorm", "norm", 8.85, 1.2, 0.9, 1.2),
+    (6, "feed-\nforward", "feed-forward", 10.15, 1.2, 0.9, 1.2),
+    (7, "add &\nnorm", "norm", 11.45, 1.2, 0.9, 1.2),
+    (0, "vectors\nin context", "", 13.05, 1.2, 1.2, 1.2),
 )
+# What a lesson does that builds no box, and to which components, by the lessons that built them
+LATER = {
+    9: ("fills the boxes that are lit with published numbers", (8, 1, 5, 7, 6)),
+    10: ("trains the numbers in the boxes that are lit", (8, 5, 7, 6)),
+    11: ("takes an encoder apart that differs in what is lit", (5, 7, 6)),
+    12: ("exchanges what is inside the boxes that are lit", (4, 2, 5, 7, 6)),
+    13: ("speeds up what is lit, where nearly all the work is done", (5, 6)),
+}
 ARROWS = ((0.95, 1.7), (3.05, 3.4), (4.9, 5.65), (8.45, 8.85), (9.75, 10.15), (11.05, 11.45), (12.35, 13.05))
 # start, end and height of the detours around a part: what "add" adds to (the residual stream, lesson 07)
 DETOURS = ((5.42, 9.3, 0.32), (9.95, 11.9, 0.85))
 
 
 def encoder_map(lesson: int = 0) -> Figure:
-    """Draw the whole encoder with the part of one lesson lit; each part bears the number of its lesson."""
+    """Draw the whole encoder and light what one lesson builds, or changes; a part bears its lesson's number.
+
+    A lit component has its colour, a group of them is pale yellow.
+    """
     check_integer(lesson=lesson, at_least=0)
     if lesson not in range(len(NAMES)):
         raise ValueError(f"lesson must be from 0 to {len(NAMES) - 1}, got {lesson}; see the notebooks")
-    figure, (ax,) = canvas(1, (10.4, 3.2))
-    for number, label, left, bottom, *size in MAP:
-        _map_box(ax, number, label, (left, bottom), size, is_lit=lesson > 0 and number == lesson)
+    does, changed = LATER.get(lesson, ("", ()))
+    figure, (ax,) = canvas(1, (9.8, 3.2))
+    for number, label, component, left, bottom, *size in MAP:
+        is_lit = (number in changed and component != "") or 0 < lesson == number
+        _map_box(ax, number, label, component, (left, bottom), size, is_lit=is_lit)
     for start, end in ARROWS:
         arrow(ax, (start, 1.8), (end, 1.8), zorder=4)
     for start, end, height in DETOURS:
         way(ax, (start, 1.8), (start, height), (end, height), (end, 1.2), width=1.2, zorder=3)
     ax.set(xlim=(-0.1, 14.35), ylim=(-0.2, 4.1), aspect="equal")
     ax.set_axis_off()
-    lit = next((label for number, label, *_ in MAP if lesson and number == lesson), "")
-    lit = lit.replace("-\n", "-").replace("\n", " ")
-    title = (
-        f"Lesson {lesson:02d} builds the part that is lit: {lit}" if lit else "The encoder, and its lessons"
-    )
-    return finished(figure, title)
+    built = next((label for number, label, *_ in MAP if lesson and number == lesson), "")
+    if built:
+        does = "builds the part that is lit: " + built.replace("-\n", "-").replace("\n", " ")
+    return finished(figure, f"Lesson {lesson:02d} {does}" if does else "The encoder, and its lessons")
 
 
-def _map_box(ax: Axes, number: int, label: str, corner: Point, size: Point, *, is_lit: bool) -> None:
+def _map_box(
+    ax: Axes, number: int, label: str, component: str, corner: Point, size: Point, *, is_lit: bool
+) -> None:
     width, height = size
     is_outer = height > 2
     is_narrow = width < 1.4 and height > 1  # then its number stands on a line of its own
     gap = "\n" if is_narrow else " "
     text = f"{number:02d}{gap}{label}" if number else label
-    look = {"edgecolor": "black", "linewidth": 2.0, "weight": "bold"} if is_lit else {"edgecolor": GREY}
-    look |= {"label_up": height / 2 - 0.25 if is_outer else 0.0, "rounding": 0.12}
-    colour = LIT if is_lit else "#f4f4f4" if is_outer else "white"
+    look = {"linewidth": 2.0, "weight": "bold"} if is_lit else {"edgecolor": GREY}
+    look |= {"label_up": height / 2 - 0.25 if is_outer else 0.0, "rounding": 0.12, "letters": 8.5}
+    colour = COMPONENTS.get(component, LIT) if is_lit else "#f4f4f4" if is_outer else "white"
     middle = corner[0] + width / 2, corner[1] + height / 2
     box(ax, middle, text, size, colour, **look)
 

@@ -158,6 +158,7 @@ def name_lines(
     heights = _spread(points[:, 1], low + LINE / 2, high - LINE / 2)
     for (name, end), point, height in zip(ends.items(), points, heights, strict=True):
         look = {"va": "center", "size": 9, "color": colours[name], "annotation_clip": False}
+        look["path_effects"] = [withStroke(linewidth=3, foreground="white")]  # where it meets another line
         ax.annotate(name, end, (6, height - point[1]), textcoords="offset points", parse_math=False, **look)
 
 

@@ -34,8 +34,8 @@ def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, obj
     """
     if not figure.axes:
         return {}, {}
+    words = _words(figure)  # lays the figure out for the first time; the second time all titles have room
     picture, width, height = _drawn(figure)
-    words = _words(figure)
     alt = told(words)
     style = f'width="{width}" style="max-width: 100%; height: auto"'
     html = f'<img alt="{escape(alt)}" {style} src="data:image/png;base64,{picture}">'

@@ -146,6 +146,7 @@ def bars(panels: Mapping[str, Mapping[str, float]], *, xlabel: str, title: str) 
     height, letters = (max(each) for each in zip(*sizes, strict=True))
     width = min(max(2.4 + 0.08 * letters, 6.4 / len(panels)), WIDEST / len(panels))
     figure, axes = canvas(len(panels), (width, 0), (0, 1.3 + 0.34 * height))
+    names = [list(named) for named in panels.values()]
     for ax, (quantity, named) in zip(axes, panels.items(), strict=True):
         values = given.numbers_of(list(named.values()), 1, name=quantity)
         given.check_above_zero(quantity, values)
@@ -153,6 +154,7 @@ def bars(panels: Mapping[str, Mapping[str, float]], *, xlabel: str, title: str) 
         ax.bar_label(drawn, [f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in values], padding=3)
         ax.invert_yaxis()
         ax.set(title=quantity, xlabel=xlabel, xlim=(0, values.max() * 1.2))
+        ax.tick_params(labelleft=ax is axes[0] or list(named) != names[0])  # the same names stand once
     return finished(figure, title)
 
 
