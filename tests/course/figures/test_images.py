@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from transformer_lab.course import figures
+from transformer_lab.course.figures.layout import COSINE, SIGNED
 
 LABELS = {"xlabel": "", "ylabel": "", "title": "", "bar": ""}
 
@@ -19,6 +20,12 @@ def test_tables_and_scores_are_drawn_as_given_on_one_signed_scale():
             assert ax.images[0].get_clim() == (-reach, reach)
             assert ax.yaxis_inverted()  # position 0 on top
     assert figures.score_maps(given, title="", limits=(-9, 5)).axes[0].images[0].get_clim() == (-9, 5)
+
+
+def test_cosines_have_a_colour_map_of_their_own():
+    for cosine, colours in ((True, COSINE), (False, SIGNED)):
+        figure = figures.position_tables({"a": torch.eye(3)}, xlabel="", title="", bar="", cosine=cosine)
+        assert figure.axes[0].images[0].get_cmap().name == colours
 
 
 def test_planes_share_one_scale_and_mark_the_points():

@@ -36,6 +36,7 @@ EXPLORED = {"draw": lambda ax, value: None, "name": "v", "values": [1, 2, 3], "s
         ({"name": 3}, "name, title and bar must be a list of strings, got 3"),
         ({"bar": "weight"}, "got the colour bar 'weight', but draw shows no colours"),
         ({"values": [None]}, "values must hold numbers or names, got None"),
+        ({"across": 0}, "across must be at least 1, got 0"),
         ({"size": 3}, "size must be a width and a height in inches, got 3"),
     ],
 )
@@ -57,6 +58,14 @@ def test_a_slider_redraws_and_leaves_a_strip_where_no_kernel_runs(monkeypatch, p
     slider.value = 2
     assert drawn == [1, 3, 1, 2]  # the strip, the slider's first picture, and its next
     assert "angle = 2" in picture.value and "<img alt=" in picture.value
+
+
+def test_a_strip_may_have_its_pictures_one_below_the_other(published):
+    heights = []
+    for across in (None, 1):
+        figures.explore(**(EXPLORED | {"across": across}))
+        heights.append(published[-1][1]["image/png"]["height"])
+    assert heights[1] > 1.8 * heights[0]
 
 
 # An explorer of heads

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
+from matplotlib.patheffects import withStroke
 
 from transformer_lab.course.figures import given
 from transformer_lab.course.figures.given import Labels, Tables
@@ -349,7 +350,9 @@ def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> F
 
 # Dials of radius 1
 
-PITCH = 2.7  # from the middle of one dial with arrows to that of the next
+PITCH = 3.0  # from the middle of one dial with arrows to that of the next
+ARC = 0.5  # radius of the arc between two arrows
+NEAR = 1.0  # radians: the names of arrows that are nearer move apart
 
 
 def _dial(ax: Axes, left: float, edge: str, name: str, below: float) -> None:
@@ -373,10 +376,11 @@ def draw_clocks(ax: Axes, angles: Sequence[float], names: Labels) -> None:
     literal(ax)
 
 
-def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",)) -> None:
+def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",), *, worth: str = "score") -> None:
     """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
 
-    A vector is given as pairs (pair, 2); the longest arrow of a dial reaches its rim.
+    A vector is given as pairs (pair, 2); the longest arrow of a dial reaches its rim. Where there are two, an
+    arc shows the angle between them, and `worth` with their dot product stands below the dial.
 
     Raises:
         ValueError: more vectors than colours.
@@ -384,34 +388,69 @@ def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",)) -> None:
     given.check_axes(ax)
     given.check_named(arrows)
     given.check_labels("names of dials", names)
+    given.check_labels("worth", [worth])
     given.check_few(len(arrows), len(LINES), "arrows in a dial")
     pairs = {name: given.pairs_of(name, each, len(names)) for name, each in arrows.items()}
     lengths = np.array([np.hypot(*each.T) for each in pairs.values()])  # (vector, pair)
     reach = np.where(lengths.any(axis=0), lengths.max(axis=0), 1.0)
+    both = list(pairs.values()) if len(pairs) == 2 else []
     for number, name in enumerate(names):
-        _dial(ax, PITCH * number, "#9a9a9a", name, -1.4)
-    for (name, each), colour in zip(pairs.items(), LINES, strict=False):
+        told = [name] if name else []
+        if both:
+            first, second = (each[number] for each in both)
+            _draw_arc(ax, PITCH * number, second, first)
+            told.append(f"{worth} {_tenths(first @ second)}")
+        _dial(ax, PITCH * number, "#9a9a9a", "\n".join(told), -1.65)
+    for place, ((name, each), colour) in enumerate(zip(pairs.items(), LINES, strict=False)):
         for number, tip in enumerate(each / reach[:, None]):
-            _draw_arrow(ax, (PITCH * number, 0), tip, name, colour)
-    ax.set(xlim=(-1.5, PITCH * len(names) - 1.2), ylim=(-2.2 if any(names) else -1.5, 1.5), aspect="equal")
+            beside = both[1 - place][number] if both else None
+            _draw_arrow(ax, (PITCH * number, 0), tip, name, colour, beside)
+    rows = bool(both) + max(1 + name.count("\n") if name else 0 for name in names)
+    ax.set(xlim=(-1.6, PITCH * len(names) - 1.1), ylim=(-1.65 - 0.5 * rows, 1.6), aspect="equal")
     ax.set_axis_off()
     literal(ax)
 
 
-def _draw_arrow(ax: Axes, start: Point, tip: np.ndarray, name: str, colour: str) -> None:
-    """An arrow, and its name a little beyond the tip."""
+def _tenths(number: float) -> str:
+    """The number as the prose has it: one decimal, none if it is whole."""
+    text = f"{abs(number):.1f}".removesuffix(".0")
+    return f"−{text}" if number < 0 and text != "0" else text
+
+
+def _angle(vector: np.ndarray) -> float:
+    return float(np.arctan2(vector[1], vector[0]))
+
+
+def _draw_arc(ax: Axes, left: float, start: np.ndarray, end: np.ndarray) -> None:
+    """Draw the angle between two arrows, the short way round."""
+    turn = (_angle(end) - _angle(start) + np.pi) % (2 * np.pi) - np.pi
+    angles = _angle(start) + turn * np.linspace(0, 1, 30)
+    ax.plot(left + ARC * np.cos(angles), ARC * np.sin(angles), color=DARK, linewidth=1.5)
+
+
+def _draw_arrow(
+    ax: Axes, start: Point, tip: np.ndarray, name: str, colour: str, beside: np.ndarray | None = None
+) -> None:
+    """An arrow, and its name beyond the tip, a little away from the arrow beside it."""
     end = np.add(start, tip)
     style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
     ax.annotate("", end, start, arrowprops=style)
-    beyond = end + 0.22 * tip / (np.hypot(*tip) or 1)
-    ax.text(*beyond, name, color=colour, ha="center", va="center", size=9, weight="bold")
+    angle = _angle(tip)
+    if beside is not None:
+        apart = (angle - _angle(beside) + np.pi) % (2 * np.pi) - np.pi
+        angle += np.sign(apart) * max(0.0, NEAR - abs(apart))
+    along = np.array([np.cos(angle), np.sin(angle)])
+    offset = along * (5 + np.abs(along) @ [2.8 * len(name), 5])  # half the name's width, and its height
+    look = {"color": colour, "ha": "center", "va": "center", "size": 9, "weight": "bold", "zorder": 5}
+    text = ax.annotate(name, end, tuple(offset), textcoords="offset points", **look)
+    text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
 
 
 def turns(panels: Mapping[str, Tables], names: Labels = ("",), *, title: str = "") -> Figure:
     """Draw dials with arrows side by side, one panel for each name; what a panel holds: see `draw_turns`."""
     given.check_named(panels)
     given.check_labels("names of dials", names)
-    figure, axes = canvas(len(panels), (max(1.8, 1.4 * len(names)), 2.4))
+    figure, axes = canvas(len(panels), (max(1.9, 1.5 * len(names)), 2.6))
     for ax, (name, arrows) in zip(axes, panels.items(), strict=True):
         draw_turns(ax, arrows, names)
         ax.set_title(name, size=10)

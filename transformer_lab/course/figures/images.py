@@ -12,7 +12,7 @@ from torch import Tensor
 
 from transformer_lab.course.figures import given
 from transformer_lab.course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_lab.course.figures.layout import ATTENTION, GREY, SIGNED, WIDEST, canvas, finished
+from transformer_lab.course.figures.layout import ATTENTION, COSINE, GREY, SIGNED, WIDEST, canvas, finished
 from transformer_lab.validation import check_number, check_positive
 
 # Signed tables and functions
@@ -34,16 +34,24 @@ def _signed(
     width = min(width, (WIDEST - room) / len(tables))
     figure, panels = canvas(len(tables), (width, 0), (room, height))
     for ax, (name, table) in zip(panels, tables.items(), strict=True):
-        image = ax.imshow(table, cmap=SIGNED, vmin=limits[0], vmax=limits[1], **look)
+        image = ax.imshow(table, vmin=limits[0], vmax=limits[1], **{"cmap": SIGNED} | look)
         ax.set(xlabel=labels[0], title=name)
     panels[0].set_ylabel(labels[1])
+    for ax in panels[1:]:
+        ax.tick_params(labelleft=False)  # as in the first
     figure.colorbar(image, ax=figure.axes, label=bar, shrink=shrink)
     return figure, panels
 
 
-def position_tables(named: Tables, *, xlabel: str, title: str, bar: str, limits: Limits = (-1, 1)) -> Figure:
-    """Draw large signed tables side by side on one scale: positions down, `xlabel` across."""
+def position_tables(
+    named: Tables, *, xlabel: str, title: str, bar: str, limits: Limits = (-1, 1), cosine: bool = False
+) -> Figure:
+    """Draw large signed tables side by side on one scale: positions down, `xlabel` across.
+
+    Cosines have a colour map of their own.
+    """
     look = {"cell": (4.2, 4.2), "shrink": 1.0, "aspect": "auto", "interpolation": "nearest"}
+    look["cmap"] = COSINE if cosine else SIGNED
     figure, _ = _signed(given.tables_of(named, limits), (xlabel, "position"), limits=limits, bar=bar, **look)
     return finished(figure, title)
 

@@ -447,5 +447,7 @@ def matrices(
         look = {"colours": colours, "limits": limits.get(name, scale), "numbers": True}
         draw_matrix(ax, table, down, across, title=name, **look)
         ax.set_xlabel(xlabels.get(name, ""))
+        if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:
+            ax.tick_params(labelleft=False)  # as in the first
     panels[0].set_ylabel(ylabel)
     return finished(figure, title)

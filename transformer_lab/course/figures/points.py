@@ -1,11 +1,13 @@
 """Points and bars: one mark for each head, seed, word or position, one bar for each model."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from transformer_lab.course.figures import given
 from transformer_lab.course.figures.given import Curves, Matrix, Tables
@@ -44,17 +46,33 @@ Place = tuple[int, int]
 # Points
 
 
-def position_circles(named: Tables, *, title: str, first: int = 0) -> Figure:
-    """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`."""
+def position_circles(named: Tables, *, title: str, first: int = 0, walk: Sequence[int] = ()) -> Figure:
+    """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`.
+
+    Arrows lead through the positions of `walk`. All panels have the same limits.
+    """
     given.check_named(named)
     check_integer(first=first)
-    figure, panels = canvas(len(named), (3.4, 0), (1.2, 3.7))
-    for ax, (name, points) in zip(panels, named.items(), strict=True):
-        x, y = given.pairs_of(name, points).T
-        dots = ax.scatter(x, y, c=first + np.arange(len(x)), s=9)
-        ax.set(title=name, aspect="equal", xlabel="first coordinate", ylabel="second coordinate")
-    figure.colorbar(dots, ax=figure.axes, label="position")
+    points = {name: given.pairs_of(name, each) for name, each in named.items()}
+    walk = given.numbers_of(walk, name="walk").astype(int) - first
+    given.check_places("positions to walk", [(step,) for step in walk], (min(map(len, points.values())),))
+    reach = 1.08 * max(np.abs(each).max() for each in points.values()) or 1.0
+    figure, panels = canvas(len(named), (3.6, 0), (1.2, 3.9), sharey=True)
+    for ax, (name, each) in zip(panels, points.items(), strict=True):
+        dots = ax.scatter(*each.T, c=first + np.arange(len(each)), s=11, edgecolors="none")
+        _walk(ax, each[walk])
+        ax.set(title=name, aspect="equal", xlabel="first coordinate", xlim=(-reach, reach))
+    panels[0].set(ylabel="second coordinate", ylim=(-reach, reach))
+    figure.colorbar(dots, ax=figure.axes, label="position", shrink=0.8)
     return finished(figure, title)
+
+
+def _walk(ax: Axes, points: np.ndarray) -> None:
+    """Draw an arrow from each point to the next, black with a white edge."""
+    for start, end in itertools.pairwise(points):
+        style = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
+        arrow = ax.annotate("", end, start, arrowprops=style)
+        arrow.arrow_patch.set_path_effects([withStroke(linewidth=3.0, foreground="white")])
 
 
 def seed_spread(named: Curves, *, xlabel: str, title: str) -> Figure:

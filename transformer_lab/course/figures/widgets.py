@@ -66,6 +66,7 @@ def explore(
     title: str,
     bar: str = "",
     size: Size = (3.0, 2.9),
+    across: int | None = None,
 ) -> None:
     """Show a slider that redraws a picture, and below it a strip of pictures.
 
@@ -79,19 +80,22 @@ def explore(
         title: of the figure.
         bar: label of a colour bar for all pictures, which then share one scale; none if empty.
         size: of one picture, in inches.
+        across: pictures of the strip in a row; all of them if None.
     """
     given.check_labels("name, title and bar", [name, title, bar])
     _check_stops(draw, values, strip)
     if not isinstance(size, tuple | list) or len(size) != 2:
         raise TypeError(f"size must be a width and a height in inches, got {size!r}; try (3.0, 2.9)")
     check_number(width=size[0], height=size[1], above=0)
+    check_positive(across=len(strip) if across is None else across)
 
     def drawn(stops: Sequence[Stop]) -> Figure:
-        width = min(size[0], (WIDEST - bool(bar)) / len(stops))
-        figure, panels = canvas(len(stops), (width, 0), (bool(bar), size[1]))
+        columns = min(len(stops), across or len(stops))
+        width = min(size[0], (WIDEST - bool(bar)) / columns)
+        figure, panels = canvas(len(stops), (width, size[1]), (bool(bar), 0), columns=columns)
         for ax, value in zip(panels, stops, strict=True):
             draw(ax, value)
-            ax.set_title(f"{name} = {_called(value)}")
+            ax.set_title(f"{name} = {_called(value)}", loc="left" if across == 1 else "center")
         for ax in panels[1:]:
             ax.set_ylabel("")  # that of the first
         if bar:

@@ -1,0 +1,102 @@
+"""Curves over positions, waves and lengths stand where their numbers are, with the names they belong to."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_hex
+
+from transformer_lab.course import figures
+from transformer_lab.course.figures.layout import HERO, LINES
+
+LABELS = {"xlabel": "", "ylabel": "", "title": ""}
+LENGTHS = [32, 64, 128]
+RUNS = {"rotary": [[1.0, 0.9, 0.7], [1.0, 0.7, 0.5]], "added": [[0.9, 0.4, 0.2]]}
+
+
+def test_curves_apart_share_their_scale_and_mark_the_same_places():
+    named = {"low": [0.0, 1.0, math.nan], "high": [2.0, 5.0, 3.0]}
+    figure = figures.curves_apart([0, 10, 20], named, **LABELS, places={"seam": 12}, tops=True)
+    low, high = figure.axes
+    assert [ax.get_title(loc="left") for ax in (low, high)] == ["low", "high"]
+    assert low.get_ylim() == high.get_ylim()
+    np.testing.assert_array_equal(low.lines[0].get_ydata(), named["low"])
+    for ax, top in ((low, (10, 1)), (high, (10, 5))):
+        assert [tuple(line.get_xydata()[0]) for line in ax.lines if line.get_marker() == "o"] == [top]
+        assert [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == "--"] == [12]
+    assert [text.get_text() for text in low.texts] == ["10", "seam"]
+    assert [text.get_text() for text in high.texts] == ["10"]  # the place is named once
+
+
+def test_equal_areas_of_a_spectrum_are_equal_strengths():
+    strength = np.array([1.0, 2.0, 3.0, 6.0])
+    figure = figures.spectrum(strength, 12, {"slow": (5, 20), "fast": (2, 5)}, title="")
+    (ax,) = figure.axes
+    every, strongest = (patch.get_data() for patch in ax.patches)
+    areas = every.values * np.diff(np.log(every.edges))
+    np.testing.assert_allclose(areas[::-1], strength)
+    np.testing.assert_allclose(strongest.values, every.values[:2])  # the waves of 3 and 4 positions
+    assert to_hex(ax.patches[1].get_facecolor()) == HERO
+    assert {text.get_text(): text.get_color() == HERO for text in ax.texts} == {"slow": False, "fast": True}
+    peaks = {text.get_text(): text.xy[0] for text in ax.texts}
+    assert peaks == {"slow": 6, "fast": 3}
+
+
+def test_each_run_is_a_thin_line_and_the_mean_a_thick_one_named_at_its_end():
+    before = {"rotary, before": [[0.5, 0.3, 0.1]], "added, before": [[0.4, 0.2, 0.0]]}
+    figure = figures.length_curves(LENGTHS, RUNS, trained=32, chance=0.25, title="", before=before)
+    (ax,) = figure.axes
+    lines = {line.get_label(): line for line in ax.lines}
+    np.testing.assert_allclose(lines["rotary"].get_ydata(), [1.0, 0.8, 0.6])
+    np.testing.assert_allclose(lines["added, before"].get_ydata(), [0.4, 0.2, 0.0])
+    thin = [line for line in ax.lines if line.get_linewidth() < 1]
+    np.testing.assert_allclose([line.get_ydata() for line in thin], RUNS["rotary"] + RUNS["added"])
+    ends = {text.get_text(): text.xy for text in ax.texts if text.get_text() in lines}
+    assert ends == {name: tuple(lines[name].get_xydata()[-1]) for name in (*RUNS, *before)}
+    for now, then, colour in zip(RUNS, before, LINES, strict=False):  # one kind, one colour
+        assert lines[now].get_color() == lines[then].get_color() == colour
+        assert (lines[now].get_linestyle(), lines[then].get_linestyle()) == ("-", "--")
+    marked = [line for line in ax.lines if line.get_linestyle() == "--" and len(set(line.get_xdata())) == 1]
+    assert [line.get_xdata()[0] for line in marked] == [32]
+    assert {"chance", "length in training"} <= {text.get_text() for text in ax.texts}
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (lambda: figures.curves_apart([1], {str(i): [1] for i in range(9)}, **LABELS), "at most 8 curves"),
+        (lambda: figures.curves_apart([1], {"a": [1]}, **LABELS, places={"b": "c"}), "place_0 must be a num"),
+        (lambda: figures.spectrum([1, -1], 9, {"a": (1, 9)}, title=""), "must not be negative, got -1"),
+        (lambda: figures.spectrum([1, 1], 9, {"a": (1, 2)}, title=""), "the band 'a' has no wave, got"),
+        (
+            lambda: figures.length_curves([1, 2], {"a": [[1.0]]}, trained=1, chance=0, title=""),
+            "a has 1 shares in a run, wanted 2",
+        ),
+        (
+            lambda: figures.length_curves(
+                [1], {"a": [[1.0]]}, trained=1, chance=0, title="", before={"a": [[1.0]]}
+            ),
+            r"got \['a'\] before, wanted other names",
+        ),
+        (
+            lambda: figures.length_curves([1], {"a": [[1.5]]}, trained=1, chance=0, title=""),
+            "wanted numbers on the scale from 0 to 1",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        draw()
+
+
+def test_a_walk_leads_from_each_position_to_the_next_in_panels_with_equal_limits():
+    points = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, 0.0]])
+    named = {"one": points, "two": 3 * points}
+    figure = figures.position_circles(named, title="", first=1, walk=[2, 3, 4])
+    for ax, factor in zip(figure.axes, (1, 3), strict=False):
+        steps = [(*arrow.xyann, *arrow.xy) for arrow in ax.texts]
+        np.testing.assert_allclose(steps, factor * np.array([(1, 0, 0, -1), (0, -1, -1, 0)]))
+        assert ax.get_xlim() == ax.get_ylim() and ax.get_xlim()[1] > 3
+    with pytest.raises(ValueError, match="positions to walk must lie within"):
+        figures.position_circles(named, title="", first=1, walk=[5])
