@@ -53,6 +53,7 @@ from transformer_lab.course.figures.maps import (
     likeness_grid,
     matrices,
     neuron_map,
+    row_maps,
     token_depth,
     wanted_maps,
 )

@@ -40,13 +40,13 @@ def weighted_sum(
     if len(values) != len(weights) or not np.isclose(weights.sum(), 1):
         raise ValueError(f"got {len(values)} values and weights {weights}, wanted weights that add up to 1")
     steps = np.concatenate([np.zeros((1, 2)), np.cumsum(weights[:, None] * values, axis=0)])
-    figure, (left, right) = canvas(2, (3.6, 3.7))
+    figure, (left, right) = canvas(2, (4.1, 4.1))
     colours = LINES[1:]
     for token, value, colour in zip(tokens, values, colours, strict=False):
         _vector(left, np.zeros(2), value, token, colour)
     for token, weight, start, end, colour in zip(tokens, weights, steps, steps[1:], colours, strict=False):
         _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
-    _vector(right, steps[0], steps[-1], "output", HERO, width=2.6)
+    _vector(right, steps[0], steps[-1], "output", HERO, width=2.6, side=-1)
     low, high = min(0.0, values.min(), steps.min()), max(values.max(), steps.max())
     room = 0.14 * (high - low or 1.0)
     for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
@@ -57,14 +57,16 @@ def weighted_sum(
     return finished(figure, title)
 
 
-def _vector(ax: Axes, start: np.ndarray, end: np.ndarray, name: str, colour: str, width: float = 1.8) -> None:
-    """An arrow with its name beside its middle."""
+def _vector(
+    ax: Axes, start: np.ndarray, end: np.ndarray, name: str, colour: str, *, width: float = 1.8, side: int = 1
+) -> None:
+    """An arrow with its name beside its middle: on the right of its way, or the left (side −1)."""
     style = {"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
     ax.annotate("", tuple(end), tuple(start), arrowprops=style)
     along = (end - start) / (np.hypot(*(end - start)) or 1.0)
-    beside = 13 * np.array([along[1], -along[0]])  # points, to the right of the arrow's way
-    side = "left" if beside[0] > 0 else "right" if beside[0] < 0 else "center"
-    look = {"color": colour, "size": 9, "ha": side, "va": "center", "textcoords": "offset points"}
+    beside = 13 * side * np.array([along[1], -along[0]])  # points
+    anchor = "left" if beside[0] > 0.1 else "right" if beside[0] < -0.1 else "center"
+    look = {"color": colour, "size": 9, "ha": anchor, "va": "center", "textcoords": "offset points"}
     ax.annotate(name, tuple((start + end) / 2), tuple(beside / 2), **look)
 
 
@@ -87,9 +89,9 @@ def shape_flow(shapes: Mapping[str, Sequence[int]], steps: Labels, *, title: str
         name: (heads, TALL * max(0.35, tall / tallest), WIDE * max(0.16, wide / widest))
         for name, (heads, tall, wide) in sizes.items()
     }
-    gap = 1.15
+    gap = 1.3
     total = sum(wide + SHEET * heads + gap for heads, _, wide in drawn.values()) - gap
-    figure, (ax,) = canvas(1, (0.72 * total + 0.4, 2.7))
+    figure, (ax,) = canvas(1, (0.59 * total + 0.4, 2.6))
     place = 0.0
     for number, (name, (heads, tall, wide)) in enumerate(drawn.items()):
         _draw_sheets(ax, place, heads, tall, wide)
@@ -153,37 +155,56 @@ def low_rank(rows: int, columns: int, rank: int, *, title: str = "") -> Figure:
 
 # What stands in a file
 
+LAYER = ".N."  # in a name of each layer
+PARTS = {  # what begins a name of ours, without the layer, and the component
+    "embedding.": "embedding",
+    "positions.": "positions",
+    "attention.": "attention",
+    "feed_forward.": "feed-forward",
+}
+ROW = 0.24  # inches
 
-def file_parts(
-    parts: Sequence[tuple[str, str, Sequence[tuple[str, str]]]],
-    *,
-    repeated: Sequence[int] = (),
-    title: str = "",
-) -> Figure:
-    """Draw the parts of an encoder from above to below, and beside each the names of its tensors in a file.
+
+def file_parts(lines: Sequence[tuple[str, str, tuple[int, ...]]], *, title: str = "") -> Figure:
+    """Draw the parts of an encoder from above to below, and beside each the names of its tensors.
 
     Args:
-        parts: label, component, and for each tensor its name and what else is to be said, such as its shape.
-        repeated: the numbers of the first and the last part of a layer, which comes several times.
+        lines: for each tensor its name in a file, its name in our encoder, and its shape; N is any layer.
         title: of the figure.
     """
-    if not isinstance(parts, list | tuple) or any(len(part) != 3 for part in parts):
-        raise TypeError(f"parts must be a list of (label, component, tensors), got {parts!r:.60}; write one")
-    given.check_labels("labels of parts", [label for label, *_ in parts])
-    heights = [0.24 * max(1, len(tensors)) + 0.16 for *_, tensors in parts]
-    tops = np.cumsum([0.0, *heights])
-    figure, (ax,) = canvas(1, (9.0, 0.92 * tops[-1] + 0.7))
-    if len(repeated) == 2:
-        first, last = repeated
-        corner, size = (-1.18, tops[first] - 0.02), (10.3, tops[last + 1] - tops[first] + 0.02)
-        ax.add_patch(Rectangle(corner, *size, facecolor=LIT, edgecolor="none", zorder=0))
-    for (label, component, tensors), top, height in zip(parts, tops, heights, strict=False):
-        middle = top + height / 2
-        box(ax, (0, middle), label, (2.1, height - 0.1), COMPONENTS.get(component, "white"), rounding=0.05)
-        for number, (name, more) in enumerate(tensors):
-            line = top + 0.2 + 0.24 * number
-            ax.text(1.25, line, name, va="center", size=8.5, family="monospace")
-            ax.text(9.0, line, more, va="center", ha="right", size=8.5, family="monospace")
-    ax.set(xlim=(-1.25, 9.2), ylim=(tops[-1] + 0.05, -0.05))
+    if not isinstance(lines, list | tuple) or any(len(each) != 3 for each in lines) or not lines:
+        raise TypeError(f"lines must be a list of (name, our name, shape), got {lines!r:.60}; write one")
+    given.check_labels("names in the file", [name for name, *_ in lines])
+    components = [_component_of(ours) for _, ours, _ in lines]
+    firsts = [i for i, each in enumerate(components) if i == 0 or each != components[i - 1]]
+    figure, (ax,) = canvas(1, (8.8, ROW * len(lines) + 0.16 * len(firsts) + 0.7))
+    in_layers, height = [], 0.0
+    for first, last in zip(firsts, [*firsts[1:], len(lines)], strict=True):
+        top, height = height, height + ROW * (last - first) + 0.16
+        middle, size = (top + height) / 2, (2.1, height - top - 0.08)
+        colour = COMPONENTS.get(components[first], "white")
+        box(ax, (0, middle), components[first], size, colour, rounding=0.05)
+        for row, (theirs, ours, shape) in enumerate(lines[first:last]):
+            _write_line(ax, top + 0.08 + ROW * (row + 0.5), theirs, f"{ours} {shape}")
+        if LAYER in lines[first][1]:
+            in_layers += [top, height]
+    if in_layers:
+        corner, tall = (-1.18, min(in_layers)), max(in_layers) - min(in_layers)
+        ax.add_patch(Rectangle(corner, 10.6, tall, facecolor=LIT, edgecolor="none", zorder=0))
+    ax.set(xlim=(-1.25, 9.5), ylim=(height + 0.05, -0.05))
     ax.set_axis_off()
     return finished(figure, title)
+
+
+def _component_of(name: str) -> str:
+    """The component that a name of ours belongs to."""
+    name = name.rpartition(LAYER)[2]
+    if "norm" in name:
+        return "norm"
+    return next((component for start, component in PARTS.items() if name.startswith(start)), name)
+
+
+def _write_line(ax: Axes, height: float, left: str, right: str) -> None:
+    look = {"va": "center", "size": 8.5, "family": "monospace"}
+    ax.text(1.25, height, left, **look)
+    ax.text(9.3, height, right, ha="right", **look)

@@ -68,7 +68,12 @@ def masks(
     given.check_labels("queries", tokens if queries is None else queries)
     check_positive(columns=columns)
     maps = {name: given.booleans_of("the mask", mask) for name, mask in named.items()}
-    look = {"unit": 0.23, "across": columns, "below": 0.3, "hidden": [1 - each for each in maps.values()]}
+    look = {
+        "unit": 0.36 if len(tokens) < 8 else 0.23,
+        "across": columns,
+        "below": 0.3,
+        "hidden": [1 - each for each in maps.values()],
+    }
     rows = tokens if queries is None else queries
     figure, _ = lay_maps(maps.items(), rows, tokens, colours=YES_OR_NO, labels=labels, **look)
     legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})

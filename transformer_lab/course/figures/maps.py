@@ -279,15 +279,17 @@ def layer_maps(
     title: str,
     bar: str,
     across: int = 3,
+    axes_named: tuple[str, str] = KEY_QUERY,
 ) -> Figure:
     """Draw one map per layer on one scale, from 0 to their largest value: paler jobs than a single head's."""
     given.check_maps(maps)
     given.check_labels("rows", rows)
     given.check_labels("columns", columns)
     given.check_labels("titles", titles, len(maps))
+    given.check_labels("names of the axes", axes_named, 2)
     check_positive(across=across)
     limits = [given.from_zero(*(given.numbers_of(matrix, 2) for matrix in maps))] * len(maps)
-    look = {"unit": 0.27, "limits": limits, "bar": bar}
+    look = {"unit": 0.27, "limits": limits, "bar": bar, "labels": axes_named}
     figure, _ = lay_maps(zip(titles, maps, strict=True), rows, columns, across=across, **look)
     return finished(figure, title)
 
@@ -307,6 +309,31 @@ def wanted_maps(named: Tables, wanted: Matrix, tokens: Labels, *, title: str, co
     figure, panels = lay_maps(named.items(), tokens, tokens, **look)
     for ax in panels:
         frame_cells(ax, framed)
+    return finished(figure, title)
+
+
+def row_maps(
+    named: Mapping[str, tuple[Matrix, Labels, Sequence[int]]], rows: Labels, *, title: str
+) -> Figure:
+    """Draw for each text one row of attention per head, and frame in it the token that should be looked at.
+
+    Args:
+        named: by title: weights (head, key_pos) on a scale from 0 to 1, the tokens, the framed place per row.
+        rows: names of the heads.
+        title: of the figure.
+    """
+    given.check_named(named)
+    given.check_labels("rows", rows)
+    if any(not isinstance(each, tuple) or len(each) != 3 for each in named.values()):
+        raise TypeError(f"each text must be (weights, tokens, places), got {named!r:.60}; give all three")
+    width = sum(0.4 * len(tokens) + 0.6 for _, tokens, _ in named.values())
+    figure, panels = canvas(len(named), (0, 0), (width + 1.4, 1.7 + 0.36 * len(rows)))
+    for ax, (name, (weights, tokens, places)) in zip(panels, named.items(), strict=True):
+        draw_within(ax, weights, rows, tokens, title=name, numbers=True, labels=("key", "head"))
+        given.check_places("framed cells", list(enumerate(places)), (len(rows), len(tokens)))
+        frame_cells(ax, enumerate(places))
+    _label_once(panels, len(named))
+    figure.colorbar(panels[0].collections[0], ax=figure.axes, label="attention weight", shrink=0.8)
     return finished(figure, title)
 
 
