@@ -107,7 +107,7 @@ def _stale_and(tag: str) -> Callable[[NotebookNode], None]:
 LOSS = "print(f'loss {0.9**50:.4f}')"
 FAULTS = {
     "wrong-weights": Fault("heatmap()", edited("()", "(scale=2)"), "Largest in each row"),
-    "colour-map": Fault("heatmap()", edited("()", "(cmap='magma')"), "+Colour map magma"),
+    "colour-map": Fault("heatmap()", edited("()", "(cmap='magma')"), "+  Colour map magma"),
     "axis-label": Fault("heatmap()", edited("()", "(label='keys')"), "+x axis “keys”"),
     "swapped-token": Fault(
         "heatmap()", edited("()", "(('the', 'sat', 'cat', 'down'))"), "+x axis “key”: the; sat; cat; down."

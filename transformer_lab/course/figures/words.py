@@ -1,56 +1,34 @@
 """A figure in words: for whoever cannot see the picture, and for the test that notices when it has changed.
 
 A line that begins with a space gives numbers in full; the other lines tell the figure without them.
-Numbers are rounded twice, first to ten digits. Machines differ in the last of sixteen, and have to agree on
-which way 0.125 is rounded and on whether two entries are equally large.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import singledispatch
 from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
 from matplotlib import colors
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis, Tick
-from matplotlib.collections import Collection, LineCollection, PathCollection, PolyCollection, QuadMesh
+from matplotlib.axis import Axis
+from matplotlib.collections import Collection, LineCollection, PathCollection, QuadMesh
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
-from matplotlib.patches import FancyArrow, FancyArrowPatch, FancyBboxPatch, Patch
+from matplotlib.patches import FancyBboxPatch, Patch
 from matplotlib.text import Annotation, Text
 from matplotlib.ticker import LogFormatter, ScalarFormatter
-from matplotlib.typing import ColorType
-from numpy.typing import ArrayLike
 
-FEW = 12  # so many rows, bars or points are told one by one; more are averaged or sampled, in the table
-SAMPLE = 40  # so many of them, at most, stand in the table
+from transformer_lab.course.figures import phrases
+
+LONGEST_TOLD = 1200  # characters of what is read aloud
 LINE_STYLES = {"-": "solid", "--": "dashed", "-.": "dash-dotted", ":": "dotted", "None": "no line"}
-KINDS = {
-    FancyBboxPatch: "block",
-    FancyArrowPatch: "arrow",
-    FancyArrow: "arrow",
-    PolyCollection: "area",
-}
-PLAIN_COLOURS = {name.removeprefix("tab:"): colour for name, colour in colors.TABLEAU_COLORS.items()} | {
-    "black": "black",
-    "white": "white",
-    "light grey": "lightgray",
-    "yellow": "gold",
-    "light blue": "lightblue",
-    "light green": "lightgreen",
-    "dark blue": "darkblue",
-    "dark red": "darkred",
-}
-
-Item = TypeVar("Item")
 
 
 def describe(figure: Figure) -> str:
@@ -62,9 +40,12 @@ def describe(figure: Figure) -> str:
 
 
 def told(words: str) -> str:
-    """The words without tables and exact colours: short enough to be read aloud."""
+    """Return the words without tables and exact colours: short enough to be read aloud."""
     told = " ".join(line for line in words.splitlines() if not line.startswith(" "))
-    return re.sub(" #[0-9a-f]{6,8}", "", told)
+    told = re.sub(" #[0-9a-f]{6,8}", "", told)
+    if len(told) <= LONGEST_TOLD:
+        return told
+    return told[:LONGEST_TOLD].rpartition(". ")[0] + ". And more, not told here."
 
 
 # The figure, its panels and their axes
@@ -72,33 +53,82 @@ def told(words: str) -> str:
 
 def _figure(figure: Figure) -> Iterator[str]:
     bars = [axes for axes in figure.axes if _is_colour_bar(axes)]
-    panels = [axes for axes in figure.axes if axes not in bars]
-    titles = "".join(_named(text.get_text()) for text in figure.texts)
+    panels = [axes for axes in figure.axes if axes not in bars and not _is_blank(axes)]
+    titles = "".join(phrases.titled(text.get_text()) for text in figure.texts)
+    kinds = [_kinds(axes) for axes in panels]
     if len(panels) == 1:
-        yield from _panel(panels[0], f"Figure{titles}")
+        yield from _panel(panels[0], f"Figure{titles}", kinds[0])
     else:
-        yield f"Figure{titles} of {_count(len(panels), 'panel')}."
-        told = [line for number, axes in enumerate(panels, 1) for line in _panel(axes, f"Panel {number}")]
-        yield from told if len(panels) <= FEW else _in_table(told)
-    yield from (f"Colour bar{_named(axes.get_ylabel() or axes.get_xlabel())}." for axes in bars)
+        alike = f", in each {kinds[0]}" if len(set(kinds)) == 1 and kinds[0] else ""
+        yield f"Figure{titles} of {phrases.counted(len(panels), 'panel')}{alike}."
+        yield from _panels(panels, ["" if alike else each for each in kinds])
+    yield from (f"Colours show{phrases.titled(axes.get_ylabel() or axes.get_xlabel())}." for axes in bars)
     yield from (_legend(legend) for legend in figure.legends)
-    yield f"  Size in inches: {' by '.join(_numbers(figure.get_size_inches()))}"
+    yield f"  Size in inches: {' by '.join(phrases.number_words(figure.get_size_inches()))}"
+
+
+def _is_blank(axes: Axes) -> bool:
+    return not (axes.axison or axes.has_data() or axes.texts)
+
+
+def _panels(panels: list[Axes], kinds: list[str]) -> Iterator[str]:
+    """Tell each panel, and once what is the same in all of them."""
+    named = enumerate(zip(panels, kinds, strict=True), 1)
+    each = [list(_panel(axes, f"Panel {number}", kind)) for number, (axes, kind) in named]
+    first = each[0][1:] if each else []
+    shared = [line for line in dict.fromkeys(first) if all(line in lines for lines in each)]
+    own = [line for lines in each for line in lines if line not in shared]
+    yield from own if len(panels) <= phrases.FEW else phrases.in_table(own)
+    if shared:
+        yield "In every panel:"
+        yield from shared
+
+
+def _kinds(axes: Axes) -> str:
+    """What a panel is, in a few words."""
+    if boxes := _boxes(axes):
+        return f"a drawing of {phrases.counted(len(boxes), 'block')}"
+    maps = [each for each in (*axes.images, *axes.collections) if isinstance(each, QuadMesh | AxesImage)]
+    points = [len(each.get_offsets()) for each in axes.collections if isinstance(each, PathCollection)]
+    bars = [len(group) for group in _bar_groups(axes)]
+    counts = {"line": len(axes.lines), "bar": sum(bars), "point": sum(points)}
+    kinds = [_size_of(maps[-1])] if maps else []
+    return " and ".join(kinds + [phrases.counted(count, kind) for kind, count in counts.items() if count])
+
+
+def _boxes(axes: Axes) -> list[Patch]:
+    return [patch for patch in axes.patches if isinstance(patch, FancyBboxPatch)]
+
+
+def _size_of(drawn: QuadMesh | AxesImage) -> str:
+    is_mesh = isinstance(drawn, QuadMesh)
+    rows, columns = (
+        n - is_mesh for n in (drawn.get_coordinates() if is_mesh else drawn.get_array()).shape[:2]
+    )
+    return f"a heatmap of {phrases.counted(rows, 'row')} by {phrases.counted(columns, 'column')}"
 
 
 def _is_colour_bar(axes: Axes) -> bool:
     return hasattr(axes, "_colorbar")  # set by matplotlib, which asks the same way
 
 
-def _panel(axes: Axes, name: str) -> Iterator[str]:
-    yield f"{name}{_named(axes.get_title() or axes.get_title('left') or axes.get_title('right'))}."
+def _panel(axes: Axes, name: str, kind: str = "") -> Iterator[str]:
+    """Say what it is, what to see in it, along which axes, and then the rest."""
+    title = phrases.titled(axes.get_title() or axes.get_title("left") or axes.get_title("right"))
+    yield f"{name}{title}{f': {kind}' if kind else ''}."
+    for artist in (*axes.images, *axes.collections, *_bar_groups(axes)):
+        yield from _tell(artist, axes)
+    if _boxes(axes):
+        yield from _writing(axes)
+        yield from phrases.in_table(list(_lines(axes)))  # the roads from box to box
+    else:
+        yield from _lines(axes)
     if axes.axison:
         yield from _axis("x", axes.xaxis)
         yield from _axis("y", axes.yaxis)
-    for artist in (*axes.images, *axes.collections, *_bar_groups(axes)):
-        yield from _tell(artist, axes)
-    yield from _lines(axes)
     yield from _shapes(axes)
-    yield from _writing(axes)
+    if not _boxes(axes):
+        yield from _writing(axes)
     if axes.get_legend():
         yield _legend(axes.get_legend())
     for inset in axes.child_axes:
@@ -107,12 +137,14 @@ def _panel(axes: Axes, name: str) -> Iterator[str]:
 
 
 def _axis(side: str, axis: Axis) -> Iterator[str]:
-    name = f"{side} axis{_named(axis.get_label_text())}"
+    if not axis.get_tick_params().get("labelbottom" if side == "x" else "labelleft", True):
+        return  # that of a neighbour
+    name = f"{side} axis{phrases.titled(axis.get_label_text())}"
     labels = [label for _, label in _ticks(axis) if label]
     if not _is_numeric(axis) and (labels or axis.get_label_text()):
-        yield from _listed(name, labels)
+        yield from phrases.listed(name, labels)
     elif labels:
-        low, high = _numbers(sorted(axis.get_view_interval()), axis.get_scale())
+        low, high = phrases.number_words(sorted(axis.get_view_interval()), axis.get_scale())
         scale = "" if axis.get_scale() == "linear" else f" ({axis.get_scale()})"
         yield f"{name} from {low} to {high}{scale}."
         yield f"  {side} ticks: {' '.join(labels)}"
@@ -125,23 +157,25 @@ def _is_numeric(axis: Axis) -> bool:
 
 
 def _ticks(axis: Axis) -> list[tuple[float, str]]:
-    """Return place and label of the ticks in view, one that lies on the very edge included."""
+    """Return place and label of the ticks in view, one on the very edge included.
+
+    Also of a panel that leaves its labels to its neighbour, which has the same.
+    """
     low, high = sorted(axis.get_view_interval())
     slack = 1e-6 * (high - low)
-    ticks = [tick for tick in axis.get_major_ticks() if low - slack <= tick.get_loc() <= high + slack]
-    return [(tick.get_loc(), _tick_label(tick, axis)) for tick in ticks]
-
-
-def _tick_label(tick: Tick, axis: Axis) -> str:
-    label = next((label for label in (tick.label1, tick.label2) if label.get_visible()), None)
-    if label and label.get_text() and isinstance(axis.get_major_formatter(), LogFormatter):
-        return _numbers([tick.get_loc()])[0]  # the label itself is a formula, 10 to the power of n
-    return label.get_text() if label else ""
+    places, formatter = axis.get_majorticklocs(), axis.get_major_formatter()
+    labels = formatter.format_ticks(places)
+    if isinstance(formatter, LogFormatter):  # its labels are formulas, 10 to the power of n
+        labels = [
+            text and phrases.number_words([place])[0] for place, text in zip(places, labels, strict=True)
+        ]
+    both = zip(places, labels, strict=True)
+    return [(place, label) for place, label in both if low - slack <= place <= high + slack]
 
 
 def _legend(legend: Legend) -> str:
     entries = ", ".join(text.get_text() for text in legend.get_texts())
-    return f"Legend{_named(legend.get_title().get_text())}: {entries}."
+    return f"Legend{phrases.titled(legend.get_title().get_text())}: {entries}."
 
 
 # What a panel holds, told by its kind
@@ -172,12 +206,16 @@ def _(image: AxesImage, axes: Axes) -> Iterator[str]:
 
 @_tell.register
 def _(points: PathCollection, axes: Axes) -> Iterator[str]:
-    x, y = _settled(_blank_filled(points.get_offsets())).reshape(-1, 2).T
+    x, y = phrases.rounded_off(phrases.blank_filled(points.get_offsets())).reshape(-1, 2).T
     values = points.get_array()
-    colour = _face_colours(points) if values is None else f"coloured by {points.get_cmap().name}"
-    yield from _listed(f"{_count(len(x), 'point')}{_label(points)}, {colour}", _points(x, y, axes))
+    colour = phrases.face_colours(points) if values is None else f"coloured by {points.get_cmap().name}"
+    yield from phrases.listed(
+        f"{phrases.counted(len(x), 'point')}{phrases.label_of(points)}, {colour}",
+        phrases.point_words(x, y, axes),
+    )
     if values is not None:
-        yield f"  Values: {' '.join(_sample(_numbers(_blank_filled(values)), SAMPLE))}"
+        every = phrases.number_words(phrases.blank_filled(values))
+        yield f"  Values: {' '.join(phrases.sampled(every, phrases.SAMPLE))}"
 
 
 @_tell.register
@@ -186,49 +224,51 @@ def _(bars: BarContainer, axes: Axes) -> Iterator[str]:
     boxes = np.array(
         [bar.get_bbox().get_points() for bar in bars]
     )  # (bars, lower left and upper right, x and y)
-    lengths = _numbers(boxes[:, 1, along] - boxes[:, 0, along])
-    centres = _numbers(boxes[:, :, across].mean(axis=1))
+    lengths = phrases.number_words(boxes[:, 1, along] - boxes[:, 0, along])
+    centres = phrases.number_words(boxes[:, :, across].mean(axis=1))
     names = {
-        _numbers([place])[0]: label for place, label in _ticks((axes.xaxis, axes.yaxis)[across]) if label
+        phrases.number_words([place])[0]: label
+        for place, label in _ticks((axes.xaxis, axes.yaxis)[across])
+        if label
     }
     told = [f"{names.get(centre, centre)} {length}" for centre, length in zip(centres, lengths, strict=True)]
-    colour = _colours(bar.get_facecolor() for bar in bars)
-    yield from _listed(f"{_count(len(bars), 'bar')}{_label(bars)}, {colour}", told)
+    colour = phrases.colour_words(bar.get_facecolor() for bar in bars)
+    yield from phrases.listed(f"{phrases.counted(len(bars), 'bar')}{phrases.label_of(bars)}, {colour}", told)
 
 
 @_tell.register
 def _(lines: LineCollection, axes: Axes) -> Iterator[str]:
-    told = [" to ".join(_points(*segment.T, axes)) for segment in lines.get_segments()]
-    name = f"{_count(len(told), 'line')}{_label(lines)}, {_colours(lines.get_edgecolor())}"
-    yield from _listed(name, told)
+    told = [" to ".join(phrases.point_words(*segment.T, axes)) for segment in lines.get_segments()]
+    name = f"{phrases.counted(len(told), 'line')}{phrases.label_of(lines)}"
+    yield from phrases.listed(f"{name}, {phrases.colour_words(lines.get_edgecolor())}", told)
 
 
 @_tell.register
 def _(collection: Collection, axes: Axes) -> Iterator[str]:
-    parts = _count(len(collection.get_paths()), _kind(collection))
+    parts = phrases.counted(len(collection.get_paths()), phrases.kind_of(collection))
     within = " to ".join(_corners(collection, axes))
-    yield f"{parts}{_label(collection)}, {_face_colours(collection)}, within {within}."
+    yield f"{parts}{phrases.label_of(collection)}, {phrases.face_colours(collection)}, within {within}."
 
 
 def _lines(axes: Axes) -> Iterator[str]:
     told = [told for line in axes.lines for told in _line(line, axes)]
-    if len(axes.lines) > FEW:
+    if len(axes.lines) > phrases.FEW:
         yield f"{len(axes.lines)} lines."
-    yield from told if len(axes.lines) <= FEW else _in_table(told)
+    yield from told if len(axes.lines) <= phrases.FEW else phrases.in_table(told)
 
 
 def _line(line: Line2D, axes: Axes) -> Iterator[str]:
-    x, y = _settled(line.get_xdata(orig=False)), _settled(line.get_ydata(orig=False))
+    x, y = phrases.rounded_off(line.get_xdata(orig=False)), phrases.rounded_off(line.get_ydata(orig=False))
     style = LINE_STYLES.get(line.get_linestyle(), line.get_linestyle())
     marker = MarkerStyle.markers.get(line.get_marker(), line.get_marker())
     marks = "" if marker == "nothing" else f", {marker} marks"
-    name = f"Line{_label(line)}, {_colour(line.get_color())}, {style}{marks}"
-    points = _points(x, y, axes)
-    if len(points) <= FEW:
-        yield from _listed(name, points)
+    name = f"Line{phrases.label_of(line)}, {phrases.colour_word(line.get_color())}, {style}{marks}"
+    points = phrases.point_words(x, y, axes)
+    if len(points) <= phrases.FEW:
+        yield from phrases.listed(name, points)
     else:
         yield f"{name}, {len(points)} points from {points[0]} to {points[-1]}{_extremes(y, points)}."
-        yield f"  {'; '.join(_sample(points, FEW))}"
+        yield f"  {'; '.join(phrases.sampled(points, phrases.FEW))}"
 
 
 def _extremes(y: np.ndarray, points: list[str]) -> str:
@@ -244,21 +284,43 @@ def _bar_groups(axes: Axes) -> list[BarContainer]:
 def _shapes(axes: Axes) -> Iterator[str]:
     bars = {bar for group in _bar_groups(axes) for bar in group}
     shapes = [patch for patch in axes.patches if patch not in bars]
-    if shapes:
-        kinds = Counter(f"{_colour_name(shape.get_facecolor())} {_kind(shape)}" for shape in shapes)
-        yield f"Shapes: {', '.join(_count(number, kind) for kind, number in kinds.items())}."
-        for shape in _sample(shapes, SAMPLE):
+    if any(isinstance(artist, QuadMesh) for artist in axes.collections):
+        yield from _cells(axes, shapes)
+    elif shapes:
+        kinds = Counter(
+            f"{phrases.nearest_colour(shape.get_facecolor())} {phrases.kind_of(shape)}" for shape in shapes
+        )
+        yield f"Shapes: {', '.join(phrases.counted(number, kind) for kind, number in kinds.items())}."
+        for shape in phrases.sampled(shapes, phrases.SAMPLE):
             place = " to ".join(_corners(shape, axes))
-            yield f"  {_kind(shape)}, {_colour(shape.get_facecolor())}, {place}"
+            yield f"  {phrases.kind_of(shape)}, {phrases.colour_word(shape.get_facecolor())}, {place}"
+
+
+def _cells(axes: Axes, shapes: list[Patch]) -> Iterator[str]:
+    """Tell which cells of a heatmap are hatched, and which are framed."""
+    rows, columns = (dict(_ticks(axis)) for axis in (axes.yaxis, axes.xaxis))
+    for word, chosen in (
+        ("Hidden", [each for each in shapes if each.get_hatch()]),
+        ("Framed", [each for each in shapes if not each.get_hatch()]),
+    ):
+        places = [(each.get_y() + 0.5, each.get_x() + 0.5) for each in chosen]
+        names = [f"{rows.get(y, f'{y:g}')}–{columns.get(x, f'{x:g}')}" for y, x in places]
+        if 0 < len(names) <= phrases.FEW:
+            yield f"{word}: {'; '.join(names)}."
+        elif names:
+            yield f"{word}: {phrases.counted(len(names), 'cell')}."
+            yield f"  {word}: {'; '.join(names)}"
 
 
 def _corners(artist: Artist, axes: Axes) -> list[str]:
     low, high = axes.transData.inverted().transform(artist.get_tightbbox())
-    return _points(*np.transpose([low, high]), axes)
+    return phrases.point_words(*np.transpose([low, high]), axes)
 
 
 def _writing(axes: Axes) -> Iterator[str]:
-    texts = [_text(text, axes) for text in axes.texts if text.get_text().strip()]
+    named = {line.get_label() for line in axes.lines}  # told with their lines already
+    written = [text for text in axes.texts if text.get_text().strip() and text.get_text() not in named]
+    texts = [_text(text, axes) for text in written]
     arrows = [_arrow(text, axes) for text in axes.texts if isinstance(text, Annotation) and text.arrow_patch]
     if texts and any(isinstance(artist, QuadMesh | AxesImage) for artist in axes.get_children()):
         yield f"  Written: {'; '.join(texts)}"  # a heatmap's numbers, told already
@@ -270,22 +332,22 @@ def _writing(axes: Axes) -> Iterator[str]:
 
 def _text(text: Text, axes: Axes) -> str:
     ground = _ground(text, axes)
-    colour = _colour(ground.get_facecolor()) if ground else "white"
-    return _quote(text.get_text()) + ("" if colour.startswith("white") else f" on {colour}")
+    colour = phrases.colour_word(ground.get_facecolor()) if ground else "white"
+    return phrases.quoted(text.get_text()) + ("" if colour.startswith("white") else f" on {colour}")
 
 
 def _arrow(annotation: Annotation, axes: Axes) -> str:
     (start_x, start_y), (end_x, end_y) = annotation.xyann, annotation.xy
     x = [annotation.convert_xunits(start_x), annotation.convert_xunits(end_x)]
     y = [annotation.convert_yunits(start_y), annotation.convert_yunits(end_y)]
-    return " to ".join(_points(x, y, axes))
+    return " to ".join(phrases.point_words(x, y, axes))
 
 
 def _ground(text: Text, axes: Axes) -> Patch | None:
     """Return the shape that the text stands on: its colour is how a diagram marks a part."""
     low, high = text.get_window_extent().get_points()
     place = (low + high) / 2  # of the writing itself: its anchor may be the edge of a bar
-    shapes = [shape for shape in axes.patches if _kind(shape) != "arrow"]
+    shapes = [shape for shape in axes.patches if phrases.kind_of(shape) != "arrow"]
     under = [shape for shape in shapes if shape.contains_point(place)]
     return text.get_bbox_patch() or (under[-1] if under else None)
 
@@ -296,15 +358,15 @@ def _ground(text: Text, axes: Axes) -> Patch | None:
 def _heatmap(
     drawn: QuadMesh | AxesImage, values: np.ma.MaskedArray, rows: list[str], columns: list[str]
 ) -> Iterator[str]:
-    values = _settled(_blank_filled(values))
-    low, high = _numbers(drawn.get_clim())
+    values = phrases.rounded_off(phrases.blank_filled(values))
+    low, high = phrases.number_words(drawn.get_clim())
     norm = "" if type(drawn.norm) is colors.Normalize else f" ({type(drawn.norm).__name__})"
-    yield f"Heatmap of {_count(len(rows), 'row')} by {_count(len(columns), 'column')}, {_range(values)}."
-    if np.ndim(drawn.get_array()) < 3:
-        yield f"Colour map {drawn.get_cmap().name} from {low} to {high}{norm}."
-    if len(rows) <= FEW:
+    if len(rows) <= phrases.FEW:
         told = [f"{name}: {_largest(row, columns)}" for name, row in zip(rows, values, strict=True)]
         yield f"Largest in each row: {'; '.join(told)}."
+    yield f"{_range(values).capitalize()}."
+    if np.ndim(drawn.get_array()) < 3:
+        yield f"  Colour map {drawn.get_cmap().name} from {low} to {high}{norm}"
     yield from _table(values, rows, columns)
 
 
@@ -320,7 +382,7 @@ def _range(values: np.ndarray) -> str:
     shown = values[~np.isnan(values)]
     if not shown.size:
         return "all blank"
-    low, high = _numbers([shown.min(), shown.max()])
+    low, high = phrases.number_words([shown.min(), shown.max()])
     blank = f", {values.size - shown.size} blank" if shown.size < values.size else ""
     return f"values from {low} to {high}{blank}"
 
@@ -330,13 +392,13 @@ def _largest(row: np.ndarray, columns: list[str]) -> str:
         return "all blank"
     best = np.flatnonzero(row == np.nanmax(row))
     where = columns[best[0]] if len(best) == 1 else f"{len(best)} alike"
-    return f"{where} {_numbers(row)[best[0]]}"
+    return f"{where} {phrases.number_words(row)[best[0]]}"
 
 
 def _table(values: np.ndarray, rows: list[str], columns: list[str]) -> Iterator[str]:
     down, across = _blocks(len(rows)), _blocks(len(columns))
     averages = np.array([[_average(values[np.ix_(r, c)]) for c in across] for r in down])
-    printed = np.reshape(_numbers(averages), averages.shape)
+    printed = np.reshape(phrases.number_words(averages), averages.shape)
     if values.size > averages.size:
         yield "  Averages over blocks"
     yield f"  Columns: {' | '.join(_block_name(columns, block) for block in across)}"
@@ -345,7 +407,7 @@ def _table(values: np.ndarray, rows: list[str], columns: list[str]) -> Iterator[
 
 
 def _blocks(size: int) -> list[np.ndarray]:
-    return np.array_split(np.arange(size), min(size, FEW))
+    return np.array_split(np.arange(size), min(size, phrases.FEW))
 
 
 def _block_name(names: list[str], block: np.ndarray) -> str:
@@ -354,114 +416,3 @@ def _block_name(names: list[str], block: np.ndarray) -> str:
 
 def _average(block: np.ndarray) -> float:
     return np.nan if np.isnan(block).all() else np.nanmean(block)
-
-
-# Numbers, points, colours and names in words
-
-
-def _settled(values: ArrayLike) -> np.ndarray:
-    """Return the values to ten digits of the largest: beyond them, machines may differ."""
-    values = np.asarray(values, dtype=float)
-    return np.round(values, 9 - _magnitude(values))
-
-
-def _magnitude(values: np.ndarray) -> int:
-    """Return the exponent m of the largest value, a × 10^m with 1 ≤ a < 10."""
-    largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
-    return int(np.floor(np.log10(largest))) if largest > 0 else 0
-
-
-def _numbers(values: ArrayLike, scale: str = "linear") -> list[str]:
-    """Write values to three digits: of the largest on a linear scale, each of its own on another scale."""
-    if scale != "linear":
-        return [_numbers([value])[0] for value in np.ravel(values)]
-    settled = _settled(values).ravel()
-    magnitude = _magnitude(settled)
-    if np.array_equal(settled, np.round(settled), equal_nan=True):
-        form = ".0f"
-    elif -4 <= magnitude < 6:
-        form = f".{max(0, 2 - magnitude)}f"
-    else:
-        form = ".2e"
-    return [_written(value, form) for value in settled]
-
-
-def _written(value: float, form: str) -> str:
-    return "blank" if np.isnan(value) else format(value, f"z{form}")  # z: no minus before a zero
-
-
-def _blank_filled(values: np.ndarray) -> np.ndarray:
-    return np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
-
-
-def _points(x: ArrayLike, y: ArrayLike, axes: Axes) -> list[str]:
-    across, up = _numbers(x, axes.get_xscale()), _numbers(y, axes.get_yscale())
-    return [f"({a}, {b})" for a, b in zip(across, up, strict=True)]
-
-
-def _listed(what: str, items: list[str]) -> Iterator[str]:
-    """Tell a few items; put a sample of more of them in the table."""
-    if not items:
-        yield f"{what}: nothing."
-    elif len(items) <= FEW:
-        yield f"{what}: {'; '.join(items)}."
-    else:
-        yield f"{what}."
-        yield f"  {'; '.join(_sample(items, SAMPLE))}"
-
-
-def _in_table(lines: list[str]) -> list[str]:
-    return [f"  {line}" for line in lines]
-
-
-def _sample(items: Sequence[Item], most: int) -> list[Item]:
-    """Return at most so many items, evenly spaced, the first and the last among them."""
-    if len(items) <= most:
-        return list(items)
-    return [items[i * (len(items) - 1) // (most - 1)] for i in range(most)]
-
-
-def _colours(given: Iterable[ColorType]) -> str:
-    different = list(dict.fromkeys(_colour(colour) for colour in given))
-    return " and ".join(different) if len(different) <= 3 else f"{len(different)} colours"
-
-
-def _face_colours(collection: Collection) -> str:
-    faces = collection.get_facecolor()
-    return _colours(faces if len(faces) else collection.get_edgecolor())
-
-
-def _colour(given: ColorType) -> str:
-    """Return the name of the nearest plain colour, and the exact colour."""
-    alpha = colors.to_rgba(given)[3]
-    return f"{_colour_name(given)} {colors.to_hex(given, keep_alpha=alpha < 1)}"
-
-
-def _colour_name(given: ColorType) -> str:
-    *rgb, alpha = colors.to_rgba(given)
-    if alpha == 0:
-        return "empty"
-    plain = {name: np.subtract(rgb, colors.to_rgb(colour)) for name, colour in PLAIN_COLOURS.items()}
-    return min(plain, key=lambda name: np.square(plain[name]).sum())
-
-
-def _kind(artist: Artist) -> str:
-    names = (name for kind, name in KINDS.items() if isinstance(artist, kind))
-    return next(names, type(artist).__name__.lower())
-
-
-def _label(artist: Artist | BarContainer) -> str:
-    label = str(artist.get_label())
-    return "" if label.startswith("_") else _named(label)  # matplotlib's own labels begin with _
-
-
-def _named(name: str) -> str:
-    return f" {_quote(name)}" if name else ""
-
-
-def _quote(text: str) -> str:
-    return f"“{' '.join(text.split())}”"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
