@@ -56,7 +56,8 @@ def test_alternative_text_leaves_out_the_tables() -> None:
     assert told(describe(attention())) == (
         "Figure “Attention”: a heatmap of 3 rows by 3 columns. "
         "Largest in each row: the: the 0.500; cat: sat 0.625; sat: 3 alike 0.333. "
-        "Values from 0.125 to 0.625. x axis “key”: the; cat; sat. y axis “query”: the; cat; sat. Colours show “weight”."
+        "Values from 0.125 to 0.625. x axis “key”: the; cat; sat. y axis “query”: the; cat; sat. "
+        "Colours show “weight”."
     )
 
 

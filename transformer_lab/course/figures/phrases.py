@@ -67,14 +67,17 @@ def number_words(values: ArrayLike, scale: str = "linear") -> list[str]:
 
 
 def in_form(value: float, form: str) -> str:
+    """Return a number in a format, and nan as blank."""
     return "blank" if np.isnan(value) else format(value, f"z{form}")  # z: no minus before a zero
 
 
 def blank_filled(values: np.ndarray) -> np.ndarray:
+    """Return the values, and nan where a mask hides them."""
     return np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
 
 
 def point_words(x: ArrayLike, y: ArrayLike, axes: Axes) -> list[str]:
+    """Return points in words, each coordinate on the scale of its axis."""
     across, up = number_words(x, axes.get_xscale()), number_words(y, axes.get_yscale())
     return [f"({a}, {b})" for a, b in zip(across, up, strict=True)]
 
@@ -91,6 +94,7 @@ def listed(what: str, items: list[str]) -> Iterator[str]:
 
 
 def in_table(lines: list[str]) -> list[str]:
+    """Return lines that are not read aloud."""
     return [f"  {line}" for line in lines]
 
 
@@ -102,11 +106,13 @@ def sampled(items: Sequence[Item], most: int) -> list[Item]:
 
 
 def colour_words(given: Iterable[ColorType]) -> str:
+    """Return up to three different colours in words, or how many there are."""
     different = list(dict.fromkeys(colour_word(colour) for colour in given))
     return " and ".join(different) if len(different) <= 3 else f"{len(different)} colours"
 
 
 def face_colours(collection: Collection) -> str:
+    """Return the colours of faces in words, or those of edges where there are no faces."""
     faces = collection.get_facecolor()
     return colour_words(faces if len(faces) else collection.get_edgecolor())
 
@@ -118,6 +124,7 @@ def colour_word(given: ColorType) -> str:
 
 
 def nearest_colour(given: ColorType) -> str:
+    """Return the name of the nearest plain colour."""
     *rgb, alpha = colors.to_rgba(given)
     if alpha == 0:
         return "empty"
@@ -126,22 +133,27 @@ def nearest_colour(given: ColorType) -> str:
 
 
 def kind_of(artist: Artist) -> str:
+    """Return what an artist is called."""
     names = (name for kind, name in KINDS.items() if isinstance(artist, kind))
     return next(names, type(artist).__name__.lower())
 
 
 def label_of(artist: Artist | BarContainer) -> str:
+    """Return an artist's label in quotation marks, if a lesson gave it one."""
     label = str(artist.get_label())
     return "" if label.startswith("_") else titled(label)  # matplotlib's own labels begin with _
 
 
 def titled(name: str) -> str:
+    """Return a name in quotation marks, with a space in front; nothing for no name."""
     return f" {quoted(name)}" if name else ""
 
 
 def quoted(text: str) -> str:
+    """Return a text in quotation marks, in one line."""
     return f"“{' '.join(text.split())}”"
 
 
 def counted(number: int, thing: str) -> str:
+    """Return a number and a noun."""
     return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -164,11 +164,10 @@ def _ticks(axis: Axis) -> list[tuple[float, str]]:
     low, high = sorted(axis.get_view_interval())
     slack = 1e-6 * (high - low)
     places, formatter = axis.get_majorticklocs(), axis.get_major_formatter()
-    labels = formatter.format_ticks(places)
+    labels = [str(label) for label in formatter.format_ticks(places)]
     if isinstance(formatter, LogFormatter):  # its labels are formulas, 10 to the power of n
-        labels = [
-            text and phrases.number_words([place])[0] for place, text in zip(places, labels, strict=True)
-        ]
+        powers = [phrases.number_words([place])[0] for place in places]
+        labels = [power if label else "" for power, label in zip(powers, labels, strict=True)]
     both = zip(places, labels, strict=True)
     return [(place, label) for place, label in both if low - slack <= place <= high + slack]
 
