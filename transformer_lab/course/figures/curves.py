@@ -178,7 +178,7 @@ def cost_shares(lengths: Sequence[int], parts: Curves, marks: Mapping[str, float
             raise ValueError(f"the mark {name!r} at {length} lies outside the lengths; leave it out")
     figure, (ax,) = canvas(1, (7.6, 3.6))
     shares, colours = work / work.sum(axis=0), component_colours(parts)
-    ax.stackplot(lengths, shares, labels=list(parts), colors=colours.values())
+    ax.stackplot(lengths, shares, labels=list(parts), colors=colours.values(), edgecolor="white", lw=1.5)
     for name, share, top in zip(parts, shares, np.cumsum(shares, axis=0), strict=True):
         _name_area(ax, name, lengths, share, top)
     for name, length in marks.items():

@@ -25,9 +25,9 @@ HIDDEN = {"facecolor": "#e4e4e4", "edgecolor": "#8c8c8c", "hatch": "////", "line
 COMPONENTS = {
     "embedding": "#cccccc",
     "positions": "#fdbf6f",
-    "attention": "#a6cee3",
-    "scores": "#6aaed6",  # the part of attention in which every token meets every other
-    "feed-forward": "#f4b6d2",
+    "attention": "#86bbdd",
+    "scores": "#4a90c2",  # the part of attention in which every token meets every other
+    "feed-forward": "#f9cfe0",
     "norm": "#cbe5a5",
 }
 PALE = ("#a6cee3", "#fdbf6f", "#cccccc", "#f4b6d2")  # of heads, pairs and groups, where no component is meant
@@ -189,12 +189,12 @@ def write_level(ax: Axes, height: float, name: str, *, style: str = "--") -> Non
 
 
 def component_colours(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each part: its component's if it is called like one, else a pale one of its own."""
+    """Return a colour for each part: its component's if it is called like one, else a pale one of its own.
+
+    What stands behind a colon says more about the component: "attention: projections".
+    """
     names = list(names)
-    free = [colour for colour in (*PALE, "#d9c3ea", "#e8dcb0") if colour not in _taken(names)]
-    others = [name for name in names if name not in COMPONENTS]
-    return {name: COMPONENTS.get(name) or free[others.index(name) % len(free)] for name in names}
-
-
-def _taken(names: Iterable[str]) -> set[str]:
-    return {COMPONENTS[name] for name in names if name in COMPONENTS}
+    known = {name: COMPONENTS.get(name.partition(":")[0]) for name in names}
+    free = [colour for colour in (*PALE, "#d9c3ea", "#e8dcb0") if colour not in known.values()]
+    others = [name for name, colour in known.items() if not colour]
+    return {name: colour or free[others.index(name) % len(free)] for name, colour in known.items()}

@@ -158,7 +158,8 @@ def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str
     given.check_labels("names", names)
     given.check_labels("tokens", tokens)
     values = np.maximum(given.numbers_of(activations, 2, name="activations"), 0.0)
-    figure, (ax,) = canvas(1, (2.8 + 0.33 * len(tokens), 1.5 + 0.33 * len(names)))
+    unit = min(0.33, (WIDEST - 2.8) / len(tokens))
+    figure, (ax,) = canvas(1, (2.8 + unit * len(tokens), 1.5 + unit * len(names)))
     look = {"limits": given.from_zero(values), "numbers": False, "bar": "activation"}
     draw_within(ax, values, names, tokens, labels=("token", "neuron"), **look)
     return finished(figure, title)

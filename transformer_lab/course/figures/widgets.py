@@ -96,8 +96,9 @@ def explore(
         for ax, value in zip(panels, stops, strict=True):
             draw(ax, value)
             ax.set_title(f"{name} = {_called(value)}", loc="left" if across == 1 else "center")
-        for ax in panels[1:]:
-            ax.set_ylabel("")  # that of the first
+        for number, ax in enumerate(panels[1:], 1):
+            ax.set_ylabel("")  # that of the first, and so are the same tokens beside it
+            ax.tick_params(labelleft=number % columns == 0 or _labels(ax) != _labels(panels[0]))
         if bar:
             if not panels[0].collections:
                 raise ValueError(f"got the colour bar {bar!r}, but draw shows no colours; leave bar out")
@@ -115,6 +116,10 @@ def explore(
     slider.observe(redraw, "value")
     redraw()
     _publish(ipywidgets.VBox([slider, picture]), still, words=f"Slider: {name}")
+
+
+def _labels(ax: Axes) -> list[str]:
+    return [label.get_text() for label in ax.get_yticklabels()]
 
 
 def _check_stops(draw: Callable[[Axes, Stop], None], values: Sequence[Stop], strip: Sequence[Stop]) -> None:
