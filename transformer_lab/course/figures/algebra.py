@@ -10,11 +10,22 @@ from matplotlib.patches import Rectangle
 from transformer_lab.course.figures import given
 from transformer_lab.course.figures.drawings import arrow, box
 from transformer_lab.course.figures.given import Labels, Matrix
-from transformer_lab.course.figures.layout import COMPONENTS, DARK, HERO, LINES, LIT, PALE, canvas, finished
+from transformer_lab.course.figures.layout import (
+    COMPONENTS,
+    DARK,
+    HERO,
+    LINES,
+    LIT,
+    PALE,
+    WIDEST,
+    canvas,
+    finished,
+)
 from transformer_lab.validation import check_positive
 
 SHEET = 0.07  # from one head's sheet to the next
 MOST_SHEETS = 12
+OF_HEADS = PALE[0], PALE[1], PALE[3]
 TALL, WIDE = 1.0, 2.2  # of what has the most positions, the most features
 THINNEST = 0.012  # of a matrix that is as large as its side: thinner could not be seen
 
@@ -86,12 +97,12 @@ def shape_flow(shapes: Mapping[str, Sequence[int]], steps: Labels, *, title: str
     sizes = {name: _sizes_of(name, shape) for name, shape in shapes.items()}
     tallest, widest = (max(size[axis] for size in sizes.values()) for axis in (1, 2))
     drawn = {
-        name: (heads, TALL * max(0.35, tall / tallest), WIDE * max(0.16, wide / widest))
+        name: (heads, *_drawn_size(tall / tallest, wide / widest, is_square=tall == wide))
         for name, (heads, tall, wide) in sizes.items()
     }
     gap = 1.3
     total = sum(wide + SHEET * heads + gap for heads, _, wide in drawn.values()) - gap
-    figure, (ax,) = canvas(1, (0.59 * total + 0.4, 2.6))
+    figure, (ax,) = canvas(1, (min(0.59 * total + 0.4, WIDEST), 2.6))
     place = 0.0
     for number, (name, (heads, tall, wide)) in enumerate(drawn.items()):
         _draw_sheets(ax, place, heads, tall, wide)
@@ -107,6 +118,12 @@ def shape_flow(shapes: Mapping[str, Sequence[int]], steps: Labels, *, title: str
     ax.set(xlim=(-0.3, total + 0.3), ylim=(-TALL / 2 - 0.9, top + 0.1))
     ax.set_axis_off()
     return finished(figure, title)
+
+
+def _drawn_size(tall: float, wide: float, *, is_square: bool) -> tuple[float, float]:
+    """Height and width of a tensor with these shares of the largest sizes."""
+    height = TALL * max(0.35, tall)
+    return height, height if is_square else WIDE * max(0.16, wide)
 
 
 def _sizes_of(name: str, shape: Sequence[int]) -> tuple[int, int, int]:
@@ -126,7 +143,7 @@ def _draw_sheets(ax: Axes, left: float, heads: int, tall: float, wide: float) ->
     """The sheet of head 0 in front; a tensor without heads is grey."""
     for head in reversed(range(heads)):
         corner = left + SHEET * head, -tall / 2 + SHEET * head
-        colour = PALE[head % len(PALE)] if heads > 1 else COMPONENTS["embedding"]
+        colour = OF_HEADS[head % len(OF_HEADS)] if heads > 1 else "#f2f2f2"
         ax.add_patch(Rectangle(corner, wide, tall, facecolor=colour, edgecolor=DARK, linewidth=0.8))
 
 

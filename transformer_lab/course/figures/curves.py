@@ -82,9 +82,19 @@ def _log_ticks(ax: Axes, ticks: np.ndarray, base: int) -> None:
 
 
 def lines(
-    x: Sequence[float], named: Curves, *, xlabel: str, ylabel: str, title: str = "", logarithmic: str = ""
+    x: Sequence[float],
+    named: Curves,
+    *,
+    xlabel: str,
+    ylabel: str,
+    title: str = "",
+    logarithmic: str = "",
+    levels: Mapping[str, float] | None = None,
 ) -> Figure:
-    """Draw one line per name over the same x; `logarithmic` names the axes that are: "x", "y" or "xy"."""
+    """Draw one line per name over the same x; `logarithmic` names the axes that are: "x", "y" or "xy".
+
+    `levels` are what the lines are compared with, such as chance: dashed, with their names on them.
+    """
     if logarithmic not in ("", "x", "y", "xy", "yx"):
         raise ValueError(f"logarithmic must name axes, got {logarithmic!r}; try x, y or xy")
     x = given.numbers_of(x, 1, name="x")
@@ -99,6 +109,11 @@ def lines(
         ax.set_yscale("log")
     if "x" in logarithmic:
         _log_ticks(ax, x, base=2)
+    levels = {} if levels is None else levels
+    given.check_named(levels, empty=True)
+    for name, height in levels.items():
+        check_number(level=height)
+        write_level(ax, height, name)
     _name(ax, _ends(x, curves), looks)
     return finished(figure, title)
 
@@ -221,7 +236,7 @@ def activation_curves(
     _plot(left, given.numbers_of(x), values, looks)
     _plot(right, given.numbers_of(x), slopes, looks)
     left.set(title="the function", xlabel="before the activation", ylabel="after it")
-    right.set(title="its slope", xlabel="before the activation", ylabel="what the gradient is multiplied by")
+    right.set(title="its slope", xlabel="before the activation", ylabel="factor for the gradient")
     _name(right, _ends(given.numbers_of(x), slopes), looks)
     return finished(figure, title)
 

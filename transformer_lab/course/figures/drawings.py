@@ -178,7 +178,7 @@ WIDTHS = {READ: 0.35, ADD: 0.75}  # of a part 2.0
 
 
 def then_and_now(*, title: str) -> Figure:
-    """Draw the layer of 2017 above the layer of today; what has changed is lit."""
+    """Draw the layer of 2017 above the layer of today; what has changed has its component's colour."""
     figure, panels = canvas(2, (9.6, 1.95), columns=1)
     for ax, (name, steps) in zip(panels, LAYERS.items(), strict=True):
         _draw_steps(ax, steps, changed=steps[1:] if name == "today" else ())
@@ -199,11 +199,17 @@ def _draw_steps(ax: Axes, steps: Labels, changed: Labels) -> None:
             way(ax, (start, 0), (start, -0.95), (middle, -0.95), (middle, -0.2), width=1.2, zorder=0)
             plus(ax, (middle, 0))
         else:
-            box(ax, (middle, 0), step, (width - 0.3, 1.2), LIT if step in changed else "white", letters=8)
+            colour = _part_colour(step) if step in changed else "white"
+            box(ax, (middle, 0), step, (width - 0.3, 1.2), colour, letters=8)
         place += width
     arrow(ax, (place - 0.12, 0), (place + 0.25, 0))
     ax.set(xlim=(-0.3, 14.7), ylim=(-1.05, 0.75), aspect="equal")
     ax.set_axis_off()
+
+
+def _part_colour(label: str) -> str:
+    """The colour of the component that a label names, whatever its kind: LayerNorm, RMSNorm."""
+    return next(colour for name, colour in COMPONENTS.items() if name in label.lower())
 
 
 # The whole encoder

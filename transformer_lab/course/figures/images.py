@@ -158,7 +158,8 @@ def head_atlas(
     given.check_marked(marked, (n_layers, n_heads))
     given.check_scale(values, (0, 1))
     names = {layer * n_heads + head: name for (layer, head), name in marked.items()}
-    figure, (ax,) = canvas(1, (min(0.86 * n_heads + 0.9, WIDEST), 0.68 * n_layers + 0.8))
+    side = min(0.8, (WIDEST - 1.6) / n_heads)
+    figure, (ax,) = canvas(1, (n_heads * side + 1.6, n_layers * side + 0.9))
     tiles = values.reshape(-1, length, length)
     corners = draw_tiles(ax, tiles, n_heads, gap=2 + length // 5, names=names, framed=names)
     middle = length / 2 - 0.5

@@ -31,6 +31,7 @@ COMPONENTS = {
     "norm": "#cbe5a5",
 }
 PALE = ("#a6cee3", "#fdbf6f", "#cccccc", "#f4b6d2")  # of heads, pairs and groups, where no component is meant
+FREE = ("#e8dcb0", "#d9c3ea", "#d9d9d9")  # of what is no component
 LIT = "#fff3c4"  # a group of boxes of which a title speaks
 
 # Of lines and their names, which contrast with white by 4.5 to 1 at least; the claim is about the first
@@ -195,6 +196,6 @@ def component_colours(names: Iterable[str]) -> dict[str, str]:
     """
     names = list(names)
     known = {name: COMPONENTS.get(name.partition(":")[0]) for name in names}
-    free = [colour for colour in (*PALE, "#d9c3ea", "#e8dcb0") if colour not in known.values()]
+    free = [colour for colour in (*FREE, *COMPONENTS.values()) if colour not in known.values()]
     others = [name for name, colour in known.items() if not colour]
     return {name: colour or free[others.index(name) % len(free)] for name, colour in known.items()}

@@ -377,7 +377,7 @@ def likeness_grid(
     tokens: Labels,
     *,
     title: str = "",
-    bar: str = "cosine of two tokens",
+    bar: str = "cosine",
     numbers: bool = False,
 ) -> Figure:
     """Draw the cosine of every two tokens, one panel per name, on one scale: from 0, or the lowest, to 1."""
@@ -418,10 +418,11 @@ def head_values(
     for ax, table, (_, high) in zip(panels, tables.values(), limits, strict=True):
         frame_cells(ax, marked)
         if table.size > FEW:
-            _keep_numbers(
-                ax, (table > high / 2) | np.isin(np.arange(table.size), framed).reshape(table.shape)
-            )
-            figure.colorbar(ax.collections[0], ax=ax, shrink=0.9)
+            is_framed = np.isin(np.arange(table.size), framed).reshape(table.shape)
+            _keep_numbers(ax, is_framed | (table > high / 2))
+    if n_layers * n_heads > FEW:  # one bar if all have one scale
+        for ax, to in [(ax, ax) for ax in panels] if limit is None else [(panels[0], figure.axes)]:
+            figure.colorbar(ax.collections[0], ax=to, shrink=0.9 if limit is None else 0.6)
     return finished(figure, title)
 
 
