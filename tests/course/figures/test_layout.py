@@ -27,7 +27,7 @@ def test_names_stand_a_line_apart_in_their_order_and_near_their_lines(wanted):
     order = np.argsort(wanted, kind="stable")
     assert (np.diff(heights[order]) >= LINE - 1e-9).all()
     assert heights.min() >= -1e-9 and heights.max() <= 100 + 1e-9
-    if min(np.diff(np.sort(wanted))) > LINE and 0 <= min(wanted) and max(wanted) <= 100:
+    if min(np.diff(np.sort(wanted))) > LINE and min(wanted) >= 0 and max(wanted) <= 100:
         np.testing.assert_allclose(heights, wanted)
 
 
