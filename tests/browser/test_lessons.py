@@ -10,6 +10,7 @@ import pytest
 
 from tests.browser.conftest import LESSONS, Open
 from tests.browser.lab import OpenLesson
+from transformer_lab.course.figures.pictures import DENSITY
 
 SMALLEST = 0.75  # of a picture's own size; its letters are 10 pixels high or more
 
@@ -60,7 +61,7 @@ def unreadable(lesson: OpenLesson, smallest: float) -> list[str]:
         "a broken picture": lambda picture: picture["size"] == 0,
         "a picture without words": lambda picture: not picture["alt"].strip(),
         "a picture wider than its room": lambda picture: picture["shown"] > picture["room"],
-        "a picture too small": lambda picture: picture["shown"] < smallest * picture["size"],
+        "a picture too small": lambda picture: picture["shown"] < smallest * picture["size"] / DENSITY,
         "a picture that a dark page shines through": lambda picture: is_see_through(picture["source"]),
     }
     return [

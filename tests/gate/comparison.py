@@ -10,8 +10,11 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from tests.gate.stored import PICTURE, as_stored
+from transformer_lab.course.figures.pictures import DENSITY
 
 # Machines draw an edge a shade lighter or darker; nothing that a reader would see changes less than this.
+# Pictures are compared as large as in the page: a shade may be enough to take the next colour of a palette,
+# which the three pixels around make up for.
 SHADES = 8  # of 255, by which a pixel may differ
 PIXELS = 0.001  # share of the pixels that may differ by more
 
@@ -74,7 +77,7 @@ def _between_pictures(was: str, now: str) -> str:
 
 def _pixels(picture: str) -> np.ndarray:
     image = Image.open(io.BytesIO(base64.b64decode(picture)))
-    return np.asarray(image.convert("RGBA"), dtype=np.int16)  # (height, width, 4)
+    return np.asarray(image.convert("RGBA").reduce(DENSITY), dtype=np.int16)  # (height, width, 4)
 
 
 def _summary(output: NotebookNode) -> str:

@@ -11,15 +11,20 @@ from textwrap import dedent
 from typing import NamedTuple
 
 import nbformat
+import numpy as np
 import pytest
+from IPython.core.pylabtools import print_figure
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
 from tests.gate import hostile
+from tests.gate.comparison import differences
 from tests.gate.refresh import chosen, refresh
 from tests.gate.stored import PICTURE, ROOT, Lesson, as_text
+from transformer_lab.course.figures import encoder_map
+from transformer_lab.course.figures.pictures import in_palette, palette_of
 
 GATE = ("-p", "tests.gate.plugin")
 
@@ -265,6 +270,29 @@ def test_refresh_keeps_a_picture_that_looks_the_same(tmp_path: Path) -> None:
     data["image/png"] = base64.b64encode(buffer.getvalue()).decode()
     path.write_text(as_text(lesson.notebook), encoding="utf-8")
     assert not refresh(path)
+
+
+def _stored_as(picture: np.ndarray, palette: np.ndarray) -> list[NotebookNode]:
+    in_palette(Image.fromarray(picture), palette).save(buffer := io.BytesIO(), "png")
+    data = {PICTURE: base64.b64encode(buffer.getvalue()).decode()}
+    return [new_output("display_data", data)]
+
+
+@pytest.mark.parametrize(("edges", "inside", "differs"), [(2, 0, False), (0, 30, True)])
+def test_edges_may_be_a_shade_off_but_not_a_part_of_the_picture(
+    edges: int, inside: int, differs: bool
+) -> None:
+    figure = encoder_map(7)
+    drawn = np.asarray(Image.open(io.BytesIO(print_figure(figure, dpi=180))).convert("RGB"), dtype=int)
+    is_edge = np.zeros(drawn.shape[:2], dtype=bool)
+    is_edge[1:, 1:] = np.abs(drawn[1:, 1:] - drawn[:-1, :-1]).max(axis=-1) > 3
+    shades = np.random.default_rng(7).integers(-edges, edges + 1, drawn.shape)
+    other = drawn + np.where(is_edge[..., None], shades, 0)
+    other[200:260, 200:260] -= inside
+    was, now = (
+        _stored_as(np.clip(each, 0, 255).astype(np.uint8), palette_of(figure)) for each in (drawn, other)
+    )
+    assert bool(list(differences(was, now))) == differs
 
 
 def test_unknown_lesson_cannot_be_refreshed() -> None:
