@@ -118,6 +118,7 @@ def frame_cells(ax: Axes, cells: Iterable[tuple[int, int]], thick: float = 2.0) 
     for row, column in cells:
         frame = Rectangle((int(column), int(row)), 1, 1, fill=False, edgecolor="white", linewidth=thick)
         frame.set(path_effects=[withStroke(linewidth=thick + 2.0, foreground="black")], zorder=3)
+        frame.set_clip_on(False)  # whole, at the edge of the map, too
         ax.add_patch(frame)
 
 

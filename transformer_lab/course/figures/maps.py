@@ -246,13 +246,13 @@ def head_grid(
     title: str = "",
     columns: int = 3,
     limits: Sequence[Limits] | None = None,
-    bar: str = "attention weight",
+    bar: str | None = "attention weight",
     hidden: Sequence[Matrix | None] | None = None,
 ) -> Figure:
     """Draw several attention maps of one sentence side by side, on one shared scale from 0 to 1.
 
-    With `limits` each map has a scale of its own; the colour bar is that of the first. With `hidden` the
-    cells (query_pos, key_pos) that are True are hatched: a mask for each map, or None.
+    With `limits` each map has a scale of its own; the colour bar, if any, is that of the first. With `hidden`
+    the cells (query_pos, key_pos) that are True are hatched: a mask for each map, or None.
     """
     check_positive(columns=columns)
     given.check_maps(maps)

@@ -28,7 +28,7 @@ from transformer_lab.validation import check_integer, check_number
 STEP = 0.15  # from one seed's dot down to the next, if a band is 1 high
 SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
 MOST_PARTS = 6  # of a bar
-SEEN = 0.004  # a smaller share is less than two pixels of a bar
+SEEN = 0.01  # a smaller share is a sliver that nobody sees
 GIB = 2**30
 
 # A panel of the scatter, in points of a 72nd of an inch
