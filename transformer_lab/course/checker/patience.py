@@ -35,7 +35,8 @@ class Shot(Endless):
 
 
 def _at_the_next_line(frame: Any, event: str, argument: Any) -> Callable | None:
-    if os.path.exists(frame.f_code.co_filename):  # a library's; a cell has no file
+    file = frame.f_code.co_filename
+    if os.path.exists(file) or file.startswith("<frozen"):  # a library's; a cell has no file
         return None
     if event == "line":
         raise Endless
