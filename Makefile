@@ -23,7 +23,7 @@ CHOSEN  := $(if $(LESSON),$(wildcard notebooks/$(LESSON)_*.ipynb))
 COPY    := $(if $(LESSON),$(wildcard $(MY_LESSONS)/$(LESSON)_*.ipynb))
 
 .DELETE_ON_ERROR:
-.PHONY: help lab test check refresh hostile faults browser bench lock clean known-lesson chromium
+.PHONY: help lab test check refresh hostile faults browser bench site lock clean known-lesson chromium
 
 help:
 	@echo 'Usage: make COMMAND'
@@ -55,8 +55,11 @@ faults: .venv/ready-faults  ## break the encoder on purpose, line by line: which
 	$(RUN) -m mutmut run --max-children 2 $(ARGS)
 	$(RUN) -m mutmut results
 
-browser: chromium .venv/ready-browser  ## use the lessons in a real browser, as a learner does
+browser: chromium .venv/ready-browser site  ## use the lessons and the site in a real browser, as a learner does
 	$(RUN) -m pytest tests/browser $(ARGS)
+
+site: .venv/ready-site site/node_modules/ready  ## build the web site into build/site; any static host can serve it
+	$(RUN) site/build.py
 
 bench: .venv/ready-bench  ## time the encoder beside other implementations of it, and what lesson 11's departures cost
 	$(RUN) -m benchmarks.departures
@@ -69,7 +72,7 @@ lock: $(READY)  ## look for new versions and write them to constraints.txt; of o
 	    --no-annotate --custom-compile-command 'make lock' --quiet --output-file constraints.txt
 
 clean:  ## remove everything that these commands installed or cached; lessons and your copies stay
-	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build site/node_modules *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 
@@ -105,6 +108,15 @@ $(READY): pyproject.toml requirements.txt requirements-model.txt constraints.txt
 
 .venv/ready-browser: $(READY)
 	$(RUN) -m pip install --constraint constraints.txt playwright
+	@touch $@
+
+.venv/ready-site: $(READY)
+	$(RUN) -m pip install --constraint constraints.txt sphinx myst-nb sphinx-book-theme onnx onnxscript onnxruntime
+	@touch $@
+
+site/node_modules/ready: site/package.json site/package-lock.json
+	@command -v npm >/dev/null || { echo 'No npm found. Install Node.js 20 or newer.' >&2; exit 1; }
+	npm ci --prefix site --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 known-lesson:

@@ -1,12 +1,14 @@
 """Lesson 04. Masks of other libraries: converters from and to this package's `may_attend`.
 
-| convention                                     | shape                      | a hidden place is        |
-|------------------------------------------------|----------------------------|--------------------------|
-| this package, `F.scaled_dot_product_attention` | (batch, heads, query, key) | False                    |
-| `nn.MultiheadAttention(key_padding_mask=)`     | (batch, key)               | True                     |
-| `nn.MultiheadAttention(attn_mask=)`            | (query, key), or per head  | True                     |
-| Hugging Face `attention_mask`                  | (batch, key)               | 0                        |
-| additive: added to the scores                  | that of the scores         | −inf, or a huge negative |
+==============================================  ==========================  ========================
+convention                                      shape                       a hidden place is
+==============================================  ==========================  ========================
+this package, `F.scaled_dot_product_attention`  (batch, heads, query, key)  False
+`nn.MultiheadAttention(key_padding_mask=)`      (batch, key)                True
+`nn.MultiheadAttention(attn_mask=)`             (query, key), or per head   True
+Hugging Face `attention_mask`                   (batch, key)                0
+additive: added to the scores                   that of the scores          −inf, or a huge negative
+==============================================  ==========================  ========================
 """
 
 import math

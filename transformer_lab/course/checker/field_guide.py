@@ -190,7 +190,7 @@ def _add(exercise: Exercise, entry: Entry, known: Entry) -> None:
     exercise.mistakes += [Mistake(entry.name, known.effect, known.cure, *each) for each in answers]
 
 
-def _wrong(exercise: Exercise, entry: Entry) -> Iterator[tuple[Any, tuple[Change, ...]]]:
+def _wrong(exercise: Exercise, entry: Entry) -> Iterator[tuple[Any, tuple[Change, ...], str]]:
     for changes in entry.answers:
         text = exercise.shown
         for change in changes:
@@ -204,12 +204,13 @@ def _wrong(exercise: Exercise, entry: Entry) -> Iterator[tuple[Any, tuple[Change
                 )
         if text == exercise.shown:
             raise ValueError(f"{exercise.id}, {entry.name!r}: a change must change something, got {changes}")
-        yield answer(exercise, text), changes
+        yield answer(exercise, text), changes, text
 
 
-def _in_python(exercise: Exercise, entry: Entry) -> Iterator[tuple[Any, tuple]]:
-    yield from ((answer(exercise, block), ()) for block in entry.blocks)
-    yield from ((each, ()) for each in exercise.in_python.get(entry.name, []))
+def _in_python(exercise: Exercise, entry: Entry) -> Iterator[tuple[Any, tuple, str]]:
+    yield from ((answer(exercise, block), (), block) for block in entry.blocks)
+    for each in exercise.in_python.get(entry.name, []):
+        yield each, (), source.text_of(each) if callable(each) else f"{exercise.name} = {each!r}"
 
 
 def _try(exercise: Exercise, entry: Entry) -> None:
@@ -217,7 +218,7 @@ def _try(exercise: Exercise, entry: Entry) -> None:
         text = changed(exercise.shown, changes)
         if text not in (None, exercise.shown):
             wrong = answer(exercise, text)
-            exercise.shared.append(Mistake(entry.name, entry.effect, entry.cure, wrong, changes))
+            exercise.shared.append(Mistake(entry.name, entry.effect, entry.cure, wrong, changes, text))
 
 
 def answer(exercise: Exercise, text: str | CodeType) -> Any:

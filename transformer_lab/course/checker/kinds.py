@@ -22,6 +22,7 @@ class Mistake:
     """A wrong answer that people give: its name, what it does, how to mend it, and the answer itself.
 
     changes: of the shown solution, which make the answer; none where it was written out
+    text: the answer as a notebook shows it
     """
 
     name: str
@@ -29,6 +30,7 @@ class Mistake:
     cure: str
     answer: Any
     changes: tuple = ()
+    text: str = ""
 
 
 class Exercise:

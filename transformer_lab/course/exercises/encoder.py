@@ -480,10 +480,11 @@ class MyAttention(Projections):
 
 
 # Without a `def`, the error about a missing argument names another function.
-MyAttention.mistake(
-    "query, key and value still expected",
-    type("Wrong", (Projections,), {"forward": lambda self, query, key, value: self.key_projection(key)}),
-)
+@MyAttention.mistake("query, key and value still expected")
+class MyAttention(Projections):
+    def forward(self, query, key, value):
+        return self.key_projection(key)
+
 
 # ------------------------------------------------------------------------------------------------------ 08.6
 

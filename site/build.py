@@ -1,0 +1,57 @@
+"""Build the site into build/site: `make site`. Nothing in a lesson is run; all that a page needs lies beside it."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import nbformat
+from sphinx.cmd.build import main as sphinx
+
+from pages import field_guide, lessons, links, lookup, start
+from transformer_lab.course.lessons import LESSONS, ROOT
+
+HERE = Path(__file__).parent
+SOURCE, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
+
+
+def main() -> int:
+    """Write the pages, lay beside them what they need, and let Sphinx make HTML of them."""
+    for folder in (SOURCE, SITE):
+        shutil.rmtree(folder, ignore_errors=True)
+    write_assets(SOURCE / "_static")
+    write_pages(SOURCE)
+    shutil.copytree(ROOT / "notebooks", SITE / "notebooks", ignore=shutil.ignore_patterns(".*"))
+    return sphinx(["-c", str(HERE), "-b", "html", "-W", "--keep-going", "-q", str(SOURCE), str(SITE)])
+
+
+def write_pages(folder: Path) -> None:
+    """Write the source of every page; the lessons' pictures go into `_static/figures`."""
+    pictures = folder / "_static" / "figures"
+    pictures.mkdir(parents=True)
+    (folder / "lessons").mkdir()
+    for number in range(len(LESSONS)):
+        nbformat.write(lessons.page(number, pictures), folder / f"{links.lesson(number)}.ipynb")
+    texts = {path.name: path.read_text("utf-8") for path in (HERE / "texts").iterdir()}
+    made = {
+        "index.md": start.index(),
+        "start.md": start.how_to_run(),
+        "glossary.md": lookup.glossary(),
+        "notation.md": lookup.notation(),
+    }
+    for name, text in (texts | made | field_guide.pages() | lookup.reference()).items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, "utf-8")
+
+
+def write_assets(folder: Path) -> None:
+    """Copy what the pages load: styles, scripts, the typesetter of formulas, a picture."""
+    shutil.copytree(HERE / "style", folder)
+    shutil.copy(ROOT / ".github" / "head.png", folder)
+    mathjax = HERE / "node_modules" / "mathjax" / "es5"
+    shutil.copytree(mathjax / "output" / "chtml" / "fonts", folder / "mathjax" / "output" / "chtml" / "fonts")
+    shutil.copy(mathjax / "tex-chtml.js", folder / "mathjax")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
