@@ -1,4 +1,4 @@
-"""Build the site into build/site: `make site`. Nothing in a lesson is run; all that a page needs lies beside it."""
+"""Build the site into build/site: `make site`. No lesson is run; all that a page needs lies beside it."""
 
 import shutil
 import sys
@@ -8,6 +8,7 @@ import nbformat
 from sphinx.cmd.build import main as sphinx
 
 from pages import field_guide, lessons, links, lookup, start
+from pages.texts import filled
 from transformer_lab.course.lessons import LESSONS, ROOT
 
 HERE = Path(__file__).parent
@@ -31,14 +32,15 @@ def write_pages(folder: Path) -> None:
     (folder / "lessons").mkdir()
     for number in range(len(LESSONS)):
         nbformat.write(lessons.page(number, pictures), folder / f"{links.lesson(number)}.ipynb")
-    texts = {path.name: path.read_text("utf-8") for path in (HERE / "texts").iterdir()}
-    made = {
+    pages = {
         "index.md": start.index(),
         "start.md": start.how_to_run(),
+        "live.md": filled("live.md"),
+        "diagnostics.md": filled("diagnostics.md"),
         "glossary.md": lookup.glossary(),
         "notation.md": lookup.notation(),
     }
-    for name, text in (texts | made | field_guide.pages() | lookup.reference()).items():
+    for name, text in (pages | field_guide.pages() | lookup.reference()).items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, "utf-8")

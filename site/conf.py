@@ -68,7 +68,7 @@ def setup(app):
 
 
 def skip_fields(app, kind, name, member, skip, options):
-    """Skip a dataclass's fields, of which its docstring tells; a `forward` without words is shown for its shapes."""
+    """Skip a dataclass's fields: its docstring tells of them. A `forward` without words has its shapes."""
     return skip or not (callable(member) or isinstance(member, property))
 
 

@@ -1,4 +1,4 @@
-"""The field guide: every mistake that the checker knows, with its effect, its cure, and the change as a diff."""
+"""The field guide: every mistake that the checker knows, its effect, its cure, and the change as a diff."""
 
 import json
 import re
@@ -8,11 +8,17 @@ from itertools import groupby
 from typing import NamedTuple
 
 from pages import links
+from pages.texts import filled
 from pages.themes import THEMES, Theme
 from transformer_lab.course.checker import Exercise
 from transformer_lab.course.checker.kinds import Mistake
 from transformer_lab.course.exercises import exercise_ids, find
 from transformer_lab.course.lessons import LESSONS, notebook
+
+READING = (
+    "In a change, a minus stands before a line of the lesson's solution, a plus before what is written "
+    "in its place."
+)
 
 
 class Entry(NamedTuple):
@@ -31,12 +37,10 @@ class Entry(NamedTuple):
         return int(self.exercise.id[:2])
 
     @property
-    def effect(self) -> str:
-        return self.mistakes[0].effect
-
-    @property
-    def cure(self) -> str:
-        return self.mistakes[0].cure
+    def told(self) -> list[str]:
+        """What it does, and how to mend it, in a paragraph each."""
+        effect, cure = self.mistakes[0].effect, self.mistakes[0].cure
+        return [effect, f"**Cure.** {cure}"] if cure else [effect]
 
 
 def entries() -> list[Entry]:
@@ -67,48 +71,37 @@ def _searched(entry: Entry) -> dict[str, str]:
     """Return what the search for a symptom needs of an entry."""
     return {
         "name": entry.name,
-        "effect": entry.effect,
-        "cure": entry.cure,
+        "effect": entry.mistakes[0].effect,
+        "cure": entry.mistakes[0].cure,
         "exercise": f"{entry.exercise.id} {entry.exercise.title}",
-        "page": f"{notebook(entry.lesson).stem}.html#{entry.anchor}",
+        "page": f"{_page(entry)}.html#{entry.anchor}",
     }
 
 
 def _lesson_page(number: int, of_lesson: list[Entry]) -> str:
-    lesson = LESSONS[number]
+    lesson = f"[lesson {number:02}](../{links.lesson(number)}.ipynb)"
     lines = [
-        f"# {number:02} {lesson.title}: what goes wrong",
-        f"{len(of_lesson)} mistakes that the checker of [lesson {number:02}](../{links.lesson(number)}.ipynb) "
-        "knows by name. A minus stands before a line of the lesson's solution, a plus before what is written "
-        "by mistake.",
+        f"# {number:02} {LESSONS[number].title}: what goes wrong",
+        f"{len(of_lesson)} mistakes that the checker of {lesson} knows by name. {READING}",
     ]
     for exercise, mistakes in groupby(of_lesson, key=lambda entry: entry.exercise):
-        lines.append(f"({links.exercise(exercise.id)})=\n\n## {exercise.id} {exercise.title}")
+        lines += [f"({links.exercise(exercise.id)})=", f"## {exercise.id} {exercise.title}"]
         lines += [_described(entry) for entry in mistakes]
     return "\n\n".join(lines) + "\n"
 
 
 def _described(entry: Entry) -> str:
     """Return one mistake: heading, effect, cure, and the change; more ways to make it are folded."""
-    first, *others = entry.mistakes
-    cure = [f"**Cure.** {entry.cure}"] if entry.cure else []
-    more = [_fold("Written in another way", "\n\n".join(_diff(entry.exercise, each) for each in others))]
-    parts = [
-        f"({entry.anchor})=",
-        f"### {_safe(entry.name)}",
-        entry.effect,
-        *cure,
-        _diff(entry.exercise, first),
-    ]
-    return "\n\n".join(parts + more * bool(others))
+    first, *others = [_diff(entry.exercise, mistake) for mistake in entry.mistakes]
+    more = [_fold("Written in another way", "\n\n".join(others))] if others else []
+    return "\n\n".join([f"({entry.anchor})=", f"### {_plain(entry.name)}", *entry.told, first, *more])
 
 
-def _safe(heading: str) -> str:
-    """A heading in markdown: stars and underscores of a name are no emphasis, unless they are code."""
-    pieces = re.split(r"(`+[^`]+`+)", heading)
-    return "".join(
-        each if each.startswith("`") else re.sub(r"([*_<>\[\]$])", r"\\\1", each) for each in pieces
-    )
+def _plain(name: str) -> str:
+    """Return a name as markdown: its stars and underscores are no emphasis, unless they are code."""
+    pieces = re.split(r"(`+[^`]+`+)", name)
+    pieces[::2] = [re.sub(r"([*_<>\[\]$])", r"\\\1", piece) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def _fold(summary: str, text: str) -> str:
@@ -117,55 +110,49 @@ def _fold(summary: str, text: str) -> str:
 
 def _diff(exercise: Exercise, mistake: Mistake) -> str:
     """Return the change of the shown solution that makes the mistake, as a diff."""
-    lines = list(unified_diff(exercise.shown.splitlines(), mistake.text.splitlines(), n=20, lineterm=""))[3:]
+    right, wrong = exercise.shown.splitlines(), mistake.text.splitlines()
+    lines = list(unified_diff(right, wrong, n=len(right), lineterm=""))[3:]  # without the head of a patch
     return "\n".join(["```diff", *lines, "```"])
 
 
-def _index(known: list[Entry]) -> str:
-    exercises = len({entry.exercise.id for entry in known})
-    rows = [
-        f"- [{number:02} {LESSONS[number].title}]({notebook(number).stem}.md): {len(list(group))} mistakes"
-        for number, group in groupby(known, key=lambda entry: entry.lesson)
-    ]
-    contents = [theme.name for theme in THEMES]
-    contents += [
-        f"{number:02} {LESSONS[number].title} <{notebook(number).stem}>"
-        for number in sorted({entry.lesson for entry in known})
-    ]
-    themes = [f"- [{theme.title}]({theme.name}.md): {theme.about}" for theme in THEMES]
-    return "\n\n".join(
-        [
-            "# Field guide of mistakes",
-            f"What people get wrong when they write a Transformer encoder: {len(known):,} mistakes in {exercises} "
-            "exercises, each with what it does, how to mend it, and the change that makes it. The course's "
-            "checker knows them **by name**. The change is a diff of the lesson's solution; the tests prove that "
-            "each one gives a wrong answer, and that no two look alike.",
-            "## Search by symptom",
-            "```{raw} html\n:file: ../symptoms.html\n```",
-            "## Across lessons",
-            "\n".join(themes),
-            "## By lesson",
-            "\n".join(rows),
-            "\n".join(["```{toctree}", ":hidden:", "", *contents, "```"]),
-        ]
-    )
-
-
 def _theme_page(theme: Theme, known: list[Entry]) -> str:
-    """Return a page of one theme: each mistake once, with all exercises in which it is met."""
+    """Return a page of one family: each name once, with all the exercises in which it is met."""
     by_name: dict[str, list[Entry]] = {}
     for entry in known:
         if theme.has(entry.name):
             by_name.setdefault(entry.name, []).append(entry)
     often_first = sorted(by_name.items(), key=lambda item: -len(item[1]))
-    rows = [
-        f"**{_safe(name)}.** {of_name[0].effect} *In* {', '.join(map(_link, of_name))}."
-        for name, of_name in often_first
-    ]
-    head = [f"# {theme.title}", theme.about[0].upper() + theme.about[1:] + "."]
-    count = f"{len(by_name)} names, met in {len({e.exercise.id for es in by_name.values() for e in es})} exercises."
-    return "\n\n".join([*head, count, *rows]) + "\n"
+    head = [f"# {theme.title}", f"{theme.about[0].upper()}{theme.about[1:]}. {READING}"]
+    return "\n\n".join([*head, *(_met(name, entries) for name, entries in often_first)]) + "\n"
 
 
-def _link(entry: Entry) -> str:
-    return f"[{entry.exercise.id}]({notebook(entry.lesson).stem}.md#{entry.anchor})"
+def _met(name: str, entries: list[Entry]) -> str:
+    """Return a mistake as its first exercise tells it, and where else it is met."""
+    first = entries[0]
+    places = ", ".join(f"[{entry.exercise.id}]({_page(entry)}.md#{entry.anchor})" for entry in entries)
+    change = _fold(f"The change, in {first.exercise.id}", _diff(first.exercise, first.mistakes[0]))
+    return "\n\n".join([f"## {_plain(name)}", *first.told, change, f"In {places}."])
+
+
+def _index(known: list[Entry]) -> str:
+    by_lesson = {number: list(group) for number, group in groupby(known, key=lambda entry: entry.lesson)}
+    names = {number: f"{number:02} {LESSONS[number].title}" for number in by_lesson}
+    pages = {number: _page(entries[0]) for number, entries in by_lesson.items()}
+    return filled(
+        "field_guide/index.md",
+        mistakes=f"{len(known):,}",
+        exercises=len({entry.exercise.id for entry in known}),
+        themes="\n".join(f"- [{theme.title}]({theme.name}.md): {theme.about}" for theme in THEMES),
+        lessons="\n".join(
+            f"- [{names[number]}]({pages[number]}.md): {len(entries)} mistakes"
+            for number, entries in by_lesson.items()
+        ),
+        contents="\n".join(
+            [theme.name for theme in THEMES] + [f"{names[number]} <{pages[number]}>" for number in pages]
+        ),
+    )
+
+
+def _page(entry: Entry) -> str:
+    """Return the page of an entry's lesson, from the guide's own folder."""
+    return notebook(entry.lesson).stem

@@ -1,4 +1,4 @@
-"""A lesson as a page: the stored notebook, with pictures as files, and folds around what a reader is to guess."""
+"""A lesson as a page: the stored notebook, its pictures as files, folds around what a reader is to guess."""
 
 import base64
 import html
@@ -42,25 +42,20 @@ def page(number: int, pictures: Path) -> NotebookNode:
 def how_to_run(number: int) -> str:
     """Return the box beneath a lesson's title: how to run it, and what belongs to it."""
     file, name = notebook(number).name, LESSONS[number].name
-    lines = [
-        ":::{admonition} Run this lesson",
-        ":class: run-this",
-        f"In a clone of the course: `make lab`, then open `{file}`. There you write the exercises, and a checker "
-        "answers by the name of the mistake. [How to run the course](../start.md) · "
-        f'<a href="../notebooks/{file}" download>this notebook as a file</a>',
+    parts = [
+        "[How to run the course](../start.md)",
+        f'<a href="../notebooks/{file}" download>this notebook</a>',
     ]
-    module = ROOT / "transformer_lab" / f"{name}.py"
-    if module.exists():
-        lines.append(
-            f"· [the code, with shapes](../reference/{name}.md) · {_source_page(f'transformer_lab/{name}')}"
-        )
+    if (ROOT / "transformer_lab" / f"{name}.py").exists():
+        parts.append(f"[its code, with shapes](../reference/{name}.md)")
+        parts.append(f'<a href="../_modules/transformer_lab/{name}.html">the source</a>')
     if (ROOT / "transformer_lab" / "course" / "exercises" / f"{name}.md").exists():
-        lines.append(f"· [all mistakes that its checker knows](../{links.guide(number)}.md)")
-    return "\n".join([*lines, ":::"])
-
-
-def _source_page(module: str) -> str:
-    return f'<a href="../_modules/{module}.html">its source</a>'
+        parts.append(f"[all mistakes that its checker knows](../{links.guide(number)}.md)")
+    return (
+        ":::{admonition} Run this lesson\n:class: run-this\n"
+        f"In a clone of the course: `make lab`, then open `{file}`. There you write the exercises, and a "
+        "checker answers with the name of the mistake.\n\n" + " · ".join(parts) + "\n:::"
+    )
 
 
 def _tagged(cell: NotebookNode, kind: str) -> str | None:

@@ -2,31 +2,36 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import nbformat
 
 from pages import links
-from transformer_lab.course.lessons import LESSONS, NAMES, ROOT, notebook
+from pages.texts import filled
+from transformer_lab.course.lessons import NAMES, ROOT, notebook
 
-TERM = re.compile(r"^\*\*(.+?)\.\*\* (.*) \((\d\d(?:, \d\d)*)\)$", re.MULTILINE)
+PACKAGE = ROOT / "transformer_lab"
+# What surrounds the encoder; `course` is the lessons' own machinery.
 AROUND = {
     "training": ("loop", "data", "checkpoints", "schedule", "shards", "workers"),
     "diagnostics": ("certificates", "divergence.search", "head_roles"),
 }
+TERM = re.compile(r"^\*\*(.+?)\.\*\* (.*) \((\d\d(?:, \d\d)*)\)$", re.MULTILINE)
 
 
 def glossary() -> str:
-    """Return the glossary of lesson 00, each term with links to the lessons that explain it."""
+    """Return the glossary of lesson 00, each term with links to the lessons that explain it.
+
+    Raises:
+        ValueError: a paragraph that is not **Term.** text (lessons).
+    """
     text = _cell("glossary")
-    terms = [f"{term}\n: {about} {_lessons(numbers)}" for term, about, numbers in TERM.findall(text)]
-    paragraphs = len(re.findall(r"^\*\*", text, re.MULTILINE))
-    if len(terms) != paragraphs:
-        raise ValueError(
-            f"{paragraphs - len(terms)} terms of lesson 00's glossary are not `**Term.** … (03)`"
-        )
-    return (
-        "\n\n".join(["# Glossary", f"{len(terms)} terms, and the lessons that explain them.", *terms]) + "\n"
-    )
+    terms = [f"{term}\n: {about} ({_lessons(numbers)})" for term, about, numbers in TERM.findall(text)]
+    others = len(re.findall(r"^\*\*", text, re.MULTILINE)) - len(terms)
+    if others:
+        raise ValueError(f"{others} terms of lesson 00's glossary are not written `**Term.** text (03)`")
+    head = ["# Glossary", f"{len(terms)} terms, each with the lessons that explain it."]
+    return "\n\n".join([*head, *terms]) + "\n"
 
 
 def notation() -> str:
@@ -40,57 +45,52 @@ def _cell(cell_id: str) -> str:
 
 
 def _lessons(numbers: str) -> str:
-    found = [f"[{number}]({links.lesson(int(number))}.ipynb)" for number in numbers.split(", ")]
-    return f"({', '.join(found)})"
+    return ", ".join(f"[{number}]({links.lesson(int(number))}.ipynb)" for number in numbers.split(", "))
 
 
 def reference() -> dict[str, str]:
     """Return a page for each module of the encoder, of training and of diagnostics, and their contents."""
-    modules = list(_modules())
-    titles = [f"- [{module}]({module}.md): {_first_line(module)}" for module in modules]
-    encoder, around = (
-        [line for line, module in zip(titles, modules, strict=True) if ("." in module) == inside]
-        for inside in (False, True)
+    encoder, around = list(_encoder()), list(_around())
+    found = {f"reference/{module}.md": _module_page(module) for module in encoder + around}
+    found["reference/index.md"] = filled(
+        "reference/index.md",
+        encoder=_list(encoder),
+        around=_list(around),
+        contents="\n".join(encoder + around),
     )
-    pages = {f"reference/{module}.md": _module_page(module) for module in modules}
-    pages["reference/index.md"] = "\n\n".join(
-        [
-            "# Reference of the package",
-            "Every public function and class, with the shapes of what goes in and out, the paper's equation, and "
-            "the errors raised. Shapes are part of the annotations: `Float[Tensor, 'batch position d_model']` is a "
-            "tensor of floating-point numbers with these three axes.",
-            "## The encoder, in the order of the lessons",
-            "\n".join(encoder),
-            "## Around it",
-            "\n".join(around),
-            "```{toctree}\n:hidden:\n\n" + "\n".join(modules) + "\n```",
-        ]
-    )
-    return pages
+    return found
 
 
-def _modules() -> Iterator[str]:
-    """Yield the modules of the package in the order of the lessons, then what surrounds the encoder."""
-    folder = ROOT / "transformer_lab"
-    yield from (name for name in NAMES if (folder / f"{name}.py").exists())
-    others = {path.stem for path in folder.glob("*.py")} - set(NAMES) - {"__init__"}
-    yield from sorted(others)
+def _encoder() -> Iterator[str]:
+    """Yield the encoder's modules: those of a lesson in its order, then the others."""
+    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    yield from (name for name in NAMES if name in modules)
+    yield from sorted(modules - set(NAMES))
+
+
+def _around() -> Iterator[str]:
     yield from (f"{package}.{module}" for package, modules in AROUND.items() for module in modules)
 
 
-def _first_line(module: str) -> str:
-    path = ROOT / "transformer_lab" / f"{module.replace('.', '/')}.py"
-    return re.match(r'"""(.*?)(?:"""|\n)', path.read_text("utf-8"))[1]
+def _list(modules: list[str]) -> str:
+    return "\n".join(f"- [{module}]({module}.md): {_first_line(_file(module))}" for module in modules)
+
+
+def _file(module: str) -> Path:
+    return PACKAGE / f"{module.replace('.', '/')}.py"
+
+
+def _first_line(file: Path) -> str:
+    """Return the first line of a module's docstring, its markup for code kept."""
+    return re.match(r'"""(.*?)("""|\n)', file.read_text("utf-8"))[1]
 
 
 def _module_page(module: str) -> str:
-    lesson = (
-        f"Taught in [lesson {NAMES.index(module):02}](../{links.lesson(NAMES.index(module))}.ipynb)."
-        if module in NAMES
-        else ""
-    )
-    source = f'<a href="../_modules/transformer_lab/{module.replace(".", "/")}.html">Its whole source.</a>'
-    directive = (
-        f"```{{eval-rst}}\n.. automodule:: transformer_lab.{module}\n   :members:\n   :undoc-members:\n```"
-    )
-    return f"# {module}\n\n{lesson} {source}\n\n{directive}\n"
+    source = f'<a href="../_modules/transformer_lab/{module.replace(".", "/")}.html">Its whole source</a>'
+    taught = ""
+    if module in NAMES:
+        number = NAMES.index(module)
+        taught = f", and [the lesson that builds it](../{links.lesson(number)}.ipynb)"
+    directive = [".. automodule:: " + f"transformer_lab.{module}", "   :members:", "   :undoc-members:"]
+    lines = [f"# {module}", f"{source}{taught}.", "\n".join(["```{eval-rst}", *directive, "```"])]
+    return "\n\n".join(lines) + "\n"

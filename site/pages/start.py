@@ -1,82 +1,47 @@
-"""The start page, and how to run the course: taken from the README, so that there is one text."""
+"""The start page, and how to run the course: mostly taken from the README, so that there is one text."""
 
+import html
 import re
+import struct
 
 from pages import links
-from transformer_lab.course.lessons import LESSONS, README
+from pages.texts import filled, of_readme
+from transformer_lab.course.lessons import LESSONS, README, ROOT
+
+PICTURE = ROOT / ".github" / "head.png"
+WIDTH = 400  # of the picture, in the page
 
 
 def index() -> str:
-    """Return the start page: what this is, seen at a glance; the lessons; what one gains."""
+    """Return the start page: what this is, seen at a glance; what one gains; the lessons."""
     rows = [
         f"| [{number:02} {lesson.title}]({links.lesson(number)}.ipynb) | {lesson.question} |"
         for number, lesson in enumerate(LESSONS)
     ]
-    return "\n\n".join(
-        [
-            "# Build a Transformer encoder by hand",
-            HERO.format(alt=_picture_in_words()),
-            "## What you gain",
-            _section("What you gain"),
-            "## The lessons",
-            "\n".join(["| lesson | it answers |", "|---|---|", *rows]),
-            _contents(),
-        ]
+    return filled(
+        "index.md",
+        picture=_in_words(),
+        height=_height(),
+        gain=of_readme("What you gain"),
+        lessons="\n".join(["| lesson | it answers |", "|---|---|", *rows]),
+        contents="\n".join(map(links.lesson, range(len(LESSONS)))),
     )
-
-
-HERO = """```{{raw}} html
-<div class="hero">
-<div>
-<p class="lead">A course of fifteen Jupyter notebooks. You write attention, masks, heads and layers yourself in
-PyTorch, and at the end <strong>your own code runs a real model</strong>.</p>
-<nav aria-label="Begin">
-<a href="lessons/00_start_here.html">Start with lesson 00</a>
-<a href="live.html">Try the encoder live</a>
-<a href="field_guide/index.html">What goes wrong, and why</a>
-</nav>
-</div>
-<div><a href="live.html"><img src="_static/head.png" alt="{alt}" width="400"></a></div>
-</div>
-```
-"""
 
 
 def how_to_run() -> str:
-    """Return the page that tells how the course is run."""
-    parts = [
-        "# How to run the course",
-        _section("Start"),
-        "## How checking works",
-        _section("How checking works"),
-    ]
-    return (
-        "\n\n".join([*parts, "## Platforms", _section("Platforms").partition("\n\nThe pretrained")[0]]) + "\n"
-    )
+    """Return the page that tells how the course is run, checked, and on which machines."""
+    platforms = of_readme("Platforms").partition("\n\nThe pretrained")[0]
+    checking = of_readme("How checking works")
+    return filled("start.md", start=of_readme("Start"), checking=checking, platforms=platforms)
 
 
-def _section(title: str) -> str:
-    """Return the text beneath a heading of the README, up to a table of lessons if there is one."""
-    text = README.read_text("utf-8")
-    found = re.search(
-        rf"^## {re.escape(title)}\n\n(.*?)(?=^## |^\| lesson |\Z)", text, re.MULTILINE | re.DOTALL
-    )
-    return found[1].strip()
+def _in_words() -> str:
+    """Return what the README says of its picture, as an attribute."""
+    words = re.search(r"!\[(.*?)\]\(\.github/head\.png\)", README.read_text("utf-8"), re.DOTALL)[1]
+    return html.escape(" ".join(words.split()))
 
 
-def _picture_in_words() -> str:
-    alt = re.search(r"!\[(.*?)\]\(\.github/head\.png\)", README.read_text("utf-8"), re.DOTALL)[1]
-    return " ".join(alt.split()).replace('"', "&quot;")
-
-
-def _contents() -> str:
-    lessons = "\n".join(links.lesson(number) for number in range(len(LESSONS)))
-    parts = {
-        "Try it": "live\nstart",
-        "Lessons": lessons,
-        "What goes wrong": "field_guide/index\ndiagnostics",
-        "Look up": "glossary\nnotation\nreference/index",
-    }
-    return "\n\n".join(
-        f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```" for caption, pages in parts.items()
-    )
+def _height() -> int:
+    """Return how high the picture is in the page: a PNG tells its own width and height first of all."""
+    width, height = struct.unpack(">II", PICTURE.read_bytes()[16:24])
+    return round(WIDTH * height / width)

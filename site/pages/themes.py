@@ -23,7 +23,7 @@ THEMES = (
         "Scale: what the scores are divided by",
         "scores have a spread of about √d_head, and everything but that divisor makes attention too sharp or "
         "too even",
-        r"√|root|\bscal(e|ed|ing)|divisor|divided by (d_|the (width|heads|length))|multiplied by √|never divided",
+        r"√|root|\bscal(e|ed|ing)|divisor|divided by (d_|the (width|heads|length))|never divided",
     ),
     Theme(
         "softmax",
@@ -35,7 +35,7 @@ THEMES = (
         "masks",
         "Masks",
         "True may mean the opposite, axes may be missing, and what is hidden too late leaks",
-        r"mask|hidden|padding|\bpads?\b|causal|−∞|-inf|upside down|everything is refused|queries hidden|may_attend",
+        r"mask|hidden|padding|\bpads?\b|causal|−∞|upside down|may_attend",
     ),
     Theme(
         "heads",
@@ -47,7 +47,8 @@ THEMES = (
         "shapes",
         "Axes and broadcasting",
         "a tensor of the wrong shape often fits by stretching, and nobody complains",
-        r"\bax(is|es)\b|broadcast|keepdim|stretch|stacked|concatenat|joined|flatten|along|counted from|column|rows?\b",
+        r"\bax(is|es)\b|broadcast|keepdim|stretch|stacked|concatenat|joined|flatten|along|counted from|column"
+        r"|rows?\b",
     ),
     Theme(
         "norms",
