@@ -7,11 +7,18 @@ from pathlib import Path
 import nbformat
 from sphinx.cmd.build import main as sphinx
 
+from live.export import PAIR, TEXTS, export
 from pages import field_guide, lessons, links, lookup, start
 from pages.texts import filled
 from transformer_lab.course.lessons import LESSONS, ROOT
 
 HERE = Path(__file__).parent
+RUNTIME = (
+    "onnxruntime-web/dist/ort.wasm.min.mjs",
+    "onnxruntime-web/dist/ort-wasm-simd-threaded.mjs",
+    "onnxruntime-web/dist/ort-wasm-simd-threaded.wasm",
+    "@huggingface/tokenizers/dist/tokenizers.min.mjs",
+)
 SOURCE, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
 
 
@@ -35,7 +42,7 @@ def write_pages(folder: Path) -> None:
     pages = {
         "index.md": start.index(),
         "start.md": start.how_to_run(),
-        "live.md": filled("live.md"),
+        "live.md": live_page(folder / "_static" / "live"),
         "diagnostics.md": filled("diagnostics.md"),
         "glossary.md": lookup.glossary(),
         "notation.md": lookup.notation(),
@@ -44,6 +51,23 @@ def write_pages(folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, "utf-8")
+
+
+def live_page(folder: Path) -> str:
+    """Export the encoder, lay beside it what runs it, and return the page around it."""
+    measured = export(folder)
+    for file in (HERE / "live").glob("*.[jc]s*"):
+        shutil.copy(file, folder)
+    modules = HERE / "node_modules"
+    for file in RUNTIME:
+        shutil.copy(modules / file, folder)
+    return filled(
+        "live.md",
+        live=(HERE / "live" / "live.html").read_text("utf-8"),
+        megabytes=f"{measured['bytes'] / 1e6:.1f}",
+        difference=f"{measured['difference']:.4f}".removeprefix("0"),
+        texts=len(TEXTS) + len(PAIR),
+    )
 
 
 def write_assets(folder: Path) -> None:

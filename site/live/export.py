@@ -1,0 +1,179 @@
+"""The course's own encoder, with the weights of all-MiniLM-L6-v2, as a file that a browser runs: ONNX.
+
+Weights are stored as float16 and computed with as float32, which halves the download. What that costs is
+measured here: the file is refused if a map differs from PyTorch's by more than `MOST_DIFFERENCE`, or if it is
+too large.
+"""
+
+import json
+import logging
+import sys
+import warnings
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor, nn
+
+from transformer_lab import Encoder
+from transformer_lab.course.lessons import notebook
+from transformer_lab.pretrained_encoder import (
+    TOKENIZER_FILE,
+    Tokenizer,
+    attention_maps,
+    find_model,
+    load_minilm,
+)
+
+MOST_DIFFERENCE = 2e-3
+MOST_BYTES = 46e6
+EXAMPLE = "The boy saw the bear before the bear saw the boy."
+# Short, long, doubled, with signs that the vocabulary does not know; the last two are one batch with padding.
+TEXTS = (
+    EXAMPLE,
+    "a",
+    "My aunt, a nurse, works at night.",
+    "She paid money into the bank, and sat on the bank of the river.",
+    "日本語 and العربية and 😀, in one line?",
+    "Transformers transform " * 12,
+    "To be, or not to be, that is the question: " * 3,
+    "1 + 1 = 2; 2 + 2 = 4 (not 5)!",
+)
+PAIR = ("The old cat met the young cat.", "Snow fell.")
+
+
+class Maps(nn.Module):
+    """Token ids in; out come the encoder's vectors and the attention weights of all heads."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.mean_position = nn.Buffer(encoder.positions.table.mean(dim=0))
+
+    def forward(self, ids: Tensor, may_attend: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return hidden (batch, length, d_model) and maps (layers, batch, heads, query_pos, key_pos).
+
+        ids: (batch, length)
+        may_attend: (batch, 1, 1, length), True = may be looked at
+        positions: 1 as trained; 0 gives every token the same row, the mean of the table's rows
+        """
+        x = self.encoder.embedding(ids)
+        rows = self.encoder.positions.table[: ids.shape[1]]
+        x = x + self.mean_position + positions * (rows - self.mean_position)
+        x = self.encoder.embedding_norm(x)
+        maps = []
+        for layer in self.encoder.layers:
+            x, weights = layer(x, may_attend=may_attend)
+            maps.append(weights)
+        return x, torch.stack(maps)
+
+
+def export(folder: Path) -> dict[str, float]:
+    """Write encoder.onnx, tokenizer.json, about.json and example.json; return what was measured.
+
+    Raises:
+        ValueError: the file is larger than `MOST_BYTES`, or a map is further off than `MOST_DIFFERENCE`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    encoder, tokenizer = load_minilm(dtype=torch.float32)
+    model, file = Maps(encoder).eval(), folder / "encoder.onnx"
+    write_model(model, tokenizer, file)
+    measured = {"bytes": file.stat().st_size, "difference": largest_difference(model, tokenizer, file)}
+    for name, most in {"bytes": MOST_BYTES, "difference": MOST_DIFFERENCE}.items():
+        if measured[name] > most:
+            raise ValueError(f"{file.name}: {name} is {measured[name]:.2g}, wanted at most {most:.2g}")
+    write_json(folder / TOKENIZER_FILE, unpadded())
+    write_json(folder / "about.json", measured | {"roles": roles()})
+    tokens, maps = attention_maps(encoder, tokenizer, EXAMPLE)
+    write_json(folder / "example.json", {"text": EXAMPLE, "tokens": tokens, "maps": rounded(maps)})
+    return measured
+
+
+def write_model(model: Maps, tokenizer: Tokenizer, file: Path) -> None:
+    """Export the model for one or two texts of any length, its weights as float16."""
+    batch = tokenizer(PAIR)
+    inputs = batch.token_ids, batch.may_attend, torch.ones(())
+    texts, length = torch.export.Dim("texts", min=1, max=8), torch.export.Dim("length", min=2, max=256)
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses torchvision, which nothing here needs
+    with warnings.catch_warnings(action="ignore"):  # it says that axes of equal length share a name
+        program = torch.onnx.export(
+            model,
+            inputs,
+            dynamo=True,
+            verbose=False,
+            dynamic_shapes=({0: texts, 1: length}, {0: texts, 3: length}, {}),
+            input_names=["ids", "may_attend", "positions"],
+            output_names=["hidden", "maps"],
+        )
+    program.save(file, external_data=False)
+    onnx.save(with_halved_weights(onnx.load(file)), file)
+
+
+def with_halved_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Store each large float32 weight as float16; a Cast makes it float32 again when the model is loaded."""
+    casts = []
+    for weight in model.graph.initializer:
+        if weight.data_type != TensorProto.FLOAT or np.prod(weight.dims) < 1000:
+            continue
+        name, halved = weight.name, numpy_helper.to_array(weight).astype(np.float16)
+        weight.CopyFrom(numpy_helper.from_array(halved, f"{name}.float16"))
+        casts.append(helper.make_node("Cast", [weight.name], [name], to=TensorProto.FLOAT))
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend(casts + nodes)
+    return model
+
+
+@torch.no_grad()
+def largest_difference(model: Maps, tokenizer: Tokenizer, file: Path) -> float:
+    """Return how far any attention weight of the file is from PyTorch's, over all the texts."""
+    session = onnxruntime.InferenceSession(file)
+    largest = 0.0
+    for texts in [*([text] for text in TEXTS), list(PAIR)]:
+        batch = tokenizer(texts)
+        for positions in (1.0, 0.0):
+            for may_attend in (batch.may_attend, torch.ones_like(batch.may_attend)):
+                inputs = batch.token_ids, may_attend, torch.tensor(positions)
+                fed = dict(zip(("ids", "may_attend", "positions"), (x.numpy() for x in inputs), strict=True))
+                got = session.run(["maps"], fed)[0]
+                largest = max(largest, np.abs(got - model(*inputs)[1].numpy()).max())
+    return float(largest)
+
+
+def unpadded() -> dict:
+    """Return the published tokenizer without its padding to 128 tokens, and its cut there."""
+    published = json.loads((find_model() / TOKENIZER_FILE).read_text("utf-8"))
+    return published | {"truncation": None, "padding": None}
+
+
+def roles() -> dict[str, list]:
+    """Return each role's score of all heads, as lesson 09 computes it: the lesson's own cells are run."""
+    cells = {cell.id: cell.source for cell in nbformat.read(notebook(9), as_version=4).cells}
+    names: dict = {}
+    lesson = """
+import torch
+from transformer_lab.diagnostics.head_roles import attention_on
+from transformer_lab.pretrained_encoder import attention_maps, load_minilm
+encoder, tokenizer = load_minilm()
+"""
+    with redirect_stdout(None):
+        exec("\n".join([lesson, cells["see-wanted"], cells["see-roles"]]), names)
+    return {role: rounded(scores) for role, scores in names["roles"].items()}  # (layers, heads) each
+
+
+def rounded(numbers: Tensor) -> list:
+    """Return nested lists with four digits behind the point."""
+    return np.round(numbers.double().numpy(), 4).tolist()
+
+
+def write_json(file: Path, content: object) -> None:
+    file.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), "utf-8")
+
+
+if __name__ == "__main__":
+    print(export(Path(sys.argv[1])))

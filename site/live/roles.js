@@ -1,0 +1,36 @@
+// What a head looks at. The same four roles, and the same scores, as in lesson 09.
+
+export const ROLES = ["previous", "next", "same word", "[CLS] or [SEP]"];
+const WORDS = {
+  previous: "previous token",
+  next: "next token",
+  "same word": "same word",
+  "[CLS] or [SEP]": "rests on [CLS] and [SEP]",
+};
+// A head is named after the role to which it gives this much of its weight, in the mean of lesson 09's sentences.
+const ENOUGH = { previous: 0.3, next: 0.3, "same word": 0.3, "[CLS] or [SEP]": 0.5 };
+
+/** The name of a head. scores: role → (layers, heads) */
+export function nameOf(scores, layer, head) {
+  const fitting = ROLES.filter((role) => scores[role][layer][head] >= ENOUGH[role]);
+  const [role] = fitting.sort((one, other) => ROLES.indexOf(one) - ROLES.indexOf(other));
+  return role ? WORDS[role] : "no named role";
+}
+
+/** Is key j one that query i ought to look at? [CLS] and [SEP] do not ask. */
+const WANTED = {
+  previous: (tokens, i, j) => j === i - 1,
+  next: (tokens, i, j) => j === i + 1,
+  "same word": (tokens, i, j) => i !== j && tokens[i] === tokens[j],
+  "[CLS] or [SEP]": (tokens, i, j) => j === 0 || j === tokens.length - 1,
+};
+
+/** How much of its weight a head puts on the wanted keys, in the mean of the words that have one; null if none has. */
+export function score(rows, tokens, role) {
+  const sums = [];
+  for (let i = 1; i < tokens.length - 1; i++) {
+    const wanted = tokens.map((_, j) => j).filter((j) => WANTED[role](tokens, i, j));
+    if (wanted.length) sums.push(wanted.reduce((sum, j) => sum + rows[i][j], 0));
+  }
+  return sums.length ? sums.reduce((sum, each) => sum + each, 0) / sums.length : null;
+}
