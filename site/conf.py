@@ -28,6 +28,7 @@ myst_heading_anchors = 4
 myst_heading_slug_func = "pages.links.anchor"
 myst_dmath_double_inline = True
 
+add_module_names = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True

@@ -28,6 +28,15 @@ export function paint(canvas, rows) {
   canvas.getContext("2d").putImageData(picture, 0, 0);
 }
 
+/** How bright a colour is to the eye, from 0 to 1, as WCAG 2 defines it; at .18 black and white stand out alike. */
+function luminance(rgb) {
+  const [red, green, blue] = rgb.map((part) => {
+    const share = part / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
 function cell(kind, text, attributes = {}) {
   const made = document.createElement(kind);
   made.textContent = text;
@@ -37,9 +46,8 @@ function cell(kind, text, attributes = {}) {
 
 function weightCell(weight, hidden) {
   if (hidden) return cell("td", "hidden", { class: "live-hidden", title: "hidden by the padding mask" });
-  const [red, green, blue] = colour(weight);
-  const bright = 0.299 * red + 0.587 * green + 0.114 * blue > 110;
-  const style = `background:rgb(${red},${green},${blue});color:${bright ? "#000" : "#fff"}`;
+  const rgb = colour(weight);
+  const style = `background:rgb(${rgb});color:${luminance(rgb) > 0.18 ? "#000" : "#fff"}`;
   return cell("td", short(weight), { style, title: weight.toFixed(4) });
 }
 

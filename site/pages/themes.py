@@ -60,7 +60,8 @@ THEMES = (
         "positions",
         "Positions and rotation",
         "off by one, paired with the wrong partner, turned the wrong way",
-        r"position|rotat|turn|angle|cosine|\bsine|degree|frequenc|exponent i/d|2i |start|wave|partner|paired",
+        r"position|rotat|\bcos\b|turn|angle|cosine|\bsine|degree|frequenc|exponent i/d|2i |start|wave|partner"
+        r"|paired",
     ),
     Theme(
         "weights",

@@ -1,0 +1,100 @@
+"""The field guide: every mistake with the change that makes it, at an address of its own."""
+
+import json
+import re
+from collections import Counter
+
+import pytest
+
+from pages import field_guide, links
+from pages.field_guide import Entry
+from pages.themes import THEMES, Theme
+from transformer_lab.course.exercises import exercise_ids, find
+
+DIFF = re.compile(r"^```diff\n(.*?)\n```$", re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def known() -> list[Entry]:
+    return field_guide.entries()
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return field_guide.pages()
+
+
+def test_every_mistake_of_every_exercise_is_told_once(known: list[Entry], pages: dict[str, str]) -> None:
+    names = [(id, mistake.name) for id in exercise_ids() for mistake in find(id).mistakes]
+    assert [(entry.exercise.id, entry.name) for entry in known] == list(dict.fromkeys(names))
+    headings = Counter(
+        line for text in lesson_pages(pages) for line in text.splitlines() if line.endswith(")=")
+    )
+    assert all(headings[f"({entry.anchor})="] == 1 for entry in known)
+
+
+def lesson_pages(pages: dict[str, str]) -> list[str]:
+    return [text for path, text in pages.items() if re.search(r"/\d\d_", path)]
+
+
+@pytest.mark.parametrize("id", exercise_ids())
+def test_changes_read_backwards_are_the_solution_and_forwards_the_mistake(
+    id: str, pages: dict[str, str]
+) -> None:
+    exercise = find(id)
+    page = pages[f"{links.guide(int(id[:2]))}.md"]
+    part = page.partition(f"({links.exercise(id)})=")[2].partition("\n(e-")[0]
+    changes = [diff.split("\n") for diff in DIFF.findall(part)]
+    sides = [
+        {sign: [line[1:] for line in diff if line[0] in f" {sign}"] for sign in "-+"} for diff in changes
+    ]
+    assert [side["-"] for side in sides] == [exercise.shown.splitlines()] * len(sides)
+    wrong = [side["+"] for side in sides]
+    assert sorted(wrong) == sorted(mistake.text.splitlines() for mistake in exercise.mistakes)
+
+
+def test_what_is_searched_leads_to_each_mistake(known: list[Entry], pages: dict[str, str]) -> None:
+    searched = json.loads(pages["_static/field_guide.json"])
+    assert len(searched) == len(known)
+    for entry in searched:
+        page, _, anchor = entry["page"].partition("#")
+        assert f"({anchor})=" in pages[f"field_guide/{page.removesuffix('.html')}.md"]
+        assert entry["effect"]
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_a_theme_gathers_mistakes_of_several_lessons(
+    theme, known: list[Entry], pages: dict[str, str]
+) -> None:
+    members = [entry for entry in known if theme.has(entry.name)]
+    assert len({entry.lesson for entry in members}) >= 5
+    page = pages[f"field_guide/{theme.name}.md"]
+    assert all(f"#{entry.anchor})" in page for entry in members)
+    assert page.count("\n## ") == len({entry.name for entry in members})
+
+
+@pytest.mark.parametrize(
+    ("name", "theme"),
+    [
+        ("no scale", "scale"),
+        ("softmax over the queries", "softmax"),
+        ("mask inverted", "masks"),
+        ("features dealt out like cards", "heads"),
+        ("keepdim forgotten", "shapes"),
+        ("no residual at all", "norms"),
+        ("cos and sin swapped", "positions"),
+        ("biases forgotten", "weights"),
+        ("results in the wrong order", "results"),
+        ("computed in float32", "precision"),
+        ("dropped in eval", "training"),
+    ],
+)
+def test_a_name_finds_its_theme(name: str, theme: str) -> None:
+    assert theme in [each.name for each in THEMES if each.has(name)]
+
+
+def test_names_become_anchors_that_differ() -> None:
+    names = ["multiplied by 1 − p", "multiplied by 1 + p", "√d_model", "d_model", "`.T` reverses all axes"]
+    anchors = [links.mistake("03.2", name) for name in names]
+    assert len(set(anchors)) == len(names)
+    assert anchors[2:] == ["m-03-2-root-d_model", "m-03-2-d_model", "m-03-2-t-reverses-all-axes"]

@@ -1,0 +1,103 @@
+"""Lessons as pages: all that is stored is shown, and what a reader is to guess is folded."""
+
+from html import escape
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from PIL import Image
+
+from pages import lessons, links
+from transformer_lab.course.exercises import exercise_ids
+from transformer_lab.course.lessons import LESSONS, notebook
+
+NUMBERS = range(len(LESSONS))
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("figures")
+
+
+@pytest.fixture(scope="module")
+def made(pictures: Path) -> list[NotebookNode]:
+    return [lessons.page(number, pictures) for number in NUMBERS]
+
+
+def stored(number: int) -> NotebookNode:
+    return nbformat.read(notebook(number), as_version=4)
+
+
+def html(cell: NotebookNode) -> str:
+    return "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_every_cell_is_there_as_it_is_written(made: list[NotebookNode], number: int) -> None:
+    cells = made[number].cells
+    without_box = cells[:1] + cells[2:]
+    assert [cell.source for cell in without_box] == [cell.source for cell in stored(number).cells]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_outputs_behind_a_prediction_are_folded_and_no_others(made: list[NotebookNode], number: int) -> None:
+    asked, folded, expected = False, [], []
+    for place, cell in enumerate(made[number].cells):
+        if cell.cell_type == "markdown":
+            # In the title the word stands within a sentence.
+            asked = place > 0 and any(line.startswith("**Predict") for line in cell.source.splitlines())
+        elif cell.outputs:
+            expected += [cell.id] * asked
+            folded += [cell.id] * ("hide-output" in cell.metadata.tags)
+    assert folded == expected
+
+
+def test_most_lessons_ask_for_predictions(made: list[NotebookNode]) -> None:
+    folds = [sum("hide-output" in cell.metadata.get("tags", []) for cell in page.cells) for page in made]
+    assert all(count >= 3 for count in folds[1:]), folds
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_every_picture_is_a_file_with_its_size_and_its_words(
+    made: list[NotebookNode], pictures: Path, number: int
+) -> None:
+    for before, after in zip(code(stored(number)), code(made[number]), strict=True):
+        drawn = [output for output in before.outputs if "image/png" in output.get("data", {})]
+        text = html(after)
+        assert text.count("<img") == text.count('loading="lazy"') == len(drawn)
+        for output in drawn:
+            about = output.metadata["image/png"]
+            assert f'width="{about["width"]}" height="{about["height"]}"' in text
+            assert f'alt="{escape(about["alt"])}"' in text
+    assert not any(
+        "image/png" in output.get("data", {}) for cell in code(made[number]) for output in cell.outputs
+    )
+
+
+def code(page: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in page.cells if cell.cell_type == "code"]
+
+
+def test_pictures_can_be_opened_and_no_two_share_a_file(made: list[NotebookNode], pictures: Path) -> None:
+    files = list(pictures.iterdir())
+    assert len(files) == sum(html(cell).count("<img") for page in made for cell in code(page)) > 100
+    for file in files:
+        with Image.open(file) as picture:
+            assert picture.width > 100
+
+
+def test_in_place_of_a_verdict_stands_a_link_to_the_mistakes(made: list[NotebookNode]) -> None:
+    pages = [html(cell) for page in made for cell in code(page)]
+    shown = [id for id in exercise_ids() if any(f"#{links.exercise(id)}" in text for text in pages)]
+    assert shown == exercise_ids()
+    checks = [cell.source for page in made for cell in code(page) if "not attempted" in html(cell)]
+    assert all("mine(" in source for source in checks)  # what later lessons take up is no verdict on the page
+
+
+def test_every_lesson_says_how_to_run_it_and_names_what_belongs_to_it() -> None:
+    box = lessons.how_to_run(3)
+    assert "make lab" in box and "03_scaled_dot_product_attention.ipynb" in box
+    assert "(../reference/scaled_dot_product_attention.md)" in box
+    assert "(../field_guide/03_scaled_dot_product_attention.md)" in box
+    assert "reference" not in lessons.how_to_run(13)  # a lesson without a module

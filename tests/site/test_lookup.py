@@ -1,0 +1,74 @@
+"""What is looked up is all there, and taken from where it is declared."""
+
+import doctest
+import re
+
+import pytest
+
+from pages import lookup, start, texts
+from transformer_lab.course.lessons import LESSONS, ROOT
+
+PACKAGE = ROOT / "transformer_lab"
+
+
+def test_every_term_of_lesson_00_is_in_the_glossary_with_its_lessons() -> None:
+    page = lookup.glossary()
+    terms = re.findall(r"^\*\*(.+?)\.\*\*", lookup._cell("glossary"), re.MULTILINE)
+    assert len(terms) > 100
+    assert all(f"\n{term}\n: " in page for term in terms)
+    assert "([00](lessons/00_start_here.ipynb), [04](lessons/04_masking.ipynb))" in page  # Broadcast
+
+
+def test_a_term_without_a_lesson_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "_cell", lambda _: "**Key.** What answers. (03)\n\n**Query.** What asks.")
+    with pytest.raises(ValueError, match=r"^1 terms .* `\*\*Term\.\*\* text \(03\)`$"):
+        lookup.glossary()
+
+
+def test_notation_has_both_tables() -> None:
+    page = lookup.notation()
+    assert (
+        page.startswith("# Notation\n") and "| `d_model` |" in page and "| (batch, heads, query_pos" in page
+    )
+
+
+def test_every_module_but_the_lessons_own_machinery_has_a_reference() -> None:
+    pages = lookup.reference()
+    encoder = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    around = {
+        f"{folder}.{path.stem}"
+        for folder in ("training", "diagnostics")
+        for path in (PACKAGE / folder).glob("*.py")
+        if path.stem not in ("__init__", "__main__", "digits")  # digits is a file that describes a training
+    }
+    expected = encoder | around | {"diagnostics.divergence.search"}
+    assert set(pages) == {f"reference/{name}.md" for name in expected | {"index"}}
+    assert ".. automodule:: transformer_lab.masking\n" in pages["reference/masking.md"]
+    assert "(../lessons/04_masking.ipynb)" in pages["reference/masking.md"]
+
+
+def test_the_start_page_leads_to_every_lesson() -> None:
+    page = start.index()
+    assert all(f"(lessons/{number:02}_{lesson.name}.ipynb)" in page for number, lesson in enumerate(LESSONS))
+    assert 'alt="Attention heatmap of the sentence' in page
+
+
+def test_how_to_run_is_what_the_readme_says() -> None:
+    page = start.how_to_run()
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert "make lab" in page
+    assert all(line in readme for line in page.splitlines() if not line.startswith("# "))
+
+
+def test_a_part_that_is_missing_is_named() -> None:
+    with pytest.raises(KeyError, match="platforms"):
+        texts.filled("start.md", start="", checking="")
+
+
+def test_the_examples_of_the_diagnostics_page_run() -> None:
+    page = texts.FOLDER / "diagnostics.md"
+    result = doctest.testfile(
+        str(page), module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8"
+    )
+    assert result.failed == 0
+    assert result.attempted > 15
