@@ -291,7 +291,7 @@ function showRoles() {
     });
     return row;
   };
-  part(".live-roles thead").replaceChildren(line("th", ["", ...Object.keys(columns)]));
+  part(".live-roles thead").replaceChildren(line("th", ["role", ...Object.keys(columns)]));
   const number = (value) => (value === null ? "–" : short(value));
   const rows = ROLES.map((role) => line("td", [role, ...Object.values(columns).map((of) => number(of(role)))]));
   part(".live-roles tbody").replaceChildren(...rows);

@@ -8,9 +8,10 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.browser.lab import LOOPBACK, OpenLesson, jupyterlab
+from tests.browser.site import SITE, SitePage, served
 
 LESSONS = Path(__file__).parent.parent.parent / "notebooks"
 CHROMIUM = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
@@ -18,6 +19,7 @@ HERE = (f"http://{LOOPBACK}:", f"ws://{LOOPBACK}:", "data:", "blob:")
 
 Open = Callable[[str], OpenLesson]
 OpenCells = Callable[..., OpenLesson]
+Visit = Callable[..., SitePage]
 
 
 @pytest.fixture(scope="session")
@@ -32,13 +34,18 @@ def address(notebooks: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="session")
-def window() -> Iterator[BrowserContext]:
+def browser() -> Iterator[Browser]:
     chromium = next(program for program in map(shutil.which, CHROMIUM) if program)
     with sync_playwright() as playwright, playwright.chromium.launch(executable_path=chromium) as browser:
-        window = browser.new_context(viewport={"width": 1280, "height": 1000})
-        window.set_default_timeout(60_000)
         expect.set_options(timeout=10_000)
-        yield window
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def window(browser: Browser) -> BrowserContext:
+    window = browser.new_context(viewport={"width": 1280, "height": 1000})
+    window.set_default_timeout(60_000)
+    return window
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +69,30 @@ def nothing_from_elsewhere(asked_for: list[str]) -> Iterator[None]:
 def open_lesson(window: BrowserContext, asked_for: list[str], address: str) -> Open:
     """Open a notebook by its file's name."""
     return lambda name: OpenLesson(window.new_page(), address, name)
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[str]:
+    """The address of the built site."""
+    if not (SITE / "index.html").is_file():
+        pytest.fail("there is no site in build/site: run `make site`")
+    with served(SITE) as address:
+        yield address
+
+
+@pytest.fixture
+def visit(browser: Browser, site: str) -> Iterator[Visit]:
+    """Open a page of the site in a window of its own; nothing may complain, or come from elsewhere."""
+    visits = []
+
+    def visit(page: str, **window: object) -> SitePage:
+        visits.append(SitePage(browser.new_context(**window), site, page))
+        return visits[-1]
+
+    yield visit
+    for each in visits:
+        each.window.close()
+    assert [complaint for each in visits for complaint in each.complaints] == []
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import unquote, urlsplit
 
+from playwright.sync_api import BrowserContext, ConsoleMessage, Request, Response
+
 from tests.browser.lab import LOOPBACK
 
 ROOT = Path(__file__).parent.parent.parent
@@ -73,3 +75,59 @@ def broken(known: dict[Path, Page]) -> list[str]:
             if not fine:
                 found.append(f"{file.name}: <{tag}> {link}")
     return found
+
+
+class SitePage:
+    """A page of the site, opened in a window of its own.
+
+    complaints: errors and warnings of the console, requests that failed or went elsewhere
+    """
+
+    def __init__(self, window: BrowserContext, address: str, page: str) -> None:
+        self.window, self.address = window, address
+        window.add_init_script(path=AXE)
+        self.complaints: list[str] = []
+        self.view = window.new_page()
+        self.view.on("console", self._console)
+        self.view.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.view.on("request", self._request)
+        self.view.on("response", self._response)
+        self.go(page)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"{self.view.url}: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((self.address, "data:", "blob:")):
+            self.complaints.append(f"{self.view.url} asks for {request.url}")
+
+    def _response(self, response: Response) -> None:
+        if response.status >= 400:
+            self.complaints.append(f"{self.view.url}: {response.status} for {response.url}")
+
+    def go(self, page: str) -> None:
+        """Open another page in the same window, and wait until its formulas are set."""
+        self.view.goto(f"{self.address}/{page}")
+        self.view.evaluate("() => window.MathJax?.startup?.promise")
+
+    def theme(self, name: str) -> None:
+        """Let the machine prefer light or dark, and the page follow."""
+        self.view.emulate_media(color_scheme=name, reduced_motion="reduce")
+        self.view.wait_for_function("name => document.documentElement.dataset.theme === name", arg=name)
+        # What fades from one colour to the other has to be there before it is measured.
+        self.view.evaluate("() => Promise.all(document.getAnimations().map(each => each.finished))")
+
+    def overhang(self) -> int:
+        """Return by how many pixels the page is wider than its window."""
+        return self.view.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+
+    def violations(self, *rules: str) -> list[str]:
+        """Return what axe finds amiss, by all its rules or by some."""
+        options = {"runOnly": list(rules)} if rules else {}
+        found = self.view.evaluate("options => axe.run(options).then(({violations}) => violations)", options)
+        return [
+            f"{self.view.url}: {each['id']}: {' '.join(map(str, node['target']))}: {node['failureSummary']}"
+            for each in found
+            for node in each["nodes"]
+        ]

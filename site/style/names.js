@@ -1,0 +1,10 @@
+// Names for screen readers that the theme leaves out, or that differ from what one sees.
+
+for (const fold of document.querySelectorAll('summary[aria-label="Toggle hidden content"]')) {
+  fold.removeAttribute("aria-label"); // it says what it hides
+}
+for (const button of document.querySelectorAll(".search-button-field")) button.removeAttribute("aria-label");
+for (const expander of document.querySelectorAll(".bd-sidenav summary")) {
+  const pages = expander.closest("li").querySelector("a").textContent.trim();
+  expander.setAttribute("aria-label", `Pages of: ${pages}`);
+}

@@ -1,0 +1,127 @@
+"""The built site as a reader meets it: every page opens, can be read, and leads where it says."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Visit
+from tests.browser.site import SITE, broken, pages
+
+PHONE = {"viewport": {"width": 360, "height": 740}}
+NAMES = sorted(str(file.relative_to(SITE)) for file in pages())
+LESSON = "lessons/03_scaled_dot_product_attention.html"
+GUIDE = "field_guide/index.html"
+# What every rule of axe is asked of; the other pages are made of the same parts.
+KINDS = ["index.html", LESSON, GUIDE, "field_guide/scale.html", "glossary.html", "search.html", "live.html"]
+# What is asked of every page.
+RULES = ["color-contrast", "image-alt", "link-name", "button-name", "summary-name", "document-title"]
+
+
+def test_the_site_is_whole() -> None:
+    assert len([name for name in NAMES if name.startswith("lessons/")]) == 15
+    assert {"index.html", "live.html", "glossary.html", "diagnostics.html"} <= set(NAMES)
+    assert len(NAMES) > 90
+
+
+def test_every_link_and_every_anchor_exists() -> None:
+    assert broken(pages()) == []
+
+
+def test_a_broken_link_would_be_found(tmp_path: Path) -> None:
+    (tmp_path / "there.html").write_text('<p id="here">')
+    links = ["there.html#here", "there.html#gone", "gone.html", "https://example.org"]
+    text = "".join(f'<a href="{link}">' for link in links) + '<img src="https://example.org/a.png">'
+    (tmp_path / "page.html").write_text(text)
+    found = [line.partition("> ")[2] for line in broken(pages(tmp_path))]
+    assert found == ["there.html#gone", "gone.html", "https://example.org/a.png"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_page_can_be_read_on_a_phone_in_light_and_in_dark(visit: Visit, name: str) -> None:
+    page = visit(name, **PHONE)
+    assert page.overhang() <= 0
+    for theme in ("light", "dark"):
+        page.theme(theme)
+        assert page.violations(*RULES) == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_pages_obey_every_rule_of_accessibility(visit: Visit, name: str) -> None:
+    found = visit(name, viewport={"width": 1280, "height": 900}).violations()
+    # The theme's side bar stands in no landmark.
+    assert [each for each in found if ": region: .sidebar" not in each] == []
+
+
+def test_a_prediction_is_folded_until_it_is_clicked(visit: Visit) -> None:
+    view = visit(LESSON).view
+    fold = view.locator("details.hide").first
+    output = fold.locator(".output").first
+    expect(output).to_be_hidden()
+    fold.locator("summary").first.click()
+    expect(output).to_be_visible()
+
+
+def test_hints_and_solution_are_folded(visit: Visit) -> None:
+    view = visit(LESSON).view
+    solution = view.locator("details", has_text="Solution").first
+    expect(solution.locator("pre")).to_be_hidden()
+    solution.locator("summary").click()
+    expect(solution.locator("pre")).to_contain_text("key.mT / math.sqrt(d_head)")
+
+
+def test_the_contents_tell_the_path_from_what_lies_deeper(visit: Visit) -> None:
+    view = visit(LESSON, viewport={"width": 1400, "height": 900}).view
+    deeper = view.locator('.page-toc li:has(> a[href="#deeper"])')
+    assert deeper.evaluate("item => getComputedStyle(item).borderTopStyle") == "dotted"
+    note = deeper.evaluate("item => getComputedStyle(item.firstElementChild, '::after').content")
+    assert "nothing on the path needs it" in note
+
+
+def test_search_finds_a_mistake_by_its_name_and_leads_to_it(visit: Visit) -> None:
+    page = visit("search.html?q=softmax+over+the+queries")
+    found = page.view.locator("#search-results a", has_text="softmax over the queries").first
+    found.click()
+    page.view.wait_for_url("**/field_guide/**")
+    expect(page.view.get_by_role("heading", name="softmax over the queries").first).to_be_in_viewport()
+
+
+def test_a_symptom_finds_its_mistakes_and_leads_to_them(visit: Visit) -> None:
+    view = visit(GUIDE).view
+    field = view.get_by_role("searchbox", name="What do you see?")
+    field.fill("softmax over the queries")
+    first = view.locator(".symptoms-found a").first
+    expect(first).to_have_text("softmax over the queries")
+    field.fill("column sums to 1")
+    expect(view.locator(".symptoms-found a", has_text="softmax over the queries").first).to_be_visible()
+    field.fill("purple elephants")
+    expect(view.locator(".symptoms-count")).to_contain_text("No mistake has all these words")
+    field.fill("no scale")
+    view.locator(".symptoms-found a", has_text="no scale").first.click()
+    view.wait_for_url("**/field_guide/0*#m-*")
+    expect(view.get_by_role("heading", name="no scale").first).to_be_in_viewport()
+
+
+def test_formulas_are_set(visit: Visit) -> None:
+    view = visit(LESSON).view
+    expect(view.locator("mjx-container").first).to_be_visible()
+    assert "$" not in view.locator("section#the-idea > p").first.inner_text()
+
+
+def test_on_paper_there_are_no_buttons(visit: Visit) -> None:
+    view = visit(LESSON).view
+    view.emulate_media(media="print")
+    expect(view.locator(".run-this").first).to_be_hidden()
+    expect(view.locator(".bd-sidebar-primary")).to_be_hidden()
+    expect(view.get_by_role("heading", level=1)).to_be_visible()
+
+
+def test_the_notebook_can_be_taken_along(visit: Visit) -> None:
+    view = visit(LESSON).view
+    with view.expect_download() as download:
+        view.get_by_role("link", name="this notebook").click()
+    file = download.value.path()
+    assert json.loads(file.read_text("utf-8"))["nbformat"] == 4
+    shutil.rmtree(file, ignore_errors=True)
