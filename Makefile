@@ -111,7 +111,8 @@ $(READY): pyproject.toml requirements.txt requirements-model.txt constraints.txt
 	@touch $@
 
 .venv/ready-site: $(READY)
-	$(RUN) -m pip install --constraint constraints.txt sphinx myst-nb sphinx-book-theme onnx onnxscript onnxruntime
+	$(RUN) -m pip install --quiet --constraint constraints.txt \
+	    sphinx myst-nb sphinx-book-theme onnx onnxscript onnxruntime
 	@touch $@
 
 site/node_modules/ready: site/package.json site/package-lock.json

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
 import nbformat
@@ -13,13 +14,15 @@ from pages.texts import filled
 from transformer_lab.course.lessons import LESSONS, ROOT
 
 HERE = Path(__file__).parent
+MODULES = HERE / "node_modules"
+SOURCE, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
+# What runs the model in a browser.
 RUNTIME = (
     "onnxruntime-web/dist/ort.wasm.min.mjs",
     "onnxruntime-web/dist/ort-wasm-simd-threaded.mjs",
     "onnxruntime-web/dist/ort-wasm-simd-threaded.wasm",
     "@huggingface/tokenizers/dist/tokenizers.min.mjs",
 )
-SOURCE, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
 
 
 def main() -> int:
@@ -30,6 +33,33 @@ def main() -> int:
     write_pages(SOURCE)
     shutil.copytree(ROOT / "notebooks", SITE / "notebooks", ignore=shutil.ignore_patterns(".*"))
     return sphinx(["-c", str(HERE), "-b", "html", "-W", "--keep-going", "-q", str(SOURCE), str(SITE)])
+
+
+def write_assets(folder: Path) -> None:
+    """Copy what the pages load: styles, scripts, the typesetter of formulas, a picture; and all licences."""
+    shutil.copytree(HERE / "style", folder)
+    shutil.copy(start.PICTURE, folder)
+    fonts = Path("output", "chtml", "fonts")
+    shutil.copytree(MODULES / "mathjax" / "es5" / fonts, folder / "mathjax" / fonts)
+    shutil.copy(MODULES / "mathjax" / "es5" / "tex-chtml.js", folder / "mathjax")
+    (folder / "licences").mkdir()
+    for name, text in licences().items():
+        shutil.copy(text, folder / "licences" / f"{name}.txt")
+
+
+def licences() -> dict[str, Path]:
+    """Return the texts under which others let us hand on their work, and our own."""
+    found = {"transformer-lab": ROOT / "LICENSE", "apache-2.0": MODULES / "mathjax" / "LICENSE"}
+    for package in ("sphinx-book-theme", "pydata-sphinx-theme"):
+        found[package] = _file(package, "licenses/LICENSE")
+    found["onnxruntime"] = _file("onnxruntime", "onnxruntime/LICENSE")
+    found["onnxruntime-third-parties"] = _file("onnxruntime", "ThirdPartyNotices.txt")
+    return found
+
+
+def _file(package: str, ending: str) -> Path:
+    installed = distribution(package)
+    return Path(next(file.locate() for file in installed.files if str(file).endswith(ending)))
 
 
 def write_pages(folder: Path) -> None:
@@ -46,6 +76,7 @@ def write_pages(folder: Path) -> None:
         "diagnostics.md": filled("diagnostics.md"),
         "glossary.md": lookup.glossary(),
         "notation.md": lookup.notation(),
+        "licences.md": filled("licences.md"),
     }
     for name, text in (pages | field_guide.pages() | lookup.reference()).items():
         path = folder / name
@@ -56,11 +87,8 @@ def write_pages(folder: Path) -> None:
 def live_page(folder: Path) -> str:
     """Export the encoder, lay beside it what runs it, and return the page around it."""
     measured = export(folder)
-    for file in (HERE / "live").glob("*.[jc]s*"):
+    for file in [*(HERE / "live").glob("*.[jc]s*"), *(MODULES / name for name in RUNTIME)]:
         shutil.copy(file, folder)
-    modules = HERE / "node_modules"
-    for file in RUNTIME:
-        shutil.copy(modules / file, folder)
     return filled(
         "live.md",
         live=(HERE / "live" / "live.html").read_text("utf-8"),
@@ -68,15 +96,6 @@ def live_page(folder: Path) -> str:
         difference=f"{measured['difference']:.4f}".removeprefix("0"),
         texts=len(TEXTS) + len(PAIR),
     )
-
-
-def write_assets(folder: Path) -> None:
-    """Copy what the pages load: styles, scripts, the typesetter of formulas, a picture."""
-    shutil.copytree(HERE / "style", folder)
-    shutil.copy(ROOT / ".github" / "head.png", folder)
-    mathjax = HERE / "node_modules" / "mathjax" / "es5"
-    shutil.copytree(mathjax / "output" / "chtml" / "fonts", folder / "mathjax" / "output" / "chtml" / "fonts")
-    shutil.copy(mathjax / "tex-chtml.js", folder / "mathjax")
 
 
 if __name__ == "__main__":
