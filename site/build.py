@@ -27,12 +27,13 @@ RUNTIME = (
 
 def main() -> int:
     """Write the pages, lay beside them what they need, and let Sphinx make HTML of them."""
-    for folder in (SOURCE, SITE):
+    for folder in (SOURCE, SITE, ROOT / "build" / "doctrees"):
         shutil.rmtree(folder, ignore_errors=True)
     write_assets(SOURCE / "_static")
     write_pages(SOURCE)
     shutil.copytree(ROOT / "notebooks", SITE / "notebooks", ignore=shutil.ignore_patterns(".*"))
-    return sphinx(["-c", str(HERE), "-b", "html", "-W", "--keep-going", "-q", str(SOURCE), str(SITE)])
+    kept = ["-d", str(ROOT / "build" / "doctrees")]  # what Sphinx remembers is no part of the site
+    return sphinx(["-c", str(HERE), "-b", "html", "-W", "--keep-going", "-q", *kept, str(SOURCE), str(SITE)])
 
 
 def write_assets(folder: Path) -> None:

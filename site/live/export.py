@@ -124,7 +124,9 @@ def with_halved_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         weight.CopyFrom(numpy_helper.from_array(halved, f"{name}.float16"))
         casts.append(helper.make_node("Cast", [weight.name], [name], to=TensorProto.FLOAT))
     nodes = list(model.graph.node)
-    del model.graph.node[:]
+    for node in nodes:
+        del node.metadata_props[:]  # where in whose files each line of Python stood
+    del model.graph.node[:], model.graph.value_info[:]
     model.graph.node.extend(casts + nodes)
     return model
 

@@ -43,6 +43,7 @@ async function begin() {
   fields.forEach((field) => field.addEventListener("input", () => wish(PATIENCE)));
   Object.values(switches).forEach((box) => box.addEventListener("change", () => wish(0)));
   switchOptions();
+  say("Shown is a stored example.");
 }
 
 /** The text, head and switches of the address, as far as they make sense. */
@@ -300,4 +301,4 @@ function showRoles() {
 /** For the tests, and for whoever looks behind: run texts without the page. */
 const live = { timings: {}, run: (texts, options) => inTurn(() => model.run(texts, options)) };
 window.live = live;
-live.ready = begin();
+live.ready = begin().catch((error) => say(`The example could not be loaded: ${error.message}`));

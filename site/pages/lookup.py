@@ -31,7 +31,7 @@ def glossary() -> str:
     if others:
         raise ValueError(f"{others} terms of lesson 00's glossary are not written `**Term.** text (03)`")
     head = ["# Glossary", f"{len(terms)} terms, each with the lessons that explain it."]
-    return "\n\n".join([*head, *terms]) + "\n"
+    return "\n\n".join([*head, "{.glossary}\n" + "\n\n".join(terms)]) + "\n"
 
 
 def notation() -> str:

@@ -1,23 +1,26 @@
-// Search the field guide by symptom: every word that is typed must occur in a mistake's texts.
+// Search the field guide by symptom: of the mistakes those whose texts have most of the words that are typed.
 
 const MOST = 30;
+// Words that tell nothing of a mistake.
+const EMPTY = new Set("a an and are as at be but by do does for i in is it its my no not of on or that the to with".split(" "));
 
 /** @param {string} text - Its words, in small letters, without the endings of English. */
 function words(text) {
   const found = text.toLowerCase().match(/[\p{L}\p{N}√∞_]+/gu) ?? [];
-  return found.map((word) => (word.length > 4 ? word.replace(/(ing|ed|es|s)$/, "") : word));
+  return found.map((word) => (word.length > 3 ? word.replace(/(ing|ed|es|s)$/, "") : word));
 }
 
-/** How well a mistake fits: a word in its name counts four times as much as one in its texts; 0 if one is missing. */
-function score(entry, wanted) {
-  let sum = 0;
-  for (const word of wanted) {
-    const inName = entry.words.name.some((each) => each.startsWith(word));
-    const inText = entry.words.text.some((each) => each.startsWith(word));
-    if (!inName && !inText) return 0;
-    sum += inName ? 4 : 1;
-  }
-  return sum;
+/** What is asked for; if there is nothing but empty words, these. */
+function asked(text) {
+  const full = words(text).filter((word) => !EMPTY.has(word));
+  return full.length ? full : words(text);
+}
+
+/** How many of the words a mistake has, and how many of them in its name. */
+function fit(entry, wanted) {
+  const inName = wanted.filter((word) => entry.words.name.some((each) => each.startsWith(word))).length;
+  const anywhere = wanted.filter((word) => entry.words.all.some((each) => each.startsWith(word))).length;
+  return { entry, anywhere, inName };
 }
 
 function item(entry) {
@@ -35,21 +38,23 @@ function item(entry) {
 }
 
 function show(box, entries, text) {
-  const wanted = words(text);
-  const fitting = wanted.length
-    ? entries
-        .map((entry) => [score(entry, wanted), entry])
-        .filter(([points]) => points > 0)
-        .sort((one, other) => other[0] - one[0])
-    : [];
-  const count = box.querySelector(".symptoms-count");
-  const more = fitting.length > MOST ? `, the first ${MOST} are shown` : "";
-  count.textContent = wanted.length
-    ? fitting.length
-      ? `${fitting.length} of ${entries.length} mistakes fit${more}.`
-      : "No mistake has all these words. Try fewer, or others."
-    : "";
-  box.querySelector(".symptoms-found").replaceChildren(...fitting.slice(0, MOST).map(([, entry]) => item(entry)));
+  const wanted = asked(text);
+  const fits = entries.map((entry) => fit(entry, wanted));
+  const best = Math.max(...fits.map(({ anywhere }) => anywhere));
+  const found = fits
+    .filter(({ anywhere }) => anywhere && anywhere === best)
+    .sort((one, other) => other.inName - one.inName)
+    .map(({ entry }) => entry);
+  box.querySelector(".symptoms-count").textContent = wanted.length ? told(found, entries, best, wanted) : "";
+  box.querySelector(".symptoms-found").replaceChildren(...found.slice(0, MOST).map(item));
+}
+
+/** What was found, in words. */
+function told(found, entries, best, wanted) {
+  if (!found.length) return "No mistake has any of these words. Try others.";
+  const some = best < wanted.length ? ` None has all ${wanted.length} words; these have ${best}.` : "";
+  const more = found.length > MOST ? ` The first ${MOST} are shown.` : "";
+  return `${found.length} of ${entries.length} mistakes.${some}${more}`;
 }
 
 async function begin(box) {
@@ -58,7 +63,8 @@ async function begin(box) {
   const load = async () => {
     const entries = await (await fetch(box.dataset.entries)).json();
     for (const entry of entries) {
-      entry.words = { name: words(entry.name), text: words(`${entry.effect} ${entry.cure} ${entry.exercise}`) };
+      const name = words(entry.name);
+      entry.words = { name, all: [...name, ...words(`${entry.effect} ${entry.cure} ${entry.exercise}`)] };
     }
     return entries;
   };
