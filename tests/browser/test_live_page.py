@@ -236,8 +236,17 @@ def test_an_address_that_makes_no_sense_does_no_harm(visit: Visit, state: str) -
     assert view.locator("#live img").count() == 0
 
 
-@pytest.mark.parametrize("failure", ["offline", "cut short", "gone"])
-def test_a_failed_download_is_told_and_can_be_tried_again(browser: Browser, site: str, failure: str) -> None:
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        ("offline", "Failed to fetch"),
+        ("cut short", "encoder.onnx was cut short: 9 of"),
+        ("gone", "encoder.onnx is not there (404)"),
+    ],
+)
+def test_a_failed_download_is_told_and_can_be_tried_again(
+    browser: Browser, site: str, failure: str, words: str
+) -> None:
     page = SitePage(browser.new_context(), site, "live.html")
 
     def answer(route: Route) -> None:
@@ -250,7 +259,7 @@ def test_a_failed_download_is_told_and_can_be_tried_again(browser: Browser, site
     page.view.evaluate("live.ready")
     page.view.locator("#live-load").click()
     status = page.view.locator("#live-status")
-    expect(status).to_contain_text("The model could not be loaded")
+    expect(status).to_contain_text(f"The model could not be loaded: {words}")
     expect(page.view.locator(".live-map td")).to_have_count(14 * 14)
     page.view.unroute("**/encoder.onnx")
     load(page.view)

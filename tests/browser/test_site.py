@@ -96,6 +96,8 @@ def test_a_symptom_finds_its_mistakes_and_leads_to_them(visit: Visit) -> None:
     expect(first).to_have_text("softmax over the queries")
     field.fill("column sums to 1")
     expect(view.locator(".symptoms-found a", has_text="softmax over the queries").first).to_be_visible()
+    field.fill("softmax")
+    expect(first).to_contain_text("softmax")  # names before texts
     count = view.locator(".symptoms-count")
     field.fill("my rows do not sum to 1")
     expect(view.locator(".symptoms-found a", has_text="softmax over the queries").first).to_be_visible()
