@@ -1,6 +1,7 @@
 """Build the site into build/site: `make site`. No lesson is run; all that a page needs lies beside it."""
 
 import shutil
+import subprocess
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
@@ -72,7 +73,7 @@ def write_pages(folder: Path) -> None:
         nbformat.write(lessons.page(number, pictures), folder / f"{links.lesson(number)}.ipynb")
     pages = {
         "index.md": start.index(),
-        "start.md": start.how_to_run(),
+        "start.md": start.how_to_run(course(SITE)),
         "live.md": live_page(folder / "_static" / "live"),
         "diagnostics.md": filled("diagnostics.md"),
         "glossary.md": lookup.glossary(),
@@ -83,6 +84,17 @@ def write_pages(folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, "utf-8")
+
+
+def course(folder: Path) -> Path:
+    """Write all that is committed as one file, to be taken along, and return it."""
+    if not (ROOT / ".git").exists():
+        raise SystemExit("The site carries the course along as it is committed: build it in a clone.")
+    file = folder / "transformer-lab.zip"
+    folder.mkdir(exist_ok=True)
+    command = ["git", "archive", "--prefix", "transformer-lab/", "--output", str(file), "HEAD"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return file
 
 
 def live_page(folder: Path) -> str:

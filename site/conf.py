@@ -20,7 +20,7 @@ default_role = "py:obj"  # `Encoder` in a docstring becomes a link where there i
 # Pages are made from what is stored; nothing is run.
 nb_execution_mode = "off"
 nb_code_prompt_show = "Your prediction first. Then look"
-nb_code_prompt_hide = "Fold"
+nb_code_prompt_hide = "Hide what came out"
 nb_ipywidgets_js = {}
 nb_mime_priority_overrides = [("html", "text/html", 0), ("html", "text/markdown", 5)]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block"]
@@ -43,7 +43,7 @@ suppress_warnings = ["ref.python"]  # a name in a docstring may stand for severa
 html_static_path = [str(HERE.parent / "build" / "pages" / "_static")]
 html_context = {"default_mode": "auto"}
 html_css_files = ["course.css"]
-html_js_files = [("symptoms.js", {"type": "module"}), ("names.js", {"type": "module"})]
+html_js_files = [("symptoms.js", {"type": "module"}), ("course.js", {"type": "module"})]
 html_favicon = str(HERE / "style" / "favicon.svg")
 html_copy_source = False
 html_show_sourcelink = False

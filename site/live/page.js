@@ -7,11 +7,24 @@ import { missing, remarks, tidy } from "./texts.js";
 
 const LAYERS = 6, HEADS = 12;
 const PATIENCE = 150; // milliseconds without a key, before the model runs
-const EXAMPLES = [
-  ["The boy saw the bear before the bear saw the boy."],
-  ["My aunt, a nurse, works at night."],
-  ["The dog bit the man.", "The man bit the dog."],
-  ["She sat on the bank of the river.", "She paid money into the bank."],
+const BOY = "The boy saw the bear before the bear saw the boy.";
+// What to look for first: texts, a head, and what is taken away.
+const TRIES = [
+  { name: "A word looks at its twin", texts: [BOY], head: [2, 9] },
+  { name: "A head looks at the token before", texts: [BOY], head: [0, 2] },
+  { name: "Take the positions away, and it is lost", texts: [BOY], head: [0, 2], positions: false },
+  {
+    name: "Without positions, who bit whom?",
+    texts: ["The dog bit the man.", "The man bit the dog."],
+    head: [0, 2],
+    positions: false,
+  },
+  {
+    name: "Without the mask, words look at padding",
+    texts: ["Snow fell.", "Snow fell on the quiet town all night."],
+    head: [3, 11],
+    mask: false,
+  },
 ];
 
 const page = document.getElementById("live");
@@ -23,7 +36,7 @@ const switches = { compare: part("#live-compare"), positions: part("#live-positi
 let model = null; // until it is loaded
 let about; // {bytes, difference, roles: role → (layers, heads)}
 let picked = { layer: 2, head: 9 };
-let shown; // {result, trained, texts}: what the switches ask for, and the same with nothing taken away
+let shown; // {result, trained, texts, taken}: what the switches ask for; trained: with nothing taken away
 let waiting = 0; // the number of the last wish; older ones are dropped
 
 async function begin() {
@@ -33,11 +46,11 @@ async function begin() {
   about = told;
   readAddress(example.text);
   buildHeads();
-  buildExamples();
+  buildTries();
   const flat = Float32Array.from(example.maps.flat(3));
   const length = example.tokens.length;
   const result = { cuts: [{ tokens: example.tokens, left: 0 }], dims: [LAYERS, 1, HEADS, length, length], maps: flat };
-  shown = { result, trained: result, texts: [example.text] };
+  shown = { result, trained: result, texts: [example.text], taken: { mask: true, positions: true } };
   show();
   part("form").addEventListener("submit", submitted);
   fields.forEach((field) => field.addEventListener("input", () => wish(PATIENCE)));
@@ -66,17 +79,20 @@ function writeAddress() {
   history.replaceState(null, "", `#${state}`);
 }
 
-function buildExamples() {
-  for (const texts of EXAMPLES) {
+function buildTries() {
+  for (const { name, texts, head, positions = true, mask = true } of TRIES) {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = texts.join(" / ");
+    button.textContent = name;
     button.addEventListener("click", () => {
       texts.forEach((text, place) => (fields[place].value = text));
       switches.compare.checked = texts.length > 1;
-      wish(0);
+      switches.positions.checked = positions;
+      switches.mask.checked = mask;
+      picked = { layer: head[0], head: head[1] };
+      submitted(); // whoever tries wants to see it, and so loads the model
     });
-    part(".live-examples").append(button);
+    part(".live-tries").append(button);
   }
 }
 
@@ -125,7 +141,7 @@ function pick(layer, head) {
 }
 
 async function submitted(event) {
-  event.preventDefault();
+  event?.preventDefault();
   if (model) return wish(0);
   const button = part("#live-load"), bar = part("progress");
   if (button.disabled) return;
@@ -178,7 +194,7 @@ async function wish(patience) {
   const result = taken.mask && taken.positions ? trained : await inTurn(() => model.run(texts, taken));
   if (mine !== waiting) return;
   result.cuts.forEach((cut, place) => remark(place, [...tidied[place].remarks, ...remarks(cut)]));
-  shown = { result, trained, texts };
+  shown = { result, trained, texts, taken };
   live.timings.run = result.milliseconds;
   say(`Computed in ${Math.round(result.milliseconds)} ms.`);
   switchOptions();
@@ -220,11 +236,13 @@ function showHead() {
     button.setAttribute("aria-pressed", mine);
   });
   part("#live-head-title").textContent = `Layer ${layer}, head ${head}: ${nameOf(about.roles, layer, head)}`;
-  const { result, texts } = shown;
+  const { result, texts, taken } = shown;
+  part(".live-views").classList.toggle("live-two", texts.length > 1);
+  part("#live-heads-title").textContent = `All 72 heads${texts.length > 1 ? ", on the first text" : ""}`;
   const tables = texts.map((text, place) => {
     const real = result.cuts[place].tokens.length;
     const rows = headMap(result, layer, place, head);
-    const behindMask = (j) => switches.mask.checked && j >= real;
+    const behindMask = (j) => taken.mask && j >= real;
     const box = document.createElement("div");
     box.className = "live-box";
     box.tabIndex = 0;
@@ -234,20 +252,23 @@ function showHead() {
     return box;
   });
   part(".live-maps").replaceChildren(...tables);
-  part("#live-words").textContent = [strongest(), alike(), padding()].filter(Boolean).join(" ");
+  const without = taken.positions ? "" : "The positions are taken away.";
+  part("#live-words").textContent = [without, alike(), padding(), strongest()].filter(Boolean).join(" ");
   showRoles();
 }
 
-/** The strongest look between words, in words. */
+/** The strongest look from one word to another, in words. */
 function strongest() {
   const { tokens } = shown.result.cuts[0];
   const rows = headMap(shown.result, picked.layer, 0, picked.head);
   let best = [0, 0, 0];
   for (let i = 1; i < tokens.length - 1; i++) {
-    for (let j = 1; j < tokens.length - 1; j++) if (rows[i][j] > best[0]) best = [rows[i][j], i, j];
+    for (let j = 1; j < tokens.length - 1; j++) if (i !== j && rows[i][j] > best[0]) best = [rows[i][j], i, j];
   }
   const [weight, i, j] = best;
-  return weight ? `Strongest between words: “${tokens[i]}” (${i}) looks at “${tokens[j]}” (${j}) with ${short(weight)}.` : "";
+  if (!weight) return "";
+  const [from, to] = [i, j].map((place) => `“${tokens[place]}”, token ${place},`);
+  return `Strongest between two words: ${from} looks at ${to} with ${short(weight)}.`;
 }
 
 /** How alike the model finds two texts. */
@@ -261,7 +282,7 @@ function alike() {
 /** How much weight falls on the padding, where no mask hides it. */
 function padding() {
   const { result } = shown;
-  if (switches.mask.checked) return "";
+  if (shown.taken.mask) return "";
   const lengths = result.cuts.map(({ tokens }) => tokens.length);
   const shorter = lengths.indexOf(Math.min(...lengths)), real = lengths[shorter];
   if (real === result.dims[3]) return "";
@@ -271,17 +292,16 @@ function padding() {
   return `Without the mask the shorter text gives ${short(mean)} of this head's weight to [PAD].`;
 }
 
-/** The table of roles: ten sentences of lesson 09, this text, and this text with nothing taken away. */
+/** The table of roles: ten sentences of lesson 09, the texts, and the texts with nothing taken away. */
 function showRoles() {
   const { result, trained, texts } = shown;
   const { layer, head } = picked;
-  const { tokens } = result.cuts[0];
-  const inText = (run, role) => score(headMap(run, layer, 0, head), tokens, role);
-  const columns = {
-    "ten sentences": (role) => about.roles[role][layer][head],
-    [texts.length > 1 ? "first text" : "this text"]: (role) => inText(result, role),
-    ...(result === trained ? {} : { "nothing taken away": (role) => inText(trained, role) }),
-  };
+  const inText = (run, place) => (role) => score(headMap(run, layer, place, head), run.cuts[place].tokens, role);
+  const columns = { "ten sentences": (role) => about.roles[role][layer][head] };
+  (texts.length > 1 ? ["first text", "second text"] : ["this text"]).forEach((name, place) => {
+    columns[name] = inText(result, place);
+    if (result !== trained) columns[`${name}, nothing taken away`] = inText(trained, place);
+  });
   const line = (kind, texts) => {
     const row = document.createElement("tr");
     texts.forEach((text, place) => {

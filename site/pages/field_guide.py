@@ -7,7 +7,7 @@ from difflib import unified_diff
 from itertools import groupby
 from typing import NamedTuple
 
-from pages import links
+from pages import links, symptoms
 from pages.texts import filled
 from pages.themes import THEMES, Theme
 from transformer_lab.course.checker import Exercise
@@ -58,12 +58,20 @@ def _of(exercise: Exercise) -> Iterator[Entry]:
 def pages() -> dict[str, str]:
     """Return the guide's pages by their paths from the root, and what is searched, as JSON."""
     known = entries()
-    found = {"field_guide/index.md": _index(known)}
+    effects = {(entry.exercise.id, entry.name): entry.told[0] for entry in known}
+    seen = symptoms.read(set(effects))
+    found = {"field_guide/index.md": _index(known), "field_guide/symptoms.md": symptoms.page(seen, effects)}
     for number, of_lesson in groupby(known, key=lambda entry: entry.lesson):
         found[f"{links.guide(number)}.md"] = _lesson_page(number, list(of_lesson))
     for theme in THEMES:
         found[f"field_guide/{theme.name}.md"] = _theme_page(theme, known)
-    found["_static/field_guide.json"] = json.dumps([_searched(entry) for entry in known], ensure_ascii=False)
+    searched = {
+        "symptoms": [
+            {"name": each.see, "words": each.words, "page": f"symptoms.html#{each.anchor}"} for each in seen
+        ],
+        "mistakes": [_searched(entry) for entry in known],
+    }
+    found["_static/field_guide.json"] = json.dumps(searched, ensure_ascii=False)
     return found
 
 
@@ -148,7 +156,8 @@ def _index(known: list[Entry]) -> str:
             for number, entries in by_lesson.items()
         ),
         contents="\n".join(
-            [theme.name for theme in THEMES] + [f"{names[number]} <{pages[number]}>" for number in pages]
+            ["symptoms", *(theme.name for theme in THEMES)]
+            + [f"{names[number]} <{pages[number]}>" for number in pages]
         ),
     )
 

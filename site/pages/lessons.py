@@ -15,6 +15,14 @@ from transformer_lab.course.lessons import LESSONS, ROOT, notebook
 
 # In the title cell the word is explained, and not asked.
 PREDICTION = re.compile(r"^\*\*Predict\b", re.MULTILINE)
+ANSWER = '<details class="answer"><summary>What came out, in words</summary>'
+NO_ANSWER = ("**Predict", "<details", "#")  # the next question, an answer that is folded already, a heading
+# What lives with a kernel, and what a page can say of it.
+LIVE = {
+    "figures.explore(": "In the notebook this is a slider. Here are some of its positions.",
+    "figures.explorer(": "In the notebook you type a sentence here; on this site, on the "
+    '<a href="../live.html">live page</a>.',
+}
 
 
 def page(number: int, pictures: Path) -> NotebookNode:
@@ -23,27 +31,39 @@ def page(number: int, pictures: Path) -> NotebookNode:
     pictures: a folder beside the pages' root, `_static/figures`, to which the page links.
     """
     lesson = deepcopy(nbformat.read(notebook(number), as_version=4))
-    guess = False
+    guess = folded = False
     for place, cell in enumerate(lesson.cells):
         if cell.cell_type == "markdown":
             guess = place > 0 and bool(PREDICTION.search(cell.source))
+            cell.source = _answer_folded(cell.source) if folded else cell.source
+            folded = False
             continue
         exercise = _tagged(cell, "check")
         if exercise:
             cell.outputs = [_to_the_guide(number, exercise)]
         else:
-            cell.outputs = [_shown(each, f"{number:02}-{cell.id}", pictures) for each in cell.outputs]
-        tags = ["hide-output"] if guess and cell.outputs else []
-        cell.metadata = {"tags": tags + ["exercise"] * bool(_tagged(cell, "exercise"))}
+            cell.outputs = [_shown(each, cell, number, pictures) for each in cell.outputs]
+        folded = guess and bool(cell.outputs)
+        cell.metadata = {
+            "tags": ["hide-output"] * folded + ["exercise"] * bool(_tagged(cell, "exercise")),
+        }
     lesson.cells.insert(1, new_markdown_cell(how_to_run(number)))
     return lesson
+
+
+def _answer_folded(text: str) -> str:
+    """Return the text behind a prediction with its first paragraph folded, which tells what came out."""
+    first, *rest = text.split("\n\n")
+    if first.startswith(NO_ANSWER):
+        return text
+    return "\n\n".join([ANSWER, first, "</details>", *rest])
 
 
 def how_to_run(number: int) -> str:
     """Return the box beneath a lesson's title: how to run it, and what belongs to it."""
     file, name = notebook(number).name, LESSONS[number].name
     parts = [
-        "[How to run the course](../start.md)",
+        "[How to get and run the course](../start.md)",
         f'<a href="../notebooks/{file}" download>this notebook</a>',
     ]
     if (ROOT / "transformer_lab" / f"{name}.py").exists():
@@ -53,7 +73,7 @@ def how_to_run(number: int) -> str:
         parts.append(f"[all mistakes that its checker knows](../{links.guide(number)}.md)")
     return (
         ":::{admonition} Run this lesson\n:class: run-this\n"
-        f"In a clone of the course: `make lab`, then open `{file}`. There you write the exercises, and a "
+        f"In the course's folder: `make lab`, then open `{file}`. There you write the exercises, and a "
         "checker answers with the name of the mistake.\n\n" + " · ".join(parts) + "\n:::"
     )
 
@@ -70,21 +90,23 @@ def _to_the_guide(number: int, exercise: str) -> NotebookNode:
     return _html(f'<p class="verdict"><a href="{address}">{text}</a></p>')
 
 
-def _shown(output: NotebookNode, name: str, pictures: Path) -> NotebookNode:
+def _shown(output: NotebookNode, cell: NotebookNode, number: int, pictures: Path) -> NotebookNode:
     """Return an output with its picture, if it is one, as a file with its size and its text."""
     data = output.get("data", {})
     if "image/png" not in data:
         return output
     about = output.metadata["image/png"]
-    picture = base64.b64decode(data["image/png"])
+    name = f"{number:02}-{cell.id}"
     file = pictures / f"{name}-{sum(1 for _ in pictures.glob(f'{name}-*')) + 1}.png"
-    file.write_bytes(picture)
+    file.write_bytes(base64.b64decode(data["image/png"]))
     alt, size = html.escape(about["alt"]), f'width="{about["width"]}" height="{about["height"]}"'
-    source = f"../_static/figures/{file.name}"
-    values = html.escape(data["text/plain"])
+    captions = [f"<figcaption>{words}</figcaption>" for call, words in LIVE.items() if call in cell.source]
+    # What stands written in the picture can be read there.
+    lines = [line for line in data["text/plain"].splitlines() if not line.startswith("Written:")]
     return _html(
-        f'<figure class="drawn"><img src="{source}" alt="{alt}" {size} loading="lazy">'
-        f"<details><summary>In words and numbers</summary><pre>{values}</pre></details></figure>"
+        f'<figure class="drawn"><img src="../_static/figures/{file.name}" alt="{alt}" {size} loading="lazy">'
+        f"{''.join(captions)}<details><summary>In words and numbers</summary>"
+        f"<pre>{html.escape(chr(10).join(lines))}</pre></details></figure>"
     )
 
 

@@ -3,10 +3,13 @@
 import html
 import re
 import struct
+from pathlib import Path
+
+import nbformat
 
 from pages import links
 from pages.texts import filled, of_readme
-from transformer_lab.course.lessons import LESSONS, README, ROOT
+from transformer_lab.course.lessons import LESSONS, README, ROOT, notebook
 
 PICTURE = ROOT / ".github" / "head.png"
 WIDTH = 400  # of the picture, in the page
@@ -14,25 +17,40 @@ WIDTH = 400  # of the picture, in the page
 
 def index() -> str:
     """Return the start page: what this is, seen at a glance; what one gains; the lessons."""
-    rows = [
-        f"| [{number:02} {lesson.title}]({links.lesson(number)}.ipynb) | {lesson.question} |"
-        for number, lesson in enumerate(LESSONS)
-    ]
+    names = [f"[{n:02} {lesson.title}]({links.lesson(n)}.ipynb)" for n, lesson in enumerate(LESSONS)]
+    rows = [f"| {name} | {LESSONS[n].question} | {minutes(n)} |" for n, name in enumerate(names)]
+    hours = round(sum(map(minutes, range(len(LESSONS)))) / 60)
     return filled(
         "index.md",
         picture=_in_words(),
         height=_height(),
         gain=of_readme("What you gain"),
-        lessons="\n".join(["| lesson | it answers |", "|---|---|", *rows]),
+        hours=hours,
+        lessons="\n".join(["| lesson | it answers | minutes |", "|---|---|--:|", *rows]),
         contents="\n".join(map(links.lesson, range(len(LESSONS)))),
     )
 
 
-def how_to_run() -> str:
-    """Return the page that tells how the course is run, checked, and on which machines."""
-    platforms = of_readme("Platforms").partition("\n\nThe pretrained")[0]
-    checking = of_readme("How checking works")
-    return filled("start.md", start=of_readme("Start"), checking=checking, platforms=platforms)
+def how_to_run(course: Path) -> str:
+    """Return the page that tells how the course is run, checked, and on which machines.
+
+    course: the file that holds it all, to be taken along
+    """
+    return filled(
+        "start.md",
+        megabytes=f"{course.stat().st_size / 1e6:.0f}",
+        start=of_readme("Start").replace("In a clone of this repository:", "In the course's folder:"),
+        # The rest is for who works on the course.
+        checking=of_readme("How checking works").partition("\n- **The package.**")[0],
+        platforms=of_readme("Platforms").partition("\n\nThe pretrained")[0],
+    )
+
+
+def minutes(number: int) -> int:
+    """Return how long a lesson takes, exercises included, as its first cell says."""
+    title = nbformat.read(notebook(number), as_version=4).cells[0].source
+    takes = re.search(r"\*\*It takes\*\* (half an hour|about (\d+) minutes)", title)
+    return int(takes[2] or 30)
 
 
 def _in_words() -> str:

@@ -29,6 +29,7 @@ TEXTS = [
     "  many   spaces\tand\nlines  ",
     "1 + 1 = 2; f(x) = x² ≥ 0 <b>&amp;</b>",
     "word after word " * 40,
+    "the " * 62,
 ]
 PAIRS = [
     ("Snow fell.", "Snow fell on the quiet town all night."),
@@ -150,7 +151,7 @@ def test_typing_changes_the_map(loaded: Page) -> None:
     expect(loaded.locator(".live-map tbody th")).to_have_text(
         ["[CLS]", "rain", "and", "wind", ",", "wind", "and", "rain", "[SEP]"]
     )
-    expect(loaded.locator("#live-words")).to_contain_text("Strongest between words")
+    expect(loaded.locator("#live-words")).to_contain_text("Strongest between two words: “")
 
 
 def test_heads_are_picked_by_keyboard(loaded: Page) -> None:
@@ -199,21 +200,37 @@ def test_half_a_character_is_replaced_and_told(loaded: Page) -> None:
 
 
 def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) -> None:
-    loaded.get_by_role("button", name="The dog bit the man. / The man bit the dog.").click()
     words = loaded.locator("#live-words")
-    expect(words).to_contain_text("The two texts have the cosine")
-    expect(loaded.locator("#live-mask")).to_be_disabled()  # both are as long
-    loaded.locator("#live-positions").uncheck()
-    expect(words).to_contain_text("cosine 1.00; with nothing taken away, .")
+    loaded.get_by_role("button", name="Without positions, who bit whom?").click()
+    expect(words).to_contain_text("The positions are taken away. The two texts have the cosine 1.00; with")
+    expect(loaded.locator("#live-mask")).to_be_disabled()  # both texts are as long
     loaded.locator("#live-positions").check()
-    loaded.get_by_role("button", name="She sat on the bank").click()
-    expect(loaded.locator(".live-hidden")).to_have_count(2 * 11)  # two [PAD], behind the mask of each query
-    loaded.locator("#live-mask").uncheck()
-    expect(words).to_contain_text("Without the mask the shorter text gives .")
+    expect(words).to_contain_text("The two texts have the cosine .98.")
+    loaded.get_by_role("button", name="Without the mask, words look at padding").click()
+    expect(words).to_contain_text("Without the mask the shorter text gives .64 of this head's weight to")
     expect(loaded.locator(".live-hidden")).to_have_count(0)
     loaded.locator("#live-mask").check()
+    expect(loaded.locator(".live-hidden")).to_have_count(6 * 11)  # [PAD], behind the mask of each query
     loaded.locator("#live-compare").uncheck()
     expect(loaded.locator(".live-map")).to_have_count(1)
+
+
+def test_a_try_sets_text_head_and_switches_and_is_seen_in_the_roles(loaded: Page) -> None:
+    previous = loaded.locator(".live-roles tr", has_text="previous").locator("td")
+    loaded.get_by_role("button", name="A head looks at the token before").click()
+    expect(previous).to_have_text(["1.00", "1.00"])
+    loaded.get_by_role("button", name="Take the positions away, and it is lost").click()
+    expect(previous).to_have_text(["1.00", ".10", "1.00"])
+    loaded.get_by_role("button", name="A word looks at its twin").click()
+    expect(loaded.locator("#live-positions")).to_be_checked()
+    expect(loaded.locator("#live-words")).to_contain_text("“saw”, token 9, looks at “saw”, token 3, with .97")
+
+
+def test_a_try_loads_the_model(visit: Visit) -> None:
+    view = visit("live.html").view
+    view.get_by_role("button", name="Take the positions away, and it is lost").click()
+    expect(view.locator("#live-status")).to_contain_text("Computed in", timeout=60_000)
+    expect(view.locator("#live-words")).to_contain_text("The positions are taken away.")
 
 
 def test_a_view_can_be_handed_on_as_an_address(visit: Visit) -> None:
@@ -281,7 +298,7 @@ def test_two_compared_texts_obey_every_rule_on_a_phone(visit: Visit, theme: str)
     page = visit("live.html", viewport={"width": 360, "height": 740})
     page.theme(theme)
     load(page.view)
-    page.view.get_by_role("button", name="She sat on the bank").click()
+    page.view.get_by_role("button", name="Without the mask").click()
     expect(page.view.locator(".live-map")).to_have_count(2)
     assert page.overhang() <= 0
     assert [each for each in page.violations() if ": region: .sidebar" not in each] == []

@@ -1,8 +1,9 @@
 """The built site as a reader meets it: every page opens, can be read, and leads where it says."""
 
 import json
-import shutil
 from pathlib import Path
+from urllib.parse import urlencode
+from zipfile import ZipFile
 
 import pytest
 from playwright.sync_api import expect
@@ -64,6 +65,16 @@ def test_a_prediction_is_folded_until_it_is_clicked(visit: Visit) -> None:
     expect(output).to_be_visible()
 
 
+def test_the_words_about_what_came_out_open_with_it(visit: Visit) -> None:
+    view = visit(LESSON).view
+    fold = view.locator(".cell.tag_hide-output:has(+ details.answer)").first
+    answer = fold.locator("+ details.answer")
+    expect(answer.locator("p").first).to_be_hidden()
+    fold.locator("summary").first.click()
+    expect(answer.locator("p").first).to_contain_text("The table knows only one")
+    expect(answer.locator("p").first).to_be_visible()
+
+
 def test_hints_and_solution_are_folded(visit: Visit) -> None:
     view = visit(LESSON).view
     solution = view.locator("details", has_text="Solution").first
@@ -97,20 +108,53 @@ def test_a_symptom_finds_its_mistakes_and_leads_to_them(visit: Visit) -> None:
     field.fill("column sums to 1")
     expect(view.locator(".symptoms-found a", has_text="softmax over the queries").first).to_be_visible()
     field.fill("softmax")
-    expect(first).to_contain_text("softmax")  # names before texts
+    # Of the mistakes, which have a text beneath, those first that have the word in their name.
+    expect(view.locator(".symptoms-found li:has(p) a").first).to_contain_text("softmax")
     count = view.locator(".symptoms-count")
     field.fill("my rows do not sum to 1")
     expect(view.locator(".symptoms-found a", has_text="softmax over the queries").first).to_be_visible()
     field.fill("purple softmax")
     expect(count).to_contain_text("None has all 2 words; these have 1.")
-    field.fill("purple elephants")
-    expect(count).to_contain_text("No mistake has any of these words")
+    field.fill("purple elephants and a softmax")
+    expect(count).to_contain_text("Nothing has most of these words")
     field.fill("")
     expect(count).to_have_text("")
     field.fill("no scale")
     view.locator(".symptoms-found a", has_text="no scale").first.click()
     view.wait_for_url("**/field_guide/0*#m-*")
     expect(view.get_by_role("heading", name="no scale").first).to_be_in_viewport()
+
+
+@pytest.mark.parametrize(
+    ("said", "symptom"),
+    [
+        (
+            "same sentence gives different results every time",
+            "The same input gives different results every time",
+        ),
+        ("loss does not go down", "The loss does not go down"),
+        ("future tokens leak", "Tokens see the future"),
+        ("the order of words makes no difference", "The order of the words makes no difference"),
+        (
+            "weights: the columns sum to 1, not the rows",
+            "The rows of the attention weights do not sum",
+        ),
+        ("padding changes output", "Results change with the padding"),
+    ],
+)
+def test_what_people_say_finds_the_symptom_first(visit: Visit, said: str, symptom: str) -> None:
+    view = visit(f"{GUIDE}?{urlencode({'symptom': said})}").view
+    first = view.locator(".symptoms-found a").first
+    expect(first).to_contain_text(symptom)
+    first.click()
+    expect(view.get_by_role("heading", name=symptom)).to_be_in_viewport()
+
+
+def test_the_search_of_the_site_hands_on_to_the_field_guide(visit: Visit) -> None:
+    view = visit("search.html?q=columns+sum+to+1").view
+    view.get_by_role("link", name="Looking for a mistake?").click()
+    expect(view.get_by_role("searchbox", name="What do you see?")).to_have_value("columns sum to 1")
+    expect(view.locator(".symptoms-found li").first).to_be_visible()
 
 
 def test_formulas_are_set(visit: Visit) -> None:
@@ -127,10 +171,18 @@ def test_on_paper_there_are_no_buttons(visit: Visit) -> None:
     expect(view.get_by_role("heading", level=1)).to_be_visible()
 
 
+def test_the_course_can_be_taken_along(visit: Visit) -> None:
+    view = visit("start.html").view
+    with view.expect_download() as download:
+        view.get_by_role("link", name="transformer-lab.zip").click()
+    names = set(ZipFile(download.value.path()).namelist())
+    for name in ("README.md", "Makefile", "notebooks/00_start_here.ipynb"):
+        assert f"transformer-lab/{name}" in names
+    assert not any("my_lessons" in name or ".venv" in name for name in names)
+
+
 def test_the_notebook_can_be_taken_along(visit: Visit) -> None:
     view = visit(LESSON).view
     with view.expect_download() as download:
         view.get_by_role("link", name="this notebook").click()
-    file = download.value.path()
-    assert json.loads(file.read_text("utf-8"))["nbformat"] == 4
-    shutil.rmtree(file, ignore_errors=True)
+    assert json.loads(download.value.path().read_text("utf-8"))["nbformat"] == 4

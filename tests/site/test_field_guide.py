@@ -3,10 +3,11 @@
 import json
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from pages import field_guide, links
+from pages import field_guide, links, symptoms
 from pages.field_guide import Entry
 from pages.themes import THEMES
 from transformer_lab.course.exercises import exercise_ids, find
@@ -54,12 +55,36 @@ def test_changes_read_backwards_are_the_solution_and_forwards_the_mistake(
 
 
 def test_what_is_searched_leads_to_each_mistake(known: list[Entry], pages: dict[str, str]) -> None:
-    searched = json.loads(pages["_static/field_guide.json"])
+    searched = json.loads(pages["_static/field_guide.json"])["mistakes"]
     assert len(searched) == len(known)
     for entry in searched:
         page, _, anchor = entry["page"].partition("#")
         assert f"({anchor})=" in pages[f"field_guide/{page.removesuffix('.html')}.md"]
         assert entry["effect"]
+
+
+def test_every_symptom_is_told_with_its_mistakes(pages: dict[str, str]) -> None:
+    page = pages["field_guide/symptoms.md"]
+    searched = json.loads(pages["_static/field_guide.json"])["symptoms"]
+    assert len(searched) == page.count("\n## ") >= 20
+    assert all(f"({each['page'].partition('#')[2]})=" in page for each in searched)
+    links = re.findall(r"\((\w+)\.md#(m-[^)]+)\)", page)
+    assert len(links) > 60
+    assert all(f"({anchor})=" in pages[f"field_guide/{lesson}.md"] for lesson, anchor in links)
+
+
+@pytest.mark.parametrize(
+    ("entry", "missing"),
+    [('mistakes = [["03.2", "no skale"]]', "03.2 no skale"), ('mistakes = []\nask = "oracle"', "oracle")],
+)
+def test_a_symptom_of_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, missing: str
+) -> None:
+    file = tmp_path / "symptoms.toml"
+    file.write_text(f'[[symptom]]\nsee = "Odd"\nwords = ""\n{entry}\n', "utf-8")
+    monkeypatch.setattr(symptoms, "FILE", file)
+    with pytest.raises(ValueError, match=f"'Odd' names {missing}, which there is not"):
+        symptoms.read({("03.2", "no scale")})
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)

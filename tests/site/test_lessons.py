@@ -1,6 +1,7 @@
 """Lessons as pages: all that is stored is shown, and what a reader is to guess is folded."""
 
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -36,8 +37,15 @@ def html(cell: NotebookNode) -> str:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_every_cell_is_there_as_it_is_written(made: list[NotebookNode], number: int) -> None:
     cells = made[number].cells
-    without_box = cells[:1] + cells[2:]
-    assert [cell.source for cell in without_box] == [cell.source for cell in stored(number).cells]
+    unfolded = [unfold(cell.source) for cell in cells[:1] + cells[2:]]
+    assert unfolded == [cell.source for cell in stored(number).cells]
+
+
+def unfold(text: str) -> str:
+    """The text without the fold around its first paragraph."""
+    if not text.startswith(lessons.ANSWER):
+        return text
+    return text.removeprefix(f"{lessons.ANSWER}\n\n").replace("\n\n</details>", "", 1)
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -51,6 +59,26 @@ def test_outputs_behind_a_prediction_are_folded_and_no_others(made: list[Noteboo
             expected += [cell.id] * asked
             folded += [cell.id] * ("hide-output" in cell.metadata.tags)
     assert folded == expected
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_the_answer_behind_a_prediction_is_folded_and_no_other_text(
+    made: list[NotebookNode], number: int
+) -> None:
+    cells = made[number].cells
+    for before, cell in pairwise(cells):
+        if cell.cell_type != "markdown":
+            continue
+        behind = "hide-output" in before.metadata.get("tags", [])
+        # What opens with a fold of the lesson's own, or with the next question, tells nothing.
+        tells = not cell.source.startswith(("<details><summary>", "**Predict", "#"))
+        assert cell.source.startswith(lessons.ANSWER) == (behind and tells), cell.id
+
+
+def test_sliders_say_that_they_are_sliders_in_the_notebook(made: list[NotebookNode]) -> None:
+    for page in made:
+        for cell in code(page):
+            assert ("In the notebook this is a slider" in html(cell)) == ("figures.explore(" in cell.source)
 
 
 def test_most_lessons_ask_for_predictions(made: list[NotebookNode]) -> None:

@@ -2,6 +2,7 @@
 
 import doctest
 import re
+from pathlib import Path
 
 import pytest
 
@@ -53,16 +54,26 @@ def test_the_start_page_leads_to_every_lesson() -> None:
     assert 'alt="Attention heatmap of the sentence' in page
 
 
-def test_how_to_run_is_what_the_readme_says() -> None:
-    page = start.how_to_run()
+def test_the_start_page_says_how_long_it_takes() -> None:
+    assert [start.minutes(number) for number in (0, 3, 8)] == [30, 80, 125]
+    total = sum(map(start.minutes, range(len(LESSONS))))
+    assert f"About {round(total / 60)} hours" in start.index()
+
+
+def test_how_to_run_is_what_the_readme_says(tmp_path: Path) -> None:
+    course = tmp_path / "course.zip"
+    course.write_bytes(bytes(3_400_000))
+    page = start.how_to_run(course)
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert "make lab" in page
-    assert all(line in readme for line in page.splitlines() if not line.startswith("# "))
+    assert "transformer-lab.zip</a> (3 MB)" in page
+    assert "make lab" in page and "make faults" not in page
+    added = [line for line in page.splitlines() if line not in readme and not line.startswith("# ")]
+    assert len(added) <= 3, added
 
 
 def test_a_part_that_is_missing_is_named() -> None:
     with pytest.raises(KeyError, match="platforms"):
-        texts.filled("start.md", start="", checking="")
+        texts.filled("start.md", megabytes=1, start="", checking="")
 
 
 def test_the_examples_of_the_diagnostics_page_run() -> None:

@@ -8,3 +8,9 @@ for (const expander of document.querySelectorAll(".bd-sidenav summary")) {
   const pages = expander.closest("li").querySelector("a").textContent.trim();
   expander.setAttribute("aria-label", `Pages of: ${pages}`);
 }
+
+// Whoever opens what came out behind a prediction reads the words about it, too.
+for (const fold of document.querySelectorAll(".cell.tag_hide-output details.hide")) {
+  const answer = fold.closest(".cell").nextElementSibling;
+  if (answer?.matches("details.answer")) fold.addEventListener("toggle", () => (answer.open = fold.open));
+}
