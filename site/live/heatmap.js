@@ -37,7 +37,8 @@ function luminance(rgb) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-function cell(kind, text, attributes = {}) {
+/** An element with a text and attributes. */
+export function cell(kind, text, attributes = {}) {
   const made = document.createElement(kind);
   made.textContent = text;
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);

@@ -1,6 +1,9 @@
 // What a head looks at. The same four roles, and the same scores, as in lesson 09.
 
-export const ROLES = ["previous", "next", "same word", "[CLS] or [SEP]"];
+import { cell, short } from "./heatmap.js";
+import { headMap } from "./model.js";
+
+const ROLES = ["previous", "next", "same word", "[CLS] or [SEP]"];
 const WORDS = {
   previous: "previous token",
   next: "next token",
@@ -33,4 +36,28 @@ export function score(rows, tokens, role) {
     if (wanted.length) sums.push(wanted.reduce((sum, j) => sum + rows[i][j], 0));
   }
   return sums.length ? sums.reduce((sum, each) => sum + each, 0) / sums.length : null;
+}
+
+/**
+ * The rows of a table: how a head scores in lesson 09's ten sentences, in the texts, and with nothing taken away.
+ * shown: {result, trained}
+ */
+export function roleRows(scores, { result, trained }, layer, head) {
+  const inText = (run, place) => (role) => score(headMap(run, layer, place, head), run.cuts[place].tokens, role);
+  const columns = { "ten sentences": (role) => scores[role][layer][head] };
+  (result.cuts.length > 1 ? ["first text", "second text"] : ["this text"]).forEach((name, place) => {
+    columns[name] = inText(result, place);
+    if (result !== trained) columns[`${name}, nothing taken away`] = inText(trained, place);
+  });
+  const number = (value) => (value === null ? "–" : short(value));
+  const names = ["role", ...Object.keys(columns)].map((name) => cell("th", name, { scope: "col" }));
+  const numbers = ROLES.map((role) => [
+    cell("th", role, { scope: "row" }),
+    ...Object.values(columns).map((of) => cell("td", number(of(role)))),
+  ]);
+  return [names, ...numbers].map((cells) => {
+    const row = document.createElement("tr");
+    row.append(...cells);
+    return row;
+  });
 }

@@ -209,6 +209,10 @@ def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) 
     loaded.get_by_role("button", name="Without the mask, words look at padding").click()
     expect(words).to_contain_text("Without the mask the shorter text gives .64 of this head's weight to")
     expect(loaded.locator(".live-hidden")).to_have_count(0)
+    loaded.locator("#live-compare").uncheck()
+    # A single text has no padding: nothing is taken away, so there is nothing to compare with.
+    expect(loaded.locator(".live-roles th[scope=col]")).to_have_text(["role", "ten sentences", "this text"])
+    loaded.locator("#live-compare").check()
     loaded.locator("#live-mask").check()
     expect(loaded.locator(".live-hidden")).to_have_count(6 * 11)  # [PAD], behind the mask of each query
     loaded.locator("#live-compare").uncheck()

@@ -1,0 +1,42 @@
+// What is seen in a map, in words.
+
+import { short } from "./heatmap.js";
+import { cosine, headMap } from "./model.js";
+
+/** All there is to say of one head. shown: {result, trained, taken} */
+export function told({ result, trained, taken }, layer, head) {
+  const without = taken.positions ? "" : "The positions are taken away.";
+  const onPadding = taken.mask ? "" : padding(result, layer, head);
+  const looks = strongest(headMap(result, layer, 0, head), result.cuts[0].tokens);
+  return [without, alike(result, trained), onPadding, looks].filter(Boolean).join(" ");
+}
+
+/** The strongest look from one word to another. */
+function strongest(rows, tokens) {
+  let best = { weight: 0 };
+  for (let i = 1; i < tokens.length - 1; i++) {
+    for (let j = 1; j < tokens.length - 1; j++) {
+      if (i !== j && rows[i][j] > best.weight) best = { weight: rows[i][j], i, j };
+    }
+  }
+  if (!best.weight) return "";
+  const [from, to] = [best.i, best.j].map((place) => `“${tokens[place]}”, token ${place},`);
+  return `Strongest between two words: ${from} looks at ${to} with ${short(best.weight)}.`;
+}
+
+/** How alike the model finds two texts. */
+function alike(result, trained) {
+  if (result.cuts.length < 2) return "";
+  const now = short(cosine(...result.vectors)), before = short(cosine(...trained.vectors));
+  return `The two texts have the cosine ${now}${now === before ? "" : `; with nothing taken away, ${before}`}.`;
+}
+
+/** How much weight of the shorter text falls on the padding. */
+function padding(result, layer, head) {
+  const lengths = result.cuts.map(({ tokens }) => tokens.length);
+  const shorter = lengths.indexOf(Math.min(...lengths)), real = lengths[shorter];
+  const rows = headMap(result, layer, shorter, head).slice(0, real);
+  const onPads = rows.map((row) => row.slice(real).reduce((sum, weight) => sum + weight, 0));
+  const mean = onPads.reduce((sum, each) => sum + each, 0) / real;
+  return `Without the mask the shorter text gives ${short(mean)} of this head's weight to [PAD].`;
+}
