@@ -100,11 +100,12 @@ def _shown(output: NotebookNode, cell: NotebookNode, number: int, pictures: Path
     file = pictures / f"{name}-{sum(1 for _ in pictures.glob(f'{name}-*')) + 1}.png"
     file.write_bytes(base64.b64decode(data["image/png"]))
     alt, size = html.escape(about["alt"]), f'width="{about["width"]}" height="{about["height"]}"'
+    source = f"../_static/figures/{file.name}"  # also alone, as large as it is: a phone shows little of it
     captions = [f"<figcaption>{words}</figcaption>" for call, words in LIVE.items() if call in cell.source]
     # What stands written in the picture can be read there.
     lines = [line for line in data["text/plain"].splitlines() if not line.startswith("Written:")]
     return _html(
-        f'<figure class="drawn"><img src="../_static/figures/{file.name}" alt="{alt}" {size} loading="lazy">'
+        f'<figure class="drawn"><a href="{source}"><img src="{source}" alt="{alt}" {size} loading="lazy"></a>'
         f"{''.join(captions)}<details><summary>In words and numbers</summary>"
         f"<pre>{html.escape(chr(10).join(lines))}</pre></details></figure>"
     )

@@ -163,9 +163,16 @@ def test_formulas_are_set(visit: Visit) -> None:
     assert "$" not in view.locator("section#the-idea > p").first.inner_text()
 
 
-def test_on_paper_there_are_no_buttons(visit: Visit) -> None:
+def test_on_paper_there_are_no_buttons_and_folds_are_open_but_for_hints_and_solutions(visit: Visit) -> None:
     view = visit(LESSON).view
     view.emulate_media(media="print")
+    outputs = view.locator("details.hide .output")
+    expect(outputs.first).to_be_hidden()
+    view.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(outputs.first).to_be_visible()
+    expect(view.locator("details", has_text="Solution").first.locator("pre")).to_be_hidden()
+    view.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(outputs.first).to_be_hidden()
     expect(view.locator(".run-this").first).to_be_hidden()
     expect(view.locator(".bd-sidebar-primary")).to_be_hidden()
     expect(view.get_by_role("heading", level=1)).to_be_visible()
