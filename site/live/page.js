@@ -13,6 +13,8 @@ const PATIENCE = 150; // milliseconds without a key, before the model runs
 
 const page = document.getElementById("live");
 const part = (name) => page.querySelector(name);
+const tryButtons = () => page.querySelectorAll(".live-tries button");
+const isSmall = matchMedia("(max-width: 1199px)"); // the map stands below the heads
 const headButtons = () => [...page.querySelectorAll(".live-heads button")];
 const fields = ["#live-first", "#live-second"].map(part);
 const remarkOf = ["#live-first-remark", "#live-second-remark"].map(part);
@@ -82,11 +84,14 @@ function pressable(content, pressed) {
 
 function buildTries() {
   for (const { name, ...wanted } of TRIES) {
-    const tried = () => {
+    const tried = async () => {
+      for (const other of tryButtons()) other.setAttribute("aria-pressed", other === button);
       ask(wanted);
-      compute(); // whoever tries wants to see it, and so loads the model
+      await compute(); // whoever tries wants to see it, and so loads the model
+      if (isSmall.matches) part("#live-head-title").scrollIntoView();
     };
-    part(".live-tries").append(pressable(name, tried));
+    const button = pressable(name, tried);
+    part(".live-tries").append(button);
   }
 }
 
@@ -144,7 +149,7 @@ async function compute() {
       say(`${Math.round(loaded / 1e6)} of ${Math.round(total / 1e6)} MB`);
     });
     live.timings.load = performance.now() - begun;
-    button.hidden = true;
+    button.textContent = "The model is loaded: type your own";
   } catch (error) {
     say(`The model could not be loaded: ${error.message} Are you online? The example stays; try again.`);
     button.disabled = false;
@@ -157,6 +162,7 @@ async function compute() {
 async function wish(patience) {
   const mine = ++wishes;
   showOptions();
+  if (patience) for (const button of tryButtons()) button.setAttribute("aria-pressed", false);
   history.replaceState(null, "", write(asked()));
   if (!model) return say("Shown is the stored example: load the model first.");
   await new Promise((done) => setTimeout(done, patience));
@@ -240,6 +246,8 @@ function showHead() {
   roles.replaceChildren(roles.caption);
   roles.createTHead().append(names);
   roles.createTBody().append(...rows);
+  const box = part(".live-maps .live-box");
+  part(".live-scroll").hidden = box.scrollWidth <= box.clientWidth;
 }
 
 /** The large map of a text, in a box that scrolls. */

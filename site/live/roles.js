@@ -3,7 +3,7 @@
 import { cell, short } from "./heatmap.js";
 import { headMap } from "./model.js";
 
-const ROLES = ["previous", "next", "same word", "[CLS] or [SEP]"];
+export const ROLES = ["previous", "next", "same word", "[CLS] or [SEP]"];
 const WORDS = {
   previous: "previous token",
   next: "next token",
@@ -38,16 +38,21 @@ export function score(rows, tokens, role) {
   return sums.length ? sums.reduce((sum, each) => sum + each, 0) / sums.length : null;
 }
 
+/** A role's score of one head in one text of a run. */
+export function scoreIn(run, layer, text, head, role) {
+  return score(headMap(run, layer, text, head), run.cuts[text].tokens, role);
+}
+
 /**
  * The rows of a table: how a head scores in lesson 09's ten sentences, in the texts, and with nothing taken away.
  * shown: {result, trained}
  */
 export function roleRows(scores, { result, trained }, layer, head) {
-  const inText = (run, place) => (role) => score(headMap(run, layer, place, head), run.cuts[place].tokens, role);
+  const inText = (run, place) => (role) => scoreIn(run, layer, place, head, role);
   const columns = { "ten sentences": (role) => scores[role][layer][head] };
   (result.cuts.length > 1 ? ["first text", "second text"] : ["this text"]).forEach((name, place) => {
     columns[name] = inText(result, place);
-    if (result !== trained) columns[`${name}, nothing taken away`] = inText(trained, place);
+    if (result !== trained) columns[`${name}, as trained`] = inText(trained, place);
   });
   const number = (value) => (value === null ? "–" : short(value));
   const names = ["role", ...Object.keys(columns)].map((name) => cell("th", name, { scope: "col" }));

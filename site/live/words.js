@@ -2,13 +2,28 @@
 
 import { short } from "./heatmap.js";
 import { cosine, headMap } from "./model.js";
+import { ROLES, scoreIn } from "./roles.js";
 
 /** All there is to say of one head. shown: {result, trained, taken} */
 export function told({ result, trained, taken }, layer, head) {
-  const without = taken.positions ? "" : "The positions are taken away.";
   const onPadding = taken.mask ? "" : padding(result, layer, head);
-  const looks = strongest(headMap(result, layer, 0, head), result.cuts[0].tokens);
-  return [without, alike(result, trained), onPadding, looks].filter(Boolean).join(" ");
+  const looks =
+    result === trained
+      ? strongest(headMap(result, layer, 0, head), result.cuts[0].tokens)
+      : taken.positions
+        ? ""
+        : `The positions are taken away. ${changedMost(result, trained, layer, head)}`;
+  return [looks, onPadding, alike(result, trained)].filter(Boolean).join(" ");
+}
+
+/** The role whose score in the first text is moved most. */
+function changedMost(result, trained, layer, head) {
+  const moves = ROLES.map((role) => {
+    const [now, before] = [result, trained].map((run) => scoreIn(run, layer, 0, head, role));
+    return { role, now, before, size: Math.abs(now - before) };
+  });
+  const { role, now, before } = moves.reduce((most, each) => (each.size > most.size ? each : most));
+  return `To the role “${role}” the head gives ${short(now)} of its weight; with nothing taken away, ${short(before)}.`;
 }
 
 /** The strongest look from one word to another. */
@@ -28,7 +43,8 @@ function strongest(rows, tokens) {
 function alike(result, trained) {
   if (result.cuts.length < 2) return "";
   const now = short(cosine(...result.vectors)), before = short(cosine(...trained.vectors));
-  return `The two texts have the cosine ${now}${now === before ? "" : `; with nothing taken away, ${before}`}.`;
+  const then = now === before ? "" : `; with nothing taken away, ${before}`;
+  return `The vectors of the two texts have the cosine ${now}${then} (1: the same to the model).`;
 }
 
 /** How much weight of the shorter text falls on the padding. */

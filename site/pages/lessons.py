@@ -19,7 +19,8 @@ ANSWER = '<details class="answer"><summary>What came out, in words</summary>'
 NO_ANSWER = ("**Predict", "<details", "#")  # the next question, an answer that is folded already, a heading
 # What lives with a kernel, and what a page can say of it.
 LIVE = {
-    "figures.explore(": "In the notebook this is a slider. Here are some of its positions.",
+    "figures.explore(": "In the notebook this is a slider. Here are some of its positions. All heads of the "
+    'model, on any sentence: the <a href="../live.html">live page</a>.',
     "figures.explorer(": "In the notebook you type a sentence here; on this site, on the "
     '<a href="../live.html">live page</a>.',
 }
@@ -47,7 +48,9 @@ def page(number: int, pictures: Path) -> NotebookNode:
         cell.metadata = {
             "tags": ["hide-output"] * folded + ["exercise"] * bool(_tagged(cell, "exercise")),
         }
-    lesson.cells.insert(1, new_markdown_cell(how_to_run(number)))
+    heading, _, rest = lesson.cells[0].source.partition("\n\n")
+    texts = heading, how_to_run(number), rest
+    lesson.cells[:1] = [new_markdown_cell(text) for text in texts]
     return lesson
 
 
@@ -60,7 +63,7 @@ def _answer_folded(text: str) -> str:
 
 
 def how_to_run(number: int) -> str:
-    """Return the box beneath a lesson's title: how to run it, and what belongs to it."""
+    """Return the box beneath a lesson's heading: how to run it, and what belongs to it."""
     file, name = notebook(number).name, LESSONS[number].name
     parts = [
         "[How to get and run the course](../start.md)",
@@ -73,8 +76,9 @@ def how_to_run(number: int) -> str:
         parts.append(f"[all mistakes that its checker knows](../{links.guide(number)}.md)")
     return (
         ":::{admonition} Run this lesson\n:class: run-this\n"
-        f"In the course's folder: `make lab`, then open `{file}`. There you write the exercises, and a "
-        "checker answers with the name of the mistake.\n\n" + " · ".join(parts) + "\n:::"
+        "This page is to be read. To run it, and to write the exercises, take it to a computer: in the "
+        f"course's folder `make lab`, then open `{file}`. There a checker answers with the name of the "
+        "mistake.\n\n" + " · ".join(parts) + "\n:::"
     )
 
 

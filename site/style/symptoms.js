@@ -1,9 +1,9 @@
-// Search the field guide: symptoms first, then the mistakes whose texts have most of the words that are typed.
+// Search the field guide: the symptoms and the mistakes that have most of the words that are typed.
 
 const MOST = 30;
 // Words that tell nothing of a mistake.
 const EMPTY = new Set(
-  ("a all always am an and are as at be but by can do does down every for gets gives has have i in is it its make makes " +
+  ("a after all always am an and are as at be but by can do does down every few for gets gives has have i in is it its make makes " +
     "me much my no not of on or so that the their them there they this time times to too up was when with you your").split(" "),
 );
 
@@ -19,22 +19,44 @@ function asked(text) {
   return words(full.length ? full.join(" ") : text);
 }
 
-/** How many of the words an entry has, and how many of them in its name. */
-function fit(entry, wanted) {
-  const inName = wanted.filter((word) => entry.words.name.some((each) => each.startsWith(word))).length;
-  const anywhere = wanted.filter((word) => entry.words.all.some((each) => each.startsWith(word))).length;
-  return { entry, anywhere, inName };
+/** Whether an entry has a word, or one that begins so. */
+const has = (list, word) => list.some((each) => each.startsWith(word));
+
+/** How much a word tells: the fewer entries have it, the more; little if none has it. */
+function weigh(wanted, entries) {
+  return wanted.map((word) => {
+    const count = entries.filter((entry) => has(entry.words.all, word)).length;
+    return { word, weight: count ? Math.log((entries.length + 1) / count) : 1 };
+  });
 }
 
-/** The entries with most of the words, if that is at least half of them; names count more than texts. */
-function bestOf(entries, wanted) {
-  const fits = entries.map((entry) => fit(entry, wanted));
-  const best = Math.max(...fits.map(({ anywhere }) => anywhere));
-  const found = fits
-    .filter(({ anywhere }) => anywhere === best && best > 0 && best >= wanted.length / 2)
-    .sort((one, other) => other.inName - one.inName)
-    .map(({ entry }) => entry);
-  return { found, best };
+/** How much of what the words tell each entry has, in all and in its name. */
+function fits(entries, weighed) {
+  const sum = (list) => weighed.reduce((total, { word, weight }) => total + (has(list, word) ? weight : 0), 0);
+  return entries.map((entry) => ({ entry, all: sum(entry.words.all), name: sum(entry.words.name) }));
+}
+
+const wholeOf = (weighed) => weighed.reduce((total, { weight }) => total + weight, 0);
+
+/** The mistakes that fit best, if that is half of what the words tell or more; names count more than texts. */
+function mistakesFor(mistakes, weighed) {
+  const found = fits(mistakes, weighed);
+  const best = Math.max(...found.map(({ all }) => all)), whole = wholeOf(weighed);
+  const fitting = found.filter(({ all }) => all > best - 1e-9 && best > 0 && best >= whole / 2);
+  fitting.sort((one, other) => other.name - one.name);
+  return { found: fitting.map(({ entry }) => entry), share: best / whole };
+}
+
+/** The symptoms that fit half, and those one of whose phrases is in what is typed; the best first. */
+function symptomsFor(symptoms, wanted, weighed) {
+  const isTyped = (phrase) => phrase.length > 0 && phrase.every((word) => has(wanted, word));
+  const whole = wholeOf(weighed);
+  const found = fits(symptoms, weighed)
+    .map((fit) => ({ ...fit, said: fit.entry.phrases.some(isTyped) }))
+    .filter(({ all, said }) => said || (all > 0 && all >= whole / 2))
+    .sort((one, other) => other.all - one.all);
+  const share = found.length ? Math.max(found[0].all / whole, found[0].said ? 0.8 : 0) : 0;
+  return { found: found.map(({ entry }) => entry), share };
 }
 
 function item(entry) {
@@ -56,25 +78,25 @@ function item(entry) {
 
 function show(box, guide, text) {
   const wanted = asked(text);
-  const symptoms = bestOf(guide.symptoms, wanted);
-  const mistakes = bestOf(guide.mistakes, wanted);
+  const weighed = weigh(wanted, [...guide.symptoms, ...guide.mistakes]);
+  const symptoms = symptomsFor(guide.symptoms, wanted, weighed);
+  const mistakes = mistakesFor(guide.mistakes, weighed);
   // Who names a mistake wants the mistake; who tells what is seen, the symptom.
-  const groups = mistakes.best > symptoms.best ? [mistakes, symptoms] : [symptoms, mistakes];
-  const count = box.querySelector(".symptoms-count");
-  count.textContent = wanted.length ? told(symptoms.found, mistakes, wanted, guide.mistakes.length) : "";
-  const found = groups.flatMap((group) => group.found).slice(0, MOST);
-  box.querySelector(".symptoms-found").replaceChildren(...found.map(item));
+  const groups = mistakes.share > symptoms.share ? [mistakes, symptoms] : [symptoms, mistakes];
+  const found = groups.flatMap((group) => group.found);
+  box.querySelector(".symptoms-count").textContent = wanted.length ? told(symptoms, mistakes) : "";
+  box.querySelector(".symptoms-found").replaceChildren(...found.slice(0, MOST).map(item));
 }
 
 /** What was found, in words. */
-function told(symptoms, { found: mistakes, best }, wanted, all) {
+function told({ found: symptoms }, { found: mistakes, share }) {
   if (!symptoms.length && !mistakes.length) {
     return "Nothing has most of these words. Try fewer, or others; or ask your model itself, with the diagnostics.";
   }
-  const some = mistakes.length && best < wanted.length ? ` None has all ${wanted.length} words; these have ${best}.` : "";
-  const known = symptoms.length ? `${symptoms.length} of the symptoms met most, and ` : "";
+  const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
+  const some = mistakes.length && share < 1 ? " No mistake has all your words; these have most." : "";
   const more = symptoms.length + mistakes.length > MOST ? ` The first ${MOST} are shown.` : "";
-  return `${known}${mistakes.length} of ${all} mistakes.${some}${more}`;
+  return `${count(symptoms.length, "symptom")} and ${count(mistakes.length, "mistake")}.${some}${more}`;
 }
 
 /** A guide whose entries have their words beside them. */
@@ -83,6 +105,7 @@ async function loaded(address) {
   for (const entry of [...guide.symptoms, ...guide.mistakes]) {
     const name = words(entry.name);
     const others = [entry.words, entry.effect, entry.cure, entry.exercise].filter(Boolean).join(" ");
+    if (entry.words) entry.phrases = [entry.name, ...entry.words.split(",")].map(asked);
     entry.words = { name, all: [...name, ...words(others)] };
   }
   return guide;

@@ -202,10 +202,10 @@ def test_half_a_character_is_replaced_and_told(loaded: Page) -> None:
 def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) -> None:
     words = loaded.locator("#live-words")
     loaded.get_by_role("button", name="Without positions, who bit whom?").click()
-    expect(words).to_contain_text("The positions are taken away. The two texts have the cosine 1.00; with")
+    expect(words).to_contain_text("cosine 1.00; with nothing taken away, .98")
     expect(loaded.locator("#live-mask")).to_be_disabled()  # both texts are as long
     loaded.locator("#live-positions").check()
-    expect(words).to_contain_text("The two texts have the cosine .98.")
+    expect(words).to_contain_text("have the cosine .98 (1: the same")
     loaded.get_by_role("button", name="Without the mask, words look at padding").click()
     expect(words).to_contain_text("Without the mask the shorter text gives .64 of this head's weight to")
     expect(loaded.locator(".live-hidden")).to_have_count(0)
@@ -225,6 +225,8 @@ def test_a_try_sets_text_head_and_switches_and_is_seen_in_the_roles(loaded: Page
     expect(previous).to_have_text(["1.00", "1.00"])
     loaded.get_by_role("button", name="Take the positions away, and it is lost").click()
     expect(previous).to_have_text(["1.00", ".10", "1.00"])
+    changed = "To the role “previous” the head gives .10 of its weight; with nothing taken away, 1.00."
+    expect(loaded.locator("#live-words")).to_contain_text(changed)
     loaded.get_by_role("button", name="A word looks at its twin").click()
     expect(loaded.locator("#live-positions")).to_be_checked()
     expect(loaded.locator("#live-words")).to_contain_text("“saw”, token 9, looks at “saw”, token 3, with .97")
