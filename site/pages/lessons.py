@@ -13,7 +13,7 @@ from nbformat.v4 import new_markdown_cell, new_output
 from pages import links
 from transformer_lab.course.lessons import LESSONS, ROOT, notebook
 
-# In the title cell the word is explained, and not asked.
+# At the beginning of a line: below the title the word is explained, and not asked.
 PREDICTION = re.compile(r"^\*\*Predict\b", re.MULTILINE)
 ANSWER = '<details class="answer"><summary>What came out, in words</summary>'
 NO_ANSWER = ("**Predict", "<details", "#")  # the next question, an answer that is folded already, a heading
@@ -33,9 +33,9 @@ def page(number: int, pictures: Path) -> NotebookNode:
     """
     lesson = deepcopy(nbformat.read(notebook(number), as_version=4))
     guess = folded = False
-    for place, cell in enumerate(lesson.cells):
+    for cell in lesson.cells:
         if cell.cell_type == "markdown":
-            guess = place > 0 and bool(PREDICTION.search(cell.source))
+            guess = bool(PREDICTION.search(cell.source))
             cell.source = _answer_folded(cell.source) if folded else cell.source
             folded = False
             continue
