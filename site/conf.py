@@ -48,6 +48,7 @@ html_favicon = str(HERE / "style" / "favicon.svg")
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
+html_use_index = html_domain_indices = False  # the glossary and the reference are the indexes
 mathjax3_config = {"chtml": {"scale": 0.93}}  # the longest formula fits
 mathjax_path = "mathjax/tex-chtml.js"
 html_theme_options = {
