@@ -15,8 +15,10 @@ from transformer_lab.course.lessons import LESSONS, ROOT, notebook
 
 # At the beginning of a line: below the title the word is explained, and not asked.
 PREDICTION = re.compile(r"^\*\*Predict\b", re.MULTILINE)
-ANSWER = '<details class="answer"><summary>What came out, in words</summary>'
-NO_ANSWER = ("**Predict", "<details", "#")  # the next question, an answer that is folded already, a heading
+ANSWER = '<details class="answer"><summary>What came out, in words, and what follows</summary>'
+# The next question, an answer that is folded already, a heading; and the bold words that begin a new matter.
+NO_ANSWER = re.compile(r"\*\*Predict\b|<details|#")
+NEW_MATTER = re.compile(NO_ANSWER.pattern + r"|\*\*(?!\d)")
 # What lives with a kernel, and what a page can say of it.
 LIVE = {
     "figures.explore(": "In the notebook this is a slider. Here are some of its positions. All heads of the "
@@ -55,11 +57,12 @@ def page(number: int, pictures: Path) -> NotebookNode:
 
 
 def _answer_folded(text: str) -> str:
-    """Return the text behind a prediction with its first paragraph folded, which tells what came out."""
+    """Return the text behind a prediction with what tells what came out folded: all up to a new matter."""
     first, *rest = text.split("\n\n")
-    if first.startswith(NO_ANSWER):
+    if NO_ANSWER.match(first):
         return text
-    return "\n\n".join([ANSWER, first, "</details>", *rest])
+    until = next((i for i, each in enumerate(rest) if NEW_MATTER.match(each)), len(rest))
+    return "\n\n".join([ANSWER, first, *rest[:until], "</details>", *rest[until:]])
 
 
 def how_to_run(number: int) -> str:

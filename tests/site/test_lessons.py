@@ -74,6 +74,17 @@ def test_the_answer_behind_a_prediction_is_folded_and_no_other_text(
         assert cell.source.startswith(lessons.ANSWER) == (behind and tells), cell.id
 
 
+@pytest.mark.parametrize(
+    "behind", ["**Another bug.** It hides.", "## Next", "<details><summary>Hint</summary>", "**Predict.** And 8?"]
+)
+def test_the_fold_ends_where_a_new_matter_begins(behind: str) -> None:
+    told = ["It is 2.", "So the sum is 4.", "- **Both** count.", "**2. Not the root.** It is 3."]
+    made = lessons._answer_folded("\n\n".join([*told, behind, "What follows."]))
+    folded, rest = made.removeprefix(lessons.ANSWER).split("</details>")[:2]
+    assert folded.split("\n\n")[1:-1] == told
+    assert rest.split("\n\n")[1] == behind.split("</details>")[0]
+
+
 def test_sliders_say_that_they_are_sliders_in_the_notebook(made: list[NotebookNode]) -> None:
     for page in made:
         for cell in code(page):
