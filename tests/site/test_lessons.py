@@ -75,7 +75,7 @@ def test_the_answer_behind_a_prediction_is_folded_and_no_other_text(
 
 
 @pytest.mark.parametrize(
-    "behind", ["**Another bug.** It hides.", "## Next", "<details><summary>Hint</summary>", "**Predict.** And 8?"]
+    "behind", ["**Another bug.** It hides.", "## Next", "<details><summary>Hint</summary>", "**Predict.** 8?"]
 )
 def test_the_fold_ends_where_a_new_matter_begins(behind: str) -> None:
     told = ["It is 2.", "So the sum is 4.", "- **Both** count.", "**2. Not the root.** It is 3."]
