@@ -49,7 +49,7 @@ function mistakesFor(mistakes, weighed) {
 
 /** The symptoms that fit half, and those one of whose phrases is in what is typed; the best first. */
 function symptomsFor(symptoms, wanted, weighed) {
-  const isTyped = (phrase) => phrase.length > 0 && phrase.every((word) => has(wanted, word));
+  const isTyped = (phrase) => phrase.length > 0 && phrase.every((word) => wanted.includes(word));
   const whole = wholeOf(weighed);
   const found = fits(symptoms, weighed)
     .map((fit) => ({ ...fit, said: fit.entry.phrases.some(isTyped) }))

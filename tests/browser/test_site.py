@@ -113,6 +113,8 @@ def test_a_symptom_finds_its_mistakes_and_leads_to_them(visit: Visit) -> None:
     count = view.locator(".symptoms-count")
     field.fill("my rows do not sum to 1")
     expect(view.locator(".symptoms-found a", has_text="softmax over the queries").first).to_be_visible()
+    field.fill("Expected all tensors to be on the same device, but found cuda:0 and cpu!")
+    expect(count).to_have_text("1 symptom and 0 mistakes.")  # no other, for the sake of a "t" or a "0"
     field.fill("purple softmax")
     expect(count).to_contain_text("No mistake has all your words; these have most.")
     field.fill("purple elephants")
@@ -144,6 +146,11 @@ def test_a_symptom_finds_its_mistakes_and_leads_to_them(visit: Visit) -> None:
         ("different result for the same sentence depending on batch size", "Results change with the padding"),
         ("RuntimeError: view size is not compatible with", "RuntimeError: view size"),
         ("same output for every token", "Every token gets the same output"),
+        ("my model ignores word order", "The order of the words makes no difference"),
+        ("the mask has no effect", "The mask has no effect"),
+        ("CUDA out of memory", "Out of memory"),
+        ("generation repeats the same token", "With a key-value cache it writes something else"),
+        ("my LoRA is not learning", "An adapter (LoRA) learns nothing"),
     ],
 )
 def test_what_people_say_finds_the_symptom_first(visit: Visit, said: str, symptom: str) -> None:
