@@ -102,9 +102,11 @@ def live_page(folder: Path) -> str:
     measured = export(folder)
     for file in [*(HERE / "live").glob("*.[jc]s*"), *(MODULES / name for name in RUNTIME)]:
         shutil.copy(file, folder)
+    whole = f"{sum(file.stat().st_size for file in folder.iterdir()) / 1e6:.0f}"
     return filled(
         "live.md",
-        live=(HERE / "live" / "live.html").read_text("utf-8"),
+        live=(HERE / "live" / "live.html").read_text("utf-8").replace("$whole", whole),
+        whole=whole,
         megabytes=f"{measured['bytes'] / 1e6:.1f}",
         difference=f"{measured['difference']:.4f}".removeprefix("0"),
         texts=len(TEXTS) + len(PAIR),

@@ -44,6 +44,7 @@ html_static_path = [str(HERE.parent / "build" / "pages" / "_static")]
 html_context = {"default_mode": "auto"}
 html_css_files = ["course.css"]
 html_js_files = [("symptoms.js", {"type": "module"}), ("course.js", {"type": "module"})]
+html_search_scorer = str(HERE / "style" / "scorer.js")
 html_favicon = str(HERE / "style" / "favicon.svg")
 html_copy_source = False
 html_show_sourcelink = False

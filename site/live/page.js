@@ -10,11 +10,12 @@ import { told } from "./words.js";
 
 const LAYERS = 6, HEADS = 12;
 const PATIENCE = 150; // milliseconds without a key, before the model runs
+const SEEN = 20; // pixels: what overhangs by less hides no token
+const STORED = "Below is still the stored example: load the model to see what you ask for.";
 
 const page = document.getElementById("live");
 const part = (name) => page.querySelector(name);
 const tryButtons = () => page.querySelectorAll(".live-tries button");
-const isSmall = matchMedia("(max-width: 1199px)"); // the map stands below the heads
 const headButtons = () => [...page.querySelectorAll(".live-heads button")];
 const fields = ["#live-first", "#live-second"].map(part);
 const remarkOf = ["#live-first-remark", "#live-second-remark"].map(part);
@@ -49,7 +50,7 @@ async function begin() {
   });
   fields.forEach((field) => field.addEventListener("input", () => wish(PATIENCE)));
   Object.values(switches).forEach((box) => box.addEventListener("change", () => wish(0)));
-  say("Shown is a stored example.");
+  say(asked.texts.length ? STORED : "Shown is a stored example.");
 }
 
 /** Set the fields, the head and the switches. */
@@ -88,7 +89,8 @@ function buildTries() {
       for (const other of tryButtons()) other.setAttribute("aria-pressed", other === button);
       ask(wanted);
       await compute(); // whoever tries wants to see it, and so loads the model
-      if (isSmall.matches) part("#live-head-title").scrollIntoView();
+      const map = part("#live-head-title");
+      if (map.getBoundingClientRect().top > innerHeight / 3) map.scrollIntoView();
     };
     const button = pressable(name, tried);
     part(".live-tries").append(button);
@@ -146,7 +148,8 @@ async function compute() {
   try {
     model = await load(about.bytes, (loaded, total) => {
       bar.value = loaded / total;
-      say(`${Math.round(loaded / 1e6)} of ${Math.round(total / 1e6)} MB`);
+      const millions = [loaded, total].map((bytes) => Math.round(bytes / 1e6));
+      say(loaded < total ? `${millions[0]} of ${millions[1]} MB` : "Starting the model …");
     });
     live.timings.load = performance.now() - begun;
     button.textContent = "The model is loaded: type your own";
@@ -164,7 +167,7 @@ async function wish(patience) {
   showOptions();
   if (patience) for (const button of tryButtons()) button.setAttribute("aria-pressed", false);
   history.replaceState(null, "", write(asked()));
-  if (!model) return say("Shown is the stored example: load the model first.");
+  if (!model) return say(STORED);
   await new Promise((done) => setTimeout(done, patience));
   if (mine !== wishes) return;
   try {
@@ -218,6 +221,7 @@ function showOptions() {
   part(".live-second").hidden = !switches.compare.checked;
   const padding = hasPadding(shown.result);
   switches.mask.disabled = !padding;
+  switches.mask.checked ||= !switches.compare.checked;
   part("#live-mask-why").textContent = padding ? "" : "(only where two texts of different lengths are compared)";
 }
 
@@ -247,7 +251,7 @@ function showHead() {
   roles.createTHead().append(names);
   roles.createTBody().append(...rows);
   const box = part(".live-maps .live-box");
-  part(".live-scroll").hidden = box.scrollWidth <= box.clientWidth;
+  part(".live-scroll").hidden = box.scrollWidth < box.clientWidth + SEEN;
 }
 
 /** The large map of a text, in a box that scrolls. */

@@ -2,7 +2,9 @@
 
 import { short } from "./heatmap.js";
 import { cosine, headMap } from "./model.js";
-import { ROLES, scoreIn } from "./roles.js";
+import { ROLES, score, scoreIn } from "./roles.js";
+
+const SEEN = 0.1; // a weight that is no darkness in a map
 
 /** All there is to say of one head. shown: {result, trained, taken} */
 export function told({ result, trained, taken }, layer, head) {
@@ -34,7 +36,11 @@ function strongest(rows, tokens) {
       if (i !== j && rows[i][j] > best.weight) best = { weight: rows[i][j], i, j };
     }
   }
-  if (!best.weight) return "";
+  if (tokens.length < 3) return "";
+  if (best.weight < SEEN) {
+    const resting = short(score(rows, tokens, "[CLS] or [SEP]"));
+    return `No word gives another ${short(SEEN)} of its weight; [CLS] and [SEP] get ${resting} of it in the mean.`;
+  }
   const [from, to] = [best.i, best.j].map((place) => `“${tokens[place]}”, token ${place},`);
   return `Strongest between two words: ${from} looks at ${to} with ${short(best.weight)}.`;
 }
@@ -44,7 +50,7 @@ function alike(result, trained) {
   if (result.cuts.length < 2) return "";
   const now = short(cosine(...result.vectors)), before = short(cosine(...trained.vectors));
   const then = now === before ? "" : `; with nothing taken away, ${before}`;
-  return `The vectors of the two texts have the cosine ${now}${then} (1: the same to the model).`;
+  return `The whole model: the vectors of the two texts have the cosine ${now}${then} (1: the same to the model).`;
 }
 
 /** How much weight of the shorter text falls on the padding. */

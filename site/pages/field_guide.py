@@ -67,7 +67,13 @@ def pages() -> dict[str, str]:
         found[f"field_guide/{theme.name}.md"] = _theme_page(theme, known)
     searched = {
         "symptoms": [
-            {"name": each.see, "words": each.words, "page": f"symptoms.html#{each.anchor}"} for each in seen
+            {
+                "name": each.see,
+                "words": each.words,
+                "likely": "; ".join(name for _, name in each.mistakes),
+                "page": f"symptoms.html#{each.anchor}",
+            }
+            for each in seen
         ],
         "mistakes": [_searched(entry) for entry in known],
     }

@@ -21,7 +21,7 @@ NO_ANSWER = re.compile(r"\*\*Predict\b|<details|#")
 NEW_MATTER = re.compile(NO_ANSWER.pattern + r"|\*\*(?!\d)")
 # What lives with a kernel, and what a page can say of it.
 LIVE = {
-    "figures.explore(": "In the notebook this is a slider. Here are some of its positions. All heads of the "
+    "figures.explore(": "In the notebook this is a slider; here you see a part of what it shows. All heads of the "
     'model, on any sentence: the <a href="../live.html">live page</a>.',
     "figures.explorer(": "In the notebook you type a sentence here; on this site, on the "
     '<a href="../live.html">live page</a>.',
@@ -41,6 +41,7 @@ def page(number: int, pictures: Path) -> NotebookNode:
             cell.source = _answer_folded(cell.source) if folded else cell.source
             folded = False
             continue
+        cell.source = cell.source.replace("  # fmt: skip", "")  # a word to the formatter, not to readers
         exercise = _tagged(cell, "check")
         if exercise:
             cell.outputs = [_to_the_guide(number, exercise)]
@@ -57,11 +58,13 @@ def page(number: int, pictures: Path) -> NotebookNode:
 
 
 def _answer_folded(text: str) -> str:
-    """Return the text behind a prediction with what tells what came out folded: all up to a new matter."""
+    """Return the text behind a prediction with what tells what came out folded: all up to what leads on."""
     first, *rest = text.split("\n\n")
     if NO_ANSWER.match(first):
         return text
     until = next((i for i, each in enumerate(rest) if NEW_MATTER.match(each)), len(rest))
+    if until == len(rest) and rest and rest[-1].endswith((":", "?")):
+        until -= 1  # it leads on to the next cell
     return "\n\n".join([ANSWER, first, *rest[:until], "</details>", *rest[until:]])
 
 

@@ -11,9 +11,37 @@ for (const expander of document.querySelectorAll(".bd-sidenav summary")) {
 }
 
 // Whoever opens what came out behind a prediction reads the words about it, too.
-for (const fold of document.querySelectorAll(".cell.tag_hide-output details.hide")) {
+const outputs = document.querySelectorAll(".cell.tag_hide-output details.hide");
+for (const fold of outputs) {
   const answer = fold.closest(".cell").nextElementSibling;
   if (answer?.matches("details.answer")) fold.addEventListener("toggle", () => (answer.open = fold.open));
+}
+
+// Whoever reads without guessing opens all of them.
+if (outputs.length) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "all-answers";
+  const label = (open) => (button.textContent = open ? "Close all answers" : "Reading only? Open all answers");
+  let open = false;
+  label(open);
+  button.addEventListener("click", () => {
+    open = !open;
+    for (const fold of outputs) fold.open = open;
+    label(open);
+  });
+  document.querySelector(".run-this")?.after(button);
+}
+
+// What the site's search shows of a page is its text, without the theme's buttons.
+if (typeof Search === "object") {
+  const { htmlToText } = Search;
+  Search.htmlToText = (html, anchor) => {
+    const page = new DOMParser().parseFromString(html, "text/html");
+    const article = page.querySelector("article.bd-article");
+    if (article) page.querySelector("[role=main]").replaceChildren(article);
+    return htmlToText(page.documentElement.outerHTML, anchor);
+  };
 }
 
 // On paper nobody can open a fold: all are open there, but for hints and solutions.

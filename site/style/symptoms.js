@@ -68,11 +68,9 @@ function item(entry) {
   where.className = "symptoms-where";
   where.textContent = entry.exercise ?? "symptom";
   line.append(link, " ", where);
-  if (entry.effect) {
-    const effect = document.createElement("p");
-    effect.textContent = entry.effect.replaceAll("`", "");
-    line.append(effect);
-  }
+  const beneath = document.createElement("p");
+  beneath.textContent = (entry.effect ?? `Perhaps: ${entry.likely}.`).replaceAll("`", "");
+  line.append(beneath);
   return line;
 }
 

@@ -143,7 +143,7 @@ def test_before_the_model_is_loaded_a_stored_example_is_shown(visit: Visit, mini
     wanted = in_pytorch(minilm[0], [ids])[2, 0, 9]
     assert np.abs(np.array(shown).reshape(14, 14) - wanted).max() < 1e-4
     view.locator("#live-first").fill("Something else")
-    expect(view.locator("#live-status")).to_contain_text("load the model first")
+    expect(view.locator("#live-status")).to_contain_text("still the stored example: load the model")
 
 
 def test_typing_changes_the_map(loaded: Page) -> None:
@@ -211,9 +211,9 @@ def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) 
     expect(loaded.locator(".live-hidden")).to_have_count(0)
     loaded.locator("#live-compare").uncheck()
     # A single text has no padding: nothing is taken away, so there is nothing to compare with.
+    expect(loaded.locator("#live-mask")).to_be_checked()
     expect(loaded.locator(".live-roles th[scope=col]")).to_have_text(["role", "ten sentences", "this text"])
     loaded.locator("#live-compare").check()
-    loaded.locator("#live-mask").check()
     expect(loaded.locator(".live-hidden")).to_have_count(6 * 11)  # [PAD], behind the mask of each query
     loaded.locator("#live-compare").uncheck()
     expect(loaded.locator(".live-map")).to_have_count(1)
@@ -223,7 +223,7 @@ def test_a_try_sets_text_head_and_switches_and_is_seen_in_the_roles(loaded: Page
     previous = loaded.locator(".live-roles tr", has_text="previous").locator("td")
     loaded.get_by_role("button", name="A head looks at the token before").click()
     expect(previous).to_have_text(["1.00", "1.00"])
-    loaded.get_by_role("button", name="Take the positions away, and it is lost").click()
+    loaded.get_by_role("button", name="Take the positions away: the diagonal is lost").click()
     expect(previous).to_have_text(["1.00", ".10", "1.00"])
     changed = "To the role “previous” the head gives .10 of its weight; with nothing taken away, 1.00."
     expect(loaded.locator("#live-words")).to_contain_text(changed)
@@ -232,11 +232,22 @@ def test_a_try_sets_text_head_and_switches_and_is_seen_in_the_roles(loaded: Page
     expect(loaded.locator("#live-words")).to_contain_text("“saw”, token 9, looks at “saw”, token 3, with .97")
 
 
-def test_a_try_loads_the_model(visit: Visit) -> None:
-    view = visit("live.html").view
-    view.get_by_role("button", name="Take the positions away, and it is lost").click()
+def test_a_head_that_looks_at_no_word_is_told_as_such(loaded: Page) -> None:
+    loaded.get_by_role("button", name="A word looks at its twin").click()
+    loaded.locator("#live-first").fill("My own words here")
+    words = "No word gives another .10 of its weight; [CLS] and [SEP] get .93 of it in the mean."
+    expect(loaded.locator("#live-words")).to_have_text(words)
+    resting = loaded.locator(".live-roles tr", has_text="[CLS] or [SEP]").locator("td").last
+    expect(resting).to_have_text(".93")
+
+
+def test_a_try_loads_the_model_and_leads_to_its_map(visit: Visit) -> None:
+    view = visit("live.html", viewport={"width": 1366, "height": 650}).view
+    expect(view.locator(".live-map td").first).not_to_be_in_viewport()
+    view.get_by_role("button", name="Take the positions away: the diagonal is lost").click()
     expect(view.locator("#live-status")).to_contain_text("Computed in", timeout=60_000)
     expect(view.locator("#live-words")).to_contain_text("The positions are taken away.")
+    expect(view.locator(".live-map td").first).to_be_in_viewport()
 
 
 def test_a_view_can_be_handed_on_as_an_address(visit: Visit) -> None:
@@ -244,6 +255,7 @@ def test_a_view_can_be_handed_on_as_an_address(visit: Visit) -> None:
     view = page.view
     expect(view.locator("#live-first")).to_have_value("Snow fell.")
     expect(view.locator("#live-positions")).not_to_be_checked()
+    expect(view.locator("#live-status")).to_contain_text("still the stored example: load the model")
     expect(view.locator("#live-head-title")).to_contain_text("Layer 1, head 8: next token")
     load(view)
     expect(view.locator(".live-map tbody th")).to_have_text(["[CLS]", "snow", "fell", ".", "[SEP]"])

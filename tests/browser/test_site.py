@@ -75,6 +75,18 @@ def test_the_words_about_what_came_out_open_with_it(visit: Visit) -> None:
     expect(answer.locator("p").first).to_be_visible()
 
 
+def test_who_only_reads_opens_all_answers_at_once(visit: Visit) -> None:
+    view = visit(LESSON).view
+    folds = view.locator(".cell.tag_hide-output details.hide, details.answer")
+    closed = view.locator("details.hide:not([open]), details.answer:not([open])")
+    assert folds.count() == closed.count() > 10
+    view.get_by_role("button", name="Open all answers").click()
+    expect(closed).to_have_count(0)
+    expect(view.locator("details", has_text="Solution").first.locator("pre")).to_be_hidden()
+    view.get_by_role("button", name="Close all answers").click()
+    expect(closed).to_have_count(folds.count())
+
+
 def test_hints_and_solution_are_folded(visit: Visit) -> None:
     view = visit(LESSON).view
     solution = view.locator("details", has_text="Solution").first
@@ -99,6 +111,13 @@ def test_search_finds_a_mistake_by_its_name_and_leads_to_it(visit: Visit) -> Non
     expect(page.view.get_by_role("heading", name="softmax over the queries").first).to_be_in_viewport()
 
 
+def test_search_puts_lessons_first_and_shows_their_words(visit: Visit) -> None:
+    found = visit("search.html?q=padding").view.locator("#search-results li")
+    expect(found.nth(1)).to_contain_text("Lesson 04 · Masking")
+    expect(found.nth(1)).to_contain_text("able to keep padding")
+    expect(found.nth(1)).not_to_contain_text("System Settings")
+
+
 def test_a_symptom_finds_its_mistakes_and_leads_to_them(visit: Visit) -> None:
     view = visit(GUIDE).view
     field = view.get_by_role("searchbox", name="What do you see?")
@@ -108,8 +127,9 @@ def test_a_symptom_finds_its_mistakes_and_leads_to_them(visit: Visit) -> None:
     field.fill("column sums to 1")
     expect(view.locator(".symptoms-found a", has_text="softmax over the queries").first).to_be_visible()
     field.fill("softmax")
-    # Of the mistakes, which have a text beneath, those first that have the word in their name.
-    expect(view.locator(".symptoms-found li:has(p) a").first).to_contain_text("softmax")
+    # Of the mistakes those first that have the word in their name.
+    mistakes = view.locator(".symptoms-found li").filter(has_not=view.get_by_text("symptom", exact=True))
+    expect(mistakes.locator("a").first).to_contain_text("softmax")
     count = view.locator(".symptoms-count")
     field.fill("my rows do not sum to 1")
     expect(view.locator(".symptoms-found a", has_text="softmax over the queries").first).to_be_visible()
@@ -149,6 +169,9 @@ def test_a_symptom_finds_its_mistakes_and_leads_to_them(visit: Visit) -> None:
         ("my model ignores word order", "The order of the words makes no difference"),
         ("the mask has no effect", "The mask has no effect"),
         ("CUDA out of memory", "Out of memory"),
+        ("the model predicts the same class for everything", "The loss does not go down"),
+        ("validation loss goes up", "Good in training, bad in the test"),
+        ("softmax over the wrong dimension", "The rows of the attention weights do not sum"),
         ("generation repeats the same token", "With a key-value cache it writes something else"),
         ("my LoRA is not learning", "An adapter (LoRA) learns nothing"),
     ],
