@@ -21,8 +21,8 @@ NO_ANSWER = re.compile(r"\*\*Predict\b|<details|#")
 NEW_MATTER = re.compile(NO_ANSWER.pattern + r"|\*\*(?!\d)")
 # What lives with a kernel, and what a page can say of it.
 LIVE = {
-    "figures.explore(": "In the notebook this is a slider; here you see a part of what it shows. All heads of the "
-    'model, on any sentence: the <a href="../live.html">live page</a>.',
+    "figures.explore(": "In the notebook this is a slider; here you see a part of what it shows. All heads "
+    'of the model, on any sentence: the <a href="../live.html">live page</a>.',
     "figures.explorer(": "In the notebook you type a sentence here; on this site, on the "
     '<a href="../live.html">live page</a>.',
 }
