@@ -39,7 +39,7 @@ function strongest(rows, tokens) {
   if (tokens.length < 3) return "";
   if (best.weight < SEEN) {
     const resting = short(score(rows, tokens, "[CLS] or [SEP]"));
-    return `No word gives another ${short(SEEN)} of its weight; [CLS] and [SEP] get ${resting} of it in the mean.`;
+    return `No word gives ${short(SEEN)} of its weight to another one; [CLS] and [SEP] get ${resting} in the mean.`;
   }
   const [from, to] = [best.i, best.j].map((place) => `“${tokens[place]}”, token ${place},`);
   return `Strongest between two words: ${from} looks at ${to} with ${short(best.weight)}.`;

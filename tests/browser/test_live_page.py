@@ -235,7 +235,7 @@ def test_a_try_sets_text_head_and_switches_and_is_seen_in_the_roles(loaded: Page
 def test_a_head_that_looks_at_no_word_is_told_as_such(loaded: Page) -> None:
     loaded.get_by_role("button", name="A word looks at its twin").click()
     loaded.locator("#live-first").fill("My own words here")
-    words = "No word gives another .10 of its weight; [CLS] and [SEP] get .93 of it in the mean."
+    words = "No word gives .10 of its weight to another one; [CLS] and [SEP] get .93 in the mean."
     expect(loaded.locator("#live-words")).to_have_text(words)
     resting = loaded.locator(".live-roles tr", has_text="[CLS] or [SEP]").locator("td").last
     expect(resting).to_have_text(".93")
