@@ -10,7 +10,7 @@ import { told } from "./words.js";
 
 const LAYERS = 6, HEADS = 12;
 const PATIENCE = 150; // milliseconds without a key, before the model runs
-const SEEN = 20; // pixels: what overhangs by less hides no token
+const OVERHANG = 20; // pixels: less than that hides no token
 const STORED = "Below is still the stored example: load the model to see what you ask for.";
 
 const page = document.getElementById("live");
@@ -251,7 +251,7 @@ function showHead() {
   roles.createTHead().append(names);
   roles.createTBody().append(...rows);
   const box = part(".live-maps .live-box");
-  part(".live-scroll").hidden = box.scrollWidth < box.clientWidth + SEEN;
+  part(".live-scroll").hidden = box.scrollWidth < box.clientWidth + OVERHANG;
 }
 
 /** The large map of a text, in a box that scrolls. */

@@ -7,15 +7,18 @@ import { ROLES, score, scoreIn } from "./roles.js";
 const SEEN = 0.1; // a weight that is no darkness in a map
 
 /** All there is to say of one head. shown: {result, trained, taken} */
-export function told({ result, trained, taken }, layer, head) {
+export function told(shown, layer, head) {
+  const { result, trained, taken } = shown;
   const onPadding = taken.mask ? "" : padding(result, layer, head);
-  const looks =
-    result === trained
-      ? strongest(headMap(result, layer, 0, head), result.cuts[0].tokens)
-      : taken.positions
-        ? ""
-        : `The positions are taken away. ${changedMost(result, trained, layer, head)}`;
-  return [looks, onPadding, alike(result, trained)].filter(Boolean).join(" ");
+  return [looks(shown, layer, head), onPadding, alike(result, trained)].filter(Boolean).join(" ");
+}
+
+/** Where the words of the first text look, or what became of that without positions. */
+function looks({ result, trained, taken }, layer, head) {
+  const { tokens } = result.cuts[0];
+  if (tokens.length < 3) return ""; // no words between [CLS] and [SEP]
+  if (result === trained) return strongest(headMap(result, layer, 0, head), tokens);
+  return taken.positions ? "" : `The positions are taken away. ${changedMost(result, trained, layer, head)}`;
 }
 
 /** The role whose score in the first text is moved most. */
@@ -36,7 +39,6 @@ function strongest(rows, tokens) {
       if (i !== j && rows[i][j] > best.weight) best = { weight: rows[i][j], i, j };
     }
   }
-  if (tokens.length < 3) return "";
   if (best.weight < SEEN) {
     const resting = short(score(rows, tokens, "[CLS] or [SEP]"));
     return `No word gives ${short(SEEN)} of its weight to another one; [CLS] and [SEP] get ${resting} in the mean.`;

@@ -241,6 +241,14 @@ def test_a_head_that_looks_at_no_word_is_told_as_such(loaded: Page) -> None:
     expect(resting).to_have_text(".93")
 
 
+def test_a_text_without_words_is_computed_without_positions_too(loaded: Page) -> None:
+    loaded.get_by_role("button", name="Take the positions away: the diagonal is lost").click()
+    loaded.locator("#live-first").fill("\u200b")
+    expect(loaded.locator(".live-map td")).to_have_count(2 * 2)  # [CLS] and [SEP]
+    expect(loaded.locator("#live-words")).to_have_text("")
+    expect(loaded.locator("#live-status")).to_contain_text("Computed in")
+
+
 def test_a_try_loads_the_model_and_leads_to_its_map(visit: Visit) -> None:
     view = visit("live.html", viewport={"width": 1366, "height": 650}).view
     expect(view.locator(".live-map td").first).not_to_be_in_viewport()
