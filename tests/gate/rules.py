@@ -11,6 +11,7 @@ from PIL import Image
 
 from tests.gate import path
 from tests.gate.allow_list import NOT_COMPARED
+from tests.gate.numbers import numbers_have_a_source
 from tests.gate.stored import PICTURE, WORDS, Lesson, as_text, code_cells, tags
 from transformer_lab.course.figures.pictures import DENSITY
 
@@ -275,4 +276,5 @@ ALL: tuple[Rule, ...] = (
     keeps_to_its_path,
     exercises_are_whole,
     exercises_are_numbered_in_order,
+    numbers_have_a_source,
 )
