@@ -38,7 +38,7 @@ def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
         for pair, code in known:
             if time.process_time() > deadline:
                 return []  # another pair might explain it as well
-            if _agrees(exercise, code, outcomes):
+            if agrees(exercise, code, outcomes):
                 found.setdefault(frozenset(each.name for each in pair), pair)
     if not found:
         return []
@@ -59,12 +59,12 @@ def _pairs(exercise: Exercise) -> Iterator[tuple[Pair, CodeType]]:
         text = one.name != other.name and _both(exercise.shown, one, other)
         if text and text not in made:
             made.add(text)
-            code = _compiled(text)
+            code = compiled(text)
             if code:
                 yield (one, other), code
 
 
-def _compiled(text: str) -> CodeType | None:
+def compiled(text: str) -> CodeType | None:
     """The code, without Python's warnings; None where two changes make no Python together."""
     with suppress(SyntaxError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -82,7 +82,7 @@ def _both(text: str, one: Mistake, other: Mistake) -> str | None:
     return None
 
 
-def _agrees(exercise: Exercise, code: CodeType, outcomes: list[Outcome]) -> bool:
+def agrees(exercise: Exercise, code: CodeType, outcomes: list[Outcome]) -> bool:
     """Whether the answer does in each case what the attempt has done; the first other ends it."""
     answer = answer_of(exercise, code)
     for prepared, outcome in zip(_prepared(exercise), outcomes, strict=True):

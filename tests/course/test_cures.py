@@ -1,0 +1,66 @@
+"""A cure, followed to the letter, makes the wrong answer right.
+
+Code in a cure goes into the wrong answer, at one place or two: one of the texts that come of it has to be
+right. So a name that is not in scope, another width or a wrong method is found. Names alone, signs, and code
+with … in it only point at something.
+"""
+
+import ast
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from tests.course.cures import followed, is_code, pieces
+from transformer_lab.course.checker import slips
+from transformer_lab.course.checker.run import isolated
+from transformer_lab.course.exercises import exercise_ids, find
+
+TRIES = 800
+
+
+def is_mended(exercise, mistake):
+    """Whether one of the texts that follow the cure does what the solution does."""
+    right, tried = ast.unparse(ast.parse(exercise.shown)), {}
+    for text in itertools.islice(followed(mistake.text, exercise.shown, mistake.cure), 10 * TRIES):
+        if text == right:
+            return True
+        tried[text] = None
+    outcomes = exercise.outcomes(exercise.reference)
+    codes = map(slips.compiled, itertools.islice(tried, TRIES))
+    with isolated():
+        return any(code and slips.agrees(exercise, code, outcomes) for code in codes)
+
+
+@pytest.mark.parametrize("id", exercise_ids())
+def test_a_cure_followed_to_the_letter_mends(id):
+    exercise = find(id)
+    cures = {each.name: each for each in reversed([*exercise.mistakes, *exercise.shared])}
+    with_code = [each for each in cures.values() if any(map(is_code, pieces(each.cure)))]
+    failing = [f"{each.name}: {each.cure}" for each in with_code if not is_mended(exercise, each)]
+    assert not failing, "\n".join(
+        ["put into the wrong answer, the code of these cures mends nothing:", *failing]
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "cure"),
+    [
+        ("def f(q):\n    return q", "Divide by `math.sqrt(q.shape[-1])`."),
+        ("def f(q):\n    return q * math.sqrt(q.shape[-1])", "Divide by `math.sqrt(q.shape[-1])`."),
+        ("def f(q):\n    return q / math.sqrt(q.shape[0])", "Count from the end: `q.shape[-1]`."),
+        ("def f(q):\n    return q / q.shape[-1]", "Take `math.sqrt(q.shape[-1])`."),
+    ],
+)
+def test_code_goes_where_it_is_meant(wrong, cure):
+    right = "def f(q):\n    return q / math.sqrt(q.shape[-1])"
+    assert right in followed(wrong, right, cure)
+
+
+def test_a_name_that_is_not_in_scope_mends_nothing():
+    exercise = find("03.2")
+    mistake = next(each for each in exercise.mistakes if each.name == "softmax over the queries")
+    assert is_mended(exercise, mistake)
+    assert not is_mended(
+        exercise, type(mistake)(**{**vars(mistake), "cure": "Use `scored.softmax(dim=-1)`."})
+    )
