@@ -92,7 +92,15 @@ def test_progress_grows_with_a_right_answer(first: OpenLesson, clone: Clone) -> 
         f"Solved: 0 of {len(exercise_ids())} exercises. Next: 00.1"
     )
     expect(first.answer("00.1", "d_head = 384 / 12")).to_contain_text("✗ 00.1 not yet: a float.")
+    check = first.cell("check-00-1").get_by_role("status")
+    first.go_to_and_run("check-00-1")
+    expect(check).to_contain_text("run the cell with your answer, then this one")  # it is the reference now
+    first.run_all()
+    expect(check).to_contain_text("✗ 00.1 not yet: a float.")
+    assert not (clone.desk / "answers" / "00.1.py").exists()
     expect(first.answer("00.1", "d_head = 384 // 12")).to_have_text("✓ 00.1 correct.")
+    first.go_to_and_run("check-00-1")
+    expect(check).to_have_text("✓ 00.1 correct.")
     first.go_to_and_run("progress-figure")
     expect(first.cell("progress-figure")).to_contain_text(
         f"Solved: 1 of {len(exercise_ids())} exercises. Next: 01.1"

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+import torch
 
 from tests.course.cures import followed, is_code, pieces
 from transformer_lab.course.checker import slips
@@ -33,10 +34,22 @@ def is_mended(exercise, mistake):
 
 
 def does_the_same(exercise, text, outcomes):
-    code = slips.compiled(text)
+    code = not spoils_others(text) and slips.compiled(text)
     with suppress(Exception):  # what is put at a wrong place may not even make a class
         return bool(code) and slips.agrees(exercise, code, outcomes)
     return False
+
+
+def spoils_others(text):
+    """Whether it writes into what is not its own: a place may be what is assigned to, `nn.Linear = 3`."""
+    nodes = [*ast.walk(ast.parse(text))]
+    own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    written = [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)]
+    places = [node for node in written if isinstance(node, ast.Attribute | ast.Subscript)]
+    return any(
+        not own & {each.id for each in ast.walk(place) if isinstance(each, ast.Name)} for place in places
+    )
 
 
 @pytest.mark.parametrize("id", exercise_ids())
@@ -62,6 +75,13 @@ def test_a_cure_followed_to_the_letter_mends(id):
 def test_code_goes_where_it_is_meant(wrong, cure):
     right = "def f(q):\n    return q / math.sqrt(q.shape[-1])"
     assert right in followed(wrong, right, cure)
+
+
+def test_code_at_a_wrong_place_spoils_nothing():
+    exercise, linear = find("05.5"), torch.nn.Linear
+    for statement in ("nn.Linear = 3", "del nn.Linear", "vars(nn)['Linear'] = 3"):
+        assert not does_the_same(exercise, f"{statement}\nclass MultiHeadAttention: pass", [])
+    assert torch.nn.Linear is linear
 
 
 def test_a_name_that_is_not_in_scope_mends_nothing():

@@ -790,6 +790,25 @@ def test_an_answer_is_not_blamed_for_what_a_cell_has_replaced(monkeypatch):
     assert "on its side" in said(doubled, lambda table: 2 * table.mT)
 
 
+def test_what_the_library_replaces_of_its_own_costs_no_second_judgement(monkeypatch):
+    """As `torch._dynamo` does with `torch.manual_seed`, as soon as anything imports it."""
+
+    def calls(wrong):
+        count.append(len(count))
+        return wrong
+
+    def own(seed):
+        return torch.default_generator.manual_seed(seed)
+
+    count = []
+    judge(doubled, lambda table: calls(2 * table.mT))
+    once = len(count)
+    own.__module__ = "torch.random"
+    monkeypatch.setattr(torch, "manual_seed", own)
+    judge(doubled, lambda table: calls(2 * table.mT))
+    assert len(count) == 2 * once
+
+
 def call_counter():
     calls = []
 

@@ -137,6 +137,69 @@ def test_a_wrong_answer_is_not_kept(shell: InteractiveShell, wrong: str) -> None
     assert answers.solved() == set()
 
 
+HANDED_BACK = "`d_head` is the reference at the moment: run the cell with your answer, then this one."
+CHECK_00 = 'd_head = check("00.1", d_head)'
+
+
+def of_00(capsys: pytest.CaptureFixture) -> list[str]:
+    """The headlines of all that was said, and the line about what was handed back."""
+    return [line for line in said(capsys).splitlines() if "00.1" in line or line == HANDED_BACK]
+
+
+@pytest.mark.parametrize("first", ["d_head = 30", "d_head = ...", "d_head = 384 / 12", "d_head = None"])
+def test_what_check_handed_back_is_not_judged_as_an_answer(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture, first: str
+) -> None:
+    run(shell, first, CHECK_00)
+    said(capsys)
+    run(shell, CHECK_00, "print(d_head)", CHECK_00)
+    assert of_00(capsys) == ["○ 00.1 not attempted.", HANDED_BACK] * 2
+    assert answers.solved() == set()
+    run(shell, first, CHECK_00)
+    assert of_00(capsys)[-1:] != [HANDED_BACK]
+    assert answers.solved() == set()
+
+
+def test_a_right_answer_is_kept_however_often_it_is_checked(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture
+) -> None:
+    run(shell, "d_head = 30", CHECK_00, CHECK_00, "d_head = 32", CHECK_00, CHECK_00)
+    assert of_00(capsys)[-2:] == ["✓ 00.1 correct."] * 2
+    run(shell, "d_head = 30", CHECK_00, CHECK_00)
+    assert "d_head = 32" in answers.place_of("00.1").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        f"d_head = 32\n{CHECK_00}",
+        "for d_head in (30, 32): pass",
+        "import math\nd_model, d_head = 384, 384 // 12",
+        "if True:\n    d_head = 32",
+        "(d_head := 32)",
+        "get_ipython().run_cell_magic('time', '', 'd_head = 32')",
+    ],
+)
+def test_an_answer_counts_however_its_cell_gives_it(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture, given: str
+) -> None:
+    run(shell, "d_head = ...", CHECK_00)
+    said(capsys)
+    run(shell, given, CHECK_00)
+    assert of_00(capsys)[-1] == "✓ 00.1 correct."
+
+
+def test_a_cell_that_changes_what_was_handed_back_leaves_the_reference_as_it_is(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    exercise = find("00.1")
+    monkeypatch.setattr(exercise, "reference", [3, 5])
+    monkeypatch.setattr(exercise, "wanted", [[3, 5]])
+    run(shell, "d_head = ...", CHECK_00, "d_head.append(7)", CHECK_00)
+    assert exercise.reference == [3, 5]
+    assert of_00(capsys)[-1].startswith("✗ 00.1 not yet")
+
+
 def test_nothing_is_kept_or_looked_for_off_the_desk(
     shell: InteractiveShell, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,8 +23,9 @@ def judge(exercise: Exercise, attempt: Any) -> Verdict:
         with Patience() as patience:
             session = Session(patches, patience)
             verdict = _verdict(exercise, attempt, session)
-            if patches and verdict.state == NOT_YET and _is_right(exercise, attempt, Session([], patience)):
-                names = map(attributes.name_of, filter(attributes.is_foreign, patches))
+            foreign = [*filter(attributes.is_foreign, patches)]
+            if foreign and verdict.state == NOT_YET and _is_right(exercise, attempt, Session([], patience)):
+                names = map(attributes.name_of, foreign)
                 return Verdict.not_yet(exercise.id, "the notebook is changed", [remarks.about_patches(names)])
             return verdict
 

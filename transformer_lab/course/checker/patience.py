@@ -11,7 +11,9 @@ from typing import Any, Self
 
 from IPython import get_ipython
 
-SECONDS = 10.0  # of computing, for all cases of one attempt together; three times as many of waiting
+SECONDS = 10.0  # of computing, for all cases of one attempt together; three times as many of idleness
+
+IDLE = 0.02  # of the time: an answer that computes less waits for something
 
 
 class Endless(BaseException):
@@ -52,12 +54,12 @@ class Patience:
 
     A thread of its own fires a `Shot` into the attempt's thread, again and again until one hits; that works
     on every system, and in the main thread of a kernel. Python raises it only at a call or at the end of a
-    loop. So `armed = False`, the first thing that `run` does when the call is over, is not interrupted; no
-    shot begins after it, and the loop below it takes the one that may be under way.
+    loop: so nothing interrupts `armed = False`, after which no shot is fired any more, and `_settle`, called
+    inside a `try`, takes those that are still under way.
     """
 
     def __init__(self):
-        self.left, self._start = SECONDS, (0.0, 0.0)
+        self.left, self._began, self._idle = SECONDS, 0.0, 0.0
         self.armed = self.fired = self.interrupted = False
         self._over, self._shooting = threading.Event(), threading.Lock()
         self._thread_id = threading.get_ident()
@@ -86,24 +88,20 @@ class Patience:
         """The call's result, and its error; only an interrupt that was really sent gets through."""
         result = error = None
         tracer = sys.gettrace()
+        self._began, self._idle = time.process_time(), 0.0
         try:
-            self._start = time.process_time(), time.monotonic()
             self.armed = True
             result = call()
         except BaseException as raised:
-            self.armed = False
-            sys.settrace(tracer)
             error = raised
-        self.armed = settled = False
-        sys.settrace(tracer)
-        while not settled:
+        self.armed = False
+        try:  # one shot may be on its way, and one more be fired meanwhile
             try:
-                with self._shooting:  # a shot under way is over now,
-                    pass
-                for is_last in (False, True):  # and by the end of this loop it has hit
-                    settled = is_last
-            except Endless:
-                sys.settrace(tracer)
+                self._settle(tracer)
+            except BaseException:
+                self._settle(tracer)
+        except BaseException:
+            self._settle(tracer)
         self.left -= self._spent()
         if self.interrupted:
             raise KeyboardInterrupt
@@ -111,10 +109,23 @@ class Patience:
             error = Endless()
         return result, error
 
+    def _settle(self, tracer: Callable | None) -> None:
+        """Wait until no shot is under way, and take the trace of the last one off; a shot interrupts it."""
+        with self._shooting:  # a shot under way is over now,
+            pass
+        for _ in range(2):  # and by the end of this loop it has hit
+            pass
+        sys.settrace(tracer)
+
     def _watch(self) -> None:
+        """Wait until the time is up; then shoot while the call lasts."""
         while (left := self.left - self.armed * self._spent()) > 0:
-            if self._over.wait(max(left, 0.05)):
+            before = time.process_time(), time.monotonic()
+            if self._over.wait(min(max(left, 0.05), 1.0)):
                 return
+            computed, passed = time.process_time() - before[0], time.monotonic() - before[1]
+            if self.armed and computed < IDLE * passed:
+                self._idle += passed
         while not self._over.wait(0.01):
             with self._shooting:
                 if self.armed:
@@ -123,8 +134,7 @@ class Patience:
 
     def _spent(self) -> float:
         """On this call. A machine that is busy with other things is not the answer's fault."""
-        computing, waiting = time.process_time() - self._start[0], time.monotonic() - self._start[1]
-        return max(computing, waiting / 3)
+        return max(time.process_time() - self._began, self._idle / 3)
 
     def _interrupt(self, number: int, frame: Any) -> None:
         self.interrupted = True

@@ -157,9 +157,23 @@ def _definition(name: str, cells: Sequence[str], anything: bool) -> str:
     return ""
 
 
+def is_given(name: str, cells: Sequence[str]) -> bool:
+    """Whether one of the cells gives the name a thing of its own; what a magic runs may do so, too."""
+    for cell in cells:
+        try:
+            body = ast.parse(cell).body
+        except SyntaxError:
+            continue
+        if "_magic(" in cell or any(name in _bound(node) and not _is_handed_out(node) for node in body):
+            return True
+    return False
+
+
 def _bound(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return {node.name}
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {alias.asname or alias.name for alias in node.names}
     return {
         each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
     }

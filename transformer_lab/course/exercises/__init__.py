@@ -4,6 +4,7 @@ A later lesson takes up what was answered in an earlier one: `attention = mine("
 """
 
 import re
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -15,7 +16,8 @@ from typing import Any, NamedTuple
 from IPython import get_ipython
 from IPython.display import display
 
-from transformer_lab.course.checker import Exercise, field_guide, judge
+from transformer_lab.course.checker import Exercise, field_guide, judge, remarks
+from transformer_lab.course.checker.kinds import ValueExercise
 from transformer_lab.course.checker.verdict import CORRECT, Verdict
 from transformer_lab.course.desk import answers, folder
 from transformer_lab.course.lessons import NAMES
@@ -34,14 +36,47 @@ def check(exercise_id: str, attempt: Any) -> Any:
     _last = _verdict(exercise, attempt)
     display(_last)
     if _last.state != CORRECT:
-        return exercise.reference
+        return _handed_back(exercise)
     if folder.ON_DESK:
         _keep(exercise)
     return attempt
 
 
+class HandedBack(NamedTuple):
+    """The reference, as it was handed back in place of an answer, and how many cells had been run by then."""
+
+    thing: Any
+    cells: int
+
+
+_handed: dict[str, HandedBack] = {}  # by exercise: it bears the answer's name now
+
+
+def _handed_back(exercise: Exercise) -> Any:
+    """The reference; of a value a copy, which later cells may change."""
+    thing = deepcopy(exercise.reference) if isinstance(exercise, ValueExercise) else exercise.reference
+    _handed[exercise.id] = HandedBack(thing, len(_cells()))
+    return thing
+
+
+def _cells() -> list[str]:
+    """The cells that were run, this one too; empty outside a notebook."""
+    shell = get_ipython()
+    return shell.user_ns.get("In", []) if shell else []
+
+
+def _is_handed_back(exercise: Exercise, attempt: Any) -> bool:
+    """Whether it is what `check` has handed back, and no cell has given the name anything since."""
+    thing, count = _handed.get(exercise.id, HandedBack(..., 0))
+    since = _cells()[count:]
+    is_same = attempt is thing and bool(since) and not answers.is_given(exercise.name, since)
+    return is_same and exercise.difference(0, attempt) is None  # a list may have been changed in place
+
+
 def _verdict(exercise: Exercise, attempt: Any) -> Verdict:
     try:
+        if isinstance(exercise, ValueExercise) and _is_handed_back(exercise, attempt):
+            return Verdict.not_attempted(exercise.id, remarks.already_reference(exercise))
         return judge(exercise, attempt)
     except KeyboardInterrupt:
         raise
@@ -68,7 +103,7 @@ def mine(exercise_id: str) -> Any:
     if folder.ON_DESK and exercise_id in answers.solved():
         verdict, answer = _again(exercise)
     display(verdict)
-    return answer if verdict.state == CORRECT else exercise.reference
+    return answer if verdict.state == CORRECT else _handed_back(exercise)
 
 
 def _again(exercise: Exercise) -> tuple[Verdict, Any]:
