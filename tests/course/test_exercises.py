@@ -6,12 +6,14 @@ import re
 import traceback
 from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from tests.course.cells import cell, said
+from tests.gate.stored import NOTEBOOKS
 from transformer_lab.course import exercises
 from transformer_lab.course.checker import judge
 from transformer_lab.course.checker.judging import recognised
@@ -112,6 +114,30 @@ def test_an_exercise_is_complete(id):
         assert len(text.splitlines()) <= 20, f"{id}: a stub or a solution of more than 20 lines: ask for less"
         widest = max(map(len, text.splitlines()))
         assert widest <= 105, f"{id}: a line of {widest} characters; JupyterLab scrolls sideways beyond 105"
+
+
+def task(id):
+    """What a learner has read of an exercise when they answer: the words below its heading, and the stub."""
+    notebook = nbformat.read(next(NOTEBOOKS.glob(f"{id[:2]}_*.ipynb")), as_version=4)
+    at = next(i for i, each in enumerate(notebook.cells) if each.id == f"exercise-{id.replace('.', '-')}")
+    above = "\n".join(each.source for each in notebook.cells[:at] if each.cell_type == "markdown")
+    return f"{above.rpartition(f'# {id} ')[2]}\n{find(id).stub}"
+
+
+NO = re.compile(r"\b(without|not|no|neither)\b", re.IGNORECASE)
+CALLED = {"nn.Module": "nn", "multi_head_attention_forward": "scaled_dot_product_attention"}
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_what_a_check_asks_for_stands_in_the_task(id):
+    sentences = re.split(r"[.:;](?=\s)", " ".join(task(id).split()))
+    refusals = [sentence for sentence in sentences if NO.search(sentence)]
+    for ban in find(id).without:
+        name = CALLED.get(ban, ban.removeprefix("log_"))
+        told = rf"(?<!\w){name}\b|own ({name.replace('_', ' ')}|attention|norm)|ready-made"
+        assert any(re.search(told, each) for each in refusals), f"{id}: tell of {ban}"
+    if find(id).gradients:
+        assert "gradient" in find(id).stub, f"{id}: the stub says nothing of gradients, and the check asks"
 
 
 def test_a_lessons_exercises_are_numbered_from_1():

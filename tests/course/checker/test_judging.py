@@ -22,6 +22,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from tests.course.cells import cell, said
+from transformer_lab import mean_pool
 from transformer_lab.course import exercises
 from transformer_lab.course.checker import exercise, judge, patience, source, value_exercise
 from transformer_lab.course.checker.kinds import Mistake, _in_words
@@ -73,7 +74,7 @@ def test_the_source_of_a_class_typed_into_a_cell_is_found():
 # ------------------------------------------------------- the checker itself, on an exercise one sees through
 
 
-@exercise("99.1", "Double a table", hints=[])
+@exercise("99.1", "Double a table", hints=[], gradients=True)
 def doubled(table):
     """(rows, columns) → the same, doubled"""
     raise NotImplementedError
@@ -284,7 +285,10 @@ def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
         (True, 1, "of type `int`; a `bool` is wanted"),
         (10**18, 10**18 + 1, "too large"),
         (2.0, None, "`x` is `None`; a number is wanted."),
-        ((2, 3), (2, 3, 4), "a tuple of 3; 2 things are wanted"),
+        ((2, 3), (2, 3, 4), "a tuple of 3; 2 things are wanted, in a tuple."),
+        ([2], [], "a list of 0; one thing is wanted, in a list."),
+        ([1.0] * 11, torch.ones(11), "`x` is one tensor; 11 things are wanted, in a list."),
+        ([*range(11)], [*range(9), 8, 8], "`x`[9] is 8, too small. 9 of the 11 entries are right."),
         ((2, 3), (2, ...), "`x`[1] is still `...`. `x`[0] is right."),
         ((2, 3), (2, 4), "`x`[1] is 4, too large. `x`[0] is right."),
         ((2, 3), 2, "of type `int`; 2 things are wanted"),
@@ -321,7 +325,7 @@ def test_what_was_computed_in_float64_is_not_taken_for_float32():
     assert "float32" not in said(value(torch.tensor([1.0, 2.0])), torch.tensor([1.0, 2.001]))
 
 
-@exercise("99.3", "A linear map", hints=[])
+@exercise("99.3", "A linear map", hints=[], gradients=True)
 class Affine(nn.Module):
     """(positions, d_in) → (positions, d_out)"""
 
@@ -1016,6 +1020,17 @@ def test_where_no_module_is_allowed_none_does_the_work(monkeypatch):
     assert judge(doubled, attempt).state == CORRECT
     monkeypatch.setattr(doubled, "without", ("nn.Module",))
     assert judge(doubled, attempt).name == "nn.Linear did the work"
+
+
+def test_where_a_part_of_the_package_is_the_task_the_package_does_not_do_it(monkeypatch):
+    def attempt(table):
+        mean_pool(table[None], torch.ones(1, 1, 1, len(table), dtype=torch.bool))
+        return 2 * table
+
+    assert judge(doubled, attempt).state == CORRECT
+    monkeypatch.setattr(doubled, "without", ("transformer_lab",))
+    assert judge(doubled, attempt).name.startswith("transformer_lab.mean_pool did")
+    assert judge(doubled, lambda table: 2 * table).state == CORRECT
 
 
 def test_any_integer_will_do_unless_the_exercise_says_otherwise(monkeypatch):

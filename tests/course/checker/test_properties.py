@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
 
 from tests.course.cells import said
 from transformer_lab.course.checker import exercise
@@ -89,6 +91,21 @@ masked.reference, masked.shown = masked.specified, "..."
 def test_a_hidden_token_that_is_heard_is_told():
     attempt = lambda x, m: (x @ x.mT - 3 * ~m[:, 0]).softmax(-1) @ x  # noqa: E731
     assert "changes with a token that the mask hides" in said(masked, attempt)
+
+
+def anew(x):
+    return nn.Linear(5, 5)(x)
+
+
+@pytest.mark.parametrize("exercise", [ROWS, UNIT, PLAIN])
+@pytest.mark.parametrize("random", [anew, F.dropout], ids=["a layer made anew", "dropout"])
+def test_chance_is_told_before_all_that_it_may_cause(exercise, random):
+    assert "not yet: another result at every call." in said(exercise, random)
+
+
+def test_chance_is_no_fault_where_it_is_wanted():
+    noisy = with_truth("95.11", F.dropout)
+    assert "at every call" not in said(noisy, lambda x: 3 * F.dropout(x))
 
 
 def test_what_lacks_no_property_gets_numbers():

@@ -20,6 +20,7 @@ BANS = {
     "rms_norm": "rms_norm|layer_norm|group_norm",
     "corrcoef": "corrcoef|pearsonr|spearmanr",
     "nn.Module": r"^nn\.",
+    "transformer_lab": r"^transformer_lab\.",  # where writing the package's own part is the task
 }
 LIBRARIES = "torch", "numpy", "scipy", "sklearn"
 
@@ -54,5 +55,7 @@ def _names(frame: FrameType) -> Iterator[str]:
         yield str(frame.f_locals.get("self")).removeprefix("aten.").partition(".")[0]
     if module.startswith("torch.nn.modules."):
         yield "nn." + frame.f_code.co_qualname.split(".")[0]
+    if module.startswith("transformer_lab.") and not module.startswith("transformer_lab.course."):
+        yield f"transformer_lab.{frame.f_code.co_qualname}"
     if module.split(".")[0] in LIBRARIES and not frame.f_code.co_name.startswith("_"):
         yield frame.f_code.co_name

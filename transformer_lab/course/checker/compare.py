@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 VALUE = "wrong value"
+MOST = 4  # entries that are right and told by their names
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,9 @@ class Comparison:
     def _sequences(self, got: Any, wanted: Sequence, label: str) -> Difference | None:
         names = [f"`{name}`" for name in self.names] or [f"{label}[{i}]" for i in range(len(wanted))]
         if not isinstance(got, tuple | list) or len(got) != len(wanted):
-            return Difference(
-                "wrong structure",
-                f"{label} is {_kind(got)}; {len(wanted)} things are wanted: {', '.join(names)}.",
-            )
+            count = "one thing is" if len(wanted) == 1 else f"{len(wanted)} things are"
+            which = f": {', '.join(names)}" if self.names else f", in a {type(wanted).__name__}"
+            return Difference("wrong structure", f"{label} is {_kind(got)}; {count} wanted{which}.")
         inner = replace(self, names=())
         return _first(
             {name: inner.difference(*pair, name) for name, *pair in zip(names, got, wanted, strict=True)}
@@ -157,7 +157,10 @@ def _first(differences: dict[str, Difference | None]) -> Difference | None:
     right = [name for name, difference in differences.items() if difference is None]
     if found is None or not right:
         return found
-    return replace(found, text=f"{found.text} {', '.join(right)} {'is' if len(right) == 1 else 'are'} right.")
+    told = f"{', '.join(right)} {'is' if len(right) == 1 else 'are'}"
+    if len(right) > MOST:
+        told = f"{len(right)} of the {len(differences)} entries are"
+    return replace(found, text=f"{found.text} {told} right.")
 
 
 def _not_finite(got: Tensor, broken: Tensor, label: str) -> Difference:

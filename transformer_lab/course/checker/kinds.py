@@ -42,7 +42,7 @@ class Exercise:
     built_by_name: settings of a module's constructor that later cells hand over by name
     tolerance: absolute and relative
     any_integer: where integers are wanted, whether those of any dtype will do
-    gradients: whether the gradients of a right answer must agree with those of the solution
+    gradients: whether those of a right answer must agree with the solution's: then the stub says so
     """
 
     kind: str  # what an answer is, in words
@@ -63,7 +63,7 @@ class Exercise:
         built_by_name: Sequence[str] = (),
         tolerance: float = 1e-9,
         any_integer: bool = True,
-        gradients: bool = True,
+        gradients: bool = False,
     ):
         self.id, self.title, self.name, self.stub = id, title, name, stub
         self.hints = [_one_line(hint) for hint in hints]

@@ -68,6 +68,12 @@ OF_A_RESULT = (
 )
 
 
+RANDOM = (
+    "The same input gives another result each time: something is drawn anew at every call, by dropout, or by "
+    "layers that are made in `forward` in place of `__init__`."
+)
+
+
 def lacking(
     exercise: Exercise, attempt: Any, i: int, result: Any, session: Session
 ) -> tuple[str, str] | None:
@@ -77,6 +83,8 @@ def lacking(
     wanted, got = _tensors(exercise, exercise.wanted[i]), _tensors(exercise, result)
     if {label: x.shape for label, x in wanted.items()} != {label: x.shape for label, x in got.items()}:
         return None
+    if _is_steady(exercise, exercise.reference, i) and not _is_steady(exercise, attempt, i, session):
+        return "another result at every call", RANDOM  # whatever else it seems to lack may be chance
     with attributes.pristine():
         found = next(_of_results(wanted, got), None)
     return found or next(_of_behaviour(exercise, attempt, i, session), None)
@@ -145,6 +153,22 @@ def _of_behaviour(exercise: Exercise, attempt: Any, i: int, session: Session) ->
         ]
         if seen[0] is True and seen[1] is False:
             yield lack, sentence
+
+
+def _is_steady(exercise: Exercise, answer: Any, i: int, session: Session | None = None) -> bool:
+    """Whether it gives the same twice, without a seed between the calls; true if that cannot be told."""
+
+    def call() -> list[dict[str, Tensor]]:
+        ready = exercise.ready(answer, exercise.fresh_cases()[i])
+        inputs = (exercise.inputs(exercise.fresh_cases()[i]) for _ in range(2))
+        return [_tensors(exercise, exercise.use(ready, each)) for each in inputs]
+
+    with suppress(Exception):
+        outcome = observe(call, session=session)
+        if outcome.error is None:
+            one, other = outcome.result
+            return all(torch.equal(x.nan_to_num(), other[label].nan_to_num()) for label, x in one.items())
+    return True
 
 
 def _before_and_after(
