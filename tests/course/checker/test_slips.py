@@ -106,3 +106,11 @@ def test_without_time_nothing_is_told(monkeypatch):
 
 def test_an_error_is_told_by_its_line():
     assert slips.explaining(attend, [Outcome(None, ValueError("x"))]) == []
+
+
+def test_truth_values_are_too_few_to_tell_pairs_apart(monkeypatch):
+    pair, code = slips.pairs(attend)[0]
+    monkeypatch.setattr(slips, "pairs", lambda exercise: [(pair, code)])
+    monkeypatch.setattr(slips, "agrees", lambda *_: True)
+    for result, found in [(True, []), ((False, "C"), []), ({"a": 2, "b": 0.3}, [*pair])]:
+        assert slips.explaining(attend, [Outcome(result, None)]) == found

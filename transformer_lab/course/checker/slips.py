@@ -19,17 +19,20 @@ from transformer_lab.course.checker.kinds import Exercise, Mistake, ModuleExerci
 from transformer_lab.course.checker.parameters import give
 from transformer_lab.course.checker.run import Outcome, alike, isolated
 
-SECONDS = 1.0  # of computing, for all pairs of one attempt
+SECONDS = 3.0  # of computing, for all pairs of one attempt: the dearest, of modules, take one
+ENOUGH = 16  # bits: of hundreds of pairs one would fit a few truth values by chance
 Pair = tuple[Mistake, Mistake]
 
 
 def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
     """The two slips that together do what the answer does, or of several such pairs what they share.
 
-    Nothing if the answer raises an error or changes its arguments, which is told by itself, or if it takes
-    too long to be sure.
+    Nothing if the answer raises an error or changes its arguments, which is told by itself, if its results
+    say too little to tell pairs apart, or if it takes too long to be sure.
     """
     if any(outcome.error or outcome.changed.keys() - exercise.may_change for outcome in outcomes):
+        return []
+    if sum(_bits(outcome.result) for outcome in outcomes) < ENOUGH:
         return []
     known = pairs(exercise)
     deadline = time.process_time() + SECONDS
@@ -44,6 +47,17 @@ def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
         return []
     shared = frozenset.intersection(*found)
     return [each for each in next(iter(found.values())) if each.name in shared]
+
+
+def _bits(result: Any) -> int:
+    """About how much a result says: of a number a byte, of a truth value or a word next to nothing."""
+    if isinstance(result, Tensor):
+        return result.numel() * (1 if result.dtype == torch.bool else 8)
+    if isinstance(result, tuple | list):
+        return sum(map(_bits, result))
+    if isinstance(result, dict):
+        return sum(map(_bits, result.values()))
+    return 1 if isinstance(result, bool | str) else 8
 
 
 @cache
@@ -126,13 +140,11 @@ class Prepared(NamedTuple):
 def _result(exercise: Exercise, answer: Any, prepared: Prepared) -> Any:
     """The answer's result; of a module without building another one for its parameters' names and shapes."""
     case, parameters, *_ = prepared
-    if exercise.may_change:
+    if not parameters and (exercise.may_change or isinstance(case, tuple)):
         return exercise.call(answer, deepcopy(case))
-    if not isinstance(case, tuple):
-        return exercise.call(answer, {name: _shared(value) for name, value in case.items()})
     if not parameters:
-        return exercise.call(answer, deepcopy(case))
-    settings, inputs = case
+        return exercise.call(answer, {name: _shared(value) for name, value in case.items()})
+    settings, inputs = case  # which may hold parts: `give` resets their parameters, too
     module = exercise.build(answer, settings).eval()
     give(module, parameters)
     return exercise.use(module, {name: _shared(value) for name, value in inputs.items()})
