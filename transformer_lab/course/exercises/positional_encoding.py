@@ -12,6 +12,7 @@ from transformer_lab.course.checker import exercise
 @exercise(
     "01.1",
     "How fast does each hand turn?",
+    without=("transformer_lab",),
     hints=[
         """There is one frequency for each pair of features, so d_model / 2 of them. `torch.arange(0, d_model,
         2)` gives the numbers 2i.""",
@@ -24,7 +25,8 @@ def frequencies(d_model, base):
 
     d_model: the number of features, even
     base: 10000 in the paper
-    returns (d_model / 2,): base ** (−2i / d_model) for the pairs i = 0, 1, 2, …
+    returns (d_model / 2,), float64: base ** (−2i / d_model) for the pairs i = 0, 1, 2, …
+    Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
 
@@ -59,6 +61,7 @@ def frequencies(d_model, base):
 @exercise(
     "01.2",
     "Write the table",
+    without=("transformer_lab",),
     hints=[
         """Angles first: position p and pair i give the angle p · ω_i. Positions as a column, `[:, None]`,
         times frequencies as a row gives them all, (length, d_model / 2).""",
@@ -69,8 +72,9 @@ def frequencies(d_model, base):
 def position_table(length, d_model):
     """Sinusoidal position vectors, base 10000: row p is the vector of position p, counted from 0.
 
-    returns (length, d_model): sin(p · ω_i) in feature 2i, cos(p · ω_i) in feature 2i + 1,
+    returns (length, d_model), float64: sin(p · ω_i) in feature 2i, cos(p · ω_i) in feature 2i + 1,
     where ω_i = 10000 ** (−2i / d_model)
+    Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
 
@@ -117,6 +121,7 @@ def position_table(length, d_model):
 @exercise(
     "01.3",
     "Add it, from any position on",
+    without=("transformer_lab",),
     hints=[
         """Which rows? The first token stands at position `start`, and there are `x.shape[1]` tokens. A slice
         takes rows from its first number up to, not including, its second.""",
@@ -131,6 +136,7 @@ def add_positions(x, table, start):
     table: (max_length, d_model), row p for position p, at least start + x.shape[1] rows
     start: 0 for a whole text, more for a piece from the middle of one
     returns (batch, position, d_model)
+    Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
 
