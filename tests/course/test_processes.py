@@ -63,6 +63,47 @@ def test_a_failure_is_told_once_without_the_rest(capfd):
     assert not complained
 
 
+def warn_and_fail():
+    import os
+    import sys
+
+    rank = os.environ["RANK"]
+    if rank == "0":
+        print("no room for seven beads", file=sys.stderr)
+    print(f"[rank{rank}]:[W1124 03:17:10.726963564 socket.cpp:207] [c10d] no name", file=sys.stderr)
+    os._exit(1)
+
+
+def test_a_line_of_a_log_is_no_complaint(capfd):
+    """It has the time of day, and what it says depends on the machine's network."""
+    assert torchrun(warn_and_fail) != 0
+    assert capfd.readouterr().out == "no room for seven beads\n"
+
+
+def only_warn():
+    import os
+    import sys
+
+    print("[W1124 03:17:10.726963564 socket.cpp:207] [c10d] no name", file=sys.stderr)
+    os._exit(1)
+
+
+def test_where_nothing_else_is_said_the_log_is_told_without_its_stamp(capfd):
+    assert torchrun(only_warn) != 0
+    assert capfd.readouterr().out == "[c10d] no name\n"
+
+
+def say_where_they_meet():
+    import os
+
+    print(os.environ["MASTER_ADDR"])
+
+
+def test_they_meet_where_no_name_of_a_machine_is_asked_for(capfd):
+    assert torchrun(say_where_they_meet, workers=1) == 0
+    assert capfd.readouterr().out == "localhost\n"
+
+
 def test_a_file_takes_arguments(tmp_path: Path, capfd):
     file = tmp_path / "a job.py"
     file.write_text("import sys\nprint(sys.argv[1:])\n")

@@ -17,6 +17,10 @@ AT_MOST = 120  # seconds; whoever waits longer in a lesson waits for ever
 # One thread each, as everywhere in the course. PyTorch for Windows is built without libuv.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1"} | ({"USE_LIBUV": "0"} if os.name == "nt" else {})
 
+# What PyTorch puts before a worker's line, and its log before one: warning or information, date, time, place.
+RANK = re.compile(r"^\[rank\d+\]:\s*", re.MULTILINE)
+STAMP = re.compile(r"\[[IW]\d+ [\d:.]+ \S+\] ")
+
 
 def torchrun(
     job: Callable[[], None] | str | Path,
@@ -26,7 +30,8 @@ def torchrun(
 ) -> int:
     """Run a job in several processes, and print what each printed, the first one's first.
 
-    In a terminal: `torchrun --standalone --nproc-per-node 2 job.py`, or `… -m module`.
+    In a terminal: `torchrun --standalone --nproc-per-node 2 job.py`, or `… -m module`; and before the job
+    `--local-addr localhost` where a machine does not know its own name, as some do without a network.
 
     Args:
         job: a function of the notebook, without arguments, which stands on its own: it imports what it uses;
@@ -45,6 +50,7 @@ def torchrun(
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={workers}"),
+            "--local-addr=localhost",  # not this machine's name, which it may not know
             *("--redirects=3", f"--log-dir={folder}"),
             *_as_arguments(job, arguments, using, Path(folder)),
         ]
@@ -89,7 +95,14 @@ def _said(folder: Path, rank: int, stream: str) -> str:
 
 
 def _complaint(folder: Path, workers: int) -> str:
-    """The last line of each worker's complaint, each told once; how a process that was killed ended, too."""
-    lines = [_said(folder, rank, "stderr").strip().rpartition("\n")[2] for rank in range(workers)]
-    told = dict.fromkeys(re.sub(r"^\[rank\d+\]:\s*", "", line) for line in lines if line)
+    """The last line of each worker's complaint, each told once; how a process that was killed ended, too.
+
+    A line of a library's log, with the time of day, is no complaint: without a network c10d warns of names
+    that nobody knows. It is told, without its stamp, where no worker says anything else.
+    """
+    said = [re.sub(RANK, "", _said(folder, rank, "stderr").strip()).splitlines() for rank in range(workers)]
+    last = [next((line for line in reversed(each) if not STAMP.match(line)), "") for each in said]
+    if not any(last):
+        last = [STAMP.sub("", each[-1]) if each else "" for each in said]
+    told = dict.fromkeys(filter(None, last))
     return "\n".join(told) or "A worker ended without a word."
