@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 import traceback
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -116,11 +117,16 @@ def test_an_exercise_is_complete(id):
         assert widest <= 105, f"{id}: a line of {widest} characters; JupyterLab scrolls sideways beyond 105"
 
 
+@cache
+def cells_of(lesson):
+    return nbformat.read(next(NOTEBOOKS.glob(f"{lesson}_*.ipynb")), as_version=4).cells
+
+
 def task(id):
     """What a learner has read of an exercise when they answer: the words below its heading, and the stub."""
-    notebook = nbformat.read(next(NOTEBOOKS.glob(f"{id[:2]}_*.ipynb")), as_version=4)
-    at = next(i for i, each in enumerate(notebook.cells) if each.id == f"exercise-{id.replace('.', '-')}")
-    above = "\n".join(each.source for each in notebook.cells[:at] if each.cell_type == "markdown")
+    cells = cells_of(id[:2])
+    at = next(i for i, each in enumerate(cells) if each.id == f"exercise-{id.replace('.', '-')}")
+    above = "\n".join(each.source for each in cells[:at] if each.cell_type == "markdown")
     return f"{above.rpartition(f'# {id} ')[2]}\n{find(id).stub}"
 
 
