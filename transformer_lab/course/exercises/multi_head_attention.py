@@ -137,19 +137,18 @@ def transform_heads(x, num_heads, d_k, linear):
 @transform_heads.cases
 def transform_heads(normal):
     for batch, length, d_model, num_heads, d_k in [(5, 7, 6, 2, 3), (2, 3, 5, 3, 7), (1, 1, 11, 2, 7)]:
-        linear = nn.Linear(d_model, num_heads * d_k, bias=batch > 1)  # isolated: seeded
+        linear = nn.Linear(d_model, num_heads * d_k)  # isolated: seeded
         yield {"x": normal(batch, length, d_model), "num_heads": num_heads, "d_k": d_k, "linear": linear}
 
 
 @transform_heads.specification
 def transform_heads(x, num_heads, d_k, linear):
     batch, length, _ = x.shape
-    bias = torch.zeros(num_heads * d_k) if linear.bias is None else linear.bias
     result = torch.zeros(batch, num_heads, length, d_k)
     for b in range(batch):
         for position in range(length):
             for row in range(num_heads * d_k):
-                mapped = (linear.weight[row] * x[b, position]).sum() + bias[row]
+                mapped = (linear.weight[row] * x[b, position]).sum() + linear.bias[row]
                 result[b, row // d_k, position, row % d_k] = mapped
     return result
 
@@ -163,8 +162,7 @@ def transform_heads(x, num_heads, d_k, linear):
 @transform_heads.alternative
 def transform_heads(x, num_heads, d_k, linear):
     weight = linear.weight.view(num_heads, d_k, -1)  # each head's own rows of the matrix
-    bias = 0 if linear.bias is None else linear.bias.view(num_heads, 1, d_k)
-    return torch.einsum("bpm,hdm->bhpd", x, weight) + bias
+    return torch.einsum("bpm,hdm->bhpd", x, weight) + linear.bias.view(num_heads, 1, d_k)
 
 
 # ------------------------------------------------------------------------------------------------------ 05.4
@@ -262,6 +260,11 @@ def MultiHeadAttention(normal):
     yield (
         {"d_model": 2, "n_heads": 1},
         {"query": normal(1, 1, 2), "key": normal(1, 3, 2), "value": normal(1, 3, 2)},
+    )
+    # As many keys as queries: what fits silently, as in self-attention.
+    yield (
+        {"d_model": 6, "n_heads": 3},
+        {"query": normal(2, 5, 6), "key": normal(2, 5, 6), "value": normal(2, 5, 6)},
     )
 
 
