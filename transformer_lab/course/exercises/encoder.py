@@ -10,6 +10,8 @@ from transformer_lab.course.checker import exercise, source
 from transformer_lab.course.checker.kinds import ModuleExercise
 from transformer_lab.course.checker.parts import Projections
 from transformer_lab.encoder import EncoderConfig
+from transformer_lab.encoder_layer import EncoderLayer  # noqa: F401  what a wrong answer of the guide builds
+from transformer_lab.multi_head_attention import MultiHeadAttention  # noqa: F401  and this
 
 # ------------------------------------------------------------------------------------------------------ 08.1
 
@@ -152,6 +154,7 @@ def count_parameters(v, d, h, f, n, m, learned, pre):
     "08.3",
     "Stack the layers",
     returns=("output", "weights"),
+    by_name=("may_attend",),
     hints=[
         """PyTorch finds the parameters of a module only in attributes that are modules: a plain list hides
         them. `nn.ModuleList(…)` is a list that does not.""",
@@ -272,10 +275,10 @@ class Stack(nn.Module):
             self.layers.append(make())
         self.final_norm = nn.Sequential() if not pre else nn.LayerNorm(d_model)
 
-    def forward(self, x, mask=None):
-        pairs = [(x, None)]
+    def forward(self, stream, may_attend=None):
+        pairs = [(stream, None)]
         for layer in self.layers:
-            pairs += [layer(pairs[-1][0], may_attend=mask)]
+            pairs += [layer(pairs[-1][0], may_attend=may_attend)]
         return self.final_norm(pairs[-1][0]), tuple(weights for _, weights in pairs[1:])
 
 
@@ -285,6 +288,7 @@ class Stack(nn.Module):
 @exercise(
     "08.4",
     "A head for a whole text",
+    by_name=("may_attend",),
     hints=[
         """One vector for each text: the mean of its real tokens. Without a mask that is
         `hidden.mean(dim=1)`. With one, add up the real tokens and divide by how many they are.""",
@@ -356,10 +360,11 @@ class TextHead(nn.Module):
         super().__init__()
         self.projection = nn.Linear(width, classes)
 
-    def forward(self, x, mask=None):
-        mask = torch.ones(len(x), x.shape[1], dtype=torch.bool) if mask is None else mask.flatten(1)
+    def forward(self, x, may_attend=None):
+        every = torch.ones(len(x), x.shape[1], dtype=torch.bool)
+        real = every if may_attend is None else may_attend.flatten(1)
         each = self.projection(x)  # a linear map of the mean is the mean of the linear maps
-        return torch.stack([scores[real].mean(0) for scores, real in zip(each, mask, strict=True)])
+        return torch.stack([scores[kept].mean(0) for scores, kept in zip(each, real, strict=True)])
 
 
 # ------------------------------------------------------------------------------------------------------ 08.5
@@ -764,11 +769,25 @@ make_layer = FactoryExercise(
 )
 
 
+def other(Part, factor):
+    """A class with the same interface that does something else: whoever builds another is found out."""
+
+    class Other(Part):
+        def forward(self, x, *more, **how):
+            return super().forward(factor * x, *more, **how)
+
+    return Other
+
+
 @make_layer.cases
 def make_layer(normal):
     answers = {"Attention": MyAttention, "FeedForward": MyFeedForward, "Layer": MyLayer}
-    parts = {name: exercise.reference for name, exercise in answers.items()}
-    for d_model, n_heads, d_ff, activation, eps in [(6, 2, 11, "gelu", 0.1), (15, 3, 7, "relu", 0.2)]:
+    plain = {name: exercise.reference for name, exercise in answers.items()}
+    others = {name: other(part, factor) for factor, (name, part) in enumerate(plain.items(), 2)}
+    for parts, d_model, n_heads, d_ff, activation, eps in [
+        (plain, 6, 2, 11, "gelu", 0.1),
+        (others, 15, 3, 7, "relu", 0.2),
+    ]:
         config = EncoderConfig(
             5, d_model, n_heads, d_ff, 3, activation=activation, norm_eps=eps, positions="none"
         )
@@ -804,3 +823,19 @@ def make_layer(c, A, FF, L):
     if c.activation != "relu":
         bend = nn.GELU(approximate="none")
     return L(A(c.d_model, c.n_heads), FF(c.d_model, c.d_ff, bend), *norms)
+
+
+def unasked(config, Attention=None, Layer=None):
+    """A layer of classes that were not handed in."""
+    Attention, Layer = Attention or MyAttention.reference, Layer or MyLayer.reference
+    return make_layer.reference(config, Attention, MyFeedForward.reference, Layer)
+
+
+@make_layer.mistake("classes of your own, not those handed in")
+def make_layer(config, Attention, FeedForward, Layer):
+    return unasked(config)
+
+
+@make_layer.mistake("classes of your own, not those handed in")
+def make_layer(config, Attention, FeedForward, Layer):
+    return unasked(config, Attention, Layer)
