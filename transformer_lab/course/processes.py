@@ -14,8 +14,8 @@ from pathlib import Path
 from transformer_lab.validation import check_positive
 
 AT_MOST = 120  # seconds; whoever waits longer in a lesson waits for ever
-# One thread each, as everywhere in the course. A network that never answers who "localhost" is, is asked once,
-# for a second: c10d asks at each connection. PyTorch for Windows is built without libuv.
+# One thread each, as everywhere in the course. c10d asks for a host's name at each connection; a network that
+# never answers is asked once, for a second. PyTorch for Windows is built without libuv.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
 ENVIRONMENT |= {"USE_LIBUV": "0"} if os.name == "nt" else {}
 # What PyTorch puts before a worker's line, and its log before one: warning or information, date, time, place.
