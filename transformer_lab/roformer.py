@@ -1,5 +1,8 @@
 """Lesson 11. A tutorial's "RoFormer" encoder, with as many parameters as it prints, of this package's parts.
 
+The tutorial, whose author calls the encoder a variant:
+https://vortezwohl.github.io/dl/2025/07/30/BuildTransformerEncoderFromScratch.html
+
 It is not the RoFormer of arXiv:2104.09864, which is an `Encoder` with positions="rotary". What differs: every
 head is as wide as the model, queries, keys and values come from small networks, and instead of residual
 connections around its two halves the block writes its attention's output beside its input.

@@ -173,7 +173,7 @@ def test_attention_reads_another_text(bias):
     assert_equal(weights, torch.tensor([maps for _, maps in wanted], dtype=torch.float64))
 
 
-# --- counts, printed or from running the tutorial's code ---------------------------------------
+# --- counts, printed or from the tutorial's printed code -----------------------------------------
 
 
 def count(module):
@@ -200,7 +200,7 @@ def test_counts_of_the_parts():
     assert (count(encoder.norm), count(encoder.output_projection)) == (1_024, 524_800)
 
 
-def test_one_shared_unit_gives_the_count_of_the_tutorials_code():
+def test_one_shared_unit_gives_the_count_of_the_printed_code():
     with torch.device("meta"):
         encoder = RoFormerEncoder(512, 12, ffn_layers=4, ffn_expansion=4)
         keys = encoder.feed_forward.state_dict().keys()
