@@ -192,7 +192,7 @@ def shift_matrix(k, d_model):
     k: how far to move, also negative
     d_model: even; pair i sits in features 2i (sine) and 2i + 1 (cosine), its frequency is
         10000 ** (−2i / d_model)
-    returns (d_model, d_model)
+    returns (d_model, d_model), float64
     """
     raise NotImplementedError
 

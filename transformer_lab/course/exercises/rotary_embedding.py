@@ -66,6 +66,7 @@ def turn(pairs, angle):
 @exercise(
     "02.2",
     "Rotary embedding",
+    without=("transformer_lab",),
     hints=[
         """Angles first, as in lesson 01: positions as a column, `torch.arange(length)[:, None]`, times
         the d_head / 2 frequencies as a row. They are the same for every text and every head.""",
@@ -80,7 +81,8 @@ def rotary(x, base):
 
     x: (batch, heads, position, d_head), the first position is 0
     base: 10000 in the paper
-    returns a tensor of the same shape
+    returns a tensor of the same shape; angles in float64
+    Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
 
@@ -201,6 +203,7 @@ def prepare(query, key, value, start, rotary):
 @exercise(
     "02.4",
     "The complex form, heads last",
+    without=("transformer_lab",),
     hints=[
         """`x.unflatten(-1, (-1, 2))` makes pairs of neighbours, (batch, position, heads, d_head/2, 2),
         and `torch.view_as_complex` one complex number of each pair. `view_as_real` and `flatten(-2)`
@@ -216,7 +219,8 @@ def rotary_complex(x, start):
 
     x: (batch, position, heads, d_head): the heads stand behind the positions
     start: the position of the first token
-    returns a tensor of the same shape
+    returns a tensor of the same shape; angles in float64
+    Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
 
