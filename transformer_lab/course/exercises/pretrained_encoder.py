@@ -21,6 +21,7 @@ from transformer_lab.course.checker.parts import Projections
         """Sum over the positions, divide by the number of **real** tokens of each text. Then divide each
         vector by its own length: `means.norm(dim=-1, keepdim=True)`.""",
     ],
+    gradients=False,
 )
 def sentence_vector(hidden, may_attend):
     """The mean of each text's real tokens, scaled to length one.
@@ -139,8 +140,8 @@ def small_file(normal, n_layers, d_model=3, d_ff=5):
 @layer_state.cases
 def layer_state(normal):
     yield {"published": small_file(normal, 3), "layer": 1}
-    yield {"published": small_file(normal, 13), "layer": 1}
-    yield {"published": small_file(normal, 13), "layer": 12}
+    yield {"published": small_file(normal, 14), "layer": 1}
+    yield {"published": small_file(normal, 14), "layer": 12}
     yield {"published": small_file(normal, 2), "layer": 0}
 
 
