@@ -21,7 +21,6 @@ from transformer_lab.course.checker.parts import Projections
         """Sum over the positions, divide by the number of **real** tokens of each text. Then divide each
         vector by its own length: `means.norm(dim=-1, keepdim=True)`.""",
     ],
-    gradients=False,
 )
 def sentence_vector(hidden, may_attend):
     """The mean of each text's real tokens, scaled to length one.
