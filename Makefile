@@ -47,7 +47,7 @@ check: known-lesson $(READY)  ## run your copy of a lesson and compare it with t
 refresh: $(READY)  ## run the lessons and store what they print and draw; one lesson: LESSON=03
 	$(RUN) -m tests.gate.refresh $(LESSON)
 
-hostile: $(READY)  ## run every lesson on this machine's plainest arithmetic
+hostile: $(READY)  ## the same tests without a network or a home, elsewhere, on the plainest arithmetic
 	$(RUN) -m tests.gate.hostile -n 2 $(ARGS)
 
 faults: .venv/ready-faults  ## break the encoder on purpose, line by line: which faults does no test notice?

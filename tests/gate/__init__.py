@@ -1,7 +1,7 @@
 """The gate that every lesson passes: run it again, and what is stored must come out.
 
 `refresh` runs lessons and stores them, in the form that `stored` lays down. `plugin` runs them again under
-pytest and compares. `rules` reads them without running. `hostile` runs them on the plainest arithmetic here.
+pytest and compares. `rules` reads them without running. `hostile` runs all tests on a hostile machine.
 """
 
 import sys

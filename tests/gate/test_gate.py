@@ -2,6 +2,7 @@
 
 import base64
 import io
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as xml
@@ -300,5 +301,13 @@ def test_unknown_lesson_cannot_be_refreshed() -> None:
         chosen(["99"])
 
 
-def test_only_a_setting_that_has_no_effect_is_reported() -> None:
-    assert hostile.without_effect(hostile.ENVIRONMENT | {"TZ": "UTC"}) == ["TZ"]
+@pytest.mark.skipif(sys.platform != "linux", reason="`make hostile` is for Linux")
+def test_a_hostile_machine_is_hostile_in_every_way_and_a_friendly_one_is_told(tmp_path: Path) -> None:
+    """So a setting that is taken out, or that a library follows no more, is noticed: here, and by the run."""
+    with hostile.hostile(sys.executable) as python:
+        lacking = set(hostile.without_effect(**python))
+    assert lacking <= (set() if hostile.may_have_namespaces() else set(hostile.WITH_NAMESPACES))
+
+    friendly = {"OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8", "TZ": "UTC", "COLUMNS": "80"}
+    lacking = hostile.without_effect([sys.executable], os.environ | friendly | {"HOME": str(tmp_path)})
+    assert {*friendly, "a home that cannot be written"} <= set(lacking)
