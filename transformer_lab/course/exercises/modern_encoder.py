@@ -100,6 +100,7 @@ def cache_bytes(normal):
         (2, 66, 6, 3, 13, 1, 4),
         (5, 42, 6, 6, 17, 3, 2),
         (1, 6, 3, 1, 1, 1, 2),
+        (32, 4096, 32, 32, 512, 8, 2),  # Llama 2 7B: large enough that gibibytes are told apart, too
     ]:
         yield dict(zip(names, sizes, strict=True))
 
@@ -480,7 +481,7 @@ def step(query, key, value, old_keys, old_values, turn):
 def fewer_heads(weight, n_heads, n_kv_heads):
     """The weight of a key (or value) projection for n_kv_heads heads: each is the mean of its group.
 
-    weight: (n_heads · d_head, d_model), as nn.Linear keeps it
+    weight: (n_heads · d_head, d_model), an nn.Parameter, as nn.Linear keeps it
     returns (n_kv_heads · d_head, d_model)
     """
     raise NotImplementedError
@@ -488,11 +489,11 @@ def fewer_heads(weight, n_heads, n_kv_heads):
 
 @fewer_heads.cases
 def fewer_heads(normal):
-    yield {"weight": normal(30, 7), "n_heads": 6, "n_kv_heads": 2}
-    yield {"weight": normal(8, 8), "n_heads": 4, "n_kv_heads": 2}
-    yield {"weight": normal(15, 2), "n_heads": 5, "n_kv_heads": 1}
-    yield {"weight": normal(66, 5), "n_heads": 6, "n_kv_heads": 3}
-    yield {"weight": normal(6, 1), "n_heads": 3, "n_kv_heads": 3}
+    yield {"weight": nn.Parameter(normal(30, 7)), "n_heads": 6, "n_kv_heads": 2}
+    yield {"weight": nn.Parameter(normal(8, 8)), "n_heads": 4, "n_kv_heads": 2}
+    yield {"weight": nn.Parameter(normal(15, 2)), "n_heads": 5, "n_kv_heads": 1}
+    yield {"weight": nn.Parameter(normal(66, 5)), "n_heads": 6, "n_kv_heads": 3}
+    yield {"weight": nn.Parameter(normal(6, 1)), "n_heads": 3, "n_kv_heads": 3}
 
 
 @fewer_heads.specification

@@ -402,6 +402,7 @@ def weight_on_itself(d_model, n_tokens, variance):
     The features are independent normal numbers of mean 0 and the given variance. Use averages:
     for the own score its mean; for each other token the mean of e^score. A normal number of
     mean 0 and variance v has e^(v / 2) as the mean of its exponentials.
+    d_model: features of a token; n_tokens: how many there are, itself among them, at least two
     returns a float: own / (own + all others)
     """
     raise NotImplementedError
@@ -414,7 +415,7 @@ def weight_on_itself(normal):
         (64, 32, 1 / 3),
         (512, 32, 1 / 3),
         (11, 3, 1.3),
-        (4, 1, 0.5),
+        (4, 2, 0.5),
     ]:
         yield {"d_model": d_model, "n_tokens": n_tokens, "variance": variance}
 
