@@ -37,18 +37,30 @@ def test_weights_that_are_no_shares_are_refused(weights):
 
 
 def test_a_tensor_has_a_sheet_for_each_head_and_its_shape_below():
-    shapes = {"x": (2, 5, 21), "q": torch.Size((2, 7, 5, 3)), "scores": (2, 7, 5, 5)}
+    shapes = {"x": (2, 5, 448), "q": torch.Size((2, 7, 5, 64)), "scores": (2, 7, 5, 5)}
     (ax,) = figures.shape_flow(shapes, ["cut", "compare"]).axes
     assert len(ax.patches) == 1 + 7 + 7
-    written = [text.get_text() for text in ax.texts]
-    assert written == ["x\n(2, 5, 21)", "", "cut", "q\n(2, 7, 5, 3)", "", "compare", "scores\n(2, 7, 5, 5)"]
-    whole, scores = ax.patches[0], ax.patches[-1]
-    assert whole.get_height() == scores.get_height() == scores.get_width() < whole.get_width()
+    written = [text.get_text() for text in ax.texts if text.get_text()]
+    assert written == ["x\n(2, 5, 448)", "q\n(2, 7, 5, 64)", "scores\n(2, 7, 5, 5)", "cut", "compare"]
+    whole, head, scores = ax.patches[0], ax.patches[7], ax.patches[-1]
+    assert whole.get_height() == scores.get_height() == scores.get_width() < head.get_width()
+    np.testing.assert_allclose(whole.get_width(), 7 * head.get_width())
+    faces = {colors.to_hex(patch.get_facecolor()) for patch in ax.patches[1:]}
+    assert len(faces) == 2  # head 0 and the others: a colour that comes twice would name two heads
     with pytest.raises(ValueError, match="got 3 steps, wanted 2"):
         figures.shape_flow(shapes, ["one", "two", "three"])
     for wrong in ((5, 3), (2, 0, 3), (2, 3.5, 4)):
         with pytest.raises(ValueError, match="give tuple"):
             figures.shape_flow({"x": wrong, "y": (1, 2, 3)}, ["cut"])
+
+
+def test_of_several_tensors_the_last_goes_past_the_next_column():
+    shapes = {"both": {"q": (2, 5, 3), "v": (2, 5, 3)}, "scores": (2, 5, 5), "mixture": (2, 5, 3)}
+    (ax,) = figures.shape_flow(shapes, ["compare", "take"]).axes
+    (past,) = ax.lines
+    _, scores, mixture = (next(t for t in ax.texts if name in t.get_text()) for name in ("v", "sc", "mi"))
+    assert scores.get_position()[0] < past.get_xdata()[-1] < mixture.get_position()[0]
+    assert sum(text.get_text() == "" for text in ax.texts) == 3  # arrows: from q, from v, and on
 
 
 def test_low_rank_is_drawn_to_scale_and_counted():

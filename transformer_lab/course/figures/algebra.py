@@ -1,6 +1,7 @@
 """Vectors, matrices and shapes as pictures: a weighted sum, tensors on their way, what stands in a file."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from transformer_lab.course.figures import given
-from transformer_lab.course.figures.drawings import arrow, box
+from transformer_lab.course.figures.drawings import arrow, box, way
 from transformer_lab.course.figures.given import Labels, Matrix
 from transformer_lab.course.figures.layout import (
     COMPONENTS,
@@ -16,6 +17,7 @@ from transformer_lab.course.figures.layout import (
     HERO,
     LINES,
     LIT,
+    NO,
     PALE,
     WIDEST,
     canvas,
@@ -23,10 +25,10 @@ from transformer_lab.course.figures.layout import (
 )
 from transformer_lab.validation import check_positive
 
-SHEET = 0.07  # from one head's sheet to the next
+SHEET = 0.06  # from one head's sheet to the next
 MOST_SHEETS = 12
-OF_HEADS = PALE[0], PALE[1], PALE[3]
-TALL, WIDE = 1.0, 2.2  # of what has the most positions, the most features
+TALL, WIDE, THIN = 0.36, 3.2, 0.1  # of what has the most positions, the most features; the least width
+GAP = 1.2  # from column to column
 THINNEST = 0.012  # of a matrix that is as large as its side: thinner could not be seen
 
 
@@ -84,46 +86,78 @@ def _vector(
 # Shapes on their way
 
 
-def shape_flow(shapes: Mapping[str, Sequence[int]], steps: Labels, *, title: str = "") -> Figure:
+def shape_flow(
+    shapes: Mapping[str, Sequence[int] | Mapping[str, Sequence[int]]], steps: Labels, *, title: str = ""
+) -> Figure:
     """Draw tensors from left to right: a rectangle of positions by features, one sheet for each head.
 
+    Features have one scale, positions another: a score has two positions and no feature, so it is square.
+
     Args:
-        shapes: by name: (batch, position, features), or (batch, heads, position, features).
-        steps: what leads from each tensor to the next.
+        shapes: by name: (batch, position, features), or (batch, heads, position, features). Several in one
+            place stand one below the other; the last of them goes past the next place, to the one behind.
+        steps: what leads from each place to the next.
         title: of the figure.
     """
     given.check_named(shapes)
     given.check_labels("steps", steps, len(shapes) - 1)
-    sizes = {name: _sizes_of(name, shape) for name, shape in shapes.items()}
-    tallest, widest = (max(size[axis] for size in sizes.values()) for axis in (1, 2))
-    drawn = {
-        name: (heads, *_drawn_size(tall / tallest, wide / widest, is_square=tall == wide))
-        for name, (heads, tall, wide) in sizes.items()
-    }
-    gap = 1.3
-    total = sum(wide + SHEET * heads + gap for heads, _, wide in drawn.values()) - gap
-    figure, (ax,) = canvas(1, (min(0.59 * total + 0.4, WIDEST), 2.6))
-    place = 0.0
-    for number, (name, (heads, tall, wide)) in enumerate(drawn.items()):
-        _draw_sheets(ax, place, heads, tall, wide)
-        middle = place + (wide + SHEET * (heads - 1)) / 2
-        label = f"{name}\n{tuple(int(size) for size in shapes[name])}"
-        ax.text(middle, -TALL / 2 - 0.2, label, ha="center", va="top", size=9)
-        place += wide + SHEET * heads
-        if number < len(steps):
-            arrow(ax, (place + 0.1, 0), (place + gap - 0.1, 0))
-            ax.text(place + gap / 2, 0.12, steps[number], ha="center", va="bottom", size=8.5)
-            place += gap
-    top = TALL / 2 + SHEET * max(heads for heads, *_ in drawn.values())
-    ax.set(xlim=(-0.3, total + 0.3), ylim=(-TALL / 2 - 0.9, top + 0.1))
+    columns = [each if isinstance(each, Mapping) else {name: each} for name, each in shapes.items()]
+    sizes = [{name: _sizes_of(name, shape) for name, shape in column.items()} for column in columns]
+    scale = [max(size[axis] for column in sizes for size in column.values()) for axis in (1, 2)]
+    stack = TALL / 2 + SHEET * max(size[0] for column in sizes for size in column.values())
+    pitch, most = stack + TALL / 2 + 0.8, max(map(len, columns))
+    places, right = [], 0.0
+    figure, (ax,) = canvas(1, (WIDEST, 0.55 * pitch * most + 0.6))
+    for column, column_sizes in zip(columns, sizes, strict=True):
+        left, heights = right, [pitch * ((len(column) - 1) / 2 - i) for i in range(len(column))]
+        for middle, (name, shape) in zip(heights, column.items(), strict=True):
+            width = _draw_sheets(ax, left, middle, column_sizes[name], scale)
+            right = max(right, left + width)
+            label = f"{name}\n{tuple(int(size) for size in shape)}"
+            ax.text(left + width / 2, middle - TALL / 2 - 0.08, label, ha="center", va="top", size=8.5)
+        places.append((left, right, heights))
+        right += GAP
+    _draw_steps(ax, places, steps, stack)
+    reach = pitch * (most - 1) / 2
+    ax.set(xlim=(-0.2, right - GAP + 0.2), ylim=(-reach - TALL / 2 - 0.9, reach + stack + 0.1))
+    ax.set_aspect("equal")
     ax.set_axis_off()
     return finished(figure, title)
 
 
-def _drawn_size(tall: float, wide: float, *, is_square: bool) -> tuple[float, float]:
-    """Height and width of a tensor with these shares of the largest sizes."""
-    height = TALL * max(0.35, tall)
-    return height, height if is_square else WIDE * max(0.16, wide)
+def _draw_steps(
+    ax: Axes, places: list[tuple[float, float, list[float]]], steps: Labels, stack: float
+) -> None:
+    """The arrows from column to column; the last of several tensors goes past the next column."""
+    past = None
+    for (_, right, heights), (left, _, ends), step in zip(places, places[1:], steps, strict=False):
+        starts = heights[:-1] if len(heights) > 1 else heights
+        for pair in product(starts, ends):
+            arrow(ax, (right + 0.1, pair[0]), (left - 0.1, pair[1]))
+        middle = (right + left) / 2
+        if past:
+            way(ax, past, (middle, past[1]), (middle, -0.03), width=1.2)
+        past = (right + 0.1, heights[-1]) if len(heights) > 1 else None
+        if len(ends) > 1:  # where the arrows part, or meet, there is room beside them only
+            ax.text(right, TALL / 2 + 0.1, step, ha="right", va="bottom", size=8.5)
+        elif len(starts) > 1:
+            ax.text(left, stack + 0.1, step, va="bottom", size=8.5)
+        else:
+            ax.text(middle, 0.1, step, ha="center", va="bottom", size=8.5)
+
+
+def _draw_sheets(
+    ax: Axes, left: float, middle: float, size: tuple[int, int, int], scale: Sequence[int]
+) -> float:
+    """A tensor's heads, head 0 in front and coloured; return the width of them all."""
+    heads, positions, features = size
+    tall = TALL * positions / scale[0]
+    wide = tall if positions == features else max(WIDE * features / scale[1], THIN)
+    for head in reversed(range(heads)):
+        corner = left + SHEET * head, middle - tall / 2 + SHEET * head
+        colour = PALE[0] if heads > 1 and head == 0 else NO
+        ax.add_patch(Rectangle(corner, wide, tall, facecolor=colour, edgecolor=DARK, linewidth=0.8))
+    return wide + SHEET * (heads - 1)
 
 
 def _sizes_of(name: str, shape: Sequence[int]) -> tuple[int, int, int]:
@@ -137,14 +171,6 @@ def _sizes_of(name: str, shape: Sequence[int]) -> tuple[int, int, int]:
     heads = int(sizes[1]) if len(sizes) == 4 else 1
     given.check_few(heads, MOST_SHEETS, "heads can be drawn")
     return heads, int(sizes[-2]), int(sizes[-1])
-
-
-def _draw_sheets(ax: Axes, left: float, heads: int, tall: float, wide: float) -> None:
-    """The sheet of head 0 in front; a tensor without heads is grey."""
-    for head in reversed(range(heads)):
-        corner = left + SHEET * head, -tall / 2 + SHEET * head
-        colour = OF_HEADS[head % len(OF_HEADS)] if heads > 1 else "#f2f2f2"
-        ax.add_patch(Rectangle(corner, wide, tall, facecolor=colour, edgecolor=DARK, linewidth=0.8))
 
 
 def low_rank(rows: int, columns: int, rank: int, *, title: str = "") -> Figure:
