@@ -12,6 +12,7 @@ from transformer_lab.course.checker import exercise
 @exercise(
     "04.1",
     "Hide the padding",
+    without=("transformer_lab",),
     hints=[
         """Which comparison is True for every real token? A comparison of a tensor with a number already
         gives booleans; nothing needs to be converted.""",
@@ -26,6 +27,7 @@ def hide_padding(token_ids, pad_id):
     token_ids: (batch, key_pos), integers
     pad_id: the id that means padding; any integer
     returns (batch, 1, 1, key_pos), booleans
+    Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
 
@@ -64,6 +66,7 @@ def hide_padding(ids, pad):
 @exercise(
     "04.2",
     "Look back, but not far",
+    without=("transformer_lab",),
     hints=[
         """Number the positions with `torch.arange(length)`. For query i and key j, how far does i have to
         look back? Write it as a table of distances, with `None` to make a column and a row.""",
@@ -76,6 +79,7 @@ def look_back_mask(length, window):
     """Query i may attend to itself and to the `window` positions before it, not to what comes after.
 
     returns (1, 1, length, length), booleans
+    Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
 
@@ -117,7 +121,9 @@ def look_back_mask(length, window):
     "04.3",
     "Attention that obeys a mask",
     returns=("output", "weights"),
-    tolerance=1e-6,  # a fair way to avoid 0/0 adds a tiny number to the sum
+    without=("scaled_dot_product_attention", "transformer_lab"),
+    gradients=True,
+    tolerance=1e-8,  # a fair way to avoid 0/0 adds 1e-9 to the sum
     hints=[
         """Start from the attention of lesson 03. Before the softmax, put −∞ where `may_attend` is False:
         `scores.masked_fill(~may_attend, -math.inf)`.""",
@@ -134,7 +140,8 @@ def masked_attention(query, key, value, may_attend):
     value (batch, heads, key_pos, d_value)
     may_attend: booleans (batch or 1, heads or 1, query_pos or 1, key_pos), True = may attend
     returns output (batch, heads, query_pos, d_value) and weights (batch, heads, query_pos, key_pos)
-    Scores may be very large, or all far below 0; no result and no gradient is NaN.
+    Scores may be very large, or all far below 0; gradients flow back, and nothing is NaN.
+    Write it yourself, without `transformer_lab` and `F.scaled_dot_product_attention`.
     """
     raise NotImplementedError
 
@@ -154,11 +161,12 @@ def masked_attention(normal):
     some[0, 1, 3] = False  # this query may attend to nothing
     yield case(5, 7, some)
     yield case(7, 7, torch.ones(7, 7).tril(-1).bool()[None, None])  # nor may the first query here
-    # One text, head and query. Scores by hand: −2e5 and −2e5 are seen, 0 and 900 are not.
-    keys = torch.tensor([[-2e5], [0.0], [-2e5], [900.0]])[None, None]
+    # One text, head and query. By hand: two low scores are seen, 0 and a high one are not.
     seen = torch.tensor([True, False, True, False])[None, None, None]
     value = torch.tensor([[1.0, 3.0], [70.0, 70.0], [5.0, 7.0], [90.0, 90.0]])[None, None]
-    yield {"query": torch.ones(1, 1, 1, 1), "key": keys, "value": value, "may_attend": seen}
+    for low, high in ((-2e5, 900.0), (-37.0, 709.0)):  # exp(low) is 0; exp(low − high) is, exp(low) is not
+        keys = torch.tensor([[low], [0.0], [low], [high]])[None, None]
+        yield {"query": torch.ones(1, 1, 1, 1), "key": keys, "value": value, "may_attend": seen}
 
 
 @masked_attention.specification
@@ -208,6 +216,7 @@ def masked_attention(q, k, v, m):
 @exercise(
     "04.4",
     "Translate PyTorch's two masks",
+    without=("transformer_lab",),
     hints=[
         """Both of PyTorch's masks say True = ignore; yours says True = may attend. So one `~` is needed
         somewhere. Where, and does `&` or `|` join the two?""",
@@ -223,6 +232,7 @@ def from_torch(key_padding_mask, attn_mask):
     key_padding_mask: (batch, key_pos), booleans, True = ignore this key
     attn_mask: (query_pos, key_pos), booleans, True = this query ignores this key
     returns may_attend (batch, 1, query_pos, key_pos), booleans, True = may attend
+    Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
 
@@ -263,7 +273,9 @@ def from_torch(padding, pairs):
 @exercise(
     "04.5",
     "A mean without the padding",
-    tolerance=1e-6,  # a fair way to avoid 0/0 adds a tiny number to the count
+    without=("transformer_lab",),
+    gradients=True,
+    tolerance=1e-8,  # a fair way to avoid 0/0 adds 1e-9 to the count
     hints=[
         """Two things must know about the padding: what is added up, and what it is divided by. The mask
         has the axes (batch, 1, 1, position), the vectors (batch, position, d_model): first bring the
@@ -274,11 +286,12 @@ def from_torch(padding, pairs):
     ],
 )
 def mean_of_real(hidden, may_attend):
-    """The mean of each sentence's real tokens; zeros for a sentence that has none, no NaN in gradients.
+    """The mean of each sentence's real tokens; zeros for a sentence that has none.
 
     hidden: (batch, position, d_model)
     may_attend: (batch, 1, 1, position), booleans, False for padding
     returns (batch, d_model)
+    Gradients flow back to `hidden`, no gradient is NaN. Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
 
