@@ -1,5 +1,6 @@
 """Every test starts from the same random numbers, in float32, on one thread, and opens no window."""
 
+import os
 from collections.abc import Iterator
 
 import matplotlib
@@ -7,6 +8,12 @@ import pytest
 import torch
 
 matplotlib.use("agg")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_ipython(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nobody's profile is read, nor does anybody's home have to be one that can be written."""
+    os.environ["IPYTHONDIR"] = str(tmp_path_factory.mktemp("ipython"))
 
 
 @pytest.fixture(autouse=True)

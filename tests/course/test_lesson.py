@@ -122,9 +122,8 @@ class Shell(InteractiveShell):
 
 
 @pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[InteractiveShell]:
+def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
     """Return a notebook's shell, as `get_ipython` would."""
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     shell = Shell.instance()
     monkeypatch.setattr(lesson, "get_ipython", lambda: shell)
     backend = mpl.get_backend()
