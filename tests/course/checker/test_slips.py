@@ -104,6 +104,19 @@ def test_without_time_nothing_is_told(monkeypatch):
     assert "no scale" not in said(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
 
 
+def test_a_pair_may_fail_where_the_answer_fails_too(monkeypatch):
+    """The first case is only wrong, the second raises an error: of the same words."""
+
+    def code(second):
+        weights = f"(scores.softmax(dim=0) if len(query) == 3 else {second})"
+        return compile(attend.shown.replace("scores.softmax(dim=-1)", weights), "", "exec")
+
+    pair, _ = slips.pairs(attend)[0]
+    monkeypatch.setattr(slips, "pairs", lambda exercise: [(pair, code("query @ query"))])
+    assert judge(attend, slips.answer_of(attend, code("query @ query"))).name.count(" + ") == 1
+    assert judge(attend, slips.answer_of(attend, code("key @ key"))).name.count(" + ") == 0
+
+
 def test_an_error_is_told_by_its_line():
     assert slips.explaining(attend, [Outcome(None, ValueError("x"))]) == []
 

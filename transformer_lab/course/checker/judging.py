@@ -64,7 +64,7 @@ def _unknown(
 ) -> Verdict:
     """No mistake explains it: two at once may, or a property that is lacking; else the first number amiss."""
     printed = outcomes[i].printed
-    found = slips.explaining(exercise, outcomes)
+    found = [] if outcomes[i].error else slips.explaining(exercise, outcomes)
     if found:
         return _several(exercise, found, printed)
     lack = trouble.name == VALUE and properties.lacking(exercise, attempt, i, outcomes[i].result, session)

@@ -27,10 +27,10 @@ Pair = tuple[Mistake, Mistake]
 def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
     """The two slips that together do what the answer does, or of several such pairs what they share.
 
-    Nothing if the answer raises an error or changes its arguments, which is told by itself, if its results
-    say too little to tell pairs apart, or if it takes too long to be sure.
+    Nothing if the answer changes its arguments, which is told by itself, if its results say too little to
+    tell pairs apart, or if it takes too long to be sure.
     """
-    if any(outcome.error or outcome.changed.keys() - exercise.may_change for outcome in outcomes):
+    if any(outcome.changed.keys() - exercise.may_change for outcome in outcomes):
         return []
     if sum(_bits(outcome.result) for outcome in outcomes) < ENOUGH:
         return []
@@ -102,15 +102,15 @@ def agrees(exercise: Exercise, code: CodeType, outcomes: list[Outcome]) -> bool:
     for prepared, outcome in zip(_prepared(exercise), outcomes, strict=True):
         torch.default_generator.manual_seed(0)
         try:
-            result = _result(exercise, answer, prepared)
-        except Exception:
-            return False
+            result, error = _result(exercise, answer, prepared), None
+        except Exception as raised:
+            result, error = None, raised
         finally:
             if prepared.is_spoilt():
                 _prepared.cache_clear()
         if _surely_differ(result, outcome.result):
             return False
-        if not alike(exercise.comparison, [outcome], [Outcome(result, None)]):
+        if not alike(exercise.comparison, [outcome], [Outcome(result, error)]):
             return False
     return True
 
