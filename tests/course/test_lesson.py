@@ -4,7 +4,6 @@ import random
 import re
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
