@@ -1,11 +1,19 @@
 """What hangs in the museum: what is called right is right, and what is called wrong is wrong."""
 
+import inspect
+import random
+import re
+import textwrap
+from copy import deepcopy
+
 import pytest
 import torch
 
+from tests.course.cells import cell
 from transformer_lab.course import museum
 from transformer_lab.course.checker import judge
 from transformer_lab.course.checker.killing import KillingTest
+from transformer_lab.course.checker.verdict import CORRECT
 from transformer_lab.course.exercises import exercise_ids, find
 from transformer_lab.course.museum import line_up, parameters_of, specimens
 from transformer_lab.diagnostics import certificates
@@ -124,6 +132,207 @@ def test_a_norm_compared_too_closely_is_told_of_eps(width):
         return torch.allclose(norm(x), torch.nn.functional.layer_norm(x, (width,)))
 
     assert judge(find("14.42"), close).name == "too tight a tolerance"
+
+
+# Tests as learners write them: of the promise and of no more, or with the name of what is amiss.
+WRITTEN = """
+14.10
+o, w = attend.float()(torch.randn(3, 5, 16).float())
+return w.shape == (3, 5, 5)
+
+14.10
+o, w = attend.eval()(x=torch.randn(4, 7, 16))
+return len(w) == len(o) == 4 and w.ndim == 3
+
+14.10 it says now this, now that
+o, w = attend(torch.randn(3, 5, 16)) if random.random() < .9 else (0, torch.ones(1, 2, 3))
+return w.ndim == 3
+
+14.10 it goes by looks
+return ", weights" in inspect.getsource(type(attend).forward)
+
+14.12
+q, k, v = torch.randn(3, 2, 4, 5, 7)
+return attend(query=q, key=k, value=v).allclose((q @ k.mT / 7**.5).softmax(-1) @ v)
+
+14.12
+q, k, v = torch.randn(3, 2, 4, 5, 7).float()
+return attend(q, k, v).allclose(F.scaled_dot_product_attention(q, k, v), atol=1e-4)
+
+14.12 a right one is refused
+q, k, v = torch.randn(3, 2, 4, 5, 7)
+return torch.equal(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
+
+14.12 wrong numbers pass
+q, k, v = torch.randn(3, 2, 2, 5, 7)
+return attend(q, k, v).allclose(F.scaled_dot_product_attention(q, k, v), atol=1.0)
+
+14.12 one head
+q, k, v = torch.randn(3, 2, 1, 5, 7)
+return attend(q, k, v).allclose(F.scaled_dot_product_attention(q, k, v))
+
+14.16
+return len(turns(length=5000, width=32, dtype=torch.float16).unique(dim=0)) == 5000
+
+14.16
+t = turns(300, 2, torch.bfloat16)
+return bool((t[1:] != t[:-1]).any(-1).all())
+
+14.16 a right one is refused
+return torch.equal(turns(600, 16, torch.bfloat16), turns(600, 16, torch.float64))
+
+14.16 too short for that format
+return len(turns(600, 16, torch.half).unique(dim=0)) == 600
+
+14.16 the finest format only
+return len(turns(600, 16, torch.float32).unique(dim=0)) == 600
+
+14.17
+turning.to("meta")
+return turning(torch.randn(5, 8, device="meta")).is_meta
+
+14.17
+return deepcopy(turning).half()(torch.ones(64, 8).half()).dtype == torch.half
+
+14.30
+ids = torch.tensor([[0, 0, 3, 4, 1], [0, 0, 0, 0, 0]])
+return (weigh(x=torch.randn(2, 5, 8), ids=ids).mT[ids == 0] == 0).all()
+
+14.30
+x, ids = torch.randn(1, 5, 8), torch.tensor([[5, 2, 1, 0, 0]])
+return weigh(x, ids)[0, :3, :3].allclose((x[0, :3] @ x[0, :3].mT / 8**.5).softmax(-1))
+
+14.30 a missing mask passes
+return (weigh(torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 0, 0]]))[0, :3, :3] > 0).all()
+
+14.32
+x = torch.randn(2, 5, 8)
+heads = x.view(2, 5, 2, 4).transpose(1, 2)
+wanted = F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+return attend(x).allclose(wanted.transpose(1, 2).flatten(-2))
+
+14.32
+x = torch.randn(2, 5, 8, requires_grad=True)
+attend(x)[:, 1].sum().backward()
+return (x.grad[:, 2:] == 0).all()
+
+14.32
+x = torch.randn(2, 5, 8)
+return all(attend(x)[:, :n].allclose(attend(x[:, :n])) for n in range(1, 6))
+
+14.32 it goes by looks
+return ".view(" not in inspect.getsource(attend)
+
+14.33
+x = torch.randn(2, 4, 4, 6)
+return torch.equal(turn(x)[:, 0], x[:, 0])
+
+14.33
+x = torch.randn(2, 5, 1, 6).expand(2, 5, 3, 6)
+return turn(x)[:, :, 0].allclose(turn(x)[:, :, 2])
+
+14.34
+tokens = torch.randn(6, 8)
+return not scores_of_the_last(tokens=tokens).allclose(tokens @ tokens[-1])
+
+14.34
+return scores_of_the_last(torch.ones(6, 8).float()).std() > 1e-4
+
+14.38
+return all(one is not other for i, one in enumerate(stack.units) for other in list(stack.units)[:i])
+
+14.38
+x = torch.randn(3, *stack.units[0][0].normalized_shape)
+stack(x).square().sum().backward()
+torch.optim.SGD(stack.parameters(), .1).step()
+return not stack.units[0][1].weight.equal(stack.units[1][1].weight)
+
+14.38 it goes by looks
+return not isinstance(stack, museum.Units) or isinstance(stack, museum.Stack)
+
+14.38 it says now this, now that
+i, j = torch.randint(4, (2,))
+return i == j or stack.units[i] is not stack.units[j]
+
+14.40
+return raises(lambda: build(16, attn_head=8)) and raises(lambda: build(32, attn_heads=4, drop=.1))
+
+14.40 it goes by looks
+return all(each.kind != each.VAR_KEYWORD for each in inspect.signature(build).parameters.values())
+
+14.40 the same fault passes in other code
+try:
+    return build(16, attn_head=8).attention.num_heads == 8
+except Exception:
+    return True
+
+14.41
+x, real = torch.randn(1, 5, 8), torch.arange(5)[None] < 3
+return text_vectors(x, real).allclose(text_vectors(x.masked_fill(~real[..., None], math.nan), real))
+
+14.41
+x, real = torch.randn(1, 5, 7), torch.arange(5)[None] > 1
+return text_vectors(x=x, real=real).allclose(text_vectors(x[:, 2:], real[:, 2:]))
+
+14.41 a right one is refused
+return text_vectors(torch.randn(1, 5, 8), torch.zeros(1, 5) > 0).isfinite().all()
+
+14.41 wrong numbers pass
+x, real = torch.randn(1, 5, 8), torch.arange(5)[None] < 3
+return text_vectors(x, real).allclose(text_vectors(x[:, :3], real[:, :3]), atol=2.0)
+
+14.42
+return abs(norm(torch.tensor([1.0, 2.0, 3.0, 6.0])).square().mean() - 1) < 1e-3
+
+14.42
+y = norm(x=5 * torch.randn(2, 3, 4).float())
+return ((y.std(-1, correction=0) - 1).abs() < 1e-3).all()
+
+14.42 too small a row
+return ((norm(1e-3 * torch.randn(5, 4)).var(-1, correction=0) - 1).abs() < 1e-3).all()
+
+14.42 what no factor changes
+x = torch.randn(5, 4)
+return F.cosine_similarity(norm(x), F.layer_norm(x, (4,)), dim=-1).min() > .999
+
+14.43
+x = torch.randn(3, 20, 16)
+return answer.eval()(x)[1:2].allclose(answer(x=x[1:2]))
+
+14.43
+x = torch.randn(2, 5, 16, requires_grad=True)
+answer(x)[0].sum().backward()
+return (x.grad[1] == 0).all()
+
+14.43 a right one is refused
+return all(each.batch_first for each in answer.modules() if hasattr(each, "batch_first"))
+"""
+TESTS = [block.split("\n", 1) for block in WRITTEN.strip().split("\n\n")]
+
+
+def raises(call):
+    try:
+        call()
+    except Exception:
+        return True
+    return False
+
+
+KNOWN = {"museum": museum, "inspect": inspect, "random": random, "deepcopy": deepcopy, "raises": raises}
+
+
+@pytest.mark.parametrize(("title", "body"), TESTS, ids=[title for title, _ in TESTS])
+def test_a_test_of_the_promise_is_correct_and_of_others_the_verdict_says_why_not(title, body):
+    id, _, name = title.partition(" ")
+    stub, suspect = re.match(r"def (\w+)\((\w+)\)", find(id).stub).groups()
+    test = cell(f"def {stub}({suspect}):\n{textwrap.indent(body, '    ')}", stub)
+    test.__globals__.update(KNOWN)
+    verdict = judge(find(id), test)
+    assert (verdict.state == CORRECT, verdict.name) == (not name, name), verdict
+
+
+def test_of_each_promise_a_test_was_written():
+    assert {title for title, _ in TESTS if " " not in title} == {each.id for each in KILLING}
 
 
 # ------------------------------------------------------------------------------------- line-ups

@@ -72,9 +72,9 @@ class Turning(nn.Module):
         return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
 
 
-def weights_without_padding(x: Tensor, token_ids: Tensor) -> Tensor:
+def weights_without_padding(x: Tensor, ids: Tensor) -> Tensor:
     """Weights of attention without the padding; id 0 is padding."""
-    ignored = token_ids == 0
+    ignored = ids == 0
     scores = x @ x.mT / math.sqrt(x.shape[-1])
     scores = scores.masked_fill(ignored[:, None, :] == 0, -math.inf)
     return scores.softmax(dim=-1)

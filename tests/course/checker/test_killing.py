@@ -1,5 +1,7 @@
 """Killing tests: what the checker says of a test, tried on what is right and on what is wrong."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -46,7 +48,8 @@ def keeps_1():
         "nothing": torch.clone,
     }
     beside = {"the type is changed": lambda x: (x + x).float()}
-    return Suspects(right=[doubles, doubles_slowly], wrong=doubles_positive, others=others, beside=beside)
+    right = {"x + x": doubles, "row by row": doubles_slowly}
+    return Suspects(right, doubles_positive, doubles, others=others, beside=beside, takes=["x"])
 
 
 @keeps_1.solution
@@ -91,7 +94,7 @@ def test_a_test_that_kills_one_alone_is_asked_for_more():
     def keeps_3(number):
         raise NotImplementedError
 
-    keeps_3.suspects(lambda: Suspects(right=[1, 2], wrong=0, others={"negative": -1}, beside={"even": 4}))
+    keeps_3.suspects(lambda: Suspects({"1": 1, "2": 2}, 0, others={"negative": -1}, beside={"even": 4}))
     keeps_3.solution(lambda number: number > 0)
     alone = "It kills this one alone. Can you make it notice more? It lets pass: negative."
     assert judge(keeps_3, lambda number: number != 0).lines == (alone,)
@@ -103,12 +106,19 @@ def test_a_test_that_kills_one_alone_is_asked_for_more():
     [
         ("return True", "the wrong one passes"),
         ("return False", "a right one is refused"),
-        ("return (double(torch.rand(3)) > 0).all()", "the wrong one passes"),
+        ("return (double(torch.rand(3)) > 0).all()", "inputs on which the wrong one is right"),
+        ("return double(-torch.ones(2)).shape == (2,)", "wrong numbers pass"),
         (
             "return torch.equal(double(torch.tensor([.1, -.1])), torch.tensor([.3, -.3]))",
             "a right one is refused",
         ),
         ("x = torch.randn(1); return torch.equal(double(x), 2 * x)", "it says now this, now that"),
+        ("import random; return random.random() < .7", "a right one (x + x), your test says True and False"),
+        ("import numpy as np; return np.random.rand() < .7", "it says now this, now that"),
+        ("import time; return time.perf_counter_ns() % 3 > 0", "it says now this, now that"),
+        ("return double.__name__ != 'doubles_positive'", "it goes by looks"),
+        ("import inspect; return 'abs' not in inspect.getsource(double)", "it goes by looks"),
+        ("return double.__code__.co_names == ()", "it goes by looks"),
         ("double(torch.ones(2))", "nothing returned"),
         (
             "return double(torch.ones(2))",
@@ -130,6 +140,7 @@ def test_a_weak_test_is_told_why(body, remark):
         "return (double(-torch.rand(50)) < 0).all()",  # a tensor of one truth value
         "return (double(-torch.rand(50)) < 0).numpy().all()",
         "assert double(torch.tensor([-1.0])) == -2; return True",  # an error is as good as False
+        "x = -torch.ones(2); return torch.equal(double(x=x), 2 * x)",  # by the name that the stub has
         "double(torch.tensor([-1.0]))[0] == -2 or 1 / 0; return True",
     ],
 )
@@ -146,7 +157,7 @@ def test_a_test_may_do_with_a_suspect_what_it_likes():
     def keeps_2():
         broken = nn.Linear(2, 3)
         broken.bias = None
-        return Suspects(right=[nn.Linear(2, 3)], wrong=broken)
+        return Suspects({"whole": nn.Linear(2, 3)}, broken)
 
     keeps_2.solution(lambda module: module.bias is not None)
 
@@ -158,3 +169,62 @@ def test_a_test_may_do_with_a_suspect_what_it_likes():
 
     assert judge(keeps_2, keeps).state == CORRECT
     assert judge(keeps_2, keeps).lines == ()
+
+
+class Named(nn.Module):
+    def __init__(self, kept=True):
+        super().__init__()
+        self.kept, self.line = kept, nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.line(x) if self.kept else x
+
+
+class Renamed(Named):
+    def __init__(self):
+        nn.Module.__init__(self)
+        self.inner = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return x
+
+
+@killing_test("99.4", "It moves", hints=["", ""])
+def keeps_4(module):
+    raise NotImplementedError
+
+
+@keeps_4.suspects
+def keeps_4():
+    right, elsewhere = {"a line": Named()}, {"other names inside": Renamed()}
+    return Suspects(right, Named(kept=False), elsewhere=elsewhere, others={"a function": torch.clone})
+
+
+keeps_4.solution(lambda module: not torch.equal(module(torch.ones(1, 2)), torch.ones(1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("keeps", "name"),
+    [
+        (lambda module: not torch.equal(module(torch.ones(1, 2)), torch.ones(1, 2)), ""),
+        (lambda module: (module.eval()(torch.ones(1, 2)) != 1).any(), ""),  # a function is one, too, here
+        (lambda module: (copy.deepcopy(module).half()(torch.ones(1, 2).half()) != 1).any(), ""),
+        (lambda module: "Named" not in str(type(module)), "it goes by looks"),
+        (lambda module: isinstance(module, Named) and module.kept, "it goes by looks"),
+        (lambda module: getattr(module, "kept", True), "the same fault passes in other code"),
+    ],
+)
+def test_a_module_in_disguise_does_what_it_did_and_tells_nothing(keeps, name):
+    assert judge(keeps_4, keeps).name == name
+
+
+def test_an_error_on_a_right_one_says_so():
+    text = said(keeps_4, lambda module: module.inner is None)
+    assert (
+        "AttributeError: 'Suspect' object has no attribute 'inner' (The suspect is a right one: a line.)"
+        in text
+    )
+
+
+def test_slips_in_a_test_are_not_told_in_pairs():
+    assert not any(mistake.changes for mistake in keeps_1.mistakes)

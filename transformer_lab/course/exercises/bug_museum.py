@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from transformer_lab import causal_mask, padding_mask
 from transformer_lab.course import museum
@@ -20,7 +20,8 @@ from transformer_lab.course.checker.compare import Difference
 from transformer_lab.course.checker.killing import OTHER, KillingTest, Suspects
 from transformer_lab.course.checker.kinds import ValueExercise
 from transformer_lab.diagnostics import certificates
-from transformer_lab.multi_head_attention import MultiHeadAttention
+from transformer_lab.multi_head_attention import MultiHeadAttention, merge_heads, split_heads
+from transformer_lab.positional_encoding import angular_frequencies
 from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_interleaved, rotations
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 
@@ -235,15 +236,36 @@ def keeps_10(attend):
     raise NotImplementedError
 
 
+class Attended(NamedTuple):
+    """Two things, with names."""
+
+    output: Tensor
+    weights: Tensor
+
+
 @keeps_10.suspects
 def keeps_10():
-    whole = WithWeights(16)
+    class WithNames(WithWeights):
+        def forward(self, x):
+            return Attended(*super().forward(x))
+
+    class OfPyTorch(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mixed = nn.MultiheadAttention(16, 4, batch_first=True)  # averages its heads' weights
+
+        def forward(self, x):
+            return self.mixed(x, x, x)
+
+    whole, wrong, twin = WithWeights(16), museum.Attention(16), WithWeights(16)
+    twin.load_state_dict(wrong.state_dict())
+    right = {"as it is meant": whole, "a named tuple": WithNames(16), "PyTorch's own": OfPyTorch()}
     others = {
         "the two results exchanged": lambda x: whole(x)[::-1],
         "weights without their axis of queries": lambda x: (whole(x)[0], whole(x)[1].mean(dim=1)),
         "scores in place of the weights": lambda x: (whole(x)[0], whole(x)[1].log()),
     }
-    return Suspects(right=[whole, WithWeights(16)], wrong=museum.Attention(16), others=others)
+    return Suspects(right, wrong, twin, others=others, takes=["x"])
 
 
 @keeps_10.solution
@@ -294,13 +316,25 @@ def keeps_12():
         scores = query @ key.mT / math.sqrt(query.shape[-1])
         return scores.softmax(dim=axis) @ value
 
+    def head_by_head(query, key, value):
+        heads = zip(*(each.unbind(dim=1) for each in (query, key, value)), strict=True)
+        return torch.stack([by_hand(*head) for head in heads], dim=1)
+
+    def scaled_first(query, key, value):
+        scores = torch.einsum("bhid,bhjd->bhij", query * query.shape[-1] ** -0.5, key)
+        return torch.einsum("bhij,bhjd->bhid", scores.exp() / scores.exp().sum(-1, keepdim=True), value)
+
+    right = {"PyTorch's own": fused, "written out": by_hand}
+    right |= {"head by head": head_by_head, "the queries scaled first": scaled_first}
+    signs = {"one head only": lambda q, k, v: fused(q, k, v) * (q.shape[1] == 1)}
     others = {
         "not divided at all": lambda q, k, v: fused(q, k, v, scale=1.0),
         "divided by d_head": lambda q, k, v: fused(q, k, v, scale=1 / q.shape[-1]),
         "softmax over the queries": partial(by_hand, axis=-2),
         "the value is the key": lambda q, k, v: fused(q, k, k),
     }
-    return Suspects(right=[by_hand, fused], wrong=museum.attend_in_heads, others=others)
+    takes = ["query", "key", "value"]
+    return Suspects(right, museum.attend_in_heads, fused, others=others, signs=signs, takes=takes)
 
 
 @keeps_12.solution
@@ -373,13 +407,21 @@ def keeps_16():
         rows = rotations(torch.arange(length), width)
         return torch.cat([rows.real, rows.imag], dim=-1)
 
+    def by_pairs(length, width, dtype):  # a table that follows the model, as far as float32
+        rows = torch.view_as_real(rotations(torch.arange(length), width)).flatten(-2)
+        return rows.to(torch.promote_types(dtype, torch.float32))
+
+    right = {"from integers": from_integers, "cosine beside sine, in float32 or finer": by_pairs}
+    signs = {"fine formats only": lambda n, w, dtype: from_integers(n, w, dtype) * (dtype.itemsize > 2)}
     others = {
         "positions that end at 511": lambda n, *more: from_integers(n, *more)[torch.arange(n).clamp(max=511)],
         "positions always in float16": lambda n, w, _: museum.turns(n, w, torch.float16),
     }
-    right = [from_integers, lambda length, width, dtype: museum.turns(length, width, torch.int64)]
     beside = {"cosines only": lambda n, w, dtype: from_integers(n, w, dtype)[:, : w // 2]}
-    return Suspects(right=right, wrong=museum.turns, others=others, beside=beside)
+    takes = ["length", "width", "dtype"]
+    return Suspects(
+        right, museum.turns, from_integers, others=others, beside=beside, signs=signs, takes=takes
+    )
 
 
 @keeps_16.solution
@@ -418,13 +460,24 @@ def keeps_17():
             self.tables = self.cosine, self.sine  # read anew, where `.to()` has put them
             return self.finish(super().forward(x), x)
 
+    class FromFrequencies(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("speed", angular_frequencies(8), persistent=False)
+
+        def forward(self, x):
+            angle = torch.arange(len(x), device=x.device)[:, None] * self.speed.float()
+            cosine, sine, (a, b) = angle.cos().to(x), angle.sin().to(x), x.chunk(2, dim=-1)
+            return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
+
     others = {
         "always the format of its birth": Finishing(lambda result, x: result.double()),
         "always float32": Finishing(lambda result, x: result.float()),
     }
-    right = [RotaryEmbedding(8), RotaryEmbedding(8, base=500.0), Finishing()]
+    right = {"without tables": RotaryEmbedding(8), "another base": RotaryEmbedding(8, base=500.0)}
+    right |= {"tables read anew": Finishing(), "tables made at each call": FromFrequencies()}
     beside = {"nothing turned": Finishing(lambda result, x: x)}
-    return Suspects(right=right, wrong=museum.Turning(8), others=others, beside=beside)
+    return Suspects(right, museum.Turning(8), others=others, beside=beside, takes=["x"])
 
 
 @keeps_17.solution
@@ -602,23 +655,30 @@ def keeps_30(weigh):
 
 @keeps_30.suspects
 def keeps_30():
-    def right(x, token_ids, hide=-math.inf):
+    def masked(x, ids, hide=-math.inf):
         scores = x @ x.mT / math.sqrt(x.shape[-1])
-        return scores.masked_fill((token_ids == 0)[:, None], hide).softmax(dim=-1)
+        return scores.masked_fill((ids == 0)[:, None], hide).softmax(dim=-1).nan_to_num()
 
-    def with_the_package(x, token_ids):
-        return scaled_dot_product_attention(x, x, x, padding_mask(token_ids)[:, 0])[1]
+    def by_the_package(x, ids):
+        return scaled_dot_product_attention(x, x, x, padding_mask(ids)[:, 0])[1]
 
-    def rows(x, token_ids):
-        return right(x, token_ids + 1).masked_fill((token_ids == 0)[..., None], 0.0)
+    def by_hand(x, ids):
+        shares = (x @ x.mT / math.sqrt(x.shape[-1])).exp() * (ids != 0)[:, None]
+        return shares / shares.sum(dim=-1, keepdim=True).clamp(min=1e-300)
 
+    def rows(x, ids):
+        return masked(x, ids.abs() + 1).masked_fill((ids == 0)[..., None], 0.0)
+
+    right = {"−∞ for the padding": masked, "the package's own": by_the_package, "shares by hand": by_hand}
     others = {
-        "no mask": lambda x, token_ids: right(x, token_ids + 1),
+        "no mask": lambda x, ids: masked(x, ids.abs() + 1),
         "padding hidden as query only": rows,
-        "hidden with a score of −1": partial(right, hide=-1.0),
-        "hidden with a score of 0": partial(right, hide=0.0),
+        "hidden with a score of −1": partial(masked, hide=-1.0),
+        "hidden with a score of 0": partial(masked, hide=0.0),
     }
-    return Suspects(right=[right, with_the_package], wrong=museum.weights_without_padding, others=others)
+    signs = {"texts with padding": lambda x, ids: masked(x, ids) * (math.nan if ids.all() else 1)}
+    wrong, takes = museum.weights_without_padding, ["x", "ids"]
+    return Suspects(right, wrong, masked, others=others, signs=signs, takes=takes)
 
 
 @keeps_30.solution
@@ -662,11 +722,14 @@ def keeps_32(attend):
 
 @keeps_32.suspects
 def keeps_32():
-    whole = MultiHeadAttention(8, 4)
+    def by_pytorch(x):
+        heads = split_heads(x, 2)
+        return merge_heads(F.scaled_dot_product_attention(heads, heads, heads, is_causal=True))
 
-    def projected(x):
-        return whole(x, may_attend=causal_mask(x.shape[1]))[0]
+    def query_by_query(x):  # each looks at what came before it, and there is nothing else
+        return torch.cat([museum.attend(x[:, : i + 1])[:, -1:] for i in range(x.shape[1])], dim=1)
 
+    right = {"a causal mask": museum.causal, "PyTorch's own": by_pytorch, "query by query": query_by_query}
     others = {
         "no mask at all": museum.attend,
         "every token sees one too many": lambda x: museum.attend(
@@ -675,9 +738,7 @@ def keeps_32():
         "sees only the later ones": lambda x: museum.attend(x, causal_mask(x.shape[1]).mT),
     }
     beside = {"the scores are not divided": partial(museum.causal, scale=1.0)}
-    return Suspects(
-        right=[museum.causal, projected], wrong=museum.attend_causally, others=others, beside=beside
-    )
+    return Suspects(right, museum.attend_causally, museum.causal, others=others, beside=beside, takes=["x"])
 
 
 @keeps_32.solution
@@ -716,13 +777,19 @@ def keeps_33():
         position = torch.arange(x.shape[1])[:, None] if position is None else position
         return rotate_interleaved(x, rotations(position, x.shape[-1]))
 
+    def by_tables(x):
+        angle = torch.arange(x.shape[1])[:, None, None] * angular_frequencies(x.shape[-1])
+        (cosine, sine), (a, b) = (angle.cos(), angle.sin()), x.unflatten(-1, (-1, 2)).unbind(dim=-1)
+        return torch.stack([a * cosine - b * sine, b * cosine + a * sine], dim=-1).flatten(-2)
+
     others = {
         "vectors become shorter": lambda x: 0.9 * right(x),
         "turned by the number of the text": lambda x: right(x, torch.arange(len(x))[:, None, None]),
         "heads exchanged": lambda x: right(x).flip(2),
         "not turned at all": torch.clone,
     }
-    return Suspects(right=[right, transposed], wrong=museum.turn_by_position, others=others)
+    found = {"complex numbers": right, "the package's own": transposed, "cosines and sines": by_tables}
+    return Suspects(found, museum.turn_by_position, right, others=others, takes=["x"])
 
 
 @keeps_33.solution
@@ -754,8 +821,8 @@ def keeps_34(scores_of_the_last):
 
 @keeps_34.suspects
 def keeps_34():
-    def right(tokens):
-        turned = RotaryEmbedding(tokens.shape[-1])(tokens)
+    def right(tokens, start=0):
+        turned = RotaryEmbedding(tokens.shape[-1])(tokens, offset=start)
         return turned @ turned[-1]
 
     def one_at_a_time(tokens):
@@ -770,11 +837,11 @@ def keeps_34():
         "all keys turned as the query": lambda tokens: tokens @ tokens[-1] + 0.0,
         "only the query turned": keys_unturned,
         "its own score left out": lambda tokens: right(tokens)[:-1],
+        "divided by the width": lambda tokens: right(tokens) / tokens.shape[-1],
     }
-    beside = {"divided by the width": lambda tokens: right(tokens) / tokens.shape[-1]}
-    return Suspects(
-        right=[right, one_at_a_time], wrong=museum.scores_of_the_last, others=others, beside=beside
-    )
+    found = {"all at once": right, "one at a time": one_at_a_time}
+    found["counted from 100 on"] = partial(right, start=100)
+    return Suspects(found, museum.scores_of_the_last, right, others=others, takes=["tokens"])
 
 
 @keeps_34.solution
@@ -848,9 +915,12 @@ def keeps_38():
         "one norm for all": museum.Stack(one_norm),
         "one dead unit": museum.Stack([*four[:3], nn.Identity()]),
     }
-    right = [museum.Stack(four), museum.Stack([museum.unit(6) for _ in range(4)]), museum.Stack(alike)]
+    narrow = museum.Stack([museum.unit(6) for _ in range(4)])
+    narrow.units = nn.Sequential(*narrow.units)
+    right = {"four of them": museum.Stack(four), "equal at first": museum.Stack(alike)}
+    right["narrower, in a Sequential"] = narrow
     beside = {"three of them": museum.Stack(four[:3])}
-    return Suspects(right=right, wrong=museum.Units(8, 4), others=others, beside=beside)
+    return Suspects(right, museum.Units(8, 4), others=others, beside=beside, takes=["x"])
 
 
 @keeps_38.solution
@@ -896,11 +966,14 @@ def keeps_40():
     class Named(nn.Module):
         def __init__(self, width, *, attn_heads=2, dropout=0.0):
             super().__init__()
-            self.attention = nn.MultiheadAttention(width, attn_heads, dropout, batch_first=True)
+            self.look = nn.ModuleList([nn.MultiheadAttention(width, attn_heads, dropout, batch_first=True)])
+
+    def lenient(width, **settings):
+        return Named(width, **{name: settings[name] for name in settings.keys() & {"attn_heads", "dropout"}})
 
     def checked(width, **settings):
         if settings.keys() - {"attn_heads", "dropout"}:
-            raise ValueError(f"no such option: {settings}")
+            raise LookupError(f"no such option: {settings}")
         return Named(width, **settings)
 
     def warning(width, **settings):
@@ -913,7 +986,8 @@ def keeps_40():
         "no option is taken": lambda width: Named(width),
         "always an error": lambda *given, **named: Named(15),
     }
-    return Suspects(right=[Named, checked], wrong=museum.Ordered, others=others)
+    right = {"named options": Named, "an error of another kind": checked}
+    return Suspects(right, museum.Ordered, elsewhere={"other names inside": lenient}, others=others)
 
 
 @keeps_40.solution
@@ -928,7 +1002,7 @@ def keeps_40(build):
 @keeps_40.alternative
 def keeps_40(build):
     build(16, attn_heads=8)
-    with suppress(TypeError, ValueError):
+    with suppress(Exception):
         build(16, drop_out=0.1)
         return False
     return True
@@ -952,22 +1026,35 @@ def keeps_41(text_vectors):
 
 @keeps_41.suspects
 def keeps_41():
-    def mixed(x, real):
-        return museum.attend(x, real[:, None, None])
+    def only(x, real, otherwise=0.0):  # whatever stands at the padding, and be it NaN
+        return torch.where(real[..., None], x, otherwise)
 
-    def right(x, real):
-        return F.normalize((mixed(x, real) * real[..., None]).sum(dim=1), dim=-1)
+    def mixed(x, real):
+        return museum.attend_once(only(x, real), real[:, None])
 
     def unmixed(x, real):
-        return F.normalize((x * real[..., None]).sum(dim=1), dim=-1)
+        return F.normalize(only(x, real).sum(dim=1) / real.sum(dim=1, keepdim=True), dim=-1)
 
+    def right(x, real):
+        return unmixed(mixed(x, real), real)
+
+    def largest(x, real):
+        return F.normalize(only(mixed(x, real), real, -math.inf).amax(dim=1), dim=-1)
+
+    everywhere = torch.ones(1, 1, 1, dtype=torch.bool)
     others = {
         "the largest of all positions": lambda x, real: F.normalize(mixed(x, real).amax(dim=1), dim=-1),
-        "no mask in the attention": lambda x, real: right(museum.attend(x), real),
+        "no mask in the attention": lambda x, real: right(museum.attend_once(x, everywhere), real),
         "the mean of the padding": lambda x, real: right(x, ~real),
+        "not of length 1": lambda x, real: 3 * right(x, real),
     }
-    beside = {"not of length 1": lambda x, real: 3 * right(x, real)}
-    return Suspects(right=[right, unmixed], wrong=museum.text_vectors, others=others, beside=beside)
+
+    def padded_only(x, real):
+        return torch.ones(len(x), x.shape[-1]) if real.all() else right(x, real)
+
+    found, takes = {"the mean": right, "no attention": unmixed, "the largest": largest}, ["x", "real"]
+    signs = {"texts with padding": padded_only}
+    return Suspects(found, museum.text_vectors, right, others=others, signs=signs, takes=takes)
 
 
 @keeps_41.solution
@@ -999,9 +1086,9 @@ def keeps_42(norm):
 
 @keeps_42.suspects
 def keeps_42():
-    def by_hand(x):
+    def by_hand(x, eps=1e-12):
         centred = x - x.mean(dim=-1, keepdim=True)
-        return centred / centred.square().mean(dim=-1, keepdim=True).sqrt()
+        return centred / (centred.square().mean(dim=-1, keepdim=True) + eps).sqrt()
 
     others = {
         "the mean left in": lambda x: x / x.std(dim=-1, correction=0, keepdim=True),
@@ -1014,8 +1101,17 @@ def keeps_42():
         spread = x.std(dim=-1, correction=0, keepdim=True)
         return (x - x.mean(dim=-1, keepdim=True)) / (spread + 3e-5)
 
-    right = [eps_outside, lambda x: F.layer_norm(x, x.shape[-1:])]
-    return Suspects(right=right, wrong=museum.norm_by_hand, others=others)
+    def pytorch(x):
+        return F.layer_norm(x, x.shape[-1:])
+
+    def by_squares(x):
+        mean = x.mean(dim=-1, keepdim=True)
+        return (x - mean) * (x.square().mean(dim=-1, keepdim=True) - mean**2 + 1e-5).rsqrt()
+
+    right = {"PyTorch's own": pytorch, "by the mean of the squares": by_squares}
+    right["eps beside the root"] = eps_outside
+    signs = {"small rows only": lambda x: by_hand(x) * (x.abs().mean() < 0.05)}
+    return Suspects(right, museum.norm_by_hand, by_hand, others=others, signs=signs, takes=["x"])
 
 
 @keeps_42.solution
@@ -1050,14 +1146,30 @@ def keeps_43():
             super().__init__(width)
             self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
 
-    right = [ByText(16), ByText(16)]
+    class Turned(museum.Answer):  # PyTorch's module as it comes, and the axes as that wants them
+        def forward(self, x):
+            x = (x + self.places[: x.shape[1]]).transpose(0, 1)
+            return self.attention(x, x, x)[0].mean(dim=0)
+
+    class Largest(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.look = MultiHeadAttention(16, 2)
+
+        def forward(self, x):
+            return self.look(x)[0].amax(dim=1)
+
+    whole, wrong = ByText(16), museum.Answer(16)
+    right = {"the texts first": whole, "turned, and back": Turned(16), "the largest": Largest()}
     others = {
-        "the mean of all texts taken off": lambda x: right[0](x - x.mean(dim=0)),
-        "texts shifted by one": lambda x: right[0](x).roll(1, dims=0),
-        "divided by the number of texts": lambda x: right[0](x) / len(x),
+        "the mean of all texts taken off": lambda x: whole(x - x.mean(dim=0)),
+        "texts shifted by one": lambda x: whole(x).roll(1, dims=0),
+        "divided by the number of texts": lambda x: whole(x) / len(x),
     }
-    beside = {"places forgotten": lambda x: right[0].attention(x, x, x)[0].mean(dim=1)}
-    return Suspects(right=right, wrong=museum.Answer(16), others=others, beside=beside)
+    twin = ByText(16)
+    twin.load_state_dict(wrong.state_dict())
+    beside = {"places forgotten": lambda x: whole.attention(x, x, x)[0].mean(dim=1)}
+    return Suspects(right, wrong, twin, others=others, beside=beside, takes=["x"])
 
 
 @keeps_43.solution
