@@ -13,7 +13,7 @@ from tests.course.cells import cell
 from transformer_lab.course import museum
 from transformer_lab.course.checker import judge
 from transformer_lab.course.checker.killing import KillingTest
-from transformer_lab.course.checker.verdict import CORRECT
+from transformer_lab.course.checker.verdict import CORRECT, NOT_YET
 from transformer_lab.course.exercises import exercise_ids, find
 from transformer_lab.course.museum import line_up, parameters_of, specimens
 from transformer_lab.diagnostics import certificates
@@ -421,12 +421,11 @@ def test_neither_shape_nor_name_gives_a_suspect_away(id):
 
 
 @by_id(EXHIBITS)
-def test_a_wrong_letter_may_come_small_and_a_wrong_number_in_quotes(exercise):
+def test_what_can_mean_one_thing_only_counts(exercise):
     for mistake in exercise.mistakes:
-        answer = mistake.answer
-        if answer in (exercise.reference, exercise.also) or str(answer).isspace():
-            continue
-        other = answer.lower() if isinstance(answer, str) else str(answer)
-        meant = {str(exercise.reference), str(exercise.reference).lower(), str(exercise.also).lower()}
-        if other not in meant:
+        for other in (f" {mistake.answer}. ".lower(), f"({mistake.answer})"):
             assert judge(exercise, other).name == mistake.name
+    right = f"line {exercise.reference}" if isinstance(exercise.reference, int) else f"{exercise.reference} "
+    assert judge(exercise, right).state == CORRECT
+    for unclear in ("", "A or C", "1 or 2", None, True, 2.5):
+        assert judge(exercise, unclear).state == NOT_YET

@@ -1,6 +1,7 @@
 """What differs between two results: the first thing only, and never after broadcasting."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -99,7 +100,7 @@ class Comparison:
             return Difference(
                 "wrong type", f"{label} is {_kind(got)}; a `{type(wanted).__name__}` is wanted."
             )
-        if got == wanted:
+        if got == wanted or (isinstance(got, str) and self.tolerance and _bare(got) == _bare(wanted)):
             return None
         wish = f", wanted {shown(wanted)}." if self.reveal else "."
         return Difference(VALUE, f"{label} is {shown(got)}{wish}")
@@ -139,6 +140,11 @@ class Comparison:
         if got.ndim:
             text += f"; {(~agrees).sum()} of {got.numel()} values differ"
         return Difference(VALUE, f"{text}.{_precision(got, wanted) or _pattern(got, wanted)}")
+
+
+def _bare(text: str) -> str:
+    """A text without what may stand around it: "c. " is as good as "C"."""
+    return re.sub(r"^\W+|\W+$", "", " ".join(text.casefold().split())) or text
 
 
 def _some_keys(keys: dict, most: int = 6) -> str:

@@ -1,6 +1,7 @@
 """Exercises of lesson 14, the bug museum: write a test that wrong code does not pass, or name the cause."""
 
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from transformer_lab import causal_mask, padding_mask
 from transformer_lab.course import museum
 from transformer_lab.course.checker import Exercise, killing_test
-from transformer_lab.course.checker.compare import Difference
+from transformer_lab.course.checker.compare import Difference, plain
 from transformer_lab.course.checker.killing import OTHER, KillingTest, Suspects
 from transformer_lab.course.checker.kinds import ValueExercise
 from transformer_lab.diagnostics import certificates
@@ -27,20 +28,19 @@ from transformer_lab.scaled_dot_product_attention import scaled_dot_product_atte
 
 
 class Exhibit(ValueExercise):
-    """An exercise whose answer is the number of a line, a count, or a letter; another may be as right."""
-
-    also: int | str | None = None
+    """An exercise whose answer is the number of a line, a count, or a letter."""
 
     def call(self, answer: Any, case: dict) -> Any:
-        is_also = self.also is not None and self.comparison.difference(answer, self.also, "") is None
-        return self.specified if is_also else self._spelled_as_asked(answer)
+        return _meant(plain(answer))
 
-    def _spelled_as_asked(self, answer: Any) -> Any:
-        """A wrong letter may come small, and a wrong number in quotes: the choice is the same."""
-        if not isinstance(answer, str):
-            return answer
-        meant = int(answer) if answer.isdigit() else answer.upper()
-        return answer if meant in (self.specified, self.also) else meant
+
+def _meant(answer: Any) -> Any:
+    """What can mean one thing only: "5", "line 5" and 5.0 are the number 5, "c." is the letter C."""
+    if isinstance(answer, str):
+        (number, *more) = re.findall(r"\d+", answer) or [None]
+        letter = re.fullmatch(r"\W*([A-Za-z])\W*", answer)
+        return letter[1].upper() if letter else int(number) if number and not more else answer
+    return int(answer) if isinstance(answer, float) and answer.is_integer() else answer
 
 
 def exhibit(
@@ -48,7 +48,6 @@ def exhibit(
     title: str,
     *,
     answer: int | str,
-    also: int | str | None = None,
     why: str,
     hints: Sequence[str],
     name: str = "bug",
@@ -59,7 +58,6 @@ def exhibit(
         number: its place in the museum.
         title: what one sees, never the cause.
         answer: a number, or a capital letter.
-        also: another one that is as right.
         why: the comment beside the shown solution.
         hints: two.
         name: what is answered, without the number.
@@ -68,15 +66,12 @@ def exhibit(
     declared = Exhibit(f"14.{number}", title, name, f"{name} = ...", hints)
     declared.shown, declared.reference = f"{name} = {shown}  # {why}", answer
     declared.specification(lambda: answer)
-    if also is not None:
-        declared.also = also
-        declared.alternative(lambda: also)
     if isinstance(answer, str):
-        declared.alternative(lambda: str(np.str_(answer)))
-        declared.mistake("a small letter", answer.lower())
+        others = [f"{answer.lower()}. ", f"({answer})", np.str_(answer)]
     else:
-        declared.alternative(lambda: torch.tensor(answer))
-        declared.mistake("a number in quotes", *(str(n) for n in (answer, also) if n is not None))
+        others = [f" {answer}", float(answer), torch.tensor(answer)]
+    for other in others:
+        declared.alternative(lambda other=other: other)
     return declared
 
 
