@@ -224,7 +224,3 @@ def test_an_error_on_a_right_one_says_so():
         "AttributeError: 'Suspect' object has no attribute 'inner' (The suspect is a right one: a line.)"
         in text
     )
-
-
-def test_slips_in_a_test_are_not_told_in_pairs():
-    assert not any(mistake.changes for mistake in keeps_1.mistakes)

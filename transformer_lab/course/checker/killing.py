@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_lab.course.checker.compare import Comparison, Difference, plain, shown
-from transformer_lab.course.checker.kinds import FunctionExercise, Mistake
+from transformer_lab.course.checker.kinds import FunctionExercise
 from transformer_lab.course.checker.run import Outcome, isolated
 
 RIGHT, WRONG, ELSEWHERE, OTHER, BESIDE, SIGN = "right", "wrong", "elsewhere", "other", "beside", "sign"
@@ -78,15 +78,6 @@ class KillingTest(FunctionExercise):
 
     def has(self, part: str) -> bool:
         return hasattr(self, "_make_suspects") if part == "suspects" else super().has(part)
-
-    @property
-    def mistakes(self) -> list[Mistake]:
-        """As changes they would form pairs, and a few words of True and False fit too many of those."""
-        return self._mistakes
-
-    @mistakes.setter
-    def mistakes(self, found: list[Mistake]) -> None:
-        self._mistakes = [replace(each, changes=()) for each in found]
 
     def suspects(self, make: Callable[[], Suspects]) -> Self:
         """What to try it on, built anew for each attempt."""
