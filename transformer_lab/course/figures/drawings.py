@@ -160,51 +160,67 @@ def two_blocks(*, title: str = "") -> Figure:
     return finished(figure, title)
 
 
-# A layer as a row of parts. A road leaves at READ and comes back at the next ADD.
-READ, ADD = "read", "add"
-LAYERS = {
+# An encoder as a row of parts. A road leaves at READ and comes back at the next ADD; a layer is framed.
+READ, ADD, BEGIN, END, GONE = "read", "add", "begin", "end", "(gone)"
+ENCODERS = {
     "2017": (
-        "embedding\n× √d_model", "add\nsinusoids",
-        READ, "attention\n8 query heads\n8 key heads", ADD, "LayerNorm",
-        READ, "feed-forward\nReLU", ADD, "LayerNorm",
+        "embedding", f"× √d_model\n{GONE}", f"add sinusoids\n{GONE}", BEGIN,
+        READ, "attention\n8 query heads\n8 key heads", ADD, f"LayerNorm\n{GONE}",
+        READ, "feed-forward\nReLU", ADD, f"LayerNorm\n{GONE}", END,
     ),
     "today": (
-        "embedding",
+        "embedding", BEGIN,
         READ, "RMSNorm", "rotary attention\n8 query heads\n2 key heads", ADD,
-        READ, "RMSNorm", "feed-forward\nSwiGLU", ADD, "RMSNorm\nat the end",
+        READ, "RMSNorm", "feed-forward\nSwiGLU", ADD, END, "RMSNorm\nat the end",
     ),
 }  # fmt: skip
-WIDTHS = {READ: 0.35, ADD: 0.75}  # of a part 2.0
+WIDTHS = {READ: 0.35, ADD: 0.75, BEGIN: 0.25, END: 0.25}  # of a part 2.0
+FRAME, FRAME_ENDS = "#f4f4f4", (-1.2, 1.15)  # of a layer; below and above it
 
 
 def then_and_now(*, title: str) -> Figure:
-    """Draw the layer of 2017 above the layer of today; what has changed has its component's colour."""
+    """Draw the encoder of 2017 above one of today: what is gone is dashed, what came has a colour."""
     figure, panels = canvas(2, (9.6, 1.95), columns=1)
-    for ax, (name, steps) in zip(panels, LAYERS.items(), strict=True):
-        _draw_steps(ax, steps, changed=steps[1:] if name == "today" else ())
+    for ax, (name, steps) in zip(panels, ENCODERS.items(), strict=True):
+        _draw_steps(ax, steps, came=steps[1:] if name == "today" else ())
         ax.set_title(name, loc="left")
     return finished(figure, title)
 
 
-def _draw_steps(ax: Axes, steps: Labels, changed: Labels) -> None:
-    place, start = 0.0, 0.0
+def _draw_steps(ax: Axes, steps: Labels, came: Labels) -> None:
+    place, start, begin = 0.0, 0.0, 0.0
     for step in steps:
         width = WIDTHS.get(step, 2.0)
         middle = place + width / 2
-        arrow(ax, (place - 0.12, 0), (place + 0.2, 0))
-        if step == READ:
+        if step in (READ, BEGIN, END):  # nothing but road
+            line(ax, (place - 0.12, 0), (place + width, 0), width=1.2, zorder=0)
+        else:
+            arrow(ax, (place - 0.12, 0), (place + 0.2, 0))
+        if step == BEGIN:
+            begin = middle
+        elif step == END:
+            _draw_frame(ax, begin, middle)
+        elif step == READ:
             start = middle
-            line(ax, (place, 0), (place + width, 0), width=1.2, zorder=0)
         elif step == ADD:
             way(ax, (start, 0), (start, -0.95), (middle, -0.95), (middle, -0.2), width=1.2, zorder=0)
             plus(ax, (middle, 0))
         else:
-            colour = _part_colour(step) if step in changed else "white"
-            box(ax, (middle, 0), step, (width - 0.3, 1.2), colour, letters=8)
+            colour = _part_colour(step) if step in came else "white"
+            edge = {"linestyle": "--"} if GONE in step else {}
+            box(ax, (middle, 0), step, (width - 0.3, 1.2), colour, letters=7.5, **edge)
         place += width
     arrow(ax, (place - 0.12, 0), (place + 0.25, 0))
-    ax.set(xlim=(-0.3, 14.7), ylim=(-1.05, 0.75), aspect="equal")
+    ax.set(xlim=(-0.3, 17.2), ylim=(FRAME_ENDS[0] - 0.1, FRAME_ENDS[1] + 0.1), aspect="equal")
     ax.set_axis_off()
+
+
+def _draw_frame(ax: Axes, left: float, right: float) -> None:
+    """Frame a layer, behind everything."""
+    low, high = FRAME_ENDS
+    look = {"facecolor": FRAME, "edgecolor": "black", "linewidth": 0.8, "zorder": -1}
+    ax.add_patch(FancyBboxPatch((left, low), right - left, high - low, boxstyle="round,pad=0", **look))
+    ax.text(left + 0.15, high - 0.1, "layer, repeated", va="top", size=8)
 
 
 def _part_colour(label: str) -> str:
@@ -278,7 +294,7 @@ def _map_box(
     text = f"{number:02d}{gap}{label}" if number else label
     look = {"linewidth": 2.0, "weight": "bold"} if is_lit else {"edgecolor": GREY}
     look |= {"label_up": height / 2 - 0.25 if is_outer else 0.0, "rounding": 0.12, "letters": 8.5}
-    colour = COMPONENTS.get(component, LIT) if is_lit else "#f4f4f4" if is_outer else "white"
+    colour = COMPONENTS.get(component, LIT) if is_lit else FRAME if is_outer else "white"
     middle = corner[0] + width / 2, corner[1] + height / 2
     box(ax, middle, text, size, colour, **look)
 
