@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from tests.course.cells import cell, said
 from tests.gate.stored import NOTEBOOKS
+from transformer_lab import sinusoidal_encoding
 from transformer_lab.course import exercises
 from transformer_lab.course.checker import judge
 from transformer_lab.course.checker.judging import recognised
@@ -22,6 +23,7 @@ from transformer_lab.course.checker.parameters import ParameterMismatch
 from transformer_lab.course.checker.run import alike
 from transformer_lab.course.checker.verdict import CORRECT, NOT_YET
 from transformer_lab.course.exercises import exercise_ids, find
+from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 
 IDS = exercise_ids()
 
@@ -190,6 +192,9 @@ UNFORESEEN = [
         ),
         "scaled_dot_product_attention did the work",
     ),
+    ("01.2", sinusoidal_encoding, "transformer_lab.sinusoidal_encoding did the work"),
+    ("03.2", scaled_dot_product_attention, "transformer_lab.scaled_dot_product_attention did the work"),
+    ("04.3", scaled_dot_product_attention, "transformer_lab.scaled_dot_product_attention did the work"),
     ("03.3", lambda s: F.softmax(s, dim=-1), "softmax did the work"),
     ("03.3", lambda s: s.softmax(-1), "softmax did the work"),
     ("03.3", nn.Softmax(dim=-1), "softmax did the work"),

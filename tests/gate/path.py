@@ -74,30 +74,31 @@ def _prose(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
 # Rules
 
 
-TOLD = re.compile(r"(?<=\*\*It takes\*\* about )\d+(?= minutes)")
-TOLD_DEEPER = re.compile(r"(?<=\*)\d+(?= minutes?\.\*)")
+TOLD = re.compile(r"(?<=\*\*It takes\*\* about )\d+ minutes")
+TOLD_DEEPER = re.compile(r"(?<=\*)\d+ minutes?(?=\.\*)")
 
 
 def tells_its_minutes(lesson: Lesson) -> Iterator[str]:
     """Of the path in the title; of each section behind it under its heading."""
     for cell, form, wanted in _promises(lesson):
         told = form.search(cell.source)
-        if not told or int(told[0]) != wanted:
-            words = "**It takes** about {} minutes" if form is TOLD else "*Good for:* … *{} minutes.*"
+        if not told or told[0] != wanted:
+            words = "**It takes** about {}" if form is TOLD else "*Good for:* … *{}.*"
             yield f"{cell.id} must say {words.format(wanted)}, got {told[0] if told else 'nothing of it'}"
 
 
 def tell_minutes(lesson: Lesson) -> None:
     """Write the right minutes where some are told."""
     for cell, form, wanted in _promises(lesson):
-        cell.source = form.sub(str(wanted), cell.source).replace("*1 minutes.*", "*1 minute.*")
+        cell.source = form.sub(wanted, cell.source)
 
 
-def _promises(lesson: Lesson) -> Iterator[tuple[NotebookNode, re.Pattern, int]]:
+def _promises(lesson: Lesson) -> Iterator[tuple[NotebookNode, re.Pattern, str]]:
     path, deeper = parts(lesson)
-    yield path[0], TOLD, rounded(minutes(path))
+    yield path[0], TOLD, f"{rounded(minutes(path))} minutes"
     for section in sections(deeper):
-        yield section[0], TOLD_DEEPER, max(1, minutes(section))
+        count = max(1, minutes(section))
+        yield section[0], TOLD_DEEPER, f"{count} minute{'s' * (count > 1)}"
 
 
 def sections(cells: list[NotebookNode]) -> list[list[NotebookNode]]:

@@ -2,6 +2,7 @@
 
 import math
 import weakref
+from typing import ClassVar
 
 import torch
 
@@ -68,7 +69,8 @@ def scaled_scores(query, key):
     "03.2",
     "Write scaled dot-product attention",
     returns=("output", "weights"),
-    without=("scaled_dot_product_attention",),
+    without=("scaled_dot_product_attention", "transformer_lab"),
+    gradients=True,
     hints=[
         """Three lines do it: scaled scores, weights, output. You have the first already; let it work
         with axes for batch and heads in front, by counting axes from the end.""",
@@ -85,6 +87,8 @@ def attention(query, key, value):
     key: (..., key_pos, d_head)
     value: (..., key_pos, d_value)
     returns output (..., query_pos, d_value) and weights (..., query_pos, key_pos)
+    Write it yourself, without `transformer_lab` and `F.scaled_dot_product_attention`;
+    gradients flow back to all three.
     """
     raise NotImplementedError
 
@@ -194,7 +198,6 @@ def softmax(scores):
     "03.4",
     "Over how many tokens does a query spread its attention?",
     tolerance=1e-6,  # log(weights + 1e-9) is a fair way to keep log 0 out
-    gradients=False,  # nothing is trained with it, and a library's entropy may normalise once more
     hints=[
         """The entropy of one row is −Σ weight · log(weight), and ten equal weights have the entropy log
         10. Which function makes a 10 of that?""",
@@ -304,8 +307,32 @@ def attention_flops(n_query, n_key, d_head, d_value):
 # ------------------------------------------------------------------------------------------------------ 03.6
 
 
+class Passing(torch.Tensor):
+    """A vector of a stream. What is computed from it is one again, so all that is kept can be counted."""
+
+    made: ClassVar[list[weakref.ref]] = []
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        result = super().__torch_function__(function, types, args, kwargs or {})
+        if isinstance(result, cls):
+            cls.made.append(weakref.ref(result))
+        return result
+
+    def __format__(self, form):  # printed as any other tensor is
+        return format(self.as_subclass(torch.Tensor), form)
+
+    def __repr__(self):
+        return repr(self.as_subclass(torch.Tensor))
+
+    @classmethod
+    def numbers_kept(cls) -> int:
+        cls.made = [each for each in cls.made if each() is not None]
+        return sum(each().numel() for each in cls.made)
+
+
 class Stream:
-    """Hands out each (key, value) once, and notices when they are kept."""
+    """Hands out each (key, value) once, and notices when they, or copies of them, are kept."""
 
     def __init__(self, keys: torch.Tensor, values: torch.Tensor):
         self.pairs = list(zip(keys, values, strict=True))
@@ -315,12 +342,15 @@ class Stream:
         return self
 
     def __next__(self):
+        if not self.handed_out:
+            Passing.made = []
         # A loop still holds one pair when it asks for the next, and may well take a few at a time.
-        if sum(any(vector() is not None for vector in pair) for pair in self.handed_out) > 9:
-            raise MemoryError("ten pairs of this stream are still in memory; it is too long to be stored")
+        alive = sum(any(vector() is not None for vector in pair) for pair in self.handed_out)
+        if alive > 20 or Passing.numbers_kept() > 120:
+            raise MemoryError("twenty pairs of this stream are still in memory; it is too long to be stored")
         if not self.pairs:
             raise StopIteration
-        key, value = (vector.clone() for vector in self.pairs.pop(0))
+        key, value = (vector.clone().as_subclass(Passing) for vector in self.pairs.pop(0))
         self.handed_out.append((weakref.ref(key), weakref.ref(value)))
         return key, value
 
@@ -331,7 +361,6 @@ class Stream:
 @exercise(
     "03.6",
     "Attention over a stream (stretch)",
-    gradients=False,  # with `math.exp`, on plain numbers, the sums are right as well
     hints=[
         """If nothing could overflow, two running sums would do: Σ exp(score) and Σ exp(score) · value.
         Divide at the end.""",
@@ -360,6 +389,7 @@ def streaming_attention(normal):
     yield {"query": torch.tensor([300.0, 200.0]), "pairs": Stream(rising, normal(7, 5))}
     alike = 2 + normal(5, 2) / 1000  # all scores near 1000, and each of them counts
     yield {"query": torch.tensor([400.0, 300.0]), "pairs": Stream(alike, normal(5, 3))}
+    yield {"query": normal(3), "pairs": Stream(normal(61, 3), normal(61, 2))}  # copies of all are too many
     # All scores near −100,000: a maximum that starts at 0 or at −1000 never comes down to them.
     yield {"query": torch.tensor([4e4, 3e4]), "pairs": Stream(-2 - normal(3, 2) / 1e5, normal(3, 2))}
 
