@@ -82,8 +82,8 @@ LESSONS = (
     Lesson(
         "pretrained_encoder",
         "Your encoder runs a real model",
-        "a real model's weights key by key, search, what heads do and what the model loses without them",
-        "is it right, and what is inside it?",
+        "a real model's weights key by key, every number compared; search; which check notices which fault",
+        "is it right, and what is it good for?",
     ),
     Lesson(
         "training",
@@ -112,7 +112,7 @@ LESSONS = (
     Lesson(
         "bug_museum",
         "The bug museum",
-        "43 silent bugs: write tests that wrong code does not pass; find the one right module of five",
+        "bugs, most of them silent: write tests that wrong code does not pass; find the one right module of five",
         "how do I find what fails silently?",
     ),
 )

@@ -172,8 +172,7 @@ bug_06 = exhibit(
     why="-1e9 does not exist in float16, and hides nothing where all are equal",
     hints=[
         """What is the largest number of float16? About 65,504. Where does a larger one stand?""",
-        """Softmax looks at differences only. What does it make of five scores that are all
-        −1,000,000,000?""",
+        """Softmax looks at differences only. What does it make of five scores that are all `-1e9`?""",
     ],
 )
 
@@ -440,7 +439,7 @@ def keeps_16(turns):
     ],
 )
 def keeps_17(turning):
-    """turning: a module, x (position, 8) → the same. True if it goes along with `.to()`."""
+    """turning: a module, x (up to 64 positions, 8) → the same. True if it goes along with `.to()`."""
     raise NotImplementedError
 
 
@@ -1130,7 +1129,7 @@ def keeps_42(norm):
     ],
 )
 def keeps_43(answer):
-    """answer: x (batch, position, 16) → (batch, 16). True if texts do not hear each other."""
+    """answer: x (batch, up to 20 positions, 16) → (batch, 16). True if texts do not hear each other."""
     raise NotImplementedError
 
 
