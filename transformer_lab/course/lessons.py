@@ -112,7 +112,7 @@ LESSONS = (
     Lesson(
         "bug_museum",
         "The bug museum",
-        "bugs, most of them silent: write tests that wrong code does not pass; find the one right module of five",
+        "bugs, mostly silent: write tests that wrong code does not pass; find the one right module of five",
         "how do I find what fails silently?",
     ),
 )
