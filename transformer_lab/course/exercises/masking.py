@@ -37,7 +37,7 @@ def hide_padding(normal):
     yield {"token_ids": torch.tensor([[5, 8, 2, 0, 0], [7, 0, 0, 0, 0], [1, 2, 3, 4, 5]]), "pad_id": 0}
     yield {"token_ids": torch.tensor([[1, 1, 0, 3, 9, 2, 1], [4, 0, 6, 1, 1, 1, 1]]), "pad_id": 1}
     yield {"token_ids": torch.tensor([[3, 4], [3, 7]]), "pad_id": 7}
-    yield {"token_ids": torch.tensor([[-1, -1, 4]]), "pad_id": -1}  # one sentence, padding in front
+    yield {"token_ids": torch.tensor([[-1, -1, 0]]), "pad_id": -1}  # one sentence, padding in front; ~0 is −1
 
 
 @hide_padding.specification
