@@ -39,7 +39,6 @@ GOOD = {
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
     "draw_memory": {"models": {"$x$": (2**30, 2**20)}, "tokens": 7, "room": 5, "limit": 11},
     "draw_turns": {"arrows": {"$x$": [[1.0, 0.0]] * 3}, "names": TOKENS},
-    "dumbbells": {"named": {"$x$": (0.1, 0.2)}, "ends": ("a", "b"), "xlabel": "", "title": ""},
     "encoder_map": {"lesson": 3},
     "error_curves": {"panels": {"$x$": {"$y$": [[1.0] * 20]}}, "title": ""},
     "file_parts": {"lines": [("$x$", "layers.N.attention_norm.*", (3,))]},

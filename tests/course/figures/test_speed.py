@@ -55,15 +55,6 @@ def test_bars_have_their_numbers_written():
     assert {text.get_text() for text in figure.axes[0].texts} == {"0.12", "46"}
 
 
-def test_shares_are_told_in_per_cent():
-    shares = {"softmax": (0.0028, 0.09), "maps": (0.57, 0.4)}
-    figure = figures.dumbbells(shares, ends=("work", "time"), **WORDS)
-    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["0.1%", "1%", "10%", "100%"]
-    work, time = figure.axes[0].collections[1:]
-    assert work.get_offsets()[:, 0].tolist() == [0.0028, 0.57]
-    assert time.get_offsets()[:, 0].tolist() == [0.09, 0.4]
-
-
 @pytest.mark.parametrize(
     ("draw", "words"),
     [

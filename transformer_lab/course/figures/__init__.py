@@ -66,5 +66,5 @@ from transformer_lab.course.figures.points import (
     word_strips,
 )
 from transformer_lab.course.figures.positions import curves_apart, length_curves, spectrum
-from transformer_lab.course.figures.speed import bars, dumbbells, growth, padding, roofline
+from transformer_lab.course.figures.speed import bars, growth, padding, roofline
 from transformer_lab.course.figures.widgets import explore, explorer, live_curve, measured

@@ -14,7 +14,6 @@ from transformer_lab.course.figures.layout import (
     LINES,
     MARK,
     PALE,
-    SILVER,
     WIDEST,
     canvas,
     finished,
@@ -87,32 +86,6 @@ def _covers(box: tuple, taken: list[tuple]) -> bool:
     """Whether a box meets any of the others."""
     left, bottom, right, top = box
     return any(left < r and l < right and bottom < t and b < top for l, b, r, t in taken)  # noqa: E741
-
-
-def dumbbells(
-    named: Mapping[str, tuple[float, float]], *, ends: tuple[str, str], xlabel: str, title: str
-) -> Figure:
-    """Draw one row per name: two shares on a logarithmic axis, joined by a line; `ends` names the two."""
-    given.check_named(named)
-    given.check_labels("ends", ends, 2)
-    pairs = given.pairs_of("shares", list(named.values()), len(named))
-    given.check_above_zero("shares", pairs)
-    figure, (ax,) = canvas(1, (7.0, 1.4 + 0.36 * len(named)))
-    rows = np.arange(len(named))
-    ax.hlines(rows, pairs.min(axis=1), pairs.max(axis=1), color=SILVER, linewidth=3, zorder=1)
-    for column, (end, marker, colour) in enumerate(zip(ends, "oD", (DARK, MARK), strict=True)):
-        ax.scatter(
-            pairs[:, column], rows, s=55, marker=marker, color=colour, edgecolor="black", label=end, zorder=2
-        )
-    ax.set_yticks(rows, list(named))
-    ax.invert_yaxis()
-    ax.set(xscale="log", xlabel=xlabel)
-    ticks = [tick for tick in (1e-4, 1e-3, 1e-2, 1e-1, 1.0) if pairs.min() / 3 <= tick <= pairs.max() * 3]
-    ax.set_xticks(ticks, [f"{100 * tick:g}%" for tick in ticks])
-    ax.minorticks_off()
-    ax.grid(alpha=0.3, axis="x")
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return finished(figure, title)
 
 
 def growth(x: Sequence[float], panels: Mapping[str, Curves], *, xlabel: str, title: str) -> Figure:
