@@ -1,6 +1,8 @@
 """Exercises of lesson 13."""
 
 import math
+import weakref
+from typing import ClassVar
 
 import torch
 
@@ -95,11 +97,12 @@ def layer_operations(n, d_model, d_ff):
     ],
 )
 def training_bytes(n_parameters, n_activations, workers=1):
-    """Bytes that each worker needs while it trains with Adam, everything in float32 (4 bytes a number).
+    """Bytes that each worker keeps while it trains with Adam, everything in float32 (4 bytes a number).
 
     n_parameters: parameters of the whole model. Each has a gradient and Adam's two means. Parameters,
         gradients and means are sharded: each worker holds an equal part of all four
-    n_activations: numbers that one worker keeps for its backward pass; these are not sharded
+    n_activations: numbers that one worker keeps for its backward pass; these are not sharded. What it
+        borrows for a moment is not counted
     workers: how many share; it divides n_parameters
     returns a number of bytes, for one worker
     """
@@ -213,6 +216,7 @@ def share_left(lengths, d_model, d_ff):
 @exercise(
     "13.4",
     "The mean of all workers",
+    gradients=True,
     hints=[
         """Two workers, three targets: one has the losses 3 and 6, the other has the loss 12. Which mean is
         wanted? And what is the average of the two workers' own means?""",
@@ -266,20 +270,36 @@ def loss_to_hand_in(losses, total, n_workers):
 # ------------------------------------------------------------------------------------------------------ 13.5
 
 
-class Watched(torch.Tensor):
-    """A tensor of 17 keys, or made of one, which notices a tensor with a score for each of them.
+KEYS, SIZE = 59, 5  # 12 blocks, the last one of 4
 
-    Keys have 3 features here and values 7: what has an axis of 17 and none of these holds scores.
+
+class Watched(torch.Tensor):
+    """A tensor of 59 keys, or made of one, which notices scores of more than 5 keys, or all of them kept.
+
+    Queries are 13, keys have 3 features, values 7: without an axis of 3 or 7 it is scores, or one number for
+    each query, or for each query and block.
     """
+
+    alive: ClassVar = weakref.WeakSet()  # those that are scores
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         result = super().__torch_function__(function, types, args, kwargs)
-        if not isinstance(result, torch.Tensor):
+        if not isinstance(result, cls) or {3, 7} & set(result.shape):
             return result
-        if 17 in result.shape and not {3, 7} & set(result.shape):
-            raise MemoryError("a tensor has a score for each of the 17 keys; only `size` of them may be read")
-        return result if result.ndim else result.as_subclass(torch.Tensor)  # a number can then be formatted
+        if not result.ndim:
+            return result.as_subclass(torch.Tensor)  # a number can then be formatted
+        blocks = -(-KEYS // SIZE)
+        widest = max((axis for axis in result.shape if axis <= KEYS and axis not in (13, blocks)), default=0)
+        if widest == KEYS:
+            raise MemoryError(f"a tensor has a score for each of the {KEYS} keys; only `size` may be read")
+        if widest > SIZE:
+            raise MemoryError(f"a tensor has the scores of {widest} keys at a time; `size` is {SIZE}")
+        if widest > 1:
+            cls.alive.add(result)
+            if sum(each.numel() for each in cls.alive) >= 13 * KEYS:
+                raise MemoryError("the scores of all blocks are kept, one block beside the other")
+        return result
 
 
 @exercise(
@@ -299,7 +319,8 @@ class Watched(torch.Tensor):
 def attention_in_blocks(query, key, value, size):
     """softmax(query keyᵀ / √d_head) value, with the keys read `size` at a time.
 
-    No tensor holds a score for every key, not even for one query: there may be too many keys for that.
+    Scores are there for `size` keys at a time, and no list keeps them: there may be too many for that.
+    Without PyTorch's own scaled_dot_product_attention.
 
     query: (query_pos, d_head)
     key: (key_pos, d_head)
@@ -323,8 +344,9 @@ def attention_in_blocks(normal):
     # Near 1000, near −1000 and near −100,000: each query on a level of its own, where every key counts.
     levels = torch.tensor([[400.0, 300.0], [-400.0, -300.0], [-4e4, -3e4]])
     yield {"query": levels, "key": 2 + normal(11, 2) / 1e4, "value": normal(11, 5), "size": 2}
-    key = normal(17, 3).as_subclass(Watched)
-    yield {"query": normal(13, 3), "key": key, "value": normal(17, 7), "size": 5}
+    Watched.alive.clear()
+    key = normal(KEYS, 3).as_subclass(Watched)
+    yield {"query": normal(13, 3), "key": key, "value": normal(KEYS, 7), "size": SIZE}
 
 
 @attention_in_blocks.specification
@@ -389,7 +411,6 @@ def attention_in_blocks(query, key, value, size):
     "Eight bits",
     returns=("whole", "scale"),
     any_integer=False,  # that it is int8, is the point
-    gradients=False,  # rounding has none
     hints=[
         """By what must the row (2, −254, 63) be divided, so that its numbers just fit between −127 and 127?
         What becomes of them?""",
