@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer, Weights, checked_pair
 from transformer_lab.feed_forward import FeedForward
+from transformer_lab.masking import check_padding_mask
 from transformer_lab.multi_head_attention import MultiHeadAttention, check_divisible
 from transformer_lab.positional_encoding import LearnedEncoding, SinusoidalEncoding
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.validation import (
     check_even,
     check_number,
-    check_padding_mask,
     check_parts,
     check_positive,
     check_probability,
@@ -247,8 +247,7 @@ def mean_pool(
     check_vectors("hidden", hidden)
     if may_attend is None:
         return hidden.mean(dim=1)
-    batch, length, _ = hidden.shape
-    check_padding_mask(may_attend, batch, length)
+    check_padding_mask(may_attend, hidden)
     real = may_attend[:, 0, 0, :, None]  # (batch, position, 1)
     # A sum may be too large for float16 where the mean is not.
     wide = torch.promote_types(hidden.dtype, torch.float32)

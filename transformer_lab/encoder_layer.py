@@ -9,14 +9,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer_lab.feed_forward import FeedForward
-from transformer_lab.multi_head_attention import MultiHeadAttention
-from transformer_lab.validation import (
-    check_floating,
-    check_parts,
-    check_probability,
-    check_takes,
-    check_vectors,
-)
+from transformer_lab.multi_head_attention import MultiHeadAttention, check_takes
+from transformer_lab.validation import check_floating, check_parts, check_probability, check_vectors
 
 Weights = Float[Tensor, "batch n_heads query_pos key_pos"]
 
@@ -87,6 +81,8 @@ class EncoderLayer(nn.Module):
         self, x: Tensor, may_attend: Tensor | None, need_weights: bool, options: dict
     ) -> tuple[Tensor, Weights | None]:
         """Call the attention, and refuse one that returns no pair: unpacking would split the batch in two."""
+        if options and not torch.compiler.is_compiling():
+            check_takes("attention", self.attention, *options, remedy="a mask is called may_attend here")
         result = self.attention(x, may_attend=may_attend, need_weights=need_weights, **options)
         return checked_pair("the attention", result)
 
@@ -248,11 +244,14 @@ def _check_torch_can(ours: EncoderLayer) -> None:
         )
     parts = {"attention": MultiHeadAttention, "feed_forward": FeedForward}
     parts |= {"attention_norm": nn.LayerNorm, "feed_forward_norm": nn.LayerNorm}
+    parts |= dict.fromkeys((name for name in TORCH_NAMES if name.endswith("projection")), nn.Linear)
+    parts |= {f"attention.{name}": nn.Linear for name in PROJECTIONS}
+    found = dict(ours.named_modules(remove_duplicate=False))
     for name, wanted in parts.items():
-        part = getattr(ours, name, None)
-        if type(part) is not wanted:
+        if type(found.get(name)) is not wanted:
             raise TypeError(
-                f"{name} is {type(part).__name__}, wanted {wanted.__name__}; PyTorch's layer has no other"
+                f"{name} is {type(found.get(name)).__name__}, wanted {wanted.__name__}; "
+                "PyTorch's layer has no other (merge undoes adapt)"
             )
     if not isinstance(ours.attention.rotary, nn.Identity):
         raise ValueError("the attention has rotary positions, which PyTorch's layer lacks; leave them out")
@@ -261,7 +260,7 @@ def _check_torch_can(ours: EncoderLayer) -> None:
         raise ValueError(
             "a norm has no weight, which PyTorch's layer wants; build it with elementwise_affine=True"
         )
-    linears = [part for part in ours.modules() if isinstance(part, nn.Linear)]
+    linears = [found[name] for name, wanted in parts.items() if wanted is nn.Linear]
     _check_one("dropout", ours.dropout.p, ours.attention.dropout, ours.feed_forward.dropout.p)
     _check_one("eps", *(norm.eps for norm in norms))
     _check_one("bias", *(part.bias is not None for part in (*linears, *norms)))

@@ -41,7 +41,7 @@ class LowRankLinear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_in"]) -> Float[Tensor, "*batch d_out"]:
         """The frozen map plus the update."""
-        check_vectors("x", x, self.in_features, rank=None)
+        check_vectors("x", x, self.in_features, self.weight, rank=None)
         return self.linear(x) + F.linear(F.linear(x, self.down), self.up) * self.scale
 
     @property

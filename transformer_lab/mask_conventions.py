@@ -20,6 +20,7 @@ from torch import Tensor
 from transformer_lab.masking import AXES, Mask, check_boolean, check_rank
 from transformer_lab.validation import (
     can_be_read,
+    check_dense,
     check_floating_dtype,
     check_integers,
     check_number,
@@ -104,6 +105,7 @@ def from_additive_mask(bias: Float[Tensor, "batch heads query_pos key_pos"]) -> 
     Raises:
         ValueError: any other value, because it would shift scores rather than hide them.
     """
+    check_dense(bias=bias)
     if not isinstance(bias, Tensor) or not bias.is_floating_point() or bias.dim() != 4:
         raise TypeError(
             f"an additive mask is a floating-point tensor {AXES}, got {described(bias)}; see to_additive_mask"

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from transformer_lab.validation import (
     can_be_read,
+    check_dense,
     check_device,
-    check_fits,
     check_integer,
     check_integers,
     check_positive,
@@ -146,8 +146,20 @@ def _distance(query_length: int, key_length: int | None, device: torch.device | 
 # --- checks ---------------------------------------------------------------------------------------
 
 
+def check_fits(tensor: Tensor, **integers: int) -> None:
+    """Raise unless every named integer can be one of the tensor's: in uint8, 256 would turn into 0."""
+    check_integer(**integers)
+    limits = torch.iinfo(tensor.dtype)
+    for name, number in integers.items():
+        if not limits.min <= number <= limits.max:
+            raise ValueError(
+                f"{name} must fit into {tensor.dtype}, got {number}; convert the ids with .long()"
+            )
+
+
 def check_boolean(name: str, mask: Tensor, rank: int) -> None:
     """Raise unless the mask is boolean and has as many axes."""
+    check_dense(**{name: mask})
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         raise TypeError(
             f"{name} must be a boolean tensor, got {described(mask)}; compare first, for example ids == 0"
@@ -174,3 +186,15 @@ def check_window(window: int) -> None:
     check_integer(window=window)
     if window < 0:
         raise ValueError(f"window must not be negative, got {window}; 0 lets each token see itself only")
+
+
+def check_padding_mask(may_attend: Tensor, tokens: Tensor) -> None:
+    """Raise unless `may_attend` is the padding mask of these tokens: boolean, (batch, 1, 1, position)."""
+    shape = (len(tokens), 1, 1, tokens.shape[1])
+    wanted = f"may_attend must be a boolean padding mask of shape {shape}"
+    if not isinstance(may_attend, Tensor) or may_attend.dtype != torch.bool:
+        got = may_attend.dtype if isinstance(may_attend, Tensor) else type(may_attend).__name__
+        raise TypeError(f"{wanted}, got {got}; see padding_mask, or from_attention_mask")
+    check_same_device(tokens=tokens, may_attend=may_attend)
+    if tuple(may_attend.shape) != shape:
+        raise ValueError(f"{wanted}, got {tuple(may_attend.shape)}; see padding_mask")

@@ -20,7 +20,7 @@ from transformer_lab.multi_head_attention import MultiHeadAttention
 from transformer_lab.positional_encoding import check_base
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import check_may_attend
+from transformer_lab.validation import check_may_attend, check_numbers
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,4 @@ def check_published(got: dict[str, Tensor], wanted: dict[str, tuple[int, ...]]) 
             "give the state of a ModernBertModel without heads, and a config with as many layers"
         )
     for name, shape in wanted.items():
-        if got[name].shape != shape:
-            raise ValueError(
-                f"{name} has shape {tuple(got[name].shape)}, wanted {shape}; take the sizes of its own config"
-            )
+        check_numbers(name, got[name], shape, "take the sizes of its own config")

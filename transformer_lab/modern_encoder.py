@@ -73,7 +73,7 @@ class KeyValueCache:
             TypeError: another dtype than before.
             ValueError: another batch, other heads or another device than before.
         """
-        check_alike(keys=keys, values=values)
+        check_keys(keys, values)
         if self.keys is None:
             return keys, values
         check_alike(cached=self.keys, keys=keys)
@@ -144,6 +144,7 @@ class GroupedQueryAttention(nn.Module):
             cache: keys and values of the tokens before x; extended by those of x, unless the call fails.
             attend: the function that each head computes.
         """
+        check_parts(attend=attend)
         check_vectors("x", x, self.n_heads * self.d_head, self.query_projection.weight)
         if cache is not None and not isinstance(cache, KeyValueCache):
             raise TypeError(f"cache must be a KeyValueCache, got {type(cache).__name__}; try KeyValueCache()")
@@ -235,7 +236,7 @@ def cache_bytes_per_token(n_layers: int, n_kv_heads: int, d_head: int, bytes_per
     524288
     """
     check_positive(n_layers=n_layers, n_kv_heads=n_kv_heads, d_head=d_head, bytes_per_number=bytes_per_number)
-    return 2 * n_layers * n_kv_heads * d_head * bytes_per_number
+    return 2 * int(n_layers) * int(n_kv_heads) * int(d_head) * int(bytes_per_number)
 
 
 def check_caches(encoder: Encoder, caches: Sequence[KeyValueCache]) -> None:
@@ -264,6 +265,16 @@ def check_caches(encoder: Encoder, caches: Sequence[KeyValueCache]) -> None:
     lengths = [cache.length for cache in caches]
     if len(set(lengths)) > 1:
         raise ValueError(f"the caches hold {lengths} tokens, wanted as many in each; {begin}")
+
+
+def check_keys(keys: Tensor, values: Tensor) -> None:
+    """Raise unless there is a value for each key, with the axes of attention."""
+    check_alike(keys=keys, values=values)
+    if keys.dim() != 4 or keys.shape[:-1] != values.shape[:-1]:
+        raise ValueError(
+            "keys and values must both have the axes (batch, heads, position, features), got shapes "
+            f"{tuple(keys.shape)} and {tuple(values.shape)}; make both of the same tokens"
+        )
 
 
 def check_groups(n_heads: int, n_kv_heads: int) -> None:

@@ -1,5 +1,6 @@
 """Lesson 05. Multi-head attention: several attentions side by side, each in its own slice of the features."""
 
+import inspect
 from collections.abc import Callable
 
 from jaxtyping import Bool, Float
@@ -76,6 +77,7 @@ class MultiHeadAttention(nn.Module):
             ValueError: wrong rank or width, an empty sequence, a mask of another shape.
             TypeError: mixed dtypes, a mask that is not boolean.
         """
+        check_parts(attend=attend)
         key = query if key is None else key
         value = key if value is None else value
         d_model = self.n_heads * self.d_head
@@ -124,4 +126,21 @@ def check_divisible(d_model: int, n_heads: int) -> None:
         nearest = (d_model // n_heads + 1) * n_heads
         raise ValueError(
             f"d_model ({d_model}) must be divisible by n_heads ({n_heads}); try d_model={nearest}"
+        )
+
+
+def check_takes(
+    name: str, part: Callable, *arguments: str, remedy: str = "give its forward these arguments, used or not"
+) -> None:
+    """Raise unless the part can be called with these arguments by name."""
+    try:
+        parameters = inspect.signature(getattr(part, "forward", part)).parameters.values()
+    except (TypeError, ValueError):  # what is written in C may have no signature
+        return
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    missing = [argument for argument in arguments if argument not in {each.name for each in parameters}]
+    if missing and not takes_any:
+        raise TypeError(
+            f"{name} must take {' and '.join(arguments)} by name, got {type(part).__name__} without "
+            f"{' and '.join(missing)}; {remedy}"
         )

@@ -11,10 +11,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer_lab.encoder import Encoder
+from transformer_lab.masking import check_padding_mask, check_window
 from transformer_lab.modern_bert import LocalAttention
 from transformer_lab.rotary_embedding import RotaryEmbedding
-from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import check_padding_mask, check_same_device, check_token_ids
+from transformer_lab.scaled_dot_product_attention import check_inputs, scaled_dot_product_attention
+from transformer_lab.validation import (
+    check_readable,
+    check_token_ids,
+)
 
 BLOCK = 128  # queries at a time: about as many as a window sees, so that little is computed in vain
 
@@ -34,8 +38,8 @@ def encode_packed(
     if not isinstance(encoder, nn.Module) or not hasattr(encoder, "embed"):
         raise TypeError(f"encoder must be an Encoder, got {type(encoder).__name__}; build one")
     check_token_ids(token_ids, *encoder.embedding.vectors.shape[:1], encoder.embedding.vectors.device)
-    check_padding_mask(may_attend, *token_ids.shape)
-    check_same_device(token_ids=token_ids, may_attend=may_attend)
+    check_padding_mask(may_attend, token_ids)
+    check_readable(may_attend=may_attend)
     return encode_real(encoder, token_ids, may_attend)
 
 
@@ -81,8 +85,9 @@ def attend_within(
 ) -> tuple[Float[Tensor, "1 heads token d_value"], None]:
     """Attend in each of the sequences that lie end to end, `lengths[b]` tokens each, and nowhere across.
 
-    A `LocalAttention` tells its window, which is counted within each sequence.
+    A `LocalAttention` tells its window, which is counted within each sequence. A mask has no place here.
     """
+    check_row(may_attend, lengths, **options)
     core = scaled_dot_product_attention if window is None else partial(attend_in_window, window=window)
     sequences = zip(query.split(lengths, -2), key.split(lengths, -2), value.split(lengths, -2), strict=True)
     outputs = [core(*sequence, **options)[0] for sequence in sequences if sequence[0].shape[-2]]
@@ -102,6 +107,8 @@ def attend_in_window(
     A block of queries meets only the keys that one of them sees, so the work grows with the length, not with
     its square.
     """
+    check_window(window)
+    check_inputs(query, key, value)
     length, outputs = query.shape[-2], []
     places = torch.arange(length, device=query.device)
     for start in range(0, length, BLOCK):
@@ -110,3 +117,15 @@ def attend_in_window(
         block = query[..., asks, :], key[..., seen, :], value[..., seen, :]
         outputs.append(scaled_dot_product_attention(*block, near[None, None], **options)[0])
     return torch.cat(outputs, dim=-2), None
+
+
+def check_row(may_attend: None, lengths: list[int], need_weights: bool = False, **_) -> None:
+    """Raise if a mask or weights are asked for, which would be ignored; PyTorch tells wrong lengths."""
+    if may_attend is not None or need_weights:
+        asked = "weights" if may_attend is None else "a mask"
+        raise ValueError(
+            f"attend_within takes no mask and returns no weights, got {asked}; leave it out: lengths tell "
+            "who attends to whom"
+        )
+    if not isinstance(lengths, list):
+        raise TypeError(f"lengths must be a list of integers, got {lengths!r}; try lengths.tolist()")

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_lab.validation import (
+    LARGEST,
     check_device,
     check_even,
     check_floating_dtype,
@@ -126,7 +127,7 @@ def rows_for(
 ) -> Float[Tensor, "position d_model"]:
     """Return the rows of the table for the positions offset, offset + 1, … of x."""
     check_vectors("x", x, table.shape[1], table)
-    check_integer(offset=offset, at_least=0)
+    check_integer(offset=offset, at_least=0, at_most=LARGEST)
     end = offset + x.shape[1]
     if end > len(table):
         after = f" from position {offset} on" if offset else ""

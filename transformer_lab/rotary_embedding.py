@@ -9,11 +9,14 @@ from torch import Tensor, nn
 
 from transformer_lab.positional_encoding import angular_frequencies, check_base
 from transformer_lab.validation import (
+    LARGEST,
+    check_dense,
     check_even,
     check_floating,
     check_integer,
     check_integers,
     check_parts,
+    check_readable,
     check_shape_kept,
     check_vectors,
 )
@@ -116,6 +119,7 @@ def check_positions(x: Tensor, offset: int, positions: Tensor) -> None:
             "give either offset or positions, not both; add the offset to the positions yourself"
         )
     check_integers("positions", positions)
+    check_readable(positions=positions)
     one_row, row_each = (x.shape[-2],), (x.shape[0], x.shape[-2])
     if tuple(positions.shape) != one_row and (x.dim() < 3 or tuple(positions.shape) != row_each):
         raise ValueError(
@@ -140,15 +144,13 @@ def counted_rotations(
     x: Float[Tensor, "*batch position d_head"], offset: int, base: float, dtype: torch.dtype
 ) -> Complex[Tensor, "position pair"]:
     """Return the rotations of the positions offset, offset + 1, … of x, from a table that is kept."""
-    check_integer(offset=offset)
-    if offset < 0:
-        raise ValueError(f"offset must not be negative, got {offset}; it is the position of the first vector")
+    check_integer(offset=offset, at_least=0, at_most=LARGEST)
     end, d_head = offset + x.shape[-2], x.shape[-1]
     # A kept table is for real numbers, not for the stand-ins on which PyTorch compiles and exports.
     if torch.compiler.is_compiling() or type(x) not in (Tensor, nn.Parameter) or end > TABLE_ROWS:
         positions = torch.arange(offset, end, device="cpu")
         return rotations(positions, d_head, base).to(device=x.device, dtype=dtype)
-    rows = 1 << (end - 1).bit_length()  # a power of two: few tables serve all lengths
+    rows = 1 << (int(end) - 1).bit_length()  # a power of two: few tables serve all lengths
     table = rotation_table(rows, d_head, base, dtype, x.device)
     return table[offset:end].clone()  # a copy: whoever writes into it spoils nothing
 
@@ -165,6 +167,7 @@ def rotation_table(
 def check_pairs(x: Tensor, rotation: Tensor) -> None:
     """Raise unless the rotation has one complex number for each pair of x's features, at each position."""
     check_floating(x=x)
+    check_dense(rotation=rotation)
     if not isinstance(rotation, Tensor) or not rotation.is_complex():
         got = rotation.dtype if isinstance(rotation, Tensor) else type(rotation).__name__
         raise TypeError(

@@ -3,34 +3,34 @@
 Each error says what came, what was wanted and what to do about it.
 """
 
-import inspect
 import math
-from collections.abc import Callable
+import sys
 from numbers import Real
 
 import torch
 from torch import Tensor
 
-FLOATING = "a floating-point tensor"
+LARGEST = 10**9  # what is larger is a slip: no memory holds it
+MOST = {"n_layers": 10_000, "pads": 10_000}  # of what is made one by one, which would never end
+NUMPY = ("int32", "int64")  # narrower or unsigned ones overflow where they meet Python's
 
 
-def check_integer(at_least: int | None = None, **integers: int) -> None:
-    """Raise unless every named number is an integer, and none is smaller than `at_least`."""
+def check_integer(at_least: int | None = None, at_most: int | None = None, **integers: int) -> None:
+    """Raise unless every named number is an integer, Python's or NumPy's, within the bounds."""
     for name, number in integers.items():
-        if isinstance(number, bool) or not isinstance(number, int | torch.SymInt):
-            raise TypeError(
-                f"{name} must be an integer, got {number!r} ({type(number).__name__}); try int({name})"
-            )
+        kind = type(number).__name__
+        if isinstance(number, bool) or not (isinstance(number, int | torch.SymInt) or kind in NUMPY):
+            raise TypeError(f"{name} must be an integer, got {number!r} ({kind}); try int({name})")
         if at_least is not None and number < at_least:
             raise ValueError(f"{name} must be at least {at_least}, got {number}; choose a larger one")
+        if at_most is not None and number > at_most:
+            raise ValueError(f"{name} must be at most {at_most:,}, got {number}; choose a smaller one")
 
 
 def check_positive(**sizes: int) -> None:
-    """Raise unless every named size is an integer of at least one."""
-    check_integer(**sizes)
+    """Raise unless every named size is an integer of at least one, and none is beyond all memory."""
     for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, got {size}; choose a positive size")
+        check_integer(**{name: size}, at_least=1, at_most=MOST.get(name, LARGEST))
 
 
 def check_even(**sizes: int) -> None:
@@ -45,7 +45,7 @@ def check_number(above: float | int = -math.inf, usual: str = "another", **numbe
     """Raise unless every named number is finite and larger than `above`; `usual` is what to try."""
     for name, number in numbers.items():
         _check_real(name, number)
-        if not above < number < math.inf:
+        if not above < number <= sys.float_info.max:
             wanted = "finite" if above == -math.inf else f"above {above} and finite"
             raise ValueError(f"{name} must be {wanted}, got {number}; try {usual}")
 
@@ -74,24 +74,9 @@ def check_parts(**parts: object) -> None:
             raise TypeError(f"{name} must be built, got the class {part.__name__}; try {part.__name__}(…)")
         if not callable(part):
             raise TypeError(
-                f"{name} must be a module, got {part!r} ({type(part).__name__}); "
+                f"{name} must be a module or a function, got {part!r} ({type(part).__name__}); "
                 "build the part and hand it over"
             )
-
-
-def check_takes(name: str, part: Callable, *arguments: str) -> None:
-    """Raise unless the part can be called with these arguments by name."""
-    try:
-        parameters = inspect.signature(getattr(part, "forward", part)).parameters.values()
-    except (TypeError, ValueError):  # what is written in C may have no signature
-        return
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    missing = [argument for argument in arguments if argument not in {each.name for each in parameters}]
-    if missing and not takes_any:
-        raise TypeError(
-            f"{name} must take {' and '.join(arguments)} by name, got {type(part).__name__} without "
-            f"{' and '.join(missing)}; give its forward these arguments, even if it does not use them"
-        )
 
 
 def check_floating(**tensors: Tensor) -> None:
@@ -99,13 +84,46 @@ def check_floating(**tensors: Tensor) -> None:
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"{name} must be {FLOATING}, got {type(tensor).__name__}; try torch.as_tensor({name})"
+                f"{name} must be a floating-point tensor, got {type(tensor).__name__}; "
+                f"try torch.as_tensor({name})"
             )
-        if not tensor.is_floating_point():
+        if not tensor.is_floating_point() or tensor.dtype.itemsize < 2:
             raise TypeError(
-                f"{name} must be {FLOATING}, got {tensor.dtype}; convert it with .float(), "
+                f"{name} must be a floating-point tensor, got {tensor.dtype}; convert it with .float(), "
                 "or, if it is a mask, pass it as may_attend="
             )
+        check_dense(**{name: tensor})
+
+
+def check_dense(**tensors: Tensor) -> None:
+    """Raise if a named tensor is sparse or nested: attention reads whole rows."""
+    for name, tensor in tensors.items():
+        if isinstance(tensor, Tensor) and (tensor.layout != torch.strided or tensor.is_nested):
+            remedy = f"{name}.to_dense()"
+            if tensor.is_nested:
+                remedy = f"torch.nested.to_padded_tensor({name}, 0) and a padding mask"
+            layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+            raise TypeError(f"{name} must be a dense tensor, got a {layout} one; try {remedy}")
+
+
+def check_readable(**tensors: Tensor) -> None:
+    """Raise unless the named tensors are dense and hold numbers, which on the meta device none does."""
+    check_dense(**tensors)
+    for name, tensor in tensors.items():
+        if isinstance(tensor, Tensor) and tensor.is_meta:
+            raise ValueError(f"{name} must hold numbers, got a tensor on meta, which has none; use the CPU")
+
+
+def check_numbers(name: str, tensor: Tensor, shape: tuple[int, ...] | None, remedy: str) -> None:
+    """Raise unless it is a tensor of finite numbers, of that shape; None leaves both open."""
+    check_readable(**{name: tensor})
+    if not isinstance(tensor, Tensor) or shape not in (None, tensor.shape):
+        got = f"has shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else f"is {tensor!r:.30}"
+        raise ValueError(f"{name} {got}, wanted a tensor of shape {shape}; {remedy}")
+    if shape is not None:
+        check_floating(**{name: tensor})
+        if not tensor.isfinite().all():
+            raise ValueError(f"{name} must hold finite numbers, got NaN or infinity; {remedy}")
 
 
 def check_shape_kept(part: str, got: Tensor, x: Tensor) -> None:
@@ -118,6 +136,7 @@ def check_shape_kept(part: str, got: Tensor, x: Tensor) -> None:
 
 def check_integers(name: str, tensor: Tensor) -> None:
     """Raise unless the tensor holds integers."""
+    check_dense(**{name: tensor})
     integers = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
     if not isinstance(tensor, Tensor) or tensor.dtype not in integers:
         raise TypeError(
@@ -129,17 +148,6 @@ def check_floating_dtype(dtype: torch.dtype) -> None:
     """Raise unless `dtype` is one of floating-point numbers."""
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be floating-point, got {dtype}; try torch.float32, or leave it out")
-
-
-def check_fits(tensor: Tensor, **integers: int) -> None:
-    """Raise unless every named integer can be one of the tensor's: in uint8, 256 would turn into 0."""
-    check_integer(**integers)
-    limits = torch.iinfo(tensor.dtype)
-    for name, number in integers.items():
-        if not limits.min <= number <= limits.max:
-            raise ValueError(
-                f"{name} must fit into {tensor.dtype}, got {number}; convert the ids with .long()"
-            )
 
 
 def check_device(device: torch.device | str | None) -> None:
@@ -171,7 +179,8 @@ def check_alike(**tensors: Tensor) -> None:
 
 
 def check_same_device(**tensors: Tensor) -> None:
-    """Raise unless the named tensors are on one device."""
+    """Raise unless the named tensors are dense and on one device."""
+    check_dense(**tensors)
     (first, reference), *others = tensors.items()
     for name, tensor in others:
         if tensor.device != reference.device:
@@ -261,6 +270,7 @@ def _each_or_1(shape: tuple[int, ...]) -> str:
 
 def check_token_ids(token_ids: Tensor, vocab_size: int, device: torch.device) -> None:
     """Raise unless the ids are integers (batch, position) within the vocabulary, on the model's device."""
+    check_dense(token_ids=token_ids)
     if not isinstance(token_ids, Tensor) or token_ids.dtype not in (torch.int64, torch.int32):
         got = token_ids.dtype if isinstance(token_ids, Tensor) else type(token_ids).__name__
         raise TypeError(
@@ -286,14 +296,3 @@ def check_token_ids(token_ids: Tensor, vocab_size: int, device: torch.device) ->
             f"token ids must be from 0 to {vocab_size - 1}, "
             f"got {int(token_ids.min())} to {int(token_ids.max())}; does the tokenizer belong to this model?"
         )
-
-
-def check_padding_mask(may_attend: Tensor, batch: int, length: int) -> None:
-    """Raise unless `may_attend` is a padding mask, boolean of shape (batch, 1, 1, length)."""
-    wanted = f"may_attend must be a boolean padding mask of shape {(batch, 1, 1, length)}"
-    if not isinstance(may_attend, Tensor):
-        raise TypeError(f"{wanted}, got {type(may_attend).__name__}; see padding_mask")
-    if may_attend.dtype != torch.bool:
-        raise TypeError(f"{wanted}, got {may_attend.dtype}; see padding_mask, or from_attention_mask")
-    if tuple(may_attend.shape) != (batch, 1, 1, length):
-        raise ValueError(f"{wanted}, got {tuple(may_attend.shape)}; see padding_mask")

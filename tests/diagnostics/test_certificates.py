@@ -369,7 +369,7 @@ def test_refuses_what_it_cannot_examine(x, ids):
         leak_map(lambda x: None, x)
     with pytest.raises(TypeError, match=r"with 3 axes, .* of shape \(3, 10\); .*output\[:, None\]"):
         padding_invariance(lambda x, may_attend: x.mean(dim=1), x)
-    with pytest.raises(ValueError, match=r"keep its shape \(3, 7, 10\) here, got \(1, 7, 10\)"):
+    with pytest.raises(ValueError, match=r"must return 3 sequences .*got shape \(1, 7, 10\)"):
         batch_invariance(lambda x: x[:1] if len(x) > 1 else x, x)
     with pytest.raises(ValueError, match=r"got torch.int64 of shape \(7,\)"):
         leak_map(nn.Embedding(11, 3), ids[0])
@@ -411,6 +411,23 @@ def test_refuses_what_is_no_function_of_vectors(function, x):
     for certificate in (padding_invariance, leak_map, eval_determinism):
         with pytest.raises(TypeError, match="the function must "):
             certificate(function, x)
+
+
+SHORT = {
+    "of two positions": lambda x, may_attend=None: x[:, :2],
+    "of one sequence": lambda x, may_attend=None: x[:1],
+    "of twice as many": lambda x, may_attend=None: x.repeat(1, 2, 1),
+}
+
+
+@pytest.mark.parametrize("output", SHORT)
+@pytest.mark.parametrize(
+    "certificate",
+    [batch_invariance, eval_determinism, padding_invariance, permutation_equivariance, leak_map],
+)
+def test_an_output_that_leaves_tokens_out_is_refused(certificate, output, x):
+    with pytest.raises(ValueError, match=r"^the function must return .*, got shape \(.*; return a vector"):
+        certificate(SHORT[output], x)
 
 
 def test_a_mask_of_another_name_is_told(x):

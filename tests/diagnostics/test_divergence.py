@@ -9,7 +9,7 @@ from torch import nn
 
 from tests.peers import randomised
 from tests.references import assert_equal, randn
-from transformer_lab import EncoderLayer, FeedForward, MultiHeadAttention, PreNormEncoderLayer, causal_mask
+from transformer_lab import EncoderLayer, FeedForward, MultiHeadAttention, PreNormEncoderLayer
 from transformer_lab.diagnostics.divergence import Divergence, first_divergence
 from transformer_lab.diagnostics.divergence.mistakes import MISTAKES
 from transformer_lab.diagnostics.divergence.steps import STEPS, PostNormSteps, PreNormSteps
@@ -447,18 +447,29 @@ def test_a_freshly_built_layer_has_a_blind_spot():
     assert first_divergence(from_torch_layer(torch_layer()), torch_layer()).blind == ""
 
 
-def test_matrices_of_zeros_and_equal_tokens_are_blind_spots():
+def test_matrices_of_zeros_are_blind_spots():
     reference = torch_layer()
     reference.linear2.weight.data.zero_()
-    blind = first_divergence(from_torch_layer(reference), reference, X[:, :1].expand_as(X)).blind
-    assert blind.startswith("all tokens of a sequence are equal, ")
-    assert "linear2.weight do nothing yet" in blind
+    assert "linear2.weight do nothing yet" in first_divergence(from_torch_layer(reference), reference).blind
 
 
-def test_a_single_token_may_have_a_mask():
+@pytest.mark.parametrize(
+    ("x", "got"),
+    [
+        (X[:, :1], r"shape \(\d+, 1, \d+\)"),
+        (X[:, :1].expand_as(X), "equal tokens"),
+    ],
+    ids=["one token", "equal tokens"],
+)
+def test_tokens_with_which_nothing_could_show_are_refused(x, got):
     reference = torch_layer()
-    found = first_divergence(from_torch_layer(reference), reference, X[:, :1], causal_mask(1))
-    assert found.step is None
+    with pytest.raises(ValueError, match=rf"^x must hold finite tokens that differ, got {got}.*; give"):
+        first_divergence(from_torch_layer(reference), reference, x)
+
+
+def test_a_layer_on_meta_is_refused():
+    with pytest.raises(ValueError, match=r"\w of yours must hold numbers, got a tensor on"):
+        first_divergence(from_torch_layer(torch_layer()).to("meta"), torch_layer())
 
 
 def test_neither_layer_is_changed():
@@ -487,8 +498,8 @@ def test_a_layer_with_frozen_numbers_is_refused():
         ({"yours": EncoderLayer}, TypeError, "yours must be an nn.Module, got type; build the layer first"),
         ({"yours": lambda x: x}, TypeError, r"got function; wrap it: class Mine\(nn.Module\), .* forward\("),
         ({"yours": None}, TypeError, "yours must be an nn.Module, got NoneType; wrap it"),
-        ({"x": X / 0}, ValueError, "x must hold finite numbers, got NaN or infinity; .* give another x"),
-        ({"x": X[:0]}, ValueError, r"x must hold finite numbers, got shape \(0, 5, 21\)"),
+        ({"x": X / 0}, ValueError, "x must hold finite tokens that differ, got NaN or infinity: .*another x"),
+        ({"x": X[:0]}, ValueError, r"x must hold finite tokens that differ, got shape \(0, 5, 21\)"),
         ({"yours": no_number(torch_layer())}, ValueError, "parameters of yours must be .* in linear1.bias"),
         ({"reference": no_number(torch_layer())}, ValueError, "parameters of reference .* in linear1.bias"),
         ({"reference": nn.Identity()}, TypeError, "got Identity; to_torch_layer"),

@@ -4,9 +4,11 @@ The other files test a refusal only where it has a reason of its own, or leaves 
 """
 
 import math
+import re
 import traceback
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -255,8 +257,9 @@ ANY_AXES = {
     "GatedFeedForward()": GatedFeedForward(8, 12),
     "RMSNorm()": RMSNorm(8),
     "FeedForwardUnit()": FeedForwardUnit(8),
+    "LowRankLinear()": LowRankLinear(nn.Linear(8, 8), 2),
 }
-ANY_WEIGHTS = {"RotaryEmbedding()": RotaryEmbedding(8), "LowRankLinear()": LowRankLinear(nn.Linear(8, 8), 2)}
+ANY_WEIGHTS = {"RotaryEmbedding()": RotaryEmbedding(8)}
 ANY_WIDTH = {"split_heads": lambda bad: split_heads(bad, 2), "mean_pool": mean_pool}
 CORE = {
     "attention query": lambda bad: scaled_dot_product_attention(bad, X, X),
@@ -295,9 +298,13 @@ VECTORS = {
     "integers": X.long(),
     "a mask": MASK.expand(2, 1, 3, 3)[:, 0],
     "other device": X.to("meta"),
+    "sparse": X.to_sparse(),
+    "nested": torch.nested.nested_tensor([randn(2, 8), randn(3, 8)], layout=torch.jagged),
 }
 MULTIPLIED = {name: x for name, x in VECTORS.items() if name != "one sequence"}
-UNWEIGHTED = {name: VECTORS[name] for name in ("narrow", "transposed", "no positions", "integers")}
+UNWEIGHTED = {
+    name: VECTORS[name] for name in ("narrow", "transposed", "no positions", "integers", "sparse", "nested")
+}
 
 # --- ids and masks --------------------------------------------------------------------------------
 
@@ -454,6 +461,23 @@ ONE_BY_ONE = {
     ),
     "another norm in torch": lambda: to_torch_layer(parts(feed_forward_norm=nn.Identity())),
     "a gate in torch": lambda: to_torch_layer(parts(feed_forward=GatedFeedForward(8, 12))),
+    "adapted": lambda: to_torch_layer(adapt(parts(), 2)),
+    "an adapted network": lambda: to_torch_layer(adapt(parts(), 2, projections=["up_projection"])),
+    "a mask by another name": lambda: parts()(X, mask=MASK),
+    "a mask by another name in pre-norm": lambda: parts(PreNormEncoderLayer)(X, attention_mask=MASK),
+    "attend=None": lambda: MultiHeadAttention(8, 2)(X, attend=None),
+    "attend by name": lambda: GroupedQueryAttention(8, 2)(X, attend="sdpa"),
+    "keys of another length than values": lambda: KeyValueCache().joined(HEADS, HEADS[:, :, :1]),
+    "keys without heads": lambda: KeyValueCache().joined(X, X),
+    "a table that never ends": lambda: sinusoidal_encoding(10**13, 8),
+    "layers without an end": lambda: Encoder(EncoderConfig(vocab_size=5, n_layers=10**13)),
+    "stacks without an end": lambda: feed_forward_stack(8, 10**13),
+    "a position at the end of the world": lambda: RotaryEmbedding(8)(X, offset=10**13),
+    "positions without numbers": lambda: RotaryEmbedding(8)(X, positions=torch.arange(3, device="meta")),
+    "a sparse rotation": lambda: rotate_interleaved(X, rotations(torch.arange(3), 8).to_sparse()),
+    "a sparse bias": lambda: c.from_additive_mask(torch.zeros(1, 1, 3, 3).to_sparse()),
+    "float8": lambda: parts()(X.to(torch.float8_e4m3fn)),
+    "a base that no float holds": lambda: RotaryEmbedding(8, base=10**400),
     "two eps": lambda: to_torch_layer(parts(attention_norm=nn.LayerNorm(8, eps=0.1))),
     "two kinds of bias": lambda: to_torch_layer(parts(feed_forward=FeedForward(8, 12, bias=False))),
     "a norm without weight": lambda: to_torch_layer(
@@ -520,3 +544,17 @@ def test_is_refused_in_words(call):
     raised_in = traceback.extract_tb(refused.value.__traceback__)[-1].filename
     assert "transformer_lab" in raised_in, f"from the depths: {refused.value}"
     assert ";" in str(refused.value), f"no remedy: {refused.value}"
+
+
+@pytest.mark.parametrize("call", (SIZES | SIZES_OR_NONE).values(), ids=(SIZES | SIZES_OR_NONE).keys())
+def test_sizes_may_be_numpys(call):
+    """As good as Python's: neither refused, nor another result."""
+    outcomes = []
+    for kind in (int, np.int64, np.int32):
+        torch.manual_seed(0)
+        try:
+            outcome = str(call(kind(4)))
+        except ValueError as error:  # some calls want another size
+            outcome = str(error)
+        outcomes.append(re.sub(r"np\.int\d\d\((\d+)\)", r"\1", outcome))
+    assert outcomes[0] == outcomes[1] == outcomes[2]

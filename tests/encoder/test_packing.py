@@ -10,7 +10,7 @@ from tests.references import assert_equal, randn
 from transformer_lab import Encoder, EncoderConfig, PreNormEncoderLayer, RotaryEmbedding, packing
 from transformer_lab.encoder import standard_layer
 from transformer_lab.modern_bert import attend_nearby
-from transformer_lab.packing import attend_in_window, encode_packed, has_gaps
+from transformer_lab.packing import attend_in_window, attend_within, encode_packed, has_gaps
 
 CONFIG = EncoderConfig(19, d_model=18, n_heads=3, d_ff=17, n_layers=4, max_length=13, dropout=0.0)
 IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 18, 8, 7, 7], [2, 7, 1, 8, 2, 8, 1]])
@@ -171,3 +171,23 @@ def test_a_window_needs_no_map_of_the_whole_text(monkeypatch):
     monkeypatch.setattr(packing, "scaled_dot_product_attention", core)
     attend_in_window(*(randn(1, 2, 17, 5, seed=1),) * 3, window=2)
     assert seen == [(7, 9, (1, 1, 7, 9)), (7, 11, (1, 1, 7, 11)), (3, 5, (1, 1, 3, 5))]
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "words"),
+    [
+        (
+            {"may_attend": torch.ones(1, 1, 5, 5, dtype=torch.bool)},
+            ValueError,
+            "takes no mask .*, got a mask;",
+        ),
+        ({"need_weights": True}, ValueError, "returns no weights, got weights; leave it out"),
+        ({"lengths": 5}, TypeError, r"lengths must be a list of integers, got 5; try lengths\.tolist"),
+        ({"window": -1}, ValueError, "window must not be negative, got -1"),
+        ({"window": "1"}, TypeError, "window must be an integer, got '1'"),
+    ],
+)
+def test_what_a_row_cannot_have_is_refused(asked, error, words):
+    x = randn(1, 2, 5, 3)
+    with pytest.raises(error, match=words):
+        attend_within(x, x, x, **{"lengths": [2, 3]} | asked)

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import math
 import shutil
 import subprocess
 import sys
@@ -409,9 +410,11 @@ def test_wrong_folder_says_what_is_not_in_it(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=message):
         load_minilm(tmp_path)
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "nowhere"))
-    with pytest.raises(FileNotFoundError, match=f"nowhere has {message}"):
+    with pytest.raises(FileNotFoundError, match=f"nowhere' has {message}"):
         load_minilm()
     assert not minilm_available()
+    with pytest.raises(FileNotFoundError, match=f"^'' has {message}"):  # not the installed one
+        load_minilm("")
     (tmp_path / WEIGHTS_FILE).touch()
     with pytest.raises(FileNotFoundError, match=f"has no {TOKENIZER_FILE}, wanted"):
         load_minilm(tmp_path)
@@ -489,13 +492,35 @@ def test_a_file_with_a_tensor_that_nobody_knows_is_refused(small_file):
 def test_a_tensor_of_another_shape_is_refused_even_if_it_would_broadcast(small_file):
     name = "encoder.layer.0.intermediate.dense.weight"
     small_file[name] = small_file[name].T
-    message = rf"{name} has shape \(6, 11\), wanted \(11, 6\); take the"
+    message = rf"{name} has shape \(6, 11\), wanted a tensor of shape \(11, 6\); take the"
     with pytest.raises(ValueError, match=message):
         load_weights(Encoder(SMALL), small_file)
     small_file[name] = small_file[name].T
     small_file[SEGMENTS] = torch.zeros(2, 1)
-    with pytest.raises(ValueError, match=r"token_type_embeddings.weight has shape \(2, 1\), wanted \(2, 6\)"):
+    with pytest.raises(ValueError, match=r"token_type_embeddings.weight has .*, wanted .* \(2, 6\)"):
         load_weights(Encoder(SMALL), small_file)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        (torch.full((6,), math.nan), ValueError, "must hold finite numbers, got NaN or infinity; take the"),
+        (torch.zeros(6).long(), TypeError, "must be a floating-point tensor, got torch.int64"),
+        (torch.zeros(6, device="meta"), ValueError, "must hold numbers, got a tensor on meta"),
+        (torch.zeros(6).to_sparse(), TypeError, "must be a dense tensor, got a sparse_coo one"),
+        ([0.0] * 6, ValueError, r"is \[0.0.*, wanted a tensor of shape \(6,\)"),
+    ],
+    ids=["NaN", "int", "meta", "sparse", "list"],
+)
+def test_tensors_that_are_no_weights_are_refused(small_file, wrong, error, words):
+    name = "encoder.layer.1.output.dense.bias"
+    with pytest.raises(error, match=f"{name} {words}"):
+        load_weights(Encoder(SMALL), small_file | {name: wrong})
+
+
+def test_an_encoder_without_numbers_is_refused(small_file):
+    with pytest.raises(ValueError, match="must hold numbers, got a tensor on meta"):
+        load_weights(Encoder(SMALL).to("meta"), small_file)
 
 
 def test_an_encoder_with_other_parts_is_refused(small_file):

@@ -390,7 +390,7 @@ def test_a_printed_module_tells_its_settings():
 
 
 def test_refuses_a_negative_offset():
-    with pytest.raises(ValueError, match=r"offset must not be negative, got -5; it is the position of"):
+    with pytest.raises(ValueError, match=r"offset must be at least 0, got -5; choose a larger one"):
         RotaryEmbedding(D_HEAD)(randn(LENGTH, D_HEAD), offset=-5)
 
 

@@ -8,17 +8,19 @@ import pytest
 import torch
 
 from tests.references import randn
+from transformer_lab.masking import check_boolean, check_padding_mask
 from transformer_lab.validation import (
     check_alike,
     check_even,
     check_floating,
     check_integer,
+    check_integers,
     check_may_attend,
     check_not_empty,
     check_number,
-    check_padding_mask,
     check_positive,
     check_probability,
+    check_readable,
     check_shape_kept,
     check_token_ids,
     check_vectors,
@@ -38,18 +40,39 @@ def test_sizes_from_one_on_are_positive():
 def test_refuses_sizes_below_one(size):
     for check in (check_positive, check_even):
         with pytest.raises(
-            ValueError, match=rf"^d_model must be at least 1, got {size}; choose a positive size$"
+            ValueError, match=rf"^d_model must be at least 1, got {size}; choose a larger one$"
         ):
             check(d_model=size)
 
 
-@pytest.mark.parametrize("size", [2.0, "2", True, None, np.int64(2), torch.tensor(2)], ids=repr)
+@pytest.mark.parametrize("size", [2.0, "2", True, None, np.int8(2), np.uint64(2), torch.tensor(2)], ids=repr)
 def test_refuses_sizes_that_are_not_integers(size):
     for check in (check_positive, check_even):
         with pytest.raises(
             TypeError, match=r"^d_model must be an integer, got .* \(\w+\); try int\(d_model\)$"
         ):
             check(d_model=size)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32])
+def test_integers_of_numpy_are_as_good_as_pythons(kind):
+    check_positive(d_model=kind(2))
+    check_even(d_head=kind(64))
+    check_integer(offset=kind(0), at_least=0)
+    with pytest.raises(ValueError, match=r"^d_model must be at least 1, got 0"):
+        check_positive(d_model=kind(0))
+
+
+@pytest.mark.parametrize("size", [10**13, 10**30])
+def test_refuses_sizes_that_no_memory_holds(size):
+    with pytest.raises(ValueError, match=rf"^d_ff must be at most 1,000,000,000, got {size}; choose a sm"):
+        check_positive(d_ff=size)
+
+
+def test_refuses_more_layers_than_can_ever_be_built():
+    check_positive(n_layers=10_000)
+    with pytest.raises(ValueError, match=r"^n_layers must be at most 10,000, got 10001; choose a smaller"):
+        check_positive(n_layers=10_001)
 
 
 def test_refuses_the_one_bad_size_among_several_by_its_name():
@@ -145,6 +168,41 @@ def test_refuses_what_is_not_a_tensor(thing):
     for check in (check_floating, check_alike):
         with pytest.raises(TypeError, match=message):
             check(query=randn(2), key=thing)
+
+
+LAYOUTS = {
+    "sparse_coo": lambda x: x.to_sparse(),
+    "sparse_csr": lambda x: x.to_sparse_csr(),
+    "nested": lambda x: torch.nested.nested_tensor(list(x)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*nested|.*[Ss]parse")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_refuses_layouts_other_than_dense(layout):
+    remedy = r"torch\.nested\.to_padded_tensor" if layout == "nested" else r"\w+\.to_dense\(\)"
+    message = rf"must be a dense tensor, got a {layout} one; try {remedy}"
+    numbers, ids = (LAYOUTS[layout](x) for x in (torch.ones(2, 3), torch.ones(2, 3).long()))
+    opened = LAYOUTS[layout](torch.ones(2, 3).bool())
+    calls = [
+        lambda: check_floating(x=numbers),
+        lambda: check_vectors("x", numbers),
+        lambda: check_alike(x=torch.ones(2), y=numbers),
+        lambda: check_integers("ids", ids),
+        lambda: check_token_ids(ids, 5, torch.device("cpu")),
+        lambda: check_may_attend(opened, (2, 3), torch.ones(1)),
+        lambda: check_boolean("mask", opened, rank=2),
+        lambda: check_padding_mask(opened, torch.ones(2, 3)),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+def test_refuses_tensors_without_numbers_where_numbers_are_read():
+    with pytest.raises(ValueError, match=r"^x must hold numbers, got a tensor on meta, which has none; use"):
+        check_readable(x=torch.ones(2, device="meta"))
+    check_readable(x=torch.ones(2))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -323,21 +381,21 @@ def test_refuses_masks_that_are_not_tensors(mask):
 
 
 def test_a_padding_mask_passes():
-    check_padding_mask(torch.ones(3, 1, 1, 7, dtype=torch.bool), 3, 7)
+    check_padding_mask(torch.ones(3, 1, 1, 7, dtype=torch.bool), torch.ones(3, 7))
 
 
 @pytest.mark.parametrize("shape", [(3, 7), (3, 1, 7), (1, 1, 1, 7), (3, 1, 1, 1), (3, 1, 7, 7), (3, 5, 1, 7)])
 def test_refuses_masks_that_are_no_padding_masks(shape):
     with pytest.raises(ValueError, match=rf"\(3, 1, 1, 7\), got {re.escape(str(shape))}; see padding_mask"):
-        check_padding_mask(torch.ones(shape, dtype=torch.bool), 3, 7)
+        check_padding_mask(torch.ones(shape, dtype=torch.bool), torch.ones(3, 7))
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
 def test_refuses_padding_masks_that_are_not_boolean(dtype):
     with pytest.raises(TypeError, match=rf"boolean padding mask .*, got {dtype}; .* or from_attention_mask"):
-        check_padding_mask(torch.ones(3, 1, 1, 7, dtype=dtype), 3, 7)
+        check_padding_mask(torch.ones(3, 1, 1, 7, dtype=dtype), torch.ones(3, 7))
     with pytest.raises(TypeError, match=r"boolean padding mask .*, got list; see padding_mask"):
-        check_padding_mask([True], 3, 7)
+        check_padding_mask([True], torch.ones(3, 7))
 
 
 def test_an_error_says_what_came_back_and_which_ids_there_are():

@@ -50,6 +50,40 @@ def test_what_was_saved_comes_back(path):
     assert [file.name for file in path.parent.iterdir()] == [path.name]  # nothing is left beside it
 
 
+def test_a_symbolic_link_stays_and_its_file_is_written(path, tmp_path):
+    (tmp_path / "link").symlink_to(path)
+    save_checkpoint(tmp_path / "link", {"new": torch.ones(1)}, {})
+    assert (tmp_path / "link").is_symlink()
+    assert not path.is_symlink()
+    assert load_checkpoint(path)[0].keys() == {"new"}
+
+
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        (torch.ones(2, device="meta"), "x must hold numbers, got a tensor on meta"),
+        (torch.ones(2).to_sparse(), "x must be a dense tensor, got a sparse_coo one"),
+    ],
+    ids=["meta", "sparse"],
+)
+def test_what_a_file_cannot_hold_is_refused(path, tensor, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        save_checkpoint(path, {"x": tensor}, {})
+    assert load_checkpoint(path)[1] == FACTS
+
+
+@pytest.mark.filterwarnings("ignore:.*ComplexHalf")
+def test_a_dtype_that_a_file_cannot_hold_is_refused(path):
+    with pytest.raises(TypeError, match=r"^x must be of a dtype that a file can hold, got torch\.complex32"):
+        save_checkpoint(path, {"x": torch.ones(2, dtype=torch.complex32)}, {})
+
+
+@pytest.mark.parametrize("name", ["__metadata__", 3])
+def test_a_name_that_would_spoil_the_file_is_refused(path, name):
+    with pytest.raises(TypeError, match=f"tensors must be tensors by name, got {name!r}"):
+        save_checkpoint(path, {name: torch.ones(1)}, {})
+
+
 def test_tensors_that_share_memory_are_saved_too(tmp_path):
     tied = randn(3, 2)
     save_checkpoint(tmp_path / "tied", {"one": tied, "two": tied, "part": tied[1:]}, {})

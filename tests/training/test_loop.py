@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -364,7 +365,7 @@ UNTRAINED = nn.Linear(3, 5).requires_grad_(False)
             "learning_rate must be above 0 and finite, got nan",
         ),
         (lambda: ProgressBar(5), TypeError, "make_bar must be a function, got 5"),
-        (lambda: TokenClassifier(None, 5), TypeError, "encoder must be a module, got None"),
+        (lambda: TokenClassifier(None, 5), TypeError, "encoder must be a module or a function, got None"),
         (lambda: SequenceClassifier(small_encoder(), SequenceHead), TypeError, "head must be built"),
     ],
 )
@@ -393,6 +394,23 @@ def test_a_gradient_that_is_not_finite_stops_the_run(gradient):
     with pytest.raises(FloatingPointError, match=r"its gradient's length (nan|inf), wanted finite"):
         train(model, lambda step: Batch((torch.eye(2, 3).double(),), torch.tensor([0, 1])), ONE)
     assert_equal(model.parameter.data, torch.ones(1).double(), 0)
+
+
+@pytest.mark.parametrize("score", [math.nan, torch.tensor(math.nan), np.float32("nan")], ids=repr)
+def test_a_score_that_is_no_number_stops_the_run(score):
+    with pytest.raises(FloatingPointError, match=r"^evaluate must return a number, got .*nan.*; look for"):
+        train(Given(), lambda step: RIGHT, ONE, evaluate=lambda model: score)
+
+
+@pytest.mark.parametrize("score", [None, "0.5", [0.5], torch.ones(3)], ids=repr)
+def test_a_score_of_another_kind_is_refused(score):
+    with pytest.raises(TypeError, match=r"^evaluate must return a number, got .*; try score\.mean\(\)"):
+        train(Given(), lambda step: RIGHT, ONE, evaluate=lambda model: score)
+
+
+def test_a_model_without_numbers_is_refused():
+    with pytest.raises(ValueError, match="must hold numbers, got a tensor on meta"):
+        train(Given().to("meta"), lambda step: RIGHT, ONE)
 
 
 # --- stopping and going on

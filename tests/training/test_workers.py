@@ -4,6 +4,7 @@ Where two processes are needed, torchrun starts them. That takes seconds, so one
 file is also the program that the two of them run (`measure`, at its end).
 """
 
+import math
 import os
 import re
 import shutil
@@ -264,6 +265,47 @@ def test_the_average_of_what_is_handed_in_is_the_mean_of_all(parts):
     average = sum(handed) / len(parts)
     assert_equal(average, losses.mean())
     assert_equal(torch.autograd.grad(average, losses)[0], torch.full((8,), 1 / 8))
+
+
+LOSSES = torch.rand(4)
+NO_LOSSES = [
+    None,
+    [0.5],
+    0.5,
+    torch.ones(4).long(),
+    LOSSES > 0,
+    LOSSES * 1j,
+    LOSSES.to_sparse(),
+    LOSSES[None],
+]
+NO_TOTALS = [0, -4, 4.0, True, None, "4", math.nan, torch.tensor(0), torch.tensor(-4), torch.tensor(4.0)]
+NO_TOTALS += [torch.tensor(True), torch.tensor([4]), torch.tensor(4, device="meta"), LOSSES.mean()]
+NO_COUNTS = [0, -2, 2.0, True, None, "2", torch.tensor(2)]
+
+
+@pytest.mark.parametrize(
+    ("losses", "total", "n_workers", "name"),
+    [
+        *((bad, 4, 2, "losses") for bad in NO_LOSSES),
+        (LOSSES.mean(), 4, 2, "losses"),
+        *((LOSSES, bad, 2, "total") for bad in NO_TOTALS),
+        *((LOSSES, 4, bad, "n_workers") for bad in NO_COUNTS),
+    ],
+)
+def test_what_cannot_be_handed_in_is_refused(losses, total, n_workers, name):
+    with pytest.raises((TypeError, ValueError), match=rf"^{name} .*; \w"):
+        loss_to_hand_in(losses, total, n_workers)
+
+
+def test_a_total_may_be_a_tensor_and_a_loss_that_is_no_number_is_handed_on():
+    assert_equal(loss_to_hand_in(LOSSES, torch.tensor(4), 2), 2 * LOSSES.mean())
+    assert loss_to_hand_in(LOSSES * math.nan, 4, 2).isnan()  # all workers stop in the same step
+
+
+@pytest.mark.parametrize(("rank", "count"), [(2, 2), (-1, 2), (0, 0), (0.5, 2), ("0", 2), (0, None)])
+def test_rows_of_a_worker_that_there_is_not(rank, count):
+    with pytest.raises((TypeError, ValueError), match=r"^(rank|count) must be"):
+        rows_of_worker(batch_at(0), rank, count)
 
 
 @each_kind

@@ -4,8 +4,9 @@ What is examined maps x to an output, or to (output, weights), of which the outp
 (batch, position, features) or token ids (batch, position). A module is examined in eval mode; a function runs
 as it is, so put the modules inside it into eval mode yourself.
 
-An x of another kind is a ValueError, and so is one with which nothing could be found, such as equal tokens
-where the order is asked for; a function that does not return vectors is a TypeError.
+An x of another kind is a ValueError, and so are one with which nothing could be found, such as equal tokens
+where the order is asked for, and an output of other sequences or positions than x has, unless it is one
+position for the whole; a function that does not return vectors is a TypeError.
 """
 
 import inspect
@@ -19,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_lab.masking import padding_mask_from_lengths
-from transformer_lab.validation import check_positive, described
+from transformer_lab.validation import check_positive, check_readable, described
 
 # The largest difference that rounding explains, for numbers of the size that a norm leaves.
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-1}
@@ -257,7 +258,7 @@ def _run(function: Callable, x: Tensor, *, seed: int = 0, **arguments: Tensor) -
         torch.manual_seed(seed)
         result = function(x.clone(), **arguments)
     output = result[0] if isinstance(result, tuple | list) and result else result
-    _check_output(output, axes=x.dim() if x.is_floating_point() else x.dim() + 1)
+    _check_output(output, x)
     return output
 
 
@@ -355,6 +356,7 @@ def _only_zeros() -> ValueError:
 
 
 def _check_input(x: Tensor) -> None:
+    check_readable(x=x)
     ids = isinstance(x, Tensor) and x.dtype in IDS and x.dim() == 2
     vectors = isinstance(x, Tensor) and x.dtype in ROUNDING and x.dim() >= 2
     if not (ids or vectors) or 0 in x.shape:
@@ -387,7 +389,9 @@ def _check_function(function: Callable, **arguments: Tensor) -> None:
         )
 
 
-def _check_output(output: object, axes: int) -> None:
+def _check_output(output: object, x: Tensor) -> None:
+    check_readable(output=output)
+    axes = x.dim() if x.is_floating_point() else x.dim() + 1
     if not (
         isinstance(output, Tensor) and output.dtype in ROUNDING and output.dim() >= axes and output.numel()
     ):
@@ -395,9 +399,16 @@ def _check_output(output: object, axes: int) -> None:
             f"the function must return a tensor (…, position, features) with {axes} axes, floating-point, "
             f"got {described(output)}; one vector per sequence becomes output[:, None]"
         )
+    # What is left out is not examined. One position may stand for all: a mean, say, or [CLS].
+    if output.shape[-2] not in (1, _length(x)) or (axes > 2 and len(output) != len(x)):
+        raise ValueError(
+            f"the function must return {len(x)} sequences of {_length(x)} positions, or of one, got shape "
+            f"{tuple(output.shape)}; return a vector for each token"
+        )
 
 
 def _check_pair(query: Tensor, key: Tensor) -> None:
+    check_readable(query=query, key=key)
     for name, vector in {"query": query, "key": key}.items():
         if not (isinstance(vector, Tensor) and vector.dtype in ROUNDING and vector.dim() == 1):
             raise TypeError(

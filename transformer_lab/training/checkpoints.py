@@ -12,6 +12,8 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from transformer_lab.validation import check_readable
+
 FACTS, DIGEST = "facts", "sha256"  # the two entries of the file's metadata
 
 
@@ -40,7 +42,7 @@ def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapp
         TypeError: a path, tensors or facts of another kind.
         ValueError: a place where no file can be.
     """
-    path = check_place(path)
+    path = check_place(path).resolve()  # the file that a symbolic link names, not the link
     check_tensors(tensors)
     if not isinstance(facts, Mapping):
         raise TypeError(f"facts must be a dict by name, got {facts!r}; try {{'facts': …}}")
@@ -50,10 +52,7 @@ def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapp
         raise TypeError(
             f"facts must be made of text, numbers, lists and dicts, got others ({error}); convert them"
         ) from error
-    copies = {
-        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-        for name, tensor in tensors.items()
-    }
+    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     metadata = {FACTS: text, DIGEST: digest(copies, text)}
     beside = path.with_name(path.name + ".part")
     beside.write_bytes(safetensors.torch.save(copies, metadata))
@@ -199,19 +198,17 @@ def names_of_trained(model: nn.Module, optimizer: torch.optim.Optimizer) -> list
 def as_path(path: str | Path) -> Path:
     """Return the path of a file; raise TypeError if it is none."""
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(
-            f"the path of a checkpoint must be text or a Path, got {path!r}; try 'run.safetensors'"
-        )
+        raise TypeError(f"a checkpoint's path must be text or a Path, got {path!r}; try 'run.safetensors'")
     return Path(path)
 
 
 def check_place(path: str | Path) -> Path:
     """Raise unless a file of that name can be; return its path."""
     path = as_path(path)
-    beside = path.with_name(path.name + ".part")
     try:  # the name, the folder, its rights: told now, not when hours of training are to be kept
         got = "a folder" if path.is_dir() else "" if path.parent.is_dir() else "a folder that does not exist"
         if not got:
+            beside = path.with_name(path.name + ".part")
             beside.touch()
             beside.unlink()
     except (OSError, ValueError) as error:
@@ -228,10 +225,13 @@ def check_tensors(tensors: Mapping[str, Tensor]) -> None:
     if not isinstance(tensors, Mapping):
         raise TypeError(f"tensors must be a dict by name, got {type(tensors).__name__}; try gather")
     for name, tensor in tensors.items():
-        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+        if not isinstance(name, str) or name == "__metadata__" or not isinstance(tensor, Tensor):
             raise TypeError(
                 f"tensors must be tensors by name, got {name!r}: {type(tensor).__name__}; leave it out"
             )
+        check_readable(**{name: tensor})
+        if tensor.is_quantized or tensor.dtype == torch.complex32:
+            raise TypeError(f"{name} must be of a dtype that a file can hold, got {tensor.dtype}; convert it")
 
 
 def check_trained(path: str | Path, name: str, tensor: Tensor, trained: Mapping[str, Tensor]) -> None:

@@ -1,5 +1,6 @@
 """Examples and right answers, batch by batch. Used in lesson 10."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,11 +9,15 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from transformer_lab.validation import (
+    LARGEST,
+    check_dense,
     check_device,
     check_floating,
     check_integer,
     check_number,
     check_positive,
+    check_readable,
+    check_same_device,
     check_token_ids,
 )
 
@@ -44,6 +49,7 @@ class Batch:
                     f"inputs and targets must be tensors, the batch their first axis, got {got}; "
                     "try torch.tensor(…)"
                 )
+            check_dense(**{"a tensor of a batch": tensor})
         lengths = [len(tensor) for tensor in (*self.inputs, self.targets)]
         if len(set(lengths)) > 1:
             raise ValueError(
@@ -84,6 +90,7 @@ def check_targets(logits: Tensor, targets: Tensor, *, some_asked: bool = True) -
         raise TypeError(
             f"targets must be int64 (class numbers), got {type(targets).__name__}; try torch.tensor"
         )
+    check_readable(logits=logits, targets=targets)
     if targets.dtype != torch.int64:
         raise TypeError(f"targets must be int64 (class numbers), got {targets.dtype}; try .long()")
     if targets.shape != logits.shape[:-1]:
@@ -102,6 +109,19 @@ def check_targets(logits: Tensor, targets: Tensor, *, some_asked: bool = True) -
         )
 
 
+def as_score(score: float | Tensor) -> float:
+    """Return what `evaluate` returned as a number; raise an error if it is none, or NaN."""
+    try:
+        number = float(score + 0)  # text that reads like a number is none
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"evaluate must return a number, got {score!r}; try score.mean()") from error
+    if math.isnan(number):
+        raise FloatingPointError(
+            f"evaluate must return a number, got {score!r}; look for a division of 0 by 0 in it"
+        )
+    return number
+
+
 def shuffled_batches(data: Batch, batch_size: int, *, seed: int = 0) -> Callable[[int], Batch]:
     """Return a function step → batch: all examples in a new order, then all in another, and so on.
 
@@ -113,15 +133,15 @@ def shuffled_batches(data: Batch, batch_size: int, *, seed: int = 0) -> Callable
     """
     check_batch(data)
     check_positive(batch_size=batch_size)
-    check_integer(seed=seed, at_least=0)
+    check_integer(seed=seed, at_least=0, at_most=LARGEST)
     if not len(data):
         raise ValueError("data has no examples, wanted at least one; look how they were chosen")
     per_round = -(-len(data) // batch_size)  # rounded up
 
     def batch_at(step: int) -> Batch:
-        check_integer(step=step, at_least=0)
+        check_integer(step=step, at_least=0, at_most=LARGEST)
         round_number, place = divmod(step, per_round)
-        generator = torch.Generator().manual_seed(1_000_003 * seed + round_number)
+        generator = torch.Generator().manual_seed(1_000_003 * int(seed) + int(round_number))
         order = torch.randperm(len(data), generator=generator)
         return data.rows(order[place * batch_size : (place + 1) * batch_size])
 
@@ -168,6 +188,8 @@ def mask_tokens(
     if may_mask is not None and (not isinstance(may_mask, Tensor) or may_mask.dtype != torch.bool):
         got = may_mask.dtype if isinstance(may_mask, Tensor) else type(may_mask).__name__
         raise TypeError(f"may_mask must be a boolean tensor, got {got}; compare with !=, or use .bool()")
+    if may_mask is not None:
+        check_same_device(token_ids=token_ids, may_mask=may_mask)
     if may_mask is not None and may_mask.shape != token_ids.shape:
         raise ValueError(
             f"may_mask has shape {tuple(may_mask.shape)}, wanted {tuple(token_ids.shape)}; one for each token"

@@ -14,9 +14,9 @@ from tqdm import tqdm
 from transformer_lab.encoder import Encoder, SequenceHead, TokenHead
 from transformer_lab.training import checkpoints
 from transformer_lab.training.checkpoints import History, check_place, device_of, names_of_trained
-from transformer_lab.training.data import IGNORED, Batch, check_batch, check_targets
+from transformer_lab.training.data import IGNORED, Batch, as_score, check_batch, check_targets
 from transformer_lab.training.schedule import TrainingConfig, check_config, is_due, learning_rate_at
-from transformer_lab.validation import check_number, check_parts, check_positive
+from transformer_lab.validation import check_number, check_parts, check_positive, check_readable
 
 
 class TokenClassifier(nn.Module):
@@ -118,7 +118,8 @@ def train(
         workers: who shares the work, such as `Workers` of lesson 13.
 
     Raises:
-        FloatingPointError: the loss or the gradient is not finite; the parameters are still those before.
+        FloatingPointError: the loss or the gradient is not finite; the parameters are still those before. Or
+            a score is NaN.
         TypeError: an argument, a batch or a score of another kind.
         ValueError: targets that do not fit the logits, or a checkpoint that is damaged or of another run.
     """
@@ -201,6 +202,7 @@ def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
         raise ValueError("no parameter of the model requires a gradient; try model.requires_grad_(True)")
     if any(parameter.dtype == torch.float16 for parameter in trained):
         raise ValueError("got parameters in float16, in which AdamW's eps is 0; train in float32 or bfloat16")
+    check_readable(**{"a parameter": trained[0]})
     return trained
 
 
@@ -252,14 +254,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes.items():
             module.training = mode
-
-
-def as_score(score: float | Tensor) -> float:
-    """Return what `evaluate` returned as a number; raise TypeError if it is none."""
-    try:
-        return float(score)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"evaluate must return a number, got {score!r}; try score.mean()") from error
 
 
 def check_model(model: nn.Module) -> None:

@@ -39,6 +39,8 @@ class TrainingConfig:
             )
         if self.weight_decay < 0:
             raise ValueError(f"weight_decay must be at least 0, got {self.weight_decay}; 0 switches it off")
+        for name, number in vars(self).items():  # NumPy's become Python's, which a checkpoint can hold
+            object.__setattr__(self, name, getattr(number, "item", lambda number=number: number)())
 
 
 def learning_rate_at(step: int, config: TrainingConfig) -> float:
@@ -54,6 +56,7 @@ def learning_rate_at(step: int, config: TrainingConfig) -> float:
 
 def is_due(steps_done: int, every: int, steps: int) -> bool:
     """Whether something happens now that happens every so often, and at the end."""
+    check_integer(steps_done=steps_done, every=every, steps=steps)
     return steps_done == steps or (every > 0 and steps_done % every == 0)
 
 

@@ -17,8 +17,16 @@ from torch.nn.parallel import DistributedDataParallel
 
 from transformer_lab.training import checkpoints
 from transformer_lab.training.checkpoints import History, as_path, check_place
-from transformer_lab.training.data import IGNORED, Batch, check_targets
+from transformer_lab.training.data import IGNORED, Batch, check_batch, check_targets
 from transformer_lab.training.loop import Alone, trained_parameters
+from transformer_lab.validation import (
+    check_floating,
+    check_integer,
+    check_integers,
+    check_positive,
+    check_readable,
+    check_same_device,
+)
 
 # What torchrun tells each worker: which it is, of how many, which on its machine, and where they meet.
 TOLD = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -83,6 +91,9 @@ def device_for(local: int) -> torch.device:
 
 def rows_of_worker(batch: Batch, rank: int, count: int) -> Batch:
     """Return the rows rank, rank + count, rank + 2 · count, … of a batch: every row goes to one worker."""
+    check_batch(batch)
+    check_positive(count=count)
+    check_integer(rank=rank, at_least=0, at_most=count - 1)
     if len(batch) < count:
         raise ValueError(
             f"got a batch of {len(batch)} rows for {count} workers, wanted at least one for each; make the "
@@ -99,8 +110,31 @@ def loss_to_hand_in(
     The workers' gradients are averaged: added, then divided by `n_workers`. Here the sum is divided by
     `total`, the number of targets of *all* workers, and multiplied by `n_workers`, which the average takes
     away again. So the average is the gradient of the mean over all targets, however many each worker has.
+
+    Raises:
+        TypeError: losses that are not floating-point, a total or a number of workers that is no integer.
+        ValueError: losses not one after the other, a total or a number of workers below 1. NaN is handed on:
+            the mean tells it, to all workers in the same step.
     """
+    check_floating(losses=losses)
+    if losses.dim() != 1:
+        raise ValueError(
+            f"losses must have the axis (targets), got shape {tuple(losses.shape)}; take reduction='none'"
+        )
+    check_positive(n_workers=n_workers, total=as_integer(losses, total))
     return losses.sum() * n_workers / total
+
+
+def as_integer(losses: Tensor, total: int | Tensor) -> int:
+    """Return a total that may stand in a tensor; raise unless it is one integer, beside the losses."""
+    if not isinstance(total, Tensor):
+        return total
+    check_integers("total", total)
+    check_same_device(losses=losses, total=total)
+    check_readable(total=total)
+    if total.dim():
+        raise ValueError(f"total must be one number, got shape {tuple(total.shape)}; add them with .sum()")
+    return total.item()
 
 
 class Workers(Alone):

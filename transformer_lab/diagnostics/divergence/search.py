@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from transformer_lab.diagnostics.certificates import accepts
 from transformer_lab.diagnostics.divergence.mistakes import MISTAKES
 from transformer_lab.diagnostics.divergence.steps import STEPS, PostNormSteps, PreNormSteps
-from transformer_lab.validation import check_may_attend, check_vectors
+from transformer_lab.validation import check_may_attend, check_readable, check_vectors
 
 WIDTH = 92  # of a report, in characters
 TOLERANCE = 1e-9  # everything is computed in float64, and its numbers are of the order of 1
@@ -159,6 +159,8 @@ def private_copy(name: str, module: nn.Module) -> nn.Module:
     copies = [tensor.detach().cpu().clone() for tensor in plain]
     copies = [copy.double() if copy.is_floating_point() else copy for copy in copies]
     copied = deepcopy(module, {id(tensor): copy for tensor, copy in zip(plain, copies, strict=True)})
+    for parameter, numbers in copied.named_parameters():
+        check_readable(**{f"{parameter} of {name}": numbers})
     copied = copied.to("cpu", torch.float64).eval()
     for parameter, numbers in copied.named_parameters():
         if not numbers.isfinite().all():
@@ -175,10 +177,7 @@ def written_out(
     d_model, n_heads = reference.linear1.in_features, reference.self_attn.num_heads
     if x is None:
         x = torch.randn(2, 5, d_model, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    check_vectors("x", x, d_model)
-    if not len(x) or not x.isfinite().all():
-        got = f"shape {tuple(x.shape)}" if not len(x) else "NaN or infinity"
-        raise ValueError(f"x must hold finite numbers, got {got}; nothing could be compared: give another x")
+    check_input(x, d_model)
     batch, length, _ = x.shape
     if may_attend is not None:
         check_may_attend(may_attend, (batch, n_heads, length, length), x)
@@ -199,6 +198,21 @@ def written_out(
             f"got a difference of {(theirs - steps.output).abs().max():.2g}; was it changed, or derived from?"
         )
     return steps
+
+
+def check_input(x: Tensor, d_model: int) -> None:
+    """Raise unless attention has something to choose from: finite vectors, not all of a sequence equal."""
+    check_vectors("x", x, d_model)
+    check_readable(x=x)
+    got = f"shape {tuple(x.shape)}" if not len(x) or x.shape[1] == 1 else ""
+    got = got or (
+        "NaN or infinity" if not x.isfinite().all() else "equal tokens" * bool((x == x[:, :1]).all())
+    )
+    if got:
+        raise ValueError(
+            f"x must hold finite tokens that differ, got {got}: whom they attend to would not show; give "
+            "another x, or none"
+        )
 
 
 class Watch(TorchDispatchMode):
@@ -376,14 +390,10 @@ def nearest(right: PostNormSteps, step: str, candidates: list[Tensor]) -> tuple[
 
 
 def blind_spot(right: PostNormSteps) -> str:
-    """What cannot show, because tokens are equal, or a parameter does nothing, as in a new layer."""
-    spots = []
-    if (right.x == right.x[:, :1]).all():
-        spots = ["all tokens of a sequence are equal, so whom they attend to does not show; give others"]
+    """What cannot show because a parameter does nothing, as in a new layer."""
     parameters = dict(right.layer.named_parameters())
     idle = [name for name, p in parameters.items() if not p.any()]
     idle += [name for name in ("norm1.weight", "norm2.weight") if (parameters[name] == 1).all()]
-    if idle:
-        does = f"{', '.join(idle)} do nothing yet"
-        spots.append(f"{does}; fill them with random numbers in both layers and compare again")
-    return ". ".join(spots)
+    if not idle:
+        return ""
+    return f"{', '.join(idle)} do nothing yet; fill them with random numbers in both layers and compare again"
