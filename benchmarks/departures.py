@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "11_roformer.ipynb"
-LAST_CELL = "why-train-run"
+LAST_CELL = "why-train-started"
 REFERENCE = "the paper's layer"
 
 
