@@ -909,10 +909,11 @@ def keeps_38():
         "one norm for all": museum.Stack(one_norm),
         "one dead unit": museum.Stack([*four[:3], nn.Identity()]),
     }
-    narrow = museum.Stack([museum.unit(6) for _ in range(4)])
-    narrow.units = nn.Sequential(*narrow.units)
+    in_sequence = museum.Stack([museum.unit(8) for _ in range(4)])
+    in_sequence.units = nn.Sequential(*in_sequence.units)
     right = {"four of them": museum.Stack(four), "equal at first": museum.Stack(alike)}
-    right["narrower, in a Sequential"] = narrow
+    right["narrower ones"] = museum.Stack([museum.unit(6) for _ in range(4)])
+    right["in a Sequential"] = in_sequence
     beside = {"three of them": museum.Stack(four[:3])}
     return Suspects(right, museum.Units(8, 4), others=others, beside=beside, takes=["x"])
 
