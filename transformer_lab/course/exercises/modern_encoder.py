@@ -378,7 +378,6 @@ class LowRankLinear(Adapter):
     "12.6",
     "One step with a cache",
     returns=("output", "keys", "values"),
-    gradients=False,  # nothing is trained here, and a cache may be detached
     hints=[
         """How many tokens came before? That is the length of the cache, `old_keys.shape[-2]`. The first of
         the new tokens stands at that position.""",
@@ -476,7 +475,6 @@ def step(query, key, value, old_keys, old_values, turn):
         """`weight.unflatten(0, (n_kv_heads, n_heads // n_kv_heads, -1))`, then the mean over axis 1, then
         join the first two axes.""",
     ],
-    gradients=False,
 )
 def fewer_heads(weight, n_heads, n_kv_heads):
     """The weight of a key (or value) projection for n_kv_heads heads: each is the mean of its group.

@@ -85,7 +85,6 @@ def fuse(a, x, weight, bias):
         """`torch.diag(v)` is a square matrix with v on its diagonal: a vector times it is scaled feature by
         feature. Two such squares stand side by side.""",
     ],
-    gradients=False,
 )
 def choosing_weight(take, keep):
     """The W with W [A ‖ x] = take ⊙ A + keep ⊙ x: for each feature, how much of A and how much of x.
