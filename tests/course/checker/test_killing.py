@@ -218,6 +218,11 @@ def test_a_module_in_disguise_does_what_it_did_and_tells_nothing(keeps, name):
     assert judge(keeps_4, keeps).name == name
 
 
+def test_what_a_test_prints_is_told_once():
+    text = said(keeps_1, attempt("print('here'); return True"))
+    assert text.count("here") == 1
+
+
 def test_an_error_on_a_right_one_says_so():
     text = said(keeps_4, lambda module: module.inner is None)
     assert (
