@@ -59,8 +59,8 @@ field_guide.attach({"96.1": attend}, field_guide.read(GUIDE), [], {"math": math}
 def test_two_slips_are_named_both():
     text = said(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
     assert (
-        "✗ 96.1 not yet: no scale + softmax over the queries.\nTwo slips at once. Each by itself does this:\n"
-        in text
+        "✗ 96.1 not yet: no scale + softmax over the queries.\n"
+        "Your answer does what two slips do together. Each by itself:\n" in text
     )
     assert "The scores are too large.\nThe columns add up to 1.\n" in text
     verdict = judge(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
@@ -89,7 +89,49 @@ def test_of_several_pairs_only_what_they_share_is_told(monkeypatch):
     same = compile(slips._both(attend.shown, first, shared), "", "exec")
     monkeypatch.setattr(slips, "pairs", lambda exercise: [((first, shared), same), ((second, shared), same)])
     text = said(attend, lambda q, k, v: (q @ k.mT / q.shape[-1]).softmax(-1) @ (2 * v))
-    assert "not yet: values doubled.\nThis, and something else that I cannot name.\nEvery value" in text
+    assert "not yet: wrong value.\n" in text
+    assert 'Several pairs of slips would do this; in each of them is "values doubled". Is it that?' in text
+    assert "check.cure()" in text
+
+
+@exercise("96.2", "Count the numbers", hints=[])
+def count(n, d):
+    raise NotImplementedError
+
+
+@count.cases
+def count(normal):
+    for n, d in ((2, 3), (5, 7), (11, 13)):
+        yield {"n": n, "d": d}
+
+
+@count.specification
+def count(n, d):
+    return sum(1 for _ in range(n) for _ in range(d)) + d
+
+
+@count.solution
+def count(n, d):
+    return n * d + d
+
+
+IN_COUNTING = """## 96.2 Count the numbers
+
+- **rows twice.** Each row counts twice. **Cure.** Once.
+  - `n * d` → `2 * n * d`
+- **bias three times.** The bias counts three times. **Cure.** Add it once.
+  - `+ d` → `+ 3 * d`
+"""
+field_guide.attach({"96.2": count}, field_guide.read(IN_COUNTING), [], {})
+
+
+def test_a_count_may_have_come_about_in_another_way_than_by_two_slips():
+    verdict = judge(count, lambda n, d: (2 * n + 3) * d)
+    assert verdict.name == "wrong value"
+    assert verdict.lines[1] == (
+        'Two slips together would give just this: "rows twice" and "bias three times". Is it that?'
+    )
+    assert verdict.cure == "Once. Add it once."
 
 
 def test_pairs_without_anything_in_common_are_not_told(monkeypatch):

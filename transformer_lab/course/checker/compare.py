@@ -185,7 +185,7 @@ def _precision(got: Tensor, wanted: Tensor) -> str:
     """Whether the results agree as far as float32 can tell, and no further."""
     if not wanted.is_floating_point() or not torch.allclose(got, wanted, rtol=1e-5, atol=1e-6):
         return ""
-    return " They agree to about six digits: was something computed in float32 (`.float()`, `dtype=…`)?"
+    return " They agree to five or six digits: was something computed in float32, or a small number added?"
 
 
 def _pattern(got: Tensor, wanted: Tensor) -> str:

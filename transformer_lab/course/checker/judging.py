@@ -65,26 +65,25 @@ def _unknown(
     """No mistake explains it: two at once may, or a property that is lacking; else the first number amiss."""
     printed = outcomes[i].printed
     found = [] if outcomes[i].error else slips.explaining(exercise, outcomes)
-    if found:
-        return _several(exercise, found, printed)
+    if len(found) == 2 and not slips.are_counts(outcomes):
+        return _two(exercise, found, printed)
+    guess, cure = ([remarks.perhaps(found)], _cures(found)) if found else ([], "")
+    lines = [trouble.text, *guess, *remarks.where(exercise, i)]
     lack = trouble.name == VALUE and properties.lacking(exercise, attempt, i, outcomes[i].result, session)
-    if not lack:
-        return _not_yet(exercise, i, trouble, printed)
-    name, sentence = lack
-    lines = [sentence, trouble.text, *remarks.where(exercise, i)]
-    return Verdict.not_yet(exercise.id, name, lines, printed)
+    if lack:
+        return Verdict.not_yet(exercise.id, lack[0], [lack[1], *lines], printed, cure)
+    return Verdict.not_yet(exercise.id, trouble.name, lines, printed, cure)
 
 
-def _several(exercise: Exercise, found: list[Mistake], printed: str) -> Verdict:
-    """Two slips at once, or the one of them that is certain."""
+def _two(exercise: Exercise, found: list[Mistake], printed: str) -> Verdict:
+    """Two slips at once: what is certain is that together they do the same."""
     name = " + ".join(each.name for each in found)
-    said = (
-        "Two slips at once. Each by itself does this:"
-        if len(found) == 2
-        else "This, and something else that I cannot name."
-    )
-    cure = " ".join(each.cure for each in found)
-    return Verdict.not_yet(exercise.id, name, [said, *(each.effect for each in found)], printed, cure)
+    lines = ["Your answer does what two slips do together. Each by itself:", *(each.effect for each in found)]
+    return Verdict.not_yet(exercise.id, name, lines, printed, _cures(found))
+
+
+def _cures(found: list[Mistake]) -> str:
+    return " ".join(each.cure for each in found)
 
 
 def _not_yet(exercise: Exercise, i: int, trouble: Difference, printed: str) -> Verdict:

@@ -69,8 +69,8 @@ OF_A_RESULT = (
 
 
 RANDOM = (
-    "The same input gives another result each time: something is drawn anew at every call, by dropout, or by "
-    "layers that are made in `forward` in place of `__init__`."
+    "The same input gives another result each time. Something is drawn anew at every call, by dropout or by "
+    "layers made in `forward`; or memory is read that was never written, as `torch.empty` leaves it."
 )
 
 

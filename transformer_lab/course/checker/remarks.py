@@ -5,7 +5,7 @@ from typing import Any
 
 from transformer_lab.course.checker import patience, source
 from transformer_lab.course.checker.compare import Difference, shorten
-from transformer_lab.course.checker.kinds import Exercise
+from transformer_lab.course.checker.kinds import Exercise, Mistake
 from transformer_lab.course.checker.parameters import ParameterMismatch
 
 
@@ -52,6 +52,14 @@ def about_everywhere(names: list[str]) -> Difference:
         "Leave it as it is; if you need another one, give your own a name of its own."
     )
     return Difference("it changes the whole notebook", text)
+
+
+def perhaps(found: list[Mistake]) -> str:
+    """Slips that would explain it, where others might as well: a formula has many ways to one number."""
+    if len(found) == 2:
+        both = " and ".join(f'"{each.name}"' for each in found)
+        return f"Two slips together would give just this: {both}. Is it that?"
+    return f'Several pairs of slips would do this; in each of them is "{found[0].name}". Is it that?'
 
 
 def about_patches(names: Iterable[str]) -> str:

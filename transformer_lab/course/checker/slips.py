@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from transformer_lab.course.checker import field_guide
 from transformer_lab.course.checker.changes import parts
+from transformer_lab.course.checker.compare import plain
 from transformer_lab.course.checker.kinds import Exercise, Mistake, ModuleExercise
 from transformer_lab.course.checker.parameters import give
 from transformer_lab.course.checker.run import Outcome, alike, isolated
@@ -58,6 +59,20 @@ def _bits(result: Any) -> int:
     if isinstance(result, dict):
         return sum(map(_bits, result.values()))
     return 1 if isinstance(result, bool | str) else 8
+
+
+def are_counts(outcomes: list[Outcome]) -> bool:
+    """Whether all results are integers: two slips in a formula often come to the same number as a third."""
+    results = [plain(part) for outcome in outcomes for part in _flat(outcome.result)]
+    return all(isinstance(part, int) for part in results)
+
+
+def _flat(result: Any) -> Iterator[Any]:
+    if isinstance(result, tuple | list):
+        for each in result:
+            yield from _flat(each)
+    else:
+        yield result
 
 
 @cache
