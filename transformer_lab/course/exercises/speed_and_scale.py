@@ -235,7 +235,8 @@ def loss_to_hand_in(losses, total, n_workers):
     losses: (targets,), the cross-entropy of each target that this worker has; it may have none
     total: how many targets all workers have together, an integer; never 0
     n_workers: how many workers there are, this one included
-    returns a single number, as a tensor of shape (), through which gradients flow to the losses
+    returns a single number, as a tensor of shape (), through which gradients flow to the losses; where
+        there are none, too: `backward` is called on every worker
     """
     raise NotImplementedError
 
