@@ -17,10 +17,13 @@ from transformer_lab.positional_encoding import LearnedEncoding, SinusoidalEncod
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.validation import (
     check_even,
+    check_flag,
+    check_floating,
     check_number,
     check_parts,
     check_positive,
     check_probability,
+    check_readable,
     check_token_ids,
     check_vectors,
 )
@@ -76,9 +79,7 @@ class EncoderConfig:
         for name, allowed in (("activation", tuple(ACTIVATIONS)), ("positions", POSITIONS)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
-        for name in ("norm_first", "scale_embedding", "embedding_norm"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}; choose one")
+        check_flag(**{field.name: getattr(self, field.name) for field in fields(self) if field.type is bool})
         check_number(norm_eps=self.norm_eps, above=0, usual="1e-5 as PyTorch, 1e-12 as BERT")
         if self.positions == "sinusoidal":
             check_even(d_model=self.d_model)
@@ -99,8 +100,7 @@ class TokenEmbedding(nn.Module):
     def __init__(self, vocab_size: int, d_model: int, *, scale: bool = True) -> None:
         super().__init__()
         check_positive(vocab_size=vocab_size, d_model=d_model)
-        if not isinstance(scale, bool):
-            raise TypeError(f"scale must be True or False, got {scale!r}; the factor is always √d_model")
+        check_flag(scale=scale)  # the factor is always √d_model
         self.scale = math.sqrt(d_model) if scale else 1.0
         self.vectors = nn.Parameter(torch.empty(vocab_size, d_model))
         nn.init.normal_(self.vectors, std=1 / self.scale)
@@ -271,3 +271,15 @@ def check_layers(layers: list[nn.Module]) -> None:
             "build_layer returned the same module, or part, for two layers, wanted new ones at each call: "
             "they would share parameters; build every part inside the function"
         )
+
+
+def check_numbers(name: str, tensor: Tensor, shape: tuple[int, ...] | None, remedy: str) -> None:
+    """Raise unless it is a tensor of finite numbers, of that shape; None leaves both open."""
+    check_readable(**{name: tensor})
+    if not isinstance(tensor, Tensor) or shape not in (None, tensor.shape):
+        got = f"has shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else f"is {tensor!r:.30}"
+        raise ValueError(f"{name} {got}, wanted a tensor of shape {shape}; {remedy}")
+    if shape is not None:
+        check_floating(**{name: tensor})
+        if not tensor.isfinite().all():
+            raise ValueError(f"{name} must hold finite numbers, got NaN or infinity; {remedy}")

@@ -4,6 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_lab.validation import (
+    check_flag,
     check_parts,
     check_positive,
     check_probability,
@@ -35,6 +36,7 @@ class FeedForward(nn.Module):
         super().__init__()
         check_positive(d_model=d_model, d_ff=d_ff)
         check_probability(dropout=dropout)
+        check_flag(bias=bias)
         self.up_projection = nn.Linear(d_model, d_ff, bias=bias)
         self.activation = activation if activation is not None else nn.ReLU()
         check_parts(activation=self.activation)

@@ -12,7 +12,7 @@ from itertools import count
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer_lab.encoder import Encoder, EncoderConfig
+from transformer_lab.encoder import Encoder, EncoderConfig, check_numbers
 from transformer_lab.encoder_layer import PreNormEncoderLayer, Weights
 from transformer_lab.feed_forward import GatedFeedForward
 from transformer_lab.masking import check_window, local_mask
@@ -20,7 +20,7 @@ from transformer_lab.multi_head_attention import MultiHeadAttention
 from transformer_lab.positional_encoding import check_base
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import check_may_attend, check_numbers
+from transformer_lab.validation import check_may_attend
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 from transformer_lab.validation import (
     check_alike,
+    check_flag,
     check_number,
     check_parts,
     check_positive,
@@ -115,6 +116,7 @@ class GroupedQueryAttention(nn.Module):
         check_divisible(d_model, n_heads)
         check_groups(n_heads, n_kv_heads)
         check_probability(dropout=dropout)
+        check_flag(bias=bias)
         if rotary is not None:
             check_parts(rotary=rotary)
         self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads, d_model // n_heads

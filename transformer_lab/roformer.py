@@ -18,6 +18,7 @@ from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 from transformer_lab.validation import (
     check_even,
+    check_flag,
     check_may_attend,
     check_number,
     check_parts,
@@ -141,10 +142,7 @@ class ExpandingMultiHeadAttention(nn.Module):
         super().__init__()
         check_positive(d_model=d_model, n_heads=n_heads)
         check_probability(dropout=dropout)
-        if not isinstance(rotary, bool):
-            raise TypeError(
-                f"rotary must be True or False, got {rotary!r}; each head makes its own rotations"
-            )
+        check_flag(rotary=rotary, bias=bias)
         if rotary:
             check_even(d_model=d_model)
         self.expand_projection = nn.Linear(d_model, n_heads * d_model, bias=bias)

@@ -45,16 +45,25 @@ def check_number(above: float | int = -math.inf, usual: str = "another", **numbe
     """Raise unless every named number is finite and larger than `above`; `usual` is what to try."""
     for name, number in numbers.items():
         _check_real(name, number)
-        if not above < number <= sys.float_info.max:
+        beyond = isinstance(number, int) and number > sys.float_info.max  # no float holds it
+        if not above < number < math.inf or beyond:
             wanted = "finite" if above == -math.inf else f"above {above} and finite"
             raise ValueError(f"{name} must be {wanted}, got {number}; try {usual}")
 
 
 def _check_real(name: str, number: float | int) -> None:
-    if isinstance(number, bool) or not isinstance(number, Real | torch.SymFloat):
+    known = isinstance(number, int | float | torch.SymFloat)
+    if isinstance(number, bool) or not (known or (isinstance(number, Real) and hasattr(number, "dtype"))):
         raise TypeError(
             f"{name} must be a number, got {number!r} ({type(number).__name__}); try float({name})"
         )
+
+
+def check_flag(**flags: bool) -> None:
+    """Raise unless every named flag is True or False: "no" would count as True."""
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} must be True or False, got {flag!r}; choose one")
 
 
 def check_probability(**probabilities: float) -> None:
@@ -114,18 +123,6 @@ def check_readable(**tensors: Tensor) -> None:
             raise ValueError(f"{name} must hold numbers, got a tensor on meta, which has none; use the CPU")
 
 
-def check_numbers(name: str, tensor: Tensor, shape: tuple[int, ...] | None, remedy: str) -> None:
-    """Raise unless it is a tensor of finite numbers, of that shape; None leaves both open."""
-    check_readable(**{name: tensor})
-    if not isinstance(tensor, Tensor) or shape not in (None, tensor.shape):
-        got = f"has shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else f"is {tensor!r:.30}"
-        raise ValueError(f"{name} {got}, wanted a tensor of shape {shape}; {remedy}")
-    if shape is not None:
-        check_floating(**{name: tensor})
-        if not tensor.isfinite().all():
-            raise ValueError(f"{name} must hold finite numbers, got NaN or infinity; {remedy}")
-
-
 def check_shape_kept(part: str, got: Tensor, x: Tensor) -> None:
     """Raise unless what a part that was handed in returned is a tensor like x: no broadcasting later."""
     if not isinstance(got, Tensor) or got.shape != x.shape:
@@ -146,7 +143,7 @@ def check_integers(name: str, tensor: Tensor) -> None:
 
 def check_floating_dtype(dtype: torch.dtype) -> None:
     """Raise unless `dtype` is one of floating-point numbers."""
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point or dtype.itemsize < 2:
         raise TypeError(f"dtype must be floating-point, got {dtype}; try torch.float32, or leave it out")
 
 

@@ -173,3 +173,10 @@ def test_score_keeps_the_leading_axes_and_equals_loops():
 def test_what_is_refused(weights, wanted, error, message):
     with pytest.raises(error, match=message):
         attention_on(weights, wanted)
+
+
+@pytest.mark.parametrize("scale", [-1.0, 3.0, torch.nan])
+def test_refuses_scores_in_the_place_of_weights(scale):
+    weights = scale * torch.full((2, 3, 3), 1 / 2)
+    with pytest.raises(ValueError, match=r"^weights must be from 0 to 1, got .*; take those behind"):
+        attention_on(weights, torch.ones(3, 3, dtype=torch.bool))

@@ -2,6 +2,7 @@
 
 import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from transformer_lab.masking import check_boolean, check_padding_mask
 from transformer_lab.validation import (
     check_alike,
     check_even,
+    check_flag,
     check_floating,
+    check_floating_dtype,
     check_integer,
     check_integers,
     check_may_attend,
@@ -99,6 +102,7 @@ def test_refuses_odd_sizes(size):
 def test_numbers_are_finite_and_above_what_is_asked_for():
     check_number(base=1e-300, eps=1, above=0)
     check_number(hidden=-1e300)
+    check_number(eps=np.float32(1e-5), above=0)
     check_integer(offset=0, at_least=0)
     check_integer(pad_id=-100)
 
@@ -114,7 +118,7 @@ def test_refuses_numbers_without_an_end():
         check_number(hidden=-math.inf)
 
 
-@pytest.mark.parametrize("number", ["1", None, True, [1.0], torch.tensor(1.0)], ids=repr)
+@pytest.mark.parametrize("number", ["1", None, True, [1.0], torch.tensor(1.0), Fraction(1, 2)], ids=repr)
 def test_refuses_what_is_no_number(number):
     for check in (check_number, check_probability):
         with pytest.raises(TypeError, match=r"^eps must be a number, got .* \(\w+\); try float\(eps\)$"):
@@ -126,7 +130,20 @@ def test_refuses_integers_below_the_least():
         check_integer(offset=-1, at_least=0)
 
 
-# --- probabilities
+# --- flags and probabilities
+
+
+@pytest.mark.parametrize("flag", ["no", 0, None, np.bool_(True)], ids=repr)
+def test_refuses_flags_that_are_neither_true_nor_false(flag):
+    check_flag(bias=True, scale=False)
+    with pytest.raises(TypeError, match=r"^scale must be True or False, got .*; choose one$"):
+        check_flag(bias=True, scale=flag)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float8_e4m3fn, torch.complex64, "float32", None])
+def test_refuses_dtypes_in_which_nothing_can_be_computed(dtype):
+    with pytest.raises(TypeError, match=r"^dtype must be floating-point, got .*; try torch.float32"):
+        check_floating_dtype(dtype)
 
 
 def test_probabilities_include_zero():

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer_lab.multi_head_attention import MultiHeadAttention
-from transformer_lab.validation import check_floating, check_integer, check_same_device
+from transformer_lab.validation import check_floating, check_integer, check_readable, check_same_device
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def attention_on(
         TypeError: weights that are not floating-point, or `wanted` that is not boolean.
         ValueError: shapes that differ, or no query with a wanted key.
     """
-    check_floating(weights=weights)
+    check_weights(weights)
     if not isinstance(wanted, Tensor) or wanted.dtype != torch.bool:
         got = wanted.dtype if isinstance(wanted, Tensor) else type(wanted).__name__
         raise TypeError(f"wanted must be a boolean tensor, got {got}; compare with ==, or use .bool()")
@@ -81,6 +81,15 @@ def attention_on(
         raise ValueError("wanted is False everywhere: no query has a wanted key; choose another text")
     on_wanted = (weights * wanted).sum(dim=-1)  # (*heads, query_pos)
     return on_wanted[..., asked].mean(dim=-1)
+
+
+def check_weights(weights: Tensor) -> None:
+    """Raise unless they can be attention weights: scores, say, would give a number as well."""
+    check_floating(weights=weights)
+    check_readable(weights=weights)
+    if not ((weights >= 0) & (weights <= 1.01)).all():
+        got = f"{weights.min().item():.3g} to {weights.max().item():.3g}"
+        raise ValueError(f"weights must be from 0 to 1, got {got}; take those behind the softmax, not scores")
 
 
 def check_heads(attention: nn.Module) -> None:
