@@ -84,7 +84,6 @@ def sentence_vector(hidden, may_attend):
         as a dictionary from theirs to ours, and look up; with `replace`, `output.dense` hits in two
         places.""",
     ],
-    gradients=False,
 )
 def layer_state(published, layer):
     """The tensors of one layer under our names, ready for layers[layer].load_state_dict.
@@ -194,7 +193,6 @@ def layer_state(published, layer):
         """That line begins with row 1, the first word, and ends with row n − 1, [SEP]. Leave [SEP] out with
         `[..., :-1]`, and take the mean over what is left.""",
     ],
-    gradients=False,
 )
 def previous_score(weights):
     """How much weight, on average, a word gives to the token before it.
@@ -357,7 +355,6 @@ def head_damages(attention, x):
         indices).""",
     ],
     returns=("places", "cosines"),
-    gradients=False,
 )
 def search(query, vectors, k):
     """The k vectors that point most nearly where the query points, the best first.

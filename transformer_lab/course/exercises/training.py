@@ -139,7 +139,6 @@ def accuracy_of(logits, targets):
         """`transpose(2, 3)` brings the two patch axes together, and the two pixel axes. Join each pair with
         `flatten`, the last pair first.""",
     ],
-    gradients=False,
 )
 def cut_patches(images, height, width):
     """Cut each image into patches; a patch becomes a row of pixels, as if it were a token.
@@ -288,7 +287,6 @@ def hide_words(token_ids, special, chance, fate, others, mask_id):
     "10.5",
     "Keep the test apart",
     returns=("train", "test"),
-    gradients=False,
     hints=[
         """First the split: `images[order[:n_test]]` is the test set, `images[order[n_test:]]` the rest.""",
         """Then two numbers, from the training part alone: `train.mean()` and `train.std()`. Both parts are
@@ -520,7 +518,6 @@ def by_sequence(logits, targets):
 @exercise(
     "10.7",
     "The best loss that there is",
-    gradients=False,  # a number is wanted
     tolerance=1e-6,  # log(p + 1e-9) is as right
     hints=[
         """For one context: the best prediction is the share of each word there, p. It costs on average
