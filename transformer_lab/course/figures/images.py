@@ -177,7 +177,7 @@ def head_atlas(
 def image_attention(
     images: Matrix, maps: Matrix, names: Labels, *, patch: tuple[int, int], title: str, bar: str
 ) -> Figure:
-    """Draw, for each image, how much weight each of its patches gets, and, faintly, its ink.
+    """Draw each image, and beside it, for each head, how much weight its patches get.
 
     Args:
         images: (image, rows, columns); the larger, the more ink.
@@ -199,8 +199,7 @@ def image_attention(
     for image, line, (ink, *heads) in zip(images, grid, panels.reshape(n_images, across), strict=True):
         _draw_ink(ink, image, patch)
         for ax, weights in zip(heads, line, strict=True):
-            ax.imshow(image, cmap="gray_r")
-            shown = ax.imshow(weights, alpha=0.75, **look)  # the ink shines through
+            shown = ax.imshow(weights, **look)
             ax.set_axis_off()
     for ax, name in zip(panels, ["image", *names], strict=False):
         ax.set_title(name, fontsize=10)
