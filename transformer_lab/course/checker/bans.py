@@ -56,6 +56,6 @@ def _names(frame: FrameType) -> Iterator[str]:
     if module.startswith("torch.nn.modules."):
         yield "nn." + frame.f_code.co_qualname.split(".")[0]
     if module.startswith("transformer_lab.") and not module.startswith("transformer_lab.course."):
-        yield f"transformer_lab.{frame.f_code.co_qualname}"
+        yield f"transformer_lab.{frame.f_code.co_qualname.removesuffix('.__init__')}"
     if module.split(".")[0] in LIBRARIES and not frame.f_code.co_name.startswith("_"):
         yield frame.f_code.co_name

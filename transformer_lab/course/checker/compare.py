@@ -221,6 +221,8 @@ def _dtype_hint(got: Tensor, wanted: Tensor) -> str:
         return "Take what you need of the complex numbers: `.real`, `torch.view_as_real`."
     if wanted.is_floating_point() and not got.is_floating_point():
         return "Counts, positions and comparisons are no floats: is it one of these that is wanted here?"
+    if wanted.dtype == torch.float64:
+        return "The checker computes in float64: what made yours convert (`.float()`, `dtype=…`, numpy)?"
     return "Let it follow from the inputs: what made it convert (`.float()`, `dtype=…`, numpy)?"
 
 
