@@ -311,16 +311,16 @@ def keeps_12():
         return scores.softmax(dim=axis) @ value
 
     def head_by_head(query, key, value):
-        heads = zip(*(each.unbind(dim=1) for each in (query, key, value)), strict=True)
-        return torch.stack([by_hand(*head) for head in heads], dim=1)
+        heads = zip(*(each.unbind(dim=-3) for each in (query, key, value)), strict=True)
+        return torch.stack([by_hand(*head) for head in heads], dim=-3)
 
     def scaled_first(query, key, value):
-        scores = torch.einsum("bhid,bhjd->bhij", query * query.shape[-1] ** -0.5, key)
-        return torch.einsum("bhij,bhjd->bhid", scores.exp() / scores.exp().sum(-1, keepdim=True), value)
+        scores = torch.einsum("...id,...jd->...ij", query * query.shape[-1] ** -0.5, key)
+        return torch.einsum("...ij,...jd->...id", scores.exp() / scores.exp().sum(-1, keepdim=True), value)
 
     right = {"PyTorch's own": fused, "written out": by_hand}
     right |= {"head by head": head_by_head, "the queries scaled first": scaled_first}
-    signs = {"one head only": lambda q, k, v: fused(q, k, v) * (q.shape[1] == 1)}
+    signs = {"one head only": lambda q, k, v: fused(q, k, v) * (q.shape[-3] == 1)}
     others = {
         "not divided at all": lambda q, k, v: fused(q, k, v, scale=1.0),
         "divided by d_head": lambda q, k, v: fused(q, k, v, scale=1 / q.shape[-1]),
