@@ -122,7 +122,7 @@ def main(options: list[str]) -> int:
         ineffective = without_effect(**python)
         if not may_have_namespaces():
             lacking = [name for name in WITH_NAMESPACES if name in ineffective]
-            print(f"no `{' '.join(NAMESPACES)}` here, so the run is without: {', '.join(lacking)}")
+            print(f"no `{' '.join(NAMESPACES)}` here, so not tried: {', '.join(lacking)}")
             ineffective = [name for name in ineffective if name not in lacking]
         if ineffective:
             print(f"no effect here: {', '.join(ineffective)}; the run would prove nothing", file=sys.stderr)
