@@ -145,7 +145,7 @@ def test_what_a_check_asks_for_stands_in_the_task(id):
         told = rf"(?<!\w){name}\b|own ({name.replace('_', ' ')}|attention|norm)|ready-made"
         assert any(re.search(told, each) for each in refusals), f"{id}: tell of {ban}"
     if find(id).gradients:
-        assert "gradient" in find(id).stub.lower(), f"{id}: the stub says nothing of gradients, and the check asks"
+        assert "gradient" in find(id).stub.lower(), f"{id}: the check asks for gradients, the stub does not"
 
 
 def test_a_lessons_exercises_are_numbered_from_1():

@@ -1,12 +1,11 @@
 """A number that has gone stale in the words around an output is found."""
 
-from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tests.gate import numbers
-from tests.gate.stored import Lesson
+from tests.gate.stored import NOTEBOOKS, Lesson
 
 
 def complaints(words, *, code="draw(384)", printed="0.17 of .640, 1,024 in all, 8.30 and 0.083", far=0):
@@ -16,7 +15,7 @@ def complaints(words, *, code="draw(384)", printed="0.17 of .640, 1,024 in all, 
     heading = new_markdown_cell("# Title\n\n**It takes** about 75 minutes.", id="title")
     told = new_markdown_cell(f"## The problem\n\n{words}", id="words")
     notebook = new_notebook(cells=[heading, cell, *between, told])
-    return list(numbers.numbers_have_a_source(Lesson(Path("99_made_up.ipynb"), "", notebook)))
+    return list(numbers.numbers_have_a_source(Lesson(NOTEBOOKS / "99_made_up.ipynb", "", notebook)))
 
 
 @pytest.mark.parametrize(

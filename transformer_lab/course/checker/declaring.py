@@ -34,7 +34,7 @@ A killing test is tried on suspects instead, and needs neither cases nor a speci
 
     @keeps_32.suspects
     def keeps_32():          # called anew for each attempt
-        return Suspects(right=[causal], wrong=cut_with_view, others={"no mask at all": attend})
+        return Suspects({"a mask": causal}, cut_with_view, twin=causal, others={"no mask at all": attend})
 
     @keeps_32.solution
     def keeps_32(attend): ...

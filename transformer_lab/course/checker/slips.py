@@ -58,7 +58,7 @@ def _bits(result: Any) -> int:
         return sum(map(_bits, result))
     if isinstance(result, dict):
         return sum(map(_bits, result.values()))
-    return 1 if isinstance(result, bool | str) else 8
+    return 1 if result is None or isinstance(result, bool | str) else 8
 
 
 def are_counts(outcomes: list[Outcome]) -> bool:
