@@ -120,6 +120,8 @@ def _ways(piece: str) -> Iterator:
             statements = ast.parse(code).body
             if len(statements) == 1 and isinstance(statements[0], ast.Expr):
                 yield from _expression(statements[0].value)
+                if code is piece and isinstance(statements[0].value, ast.Call):
+                    yield from _statements(statements)  # `model.train()`
             elif code is piece:
                 yield from _statements(statements)
 
