@@ -164,7 +164,7 @@ def masked_attention(normal):
     # One text, head and query. By hand: two low scores are seen, 0 and a high one are not.
     seen = torch.tensor([True, False, True, False])[None, None, None]
     value = torch.tensor([[1.0, 3.0], [70.0, 70.0], [5.0, 7.0], [90.0, 90.0]])[None, None]
-    for low, high in ((-2e5, 900.0), (-37.0, 709.0)):  # exp(low) is 0; exp(low − high) is, exp(low) is not
+    for low, high in ((-2e10, 900.0), (-37.0, 709.0)):  # exp(low) is 0; exp(low − high) is, exp(low) is not
         keys = torch.tensor([[low], [0.0], [low], [high]])[None, None]
         yield {"query": torch.ones(1, 1, 1, 1), "key": keys, "value": value, "may_attend": seen}
 
