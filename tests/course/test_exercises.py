@@ -275,3 +275,11 @@ WRITTEN_OTHERWISE = [
 @pytest.mark.parametrize(("id", "attempt", "name"), WRITTEN_OTHERWISE)
 def test_a_mistake_of_the_bank_is_known_however_it_is_written(id, attempt, name):
     assert judge(find(id), attempt).name == name
+
+
+def test_a_constant_for_a_worker_without_targets_has_no_backward():
+    text = (
+        "def loss_to_hand_in(losses, total, n_workers):\n"
+        "    return losses.sum() * n_workers / total if len(losses) else torch.zeros(())"
+    )
+    assert judge(find("13.4"), cell(text, "loss_to_hand_in")).name == "another gradient"

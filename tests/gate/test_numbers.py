@@ -1,6 +1,5 @@
 """A number that has gone stale in the words around an output is found."""
 
-
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 

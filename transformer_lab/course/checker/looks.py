@@ -208,8 +208,6 @@ def _trained(exercise: Exercise, mine: Any, theirs: Any) -> Difference | None:
 def _gradients(exercise: Exercise, mine: tuple, theirs: tuple) -> Difference | None:
     comparison = Comparison(max(SLOPES_AGREE, exercise.comparison.tolerance))
     for path, wanted in theirs[1].items():
-        if not wanted.numel():
-            continue
         if path not in mine[1]:
             stops = "`.detach()`, `.data`, `.item()`, `.tolist()` and `torch.no_grad()` stop it"
             return Difference("no gradient", f"None reaches `{path}`: {stops}.")
