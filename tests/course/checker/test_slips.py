@@ -67,6 +67,16 @@ def test_two_slips_are_named_both():
     assert verdict.cure == "Divide them. Use `dim=-1`."
 
 
+def test_a_slip_of_anybody_s_has_the_guide_s_name_where_both_make_the_same_program():
+    shared = field_guide.Entry("no root", "Too large.", "Take it.", [(field_guide.Change("math.sqrt", ""),)])
+    field_guide._try(attend, shared)
+    slips.pairs.cache_clear()
+    verdict = judge(attend, lambda q, k, v: (q @ k.mT / q.shape[-1]).softmax(0) @ v)
+    attend.shared.clear()
+    slips.pairs.cache_clear()
+    assert verdict.name == "divided by the width + softmax over the queries"
+
+
 def test_a_pair_that_writes_into_a_case_does_not_spoil_it_for_the_next():
     attempt = lambda q, k, v: (q @ k.mT).softmax(0) @ v  # noqa: E731
     for _ in range(2):

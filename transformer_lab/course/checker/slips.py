@@ -1,5 +1,6 @@
 """Two slips in one answer: pairs of changes of the shown solution, tried where no single one explains it."""
 
+import ast
 import time
 import warnings
 from collections.abc import Iterator
@@ -82,7 +83,9 @@ def pairs(exercise: Exercise) -> list[tuple[Pair, CodeType]]:
 
 
 def _pairs(exercise: Exercise) -> Iterator[tuple[Pair, CodeType]]:
-    singles = [each for each in [*exercise.mistakes, *exercise.shared] if each.changes]
+    known = {_program(each.text): each for each in reversed([*exercise.mistakes, *exercise.shared])}
+    shared = [_as_told(each, known[_program(each.text)]) for each in exercise.shared]
+    singles = [each for each in [*exercise.mistakes, *shared] if each.changes]
     made = {field_guide.changed(exercise.shown, each.changes) for each in singles}
     for one, other in combinations(singles, 2):
         text = one.name != other.name and _both(exercise.shown, one, other)
@@ -91,6 +94,18 @@ def _pairs(exercise: Exercise) -> Iterator[tuple[Pair, CodeType]]:
             code = compiled(text)
             if code:
                 yield (one, other), code
+
+
+def _as_told(shared: Mistake, known: Mistake) -> Mistake:
+    """A slip of anybody's by the name that the first with the same program has: else one would be two."""
+    return Mistake(known.name, known.effect, known.cure, shared.answer, shared.changes, shared.text)
+
+
+def _program(text: str) -> str:
+    """The text without what does not matter, such as brackets round a name."""
+    with suppress(SyntaxError):
+        return ast.unparse(ast.parse(text))
+    return text
 
 
 def compiled(text: str) -> CodeType | None:
