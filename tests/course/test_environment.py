@@ -124,7 +124,7 @@ def model(monkeypatch, tmp_path):
 def test_a_missing_model_is_told_and_counted(model, capsys):
     environment.check_environment()
     out = capsys.readouterr().out
-    assert f"✗ the pretrained model: {model} has no model.safetensors and no tokenizer.json" in out
+    assert f"✗ the pretrained model: {str(model)!r} has no model.safetensors and no tokenizer.json" in out
     assert out.endswith("Problems: 1. Mend the first one first.\n")
 
 

@@ -45,11 +45,11 @@ def test_a_stale_number_is_found(words, number):
 
 
 def test_a_number_from_far_away_says_so(monkeypatch):
-    assert complaints("It is .17.", far=numbers.NEAR)
-    assert not complaints("Each of 384 features.", far=numbers.NEAR)  # a size holds for the whole lesson
+    assert complaints("It is .17.", far=3)
+    assert not complaints("Each of 384 features.", far=3)  # a size holds for the whole lesson
     monkeypatch.setitem(numbers.SOURCES, "99", {".17": "cell shown"})
-    assert not complaints("It is .17.", far=numbers.NEAR)
-    assert complaints("It is .17.", far=numbers.NEAR, printed="It is .18.")
+    assert not complaints("It is .17.", far=3)
+    assert complaints("It is .17.", far=3, printed="It is .18.")
 
 
 def test_a_number_in_a_comment_is_words_too():

@@ -20,7 +20,6 @@ BANS = {
     "rms_norm": "rms_norm|layer_norm|group_norm",
     "corrcoef": "corrcoef|pearsonr|spearmanr",
     "nn.Module": r"^nn\.",
-    "transformer_lab": r"^transformer_lab\.",  # where writing the package's own part is the task
 }
 LIBRARIES = "torch", "numpy", "scipy", "sklearn"
 
