@@ -33,7 +33,7 @@ help:
 	@echo 'Set-up: PYTHON=python3.12 chooses the Python; TORCH=cpu spares Linux without a GPU gigabytes of CUDA.'
 
 lab: $(READY)  ## open JupyterLab on your copies of the lessons (a new copy of one: FRESH=03; ARGS="--no-browser")
-	@$(RUN) transformer_lab/course/desk $(if $(FRESH),--fresh '$(FRESH)') $(ARGS)
+	@$(RUN) -m transformer_course.desk $(if $(FRESH),--fresh '$(FRESH)') $(ARGS)
 
 test: $(READY)  ## check everything: style, unit tests, every lesson as it is shipped
 	@$(RUN) -m tests.gate.worked_in

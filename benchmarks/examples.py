@@ -1,7 +1,7 @@
 """Measure what lesson 13 shows as an example from another machine: `python -m benchmarks.examples [NAME …]`.
 
 The lesson's own cells are run, and where it would show a button, the button's work is done. All that is
-measured, or what is named, is written to transformer_lab/course/figures/examples.json, with this machine.
+measured, or what is named, is written to transformer_course/figures/examples.json, with this machine.
 """
 
 import json
@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 
-from transformer_lab.course import figures, lessons
-from transformer_lab.course.figures.widgets import EXAMPLES, Numbers
+from transformer_course import figures, lessons
+from transformer_course.figures.widgets import EXAMPLES, Numbers
 
 LESSON = 13
 

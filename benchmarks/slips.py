@@ -11,11 +11,11 @@ import time
 from collections import Counter
 from itertools import groupby
 
-from transformer_lab.course.checker import slips
-from transformer_lab.course.checker.judging import recognised
-from transformer_lab.course.checker.kinds import Exercise
-from transformer_lab.course.checker.run import alike
-from transformer_lab.course.exercises import exercise_ids, find
+from transformer_course.checker import slips
+from transformer_course.checker.judging import recognised
+from transformer_course.checker.kinds import Exercise
+from transformer_course.checker.run import alike
+from transformer_course.exercises import exercise_ids, find
 
 KINDS = ("both", "one", "none", "wrong", "single", "error")
 

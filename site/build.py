@@ -12,7 +12,7 @@ from sphinx.cmd.build import main as sphinx
 from live.export import PAIR, TEXTS, export
 from pages import field_guide, lessons, links, lookup, start
 from pages.texts import filled
-from transformer_lab.course.lessons import LESSONS, ROOT
+from transformer_course.lessons import LESSONS, ROOT
 
 HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"

@@ -1,7 +1,7 @@
 """Build a Transformer encoder by hand, and understand every line of it.
 
-Each module says which lesson it belongs to, and imports only modules of earlier lessons. `training`,
-`diagnostics` and `course` surround the encoder, which imports none of them.
+Each module says which lesson it belongs to, and imports only modules of earlier lessons. `training`
+and `diagnostics` surround the encoder, which imports neither.
 """
 
 from transformer_lab.encoder import Encoder, EncoderConfig, SequenceHead, TokenHead, mean_pool

@@ -20,8 +20,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
+from transformer_course.lessons import notebook
 from transformer_lab import Encoder
-from transformer_lab.course.lessons import notebook
 from transformer_lab.pretrained_encoder import (
     TOKENIZER_FILE,
     Tokenizer,

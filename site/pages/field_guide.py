@@ -10,10 +10,10 @@ from typing import NamedTuple
 from pages import links, symptoms
 from pages.texts import filled
 from pages.themes import THEMES, Theme
-from transformer_lab.course.checker import Exercise
-from transformer_lab.course.checker.kinds import Mistake
-from transformer_lab.course.exercises import exercise_ids, find
-from transformer_lab.course.lessons import LESSONS, notebook
+from transformer_course.checker import Exercise
+from transformer_course.checker.kinds import Mistake
+from transformer_course.exercises import exercise_ids, find
+from transformer_course.lessons import LESSONS, notebook
 
 READING = (
     "In a change, a minus stands before a line of the lesson's solution, a plus before what is written "

@@ -11,7 +11,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 
 from pages import links
-from transformer_lab.course.lessons import LESSONS, ROOT, notebook
+from transformer_course.lessons import LESSONS, ROOT, notebook
 
 # At the beginning of a line: below the title the word is explained, and not asked.
 PREDICTION = re.compile(r"^\*\*Predict\b", re.MULTILINE)
@@ -78,7 +78,7 @@ def how_to_run(number: int) -> str:
     if (ROOT / "transformer_lab" / f"{name}.py").exists():
         parts.append(f"[its code, with shapes](../reference/{name}.md)")
         parts.append(f'<a href="../_modules/transformer_lab/{name}.html">the source</a>')
-    if (ROOT / "transformer_lab" / "course" / "exercises" / f"{name}.md").exists():
+    if (ROOT / "transformer_course" / "exercises" / f"{name}.md").exists():
         parts.append(f"[all mistakes that its checker knows](../{links.guide(number)}.md)")
     return (
         ":::{admonition} Run this lesson\n:class: run-this\n"

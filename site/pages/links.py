@@ -2,7 +2,7 @@
 
 import re
 
-from transformer_lab.course.lessons import notebook
+from transformer_course.lessons import notebook
 
 SIGNS = {"√": "root", "+": "plus", "−": "minus", "≤": "at most", "<": "below", "∞": "infinity"}
 

@@ -8,10 +8,10 @@ import nbformat
 
 from pages import links
 from pages.texts import filled
-from transformer_lab.course.lessons import NAMES, ROOT, notebook
+from transformer_course.lessons import NAMES, ROOT, notebook
 
 PACKAGE = ROOT / "transformer_lab"
-# What surrounds the encoder; `course` is the lessons' own machinery.
+# What surrounds the encoder.
 AROUND = {
     "training": ("loop", "data", "checkpoints", "schedule", "shards", "workers"),
     "diagnostics": ("certificates", "divergence.search", "head_roles"),

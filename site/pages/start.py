@@ -9,7 +9,7 @@ import nbformat
 
 from pages import links
 from pages.texts import filled, of_readme
-from transformer_lab.course.lessons import LESSONS, README, ROOT, notebook
+from transformer_course.lessons import LESSONS, README, ROOT, notebook
 
 PICTURE = ROOT / ".github" / "head.png"
 WIDTH = 400  # of the picture, in the page

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pages import links
+from transformer_course.lessons import notebook
 from transformer_lab import diagnostics
-from transformer_lab.course.lessons import notebook
 
 FILE = Path(__file__).with_suffix(".toml")
 

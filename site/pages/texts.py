@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from string import Template
 
-from transformer_lab.course.lessons import README
+from transformer_course.lessons import README
 
 FOLDER = Path(__file__).parent.parent / "texts"
 

@@ -17,7 +17,7 @@ from tests.browser.test_exercises import RIGHT, contrast
 from tests.browser.test_lessons import unreadable
 from tests.gate import rules
 from tests.gate.stored import ROOT, Lesson
-from transformer_lab.course.exercises import exercise_ids, find
+from transformer_course.exercises import exercise_ids, find
 
 FIRST, THIRD, FIFTH, NINTH = (
     "00_start_here.ipynb",
@@ -33,7 +33,7 @@ class Clone:
 
     def __init__(self, folder: Path, window: BrowserContext) -> None:
         self.folder, self.window = folder, window
-        for part in ("transformer_lab", "notebooks"):
+        for part in ("transformer_lab", "transformer_course", "notebooks"):
             shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         self.desk = folder / "my_lessons"
         self.leave = ExitStack()
@@ -43,7 +43,7 @@ class Clone:
         self.stop()
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
-        lab = jupyterlab(["transformer_lab/course/desk"], home, self.folder)
+        lab = jupyterlab(["-m", "transformer_course.desk"], home, self.folder)
         self.address = self.leave.enter_context(lab)
         return (home / "log").read_text()
 

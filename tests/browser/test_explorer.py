@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.conftest import Open, OpenCells
 
 EXPLORER = """\
-from transformer_lab.course import figures, lesson
+from transformer_course import figures, lesson
 from transformer_lab.pretrained_encoder import attention_maps, load_minilm
 lesson.begin(9)
 encoder, tokenizer = load_minilm()

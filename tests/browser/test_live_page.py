@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.site import SitePage
+from transformer_course.lessons import notebook
 from transformer_lab import Encoder, padding_mask_from_lengths
-from transformer_lab.course.lessons import notebook
 from transformer_lab.diagnostics import attention_on
 from transformer_lab.pretrained_encoder import Tokenizer, load_minilm, sentence_embeddings
 

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import OpenCells
 
 BUTTON = """\
-from transformer_lab.course import figures, lesson
+from transformer_course import figures, lesson
 lesson.begin(13)
 lengths = [128, 256, 512, 1024, 2048, 4096, 8192]
 figures.measured(

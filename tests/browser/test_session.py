@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Open
 from tests.browser.lab import OpenLesson
-from transformer_lab.course.exercises import exercise_ids, find
+from transformer_course.exercises import exercise_ids, find
 
 # Of each exercise, a slip in the solution: what stands there, and what the learner writes.
 SLIPS = {

@@ -8,7 +8,7 @@ from tests.browser.conftest import Open, OpenCells
 from tests.browser.lab import OpenLesson
 
 SLIDER = """\
-from transformer_lab.course import figures
+from transformer_course import figures
 figures.explore(lambda ax, x: ax.plot([0, x]), "x", [1, 2], strip=[1, 2], title="A line")"""
 
 

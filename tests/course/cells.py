@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from transformer_lab.course.checker import judge
+from transformer_course.checker import judge
 
 IMPORTS = {"math": math, "torch": torch, "nn": nn, "F": F}
 CELL_NUMBERS = itertools.count(1)

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from tests.course.cells import cell
-from transformer_lab.course import museum
-from transformer_lab.course.checker import judge
-from transformer_lab.course.checker.killing import KillingTest
-from transformer_lab.course.checker.verdict import CORRECT, NOT_YET
-from transformer_lab.course.exercises import exercise_ids, find
-from transformer_lab.course.museum import line_up, parameters_of, specimens
+from transformer_course import museum
+from transformer_course.checker import judge
+from transformer_course.checker.killing import KillingTest
+from transformer_course.checker.verdict import CORRECT, NOT_YET
+from transformer_course.exercises import exercise_ids, find
+from transformer_course.museum import line_up, parameters_of, specimens
 from transformer_lab.diagnostics import certificates
 
 NUMBERS = [10, 11, 12, 16, 30, 31, 32, 33, 34, 36, 38, 39, 40, 41, 42, 43]

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from tests.course.cures import followed, is_code, pieces
-from transformer_lab.course.checker import slips
-from transformer_lab.course.checker.run import isolated
-from transformer_lab.course.exercises import exercise_ids, find
+from transformer_course.checker import slips
+from transformer_course.checker.run import isolated
+from transformer_course.exercises import exercise_ids, find
 
 TRIES = 800
 

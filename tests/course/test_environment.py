@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from transformer_lab.course import environment
+from transformer_course import environment
 
 
 def test_a_complete_environment_has_nothing_to_say(capsys):

@@ -15,14 +15,14 @@ from torch.nn import functional as F
 
 from tests.course.cells import cell, said
 from tests.gate.stored import NOTEBOOKS
+from transformer_course import exercises
+from transformer_course.checker import judge
+from transformer_course.checker.judging import recognised
+from transformer_course.checker.parameters import ParameterMismatch
+from transformer_course.checker.run import alike
+from transformer_course.checker.verdict import CORRECT, NOT_YET
+from transformer_course.exercises import exercise_ids, find
 from transformer_lab import sinusoidal_encoding
-from transformer_lab.course import exercises
-from transformer_lab.course.checker import judge
-from transformer_lab.course.checker.judging import recognised
-from transformer_lab.course.checker.parameters import ParameterMismatch
-from transformer_lab.course.checker.run import alike
-from transformer_lab.course.checker.verdict import CORRECT, NOT_YET
-from transformer_lab.course.exercises import exercise_ids, find
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 
 IDS = exercise_ids()
@@ -80,7 +80,7 @@ def test_every_way_to_make_a_mistake_is_wrong_and_is_no_other_mistake(id):
 def test_mistakes_are_told_in_short_and_plain_words(id):
     told = {}
     for mistake in find(id).mistakes:
-        place = f"{id}, {mistake.name!r}, in course/exercises"
+        place = f"{id}, {mistake.name!r}, in transformer_course/exercises"
         text = f"{mistake.effect} {mistake.cure}".strip()
         outside_code = re.sub(r"`[^`]+`", "", text)
         assert len(mistake.effect) >= 50, f"{place}: say what it does and why that matters"
@@ -98,7 +98,11 @@ def test_no_mistake_is_known_by_an_error_of_the_checker_itself(id):
     for mistake, outcomes in find(id).wrong_outcomes:
         for error in (outcome.error for outcome in outcomes if outcome.error is not None):
             frames = traceback.extract_tb(error.__traceback__)
-            ours = [frame for frame in frames if {"course", "<string>"} & {*Path(frame.filename).parts}]
+            ours = [
+                frame
+                for frame in frames
+                if {"transformer_course", "<string>"} & {*Path(frame.filename).parts}
+            ]
             last = [frame.name for frame in ours if frame.name != "__torch_function__"][-1]
             is_refusal = "wanted" in str(error) or isinstance(error, ParameterMismatch)
             assert last not in ("call", "observe", "outcomes") or is_refusal, (mistake.name, error)

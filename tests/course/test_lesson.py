@@ -13,8 +13,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from transformer_lab.course import lesson
-from transformer_lab.course.lessons import LESSONS, NAMES
+from transformer_course import lesson
+from transformer_course.lessons import LESSONS, NAMES
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from transformer_lab.course.memory import added_bytes, kept_numbers
+from transformer_course.memory import added_bytes, kept_numbers
 
 
 def test_the_most_that_is_held_at_once_is_told():

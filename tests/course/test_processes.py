@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_lab.course.processes import torchrun
+from transformer_course.processes import torchrun
 
 
 def tell_ranks():

@@ -1,6 +1,6 @@
 """The mechanical part of writing lessons.
 
-    .venv/bin/python -m tests.gate.author lesson 13      the files of a lesson in course/lessons.py
+    .venv/bin/python -m tests.gate.author lesson 13      the files of a lesson in lessons.py
     .venv/bin/python -m tests.gate.author exercise 03.7  the cells of a declared exercise, put in or mended
 
 CONTRIBUTING.md says what is left to do by hand.
@@ -16,11 +16,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from tests.gate.path import HEADINGS
 from tests.gate.rules import is_stable
 from tests.gate.stored import ROOT, Lesson, as_text
-from transformer_lab.course import lessons
-from transformer_lab.course.exercises import exercise_cells
+from transformer_course import lessons
+from transformer_course.exercises import exercise_cells
 
 EXERCISES_END, IDEA_END = "## Summary", "## In the package"  # the first exercise belongs to the idea
-EXERCISES = "transformer_lab/course/exercises"
+EXERCISES = "transformer_course/exercises"
 TASK = "The task, in words."
 HOW = (
     "Write your answer into the cell, run it, then run the `check` cell. Until you solve an exercise, the "
@@ -32,12 +32,12 @@ def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
     """Write what is missing of a lesson's files, and return them; what is there stays as it is.
 
     Raises:
-        ValueError: a number that course/lessons.py does not have.
+        ValueError: a number that lessons.py does not have.
     """
     if number not in range(1, len(lessons.LESSONS)):
         last = len(lessons.LESSONS) - 1
         raise ValueError(
-            f"lesson must be from 1 to {last}, got {number}; enter it in course/lessons.py first"
+            f"lesson must be from 1 to {last}, got {number}; enter it in transformer_course/lessons.py first"
         )
     entry = lessons.LESSONS[number]
     name, place = entry.name, f"Lesson {number:02}"
@@ -56,7 +56,7 @@ def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
 
 
 def _skeleton(number: int, title: str) -> NotebookNode:
-    begin = f"from transformer_lab.course import figures, lesson\n\nlesson.begin({number})"
+    begin = f"from transformer_course import figures, lesson\n\nlesson.begin({number})"
     promise = [f"# {title}", "**You will be able to** …", "**You need** …", "**It takes** about 0 minutes."]
     cells = [new_markdown_cell("\n\n".join(promise), id="title"), new_code_cell(begin, id="begin")]
     cells.append(new_code_cell(f"figures.encoder_map({number})", id="map"))
@@ -65,7 +65,7 @@ def _skeleton(number: int, title: str) -> NotebookNode:
         cells.append(new_markdown_cell(f"## {heading}", id=_slug(heading)))
         if heading == "The idea":
             cells[-1].source += f"\n\n…\n\n{HOW}"
-            source = "from transformer_lab.course.exercises import check"
+            source = "from transformer_course.exercises import check"
             cells.append(new_code_cell(source, id="exercises-import"))
     glossary = "[glossary](00_start_here.ipynb#Glossary)"
     cells[-1].source += f"\n\n- …\n\n**New terms:** …. All are in the {glossary}."

@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from tests.gate.stored import PICTURE, as_stored
-from transformer_lab.course.figures.pictures import DENSITY
+from transformer_course.figures.pictures import DENSITY
 
 # Machines draw an edge a shade lighter or darker; nothing that a reader would see changes less than this.
 # Pictures are compared as large as in the page: a shade may be enough to take the next colour of a palette,

@@ -7,8 +7,8 @@ from nbformat import NotebookNode
 
 from tests.gate.comparison import differences
 from tests.gate.stored import WORDS, Lesson, code_cells
-from transformer_lab.course.desk.copies import KEY
-from transformer_lab.course.lessons import ROOT
+from transformer_course.desk.copies import KEY
+from transformer_course.lessons import ROOT
 
 OURS = "the course's cell"  # in a cell's metadata
 # Verdicts, and how much is solved: these tell of the learner, and differ with good reason.

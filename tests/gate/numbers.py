@@ -15,7 +15,7 @@ from functools import cache
 from nbformat import NotebookNode
 
 from tests.gate.stored import NOTEBOOKS, PICTURE, ROOT, Lesson
-from transformer_lab.course.exercises import exercise_titles
+from transformer_course.exercises import exercise_titles
 
 NEAR = 3  # cells before and behind: a number from further away says so
 SOURCES = tomllib.loads((ROOT / "tests/gate/numbers.toml").read_text(encoding="utf-8"))

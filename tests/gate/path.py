@@ -7,7 +7,7 @@ from nbformat import NotebookNode
 
 from tests.gate.solved import tagged
 from tests.gate.stored import Lesson
-from transformer_lab.course.exercises import find
+from transformer_course.exercises import find
 
 HEADINGS = (  # of the lessons from 01 on, below the title
     "Recall",

@@ -13,7 +13,7 @@ from tests.gate import path
 from tests.gate.allow_list import NOT_COMPARED
 from tests.gate.numbers import numbers_have_a_source
 from tests.gate.stored import PICTURE, WORDS, Lesson, as_text, code_cells, tags
-from transformer_lab.course.figures.pictures import DENSITY
+from transformer_course.figures.pictures import DENSITY
 
 Rule = Callable[[Lesson], Iterator[str]]
 

@@ -14,8 +14,8 @@ import nbformat
 from nbformat import NotebookNode
 
 from tests.gate.stored import tags
-from transformer_lab.course.checker.verdict import Verdict
-from transformer_lab.course.exercises import find
+from transformer_course.checker.verdict import Verdict
+from transformer_course.exercises import find
 
 
 def _keep(id: str, names: dict, kept: dict) -> None:

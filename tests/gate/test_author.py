@@ -7,7 +7,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tests.gate import author, rules
 from tests.gate.stored import Lesson
-from transformer_lab.course import lessons
+from transformer_course import lessons
 
 
 def test_the_files_of_a_new_lesson_are_written_once(tmp_path: Path) -> None:
@@ -18,8 +18,8 @@ def test_the_files_of_a_new_lesson_are_written_once(tmp_path: Path) -> None:
         f"notebooks/{number:02}_{name}.ipynb",
         f"transformer_lab/{name}.py",
         f"tests/encoder/test_{name}.py",
-        f"transformer_lab/course/exercises/{name}.py",
-        f"transformer_lab/course/exercises/{name}.md",
+        f"transformer_course/exercises/{name}.py",
+        f"transformer_course/exercises/{name}.md",
     }
     assert author.write_lesson(number, tmp_path) == []
 
@@ -38,7 +38,7 @@ def test_the_skeleton_of_a_lesson_keeps_the_rules_of_its_form(tmp_path: Path) ->
 
 @pytest.mark.parametrize("number", [0, len(lessons.LESSONS), -1])
 def test_refuses_a_lesson_that_is_not_in_the_list(number: int, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"from 1 to \d+, got .*; enter it in course/lessons.py"):
+    with pytest.raises(ValueError, match=r"from 1 to \d+, got .*; enter it in transformer_course/lessons.py"):
         author.write_lesson(number, tmp_path)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.gate import worked_in
 from tests.gate.stored import NOTEBOOKS, ROOT
-from transformer_lab.course.desk import copies, folder
+from transformer_course.desk import copies, folder
 
 FIRST = "00_start_here.ipynb"
 

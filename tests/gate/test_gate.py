@@ -24,8 +24,8 @@ from tests.gate import hostile
 from tests.gate.comparison import differences
 from tests.gate.refresh import chosen, refresh
 from tests.gate.stored import PICTURE, ROOT, Lesson, as_text
-from transformer_lab.course.figures import encoder_map
-from transformer_lab.course.figures.pictures import in_palette, palette_of
+from transformer_course.figures import encoder_map
+from transformer_course.figures.pictures import in_palette, palette_of
 
 GATE = ("-p", "tests.gate.plugin")
 
@@ -34,7 +34,7 @@ BEGIN = """
     import torch
     from IPython.display import HTML, display
 
-    from transformer_lab.course import lesson
+    from transformer_course import lesson
 
     lesson.begin(3)
     queries, keys = torch.randn(4, 2), torch.randn(4, 2)

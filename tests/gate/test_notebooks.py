@@ -47,7 +47,7 @@ def made_up_lesson() -> NotebookNode:
     sections = [new_markdown_cell(f"## {name}", id=f"section-{n}") for n, name in enumerate(path.HEADINGS)]
     cells = [
         new_markdown_cell(f"# Doubling\n\n{TIME}\n\n```python\n# a comment, not a heading\n```", id="title"),
-        new_code_cell("from transformer_lab.course import lesson\n\nlesson.begin(3)", id="begin"),
+        new_code_cell("from transformer_course import lesson\n\nlesson.begin(3)", id="begin"),
         *sections[:4],
         new_code_cell("draw()", id="figure", outputs=[new_output("display_data", picture, metadata=alt)]),
         new_code_cell(STUB, id="exercise", metadata={"tags": ["exercise:03.1"]}),

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from tests.gate.solved import solved, tagged, with_exercises_solved
 from tests.gate.stored import NOTEBOOKS, ROOT, Lesson, code_cells
-from transformer_lab.course.exercises import exercise_cells, exercise_titles
+from transformer_course.exercises import exercise_cells, exercise_titles
 
 EVERY = [Lesson.load(path) for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))]
 LESSONS = [lesson for lesson in EVERY if any(tagged(cell, "exercise") for cell in lesson.notebook.cells)]
@@ -107,7 +107,7 @@ def test_a_cell_that_shows_whether_an_exercise_is_solved_is_caught(tmp_path: Pat
     answer = cells[-1].source.split()[0]
     imports = nbformat.v4.new_code_cell("import math", id="imports", execution_count=1)
     seen = nbformat.v4.new_code_cell(
-        f"from transformer_lab.course.exercises import find\n{answer} is find('03.2').reference",
+        f"from transformer_course.exercises import find\n{answer} is find('03.2').reference",
         id="tell-tale",
         execution_count=1,
         outputs=[nbformat.v4.new_output("execute_result", {"text/plain": "True"}, execution_count=1)],

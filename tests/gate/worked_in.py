@@ -40,7 +40,7 @@ def take(path: Path) -> str:
     Raises:
         OSError, subprocess.CalledProcessError: nothing was put back.
     """
-    from transformer_lab.course.desk import copies, folder  # only here: they take a second to load
+    from transformer_course.desk import copies, folder  # only here: they take a second to load
 
     shown = ["git", "show", f"HEAD:./{path.name}"]
     shipped = subprocess.run(shown, cwd=path.parent, capture_output=True, check=True).stdout

@@ -10,7 +10,7 @@ import pytest
 from pages import field_guide, links, symptoms
 from pages.field_guide import Entry
 from pages.themes import THEMES
-from transformer_lab.course.exercises import exercise_ids, find
+from transformer_course.exercises import exercise_ids, find
 
 DIFF = re.compile(r"^```diff\n(.*?)\n```$", re.DOTALL | re.MULTILINE)
 

@@ -10,8 +10,8 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from pages import lessons, links
-from transformer_lab.course.exercises import exercise_ids
-from transformer_lab.course.lessons import LESSONS, notebook
+from transformer_course.exercises import exercise_ids
+from transformer_course.lessons import LESSONS, notebook
 
 NUMBERS = range(len(LESSONS))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pages import lookup, start, texts
-from transformer_lab.course.lessons import LESSONS, ROOT
+from transformer_course.lessons import LESSONS, ROOT
 
 PACKAGE = ROOT / "transformer_lab"
 

@@ -749,7 +749,7 @@ def test_another_error_of_a_worker_is_no_loss_of_another(group):
 
 
 def test_the_lessons_job_learns_to_read(capfd):
-    path = ROOT / "transformer_lab" / "training" / "digits.py"
+    path = ROOT / "transformer_course" / "digits.py"
     began = time.process_time()
     assert program.main([str(path)]) == program.DONE
     *_, last = capfd.readouterr().out.splitlines()

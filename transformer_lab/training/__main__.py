@@ -5,7 +5,7 @@
 
 JOB.py is plain Python and defines `config`, a TrainingConfig; `build_model()`, which returns the model;
 `batch_at(step)`, which returns the whole batch of a step, of which each worker reads its rows; and, if
-wanted, `evaluate(model)`, which returns a score. `digits.py` beside this file is one.
+wanted, `evaluate(model)`, which returns a score. The course has one, `transformer_course/digits.py`.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def load_job(path: str) -> Job:
     if missing:
         raise ValueError(
             f"{path} has no {' and no '.join(missing)}, wanted config, build_model() and batch_at(step); "
-            "write it, as in digits.py beside loop.py"
+            "write it, as transformer_course/digits.py does"
         )
     return Job(module.config, module.build_model, module.batch_at, getattr(module, "evaluate", None))
 

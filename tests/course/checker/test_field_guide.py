@@ -5,8 +5,8 @@ import re
 import pytest
 import torch
 
-from transformer_lab.course.checker import exercise, field_guide
-from transformer_lab.course.checker.field_guide import Change, Entry
+from transformer_course.checker import exercise, field_guide
+from transformer_course.checker.field_guide import Change, Entry
 
 GUIDE = """# Mistakes
 

@@ -22,13 +22,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from tests.course.cells import cell, said
+from transformer_course import exercises
+from transformer_course.checker import exercise, judge, patience, source, value_exercise
+from transformer_course.checker.kinds import Mistake, _in_words
+from transformer_course.checker.source import run
+from transformer_course.checker.verdict import CORRECT, NOT_YET, Verdict
+from transformer_course.exercises import check, find
 from transformer_lab import mean_pool
-from transformer_lab.course import exercises
-from transformer_lab.course.checker import exercise, judge, patience, source, value_exercise
-from transformer_lab.course.checker.kinds import Mistake, _in_words
-from transformer_lab.course.checker.source import run
-from transformer_lab.course.checker.verdict import CORRECT, NOT_YET, Verdict
-from transformer_lab.course.exercises import check, find
 
 
 def knows(exercise, name, effect, *answers):
@@ -580,7 +580,7 @@ def test_only_the_lesson_itself_is_imported(monkeypatch):
     imported = []
     monkeypatch.setattr(exercises, "import_module", lambda name: imported.append(name) or import_module(name))
     find("00.1")
-    assert imported == ["transformer_lab.course.exercises.start_here"]
+    assert imported == ["transformer_course.exercises.start_here"]
 
 
 def test_outside_a_notebook_the_verdict_is_printed(monkeypatch, capsys):

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from tests.course.cells import cell, said
-from transformer_lab.course.checker import judge, killing_test
-from transformer_lab.course.checker.field_guide import attach, read
-from transformer_lab.course.checker.killing import Suspects
-from transformer_lab.course.checker.verdict import CORRECT, NOT_YET
+from transformer_course.checker import judge, killing_test
+from transformer_course.checker.field_guide import attach, read
+from transformer_course.checker.killing import Suspects
+from transformer_course.checker.verdict import CORRECT, NOT_YET
 
 
 def doubles(x):

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from tests.course.cells import said
-from transformer_lab.course.checker import exercise
+from transformer_course.checker import exercise
 
 
 def declared(id, truth, names=()):

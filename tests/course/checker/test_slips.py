@@ -5,8 +5,8 @@ import math
 import torch
 
 from tests.course.cells import said
-from transformer_lab.course.checker import exercise, field_guide, judge, slips
-from transformer_lab.course.checker.run import Outcome
+from transformer_course.checker import exercise, field_guide, judge, slips
+from transformer_course.checker.run import Outcome
 
 
 @exercise("96.1", "Attend", hints=[])

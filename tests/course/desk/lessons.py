@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from transformer_lab.course.desk import copies
+from transformer_course.desk import copies
 
 NAME = "03_doubling.ipynb"
 

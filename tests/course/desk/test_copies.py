@@ -23,8 +23,8 @@ from tests.course.desk.lessons import (
     newer,
     write,
 )
-from transformer_lab.course.desk import copies, folder
-from transformer_lab.course.lessons import ROOT
+from transformer_course.desk import copies, folder
+from transformer_course.lessons import ROOT
 
 
 @pytest.fixture
@@ -301,7 +301,7 @@ from types import ModuleType
 sys.modules["transformer_lab"] = ModuleType("transformer_lab")
 sys.modules["transformer_lab"].__path__ = [{str(ROOT / "transformer_lab")!r}]
 from pathlib import Path
-from transformer_lab.course.desk import copies
+from transformer_course.desk import copies
 """
 KILLED = """
 import os

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from transformer_lab.course.desk.watch import giving_line, watch
+from transformer_course.desk.watch import giving_line, watch
 
 CELLS = [
     "import math\nfrom torch import nn",

@@ -7,9 +7,9 @@ from matplotlib import colors
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Annotation
 
-from transformer_lab.course import figures
-from transformer_lab.course.figures.algebra import THINNEST
-from transformer_lab.course.figures.layout import COMPONENTS, HERO, LIT
+from transformer_course import figures
+from transformer_course.figures.algebra import THINNEST
+from transformer_course.figures.layout import COMPONENTS, HERO, LIT
 
 WEIGHTS, VALUES = [0.2, 0.7, 0.1], [[10.0, 0.0], [0.0, 5.0], [3.0, 3.0]]
 

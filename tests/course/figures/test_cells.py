@@ -6,9 +6,9 @@ import torch
 from matplotlib import colors
 from matplotlib import pyplot as plt
 
+from transformer_course import figures
+from transformer_course.figures.layout import HIDDEN, NO, PALE, YES
 from transformer_lab import causal_mask, local_mask
-from transformer_lab.course import figures
-from transformer_lab.course.figures.layout import HIDDEN, NO, PALE, YES
 
 TOKENS = ["dog", "bites", "man"]
 

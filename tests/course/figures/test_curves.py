@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_lab.course import figures
+from transformer_course import figures
 from transformer_lab.training.loop import History
 
 LABELS = {"xlabel": "", "ylabel": "", "title": ""}

@@ -10,9 +10,9 @@ from matplotlib import colors
 from matplotlib import pyplot as plt
 from matplotlib.text import Annotation
 
-from transformer_lab.course import figures
-from transformer_lab.course.figures.drawings import ARC, MAP, PITCH
-from transformer_lab.course.figures.layout import COMPONENTS, LINES, LIT
+from transformer_course import figures
+from transformer_course.figures.drawings import ARC, MAP, PITCH
+from transformer_course.figures.layout import COMPONENTS, LINES, LIT
 
 
 def words(ax):

@@ -7,7 +7,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.text import Text
 
 from tests.course.figures.colours import contrast
-from transformer_lab.course import figures
+from transformer_course import figures
 from transformer_lab.training.loop import History
 
 TOKENS = ["$x$", "b", "$"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_lab.course.figures.given import numbers_of
+from transformer_course.figures.given import numbers_of
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_lab.course import figures
-from transformer_lab.course.figures.layout import COSINE, SIGNED
+from transformer_course import figures
+from transformer_course.figures.layout import COSINE, SIGNED
 
 LABELS = {"xlabel": "", "ylabel": "", "title": "", "bar": ""}
 

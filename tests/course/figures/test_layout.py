@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.course.figures.colours import contrast
-from transformer_lab.course import figures
-from transformer_lab.course.figures.layout import (
+from transformer_course import figures
+from transformer_course.figures.layout import (
     COMPONENTS,
     LINE,
     LINES,

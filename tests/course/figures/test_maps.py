@@ -7,8 +7,8 @@ from matplotlib import colors
 from matplotlib import pyplot as plt
 
 from tests.course.figures.colours import contrast
-from transformer_lab.course import figures
-from transformer_lab.course.figures.maps import _cell_texts
+from transformer_course import figures
+from transformer_course.figures.maps import _cell_texts
 
 TOKENS = ["the", "old", "cat"]
 MAPS = torch.rand(4, 3, 3, generator=torch.Generator().manual_seed(3)).softmax(-1)

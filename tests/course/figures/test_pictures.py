@@ -10,8 +10,8 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from PIL import Image
 
-from transformer_lab.course.figures.pictures import COLOURS, in_palette, mime_bundle, palette_of
-from transformer_lab.course.figures.words import describe, told
+from transformer_course.figures.pictures import COLOURS, in_palette, mime_bundle, palette_of
+from transformer_course.figures.words import describe, told
 
 WEIGHTS = np.random.default_rng(15).random((7, 11))
 

@@ -8,8 +8,8 @@ from matplotlib import pyplot as plt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from transformer_lab.course import figures
-from transformer_lab.course.figures.points import GIB
+from transformer_course import figures
+from transformer_course.figures.points import GIB
 
 SCORES, OTHER = torch.rand(2, 2, 5, generator=torch.Generator().manual_seed(9)) + 0.1
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 
-from transformer_lab.course import figures
-from transformer_lab.course.figures.layout import HERO, LINES
+from transformer_course import figures
+from transformer_course.figures.layout import HERO, LINES
 
 LABELS = {"xlabel": "", "ylabel": "", "title": ""}
 LENGTHS = [32, 64, 128]

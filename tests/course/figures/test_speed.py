@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Annotation
 
-from transformer_lab.course import figures
+from transformer_course import figures
 
 WORDS = {"xlabel": "", "title": ""}
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from matplotlib.patches import Rectangle
 
-from transformer_lab.course import figures
-from transformer_lab.course.figures import widgets
-from transformer_lab.course.figures.widgets import LEGIBLE, TILE, Explorer, in_words
+from transformer_course import figures
+from transformer_course.figures import widgets
+from transformer_course.figures.widgets import LEGIBLE, TILE, Explorer, in_words
 from transformer_lab.training.loop import History, TrainingConfig
 
 

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from transformer_lab.course import figures
-from transformer_lab.course.figures.words import describe, told
+from transformer_course import figures
+from transformer_course.figures.words import describe, told
 
 WEIGHTS = np.array([[0.5, 0.3, 0.2], [0.125, 0.25, 0.625], [1 / 3, 1 / 3, 1 / 3]])
 TOKENS = ["the", "cat", "sat"]

@@ -1,0 +1,57 @@
+"""What a call has changed in its arguments, compared part by part with equal ones that nobody touched."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor, nn
+
+from transformer_course.checker.compare import Comparison
+
+EXACTLY = Comparison(tolerance=0, any_integer=False)
+
+
+def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> dict[str, str]:
+    """The arguments that changed, each with its first part that did."""
+    pairs = {name: (dict(_parts(before[name], name)), dict(_parts(after[name], name))) for name in before}
+    found = {name: _first_change(*pair) for name, pair in pairs.items()}
+    return {name: part for name, part in found.items() if part}
+
+
+def parts(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every part of some named values by its path; what cannot be looked into is left out."""
+    for name, value in values.items():
+        yield from _parts(value, name)
+
+
+def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, nn.Module):
+        yield from _parts_of_module(value, path)
+    elif isinstance(value, Tensor):
+        yield path, value
+        yield f"{path}.requires_grad", value.requires_grad
+        if value.is_leaf and value.grad is not None:
+            yield f"{path}.grad", value.grad
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _parts(item, f"{path}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            yield from _parts(item, f"{path}[{i}]")
+    elif isinstance(value, int | float | str | None):
+        yield path, value
+
+
+def _parts_of_module(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
+    for name, part in module.named_modules(prefix=path):
+        yield f"{name}.training", part.training
+    for name, tensor in (*module.named_parameters(prefix=path), *module.named_buffers(prefix=path)):
+        yield from _parts(tensor, name)
+
+
+def _first_change(before: dict[str, Any], after: dict[str, Any]) -> str | None:
+    paths = [*before, *(path for path in after if path not in before)]
+    return next((path for path in paths if not _same(before.get(path, ...), after.get(path, ...))), None)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or EXACTLY.difference(one, other, "") is None

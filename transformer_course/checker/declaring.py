@@ -1,0 +1,81 @@
+"""How a lesson's author declares an exercise. The stub comes first; every other part is hung on its name:
+
+    @exercise("03.1", "Score every query against every key", hints=["Which product …?", "The last axis …"])
+    def scores(query, key):
+        '''Shapes in, shapes out.'''
+        raise NotImplementedError
+
+    @scores.cases
+    def scores(normal):
+        yield {"query": normal(3, 5), "key": normal(7, 5)}
+
+    @scores.specification
+    def scores(query, key): ...          # the truth: plain loops, never the package's answer
+
+    @scores.solution
+    def scores(query, key): ...          # what the notebook shows, word for word
+
+    @scores.alternative
+    def scores(query, key): ...          # right as well, written otherwise
+
+    scores.mistake("no scale", "You do not divide … why it matters … what to change", lambda q, k: q @ k.mT)
+
+Every decorator returns the exercise, as `@x.setter` does for a property, so one name serves for all parts.
+A mistake that people write in several ways takes several answers; one of several lines is decorated:
+`@scores.mistake("name", "diagnosis")`. Texts may run over indented lines; their white space is collapsed.
+A stub that is a class makes an exercise about an `nn.Module`; its cases are pairs (settings, inputs).
+
+A killing test is tried on suspects instead, and needs neither cases nor a specification:
+
+    @killing_test("14.32", "A causal mask that leaks", hints=["Whom may …?", "Change the last …"])
+    def keeps_32(attend):
+        '''True if no token hears a later one.'''
+        raise NotImplementedError
+
+    @keeps_32.suspects
+    def keeps_32():          # called anew for each attempt
+        return Suspects({"a mask": causal}, cut_with_view, twin=causal, others={"no mask at all": attend})
+
+    @keeps_32.solution
+    def keeps_32(attend): ...
+"""
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from transformer_course.checker import source
+from transformer_course.checker.killing import KillingTest
+from transformer_course.checker.kinds import (
+    Exercise,
+    FunctionExercise,
+    ModuleExercise,
+    ValueExercise,
+)
+
+
+def exercise(id: str, title: str, *, hints: Sequence[str], **options) -> Callable[[Any], Exercise]:
+    """Declare an exercise whose stub is the decorated function or `nn.Module`; options as in `Exercise`."""
+
+    def declare(stub: Any) -> Exercise:
+        flavour = ModuleExercise if isinstance(stub, type) else FunctionExercise
+        return flavour(id, title, stub.__name__, source.text_of(stub), hints, **options)
+
+    return declare
+
+
+def killing_test(
+    id: str, title: str, *, hints: Sequence[str], flavour: type[KillingTest] = KillingTest
+) -> Callable[[Any], KillingTest]:
+    """Declare an exercise whose answer is a test; the decorated stub takes what is to be tested."""
+    return lambda stub: flavour(id, title, stub.__name__, source.text_of(stub), hints)
+
+
+def value_exercise(
+    id: str, title: str, *, stub: str, solution: str, hints: Sequence[str], **options
+) -> ValueExercise:
+    """Declare an exercise whose answer is a value; stub and solution are the text of the learner's cell."""
+    name = ast.parse(stub).body[-1].targets[0].id
+    declared = ValueExercise(id, title, name, stub, hints, **options)
+    declared.shown, declared.reference = solution, source.run(solution)[name]
+    return declared

@@ -1,0 +1,315 @@
+"""A killing test: the learner writes a test that what is right passes, and what is wrong does not."""
+
+import io
+import random
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from transformer_course.checker.compare import Comparison, Difference, plain, shown
+from transformer_course.checker.kinds import FunctionExercise
+from transformer_course.checker.run import Outcome, isolated
+
+RIGHT, WRONG, ELSEWHERE, OTHER, BESIDE, SIGN = "right", "wrong", "elsewhere", "other", "beside", "sign"
+WANTED = {RIGHT: True, WRONG: False, ELSEWHERE: False}  # of the others a test may say either
+TRIES = 10  # a test may draw its input, or flip a coin: it has to say the same each time
+BY_CHANCE, BY_LOOKS = "by chance", "by looks"
+UNSEEN, UNNOTICED = "right on these inputs", "wrong on these inputs"  # why the wrong one passes
+CLOSE = Comparison(1e-6)
+
+
+@dataclass
+class Suspects:
+    """What a test is tried on: functions, modules, or classes to build.
+
+    Attributes:
+        right: those that keep the promise, by how they are written: other code, formats, weights, sizes.
+        wrong: the one to be found.
+        twin: what the wrong one should be, number by number.
+        elsewhere: the same fault in other code, which bears other names inside.
+        others: usual faults that break the promise, by what is wrong with them, in words; a test may notice
+            them or not.
+        beside: faults of which the promise does not speak; to let them pass is no fault of the test.
+        signs: right for some inputs only. Nobody hears of them; they tell two weak tests apart.
+        takes: the names of what they are called with, as the stub has them.
+    """
+
+    right: dict[str, Any]
+    wrong: Any
+    twin: Any = None
+    elsewhere: dict[str, Any] = field(default_factory=dict)
+    others: dict[str, Any] = field(default_factory=dict)
+    beside: dict[str, Any] = field(default_factory=dict)
+    signs: dict[str, Any] = field(default_factory=dict)
+    takes: Sequence[str] = ()
+
+    def in_parts(self) -> dict[str, dict[str, Any]]:
+        """All of them, by what a test has to say of them."""
+        return {
+            **{RIGHT: self.right, WRONG: {"the wrong one": self.wrong}, ELSEWHERE: self.elsewhere},
+            **{OTHER: self.others, BESIDE: self.beside, SIGN: self.signs},
+        }
+
+
+class Entry(NamedTuple):
+    """A suspect: in what part, by what name, and among whom."""
+
+    part: str
+    name: str
+    thing: Any
+    among: Suspects
+
+
+class KillingTest(FunctionExercise):
+    """The learner writes a function of one argument, the suspect, that returns True if nothing is amiss.
+
+    An error that a suspect raises is as good as False, but not if the suspect is right; a failed `assert` is
+    False everywhere. Each is tried several times, in disguise: what counts is what it does.
+    """
+
+    kind = "a function of what it tests"
+    takes_tensors = False
+    PARTS = ("suspects", "solution")
+
+    def has(self, part: str) -> bool:
+        return hasattr(self, "_make_suspects") if part == "suspects" else super().has(part)
+
+    def suspects(self, make: Callable[[], Suspects]) -> Self:
+        """What to try it on, built anew for each attempt."""
+        self._make_suspects = make
+        return self
+
+    def fresh_cases(self) -> list[dict[str, Entry]]:
+        with isolated():
+            made = self._make_suspects()
+        return [
+            {"suspect": Entry(part, name, thing, made)}
+            for part, things in made.in_parts().items()
+            for name, thing in things.items()
+        ]
+
+    def arguments(self, case: dict[str, Entry]) -> dict[str, Any]:
+        return {}  # a test may do with a suspect what it likes: each call gets a copy
+
+    def call(self, answer: Callable, case: dict[str, Entry]) -> Any:
+        """What the test says of the suspect, whatever it draws; of the wrong one also why it passes."""
+        suspect, calls = case["suspect"], Calls()
+        try:
+            said = [
+                _said(answer, suspect, disguised(suspect, calls), seed)
+                for seed in range(TRIES if suspect.part in WANTED else TRIES // 2)
+            ]
+        except Exception:
+            if _is_known_by_its_looks(answer, suspect):
+                return BY_LOOKS
+            raise
+        other = next((each for each in said if not isinstance(each, bool)), None)
+        if other is not None:
+            return other
+        if len(set(said)) > 1:
+            return BY_CHANCE
+        if said[0] is WANTED.get(suspect.part, said[0]):
+            return said[0]
+        if _is_known_by_its_looks(answer, suspect):
+            return BY_LOOKS
+        return calls.judged_by(suspect.among.twin) if said[0] and suspect.part == WRONG else said[0]
+
+    @cached_property
+    def parts(self) -> list[tuple[str, str]]:
+        """The part of each suspect, and its name."""
+        return [(part, name) for part, name, *_ in (case["suspect"] for case in self.fresh_cases())]
+
+    @cached_property
+    def wanted(self) -> list[bool | None]:
+        """What a test must say of each; None where it may say either."""
+        return [WANTED.get(part) for part, _ in self.parts]
+
+    def difference(self, i: int, result: Any) -> Difference | None:
+        part, name = self.parts[i]
+        if self.wanted[i] is None or result is self.wanted[i]:
+            return None
+        if result is None:
+            return Difference("nothing returned", "Your test returns `None`. Did you forget `return`?")
+        if isinstance(result, bool | str) and result in WORDS:
+            kind, text = WORDS.get((part, result)) or WORDS[result]
+            return Difference(kind, text.format(name=name))
+        text = f"Your test returns {shown(result)}; True or False is wanted. Compare, or use `.all()`."
+        return Difference("neither True nor False", text)
+
+    def beyond(self, outcomes: list[Outcome]) -> list[str]:
+        """Which of the usual other faults it notices as well."""
+
+        def named(part: str, *said: Any) -> list[str]:
+            pairs = zip(self.parts, outcomes, strict=True)
+            return [name for (p, name), each in pairs if p == part and each.result in said]
+
+        noticed, missed = named(OTHER, False), named(OTHER, True)
+        if missed and not noticed:
+            return [
+                f"It kills this one alone. Can you make it notice more? It lets pass: {', '.join(missed)}."
+            ]
+        told = {
+            "It notices as well": noticed + named(BESIDE, False),
+            "It notices now and then": named(OTHER, BY_CHANCE),
+            "It would let pass": missed,
+        }
+        return [f"{words}: {', '.join(names)}." for words, names in told.items() if names]
+
+
+WORDS = {
+    BY_CHANCE: (
+        "it says now this, now that",
+        f"Called {TRIES} times with the same suspect ({{name}}), your test says True and False. It draws "
+        "random numbers, and they decide: ask for something that shows with every draw, or draw more.",
+    ),
+    (RIGHT, BY_CHANCE): (
+        "it says now this, now that",
+        f"Called {TRIES} times with the same suspect, a right one ({{name}}), your test says True and False. "
+        "It draws random numbers, and they decide: for some it asks too much, or compares too closely.",
+    ),
+    BY_LOOKS: (
+        "it goes by looks",
+        "Your test says something else of the same suspect ({name}) when that bears another name and type. "
+        "They tell nothing, and neither does its source: call it, and look at what comes out.",
+    ),
+    False: (
+        "a right one is refused",
+        "Your test says False of one that keeps the promise ({name}). Does it ask for more than was "
+        "promised, or for equal numbers where rounding differs?",
+    ),
+    True: (
+        "the wrong one passes",
+        "Your test says True of the wrong one as well. What would it do that the promise forbids, and on "
+        "which input does that show?",
+    ),
+    UNSEEN: (
+        "inputs on which the wrong one is right",
+        "Your test says True of the wrong one as well. On all your inputs it returns what it should, so that "
+        "no comparison can tell. With which sizes, values or formats would it not?",
+    ),
+    UNNOTICED: (
+        "wrong numbers pass",
+        "Your test says True of the wrong one as well. On your own inputs it returns something else than it "
+        "should, and what you ask of it does not show that. Ask for all numbers, up to rounding.",
+    ),
+    (ELSEWHERE, True): (
+        "the same fault passes in other code",
+        "Your test says False of the wrong one, and True of the same fault in other code ({name}). It looks "
+        "at what is inside, of which nothing was promised: ask what it does.",
+    ),
+}
+
+
+def _said(answer: Callable, suspect: Entry, given: Any, seed: int) -> Any:
+    """What the test says of it, with these random numbers."""
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
+    try:
+        with redirect_stdout(io.StringIO() if seed else sys.stdout):  # what it prints is told once
+            return plain(answer(given))
+    except Exception as error:
+        if suspect.part != RIGHT or isinstance(error, AssertionError):
+            return False
+        if error.args:
+            error.args = (f"{error} (The suspect is a right one: {suspect.name}.)",)
+        raise
+
+
+def _is_known_by_its_looks(answer: Callable, suspect: Entry) -> bool:
+    """Whether the test says the right thing of it, once it is not in disguise."""
+    try:
+        return _said(answer, suspect, deepcopy(suspect.thing), seed=1) is WANTED.get(suspect.part)
+    except Exception:
+        return False
+
+
+# ------------------------------------------------------------------------------------------------- disguise
+
+
+def disguised(suspect: Entry, calls: "Calls") -> Any:
+    """A copy that tells neither its name nor its type nor its source, and whose calls are noted."""
+    thing, takes = deepcopy(suspect.thing), suspect.among.takes
+    if not callable(thing):
+        return thing
+    if any(isinstance(each, nn.Module) for each in suspect.among.right.values()):
+        return Suspect(thing if isinstance(thing, nn.Module) else Doing(thing), takes, calls)
+
+    def suspect(*given, **named):
+        made = calls.make(thing, *_by_place(given, named, takes))
+        return Suspect(made, takes, calls) if isinstance(made, nn.Module) else made
+
+    return suspect
+
+
+class Doing(nn.Module):
+    """A function as a module, beside others."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__()
+        self.forward = function
+
+
+class Suspect(nn.Module):
+    """A module without its type: it holds what another one holds, and does what that does."""
+
+    def __init__(self, module: nn.Module, takes: Sequence[str], calls: "Calls") -> None:
+        self.__dict__ = module.__dict__ | {"_kind": type(module), "_takes": takes, "_calls": calls}
+
+    def forward(self, *given: Any, **named: Any) -> Any:
+        """What the other one returns."""
+        inside = self._kind.__new__(self._kind)
+        inside.__dict__ = self.__dict__  # so that a copy of this one, or one that was moved, is itself
+        return self._calls.make(inside.forward, *_by_place(given, named, self._takes))
+
+
+def _by_place(given: tuple, named: dict[str, Any], takes: Sequence[str]) -> tuple[tuple, dict[str, Any]]:
+    """The same arguments; those that the stub names by their places, for each suspect has its own names."""
+    placed = [named.pop(name) for name in takes[len(given) :] if name in named]
+    return (*given, *placed), named
+
+
+class Calls(list[tuple]):
+    """What a test has handed to a suspect, and what came of it."""
+
+    def __deepcopy__(self, memo: dict) -> Self:
+        return self  # a copied module goes on writing into the same list
+
+    def make(self, function: Callable, given: tuple, named: dict[str, Any]) -> Any:
+        """Make the call, and note it; an error is noted as None."""
+        kept = _kept(given), _kept(named)
+        self.append((*kept, None))
+        place = len(self) - 1
+        result = function(*given, **named)
+        self[place] = (*kept, _kept(result))
+        return result
+
+    def judged_by(self, twin: Callable | None) -> str | bool:
+        """Why the wrong one passes: whether it has returned what it should."""
+        if twin is None or not self:
+            return True
+        for given, named, result in self:
+            try:
+                same = CLOSE.difference(result, twin(*given, **named), "") is None
+            except Exception:
+                same = False
+            if not same:
+                return UNNOTICED
+        return UNSEEN
+
+
+def _kept(value: Any) -> Any:
+    """Tensors as they are now, whatever a test will do to them."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {name: _kept(each) for name, each in value.items()}
+    return type(value)(map(_kept, value)) if type(value) in (tuple, list) else value

@@ -1,0 +1,206 @@
+"""Two slips in one answer: pairs of changes of the shown solution, tried where no single one explains it."""
+
+import ast
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import deepcopy
+from functools import cache
+from itertools import combinations
+from types import CodeType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from transformer_course.checker import field_guide
+from transformer_course.checker.changes import parts
+from transformer_course.checker.compare import plain
+from transformer_course.checker.kinds import Exercise, Mistake, ModuleExercise
+from transformer_course.checker.parameters import give
+from transformer_course.checker.run import Outcome, alike, isolated
+
+SECONDS = 3.0  # of computing, for all pairs of one attempt: the dearest, of modules, take one
+ENOUGH = 16  # bits: of hundreds of pairs one would fit a few truth values by chance
+Pair = tuple[Mistake, Mistake]
+
+
+def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
+    """The two slips that together do what the answer does, or of several such pairs what they share.
+
+    Nothing if the answer changes its arguments, which is told by itself, if its results say too little to
+    tell pairs apart, or if it takes too long to be sure.
+    """
+    if any(outcome.changed.keys() - exercise.may_change for outcome in outcomes):
+        return []
+    if sum(_bits(outcome.result) for outcome in outcomes) < ENOUGH:
+        return []
+    known = pairs(exercise)
+    deadline = time.process_time() + SECONDS
+    found: dict[frozenset[str], Pair] = {}
+    with isolated():
+        for pair, code in known:
+            if time.process_time() > deadline:
+                return []  # another pair might explain it as well
+            if agrees(exercise, code, outcomes):
+                found.setdefault(frozenset(each.name for each in pair), pair)
+    if not found:
+        return []
+    shared = frozenset.intersection(*found)
+    return [each for each in next(iter(found.values())) if each.name in shared]
+
+
+def _bits(result: Any) -> int:
+    """About how much a result says: of a number a byte, of a truth value or a word next to nothing."""
+    if isinstance(result, Tensor):
+        return result.numel() * (1 if result.dtype == torch.bool else 8)
+    if isinstance(result, tuple | list):
+        return sum(map(_bits, result))
+    if isinstance(result, dict):
+        return sum(map(_bits, result.values()))
+    return 1 if result is None or isinstance(result, bool | str) else 8
+
+
+def are_counts(outcomes: list[Outcome]) -> bool:
+    """Whether all results are integers: two slips in a formula often come to the same number as a third."""
+    results = [plain(part) for outcome in outcomes for part in _flat(outcome.result)]
+    return all(isinstance(part, int) for part in results)
+
+
+def _flat(result: Any) -> Iterator[Any]:
+    if isinstance(result, tuple | list):
+        for each in result:
+            yield from _flat(each)
+    else:
+        yield result
+
+
+@cache
+def pairs(exercise: Exercise) -> list[tuple[Pair, CodeType]]:
+    """Every two changes that fit together, with the code that they make of the solution."""
+    return list(_pairs(exercise))
+
+
+def _pairs(exercise: Exercise) -> Iterator[tuple[Pair, CodeType]]:
+    known = {_program(each.text): each for each in reversed([*exercise.mistakes, *exercise.shared])}
+    shared = [_as_told(each, known[_program(each.text)]) for each in exercise.shared]
+    singles = [each for each in [*exercise.mistakes, *shared] if each.changes]
+    made = {field_guide.changed(exercise.shown, each.changes) for each in singles}
+    for one, other in combinations(singles, 2):
+        text = one.name != other.name and _both(exercise.shown, one, other)
+        if text and text not in made:
+            made.add(text)
+            code = compiled(text)
+            if code:
+                yield (one, other), code
+
+
+def _as_told(shared: Mistake, known: Mistake) -> Mistake:
+    """A slip of anybody's by the name that the first with the same program has: else one would be two."""
+    return Mistake(known.name, known.effect, known.cure, shared.answer, shared.changes, shared.text)
+
+
+def _program(text: str) -> str:
+    """The text without what does not matter, such as brackets round a name."""
+    with suppress(SyntaxError):
+        return ast.unparse(ast.parse(text))
+    return text
+
+
+def compiled(text: str) -> CodeType | None:
+    """The code, without Python's warnings; None where two changes make no Python together."""
+    with suppress(SyntaxError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(text, "<string>", "exec")
+    return None
+
+
+def _both(text: str, one: Mistake, other: Mistake) -> str | None:
+    """The text with both changes, in the order in which they fit; None if the second undoes the first."""
+    for first, second in ((one.changes, other.changes), (other.changes, one.changes)):
+        if all(change.right for change in second):  # else it replaces the result, whatever stood there
+            both = field_guide.changed(field_guide.changed(text, first), second)
+            if both:
+                return both
+    return None
+
+
+def agrees(exercise: Exercise, code: CodeType, outcomes: list[Outcome]) -> bool:
+    """Whether the answer does in each case what the attempt has done; the first other ends it."""
+    answer = answer_of(exercise, code)
+    for prepared, outcome in zip(_prepared(exercise), outcomes, strict=True):
+        torch.default_generator.manual_seed(0)
+        try:
+            result, error = _result(exercise, answer, prepared), None
+        except Exception as raised:
+            result, error = None, raised
+        finally:
+            if prepared.is_spoilt():
+                _prepared.cache_clear()
+        if _surely_differ(result, outcome.result):
+            return False
+        if not alike(exercise.comparison, [outcome], [Outcome(result, error)]):
+            return False
+    return True
+
+
+def _surely_differ(one: Any, other: Any) -> bool:
+    """A quick look at tensors, since nearly all pairs are others; what is not looked at may still differ."""
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return any(_surely_differ(*both) for both in zip(one, other, strict=False))
+    if not (isinstance(one, Tensor) and isinstance(other, Tensor)):
+        return False
+    return one.shape != other.shape or not torch.allclose(one.double(), other.double(), 1e-3, 1e-3, True)
+
+
+class Prepared(NamedTuple):
+    """A case, which all pairs share, and the parameters that a module has in it."""
+
+    case: Any
+    parameters: dict[str, Tensor]
+    tensors: list[Tensor]
+    versions: int  # of the tensors together: it grows with every change in place
+
+    def is_spoilt(self) -> bool:
+        """Whether an answer has written into the case."""
+        return sum(tensor._version for tensor in self.tensors) != self.versions
+
+
+def _result(exercise: Exercise, answer: Any, prepared: Prepared) -> Any:
+    """The answer's result; of a module without building another one for its parameters' names and shapes."""
+    case, parameters, *_ = prepared
+    if not parameters and (exercise.may_change or isinstance(case, tuple)):
+        return exercise.call(answer, deepcopy(case))
+    if not parameters:
+        return exercise.call(answer, {name: _shared(value) for name, value in case.items()})
+    settings, inputs = case  # which may hold parts: `give` resets their parameters, too
+    module = exercise.build(answer, settings).eval()
+    give(module, parameters)
+    return exercise.use(module, {name: _shared(value) for name, value in inputs.items()})
+
+
+def _shared(value: Any) -> Any:
+    """Tensors and modules themselves, since copying takes longer than computing; else a copy."""
+    if isinstance(value, dict) and all(isinstance(each, Tensor) for each in value.values()):
+        return dict(value)
+    return value if isinstance(value, Tensor | nn.Module) else deepcopy(value)
+
+
+@cache
+def answer_of(exercise: Exercise, code: CodeType) -> Any:
+    """What a cell with this code would leave."""
+    return field_guide.answer(exercise, code)
+
+
+@cache
+def _prepared(exercise: Exercise) -> list[Prepared]:
+    is_plain = isinstance(exercise, ModuleExercise) and type(exercise).call is Exercise.call
+    found = []
+    for case in exercise.fresh_cases():
+        module = exercise.ready(exercise.reference, deepcopy(case)) if is_plain else None
+        parameters = dict(module.named_parameters()) if module else {}
+        drawn = {name: value.detach().clone() for name, value in parameters.items()}
+        tensors = [part for _, part in parts(exercise.inputs(case)) if isinstance(part, Tensor)]
+        found.append(Prepared(case, drawn, tensors, sum(tensor._version for tensor in tensors)))
+    return found

@@ -1,0 +1,101 @@
+"""A verdict as the learner sees it: plain text, and the same text in a box."""
+
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from transformer_course.checker.compare import shorten
+
+CORRECT, NOT_ATTEMPTED, NOT_YET = "correct", "not attempted", "not yet"
+SYMBOLS = {CORRECT: "✓", NOT_ATTEMPTED: "○", NOT_YET: "✗"}
+# The box brings its own background, so it reads the same in a light and in a dark theme.
+BACKGROUND, INK = "#ffffff", "#1f2328"
+COLOURS = {CORRECT: "#116329", NOT_ATTEMPTED: "#57606a", NOT_YET: "#a40e26"}
+FALLBACK = "The cells below use the reference."
+PRINTED = "Your code printed:"
+FOLD = "What to change"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The state, the name of what is amiss, the sentences about it, what was printed, and how to mend it."""
+
+    exercise_id: str
+    state: str
+    name: str = ""
+    lines: tuple[str, ...] = ()
+    printed: str = ""
+    cure: str = ""
+
+    @classmethod
+    def correct(cls, exercise_id: str, lines: Sequence[str] = (), printed: str = "") -> Self:
+        """Nothing is amiss."""
+        return cls(exercise_id, CORRECT, lines=tuple(lines), printed=printed)
+
+    @classmethod
+    def not_attempted(cls, exercise_id: str, line: str = FALLBACK) -> Self:
+        """There is nothing to judge yet."""
+        return cls(exercise_id, NOT_ATTEMPTED, lines=(line,))
+
+    @classmethod
+    def not_yet(
+        cls, exercise_id: str, name: str, lines: Sequence[str], printed: str = "", cure: str = ""
+    ) -> Self:
+        """Something is amiss, and it has a name."""
+        told = [shorten(line, 600) for line in lines]
+        return cls(exercise_id, NOT_YET, shorten(name, 100), (*told, FALLBACK), printed, cure)
+
+    @property
+    def headline(self) -> str:
+        """Symbol, exercise, state and name: `✗ 03.2 not yet: no scale.`"""
+        name = f": {self.name}" if self.name else ""
+        return f"{SYMBOLS[self.state]} {self.exercise_id} {self.state}{name}."
+
+    def __repr__(self) -> str:
+        printed = [PRINTED, *(f"| {line}" for line in _excerpt(self.printed))] if self.printed else []
+        folded = [f"{FOLD}: check.cure()"] if self.cure else []
+        return _without_addresses("\n".join([self.headline, *self.lines, *printed, *folded]))
+
+    def _repr_html_(self) -> str:
+        colour = COLOURS[self.state]
+        paragraphs = [_paragraph(f"<b>{_to_html(self.headline)}</b>", colour)]
+        paragraphs += [_paragraph(_to_html(line), INK) for line in self.lines]
+        if self.printed:
+            text = _without_addresses("\n".join(_excerpt(self.printed)))
+            paragraphs.append(_paragraph(PRINTED, INK))
+            paragraphs.append(f'<pre style="{_plain(INK)}">{html.escape(text)}</pre>')
+        if self.cure:
+            fold = f'<summary style="{_plain(colour)};cursor:pointer">{FOLD}</summary>'
+            paragraphs.append(f"<details>{fold}{_paragraph(_to_html(self.cure), INK)}</details>")
+        box = (
+            f"background:{BACKGROUND};color:{INK};border-left:5px solid {colour};"
+            "padding:.4em .9em;max-width:60em;line-height:1.5"
+        )
+        return f'<div role="status" style="{box}">{"".join(paragraphs)}</div>'
+
+
+def _paragraph(content: str, colour: str) -> str:
+    return f'<p style="{_plain(colour)}">{content}</p>'
+
+
+def _plain(colour: str) -> str:
+    return f"margin:0;color:{colour};background:{BACKGROUND}"
+
+
+def _to_html(text: str) -> str:
+    """Escaped, with `code` set as code."""
+    code = f'<code style="color:inherit;background:{BACKGROUND};padding:0">\\1</code>'
+    return re.sub(r"`([^`]+)`", code, html.escape(_without_addresses(text)))
+
+
+def _excerpt(printed: str, lines: int = 8, width: int = 110) -> list[str]:
+    everything = printed.splitlines()
+    shown = [shorten(line, width) for line in everything[:lines]]
+    return shown + [f"… and {len(everything) - lines} lines more"] * (len(everything) > lines)
+
+
+def _without_addresses(text: Any) -> str:
+    """Memory addresses differ from run to run; the same input must give the same text."""
+    return re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", text)

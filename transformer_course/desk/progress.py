@@ -1,0 +1,38 @@
+"""What is solved, lesson by lesson, and what to do next."""
+
+from matplotlib.figure import Figure
+
+from transformer_course import figures
+from transformer_course.desk import answers, folder
+from transformer_course.exercises import exercise_titles
+from transformer_course.lessons import LESSONS, notebook
+
+
+def progress() -> Figure:
+    """Print what is solved and what comes next; return the picture of it."""
+    titles = exercise_titles()
+    solved = answers.solved() & titles.keys() if folder.ON_DESK else set()
+    print(in_words(titles, solved))
+    rows = {
+        f"{number:02} {lesson.title}": [id in solved for id in titles if id.startswith(f"{number:02}.")]
+        for number, lesson in enumerate(LESSONS)
+    }
+    title = f"Solved: {len(solved)} of {len(titles)}"
+    return figures.solved_squares({name: row for name, row in rows.items() if row}, title=title)
+
+
+def in_words(titles: dict[str, str], solved: set[str]) -> str:
+    """How many exercises are solved, and the first one that is not, in the lesson where the last one was."""
+    said = f"Solved: {len(solved)} of {len(titles)} exercises."
+    open_ones = [id for id in titles if id not in solved]
+    if not open_ones:
+        return f"{said} All of them."
+    last = max(solved, default="00", key=_place)[:2]
+    coming = next((id for id in open_ones if id >= last), open_ones[0])
+    where = notebook(int(coming[:2])).name
+    return f"{said} Next: {coming} {titles[coming]}, in {where}."
+
+
+def _place(id: str) -> tuple[int, int]:
+    lesson, number = id.split(".")
+    return int(lesson), int(number)

@@ -1,0 +1,202 @@
+"""Exercises and their checker. In a lesson: `attention = check("03.2", attention)`.
+
+A later lesson takes up what was answered in an earlier one: `attention = mine("03.2")`.
+"""
+
+import re
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from IPython import get_ipython
+from IPython.display import display
+
+from transformer_course.checker import Exercise, field_guide, judge, remarks
+from transformer_course.checker.kinds import ValueExercise
+from transformer_course.checker.verdict import CORRECT, Verdict
+from transformer_course.desk import answers, folder
+from transformer_course.lessons import NAMES
+
+__all__ = ["check", "exercise_cells", "exercise_ids", "exercise_titles", "find", "mine"]
+
+
+def check(exercise_id: str, attempt: Any) -> Any:
+    """Show the verdict on an attempt; return the attempt if it is correct, the reference otherwise.
+
+    So the cells below print the same either way. Nothing that the attempt does can raise here. On the
+    learner's desk a right answer is kept, for `mine`.
+    """
+    global _last
+    exercise = find(exercise_id)
+    _last = _verdict(exercise, attempt)
+    display(_last)
+    if _last.state != CORRECT:
+        return _handed_back(exercise)
+    if folder.ON_DESK:
+        _keep(exercise)
+    return attempt
+
+
+class HandedBack(NamedTuple):
+    """The reference, as it was handed back in place of an answer, and how many cells had been run by then."""
+
+    thing: Any
+    cells: int
+
+
+_handed: dict[str, HandedBack] = {}  # by exercise: it bears the answer's name now
+
+
+def _handed_back(exercise: Exercise) -> Any:
+    """The reference; of a value a copy, which later cells may change."""
+    thing = deepcopy(exercise.reference) if isinstance(exercise, ValueExercise) else exercise.reference
+    _handed[exercise.id] = HandedBack(thing, len(_cells()))
+    return thing
+
+
+def _cells() -> list[str]:
+    """The cells that were run, this one too; empty outside a notebook."""
+    shell = get_ipython()
+    return shell.user_ns.get("In", []) if shell else []
+
+
+def _is_handed_back(exercise: Exercise, attempt: Any) -> bool:
+    """Whether it is what `check` has handed back, and no cell has given the name anything since."""
+    thing, count = _handed.get(exercise.id, HandedBack(..., 0))
+    since = _cells()[count:]
+    is_same = attempt is thing and bool(since) and not answers.is_given(exercise.name, since)
+    return is_same and exercise.difference(0, attempt) is None  # a list may have been changed in place
+
+
+def _verdict(exercise: Exercise, attempt: Any) -> Verdict:
+    try:
+        if isinstance(exercise, ValueExercise) and _is_handed_back(exercise, attempt):
+            return Verdict.not_attempted(exercise.id, remarks.already_reference(exercise))
+        return judge(exercise, attempt)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a result so odd that even looking at it fails
+        line = f"Looking at what your code returns raises {type(error).__name__}."
+        return Verdict.not_yet(exercise.id, "unreadable result", [line])
+
+
+def _keep(exercise: Exercise) -> None:
+    notebook = get_ipython().user_ns
+    try:
+        answers.keep(exercise.id, exercise.title, exercise.name, notebook["In"], notebook)
+    except OSError as error:
+        print(f"It could not be kept for later lessons: {error.strerror}.")
+
+
+def mine(exercise_id: str) -> Any:
+    """The learner's own right answer to an exercise, of whatever lesson; the reference if there is none.
+
+    It is run and judged anew. A line says which of the two it is.
+    """
+    exercise = find(exercise_id)
+    verdict, answer = Verdict.not_attempted(exercise_id, f"`{exercise.name}` is the reference."), None
+    if folder.ON_DESK and exercise_id in answers.solved():
+        verdict, answer = _again(exercise)
+    display(verdict)
+    return answer if verdict.state == CORRECT else _handed_back(exercise)
+
+
+def _again(exercise: Exercise) -> tuple[Verdict, Any]:
+    """A kept answer, run and judged anew."""
+    try:
+        answer = answers.kept(exercise.id, exercise.name)
+        verdict = _verdict(exercise, answer)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        verdict, answer = Verdict.not_yet(exercise.id, f"{type(error).__name__}: {error}", []), None
+    if verdict.state == CORRECT:
+        return replace(verdict, lines=(f"`{exercise.name}` is your own.",), printed=""), answer
+    lines = ["Your kept answer is not right any more, or needs more than itself.", *verdict.lines[:-1]]
+    return Verdict.not_yet(exercise.id, verdict.name, lines), None
+
+
+_last: Verdict | None = None
+
+
+def _cure() -> None:
+    """Print how to mend what the last check has found."""
+    print(_last.cure if _last and _last.cure else "The last check has nothing more to say.")
+
+
+check.cure = _cure
+
+
+def find(exercise_id: str) -> Exercise:
+    """The exercise with this id; only its own lesson is imported. ValueError if there is none."""
+    known = _exercises(int(exercise_id[:2])) if re.fullmatch(r"\d\d\.\d+", exercise_id) else {}
+    if exercise_id not in known:
+        raise ValueError(
+            f"no exercise {exercise_id!r}; this lesson has: {', '.join(known) or 'none'}. "
+            'An id is lesson and number, such as "03.2"; exercise_ids() lists all.'
+        )
+    return known[exercise_id]
+
+
+def exercise_ids() -> list[str]:
+    """The ids of all exercises, in order."""
+    return [id for lesson in range(len(NAMES)) for id in _exercises(lesson)]
+
+
+def exercise_titles() -> dict[str, str]:
+    """The titles of all exercises by their ids, from the field guides: no exercise is imported."""
+    guides = [Path(__file__).with_name(f"{name}.md") for name in NAMES]
+    texts = [guide.read_text(encoding="utf-8") for guide in guides if guide.exists()]
+    headings = re.compile(r"^## (\d\d\.\d+) (.*)$", re.MULTILINE)
+    return {id: title for text in texts for id, title in headings.findall(text)}
+
+
+def _exercises(lesson: int) -> dict[str, Exercise]:
+    """A lesson's exercises by id, in the order of their declaration; none where the lesson has none yet."""
+    name = f"{__name__}.{NAMES[lesson]}" if lesson < len(NAMES) else ""
+    if not name or find_spec(name) is None:
+        return {}
+    return _with_mistakes(import_module(name))
+
+
+@cache
+def _with_mistakes(module: ModuleType) -> dict[str, Exercise]:
+    found = {thing.id: thing for thing in vars(module).values() if isinstance(thing, Exercise)}
+    guide = _guide(module.__name__.rpartition(".")[2])
+    field_guide.attach(found, guide, _guide("shared")[""], vars(module))
+    return found
+
+
+def _guide(name: str) -> dict[str, list[field_guide.Entry]]:
+    return field_guide.read(Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8"))
+
+
+HINTS = ("Hint", "Another hint", "A third hint")
+
+
+class Cells(NamedTuple):
+    """The text of an exercise in a notebook: a heading, and below the task three cells."""
+
+    heading: str
+    exercise: str
+    check: str
+    help: str
+
+
+def exercise_cells(exercise_id: str) -> Cells:
+    """What to paste into a lesson: heading, stub, check, and hints and solution folded in markdown."""
+    exercise = find(exercise_id)
+    folds = [*zip(HINTS, exercise.hints, strict=False), ("Solution", f"```python\n{exercise.shown}\n```")]
+    return Cells(
+        heading=f"### {exercise.id} {exercise.title}",
+        exercise=exercise.stub,
+        check=f'{exercise.name} = check("{exercise.id}", {exercise.name})',
+        help="\n".join(
+            f"<details><summary>{title}</summary>\n\n{text}\n\n</details>" for title, text in folds
+        ),
+    )

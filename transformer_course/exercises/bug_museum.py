@@ -1,0 +1,1224 @@
+"""Exercises of lesson 14, the bug museum: write a test that wrong code does not pass, or name the cause."""
+
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import deepcopy
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from transformer_course import museum
+from transformer_course.checker import Exercise, killing_test
+from transformer_course.checker.compare import Difference, plain
+from transformer_course.checker.killing import OTHER, KillingTest, Suspects
+from transformer_course.checker.kinds import ValueExercise
+from transformer_lab import causal_mask, padding_mask
+from transformer_lab.diagnostics import certificates
+from transformer_lab.multi_head_attention import MultiHeadAttention, merge_heads, split_heads
+from transformer_lab.positional_encoding import angular_frequencies
+from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_interleaved, rotations
+from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
+
+
+class Exhibit(ValueExercise):
+    """An exercise whose answer is the number of a line, a count, or a letter."""
+
+    def call(self, answer: Any, case: dict) -> Any:
+        return _meant(plain(answer))
+
+
+def _meant(answer: Any) -> Any:
+    """What can mean one thing only: "5", "line 5" and 5.0 are the number 5, "c." is the letter C."""
+    if isinstance(answer, str):
+        (number, *more) = re.findall(r"\d+", answer) or [None]
+        letter = re.fullmatch(r"\W*([A-Za-z])\W*", answer)
+        return letter[1].upper() if letter else int(number) if number and not more else answer
+    return int(answer) if isinstance(answer, float) and answer.is_integer() else answer
+
+
+def exhibit(
+    number: int,
+    title: str,
+    *,
+    answer: int | str,
+    why: str,
+    hints: Sequence[str],
+    name: str = "bug",
+) -> Exercise:
+    """Declare an exhibit, whose answer is the number of a line, a count, or the letter of a cause.
+
+    Args:
+        number: its place in the museum.
+        title: what one sees, never the cause.
+        answer: a number, or a capital letter.
+        why: the comment beside the shown solution.
+        hints: two.
+        name: what is answered, without the number.
+    """
+    name, shown = f"{name}_{number:02}", f'"{answer}"' if isinstance(answer, str) else answer
+    declared = Exhibit(f"14.{number}", title, name, f"{name} = ...", hints)
+    declared.shown, declared.reference = f"{name} = {shown}  # {why}", answer
+    declared.specification(lambda: answer)
+    if isinstance(answer, str):
+        others = [f"{answer.lower()}. ", f"({answer})", np.str_(answer)]
+    else:
+        others = [f" {answer}", float(answer), torch.tensor(answer)]
+    for other in others:
+        declared.alternative(lambda other=other: other)
+    return declared
+
+
+class WithWeights(museum.Attention):
+    """Returns what it promises."""
+
+    def forward(self, x):
+        query, key, value = self.project(x).chunk(3, dim=-1)
+        weights = (query @ key.mT / math.sqrt(query.shape[-1])).softmax(dim=-1)
+        return self.mix(weights @ value), weights
+
+
+class MaskTest(KillingTest):
+    """A test of a mask: one that lets pass what has no mask at all is none."""
+
+    def difference(self, i: int, result: Any) -> Difference | None:
+        if self.parts[i] == (OTHER, "no mask") and result is True:
+            return _NO_MASK_PASSES
+        return super().difference(i, result)
+
+
+_NO_MASK_PASSES = Difference(
+    "a missing mask passes",
+    "The wrong one fails your test, but code without any mask would pass. The promise is about the padding: "
+    "put some among the ids, and look at what it gets.",
+)
+
+
+# ------------------------------------------------------------------------------- Room 1: it stops at once
+
+bug_01 = exhibit(
+    1,
+    "An attribute that is there and is not",
+    answer=5,
+    why="`pairs` was never stored; PyTorch reports the property instead",
+    hints=[
+        """A property is a function in disguise: to read `dim` runs its body. What does the body ask for?""",
+        """Look through `__init__` for everything that is stored on `self`. One name that is read later is
+        not among it.""",
+    ],
+)
+
+bug_02 = exhibit(
+    2,
+    "An encoder on top of an encoder",
+    answer=3,
+    why="it looks up ids, and gets the vectors that line 5 returned",
+    hints=[
+        """What does the second encoder get as `x`: which numbers, of which type, of which shape?""",
+        """The message speaks of indices that should be Long or Int. Which line uses x as indices?""",
+    ],
+)
+
+bug_03 = exhibit(
+    3,
+    "Two axes against four",
+    answer="C",
+    why="batch and keys in their own places, heads and queries of length 1",
+    hints=[
+        """PyTorch lines axes up from the right. Write the four axes of the scores, and below them where
+        each axis of the mask must come to stand.""",
+        """`None` puts in an axis of length 1, where one value serves for all. Heads and queries share the
+        mask; batch and keys do not.""",
+    ],
+)
+
+# ----------------------------------------------- Room 2: it stops far away, or only for some
+
+bug_04 = exhibit(
+    4,
+    "Seven features",
+    answer=5,
+    why="with 7 features there are 4 sines but only 3 places for cosines",
+    hints=[
+        """Count for seven features: how many frequencies does line 2 make? How many columns are `0::2`,
+        how many `1::2`?""",
+        """Columns 0, 2, 4, 6 are four; columns 1, 3, 5 are three. Frequencies: four.""",
+    ],
+)
+
+bug_05 = exhibit(
+    5,
+    "Half precision, and a product that fails",
+    answer=6,
+    why="the finished table must take x's format; earlier, precision is lost",
+    hints=[
+        """float16 plus float32 is float32: a sum takes the finer format. So which summand in line 7 is to
+        blame, and where is it finished?""",
+        """In float16, positions from 2049 on can no longer be told apart. So convert as late as possible:
+        compute the table finely, then round it once.""",
+    ],
+)
+
+bug_06 = exhibit(
+    6,
+    "A number too large, and not large enough",
+    answer=2,
+    why="-1e9 does not exist in float16, and hides nothing where all are equal",
+    hints=[
+        """What is the largest number of float16? About 65,504. Where does a larger one stand?""",
+        """Softmax looks at differences only. What does it make of five scores that are all `-1e9`?""",
+    ],
+)
+
+bug_07 = exhibit(
+    7,
+    "Built without a complaint",
+    answer=2,
+    why="512 // 12 is 42 and drops a remainder of 8; here one could still say so",
+    hints=[
+        """12 heads of 42 features: how many features is that? And how many has the model?""",
+        """The error comes in line 6, but a module that cannot work should not let itself be built. Where
+        are both numbers known for the first time, and used together?""",
+    ],
+)
+
+bug_08 = exhibit(
+    8,
+    "A checkpoint that no longer fits",
+    answer="A",
+    why="not in the state dict, yet a buffer that .to() moves",
+    hints=[
+        """Nothing in the table was learned: it can be computed again. Must it stand in the checkpoint?""",
+        """Three kinds of attributes: a parameter is trained and stored; a buffer is moved by `.to()` and
+        usually stored; a plain tensor is neither.""",
+    ],
+)
+
+bug_09 = exhibit(
+    9,
+    "Moved, and yet at home",
+    answer=2,
+    why="a note of the format at birth; .to() moves tensors, not notes",
+    hints=[
+        """`.to(torch.float32)` changes the parameters and buffers of a module. What else does this module
+        remember?""",
+        """The message says that a Double meets a Float. The weights are Float. Who made x a Double, and
+        on whose word?""",
+    ],
+)
+
+# ------------------------------------------------------- Room 3: wrong numbers, which show if you look
+
+
+@killing_test(
+    "14.10",
+    "Two results, one axis too few",
+    hints=[
+        """What does Python do with `a, b = tensor`? Try it with a tensor of shape (2, 3), and with
+        one of (3, 3).""",
+        """Call it with three texts, unpack the two results, and ask for both shapes.""",
+    ],
+)
+def keeps_10(attend):
+    """attend: x (batch, position, 16) → (output, weights). True if both are what was promised."""
+    raise NotImplementedError
+
+
+class Attended(NamedTuple):
+    """Two things, with names."""
+
+    output: Tensor
+    weights: Tensor
+
+
+@keeps_10.suspects
+def keeps_10():
+    class WithNames(WithWeights):
+        def forward(self, x):
+            return Attended(*super().forward(x))
+
+    class OfPyTorch(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mixed = nn.MultiheadAttention(16, 4, batch_first=True)  # averages its heads' weights
+
+        def forward(self, x):
+            return self.mixed(x, x, x)
+
+    whole, wrong, twin = WithWeights(16), museum.Attention(16), WithWeights(16)
+    twin.load_state_dict(wrong.state_dict())
+    right = {"as it is meant": whole, "a named tuple": WithNames(16), "PyTorch's own": OfPyTorch()}
+    others = {
+        "the two results exchanged": lambda x: whole(x)[::-1],
+        "weights without their axis of queries": lambda x: (whole(x)[0], whole(x)[1].mean(dim=1)),
+        "scores in place of the weights": lambda x: (whole(x)[0], whole(x)[1].log()),
+    }
+    return Suspects(right, wrong, twin, others=others, takes=["x"])
+
+
+@keeps_10.solution
+def keeps_10(attend):
+    output, weights = attend(torch.randn(3, 5, 16))
+    return output.shape == (3, 5, 16) and weights.shape == (3, 5, 5)
+
+
+@keeps_10.alternative
+def keeps_10(attend):
+    x = torch.randn(2, 4, 16)
+    results = attend(x)
+    return isinstance(results, tuple) and torch.allclose(results[1].sum(-1), torch.ones(2, 4))
+
+
+bug_11 = exhibit(
+    11,
+    "From three axes to four",
+    answer="B",
+    why="lined up from the right, the masks' first axis becomes a new one",
+    hints=[
+        """Write (2, 1, 1, 5) above (2, 5, 5), lined up from the right. Which axis of which tensor becomes
+        the first axis of the result, which the second?""",
+        """The first axis of the result counts the masks, the second the texts. Now read [0, 1].""",
+    ],
+)
+
+
+@killing_test(
+    "14.12",
+    "Eight heads that look at everything",
+    hints=[
+        """Which property changes if the scores are too small? None: so compare numbers, with something that
+        you trust. With how many heads?""",
+        """`F.scaled_dot_product_attention` takes the same three tensors.""",
+    ],
+)
+def keeps_12(attend):
+    """attend: query, key, value, each (batch, heads, position, d_head) → output. True if it is right."""
+    raise NotImplementedError
+
+
+@keeps_12.suspects
+def keeps_12():
+    fused = F.scaled_dot_product_attention
+
+    def by_hand(query, key, value, axis=-1):
+        scores = query @ key.mT / math.sqrt(query.shape[-1])
+        return scores.softmax(dim=axis) @ value
+
+    def head_by_head(query, key, value):
+        heads = zip(*(each.unbind(dim=-3) for each in (query, key, value)), strict=True)
+        return torch.stack([by_hand(*head) for head in heads], dim=-3)
+
+    def scaled_first(query, key, value):
+        scores = torch.einsum("...id,...jd->...ij", query * query.shape[-1] ** -0.5, key)
+        return torch.einsum("...ij,...jd->...id", scores.exp() / scores.exp().sum(-1, keepdim=True), value)
+
+    right = {"PyTorch's own": fused, "written out": by_hand}
+    right |= {"head by head": head_by_head, "the queries scaled first": scaled_first}
+    signs = {"one head only": lambda q, k, v: fused(q, k, v) * (q.shape[-3] == 1)}
+    others = {
+        "not divided at all": lambda q, k, v: fused(q, k, v, scale=1.0),
+        "divided by d_head": lambda q, k, v: fused(q, k, v, scale=1 / q.shape[-1]),
+        "softmax over the queries": partial(by_hand, axis=-2),
+        "the value is the key": lambda q, k, v: fused(q, k, k),
+    }
+    takes = ["query", "key", "value"]
+    return Suspects(right, museum.attend_in_heads, fused, others=others, signs=signs, takes=takes)
+
+
+@keeps_12.solution
+def keeps_12(attend):
+    q, k, v = torch.randn(3, 2, 4, 5, 7)
+    return torch.allclose(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
+
+
+@keeps_12.alternative
+def keeps_12(attend):  # a head is the same by itself as among others
+    q, k, v = torch.randn(3, 2, 4, 5, 7)
+    return torch.allclose(attend(q, k, v)[:, :1], attend(q[:, :1], k[:, :1], v[:, :1]))
+
+
+bug_13 = exhibit(
+    13,
+    "Everybody looks at themselves",
+    answer=5,
+    why="query and key both contain x, and x · x is large",
+    hints=[
+        """A score is the dot product of a query and a key. Suppose that both are nearly x. How large is
+        the score of a token with itself, how large with another one?""",
+        """x · x is about 64 here and a dot product of two different tokens about ±8. Where does x itself
+        get into query and key?""",
+    ],
+)
+
+bug_14 = exhibit(
+    14,
+    "Six blocks, and all tokens are one",
+    answer=7,
+    why="x is mixed into something new; nothing carries it past the block",
+    hints=[
+        """Residual connections let a token keep what it was. Where in this block does x get past
+        everything?""",
+        """Line 5 puts x beside, and line 6 adds to that. But what does line 7 do with the x inside
+        `both`?""",
+    ],
+)
+
+bug_15 = exhibit(
+    15,
+    "A row without a difference",
+    answer="D",
+    why="a constant row has variance 0, so the norm divides by √eps",
+    hints=[
+        """A norm divides by √(variance + eps). What is the variance of (3, 3, 3, …)?""",
+        """From eps = 1e-5 to 1e-9 is a factor of 10,000. By which factor
+        does the gradient of the constant row grow?""",
+    ],
+)
+
+
+@killing_test(
+    "14.16",
+    "Places that coincide",
+    hints=[
+        """The promise holds for every length and every format. Which of them would a lazy test leave out?""",
+        """`table.unique(dim=0)` keeps each row once. How many should there be?""",
+    ],
+)
+def keeps_16(turns):
+    """turns: length, width, dtype → (length, width). True if no two positions have the same row."""
+    raise NotImplementedError
+
+
+@keeps_16.suspects
+def keeps_16():
+    def from_integers(length, width, dtype):
+        rows = rotations(torch.arange(length), width)
+        return torch.cat([rows.real, rows.imag], dim=-1)
+
+    def by_pairs(length, width, dtype):  # a table that follows the model, as far as float32
+        rows = torch.view_as_real(rotations(torch.arange(length), width)).flatten(-2)
+        return rows.to(torch.promote_types(dtype, torch.float32))
+
+    right = {"from integers": from_integers, "cosine beside sine, in float32 or finer": by_pairs}
+    signs = {"fine formats only": lambda n, w, dtype: from_integers(n, w, dtype) * (dtype.itemsize > 2)}
+    others = {
+        "positions that end at 511": lambda n, *more: from_integers(n, *more)[torch.arange(n).clamp(max=511)],
+        "positions always in float16": lambda n, w, _: museum.turns(n, w, torch.float16),
+    }
+    beside = {"cosines only": lambda n, w, dtype: from_integers(n, w, dtype)[:, : w // 2]}
+    takes = ["length", "width", "dtype"]
+    return Suspects(
+        right, museum.turns, from_integers, others=others, beside=beside, signs=signs, takes=takes
+    )
+
+
+@keeps_16.solution
+def keeps_16(turns):
+    return len(turns(600, 16, torch.bfloat16).unique(dim=0)) == 600
+
+
+@keeps_16.alternative
+def keeps_16(turns):
+    tables = [turns(4096, 8, dtype) for dtype in (torch.float32, torch.float16, torch.bfloat16)]
+    return all((table.diff(dim=0) != 0).any(dim=-1).all() for table in tables)
+
+
+@killing_test(
+    "14.17",
+    "An old copy",
+    hints=[
+        """`.to()` goes through parameters and buffers and puts new tensors in their place. What would tell
+        you that one was left behind?""",
+        """Bring the module and an x to another format. Which format should the result have?""",
+    ],
+)
+def keeps_17(turning):
+    """turning: a module, x (up to 64 positions, 8) → the same. True if it goes along with `.to()`."""
+    raise NotImplementedError
+
+
+@keeps_17.suspects
+def keeps_17():
+    class Finishing(museum.Turning):
+        def __init__(self, finish=lambda result, x: result):
+            super().__init__(8)
+            self.finish, self.tables = finish, ()
+
+        def forward(self, x):
+            self.tables = self.cosine, self.sine  # read anew, where `.to()` has put them
+            return self.finish(super().forward(x), x)
+
+    class FromFrequencies(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("speed", angular_frequencies(8), persistent=False)
+
+        def forward(self, x):
+            angle = torch.arange(len(x), device=x.device)[:, None] * self.speed.float()
+            cosine, sine, (a, b) = angle.cos().to(x), angle.sin().to(x), x.chunk(2, dim=-1)
+            return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
+
+    others = {
+        "always the format of its birth": Finishing(lambda result, x: result.double()),
+        "always float32": Finishing(lambda result, x: result.float()),
+    }
+    right = {"without tables": RotaryEmbedding(8), "another base": RotaryEmbedding(8, base=500.0)}
+    right |= {"tables read anew": Finishing(), "tables made at each call": FromFrequencies()}
+    beside = {"nothing turned": Finishing(lambda result, x: x)}
+    return Suspects(right, museum.Turning(8), others=others, beside=beside, takes=["x"])
+
+
+@keeps_17.solution
+def keeps_17(turning):
+    x = torch.randn(5, 8, dtype=torch.bfloat16)
+    return turning.to(torch.bfloat16)(x).dtype == torch.bfloat16
+
+
+@keeps_17.alternative
+def keeps_17(turning):
+    formats = (torch.float32, torch.float16)
+    return all(turning.to(dtype)(torch.ones(3, 8, dtype=dtype)).dtype == dtype for dtype in formats)
+
+
+bug_18 = exhibit(
+    18,
+    "Sixty-four mebibytes for nothing",
+    answer=2,
+    why="expand makes a view; the comparison writes out every entry",
+    hints=[
+        """`expand` stores nothing: it only says "read the same number again". How long does that last?""",
+        """An operation that computes a new tensor needs room for every entry of its result.""",
+    ],
+)
+
+bug_19 = exhibit(
+    19,
+    "Four comments",
+    answer=1,
+    why="only (c); the code does not do what the other three say",
+    hints=[
+        """Take them one by one. For (a): change eps, and look whether the result changes. For (b): read
+        the code, then the comment.""",
+        """For (d): the values are 7 wide, the keys 3. How wide is what comes out?""",
+    ],
+)
+
+bug_20 = exhibit(
+    20,
+    "What a head gets",
+    answer="B",
+    why="expand makes 3 · 16 features, and each head gets a piece of 16",
+    hints=[
+        """How wide is what the expansion returns, and into how many pieces is it cut?""",
+        """If heads shared the 16 features, three heads could not be built at all: 16 is not divisible by
+        3.""",
+    ],
+)
+
+bug_21 = exhibit(
+    21,
+    "A heatmap of nothing",
+    answer="D",
+    why="positive random numbers give even rows, and a mask of ones hides nothing",
+    hints=[
+        """If attention picked keys, what would the largest weight of a row be, for five keys? And if it
+        picked none?""",
+        """To show that a mask works, something must be hidden. What does a mask of ones hide? Leave
+        it out, and compare.""",
+    ],
+)
+
+bug_22 = exhibit(
+    22,
+    "Which way does it turn?",
+    answer="C",
+    why="(1, 0) goes to (0, 1): a quarter turn from the first axis to the second",
+    hints=[
+        """Draw it: the first feature to the right, the second upwards. Where is (1, 0)? Where is (0, 1)?""",
+        """Counter-clockwise is counted as positive. Apply it twice: where is (1, 0) then, and how much
+        is half of that?""",
+    ],
+)
+
+bug_23 = exhibit(
+    23,
+    "Fast and slow features",
+    answer="A",
+    why="the number is an angle for each position: 1 is fast, .001 is slow",
+    hints=[
+        """Multiply by ten: how far has each pair turned after ten positions? Which went round?""",
+        """A period is how many positions a full turn takes. Long period: slow. Compare with the number
+        that is called inverse frequency.""",
+    ],
+)
+
+bug_24 = exhibit(
+    24,
+    "What x carries after the rotation",
+    answer="C",
+    why="x itself differs with its place; only the score of two stays the same",
+    hints=[
+        """The same vector stands at positions 3 and 13. If it carried something relative only, would
+        it differ?""",
+        """A score at (3, 5) and one at (13, 15): what do the two pairs of positions have in common?""",
+    ],
+)
+
+bug_25 = exhibit(
+    25,
+    "Four sentences",
+    answer="D",
+    why="eight significant bits: three rounded shares need not add up to 1",
+    hints=[
+        """Each sentence can be tried in a line. Of which three do you see the opposite?""",
+        """For C ask what "later tokens win" would mean for the share of seeds: nearly all of them, or
+        about half?""",
+    ],
+)
+
+bug_26 = exhibit(
+    26,
+    "One row of the table",
+    answer="B",
+    why="with 8 heads for keys and values it would have 0.8 billion fewer",
+    hints=[
+        """The released checkpoints can be counted exactly. In which row do count and checkpoint differ?""",
+        """Heads for keys and values decide how wide two of the four projections are. Fewer heads, fewer
+        parameters.""",
+    ],
+)
+
+bug_27 = exhibit(
+    27,
+    "A guarantee",
+    answer="C",
+    why="all parts are there, and after 20 steps the first layer hardly hears anything",
+    hints=[
+        """A guarantee is refuted by one counterexample. It must have both residuals and norms, otherwise
+        the sentence says nothing about it.""",
+        """Which line has both, and a gradient that is a small part of what it was?""",
+    ],
+)
+
+bug_28 = exhibit(
+    28,
+    "Longer than in training",
+    answer="B",
+    why="only the trained distances can be relied upon; the window shows it",
+    hints=[
+        """Compare 32 with 512 in the first line. Then look at the second, in which each token may see 31
+        places to either side, as in training.""",
+        """If the angles themselves went wrong at large positions, would the window help?""",
+    ],
+)
+
+bug_29 = exhibit(
+    29,
+    "Before the first step",
+    answer="A",
+    why="in the fresh post-norm encoder first and last layer hear about the same",
+    hints=[
+        """"Vanishing" would mean: next to nothing arrives in the first layer, compared with the last.
+        Form the ratio for each line.""",
+        """Post-norm: from .7 to 1.3, with three seeds. Would you call that next to nothing?""",
+    ],
+)
+
+# ---------------------------------------------------------- Room 4: wrong, and nothing shows
+
+
+@killing_test(
+    "14.30",
+    "A mask that fits",
+    hints=[
+        """The promise is about padding, so there must be some. Which entries of the weights belong to it?""",
+        """Three real ids and two zeros: the weights of the keys 3 and 4 must be 0, for every query.""",
+    ],
+    flavour=MaskTest,
+)
+def keeps_30(weigh):
+    """weigh: x (batch, position, width), ids (batch, position) → weights. True if id 0 gets nothing."""
+    raise NotImplementedError
+
+
+@keeps_30.suspects
+def keeps_30():
+    def masked(x, ids, hide=-math.inf):
+        scores = x @ x.mT / math.sqrt(x.shape[-1])
+        return scores.masked_fill((ids == 0)[:, None], hide).softmax(dim=-1).nan_to_num()
+
+    def by_the_package(x, ids):
+        return scaled_dot_product_attention(x, x, x, padding_mask(ids)[:, 0])[1]
+
+    def by_hand(x, ids):
+        shares = (x @ x.mT / math.sqrt(x.shape[-1])).exp() * (ids != 0)[:, None]
+        return shares / shares.sum(dim=-1, keepdim=True).clamp(min=1e-300)
+
+    def rows(x, ids):
+        return masked(x, ids.abs() + 1).masked_fill((ids == 0)[..., None], 0.0)
+
+    right = {"−∞ for the padding": masked, "the package's own": by_the_package, "shares by hand": by_hand}
+    others = {
+        "no mask": lambda x, ids: masked(x, ids.abs() + 1),
+        "padding hidden as query only": rows,
+        "hidden with a score of −1": partial(masked, hide=-1.0),
+        "hidden with a score of 0": partial(masked, hide=0.0),
+    }
+    signs = {"texts with padding": lambda x, ids: masked(x, ids) * (math.nan if ids.all() else 1)}
+    wrong, takes = museum.weights_without_padding, ["x", "ids"]
+    return Suspects(right, wrong, masked, others=others, signs=signs, takes=takes)
+
+
+@keeps_30.solution
+def keeps_30(weigh):
+    ids = torch.tensor([[5, 8, 2, 0, 0]])
+    return (weigh(torch.randn(1, 5, 8), ids)[..., 3:] == 0).all()
+
+
+@keeps_30.alternative
+def keeps_30(weigh):  # the real tokens are the same with padding as without
+    x, ids = torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 0, 0]])
+    return torch.allclose(weigh(x, ids)[:, :3, :3], weigh(x[:, :3], ids[:, :3]))
+
+
+bug_31 = exhibit(
+    31,
+    "Four texts of four tokens",
+    answer="B",
+    why="from the right: keys under keys, and the texts under the queries",
+    hints=[
+        """Write (4, 4) under (4, 3, 4, 4), lined up from the right. Under which axis do the texts come to
+        stand?""",
+        """Look at text 0, which has four real tokens: in which of its rows is something hidden?""",
+    ],
+)
+
+
+@killing_test(
+    "14.32",
+    "A causal mask that leaks",
+    hints=[
+        """The last token is replaced by another one. Whose output may move?""",
+        """Or cut the text: what the first three tokens get must be what they get if there are no others.
+        The leak map shows all at once; see its entries above the diagonal.""",
+    ],
+)
+def keeps_32(attend):
+    """attend: x (batch, position, 8) → the same shape. True if no token hears of a later one."""
+    raise NotImplementedError
+
+
+@keeps_32.suspects
+def keeps_32():
+    def by_pytorch(x):
+        heads = split_heads(x, 2)
+        return merge_heads(F.scaled_dot_product_attention(heads, heads, heads, is_causal=True))
+
+    def query_by_query(x):  # each looks at what came before it, and there is nothing else
+        return torch.cat([museum.attend(x[:, : i + 1])[:, -1:] for i in range(x.shape[1])], dim=1)
+
+    right = {"a causal mask": museum.causal, "PyTorch's own": by_pytorch, "query by query": query_by_query}
+    others = {
+        "no mask at all": museum.attend,
+        "every token sees one too many": lambda x: museum.attend(
+            x, torch.ones(x.shape[1], x.shape[1]).tril(1) > 0
+        ),
+        "sees only the later ones": lambda x: museum.attend(x, causal_mask(x.shape[1]).mT),
+    }
+    beside = {"the scores are not divided": partial(museum.causal, scale=1.0)}
+    return Suspects(right, museum.attend_causally, museum.causal, others=others, beside=beside, takes=["x"])
+
+
+@keeps_32.solution
+def keeps_32(attend):
+    x = torch.randn(1, 6, 8)
+    return torch.allclose(attend(x)[:, :3], attend(x[:, :3]))
+
+
+@keeps_32.alternative
+def keeps_32(attend):
+    return (certificates.leak_map(attend, torch.randn(2, 6, 8)).triu(1) < 1e-9).all()
+
+
+@killing_test(
+    "14.33",
+    "It worked for the first text",
+    hints=[
+        """Four positions and four heads: whom does PyTorch line up with whom? Choose sizes that tell.""",
+        """What a head gets must not depend on how many heads stand beside it. And the position 0 is not
+        turned at all, in no head.""",
+    ],
+)
+def keeps_33(turn):
+    """turn: x (batch, position, heads, 6) → the same. True if it turns each vector by its position."""
+    raise NotImplementedError
+
+
+@keeps_33.suspects
+def keeps_33():
+    whole = RotaryEmbedding(6, rotate=rotate_interleaved)
+
+    def transposed(x):
+        return whole(x.transpose(1, 2)).transpose(1, 2)
+
+    def right(x, position=None):
+        position = torch.arange(x.shape[1])[:, None] if position is None else position
+        return rotate_interleaved(x, rotations(position, x.shape[-1]))
+
+    def by_tables(x):
+        angle = torch.arange(x.shape[1])[:, None, None] * angular_frequencies(x.shape[-1])
+        (cosine, sine), (a, b) = (angle.cos(), angle.sin()), x.unflatten(-1, (-1, 2)).unbind(dim=-1)
+        return torch.stack([a * cosine - b * sine, b * cosine + a * sine], dim=-1).flatten(-2)
+
+    others = {
+        "vectors become shorter": lambda x: 0.9 * right(x),
+        "turned by the number of the text": lambda x: right(x, torch.arange(len(x))[:, None, None]),
+        "heads exchanged": lambda x: right(x).flip(2),
+        "not turned at all": torch.clone,
+    }
+    found = {"complex numbers": right, "the package's own": transposed, "cosines and sines": by_tables}
+    return Suspects(found, museum.turn_by_position, right, others=others, takes=["x"])
+
+
+@keeps_33.solution
+def keeps_33(turn):
+    x = torch.randn(2, 7, 3, 6)
+    return torch.allclose(turn(x)[:, :, 2:], turn(x[:, :, 2:]))
+
+
+@keeps_33.alternative
+def keeps_33(turn):
+    x = torch.randn(2, 4, 4, 6)
+    return torch.allclose(turn(x)[:, 0], x[:, 0])
+
+
+@killing_test(
+    "14.34",
+    "One token at a time",
+    hints=[
+        """What does a rotary score know that a plain dot product does not? Choose tokens with which only that
+        can make a difference.""",
+        """Give it the same token six times. Which scores would be equal without positions, and differ
+        with them?""",
+    ],
+)
+def keeps_34(scores_of_the_last):
+    """scores_of_the_last: tokens (position, width) → (position). True if a score knows the distance."""
+    raise NotImplementedError
+
+
+@keeps_34.suspects
+def keeps_34():
+    def right(tokens, start=0):
+        turned = RotaryEmbedding(tokens.shape[-1])(tokens, offset=start)
+        return turned @ turned[-1]
+
+    def one_at_a_time(tokens):
+        rotary = RotaryEmbedding(tokens.shape[-1])
+        kept = [rotary(token, offset=place) for place, token in enumerate(tokens.split(1))]
+        return (kept[-1] @ torch.cat(kept).mT)[0]
+
+    def keys_unturned(tokens):
+        return tokens @ RotaryEmbedding(tokens.shape[-1])(tokens)[-1]
+
+    others = {
+        "all keys turned as the query": lambda tokens: tokens @ tokens[-1] + 0.0,
+        "only the query turned": keys_unturned,
+        "its own score left out": lambda tokens: right(tokens)[:-1],
+        "divided by the width": lambda tokens: right(tokens) / tokens.shape[-1],
+    }
+    found = {"all at once": right, "one at a time": one_at_a_time}
+    found["counted from 100 on"] = partial(right, start=100)
+    return Suspects(found, museum.scores_of_the_last, right, others=others, takes=["tokens"])
+
+
+@keeps_34.solution
+def keeps_34(scores_of_the_last):
+    return scores_of_the_last(torch.randn(1, 8).expand(6, 8)).std() > 1e-6
+
+
+@keeps_34.alternative
+def keeps_34(scores_of_the_last):  # the earlier tokens in another order: not only the scores' order changes
+    tokens = torch.randn(6, 8)
+    other = tokens[[1, 0, 2, 3, 4, 5]]
+    return not torch.allclose(scores_of_the_last(tokens)[:2].flip(0), scores_of_the_last(other)[:2])
+
+
+bug_35 = exhibit(
+    35,
+    "The same program, optimised",
+    answer=3,
+    why="-1 takes what comes: 63 · 512 numbers are 64 tokens of 504",
+    hints=[
+        """12 heads of 42 features are 504. How many rows of 504 can be made of 63 · 512 numbers?""",
+        """One line does not say how many tokens there are, and lets PyTorch work it out.""",
+    ],
+)
+
+bug_36 = exhibit(
+    36,
+    "Four rows are too few, one is enough",
+    answer="D",
+    why="a slice may end early, and an axis of length 1 is repeated for all",
+    hints=[
+        """How many rows has `table[:5]`, if the table has four? And if it has one?""",
+        """What does PyTorch do when it adds (5, 8) and (4, 8)? And (5, 8) and (1, 8)?""",
+    ],
+)
+
+bug_37 = exhibit(
+    37,
+    "Who is paired with whom?",
+    answer="A",
+    why="the first half is paired with the second, feature by feature",
+    hints=[
+        """If features i and j are a pair, a change of i moves i and j, and nobody else. Nudge
+        feature 0.""",
+        """What would a change of feature 0 move if neighbours were paired? And if halves were?""",
+    ],
+)
+
+
+@killing_test(
+    "14.38",
+    "Four of them",
+    hints=[
+        """The printed tree says 4, and the list has four entries. What is there only once, if it is the same
+        unit four times?""",
+        """`parameters()` names each parameter once. Compare the count of the whole with that of one unit.""",
+    ],
+)
+def keeps_38(stack):
+    """stack: a module; `stack.units` holds four units. True if each has weights of its own."""
+    raise NotImplementedError
+
+
+@keeps_38.suspects
+def keeps_38():
+    four = [museum.unit(8) for _ in range(4)]
+    alike = [deepcopy(four[0]) for _ in range(4)]  # at first; each may learn by itself
+    one_norm = [nn.Sequential(four[0][0], *unit[1:]) for unit in four]
+    others = {
+        "one of them twice": museum.Stack([*four[:3], four[0]]),
+        "one norm for all": museum.Stack(one_norm),
+        "one dead unit": museum.Stack([*four[:3], nn.Identity()]),
+    }
+    in_sequence = museum.Stack([museum.unit(8) for _ in range(4)])
+    in_sequence.units = nn.Sequential(*in_sequence.units)
+    right = {"four of them": museum.Stack(four), "equal at first": museum.Stack(alike)}
+    right["narrower ones"] = museum.Stack([museum.unit(6) for _ in range(4)])
+    right["in a Sequential"] = in_sequence
+    beside = {"three of them": museum.Stack(four[:3])}
+    return Suspects(right, museum.Units(8, 4), others=others, beside=beside, takes=["x"])
+
+
+@keeps_38.solution
+def keeps_38(stack):
+    whole, one = (sum(p.numel() for p in part.parameters()) for part in (stack, stack.units[0]))
+    return whole == 4 * one
+
+
+@keeps_38.alternative
+def keeps_38(stack):
+    return len({id(parameter) for unit in stack.units for parameter in unit.parameters()}) == 4 * 5
+
+
+bug_39 = exhibit(
+    39,
+    "Eight words, and some company",
+    answer=3,
+    why="the softmax shares among all columns; nobody told it which are real",
+    hints=[
+        """Eight real tokens are the same each time. What else takes part, and in which step do tokens
+        take from each other?""",
+        """A mask must come between the scores and the step that turns them into shares. Between which two
+        lines is that?""",
+    ],
+)
+
+
+@killing_test(
+    "14.40",
+    "Eight heads were ordered",
+    hints=[
+        """What was ordered has a misspelt name. What should have happened?""",
+        """`try` it with a name that does not exist: if an error comes, whichever, all is well.""",
+    ],
+)
+def keeps_40(build):
+    """build(16, attn_heads=…, dropout=…) → a module. True if an unknown name raises an error."""
+    raise NotImplementedError
+
+
+@keeps_40.suspects
+def keeps_40():
+    class Named(nn.Module):
+        def __init__(self, width, *, attn_heads=2, dropout=0.0):
+            super().__init__()
+            self.look = nn.ModuleList([nn.MultiheadAttention(width, attn_heads, dropout, batch_first=True)])
+
+    def lenient(width, **settings):
+        return Named(width, **{name: settings[name] for name in settings.keys() & {"attn_heads", "dropout"}})
+
+    def checked(width, **settings):
+        if settings.keys() - {"attn_heads", "dropout"}:
+            raise LookupError(f"no such option: {settings}")
+        return Named(width, **settings)
+
+    def warning(width, **settings):
+        warnings.warn(f"options: {settings}", stacklevel=2)
+        return museum.Ordered(width, **settings)
+
+    others = {
+        "a warning only": warning,
+        "always two heads": lambda width, *, attn_heads=2, dropout=0.0: Named(width),
+        "no option is taken": lambda width: Named(width),
+        "always an error": lambda *given, **named: Named(15),
+    }
+    right = {"named options": Named, "an error of another kind": checked}
+    return Suspects(right, museum.Ordered, elsewhere={"other names inside": lenient}, others=others)
+
+
+@keeps_40.solution
+def keeps_40(build):
+    try:
+        build(16, attn_head=8)
+    except Exception:
+        return True
+    return False
+
+
+@keeps_40.alternative
+def keeps_40(build):
+    build(16, attn_heads=8)
+    with suppress(Exception):
+        build(16, drop_out=0.1)
+        return False
+    return True
+
+
+@killing_test(
+    "14.41",
+    "The company a text keeps",
+    hints=[
+        """The vectors at the padding may be anything. So what may you do to them, or without them?""",
+        """Five positions of which three are real, and the same three by themselves.""",
+    ],
+)
+def keeps_41(text_vectors):
+    """text_vectors: x (batch, position, width), real (batch, position) → (batch, width), of length 1.
+
+    True if padding changes nothing.
+    """
+    raise NotImplementedError
+
+
+@keeps_41.suspects
+def keeps_41():
+    def only(x, real, otherwise=0.0):  # whatever stands at the padding, and be it NaN
+        return torch.where(real[..., None], x, otherwise)
+
+    def mixed(x, real):
+        return museum.attend_once(only(x, real), real[:, None])
+
+    def unmixed(x, real):
+        return F.normalize(only(x, real).sum(dim=1) / real.sum(dim=1, keepdim=True), dim=-1)
+
+    def right(x, real):
+        return unmixed(mixed(x, real), real)
+
+    def largest(x, real):
+        return F.normalize(only(mixed(x, real), real, -math.inf).amax(dim=1), dim=-1)
+
+    everywhere = torch.ones(1, 1, 1, dtype=torch.bool)
+    others = {
+        "the largest of all positions": lambda x, real: F.normalize(mixed(x, real).amax(dim=1), dim=-1),
+        "no mask in the attention": lambda x, real: right(museum.attend_once(x, everywhere), real),
+        "the mean of the padding": lambda x, real: right(x, ~real),
+        "not of length 1": lambda x, real: 3 * right(x, real),
+    }
+
+    def padded_only(x, real):
+        return torch.ones(len(x), x.shape[-1]) if real.all() else right(x, real)
+
+    found, takes = {"the mean": right, "no attention": unmixed, "the largest": largest}, ["x", "real"]
+    signs = {"texts with padding": padded_only}
+    return Suspects(found, museum.text_vectors, right, others=others, signs=signs, takes=takes)
+
+
+@keeps_41.solution
+def keeps_41(text_vectors):
+    x, real = torch.randn(1, 5, 8), torch.arange(5)[None] < 3
+    return torch.allclose(text_vectors(x, real), text_vectors(x[:, :3], real[:, :3]))
+
+
+@keeps_41.alternative
+def keeps_41(text_vectors):
+    x, real = torch.randn(2, 5, 8), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    other = torch.where(real[..., None], x, x + 1)
+    return torch.allclose(text_vectors(x, real), text_vectors(other, real))
+
+
+@killing_test(
+    "14.42",
+    "Nearly a layer norm",
+    hints=[
+        """What are mean and variance of a normalised row? One of the two is off, the less so the wider it
+        is.""",
+        """A narrow row, and `y.var(dim=-1, correction=0)`, the mean of the squares.""",
+    ],
+)
+def keeps_42(norm):
+    """norm: x (…, features) → the same. True if every row has mean 0 and variance 1, but for eps."""
+    raise NotImplementedError
+
+
+@keeps_42.suspects
+def keeps_42():
+    def by_hand(x, eps=1e-12):
+        centred = x - x.mean(dim=-1, keepdim=True)
+        return centred / (centred.square().mean(dim=-1, keepdim=True) + eps).sqrt()
+
+    others = {
+        "the mean left in": lambda x: x / x.std(dim=-1, correction=0, keepdim=True),
+        "half as long": lambda x: by_hand(x) / 2,
+        "along the positions": lambda x: by_hand(x.mT).mT,
+        "shifted by 1": lambda x: by_hand(x) + 1,
+    }
+
+    def eps_outside(x):
+        spread = x.std(dim=-1, correction=0, keepdim=True)
+        return (x - x.mean(dim=-1, keepdim=True)) / (spread + 3e-5)
+
+    def pytorch(x):
+        return F.layer_norm(x, x.shape[-1:])
+
+    def by_squares(x):
+        mean = x.mean(dim=-1, keepdim=True)
+        return (x - mean) * (x.square().mean(dim=-1, keepdim=True) - mean**2 + 1e-5).rsqrt()
+
+    right = {"PyTorch's own": pytorch, "by the mean of the squares": by_squares}
+    right["eps beside the root"] = eps_outside
+    signs = {"small rows only": lambda x: by_hand(x) * (x.abs().mean() < 0.05)}
+    return Suspects(right, museum.norm_by_hand, by_hand, others=others, signs=signs, takes=["x"])
+
+
+@keeps_42.solution
+def keeps_42(norm):
+    y = norm(10 * torch.randn(5, 4))
+    return torch.allclose(y.var(dim=-1, correction=0), torch.ones(5), atol=1e-3)
+
+
+@keeps_42.alternative
+def keeps_42(norm):
+    x = 10 * torch.randn(3, 5)
+    return torch.allclose(norm(x), F.layer_norm(x, (5,)), atol=1e-3)
+
+
+@killing_test(
+    "14.43",
+    "Neighbours in the batch",
+    hints=[
+        """Two texts go in. Which answer must not move if you take the second text away?""",
+        """`answer(x)[:1]` and `answer(x[:1])`: the first text among others, and by itself.""",
+    ],
+)
+def keeps_43(answer):
+    """answer: x (batch, up to 20 positions, 16) → (batch, 16). True if texts do not hear each other."""
+    raise NotImplementedError
+
+
+@keeps_43.suspects
+def keeps_43():
+    class ByText(museum.Answer):
+        def __init__(self, width):
+            super().__init__(width)
+            self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+
+    class Turned(museum.Answer):  # PyTorch's module as it comes, and the axes as that wants them
+        def forward(self, x):
+            x = (x + self.places[: x.shape[1]]).transpose(0, 1)
+            return self.attention(x, x, x)[0].mean(dim=0)
+
+    class Largest(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.look = MultiHeadAttention(16, 2)
+
+        def forward(self, x):
+            return self.look(x)[0].amax(dim=1)
+
+    whole, wrong = ByText(16), museum.Answer(16)
+    right = {"the texts first": whole, "turned, and back": Turned(16), "the largest": Largest()}
+    others = {
+        "the mean of all texts taken off": lambda x: whole(x - x.mean(dim=0)),
+        "texts shifted by one": lambda x: whole(x).roll(1, dims=0),
+        "divided by the number of texts": lambda x: whole(x) / len(x),
+    }
+    twin = ByText(16)
+    twin.load_state_dict(wrong.state_dict())
+    beside = {"places forgotten": lambda x: whole.attention(x, x, x)[0].mean(dim=1)}
+    return Suspects(right, wrong, twin, others=others, beside=beside, takes=["x"])
+
+
+@keeps_43.solution
+def keeps_43(answer):
+    x = torch.randn(2, 5, 16)
+    return torch.allclose(answer(x)[:1], answer(x[:1]))
+
+
+@keeps_43.alternative
+def keeps_43(answer):
+    def whole(x):
+        return answer(x)[:, None]
+
+    return certificates.batch_invariance(whole, torch.randn(3, 4, 16)).holds
+
+
+# ------------------------------------------------------------------------------------- line-ups
+
+right_44 = exhibit(
+    44,
+    "Line-up: attention with a mask",
+    name="right",
+    answer="C",
+    why="A divides by √12, B turns the mask round, D cuts with a view, E adds up to 1 in columns",
+    hints=[
+        """Run a test of padding first: what stands there may be replaced by anything. That leaves two.""",
+        """Two that keep every promise about who hears whom: only their numbers differ.
+        `F.scaled_dot_product_attention`, on two heads of six features, is something to trust.""",
+    ],
+)
+
+right_45 = exhibit(
+    45,
+    "Line-up: rotary positions",
+    name="right",
+    answer="E",
+    why="A counts heads, B has places that coincide, C counts texts as well, D shortens",
+    hints=[
+        """Try the promises one by one: lengths, heads, texts, distances. Each of them has its test above.""",
+        """One fault does not show below 257 positions. Give the same vector to 600 positions: how many
+        different ones come out?""",
+    ],
+)
+
+right_46 = exhibit(
+    46,
+    "Line-up: an encoder layer",
+    name="right",
+    answer="B",
+    why="A knows the order, C leaves short rows, D hears other texts, E hears the padding",
+    hints=[
+        """There is nothing to compare with, so it must be promises. Who may hear whom? Does the order matter
+        to a layer without positions? What does its last norm leave?""",
+        """`batch_invariance`, `padding_invariance` and `permutation_equivariance` each notice one. For the
+        fourth compute the variance of the result.""",
+    ],
+)

@@ -1,0 +1,518 @@
+"""Exercises of lesson 12."""
+
+import math
+from copy import deepcopy
+
+import torch
+from torch import nn
+
+from transformer_course.checker import exercise, source
+from transformer_course.checker.kinds import ModuleExercise
+from transformer_course.checker.parameters import set_parameters
+from transformer_lab import RotaryEmbedding
+
+F = nn.functional
+
+# ------------------------------------------------------------------------------------------------------ 12.1
+
+
+@exercise(
+    "12.1",
+    "RMS norm by hand",
+    without=["rms_norm", "layer_norm"],
+    hints=[
+        """Square the features, take their mean over the last axis, add eps, take the root. Nothing is
+        subtracted anywhere.""",
+        """With `keepdim=True` the mean keeps an axis of length 1, and the division fits:
+        `x.square().mean(dim=-1, keepdim=True)`.""",
+    ],
+)
+def rms_norm(x, weight, eps):
+    """Divide each vector by the root of its mean square plus eps; then multiply by the weight.
+
+    x: (…, d_model)
+    weight: (d_model,)
+    returns (…, d_model)
+    """
+    raise NotImplementedError
+
+
+@rms_norm.cases
+def rms_norm(normal):
+    yield {"x": 1 + normal(3, 5), "weight": normal(5), "eps": 0.5}
+    yield {"x": 2 + normal(2, 5, 7), "weight": normal(7), "eps": 0.125}
+    yield {"x": normal(7), "weight": normal(7), "eps": 2.0}
+    # One token, by hand: √((1 + 49) / 2) = 5.
+    yield {"x": torch.tensor([[[1.0, 7.0]]]), "weight": torch.tensor([5.0, 10.0]), "eps": 0.0}
+    yield {"x": torch.zeros(2, 3), "weight": normal(3), "eps": 1e-6}
+
+
+@rms_norm.specification
+def rms_norm(x, weight, eps):
+    rows = []
+    for row in x.reshape(-1, x.shape[-1]):
+        square = sum(feature**2 for feature in row) / len(row)
+        rows.append(
+            torch.stack([each / (square + eps) ** 0.5 * w for each, w in zip(row, weight, strict=True)])
+        )
+    return torch.stack(rows).reshape(x.shape)
+
+
+@rms_norm.solution
+def rms_norm(x, weight, eps):
+    mean_square = x.square().mean(dim=-1, keepdim=True)  # (…, 1)
+    return x / (mean_square + eps).sqrt() * weight
+
+
+@rms_norm.alternative
+def rms_norm(x, weight, eps):
+    return torch.einsum("...d,...,d->...d", x, torch.rsqrt((x * x).sum(-1) / x.shape[-1] + eps), weight)
+
+
+# ------------------------------------------------------------------------------------------------------ 12.2
+
+
+@exercise(
+    "12.2",
+    "What does a cache weigh?",
+    hints=[
+        """One token leaves one key and one value for each key head of each layer. How many features has
+        one of them?""",
+        """d_head is `d_model // n_heads`, with the number of **query** heads, whatever the number of key
+        heads. Then multiply: layers, key heads, d_head, tokens, texts, bytes, and 2.""",
+    ],
+)
+def cache_bytes(n_layers, d_model, n_heads, n_kv_heads, n_tokens, n_texts, bytes_per_number):
+    """Bytes that the caches of all layers take for n_texts texts of n_tokens tokens each.
+
+    n_heads: query heads, which share the d_model features among them
+    n_kv_heads: key heads, and as many value heads
+    returns an int
+    """
+    raise NotImplementedError
+
+
+@cache_bytes.cases
+def cache_bytes(normal):
+    names = ("n_layers", "d_model", "n_heads", "n_kv_heads", "n_tokens", "n_texts", "bytes_per_number")
+    for sizes in [
+        (3, 70, 14, 7, 11, 5, 2),
+        (2, 66, 6, 3, 13, 1, 4),
+        (5, 42, 6, 6, 17, 3, 2),
+        (1, 6, 3, 1, 1, 1, 2),
+        (32, 4096, 32, 32, 512, 8, 2),  # Llama 2 7B: large enough that gibibytes are told apart, too
+    ]:
+        yield dict(zip(names, sizes, strict=True))
+
+
+@cache_bytes.specification
+def cache_bytes(n_layers, d_model, n_heads, n_kv_heads, n_tokens, n_texts, bytes_per_number):
+    total = 0
+    for _text in range(n_texts):
+        for _token in range(n_tokens):
+            for _layer in range(n_layers):
+                for _kind in ("key", "value"):
+                    total += n_kv_heads * (d_model // n_heads) * bytes_per_number
+    return total
+
+
+@cache_bytes.solution
+def cache_bytes(n_layers, d_model, n_heads, n_kv_heads, n_tokens, n_texts, bytes_per_number):
+    d_head = d_model // n_heads
+    per_token = 2 * n_layers * n_kv_heads * d_head * bytes_per_number  # 2: keys and values
+    return per_token * n_tokens * n_texts
+
+
+@cache_bytes.alternative
+def cache_bytes(layers, width, heads, groups, tokens, texts, size):
+    return math.prod((layers, groups, width // heads, tokens, texts, 2 * size))
+
+
+# ------------------------------------------------------------------------------------------------------ 12.3
+
+
+@exercise(
+    "12.3",
+    "Share the key heads",
+    hints=[
+        """How many query heads share one key head? Each key head has to appear that many times, its copies
+        side by side.""",
+        """`repeat_interleave(times, dim=1)` repeats each head before it goes on to the next; `repeat` goes
+        through all heads and then begins anew.""",
+    ],
+)
+def share(heads, n_heads):
+    """Hand each key head (or value head) to all query heads of its group.
+
+    With 6 query heads and 2 key heads, query heads 0, 1, 2 read key head 0, and 3, 4, 5 read key head 1.
+
+    heads: (batch, n_kv_heads, position, d_head)
+    returns (batch, n_heads, position, d_head)
+    """
+    raise NotImplementedError
+
+
+@share.cases
+def share(normal):
+    yield {"heads": normal(5, 2, 7, 3), "n_heads": 6}
+    yield {"heads": normal(2, 3, 3, 5), "n_heads": 6}  # as many positions as key heads
+    yield {"heads": normal(3, 1, 2, 7), "n_heads": 5}
+    yield {"heads": torch.tensor([[[[7.0]], [[11.0]]]]), "n_heads": 4}  # 7, 7, 11, 11
+    yield {"heads": normal(2, 3, 5, 7), "n_heads": 3}
+
+
+@share.specification
+def share(heads, n_heads):
+    batch, n_kv_heads, length, d_head = heads.shape
+    result = torch.zeros(batch, n_heads, length, d_head)
+    for head in range(n_heads):
+        result[:, head] = heads[:, head // (n_heads // n_kv_heads)]
+    return result
+
+
+@share.solution
+def share(heads, n_heads):
+    group = n_heads // heads.shape[1]  # query heads that share one key head
+    return heads.repeat_interleave(group, dim=1)
+
+
+@share.alternative
+def share(heads, n_heads):
+    times = n_heads // heads.shape[1]
+    return heads[:, :, None].expand(-1, -1, times, -1, -1).flatten(1, 2)
+
+
+# ------------------------------------------------------------------------------------------------------ 12.4
+
+
+@exercise(
+    "12.4",
+    "Count a layer of Llama",
+    returns=("attention", "feed_forward", "norms"),
+    hints=[
+        """No map has a bias, so each has features in · features out. Queries are d_model wide. How wide are
+        all keys of a token together?""",
+        """Keys: n_kv_heads heads of `d_model // n_heads` features. Values likewise. The output projection is
+        square again.""",
+        """The gated network has three maps. An RMS norm has one number for each feature, and there are two
+        norms in a layer.""",
+    ],
+)
+def layer_parameters(d_model, n_heads, n_kv_heads, d_ff):
+    """Count the parameters of one layer: grouped queries, gated feed-forward, two RMS norms, no biases.
+
+    returns attention, feed_forward, norms: three ints
+    """
+    raise NotImplementedError
+
+
+@layer_parameters.cases
+def layer_parameters(normal):
+    for d_model, n_heads, n_kv_heads, d_ff in [(6, 3, 1, 7), (66, 6, 2, 170), (35, 5, 5, 93)]:
+        yield {"d_model": d_model, "n_heads": n_heads, "n_kv_heads": n_kv_heads, "d_ff": d_ff}
+    yield {"d_model": 8192, "n_heads": 64, "n_kv_heads": 8, "d_ff": 28_672}
+
+
+@layer_parameters.specification
+def layer_parameters(d_model, n_heads, n_kv_heads, d_ff):
+    def numbers(*maps):
+        return sum(nn.Linear(*sizes, bias=False).weight.numel() for sizes in maps)
+
+    with torch.device("meta"):
+        keys = n_kv_heads * (d_model // n_heads)
+        attention = numbers((d_model, d_model), (d_model, keys), (d_model, keys), (d_model, d_model))
+        feed_forward = numbers((d_model, d_ff), (d_model, d_ff), (d_ff, d_model))
+        norms = sum(nn.RMSNorm(d_model).weight.numel() for _ in range(2))
+    return attention, feed_forward, norms
+
+
+@layer_parameters.solution
+def layer_parameters(d_model, n_heads, n_kv_heads, d_ff):
+    keys = n_kv_heads * (d_model // n_heads)  # features of all key heads of a token
+    attention = 2 * d_model * d_model + 2 * d_model * keys
+    return attention, 3 * d_model * d_ff, 2 * d_model
+
+
+@layer_parameters.alternative
+def layer_parameters(d, h, kv, f):
+    return [2 * d * d * (h + kv) // h, f * d * 3, d + d]
+
+
+# ------------------------------------------------------------------------------------------------------ 12.5
+
+
+class AdapterExercise(ModuleExercise):
+    """A module around a trained map: it is looked at while it is fresh, and again with parameters drawn anew.
+
+    "unchanged": whether a fresh one computes what the map computes; "trained": which parameters ask for
+    gradients; "learns": when a gradient other than zero reaches one of them; "passes": whether one reaches
+    the input; "output": after the drawing.
+    """
+
+    def call(self, answer: type[nn.Module], case: tuple[dict, dict]) -> tuple:
+        settings, inputs = case
+        x = inputs["x"].clone().requires_grad_()
+        with torch.no_grad():
+            before = settings["linear"](x)
+        module = answer(*settings.values())
+        fresh = module(x)
+        free = {name: part for name, part in module.named_parameters() if part.requires_grad}
+        passes, *at_once = reached(fresh, [x, *free.values()])
+        unchanged = fresh.shape == before.shape and torch.allclose(fresh, before)
+        set_parameters(module, like=self.specified(*deepcopy(settings).values()))  # it freezes its own map
+        output = module.eval()(inputs["x"])
+        later = reached(output, list(free.values()))
+        learns = "at once" if any(at_once) else "not from its beginning" if any(later) else "never"
+        return unchanged, ", ".join(sorted(free)), learns, passes, output
+
+
+def reached(result: torch.Tensor, parts: list[torch.Tensor]) -> list[bool]:
+    """Which parts a gradient other than zero reaches."""
+    if not (parts and result.requires_grad):
+        return [False] * len(parts)
+    slopes = torch.autograd.grad(result.square().sum(), parts, allow_unused=True)
+    return [slope is not None and bool(slope.any()) for slope in slopes]
+
+
+def adapter_exercise(id: str, title: str, *, hints: list[str], **options):
+    """Declare one; the stub is the decorated class."""
+    return lambda stub: AdapterExercise(id, title, stub.__name__, source.text_of(stub), hints, **options)
+
+
+@adapter_exercise(
+    "12.5",
+    "A small update beside a frozen map",
+    returns=("unchanged", "trained", "learns", "passes", "output"),
+    hints=[
+        """`linear.requires_grad_(False)` freezes weight and bias at once. `self.down` and `self.up` are
+        `nn.Parameter`: one of them random, the other zero.""",
+        """With both of them zero, the gradient of each is a product with the other, and nothing ever moves.
+        Take `torch.randn(rank, linear.in_features)` for `down`, and zeros for `up`.""",
+        """forward: the frozen map, plus `x @ self.down.mT @ self.up.mT` times alpha / rank.""",
+    ],
+)
+class LowRankLinear(nn.Module):
+    """W x + b + (alpha / rank) · B A x, where W and b are frozen.
+
+    linear: a trained nn.Linear, kept as self.linear
+    self.down is A, (rank, in_features); self.up is B, (out_features, rank); both are nn.Parameter
+    A fresh module computes what linear computes, and it can learn.
+    """
+
+    def __init__(self, linear, rank, alpha):
+        super().__init__()
+        raise NotImplementedError
+
+    def forward(self, x):
+        """x: (…, in_features), returns (…, out_features)"""
+        raise NotImplementedError
+
+
+@LowRankLinear.cases
+def LowRankLinear(normal):
+    yield {"linear": nn.Linear(5, 7), "rank": 3, "alpha": 2}, {"x": normal(2, 11, 5)}
+    yield {"linear": nn.Linear(7, 3, bias=False), "rank": 2, "alpha": 6}, {"x": normal(5, 7)}
+    yield {"linear": nn.Linear(5, 5), "rank": 5, "alpha": 5}, {"x": normal(3, 5)}  # square, scale 1
+    yield {"linear": nn.Linear(3, 2), "rank": 1, "alpha": 2}, {"x": normal(1, 1, 3)}
+
+
+class Adapter(nn.Module):
+    """The parts that every answer has: the frozen map, a random A and a B of zeros."""
+
+    def __init__(self, linear, rank, alpha):
+        super().__init__()
+        self.linear, self.rank, self.alpha = linear, rank, alpha
+        self.freeze()
+        self.down = nn.Parameter(torch.randn(rank, linear.in_features))
+        self.up = nn.Parameter(torch.zeros(linear.out_features, rank))
+
+    def freeze(self):
+        self.linear.requires_grad_(False)
+
+
+@LowRankLinear.specification
+class LowRankLinear(Adapter):
+    def forward(self, x):
+        rows = []
+        for token in x.reshape(-1, x.shape[-1]):
+            small = [sum(a * feature for a, feature in zip(row, token, strict=True)) for row in self.down]
+            row = []
+            for i, weights in enumerate(self.linear.weight):
+                number = sum(w * feature for w, feature in zip(weights, token, strict=True))
+                number = number + (0 if self.linear.bias is None else self.linear.bias[i])
+                update = sum(b * each for b, each in zip(self.up[i], small, strict=True))
+                row.append(number + update * self.alpha / self.rank)
+            rows.append(torch.stack(row))
+        return torch.stack(rows).reshape(*x.shape[:-1], -1)
+
+
+@LowRankLinear.solution
+class LowRankLinear(nn.Module):
+    def __init__(self, linear, rank, alpha):
+        super().__init__()
+        self.linear = linear.requires_grad_(False)
+        self.scale = alpha / rank
+        self.down = nn.Parameter(torch.randn(rank, linear.in_features) / math.sqrt(linear.in_features))
+        self.up = nn.Parameter(torch.zeros(linear.out_features, rank))
+
+    def forward(self, x):
+        update = x @ self.down.mT @ self.up.mT  # down to rank features, and up again
+        return self.linear(x) + self.scale * update
+
+
+@LowRankLinear.alternative
+class LowRankLinear(Adapter):
+    def freeze(self):
+        for parameter in self.linear.parameters():
+            parameter.requires_grad = False
+
+    def forward(self, x):
+        weight = self.linear.weight + self.alpha * (self.up @ self.down) / self.rank
+        return F.linear(x, weight, self.linear.bias)
+
+
+# ------------------------------------------------------------------------------------------------------ 12.6
+
+
+@exercise(
+    "12.6",
+    "One step with a cache",
+    returns=("output", "keys", "values"),
+    hints=[
+        """How many tokens came before? That is the length of the cache, `old_keys.shape[-2]`. The first of
+        the new tokens stands at that position.""",
+        """Turn the new queries and the new keys with that offset; leave values and old keys as they are.
+        Join old and new along the positions: `torch.cat([old_keys, …], dim=-2)`.""",
+        """New token i stands at position old + i and may attend to all keys up to there:
+        `torch.ones(new, old + new, dtype=torch.bool).tril(old)`.""",
+    ],
+)
+def step(query, key, value, old_keys, old_values, turn):
+    """Attend, causally, from the newest tokens to themselves and to all tokens before them.
+
+    query, key, value: (batch, n_heads, new, d_head), of the newest tokens, not turned yet
+    old_keys, old_values: (batch, n_heads, old, d_head), the cache; its keys are turned already
+    turn: turn(x, offset=m) rotates vectors of which the first stands at position m
+    returns the output (batch, n_heads, new, d_head), and all keys and all values for the next step
+    """
+    raise NotImplementedError
+
+
+@step.cases
+def step(normal):
+    for new, old, d_head in [(1, 5, 4), (3, 5, 2), (3, 0, 4), (2, 7, 6), (1, 0, 2)]:
+        batch = 1 if old + new == 1 else 2
+        given = {name: normal(batch, 3, new, d_head) for name in ("query", "key", "value")}
+        if old == 0:
+            given["key"] = -100 * given["query"]  # a token's score on itself is far below −100
+        cache = {name: normal(batch, 3, old, d_head) for name in ("old_keys", "old_values")}
+        yield given | cache | {"turn": RotaryEmbedding(d_head)}
+
+
+@step.specification
+def step(query, key, value, old_keys, old_values, turn):
+    batch, n_heads, new, d_head = query.shape
+    old = old_keys.shape[2]
+    keys, values, output = (torch.zeros(batch, n_heads, n, d_head) for n in (old + new, old + new, new))
+    for b in range(batch):
+        for h in range(n_heads):
+            new_keys = torch.stack([turned(key[b, h, i], old + i) for i in range(new)])
+            keys[b, h] = torch.cat([old_keys[b, h], new_keys])
+            values[b, h] = torch.cat([old_values[b, h], value[b, h]])
+            for i in range(new):
+                asking = turned(query[b, h, i], old + i)
+                scores = [asking @ seen / math.sqrt(d_head) for seen in keys[b, h, : old + i + 1].clone()]
+                grown = [(score - max(scores)).exp() for score in scores]
+                for each, seen in zip(grown, values[b, h, : old + i + 1].clone(), strict=True):
+                    output[b, h, i] += each / sum(grown) * seen
+    return output, keys, values
+
+
+def turned(vector, position):
+    """One vector, each pair (i, i + d_head/2) turned by its angle."""
+    half = len(vector) // 2
+    result = torch.zeros_like(vector)
+    for i in range(half):
+        angle = position * 10_000 ** (-i / half)
+        a, b = vector[i], vector[i + half]
+        result[i] = a * math.cos(angle) - b * math.sin(angle)
+        result[i + half] = a * math.sin(angle) + b * math.cos(angle)
+    return result
+
+
+@step.solution
+def step(query, key, value, old_keys, old_values, turn):
+    new, old = query.shape[-2], old_keys.shape[-2]
+    keys = torch.cat([old_keys, turn(key, offset=old)], dim=-2)  # (batch, n_heads, old + new, d_head)
+    values = torch.cat([old_values, value], dim=-2)
+    scores = turn(query, offset=old) @ keys.mT / math.sqrt(query.shape[-1])
+    may_attend = torch.ones(new, old + new, dtype=torch.bool).tril(old)  # up to itself
+    weights = scores.masked_fill(~may_attend, -math.inf).softmax(dim=-1)
+    return weights @ values, keys, values
+
+
+@step.alternative
+def step(query, key, value, old_keys, old_values, turn):
+    keys, values, outputs = old_keys, old_values, []
+    for i in range(query.shape[2]):  # one new token after the other: then no mask is needed
+        position = keys.shape[2]
+        keys = torch.cat((keys, turn(key[:, :, i : i + 1], offset=position)), 2)
+        values = torch.cat((values, value[:, :, i : i + 1]), 2)
+        asking = turn(query[:, :, i : i + 1], offset=position)
+        outputs.append(F.scaled_dot_product_attention(asking, keys, values))
+    return torch.cat(outputs, 2), keys, values
+
+
+# ------------------------------------------------------------------------------------------------------ 12.7
+
+
+@exercise(
+    "12.7",
+    "From many key heads to few (stretch)",
+    hints=[
+        """Each head owns d_head rows of the weight, and neighbours form a group. Cut the rows into three
+        axes: which group, which head of it, which feature.""",
+        """`weight.unflatten(0, (n_kv_heads, n_heads // n_kv_heads, -1))`, then the mean over axis 1, then
+        join the first two axes.""",
+    ],
+)
+def fewer_heads(weight, n_heads, n_kv_heads):
+    """The weight of a key (or value) projection for n_kv_heads heads: each is the mean of its group.
+
+    weight: (n_heads · d_head, d_model), an nn.Parameter, as nn.Linear keeps it
+    returns (n_kv_heads · d_head, d_model)
+    """
+    raise NotImplementedError
+
+
+@fewer_heads.cases
+def fewer_heads(normal):
+    yield {"weight": nn.Parameter(normal(30, 7)), "n_heads": 6, "n_kv_heads": 2}
+    yield {"weight": nn.Parameter(normal(8, 8)), "n_heads": 4, "n_kv_heads": 2}
+    yield {"weight": nn.Parameter(normal(15, 2)), "n_heads": 5, "n_kv_heads": 1}
+    yield {"weight": nn.Parameter(normal(66, 5)), "n_heads": 6, "n_kv_heads": 3}
+    yield {"weight": nn.Parameter(normal(6, 1)), "n_heads": 3, "n_kv_heads": 3}
+
+
+@fewer_heads.specification
+def fewer_heads(weight, n_heads, n_kv_heads):
+    d_head, group = len(weight) // n_heads, n_heads // n_kv_heads
+    result = torch.zeros(n_kv_heads * d_head, weight.shape[1])
+    for head in range(n_heads):
+        for feature in range(d_head):
+            result[head // group * d_head + feature] += weight[head * d_head + feature] / group
+    return result
+
+
+@fewer_heads.solution
+def fewer_heads(weight, n_heads, n_kv_heads):
+    # (group, head, d_head, d_model)
+    groups = weight.unflatten(0, (n_kv_heads, n_heads // n_kv_heads, -1))
+    return groups.mean(dim=1).flatten(0, 1)
+
+
+@fewer_heads.alternative
+def fewer_heads(weight, n_heads, n_kv_heads):
+    heads = weight.chunk(n_heads)
+    size = n_heads // n_kv_heads
+    return torch.cat([sum(heads[i : i + size]) / size for i in range(0, n_heads, size)])

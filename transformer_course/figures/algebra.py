@@ -1,0 +1,253 @@
+"""Vectors, matrices and shapes as pictures: a weighted sum, tensors on their way, what stands in a file."""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from transformer_course.figures import given
+from transformer_course.figures.drawings import arrow, box, way
+from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.layout import (
+    COMPONENTS,
+    DARK,
+    HERO,
+    LINES,
+    LIT,
+    NO,
+    PALE,
+    WIDEST,
+    canvas,
+    finished,
+)
+from transformer_lab.validation import check_positive
+
+SHEET = 0.06  # from one head's sheet to the next
+MOST_SHEETS = 12
+TALL, WIDE, THIN = 0.36, 3.2, 0.1  # of what has the most positions, the most features; the least width
+GAP = 1.2  # from column to column
+THINNEST = 0.012  # of a matrix that is as large as its side: thinner could not be seen
+
+
+# A weighted sum
+
+
+def weighted_sum(
+    weights: Sequence[float], values: Matrix, tokens: Labels, *, query: str, title: str = ""
+) -> Figure:
+    """Draw values (token, 2) as arrows, and beside them each times its weight, laid end to end: the output.
+
+    Args:
+        weights: of one query, one for each token; they add up to one.
+        values: what each token hands over.
+        tokens: their names.
+        query: the name of the token that asks.
+        title: of the figure.
+    """
+    weights, values = given.numbers_of(weights, 1, name="weights"), given.pairs_of("values", values)
+    given.check_labels("tokens", tokens, len(weights))
+    given.check_few(len(tokens), len(LINES) - 1, "tokens")
+    if len(values) != len(weights) or not np.isclose(weights.sum(), 1):
+        raise ValueError(f"got {len(values)} values and weights {weights}, wanted weights that add up to 1")
+    steps = np.concatenate([np.zeros((1, 2)), np.cumsum(weights[:, None] * values, axis=0)])
+    figure, (left, right) = canvas(2, (4.1, 4.1))
+    colours = LINES[1:]
+    for token, value, colour in zip(tokens, values, colours, strict=False):
+        _vector(left, np.zeros(2), value, token, colour)
+    for token, weight, start, end, colour in zip(tokens, weights, steps, steps[1:], colours, strict=False):
+        _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
+    _vector(right, steps[0], steps[-1], "output", HERO, width=2.6, side=-1)
+    low, high = min(0.0, values.min(), steps.min()), max(values.max(), steps.max())
+    room = 0.14 * (high - low or 1.0)
+    for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
+        ax.set(xlim=(low - room, high + 2 * room), ylim=(low - room, high + room), aspect="equal", title=name)
+        ax.set(xlabel="feature 0 of the value")
+        ax.grid(alpha=0.3)
+    left.set_ylabel("feature 1 of the value")
+    return finished(figure, title)
+
+
+def _vector(
+    ax: Axes, start: np.ndarray, end: np.ndarray, name: str, colour: str, *, width: float = 1.8, side: int = 1
+) -> None:
+    """An arrow with its name beside its middle: on the right of its way, or the left (side −1)."""
+    style = {"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", tuple(end), tuple(start), arrowprops=style)
+    along = (end - start) / (np.hypot(*(end - start)) or 1.0)
+    beside = 13 * side * np.array([along[1], -along[0]])  # points
+    anchor = "left" if beside[0] > 0.1 else "right" if beside[0] < -0.1 else "center"
+    look = {"color": colour, "size": 9, "ha": anchor, "va": "center", "textcoords": "offset points"}
+    ax.annotate(name, tuple((start + end) / 2), tuple(beside / 2), **look)
+
+
+# Shapes on their way
+
+
+def shape_flow(
+    shapes: Mapping[str, Sequence[int] | Mapping[str, Sequence[int]]], steps: Labels, *, title: str = ""
+) -> Figure:
+    """Draw tensors from left to right: a rectangle of positions by features, one sheet for each head.
+
+    Features have one scale, positions another: a score has two positions and no feature, so it is square.
+
+    Args:
+        shapes: by name: (batch, position, features), or (batch, heads, position, features). Several in one
+            place stand one below the other; the last of them goes past the next place, to the one behind.
+        steps: what leads from each place to the next.
+        title: of the figure.
+    """
+    given.check_named(shapes)
+    given.check_labels("steps", steps, len(shapes) - 1)
+    columns = [each if isinstance(each, Mapping) else {name: each} for name, each in shapes.items()]
+    sizes = [{name: _sizes_of(name, shape) for name, shape in column.items()} for column in columns]
+    scale = [max(size[axis] for column in sizes for size in column.values()) for axis in (1, 2)]
+    stack = TALL / 2 + SHEET * max(size[0] for column in sizes for size in column.values())
+    pitch, most = stack + TALL / 2 + 0.8, max(map(len, columns))
+    places, right = [], 0.0
+    figure, (ax,) = canvas(1, (WIDEST, 0.55 * pitch * most + 0.6))
+    for column, column_sizes in zip(columns, sizes, strict=True):
+        left, heights = right, [pitch * ((len(column) - 1) / 2 - i) for i in range(len(column))]
+        for middle, (name, shape) in zip(heights, column.items(), strict=True):
+            width = _draw_sheets(ax, left, middle, column_sizes[name], scale)
+            right = max(right, left + width)
+            label = f"{name}\n{tuple(int(size) for size in shape)}"
+            ax.text(left + width / 2, middle - TALL / 2 - 0.08, label, ha="center", va="top", size=8.5)
+        places.append((left, right, heights))
+        right += GAP
+    _draw_steps(ax, places, steps, stack)
+    reach = pitch * (most - 1) / 2
+    ax.set(xlim=(-0.2, right - GAP + 0.2), ylim=(-reach - TALL / 2 - 0.9, reach + stack + 0.1))
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    return finished(figure, title)
+
+
+def _draw_steps(
+    ax: Axes, places: list[tuple[float, float, list[float]]], steps: Labels, stack: float
+) -> None:
+    """The arrows from column to column; the last of several tensors goes past the next column."""
+    past = None
+    for (_, right, heights), (left, _, ends), step in zip(places, places[1:], steps, strict=False):
+        starts = heights[:-1] if len(heights) > 1 else heights
+        for pair in product(starts, ends):
+            arrow(ax, (right + 0.1, pair[0]), (left - 0.1, pair[1]))
+        middle = (right + left) / 2
+        if past:
+            way(ax, past, (middle, past[1]), (middle, -0.03), width=1.2)
+        past = (right + 0.1, heights[-1]) if len(heights) > 1 else None
+        if len(ends) > 1:  # where the arrows part, or meet, there is room beside them only
+            ax.text(right, TALL / 2 + 0.1, step, ha="right", va="bottom", size=8.5)
+        elif len(starts) > 1:
+            ax.text(left, stack + 0.1, step, va="bottom", size=8.5)
+        else:
+            ax.text(middle, 0.1, step, ha="center", va="bottom", size=8.5)
+
+
+def _draw_sheets(
+    ax: Axes, left: float, middle: float, size: tuple[int, int, int], scale: Sequence[int]
+) -> float:
+    """A tensor's heads, head 0 in front and coloured; return the width of them all."""
+    heads, positions, features = size
+    tall = TALL * positions / scale[0]
+    wide = tall if positions == features else max(WIDE * features / scale[1], THIN)
+    for head in reversed(range(heads)):
+        corner = left + SHEET * head, middle - tall / 2 + SHEET * head
+        colour = PALE[0] if heads > 1 and head == 0 else NO
+        ax.add_patch(Rectangle(corner, wide, tall, facecolor=colour, edgecolor=DARK, linewidth=0.8))
+    return wide + SHEET * (heads - 1)
+
+
+def _sizes_of(name: str, shape: Sequence[int]) -> tuple[int, int, int]:
+    """Return how many heads, positions and features; raise unless the shape has three axes, or four."""
+    sizes = given.numbers_of(shape, 1, name=name)
+    if len(sizes) not in (3, 4) or (sizes < 1).any() or (sizes != sizes.round()).any():
+        raise ValueError(
+            f"{name} must be (batch, position, features) or (batch, heads, position, features), got "
+            f"{shape!r}; give tuple(x.shape)"
+        )
+    heads = int(sizes[1]) if len(sizes) == 4 else 1
+    given.check_few(heads, MOST_SHEETS, "heads can be drawn")
+    return heads, int(sizes[-2]), int(sizes[-1])
+
+
+def low_rank(rows: int, columns: int, rank: int, *, title: str = "") -> Figure:
+    """Draw a weight and what LoRA trains beside it, B times A, all to scale, with the count of numbers."""
+    check_positive(rows=rows, columns=columns, rank=rank)
+    figure, (ax,) = canvas(1, (7.0, 3.1))
+    tall, wide = rows / max(rows, columns), columns / max(rows, columns)
+    thin = max(rank / max(rows, columns), THINNEST)
+    parts = (
+        (f"W, frozen\n{rows:,} × {columns:,} = {rows * columns:,}", 0.0, wide, tall, COMPONENTS["embedding"]),
+        (f"B\n{rows:,} × {rank} = {rows * rank:,}", wide + 0.85, thin, tall, HERO),
+        (f"A\n{rank} × {columns:,} = {rank * columns:,}", wide + 1.4, wide, thin, HERO),
+    )
+    for label, left, width, height, colour in parts:
+        ax.add_patch(
+            Rectangle((left, tall - height), width, height, facecolor=colour, edgecolor=DARK, lw=0.6)
+        )
+        ax.text(left + width / 2, -0.06, label, ha="center", va="top", size=9)
+    for sign, place in (("+", wide + 0.42), ("·", wide + 1.22)):
+        ax.text(place, tall / 2, sign, ha="center", va="center", size=16)
+    ax.set(xlim=(-0.15, 2 * wide + 1.6), ylim=(-0.3, tall + 0.05), aspect="equal")
+    ax.set_axis_off()
+    return finished(figure, title)
+
+
+# What stands in a file
+
+LAYER = ".N."  # in a name of each layer
+PARTS = {  # what begins a name of ours, without the layer, and the component
+    "embedding.": "embedding",
+    "positions.": "positions",
+    "attention.": "attention",
+    "feed_forward.": "feed-forward",
+}
+ROW = 0.24  # inches
+
+
+def file_parts(lines: Sequence[tuple[str, str, tuple[int, ...]]], *, title: str = "") -> Figure:
+    """Draw the parts of an encoder from above to below, and beside each the names of its tensors.
+
+    Args:
+        lines: for each tensor its name in a file, its name in our encoder, and its shape; N is any layer.
+        title: of the figure.
+    """
+    if not isinstance(lines, list | tuple) or any(len(each) != 3 for each in lines) or not lines:
+        raise TypeError(f"lines must be a list of (name, our name, shape), got {lines!r:.60}; write one")
+    given.check_labels("names in the file", [name for name, *_ in lines])
+    components = [_component_of(ours) for _, ours, _ in lines]
+    firsts = [i for i, each in enumerate(components) if i == 0 or each != components[i - 1]]
+    figure, (ax,) = canvas(1, (8.8, ROW * len(lines) + 0.16 * len(firsts) + 0.7))
+    in_layers, height = [], 0.0
+    for first, last in zip(firsts, [*firsts[1:], len(lines)], strict=True):
+        top, height = height, height + ROW * (last - first) + 0.16
+        middle, size = (top + height) / 2, (2.1, height - top - 0.08)
+        colour = COMPONENTS.get(components[first], "white")
+        box(ax, (0, middle), components[first], size, colour, rounding=0.05)
+        for row, (theirs, ours, shape) in enumerate(lines[first:last]):
+            _write_line(ax, top + 0.08 + ROW * (row + 0.5), theirs, f"{ours} {shape}")
+        if LAYER in lines[first][1]:
+            in_layers += [top, height]
+    if in_layers:
+        corner, tall = (-1.18, min(in_layers)), max(in_layers) - min(in_layers)
+        ax.add_patch(Rectangle(corner, 10.6, tall, facecolor=LIT, edgecolor="none", zorder=0))
+    ax.set(xlim=(-1.25, 9.5), ylim=(height + 0.05, -0.05))
+    ax.set_axis_off()
+    return finished(figure, title)
+
+
+def _component_of(name: str) -> str:
+    """The component that a name of ours belongs to."""
+    name = name.rpartition(LAYER)[2]
+    if "norm" in name:
+        return "norm"
+    return next((component for start, component in PARTS.items() if name.startswith(start)), name)
+
+
+def _write_line(ax: Axes, height: float, left: str, right: str) -> None:
+    look = {"va": "center", "size": 8.5, "family": "monospace"}
+    ax.text(1.25, height, left, **look)
+    ax.text(9.3, height, right, ha="right", **look)

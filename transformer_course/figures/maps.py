@@ -1,0 +1,482 @@
+"""Maps with a label for every row and column: attention, likeness, one number for each head or token."""
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+import matplotlib
+import numpy as np
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
+from matplotlib.figure import Figure
+
+from transformer_course.figures import given
+from transformer_course.figures.given import Labels, Limits, Matrix, Tables
+from transformer_course.figures.layout import (
+    ATTENTION,
+    COSINE,
+    SIGNED,
+    WIDEST,
+    canvas,
+    finished,
+    frame_cells,
+    hide_cells,
+    literal,
+)
+from transformer_lab.validation import check_number, check_positive
+
+FEW = 24  # heads of a model whose numbers are all written
+MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
+KEY_QUERY = ("key", "query")
+
+# Inches beside the cells of a map
+LETTER, HEAD_LETTER = 0.078, 0.088  # of a label, of a panel's title
+AROUND, ABOVE, BELOW, BAR = 0.16, 0.3, 0.3, 0.95  # a gap; a panel's title; the axis' name; a colour bar
+HEADLINE = 0.4
+
+
+# One map
+
+
+def draw_matrix(
+    ax: Axes,
+    matrix: Matrix,
+    rows: Labels,
+    columns: Labels,
+    *,
+    title: str = "",
+    limits: Limits | None = None,
+    colours: str | Colormap = ATTENTION,
+    numbers: bool | None = None,
+    bar: str | None = None,
+    hidden: Matrix | None = None,
+) -> None:
+    """Draw one matrix into `ax`: a label for every row and column, numbers in the cells where there is room.
+
+    A number beyond `limits` has the colour of the nearer one. Cells that are True in `hidden` are hatched.
+
+    Raises:
+        TypeError: no axes, labels that are no strings, a matrix that holds no numbers.
+        ValueError: the labels do not match the matrix, an empty matrix, or an unknown colour map.
+    """
+    given.check_axes(ax)
+    values = given.labelled(matrix, rows, columns)
+    low, high = (float(values.min()), float(values.max())) if limits is None else given.check_limits(limits)
+    if not isinstance(colours, Colormap) and (
+        not isinstance(colours, str) or colours not in matplotlib.colormaps
+    ):
+        raise ValueError(f"colours must name a colour map, got {colours!r}; try viridis, RdBu_r or magma")
+    covered = np.zeros_like(values) if hidden is None else given.booleans_of("hidden", hidden)
+    if covered.shape != values.shape:
+        raise ValueError(f"hidden has shape {covered.shape}, wanted {values.shape}; give it for each cell")
+    with_numbers = max(values.shape) <= MANY if numbers is None else numbers
+    written = np.where(covered, "", _cell_texts(values)) if with_numbers else False
+    look = {"cmap": colours, "square": True, "linewidths": 0.4, "linecolor": "white"}
+    look |= {"xticklabels": list(columns), "yticklabels": list(rows)}
+    look |= {"cbar": bar is not None, "cbar_kws": {"label": bar, "shrink": 0.8}}
+    layout = ax.figure.get_layout_engine()
+    ax.figure.set_layout_engine("none")  # seaborn draws the figure once to look for labels that overlap
+    values = values + 0.0  # turns −0.0 into 0.0
+    sns.heatmap(values, ax=ax, vmin=low, vmax=high, annot=written, fmt="", annot_kws={"size": 8}, **look)
+    ax.figure.set_layout_engine(layout)
+    ax.set_title(title)
+    ax.tick_params(length=0)
+    ax.set_xticklabels(ax.get_xticklabels(), rotation=90 if max(map(len, columns)) > 2 else 0)
+    ax.set_yticklabels(ax.get_yticklabels(), rotation=0)
+    _readable_numbers(ax)
+    hide_cells(ax, np.argwhere(covered))
+    literal(ax)
+
+
+def _cell_texts(values: np.ndarray) -> np.ndarray:
+    """Two decimals as in the prose, .67 and not 0.67; none if all numbers of the matrix are whole."""
+    are_whole = (values == values.round()).all()
+    return np.vectorize(lambda value: f"{value:.0f}" if are_whole else _two_decimals(value))(values)
+
+
+def _two_decimals(value: float) -> str:
+    text = f"{abs(value):.2f}".removeprefix("0")
+    return f"−{text}" if value < 0 and text != ".00" else text
+
+
+def _readable_numbers(ax: Axes) -> None:
+    """Make each number black or white, whichever contrasts more with its cell: at least 4.5 to 1."""
+    mesh = ax.collections[0]
+    mesh.update_scalarmappable()
+    colour = mesh.get_facecolors()[:, :3]
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    for text, light in zip(ax.texts, luminance, strict=False):
+        text.set_color("black" if light > 0.179 else "white")
+
+
+def draw_within(
+    ax: Axes,
+    matrix: Matrix,
+    rows: Labels,
+    columns: Labels,
+    *,
+    limits: Limits = (0, 1),
+    labels: tuple[str, str] = KEY_QUERY,
+    **look: object,
+) -> None:
+    """Draw as `draw_matrix` does, and name the axes; raise where a number lies beyond the limits."""
+    given.check_scale(given.labelled(matrix, rows, columns), limits)
+    draw_matrix(ax, matrix, rows, columns, limits=limits, **look)
+    ax.set(xlabel=labels[0], ylabel=labels[1])
+
+
+def attention_heatmap(
+    weights: Matrix, query_tokens: Labels, key_tokens: Labels | None = None, *, title: str = ""
+) -> Figure:
+    """Draw one attention map (query_pos, key_pos), queries down and keys across, on a scale from 0 to 1."""
+    key_tokens = query_tokens if key_tokens is None else key_tokens
+    given.check_labels("query tokens", query_tokens)
+    given.check_labels("key tokens", key_tokens)
+    size = (1.9 + 0.42 * max(len(key_tokens), 5), 1.3 + 0.42 * max(len(query_tokens), 5))
+    figure, (ax,) = canvas(1, size)
+    labels = ("key (looked at)", "query (looking)")
+    draw_within(ax, weights, query_tokens, key_tokens, bar="attention weight", labels=labels)
+    return finished(figure, title)
+
+
+def token_depth(
+    values: Matrix, rows: Labels, tokens: Labels, *, title: str, bar: str, colours: str = ATTENTION
+) -> Figure:
+    """Draw one number from 0 to 1 for each token at each place of a model: places down, tokens across."""
+    given.check_labels("tokens", tokens)
+    given.check_labels("rows", rows)
+    figure, (ax,) = canvas(1, (1.9 + 0.52 * len(tokens), 1.0 + 0.42 * len(rows)))
+    look = {"numbers": True, "bar": bar, "labels": ("token", ""), "colours": colours}
+    draw_within(ax, values, rows, tokens, **look)
+    return finished(figure, title)
+
+
+def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str) -> Figure:
+    """Draw activations (neuron, token), neurons down and tokens across; below zero is shown as zero."""
+    given.check_labels("names", names)
+    given.check_labels("tokens", tokens)
+    values = np.maximum(given.numbers_of(activations, 2, name="activations"), 0.0)
+    unit = min(0.33, (WIDEST - 2.8) / len(tokens))
+    figure, (ax,) = canvas(1, (2.8 + unit * len(tokens), 1.5 + unit * len(names)))
+    look = {"limits": given.from_zero(values), "numbers": False, "bar": "activation"}
+    draw_within(ax, values, names, tokens, labels=("token", "neuron"), **look)
+    return finished(figure, title)
+
+
+# Several maps side by side
+
+
+def lay_maps(
+    named: Iterable[tuple[str, Matrix]],
+    rows: Labels,
+    columns: Labels,
+    *,
+    unit: float,
+    limits: Sequence[Limits] | None = None,
+    across: int | None = None,
+    bar: str | None = None,
+    below: float = 0.0,
+    hidden: Sequence[Matrix | None] | None = None,
+    **look: object,
+) -> tuple[Figure, np.ndarray]:
+    """Draw titles and maps that share their labels; return the figure with its panels.
+
+    Labels stand once: those of the rows at the left, those of the columns at the foot.
+
+    Args:
+        named: titles and maps.
+        rows: labels.
+        columns: labels.
+        unit: the side of a cell, in inches; less if the figure would be wider than a page.
+        limits: of the colours, a pair for each map; from 0 to 1 if None.
+        across: maps in a row; all of them if None.
+        bar: label of the colour bar, which is that of the first map.
+        below: room at the foot of the figure, in inches.
+        hidden: for each map the cells that are hatched, or None.
+        look: see `draw_within`.
+    """
+    named = list(named)
+    limits = [(0, 1)] * len(named) if limits is None else limits
+    hidden = [None] * len(named) if hidden is None else hidden
+    across = min(across or len(named), len(named))
+    down = -(-len(named) // across)
+    left, foot = (BELOW + LETTER * max(map(len, labels)) for labels in (rows, columns))
+    beside = left + across * AROUND + (BAR if bar is not None else 0.2)
+    most = (WIDEST - beside) / across
+    unit = min(unit, most / len(columns))
+    titles = [_wrapped(title, most) for title, _ in named]
+    panel = max(
+        unit * len(columns), *(HEAD_LETTER * len(line) for each in titles for line in each.split("\n"))
+    )
+    above = ABOVE * max(1 + each.count("\n") for each in titles)
+    size = across * panel + beside, down * (unit * len(rows) + above) + foot + HEADLINE + below
+    figure, panels = canvas(len(named), (0, 0), size, columns=across)
+    for ax, title, (_, matrix), scale, cover in zip(panels, titles, named, limits, hidden, strict=True):
+        more = {"title": title, "limits": scale, "hidden": cover}
+        draw_within(ax, matrix, rows, columns, **({"numbers": False} | look | more))
+    _label_once(panels, across)
+    if bar is not None:
+        figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
+    return figure, panels
+
+
+def _wrapped(title: str, width: float) -> str:
+    """The title in lines that are not wider than so many inches."""
+    return textwrap.fill(title, max(8, int(width / HEAD_LETTER))) or title
+
+
+def _label_once(panels: np.ndarray, across: int) -> None:
+    """Leave the labels of rows to the first panel of a row, those of columns to the last of a column."""
+    for number, ax in enumerate(panels):
+        if number % across:
+            ax.tick_params(labelleft=False)
+            ax.set_ylabel("")
+        if number + across < len(panels):
+            ax.tick_params(labelbottom=False)
+            ax.set_xlabel("")
+
+
+def head_grid(
+    maps: Sequence[Matrix],
+    tokens: Labels,
+    titles: Labels,
+    *,
+    title: str = "",
+    columns: int = 3,
+    limits: Sequence[Limits] | None = None,
+    bar: str | None = "attention weight",
+    hidden: Sequence[Matrix | None] | None = None,
+) -> Figure:
+    """Draw several attention maps of one sentence side by side, on one shared scale from 0 to 1.
+
+    With `limits` each map has a scale of its own; the colour bar, if any, is that of the first. With `hidden`
+    the cells (query_pos, key_pos) that are True are hatched: a mask for each map, or None.
+    """
+    check_positive(columns=columns)
+    given.check_maps(maps)
+    given.check_labels("tokens", tokens)
+    given.check_labels("titles", titles, len(maps))
+    if limits is not None:
+        given.check_maps(limits)
+        if len(limits) != len(maps):
+            raise ValueError(f"got {len(limits)} limits, wanted {len(maps)}; give one pair for each map")
+    if hidden is not None:
+        given.check_maps(hidden)
+        if len(hidden) != len(maps):
+            raise ValueError(f"got {len(hidden)} masks, wanted {len(maps)}; give one, or None, for each map")
+    look = {"unit": 0.21, "limits": limits, "bar": bar, "hidden": hidden}
+    figure, _ = lay_maps(zip(titles, maps, strict=True), tokens, tokens, across=columns, **look)
+    return finished(figure, title)
+
+
+def layer_maps(
+    maps: Sequence[Matrix],
+    rows: Labels,
+    columns: Labels,
+    titles: Labels,
+    *,
+    title: str,
+    bar: str,
+    across: int = 3,
+    axes_named: tuple[str, str] = KEY_QUERY,
+) -> Figure:
+    """Draw one map per layer on one scale, from 0 to their largest value: paler jobs than a single head's."""
+    given.check_maps(maps)
+    given.check_labels("rows", rows)
+    given.check_labels("columns", columns)
+    given.check_labels("titles", titles, len(maps))
+    given.check_labels("names of the axes", axes_named, 2)
+    check_positive(across=across)
+    limits = [given.from_zero(*(given.numbers_of(matrix, 2) for matrix in maps))] * len(maps)
+    look = {"unit": 0.27, "limits": limits, "bar": bar, "labels": axes_named}
+    figure, _ = lay_maps(zip(titles, maps, strict=True), rows, columns, across=across, **look)
+    return finished(figure, title)
+
+
+def wanted_maps(named: Tables, wanted: Matrix, tokens: Labels, *, title: str, columns: int = 4) -> Figure:
+    """Draw attention maps of one text on a scale from 0 to 1, `columns` in a row.
+
+    A frame stands around each cell (query_pos, key_pos) that is True in `wanted`.
+    """
+    given.check_named(named)
+    given.check_labels("tokens", tokens)
+    check_positive(columns=columns)
+    framed = np.argwhere(given.booleans_of("wanted", wanted))
+    if np.shape(wanted) != (len(tokens), len(tokens)):
+        raise ValueError(f"wanted has shape {np.shape(wanted)}, wanted one row and column for each token")
+    look = {"unit": 0.25, "across": columns, "bar": "attention weight"}
+    figure, panels = lay_maps(named.items(), tokens, tokens, **look)
+    for ax in panels:
+        frame_cells(ax, framed)
+    return finished(figure, title)
+
+
+def row_maps(
+    named: Mapping[str, tuple[Matrix, Labels, Sequence[int]]], rows: Labels, *, title: str
+) -> Figure:
+    """Draw for each text one row of attention per head, and frame in it the token that should be looked at.
+
+    Args:
+        named: by title: weights (head, key_pos) on a scale from 0 to 1, the tokens, the framed place per row.
+        rows: names of the heads.
+        title: of the figure.
+    """
+    given.check_named(named)
+    given.check_labels("rows", rows)
+    if any(not isinstance(each, tuple) or len(each) != 3 for each in named.values()):
+        raise TypeError(f"each text must be (weights, tokens, places), got {named!r:.60}; give all three")
+    width = sum(0.4 * len(tokens) + 0.6 for _, tokens, _ in named.values())
+    figure, panels = canvas(len(named), (0, 0), (width + 1.4, 1.7 + 0.36 * len(rows)))
+    for ax, (name, (weights, tokens, places)) in zip(panels, named.items(), strict=True):
+        draw_within(ax, weights, rows, tokens, title=name, numbers=True, labels=("key", "head"))
+        given.check_places("framed cells", list(enumerate(places)), (len(rows), len(tokens)))
+        frame_cells(ax, enumerate(places))
+    _label_once(panels, len(named))
+    figure.colorbar(panels[0].collections[0], ax=figure.axes, label="attention weight", shrink=0.8)
+    return finished(figure, title)
+
+
+def aimed_maps(
+    named: Tables,
+    targets: Mapping[str, Sequence[int]],
+    labels: Labels,
+    *,
+    title: str,
+    axes_named: tuple[str, str] = KEY_QUERY,
+) -> Figure:
+    """Draw attention maps side by side on a scale from 0 to 1, and frame in each row where it should look.
+
+    Args:
+        named: the maps (query_pos, key_pos) by title.
+        targets: for each map, the right column of every row.
+        labels: of rows and columns.
+        title: of the figure.
+        axes_named: what the columns and the rows are.
+    """
+    given.check_named(named)
+    given.check_named(targets)
+    given.check_labels("labels", labels)
+    given.check_labels("names of the axes", axes_named, 2)
+    if targets.keys() != named.keys():
+        raise ValueError(f"got targets for {list(targets)}, wanted them for {list(named)}; name each map")
+    cells = {name: list(enumerate(given.numbers_of(columns, 1))) for name, columns in targets.items()}
+    for name, places in cells.items():
+        given.check_labels(f"targets for {name}", [str(place) for place in places], len(labels))
+        given.check_places(f"targets for {name}", places, (len(labels), len(labels)))
+    look = {"unit": 0.34, "labels": axes_named, "bar": "attention weight"}
+    figure, panels = lay_maps(named.items(), labels, labels, **look)
+    for ax, name in zip(panels, named, strict=True):
+        frame_cells(ax, cells[name])
+    return finished(figure, title)
+
+
+def likeness_grid(
+    named: Tables,
+    tokens: Labels,
+    *,
+    title: str = "",
+    bar: str = "cosine",
+    numbers: bool = False,
+) -> Figure:
+    """Draw the cosine of every two tokens, one panel per name, on one scale: from 0, or the lowest, to 1."""
+    tables = given.tables_of(named, limits=(-1, 1))
+    given.check_labels("tokens", tokens)
+    lowest = min(table.min() for table in tables.values())
+    limits = [(min(0, math.floor(10 * lowest) / 10), 1)] * len(tables)
+    unit = 0.42 if numbers else 0.21 if len(tokens) > 7 else 0.3
+    look = {"unit": unit, "colours": COSINE, "labels": ("", ""), "numbers": numbers}
+    figure, _ = lay_maps(tables.items(), tokens, tokens, limits=limits, bar=bar, **look)
+    return finished(figure, title)
+
+
+def head_values(
+    named: Tables,
+    *,
+    columns: int = 2,
+    limit: float | None = None,
+    marked: Sequence[tuple[int, int]] = (),
+    title: str = "",
+) -> Figure:
+    """Draw one number for every head, layers down and heads across, for each name; `columns` in a row.
+
+    Colours go from 0 to `limit`, or to the largest number of the panel; (layer, head) in `marked` are framed.
+    Of many heads only those have their number that are framed, or in the upper half of the scale.
+    """
+    tables = given.tables_of(named)
+    check_positive(columns=columns)
+    if limit is not None:
+        check_number(limit=limit, above=0)
+    n_layers, n_heads = next(iter(tables.values())).shape
+    given.check_places("marked heads", marked, (n_layers, n_heads))
+    layers, heads = [f"layer {i}" for i in range(n_layers)], [str(i) for i in range(n_heads)]
+    framed = [layer * n_heads + head for layer, head in marked]
+    limits = [given.from_zero(table) if limit is None else (0.0, limit) for table in tables.values()]
+    look = {"unit": 0.42, "across": columns, "numbers": True, "labels": ("head", "")}
+    figure, panels = lay_maps(tables.items(), layers, heads, limits=limits, **look)
+    for ax, table, (_, high) in zip(panels, tables.values(), limits, strict=True):
+        frame_cells(ax, marked)
+        if table.size > FEW:
+            is_framed = np.isin(np.arange(table.size), framed).reshape(table.shape)
+            _keep_numbers(ax, is_framed | (table > high / 2))
+    if n_layers * n_heads > FEW:  # one bar if all have one scale
+        for ax, to in [(ax, ax) for ax in panels] if limit is None else [(panels[0], figure.axes)]:
+            figure.colorbar(ax.collections[0], ax=to, shrink=0.9 if limit is None else 0.6)
+    return finished(figure, title)
+
+
+def _keep_numbers(ax: Axes, kept: np.ndarray) -> None:
+    """Take the numbers out of all other cells."""
+    for text, stays in zip(ax.texts, kept.ravel(), strict=True):
+        if not stays:
+            text.set_text("")
+
+
+def matrices(
+    named: Tables,
+    *,
+    rows: Labels | None = None,
+    columns: Mapping[str, Labels] | None = None,
+    xlabels: Mapping[str, str] | None = None,
+    ylabel: str = "",
+    title: str = "",
+    limits: Mapping[str, Limits] | None = None,
+) -> Figure:
+    """Draw small matrices side by side, each with its numbers, its name and, unless told, its own scale.
+
+    Args:
+        named: the matrices by name.
+        rows: labels of the rows, for each matrix that has as many.
+        columns: labels of the columns, by name.
+        xlabels: what the columns are, by name.
+        ylabel: what the rows of the first matrix are.
+        title: of the figure.
+        limits: of the colours, by name.
+    """
+    tables = given.tables_of(named)
+    columns, xlabels, limits = ({} if each is None else each for each in (columns, xlabels, limits))
+    for what, by_name in (("columns", columns), ("xlabels", xlabels), ("limits", limits)):
+        given.check_named(by_name, empty=True)
+        if unknown := by_name.keys() - named.keys():
+            raise ValueError(f"{what} name no matrix: got {sorted(unknown)}, wanted some of {list(named)}")
+    heights, widths = zip(*(table.shape for table in tables.values()), strict=True)
+    if rows is not None:
+        given.check_labels("rows", rows)
+        if len(rows) not in heights:
+            raise ValueError(f"got {len(rows)} labels of rows, wanted as many as a matrix has: {heights}")
+    unit = min(0.52, (WIDEST - 0.75 * len(widths)) / sum(widths))
+    room = 0.75 * len(widths) + unit * sum(widths), 1.4 + unit * max(heights)
+    figure, panels = canvas(len(tables), (0, 0), room, width_ratios=widths)
+    for ax, (name, table), height, width in zip(panels, tables.items(), heights, widths, strict=True):
+        down = rows if rows is not None and len(rows) == height else [str(i) for i in range(height)]
+        across = columns.get(name, [str(i) for i in range(width)])
+        reach = float(np.abs(table).max()) or 1.0
+        colours, scale = (SIGNED, (-reach, reach)) if table.min() < 0 else (ATTENTION, (0.0, reach))
+        look = {"colours": colours, "limits": limits.get(name, scale), "numbers": True}
+        draw_matrix(ax, table, down, across, title=name, **look)
+        ax.set_xlabel(xlabels.get(name, ""))
+        if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:
+            ax.tick_params(labelleft=False)  # as in the first
+    panels[0].set_ylabel(ylabel)
+    return finished(figure, title)

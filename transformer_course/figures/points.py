@@ -1,0 +1,266 @@
+"""Points and bars: one mark for each head, seed, word or position, one bar for each model."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+
+from transformer_course.figures import given
+from transformer_course.figures.given import Curves, Matrix, Tables
+from transformer_course.figures.layout import (
+    ATTENTION,
+    GREY,
+    LINES,
+    MARK,
+    SILVER,
+    WIDEST,
+    canvas,
+    component_colours,
+    finished,
+    literal,
+)
+from transformer_lab.validation import check_integer, check_number
+
+STEP = 0.15  # from one seed's dot down to the next, if a band is 1 high
+SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
+MOST_PARTS = 6  # of a bar
+SEEN = 0.01  # a smaller share is a sliver that nobody sees
+GIB = 2**30
+
+# A panel of the scatter, in points of a 72nd of an inch
+PANEL = np.array([280.0, 175.0])  # between its outermost heads
+CLEAR = 7.0  # from a name to the nearest head
+OFFSETS = [  # where a name may stand, measured from its head: the nearest first
+    np.round([radius * np.cos(angle) * 1.5, radius * np.sin(angle)])
+    for radius in (18, 24, 32, 42, 54)
+    for angle in np.arange(0, 2 * np.pi, np.pi / 8)
+]
+
+Place = tuple[int, int]
+
+
+# Points
+
+
+def position_circles(named: Tables, *, title: str, first: int = 0, walk: Sequence[int] = ()) -> Figure:
+    """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`.
+
+    Arrows lead through the positions of `walk`. All panels have the same limits.
+    """
+    given.check_named(named)
+    check_integer(first=first)
+    points = {name: given.pairs_of(name, each) for name, each in named.items()}
+    walk = given.numbers_of(walk, name="walk").astype(int) - first
+    given.check_places("positions to walk", [(step,) for step in walk], (min(map(len, points.values())),))
+    reach = 1.08 * max(np.abs(each).max() for each in points.values()) or 1.0
+    figure, panels = canvas(len(named), (3.6, 0), (1.2, 3.9), sharey=True)
+    for ax, (name, each) in zip(panels, points.items(), strict=True):
+        dots = ax.scatter(*each.T, c=first + np.arange(len(each)), s=11, edgecolors="none")
+        _walk(ax, each[walk])
+        ax.set(title=name, aspect="equal", xlabel="first coordinate", xlim=(-reach, reach))
+    panels[0].set(ylabel="second coordinate", ylim=(-reach, reach))
+    figure.colorbar(dots, ax=figure.axes, label="position", shrink=0.8)
+    return finished(figure, title)
+
+
+def _walk(ax: Axes, points: np.ndarray) -> None:
+    """Draw an arrow from each point to the next, black with a white edge."""
+    for start, end in itertools.pairwise(points):
+        style = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
+        arrow = ax.annotate("", end, start, arrowprops=style)
+        arrow.arrow_patch.set_path_effects([withStroke(linewidth=3.0, foreground="white")])
+
+
+def seed_spread(named: Curves, *, xlabel: str, title: str) -> Figure:
+    """Draw one dot for each seed, one band of dots for each name, and a stroke at the mean.
+
+    The dots of a band stand one below the other, so that equal ones are seen as two.
+    """
+    given.check_named(named)
+    figure, (ax,) = canvas(1, (6.4, 0.9 + 0.8 * len(named)))
+    for row, (name, values) in enumerate(named.items()):
+        numbers = given.numbers_of(values, 1, name=name)
+        down = row + STEP * (np.arange(len(numbers)) - (len(numbers) - 1) / 2)
+        ax.scatter(numbers, down, s=34, color=LINES[row % len(LINES)], alpha=0.85)
+        ax.plot([numbers.mean()] * 2, [row - 0.38, row + 0.38], color="black", linewidth=1.5)
+    ax.set_yticks(range(len(named)), list(named))
+    ax.set(xlabel=xlabel, ylim=(len(named) - 0.5, -0.5))
+    ax.grid(alpha=0.3, axis="x")
+    return finished(figure, title)
+
+
+def word_strips(
+    named: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, legend: tuple[str, str], title: str
+) -> Figure:
+    """Draw one row per name: a neuron's activation for words of its own kind, and for all the others."""
+    given.check_named(named)
+    given.check_labels("words of the legend", legend, 2)
+    for name, words in named.items():
+        if not isinstance(words, tuple | list) or len(words) != 2:
+            raise TypeError(f"{name} must be two lists of numbers, own words and others, got {words!r:.60}")
+    figure, (ax,) = canvas(1, (7.4, 0.9 + 0.34 * len(named)))
+    for kind, colour, marker in ((1, GREY, "|"), (0, MARK, "o")):
+        rows = [given.numbers_of(words[kind], 1, name=name) for name, words in named.items()]
+        y = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+        ax.scatter(np.concatenate(rows), y, s=26, color=colour, marker=marker, label=legend[kind], zorder=2)
+    ax.set_yticks(range(len(named)), list(named))
+    ax.invert_yaxis()
+    ax.set(xlabel="activation")
+    ax.grid(alpha=0.3, axis="x")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return finished(figure, title)
+
+
+# Every head of a model as a point
+
+
+def head_scatter(
+    named: Mapping[str, tuple[Matrix, Matrix]],
+    *,
+    ylabel: str,
+    marked: Mapping[Place, str] | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw every head as a point, coloured by its layer: one number across, another up on a log scale.
+
+    The pairs of matrices (layers, heads), across and up, go by the name of what goes across; `ylabel` is what
+    goes up. `marked` names some heads, by (layer, head).
+    """
+    given.check_named(named)
+    marked = {} if marked is None else marked
+    pairs = {name: _across_and_up(name, given, marked) for name, given in named.items()}
+    figure, panels = canvas(len(named), (min(4.6, (WIDEST - 0.8) / len(named)), 0), (0.8, 3.8), sharey=True)
+    for ax, (name, (across, up)) in zip(panels, pairs.items(), strict=True):
+        colours = matplotlib.colormaps[ATTENTION](np.arange(len(across)) / max(1, len(across) - 1))
+        for layer, colour in enumerate(colours):
+            look = {"color": colour, "edgecolor": "black", "linewidth": 0.4, "label": str(layer)}
+            ax.scatter(across[layer], up[layer], s=42, **look)
+        _name_heads(ax, across, up, marked)
+        ax.grid(alpha=0.3)
+        ax.set(xlabel=name, yscale="log")
+    panels[0].set_ylabel(ylabel)
+    panels[-1].legend(title="layer", bbox_to_anchor=(1.0, 1.0), loc="upper left", frameon=False)
+    return finished(figure, title)
+
+
+def _across_and_up(name: str, pair: tuple[Matrix, Matrix], marked: Mapping[Place, str]) -> list[np.ndarray]:
+    """Both matrices as numbers; raise unless they are alike, and every point can be drawn."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise TypeError(f"{name} must be two matrices, across and up, got {type(pair).__name__}; give a pair")
+    across, up = (given.numbers_of(matrix, 2, name=name) for matrix in pair)
+    if across.shape != up.shape:
+        raise ValueError(f"{name} has shapes {across.shape} and {up.shape}, wanted the same (layers, heads)")
+    given.check_above_zero(f"{name}, up,", up)
+    given.check_marked(marked, up.shape)
+    return [across, up]
+
+
+def _name_heads(ax: Axes, x: np.ndarray, y: np.ndarray, marked: Mapping[Place, str]) -> None:
+    """Write names beside some points, where they hide no point and no other name."""
+    relative = [np.interp(each, (each.min(), each.max()), (0, 1)) for each in (x, np.log(y))]
+    heads = np.stack(relative, axis=-1) * PANEL  # (layer, head, 2)
+    taken = heads.reshape(-1, 2)
+    look = {"size": 8, "ha": "center", "va": "center", "arrowprops": {"arrowstyle": "-", "linewidth": 0.6}}
+    for place, name in marked.items():
+        head, width = heads[place], 5 * len(name)
+        offset = _free_offset(head, width, taken)
+        taken = np.vstack([taken, _outline(head + offset, width)])  # the next name keeps away too
+        ax.annotate(name, (x[place], y[place]), tuple(offset), textcoords="offset points", **look)
+
+
+def _free_offset(head: np.ndarray, width: float, taken: np.ndarray) -> np.ndarray:
+    """Return the nearest offset of a name within the panel that leaves room, or else the one with most."""
+    best, most_room = OFFSETS[0], -1.0
+    for offset in OFFSETS:
+        line = np.multiply.outer(np.linspace(0, 1, 20), offset)  # from the head to its name
+        line = line[np.linalg.norm(line, axis=1) > CLEAR]
+        covered = np.vstack([_outline(head + offset, width), head + line])
+        if (covered < 0).any() or (covered > PANEL).any():
+            continue
+        room = np.linalg.norm(covered[:, None] - taken, axis=-1).min()
+        if room > CLEAR:
+            return offset
+        if room > most_room:
+            best, most_room = offset, room
+    return best
+
+
+def _outline(middle: np.ndarray, width: float) -> np.ndarray:
+    """Points along a written name: its upper and its lower edge, and the line between them."""
+    steps = [(along, over) for along in np.linspace(-0.5, 0.5, 9) for over in (-4, 0, 4)]
+    return np.array([(middle[0] + along * width, middle[1] + over) for along, over in steps])
+
+
+# Bars
+
+
+def parameter_bars(models: Mapping[str, Mapping[str, int]], *, title: str) -> Figure:
+    """Draw for each model which share of its parameters each part has; all have the same parts.
+
+    A part that is called like a component of the encoder has its colour. The legend leaves out what is too
+    small to be seen.
+    """
+    given.check_named(models)
+    for model in models.values():
+        given.check_named(model, in_legend=True)
+    parts = list(next(iter(models.values())))
+    for name, model in models.items():
+        if model.keys() != set(parts):
+            raise ValueError(
+                f"{name} has the parts {list(model)}, wanted {parts}; give 0 for one that it lacks"
+            )
+    given.check_few(len(parts), MOST_PARTS, "parts")
+    counts = [[model[part] for part in parts] for model in models.values()]
+    counts = given.numbers_of(counts, 2, name="the counts")
+    if counts.min() < 0 or not counts.sum(axis=1).all():
+        raise ValueError(
+            f"the counts must not be negative, nor all 0, got {counts.tolist()}; leave that model out"
+        )
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    starts = np.cumsum(shares, axis=1) - shares
+    figure, (ax,) = canvas(1, (8.4, 1.5 + 0.5 * len(models)))
+    colours = component_colours(parts)
+    for part, share, start in zip(parts, shares.T, starts.T, strict=True):
+        label = part if share.max() >= SEEN else None
+        bars = ax.barh(list(models), share, left=start, color=colours[part], edgecolor="white", label=label)
+        written = [f"{each:.0%}" if each >= SHARE_SHOWN else "" for each in share]
+        ax.bar_label(bars, labels=written, label_type="center", color="black")
+    ax.invert_yaxis()
+    ax.set(xlim=(0, 1), xlabel="share of the parameters")
+    figure.legend(loc="outside lower center", ncols=len(parts), frameon=False)
+    return finished(figure, title)
+
+
+def draw_memory(
+    ax: Axes, models: Mapping[str, tuple[float, float]], tokens: float, *, room: float, limit: float
+) -> None:
+    """Draw a bar for each model, in GiB: its weights, and the cache of `tokens` tokens behind them.
+
+    A model is given by the bytes of its weights, and of one token in the cache. A line stands at `room` GiB,
+    the axis ends at `limit`.
+    """
+    given.check_axes(ax)
+    given.check_named(models)
+    check_number(tokens=tokens, room=room, limit=limit)
+    if not 0 <= room <= limit or tokens < 0:
+        raise ValueError(
+            f"wanted room from 0 to limit, and no fewer tokens than 0, got {room}, {limit}, {tokens}"
+        )
+    weights, per_token = given.pairs_of("bytes", list(models.values()), len(models)).T / GIB
+    cache = per_token * tokens
+    if min(weights.min(), per_token.min()) < 0 or (weights + cache).max() > limit:
+        raise ValueError(
+            f"wanted bars from 0 to {limit:g} GiB, got weights {weights} with {cache} in the cache; "
+            "raise the limit"
+        )
+    ax.barh(list(models), weights, color=SILVER, label="weights")
+    ax.barh(list(models), cache, left=weights, color=MARK, label="cache")
+    ax.axvline(room, color="black", linestyle="--", lw=1.2, label=f"{room:g} GiB")
+    ax.invert_yaxis()
+    ax.set(xlim=(0, limit), xlabel="GiB")
+    ax.legend(loc="upper right", fontsize=8)
+    literal(ax)

@@ -1,0 +1,401 @@
+"""What lives with a kernel: slider, explorer of heads, measurement, live curve; a still picture elsewhere."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+from numbers import Real
+from pathlib import Path
+
+import ipywidgets
+import numpy as np
+import tqdm.notebook
+from IPython.display import display, publish_display_data
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from torch import Tensor
+
+from transformer_course.figures import given
+from transformer_course.figures.curves import training_curves
+from transformer_course.figures.given import Labels
+from transformer_course.figures.images import draw_tiles
+from transformer_course.figures.layout import WIDEST, Size, canvas, finished
+from transformer_course.figures.maps import draw_within, head_grid
+from transformer_course.figures.pictures import mime_bundle
+from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
+from transformer_lab.validation import check_number, check_positive, described
+
+LEGIBLE = 32  # tokens on each side of the large map; more labels could not be read
+TILE = 32  # cells on each side of a small map, at most
+ACROSS = 4  # small maps in a row
+REDRAWN_AFTER = 1.0  # seconds: seldom enough to leave the time to the training
+AT_THE_END = {"continuous_update": False, "style": {"description_width": "initial"}}  # of a move, redraw
+
+Stop = float | str
+Read = Callable[[str], tuple[Labels, Tensor]]
+
+
+def _publish(box: ipywidgets.Widget, still: Figure, *, words: str) -> None:
+    """Show widgets, told in `words`, and below them the picture that is left where no kernel runs."""
+    widget = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
+    # Two outputs, because widgets whose kernel has ended would hide a picture in the same output.
+    publish_display_data({"application/vnd.jupyter.widget-view+json": widget, "text/plain": words})
+    publish_display_data(*mime_bundle(still))
+
+
+def _as_html(figure: Figure) -> str:
+    """The picture with its alternative text: the form that a widget can show."""
+    return mime_bundle(figure)[0]["text/html"]
+
+
+def _status(text: str) -> str:
+    """Words that a screen reader tells when they change."""
+    return f'<p role="status">{escape(text)}</p>'
+
+
+# A slider
+
+
+def explore(
+    draw: Callable[[Axes, Stop], None],
+    name: str,
+    values: Sequence[Stop],
+    *,
+    strip: Sequence[Stop],
+    title: str,
+    bar: str = "",
+    size: Size = (3.0, 2.9),
+    across: int | None = None,
+) -> None:
+    """Show a slider that redraws a picture, and below it a strip of pictures.
+
+    A page without a kernel, such as a code host's, shows the strip alone.
+
+    Args:
+        draw: draws the picture for one value into the given axes.
+        name: of the value that moves.
+        values: the places where the slider can stop, numbers or names.
+        strip: the values of the static strip.
+        title: of the figure.
+        bar: label of a colour bar for all pictures, which then share one scale; none if empty.
+        size: of one picture, in inches.
+        across: pictures of the strip in a row; all of them if None.
+    """
+    given.check_labels("name, title and bar", [name, title, bar])
+    _check_stops(draw, values, strip)
+    if not isinstance(size, tuple | list) or len(size) != 2:
+        raise TypeError(f"size must be a width and a height in inches, got {size!r}; try (3.0, 2.9)")
+    check_number(width=size[0], height=size[1], above=0)
+    check_positive(across=len(strip) if across is None else across)
+
+    def drawn(stops: Sequence[Stop]) -> Figure:
+        columns = min(len(stops), across or len(stops))
+        width = min(size[0], (WIDEST - bool(bar)) / columns)
+        figure, panels = canvas(len(stops), (width, size[1]), (bool(bar), 0), columns=columns)
+        for ax, value in zip(panels, stops, strict=True):
+            draw(ax, value)
+            ax.set_title(f"{name} = {_called(value)}", loc="left" if across == 1 else "center")
+        for number, ax in enumerate(panels[1:], 1):
+            ax.set_ylabel("")  # that of the first, and so are the same tokens beside it
+            ax.tick_params(labelleft=number % columns == 0 or _labels(ax) != _labels(panels[0]))
+        if bar:
+            if not panels[0].collections:
+                raise ValueError(f"got the colour bar {bar!r}, but draw shows no colours; leave bar out")
+            figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
+        return finished(figure, title)
+
+    def redraw(_: object = None) -> None:
+        picture.value = _as_html(drawn([slider.value]))
+
+    still = drawn(strip)
+    slider = ipywidgets.SelectionSlider(
+        options=[(_called(value), value) for value in values], value=strip[0], description=name, **AT_THE_END
+    )
+    picture = ipywidgets.HTML()
+    slider.observe(redraw, "value")
+    redraw()
+    _publish(ipywidgets.VBox([slider, picture]), still, words=f"Slider: {name}")
+
+
+def _labels(ax: Axes) -> list[str]:
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def _check_stops(draw: Callable[[Axes, Stop], None], values: Sequence[Stop], strip: Sequence[Stop]) -> None:
+    """Raise unless `draw` can be called, and the strip shows some of the values."""
+    if not callable(draw):
+        raise TypeError(f"draw must be a function of axes and a value, got {draw!r}; write one")
+    for name, stops in (("values", values), ("strip", strip)):
+        if isinstance(stops, str) or not isinstance(stops, Iterable):
+            raise TypeError(f"{name} must be a list of numbers or names, got {stops!r}; try a list")
+        if wrong := [stop for stop in stops if not isinstance(stop, Real | str) or stop != stop]:  # nan
+            raise TypeError(f"{name} must hold numbers or names, got {wrong[0]!r}; try float or str")
+    if len(set(values)) < len(values):
+        raise ValueError(f"values must differ, got {list(values)}; leave out the repeated ones")
+    if not len(strip) or set(strip) - set(values):
+        raise ValueError(
+            f"the strip must show some of the values, got {list(strip)}; wanted from {list(values)}"
+        )
+
+
+def _called(value: Stop) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+# An explorer of heads
+
+
+def explorer(
+    read: Read, text: str, *, strip: Sequence[tuple[int, int]], title: str, most_tokens: int = 512
+) -> None:
+    """Show a box to type a sentence into, choosers for layer and head, and what the head looks at.
+
+    A page without a kernel, such as a code host's, shows a strip of heads on the first sentence alone.
+
+    Args:
+        read: from a text to its tokens, [CLS] first and [SEP] last, and maps (layers, heads, n, n); a text
+            that it cannot read raises ValueError.
+        text: the first sentence.
+        strip: (layer, head) of the maps in the strip; the explorer begins with the first of them.
+        title: of the strip, says what to see.
+        most_tokens: that a text may have; said to whoever types more.
+    """
+    if not callable(read):
+        raise TypeError(f"read must be a function from a text to tokens and maps, got {read!r}; write one")
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a string, got {text!r}; try str(text)")
+    given.check_maps(strip)
+    check_positive(most_tokens=most_tokens)
+    tokens, maps = _tokens_and_maps(read, text)
+    given.check_places("places of the strip", strip, maps.shape[:2])
+    titles = [f"L{layer}.H{head}" for layer, head in strip]
+    still = head_grid([maps[tuple(place)] for place in strip], tokens, titles, title=title)
+    box = Explorer(read, text, place=strip[0], most_tokens=most_tokens)
+    _publish(box, still, words="Explorer: sentence, layer, head")
+
+
+def _tokens_and_maps(read: Read, text: str) -> tuple[Labels, np.ndarray]:
+    """What is read, the maps as numbers; raise unless they are attention of these tokens."""
+    tokens, maps = read(text)
+    values = given.numbers_of(maps, 4, name="the maps (layers, heads, query_pos, key_pos)")
+    given.check_labels("tokens", tokens, values.shape[-1])
+    given.check_scale(values, (0, 1))
+    return tokens, values
+
+
+class Explorer(ipywidgets.VBox):
+    """The widgets: sentence, layer, head, for a long text its first token shown; words; a picture.
+
+    Whatever is typed is answered: with a picture, or with a sentence that says why there is none.
+    """
+
+    def __init__(self, read: Read, text: str, *, place: tuple[int, int], most_tokens: int) -> None:
+        self.read, self.most_tokens = read, most_tokens
+        self.tokens, self.maps = _tokens_and_maps(read, text)
+        n_layers, n_heads = self.maps.shape[:2]
+        self.sentence = ipywidgets.Text(
+            value=text, description="sentence", layout=ipywidgets.Layout(width="95%"), **AT_THE_END
+        )
+        self.layer = ipywidgets.Dropdown(options=range(n_layers), value=place[0], description="layer")
+        self.head = ipywidgets.Dropdown(options=range(n_heads), value=place[1], description="head")
+        self.first = ipywidgets.Dropdown(options=[0], value=0, description="from token")
+        self.words, self.picture = ipywidgets.HTML(), ipywidgets.HTML()
+        choosers = self.layer, self.head, self.first
+        super().__init__([self.sentence, ipywidgets.HBox(choosers), self.words, self.picture])
+        self.sentence.observe(self._typed, "value")
+        for chooser in choosers:
+            chooser.observe(self._show, "value")
+        self._offer_pages()
+        self._show()
+
+    def _typed(self, change: dict) -> None:
+        """Read the new sentence, or say why not; the picture then stays that of the last good one."""
+        try:
+            if not change["new"].strip():
+                raise ValueError("There is nothing to read yet: type a sentence, and press Enter.")
+            self.tokens, self.maps = _tokens_and_maps(self.read, change["new"])
+        except Exception as error:  # a traceback would only reach a log that no learner looks at
+            self._say(f"{self._refusal(error)} The picture still shows your last sentence.")
+            return
+        self._offer_pages()
+        self._show()
+
+    def _refusal(self, error: Exception) -> str:
+        message = str(error).strip() or type(error).__name__
+        if "tokens" in message:
+            return (
+                f"This text is too long: the model has places for {self.most_tokens} tokens, [CLS] and [SEP] "
+                "included. Leave something out, or look at one part after another."
+            )
+        return message if message.endswith(".") else f"{message}."
+
+    def _offer_pages(self) -> None:
+        """A long text is shown a page at a time: choose where the page begins."""
+        last = max(0, len(self.tokens) - LEGIBLE)
+        pages = [*range(0, last, LEGIBLE), last]
+        self.first.unobserve(self._show, "value")
+        self.first.options, self.first.value = pages, 0
+        self.first.observe(self._show, "value")
+        self.first.layout.visibility = "visible" if len(pages) > 1 else "hidden"
+
+    def _show(self, _: object = None) -> None:
+        layer, head, first = self.layer.value, self.head.value, self.first.value
+        figure = head_view(self.tokens, self.maps[layer], layer, head, first=first)
+        self._say(in_words(self.tokens, self.maps[layer, head], f"L{layer}.H{head}", first=first))
+        self.picture.value = _as_html(figure)
+
+    def _say(self, text: str) -> None:
+        self.words.value = _status(text)
+
+
+def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first: int = 0) -> Figure:
+    """Draw all heads of a layer small, the chosen one framed, and the chosen one large, token to token.
+
+    `maps` are (heads, query_pos, key_pos); the large map begins at the token `first`, and shows so many as
+    can be read.
+    """
+    shown = slice(first, first + LEGIBLE)
+    labels = [_drawable(token) for token in tokens[shown]]
+    side = max(3.2, 0.9 + 0.2 * len(labels))
+    figure, (small, large) = canvas(2, (0, 0), (3.9 + side + 0.9, side + 1.1), width_ratios=[3.9, side])
+    tiles = np.stack([_shrunk(each) for each in maps])
+    numbers = {number: str(number) for number in range(len(tiles))}
+    columns, gap = min(len(tiles), ACROSS), 2 + len(tiles[0]) // 6
+    draw_tiles(small, tiles, columns, gap=gap, names=numbers, framed=[head])
+    small.set_title("heads of this layer")
+    small.set_axis_off()
+    name, axes_named = f"L{layer}.H{head}", ("key (looked at)", "query (looking)")
+    draw_within(large, maps[head, shown, shown], labels, labels, title=name, numbers=False, labels=axes_named)
+    figure.colorbar(large.collections[0], ax=large, label="attention weight", shrink=0.6)
+    return finished(figure, f"Layer {layer}: all heads, and head {head}")
+
+
+def _shrunk(matrix: np.ndarray) -> np.ndarray:
+    """At most TILE cells on a side, each the largest of its block: a thin line stays visible."""
+    starts = range(0, len(matrix), -(-len(matrix) // TILE))
+    rows = np.maximum.reduceat(matrix, starts, axis=0)
+    return np.maximum.reduceat(rows, starts, axis=1)
+
+
+def _drawable(token: str) -> str:
+    """The token, or the numbers of its characters if matplotlib's font has no picture of one of them."""
+    font = get_font(findfont(FontProperties()))
+    if all(font.get_char_index(ord(character)) for character in token):
+        return token
+    return " ".join(f"U+{ord(character):04X}" for character in token)
+
+
+def in_words(tokens: Labels, weights: np.ndarray, name: str, *, first: int = 0) -> str:
+    """What the chosen head does, in a few sentences."""
+    n, more = len(tokens), ""
+    if "[UNK]" in tokens:
+        more = " [UNK] stands for a sign that the tokenizer does not know."
+    if n > LEGIBLE:
+        page = slice(first, first + LEGIBLE)
+        elsewhere = 1 - weights[page, page].sum(axis=1).mean()
+        more += (
+            f" {n} tokens are too many for one map: it shows {LEGIBLE} of them, “from token” chooses which. "
+            f"On average these give {elsewhere:.2f} of their weight to tokens outside the map. "
+            f"The small maps show all, {-(-n // TILE)} tokens to a cell, the largest weight of each."
+        )
+    if n < 4:
+        return f"{name}: there are no two words to look at each other.{more}"
+    words = weights[1:-1, 1:-1]
+    asks, looked_at = np.unravel_index(words.argmax(), words.shape)
+    to = "itself" if asks == looked_at else f"“{tokens[looked_at + 1]}” (token {looked_at + 1})"
+    return (
+        f"{name}, between words: “{tokens[asks + 1]}” (token {asks + 1}) gives most, {words.max():.2f}, to "
+        f"{to}; on average a word gives {weights[1:-1, 0].mean():.2f} to {tokens[0]}.{more}"
+    )
+
+
+# A measurement on the machine of whoever reads
+
+
+EXAMPLES = Path(__file__).with_name("examples.json")  # what was measured elsewhere, and where
+Numbers = Mapping[str, object]  # of what JSON knows
+
+
+def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure]) -> None:
+    """Show a button that measures on this machine, and below it what was measured on another one.
+
+    A page without a kernel, such as a code host's, shows the example alone, and so do stored notebooks: no
+    two machines, and no two runs, measure the same.
+
+    Args:
+        name: of the example in examples.json, which `python -m benchmarks.examples` writes.
+        measure: returns numbers, made of what JSON knows.
+        draw: draws them; its second argument says in words where they were measured.
+    """
+    given.check_functions({"measure": measure, "draw": draw})
+    examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
+    if not isinstance(name, str) or name not in examples["numbers"]:
+        raise ValueError(f"there is no example {name!r}; write it: python -m benchmarks.examples")
+    still = draw(examples["numbers"][name], examples["machine"])
+    _publish(Measurement(measure, draw), still, words="Button: measure on this machine")
+
+
+class Measurement(ipywidgets.VBox):
+    """The widgets: a button, words, and the picture of what was measured here."""
+
+    def __init__(self, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure]) -> None:
+        self.measure, self.draw = measure, draw
+        self.button = ipywidgets.Button(description="Measure on this machine", layout={"width": "auto"})
+        self.words, self.picture = ipywidgets.HTML(), ipywidgets.HTML()
+        super().__init__([self.button, self.words, self.picture])
+        self.button.on_click(self._clicked)
+        self._say("Below is an example from another machine. Press the button for yours; it takes seconds.")
+
+    def _clicked(self, _: object) -> None:
+        self.button.disabled = True
+        self._say("Measuring. Leave the machine alone meanwhile.")
+        try:
+            numbers = json.loads(json.dumps(self.measure()))
+            self.picture.value = _as_html(self.draw(numbers, "this machine"))
+            self._say("Measured on this machine. Press again to see how much it varies.")
+        except Exception as error:  # a traceback would only reach a log that no learner looks at
+            self._say(f"This could not be measured: {error}".rstrip(".") + ".")
+        finally:
+            self.button.disabled = False
+
+    def _say(self, text: str) -> None:
+        self.words.value = _status(text)
+
+
+# A curve that grows while a run goes on
+
+
+class LiveCurve(ProgressBar):
+    """A `watch` for `train` that shows a run: a bar, and under it the curves as far as they have come.
+
+    Nothing of it is stored with the notebook, so draw `training_curves` when the run is over.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self._show)
+        self.drawn_at = 0.0
+
+    def __call__(self, history: History, config: TrainingConfig) -> None:
+        if not isinstance(history, History) or not isinstance(config, TrainingConfig):
+            raise TypeError(
+                "wanted a History and a TrainingConfig, "
+                f"got {described(history)} and {described(config)}; give it to train as watch="
+            )
+        if self.bar is None:  # a new run: wait until there is a curve to see
+            self.drawn_at = time.monotonic()
+        super().__call__(history, config)
+        if time.monotonic() - self.drawn_at > REDRAWN_AFTER or history.steps == config.steps:
+            title = f"after {history.steps} steps"
+            so_far = training_curves({"this run": history}, title=title, steps=config.steps)
+            self.picture.value = _as_html(so_far)
+            self.drawn_at = time.monotonic()
+
+    def _show(self, **options: object) -> tqdm.notebook.tqdm:
+        bar = tqdm.notebook.tqdm(display=False, **options)
+        self.picture = ipywidgets.HTML()
+        display(ipywidgets.VBox([bar.container, self.picture]))
+        return bar
+
+
+live_curve = LiveCurve  # a lesson calls it as it calls a figure

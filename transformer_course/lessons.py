@@ -1,0 +1,165 @@
+"""The one list of lessons: their order, the tables in README and lesson 00, and the tests are read from it.
+
+A new lesson is entered here; `python -m transformer_course.lessons` then writes both tables anew.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+START = ROOT / "notebooks" / "00_start_here.ipynb"
+# A table begins with this line and ends with the first line that is no row.
+HEADER = "| lesson | builds |"
+
+
+class Lesson(NamedTuple):
+    """A lesson. Its number is its place in the list."""
+
+    name: str  # of its notebook, its module, its exercises and its tests
+    title: str
+    builds: str
+    question: str
+
+
+LESSONS = (
+    Lesson(
+        "start_here",
+        "Start here",
+        "the map, the checker, notation, glossary",
+        "how do I work with a lesson?",
+    ),
+    Lesson(
+        "positional_encoding",
+        "Positional encoding",
+        "sines and cosines for positions, and what training makes of them",
+        "how does the model know the order of the words?",
+    ),
+    Lesson(
+        "rotary_embedding",
+        "Rotary embedding",
+        "positions as rotations: pairs of features that turn",
+        "can the score depend on the distance alone?",
+    ),
+    Lesson(
+        "scaled_dot_product_attention",
+        "Scaled dot-product attention",
+        "a weighted mean of values, different for each token",
+        "how does one word take from another, and why √d?",
+    ),
+    Lesson(
+        "masking",
+        "Masking",
+        "padding, causal, local, and every library's convention",
+        "how do I keep padding, or the future, out of it?",
+    ),
+    Lesson(
+        "multi_head_attention",
+        "Multi-head attention",
+        "several attentions side by side",
+        "why is one not enough?",
+    ),
+    Lesson(
+        "feed_forward",
+        "Feed-forward",
+        "a network for each token, and what its neurons answer to",
+        "where are most of the parameters?",
+    ),
+    Lesson(
+        "encoder_layer",
+        "Encoder layer",
+        "residuals and norms, and a debugger that finds the first wrong tensor",
+        "why residuals and norms, and in which order?",
+    ),
+    Lesson(
+        "encoder",
+        "The full encoder",
+        "everything together; your own parts run a real model",
+        "does it all fit, and is it equal to PyTorch's?",
+    ),
+    Lesson(
+        "pretrained_encoder",
+        "Your encoder runs a real model",
+        "a real model's weights key by key, every number compared; search; which check notices which fault",
+        "is it right, and what is it good for?",
+    ),
+    Lesson(
+        "training",
+        "Train one and read its mind",
+        "a map is a claim, and ablation tests it; the training loop, line by line",
+        "what did it learn, and how can one know?",
+    ),
+    Lesson(
+        "roformer",
+        "RoFormer",
+        "a tutorial's encoder, taken apart and measured",
+        "what does each departure from the paper do?",
+    ),
+    Lesson(
+        "modern_encoder",
+        "The modern encoder",
+        "ModernBERT, with local and global layers; what decoders chose: RMSNorm, grouped queries, a cache",
+        "what has changed since 2017, and what is it for?",
+    ),
+    Lesson(
+        "speed_and_scale",
+        "Speed and scale",
+        "operations, bytes and memory, counted and then measured; no padding; several processes",
+        "where do time and memory go?",
+    ),
+    Lesson(
+        "bug_museum",
+        "The bug museum",
+        "bugs, mostly silent: write tests that wrong code does not pass; find the one right module of five",
+        "how do I find what fails silently?",
+    ),
+)
+NAMES = tuple(lesson.name for lesson in LESSONS)
+
+
+def notebook(number: int) -> Path:
+    """Return the file of a lesson, whether it is written or not."""
+    return ROOT / "notebooks" / f"{number:02}_{NAMES[number]}.ipynb"
+
+
+def readme_table() -> list[str]:
+    """Return the lines of the table in the README."""
+    rows = [f"| {_linked(number, 'notebooks/')} | {each.builds} |" for number, each in enumerate(LESSONS)]
+    return [HEADER, "|---|---|", *rows]
+
+
+def map_table() -> list[str]:
+    """Return the lines of the table in lesson 00, which does not name itself."""
+    rows = [
+        f"| {_linked(number)} | {each.builds} | {each.question} |"
+        for number, each in enumerate(LESSONS)
+        if number
+    ]
+    return [f"{HEADER} answers the question |", "|---|---|---|", *rows]
+
+
+def with_table(text: str, table: list[str]) -> str:
+    """Return the text with its table of lessons replaced."""
+    return re.sub(rf"^{re.escape(HEADER)}.*\n(\|.*\n?)+", "\n".join(table) + "\n", text, flags=re.MULTILINE)
+
+
+def _linked(number: int, folder: str = "") -> str:
+    name, file = f"{number:02} {LESSONS[number].title}", notebook(number)
+    return f"[{name}]({folder}{file.name})" if file.exists() else name
+
+
+def write_tables() -> None:
+    """Write both tables anew."""
+    README.write_text(with_table(README.read_text("utf-8"), readme_table()), "utf-8", newline="\n")
+    stored = json.loads(START.read_text("utf-8"))
+    for cell in stored["cells"]:
+        if cell["cell_type"] == "markdown":
+            text = with_table("".join(cell["source"]), map_table())
+            cell["source"] = text.splitlines(keepends=True)
+    START.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", "utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    write_tables()

@@ -1,7 +1,0 @@
-"""The checker's engine: how an exercise is declared, an attempt run, compared, diagnosed and answered."""
-
-from transformer_lab.course.checker.declaring import exercise, killing_test, value_exercise
-from transformer_lab.course.checker.judging import judge
-from transformer_lab.course.checker.kinds import Exercise
-
-__all__ = ["Exercise", "exercise", "judge", "killing_test", "value_exercise"]
