@@ -12,9 +12,10 @@ MY_LESSONS ?= my_lessons
 ARGS       ?=
 CHROMIUM   ?=
 PACKAGE    ?=
+GATE       ?=
 # The one that constraints.txt was written with: another may lay it out otherwise.
 UV         := uv==0.13.9
-export MY_LESSONS
+export MY_LESSONS GATE
 
 RUN     := .venv/bin/python
 READY   := .venv/ready

@@ -52,6 +52,7 @@ def checked(copy: Path) -> str:
     return run.stdout
 
 
+@pytest.mark.gate_itself
 def test_a_copy_is_run_beside_the_shipped_lesson(tmp_path: Path) -> None:
     copy = tmp_path / FIRST
     copy.write_bytes(copies.as_bytes(copies.fresh(copies.read(NOTEBOOKS / FIRST), FIRST)))

@@ -27,6 +27,8 @@ from tests.gate.stored import PICTURE, ROOT, Lesson, as_text
 from transformer_course.figures import encoder_map
 from transformer_course.figures.pictures import in_palette, palette_of
 
+pytestmark = pytest.mark.gate_itself
+
 GATE = ("-p", "tests.gate.plugin")
 
 BEGIN = """
@@ -90,6 +92,15 @@ def _tamper_picture(cell: NotebookNode) -> None:
     data[PICTURE] = base64.b64encode(buffer.getvalue()).decode()
 
 
+def _redder(cell: NotebookNode) -> None:
+    """One of three channels, by so little that their mean would let it pass."""
+    data = cell.outputs[0].data
+    pixels = np.array(Image.open(io.BytesIO(base64.b64decode(data[PICTURE]))).convert("RGB"))
+    pixels[10:40, 10:40, 0] -= 16
+    Image.fromarray(pixels).save(buffer := io.BytesIO(), "PNG")
+    data[PICTURE] = base64.b64encode(buffer.getvalue()).decode()
+
+
 def _tamper_alt(cell: NotebookNode) -> None:
     cell.outputs[0].metadata[PICTURE].alt = "A figure."
 
@@ -141,6 +152,10 @@ FAULTS = {
         "clear_output",
     ),
     "new-error": Fault(LOSS, edited("print", "print(1 / 0), print"), "ZeroDivisionError"),
+    "other-words-of-an-error": Fault(
+        "int('three')", edited("three", "four"), "+invalid literal for int() with"
+    ),
+    "one-channel-of-a-picture": Fault("curve()", _redder, "of the pixels have changed"),
 }
 SOUND = {
     "slider": "import ipywidgets\n\nipywidgets.IntSlider()",
@@ -155,7 +170,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a stored notebook with a cell for every fault, none of them planted."""
     sources = {name: fault.source for name, fault in FAULTS.items()} | SOUND
     cells = [new_code_cell(source, id=name) for name, source in sources.items()]
-    cells[-1].metadata.tags = ["raises-exception"]
+    for cell in cells:
+        cell.metadata.tags = ["raises-exception"] if "error" in cell.id and cell.id != "new-error" else []
     begin = [new_markdown_cell("# A lesson", id="title"), new_code_cell(dedent(BEGIN).strip(), id="begin")]
     path = tmp_path_factory.mktemp("gate") / "sound.ipynb"
     path.write_text(as_text(new_notebook(cells=begin + cells)), encoding="utf-8")

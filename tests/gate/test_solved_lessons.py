@@ -90,6 +90,7 @@ def gate(cells: Iterable[NotebookNode], path: Path) -> str:
     return "" if run.returncode == 0 else run.stdout
 
 
+@pytest.mark.gate_itself
 def test_a_half_solved_lesson_prints_the_same(tmp_path: Path) -> None:
     """Answers and references must fit each other. One lesson with many exercises shows that."""
     lesson = next(lesson for lesson in LESSONS if lesson.path.name.startswith("03"))
@@ -100,6 +101,7 @@ def test_a_half_solved_lesson_prints_the_same(tmp_path: Path) -> None:
     assert gate(cells, tmp_path / lesson.path.name) == ""
 
 
+@pytest.mark.gate_itself
 def test_a_cell_that_shows_whether_an_exercise_is_solved_is_caught(tmp_path: Path) -> None:
     lesson = next(lesson for lesson in LESSONS if lesson.path.name.startswith("03"))
     needed = ("begin", "exercises-import", "exercise-03-2", "check-03-2")
