@@ -329,6 +329,12 @@ def test_what_a_maximum_or_a_relu_does_not_hear_of_a_little_is_a_leak(hear, x):
     assert (leak_map(lambda x: x + hear(x), x) > 0).all()
 
 
+def test_what_hears_of_no_fall_is_told_by_a_rise_however_small():
+    """Of one feature a change has one direction; which one differs from position to position."""
+    hear = lambda x: x.amax(dim=1, keepdim=True)  # noqa: E731
+    assert (leak_map(lambda x: x + hear(x), torch.ones(1, 13, 1)) > 0).all()
+
+
 def test_axes_are_counted_from_the_right(x):
     heads = lambda x: x[:, None].expand(-1, 2, -1, -1) * torch.arange(1.0, 1 + len(x))[0]  # noqa: E731
     certificate = eval_determinism(lambda x: heads(x) + torch.rand(1) * (x[:, None] == x[1, 4, 6]), x)

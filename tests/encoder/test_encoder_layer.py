@@ -495,6 +495,13 @@ def test_a_layer_of_torch_becomes_ours_and_torchs_again(options, dtype):
     assert (again.norm_first, again.dropout.p, again.norm1.eps) == (theirs.norm_first, 0.1, EPS)
 
 
+def test_each_norm_keeps_its_own_eps():
+    theirs = torch_layer()
+    theirs.norm2.eps = 0.03
+    ours = from_torch_layer(theirs)
+    assert (ours.attention_norm.eps, ours.feed_forward_norm.eps) == (EPS, 0.03)
+
+
 @both_orders
 def test_a_layer_of_ours_becomes_torchs_and_ours_again(order):
     ours = order(

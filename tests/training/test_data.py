@@ -51,6 +51,11 @@ def test_each_round_shows_every_example_once_in_another_order(n, batch_size):
     assert max(len(batch_at(i)) for i in range(9)) == min(n, batch_size)
 
 
+def test_no_seed_repeats_the_rounds_of_another():
+    rounds = [shuffled_batches(numbered(23), 23, seed=seed)(r).targets for seed in range(5) for r in range(5)]
+    assert len({tuple(seen.tolist()) for seen in rounds}) == 25
+
+
 def test_a_batch_depends_on_its_step_and_the_seed_alone():
     steps = [4, 0, 9, 4, 1]
     first, again, other = (

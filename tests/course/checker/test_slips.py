@@ -156,6 +156,21 @@ def test_without_time_nothing_is_told(monkeypatch):
     assert "no scale" not in said(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
 
 
+def test_a_pair_found_in_time_is_not_told_where_another_might_explain_it_as_well(monkeypatch):
+    now, agrees = [0.0], slips.agrees
+
+    def last_in_time(*known):
+        found = agrees(*known)
+        now[0] += found * 2 * slips.SECONDS  # the time is up with the first pair that agrees
+        return found
+
+    monkeypatch.setattr(slips, "agrees", last_in_time)
+    monkeypatch.setattr(slips.time, "process_time", lambda: now[0])
+    _, code = slips.pairs(attend)[0]
+    outcomes = attend.outcomes(slips.answer_of(attend, code))
+    assert slips.explaining(attend, outcomes) == [] and now[0]
+
+
 def test_a_pair_may_fail_where_the_answer_fails_too(monkeypatch):
     """The first case is only wrong, the second raises an error: of the same words."""
 

@@ -171,6 +171,16 @@ def test_ids_twice_over(course: Course) -> None:
     assert {"mine = 1", "mine = 2", "print(3 + 3)", "## Summary"} <= set(course.sources().values())
 
 
+def test_of_two_cells_with_one_id_the_unchanged_one_is_the_lessons(course: Course) -> None:
+    course.work(add("hand", "mine = 1", "hand"))
+    course.ship(newer(hand="print(3 * 3)"))
+    course.update()
+    sources = course.sources()
+    assert sources["hand"] == "print(3 * 3)"  # nobody had changed it
+    assert "mine = 1" in sources.values()
+    assert not any(id.endswith("newer") for id in sources)
+
+
 def test_other_ids_for_every_cell(course: Course) -> None:
     course.work(write("exercise-03-1", ANSWER))
     course.work(lambda cells: [each.update(id=f"x{place}") for place, each in enumerate(cells)])
