@@ -23,11 +23,6 @@ ROOMS = ("training", "diagnostics")
 # What `import transformer_lab` must not load: it takes seconds, and a model needs none of it.
 NOT_LOADED = {"matplotlib", "seaborn", "IPython", "ipywidgets", "sklearn", "transformers", "tokenizers"}
 
-WITHOUT_A_MODULE = {
-    "start_here",
-    "speed_and_scale",
-    "bug_museum",
-}  # lessons that build no part of the encoder
 LONGEST_FUNCTION = 45  # lines, the docstring not counted
 LONGEST_FILE = {"encoder": 300, "other": 500}
 
@@ -146,12 +141,13 @@ def test_a_lesson_is_numbered_by_its_place_in_the_list(path):
 def test_a_lesson_has_its_module_its_exercises_and_its_tests(path):
     _, name = path.stem.split("_", maxsplit=1)
     has_module = any((PACKAGE / place).exists() for place in (f"{name}.py", f"{name}/__init__.py"))
+    entry = lessons.LESSONS[lessons.NAMES.index(name)]
     rooms = [f"tests/encoder/test_{name}.py"] if (PACKAGE / f"{name}.py").exists() else []
     if any(tag.startswith("exercise:") for tag in tags(path)):
         rooms.append(f"transformer_course/exercises/{name}.py")
     assert [room for room in rooms if not (ROOT / room).exists()] == [], "write these files"
-    remedy = f"write transformer_lab/{name}.py, or name it in WITHOUT_A_MODULE"
-    assert has_module or name in WITHOUT_A_MODULE, remedy
+    remedy = f"write transformer_lab/{name}.py, or say has_module=False in transformer_course/lessons.py"
+    assert has_module == entry.has_module, remedy
 
 
 @every_notebook

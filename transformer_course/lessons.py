@@ -22,6 +22,7 @@ class Lesson(NamedTuple):
     title: str
     builds: str
     question: str
+    has_module: bool = True  # builds a part of the encoder, in a module of its name
 
 
 LESSONS = (
@@ -30,6 +31,7 @@ LESSONS = (
         "Start here",
         "the map, the checker, notation, glossary",
         "how do I work with a lesson?",
+        has_module=False,
     ),
     Lesson(
         "positional_encoding",
@@ -108,12 +110,14 @@ LESSONS = (
         "Speed and scale",
         "operations, bytes and memory, counted and then measured; no padding; several processes",
         "where do time and memory go?",
+        has_module=False,
     ),
     Lesson(
         "bug_museum",
         "The bug museum",
         "bugs, mostly silent: write tests that wrong code does not pass; find the one right module of five",
         "how do I find what fails silently?",
+        has_module=False,
     ),
 )
 NAMES = tuple(lesson.name for lesson in LESSONS)

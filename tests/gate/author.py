@@ -43,11 +43,14 @@ def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
     name, place = entry.name, f"Lesson {number:02}"
     texts = {
         f"notebooks/{lessons.notebook(number).name}": as_text(_skeleton(number, f"{place} · {entry.title}")),
-        f"transformer_lab/{name}.py": f'"""{place}. {entry.title}: {entry.builds}."""\n',
-        f"tests/encoder/test_{name}.py": f'"""{place}: beside slow loops and peers."""\n',
         f"{EXERCISES}/{name}.py": f'"""Exercises of lesson {number:02}."""\n',
         f"{EXERCISES}/{name}.md": f"# Mistakes: {entry.title}\n",
     }
+    if entry.has_module:
+        texts |= {
+            f"transformer_lab/{name}.py": f'"""{place}. {entry.title}: {entry.builds}."""\n',
+            f"tests/encoder/test_{name}.py": f'"""{place}: beside slow loops and peers."""\n',
+        }
     missing = {root / file: text for file, text in texts.items() if not (root / file).exists()}
     for path, text in missing.items():
         path.parent.mkdir(parents=True, exist_ok=True)
