@@ -156,7 +156,7 @@ def masked_attention(normal):
             "may_attend": mask,
         }
 
-    yield case(5, 7, torch.tensor([[1, 1, 1, 0, 1, 0, 0], [1, 0, 1, 1, 1, 1, 1]]).bool()[:, None, None, :])
+    yield case(5, 7, torch.tensor([[1, 1, 1, 0, 1, 0, 0], [1, 1, 1, 1, 1, 1, 1]]).bool()[:, None, None, :])
     some = normal(2, 3, 5, 7) > 0.2
     some[0, 1, 3] = False  # this query may attend to nothing
     yield case(5, 7, some)

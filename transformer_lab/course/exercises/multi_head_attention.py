@@ -249,7 +249,7 @@ class MultiHeadAttention(nn.Module):
 
 @MultiHeadAttention.cases
 def MultiHeadAttention(normal):
-    # As many keys as queries: what fits silently, as in self-attention. First: an error says less than numbers.
+    # The first has as many keys as queries, as in self-attention: numbers to compare, no error.
     for d_model, n_heads, batch, queries, keys in (
         (6, 3, 2, 5, 5),
         (6, 2, 5, 3, 7),
