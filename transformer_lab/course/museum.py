@@ -130,6 +130,9 @@ class Ordered(nn.Module):
         dropout = settings.get("dropout", 0.0)
         self.attention = nn.MultiheadAttention(width, n_heads, dropout, batch_first=True)
 
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attention(x, x, x)[0]
+
 
 def text_vectors(x: Tensor, real: Tensor) -> Tensor:
     """One vector for each text, of length 1; `real` is (batch, position)."""
