@@ -22,6 +22,7 @@ NUMBERS = [10, 11, 12, 16, 30, 31, 32, 33, 34, 36, 38, 39, 40, 41, 42, 43]
 EXERCISES = [find(id) for id in exercise_ids() if id.startswith("14.")]
 KILLING = [each for each in EXERCISES if isinstance(each, KillingTest)]
 EXHIBITS = [each for each in EXERCISES if not isinstance(each, KillingTest)]
+NEVER = "it is never called"
 LINE_UPS = ["14.44", "14.45", "14.46"]
 
 
@@ -109,8 +110,12 @@ def test_there_are_two_right_ones_and_three_other_faults_to_try_a_test_on(exerci
 
 @by_id(KILLING)
 def test_a_test_that_says_the_same_of_everything_is_not_correct(exercise):
-    assert judge(exercise, lambda suspect: True).name in ("everything passes", "the wrong one passes")
-    assert judge(exercise, lambda suspect: False).name in ("everything is refused", "a right one is refused")
+    assert judge(exercise, lambda suspect: True).name in (
+        NEVER,
+        "the entries are counted",
+        "the wrong one passes",
+    )
+    assert judge(exercise, lambda suspect: False).name in (NEVER, "a right one is refused")
 
 
 @pytest.mark.parametrize("id", ["14.30"])
@@ -159,11 +164,11 @@ return attend(query=q, key=k, value=v).allclose((q @ k.mT / 7**.5).softmax(-1) @
 q, k, v = torch.randn(3, 2, 4, 5, 7).float()
 return attend(q, k, v).allclose(F.scaled_dot_product_attention(q, k, v), atol=1e-4)
 
-14.12 a right one is refused
+14.12 too close a comparison
 q, k, v = torch.randn(3, 2, 4, 5, 7)
 return torch.equal(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
 
-14.12 wrong numbers pass
+14.12 too loose a comparison
 q, k, v = torch.randn(3, 2, 2, 5, 7)
 return attend(q, k, v).allclose(F.scaled_dot_product_attention(q, k, v), atol=1.0)
 
@@ -277,7 +282,7 @@ return text_vectors(x=x, real=real).allclose(text_vectors(x[:, 2:], real[:, 2:])
 14.41 a right one is refused
 return text_vectors(torch.randn(1, 5, 8), torch.zeros(1, 5) > 0).isfinite().all()
 
-14.41 wrong numbers pass
+14.41 too loose a comparison
 x, real = torch.randn(1, 5, 8), torch.arange(5)[None] < 3
 return text_vectors(x, real).allclose(text_vectors(x[:, :3], real[:, :3]), atol=2.0)
 
@@ -304,7 +309,7 @@ x = torch.randn(2, 5, 16, requires_grad=True)
 answer(x)[0].sum().backward()
 return (x.grad[1] == 0).all()
 
-14.43 a right one is refused
+14.43 it is never called
 return all(each.batch_first for each in answer.modules() if hasattr(each, "batch_first"))
 """
 TESTS = [block.split("\n", 1) for block in WRITTEN.strip().split("\n\n")]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from transformer_course.checker.compare import Comparison, Difference, plain, shown
 from transformer_course.checker.kinds import FunctionExercise
@@ -21,7 +22,8 @@ from transformer_course.checker.run import Outcome, isolated
 RIGHT, WRONG, ELSEWHERE, OTHER, BESIDE, SIGN = "right", "wrong", "elsewhere", "other", "beside", "sign"
 WANTED = {RIGHT: True, WRONG: False, ELSEWHERE: False}  # of the others a test may say either
 TRIES = 10  # a test may draw its input, or flip a coin: it has to say the same each time
-BY_CHANCE, BY_LOOKS = "by chance", "by looks"
+BY_CHANCE, BY_LOOKS, UNCALLED = "by chance", "by looks", "without a call"
+TOO_CLOSE, TOO_LOOSE = "too close", "too loose"  # its comparisons, not what it asks
 UNSEEN, UNNOTICED = "right on these inputs", "wrong on these inputs"  # why the wrong one passes
 CLOSE = Comparison(1e-6)
 
@@ -103,10 +105,7 @@ class KillingTest(FunctionExercise):
         """What the test says of the suspect, whatever it draws; of the wrong one also why it passes."""
         suspect, calls = case["suspect"], Calls()
         try:
-            said = [
-                _said(answer, suspect, disguised(suspect, calls), seed)
-                for seed in range(TRIES if suspect.part in WANTED else TRIES // 2)
-            ]
+            said = _all_said(answer, suspect, calls)
         except Exception:
             if _is_known_by_its_looks(answer, suspect):
                 return BY_LOOKS
@@ -114,13 +113,29 @@ class KillingTest(FunctionExercise):
         other = next((each for each in said if not isinstance(each, bool)), None)
         if other is not None:
             return other
+        if suspect.part not in WANTED:
+            return BY_CHANCE if len(set(said)) > 1 else said[0]
+        if suspect.part == RIGHT and not all(said) and _says(True, answer, suspect, max):
+            return TOO_CLOSE
         if len(set(said)) > 1:
             return BY_CHANCE
-        if said[0] is WANTED.get(suspect.part, said[0]):
-            return said[0]
-        if _is_known_by_its_looks(answer, suspect):
+        if said[0] is not WANTED[suspect.part] and _is_known_by_its_looks(answer, suspect):
             return BY_LOOKS
-        return calls.judged_by(suspect.among.twin) if said[0] and suspect.part == WRONG else said[0]
+        if self.is_to_be_called and not calls and not (suspect.part == RIGHT and said[0]):
+            return UNCALLED
+        if suspect.part != WRONG or not said[0]:
+            return said[0]
+        why = calls.judged_by(suspect.among.twin)
+        return TOO_LOOSE if why != UNSEEN and _is_too_loose(answer, suspect) else why
+
+    @cached_property
+    def is_to_be_called(self) -> bool:
+        """Whether what is promised shows in a call, and not in what a suspect holds."""
+        suspects, calls = (each["suspect"] for each in self.fresh_cases()), Calls()
+        wrong = next(each for each in suspects if each.part == WRONG)
+        with isolated():
+            _said(self.reference, wrong, disguised(wrong, calls), seed=0)
+        return bool(calls)
 
     @cached_property
     def parts(self) -> list[tuple[str, str]]:
@@ -180,10 +195,26 @@ WORDS = {
         "Your test says something else of the same suspect ({name}) when that bears another name and type. "
         "They tell nothing, and neither does its source: call it, and look at what comes out.",
     ),
+    UNCALLED: (
+        "it is never called",
+        "Your test decides about a suspect ({name}) without a call. What is inside may be written in many "
+        "ways: call it, and look at what comes out.",
+    ),
+    TOO_CLOSE: (
+        "too close a comparison",
+        "Your test says False of one that keeps the promise ({name}), and True with more room in its "
+        "comparisons. Right code rounds differently: compare with `torch.allclose`, if need be with a larger "
+        "`atol`.",
+    ),
+    TOO_LOOSE: (
+        "too loose a comparison",
+        "Your test says True of the wrong one as well, and False with less room in its comparisons: your "
+        "tolerance is wide enough to hide the fault.",
+    ),
     False: (
         "a right one is refused",
         "Your test says False of one that keeps the promise ({name}). Does it ask for more than was "
-        "promised, or for equal numbers where rounding differs?",
+        "promised, compare with something else, or more closely than rounding allows?",
     ),
     True: (
         "the wrong one passes",
@@ -208,6 +239,28 @@ WORDS = {
 }
 
 
+def _all_said(answer: Callable, suspect: Entry, calls: "Calls") -> list[Any]:
+    """What the test says of it in disguise, several times."""
+    tries = TRIES if suspect.part in WANTED else TRIES // 2
+    return [_said(answer, suspect, disguised(suspect, calls), seed) for seed in range(tries)]
+
+
+def _says(what: bool, answer: Callable, suspect: Entry, limit: Callable) -> bool:
+    """Whether the test says that of it each time, if its comparisons have another tolerance."""
+    try:
+        with Tolerance(limit), redirect_stdout(io.StringIO()):
+            return all(said is what for said in _all_said(answer, suspect, Calls()))
+    except Exception:
+        return False
+
+
+def _is_too_loose(answer: Callable, suspect: Entry) -> bool:
+    """Whether a test, if it compared closely, would no longer pass the wrong one, and would a right one."""
+    name, right = next(iter(suspect.among.right.items()))
+    one = Entry(RIGHT, name, right, suspect.among)
+    return _says(False, answer, suspect, min) and _says(True, answer, one, min)
+
+
 def _said(answer: Callable, suspect: Entry, given: Any, seed: int) -> Any:
     """What the test says of it, with these random numbers."""
     torch.default_generator.manual_seed(seed)
@@ -230,6 +283,37 @@ def _is_known_by_its_looks(answer: Callable, suspect: Entry) -> bool:
         return _said(answer, suspect, deepcopy(suspect.thing), seed=1) is WANTED.get(suspect.part)
     except Exception:
         return False
+
+
+ROOM = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-1}
+USUAL = {"rtol": 1e-5, "atol": 1e-8}  # of torch.allclose
+
+
+class Tolerance(TorchFunctionMode):
+    """Within it, all comparisons of numbers leave room for rounding, or none leaves more than that.
+
+    What a test says under it tells whether its tolerance is at fault, or what it asks.
+    """
+
+    def __init__(self, limit: Callable) -> None:
+        super().__init__()
+        self.limit = limit  # max: at least the room; min: at most the room
+
+    def __torch_function__(self, function: Callable, types: Any, given: tuple = (), named: Any = None) -> Any:
+        """The call, with another tolerance if it compares."""
+        named, name, (a, b, *own) = named or {}, function.__name__, (*given, None, None)[: max(2, len(given))]
+        close = name in ("allclose", "isclose")
+        compares = close or (self.limit is max and name in ("equal", "eq", "__eq__"))
+        if not compares or b is None or getattr(a, "dtype", None) not in ROOM:
+            return function(*given, **named)
+        b, room = torch.as_tensor(b), ROOM[a.dtype]
+        if b.dtype != a.dtype and b.dim():
+            return function(*given, **named)
+        own = {**USUAL, **dict(zip(USUAL, own, strict=False)), **named} if close else {}
+        own |= {each: self.limit(own.get(each, room), room) for each in USUAL}
+        if name in ("isclose", "eq", "__eq__"):
+            return torch.isclose(a, b.to(a), **own)
+        return (close or a.shape == b.shape) and torch.allclose(a, b, **own)
 
 
 # ------------------------------------------------------------------------------------------------- disguise

@@ -170,6 +170,15 @@ def is_given(name: str, cells: Sequence[str]) -> bool:
     return False
 
 
+def above(cell: str, line: int) -> str:
+    """The statements of a cell above the one that stands in this line."""
+    try:
+        ends = [node.end_lineno for node in ast.parse(cell).body if node.end_lineno < line]
+    except SyntaxError:
+        return ""
+    return "\n".join(cell.splitlines()[: max(ends, default=0)])
+
+
 def _bound(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return {node.name}

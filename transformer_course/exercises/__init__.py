@@ -4,6 +4,7 @@ A later lesson takes up what was answered in an earlier one: `attention = mine("
 """
 
 import re
+import traceback
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -14,6 +15,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from IPython import get_ipython
+from IPython.core.interactiveshell import ExecutionResult
 from IPython.display import display
 
 from transformer_course.checker import Exercise, field_guide, judge, remarks
@@ -33,6 +35,7 @@ def check(exercise_id: str, attempt: Any) -> Any:
     """
     global _last
     exercise = find(exercise_id)
+    _listen()
     _last = _verdict(exercise, attempt)
     display(_last)
     if _last.state != CORRECT:
@@ -60,9 +63,29 @@ def _handed_back(exercise: Exercise) -> Any:
 
 
 def _cells() -> list[str]:
-    """The cells that were run, this one too; empty outside a notebook."""
+    """The cells that were run, this one too, each as far as it came; empty outside a notebook."""
     shell = get_ipython()
-    return shell.user_ns.get("In", []) if shell else []
+    cells = shell.user_ns.get("In", []) if shell else []
+    return [answers.above(cell, _failed[i]) if i in _failed else cell for i, cell in enumerate(cells)]
+
+
+_failed: dict[int, int] = {}  # cells that raised an error: their numbers, and the line that did
+
+
+def _listen() -> None:
+    """From now on, remember which cells fail: an answer's cell that does gives no answer."""
+    shell = get_ipython()
+    if shell:
+        shell.events.register("post_run_cell", _note)
+
+
+def _note(result: ExecutionResult) -> None:
+    _failed.pop(result.execution_count, None)
+    if result.error_in_exec is not None:
+        names = get_ipython().user_ns
+        lines = traceback.walk_tb(result.error_in_exec.__traceback__)
+        first = (line for frame, line in lines if frame.f_globals is names)
+        _failed[result.execution_count] = next(first, 1)
 
 
 def _is_handed_back(exercise: Exercise, attempt: Any) -> bool:
@@ -86,9 +109,8 @@ def _verdict(exercise: Exercise, attempt: Any) -> Verdict:
 
 
 def _keep(exercise: Exercise) -> None:
-    notebook = get_ipython().user_ns
     try:
-        answers.keep(exercise.id, exercise.title, exercise.name, notebook["In"], notebook)
+        answers.keep(exercise.id, exercise.title, exercise.name, _cells(), get_ipython().user_ns)
     except OSError as error:
         print(f"It could not be kept for later lessons: {error.strerror}.")
 

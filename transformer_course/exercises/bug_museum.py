@@ -316,7 +316,8 @@ def keeps_12():
 
     def scaled_first(query, key, value):
         scores = torch.einsum("...id,...jd->...ij", query * query.shape[-1] ** -0.5, key)
-        return torch.einsum("...ij,...jd->...id", scores.exp() / scores.exp().sum(-1, keepdim=True), value)
+        shares = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+        return torch.einsum("...ij,...jd->...id", shares / shares.sum(dim=-1, keepdim=True), value)
 
     right = {"PyTorch's own": fused, "written out": by_hand}
     right |= {"head by head": head_by_head, "the queries scaled first": scaled_first}
@@ -460,7 +461,7 @@ def keeps_17():
             self.register_buffer("speed", angular_frequencies(8), persistent=False)
 
         def forward(self, x):
-            angle = torch.arange(len(x), device=x.device)[:, None] * self.speed.float()
+            angle = torch.arange(x.shape[-2], device=x.device)[:, None] * self.speed.float()
             cosine, sine, (a, b) = angle.cos().to(x), angle.sin().to(x), x.chunk(2, dim=-1)
             return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
 
@@ -656,14 +657,16 @@ def keeps_30():
     def by_the_package(x, ids):
         return scaled_dot_product_attention(x, x, x, padding_mask(ids)[:, 0])[1]
 
-    def by_hand(x, ids):
-        shares = (x @ x.mT / math.sqrt(x.shape[-1])).exp() * (ids != 0)[:, None]
-        return shares / shares.sum(dim=-1, keepdim=True).clamp(min=1e-300)
+    def text_by_text(x, ids):  # the real keys, and there is nothing else
+        weights = x.new_zeros(*ids.shape, ids.shape[1])
+        for one, real, shares in zip(x, ids != 0, weights, strict=True):
+            shares[:, real] = (one @ one[real].mT / math.sqrt(x.shape[-1])).softmax(dim=-1)
+        return weights
 
     def rows(x, ids):
         return masked(x, ids.abs() + 1).masked_fill((ids == 0)[..., None], 0.0)
 
-    right = {"−∞ for the padding": masked, "the package's own": by_the_package, "shares by hand": by_hand}
+    right = {"−∞ for the padding": masked, "the package's own": by_the_package, "text by text": text_by_text}
     others = {
         "no mask": lambda x, ids: masked(x, ids.abs() + 1),
         "padding hidden as query only": rows,
@@ -769,12 +772,12 @@ def keeps_33():
 
     def right(x, position=None):
         position = torch.arange(x.shape[1])[:, None] if position is None else position
-        return rotate_interleaved(x, rotations(position, x.shape[-1]))
+        return rotate_interleaved(x.double(), rotations(position, x.shape[-1])).to(x)
 
     def by_tables(x):
         angle = torch.arange(x.shape[1])[:, None, None] * angular_frequencies(x.shape[-1])
         (cosine, sine), (a, b) = (angle.cos(), angle.sin()), x.unflatten(-1, (-1, 2)).unbind(dim=-1)
-        return torch.stack([a * cosine - b * sine, b * cosine + a * sine], dim=-1).flatten(-2)
+        return torch.stack([a * cosine - b * sine, b * cosine + a * sine], dim=-1).flatten(-2).to(x)
 
     others = {
         "vectors become shorter": lambda x: 0.9 * right(x),
@@ -903,10 +906,12 @@ def keeps_38(stack):
 def keeps_38():
     four = [museum.unit(8) for _ in range(4)]
     alike = [deepcopy(four[0]) for _ in range(4)]  # at first; each may learn by itself
+    shells = [nn.Sequential(*four[0]) for _ in range(4)]
     one_norm = [nn.Sequential(four[0][0], *unit[1:]) for unit in four]
     others = {
         "one of them twice": museum.Stack([*four[:3], four[0]]),
         "one norm for all": museum.Stack(one_norm),
+        "four shells around the same weights": museum.Stack(shells),
         "one dead unit": museum.Stack([*four[:3], nn.Identity()]),
     }
     in_sequence = museum.Stack([museum.unit(8) for _ in range(4)])
@@ -962,6 +967,9 @@ def keeps_40():
         def __init__(self, width, *, attn_heads=2, dropout=0.0):
             super().__init__()
             self.look = nn.ModuleList([nn.MultiheadAttention(width, attn_heads, dropout, batch_first=True)])
+
+        def forward(self, x):
+            return self.look[0](x, x, x)[0]
 
     def lenient(width, **settings):
         return Named(width, **{name: settings[name] for name in settings.keys() & {"attn_heads", "dropout"}})
@@ -1036,6 +1044,9 @@ def keeps_41():
     def largest(x, real):
         return F.normalize(only(mixed(x, real), real, -math.inf).amax(dim=1), dim=-1)
 
+    def by_shares(x, real):  # the mean of all positions, divided by the share of the real ones
+        return F.normalize(only(x, real).mean(dim=1) / real.to(x).mean(dim=1, keepdim=True), dim=-1)
+
     everywhere = torch.ones(1, 1, 1, dtype=torch.bool)
     others = {
         "the largest of all positions": lambda x, real: F.normalize(mixed(x, real).amax(dim=1), dim=-1),
@@ -1047,7 +1058,7 @@ def keeps_41():
     def padded_only(x, real):
         return torch.ones(len(x), x.shape[-1]) if real.all() else right(x, real)
 
-    found, takes = {"the mean": right, "no attention": unmixed, "the largest": largest}, ["x", "real"]
+    found, takes = {"the mean": right, "no attention": by_shares, "the largest": largest}, ["x", "real"]
     signs = {"texts with padding": padded_only}
     return Suspects(found, museum.text_vectors, right, others=others, signs=signs, takes=takes)
 
@@ -1100,8 +1111,9 @@ def keeps_42():
         return F.layer_norm(x, x.shape[-1:])
 
     def by_squares(x):
-        mean = x.mean(dim=-1, keepdim=True)
-        return (x - mean) * (x.square().mean(dim=-1, keepdim=True) - mean**2 + 1e-5).rsqrt()
+        wide = x.double()
+        mean, squares = (each.mean(dim=-1, keepdim=True) for each in (wide, wide.square()))
+        return ((wide - mean) * (squares - mean**2 + 1e-5).rsqrt()).to(x)
 
     right = {"PyTorch's own": pytorch, "by the mean of the squares": by_squares}
     right["eps beside the root"] = eps_outside

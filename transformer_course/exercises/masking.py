@@ -156,16 +156,17 @@ def masked_attention(normal):
             "may_attend": mask,
         }
 
-    yield case(5, 7, torch.tensor([[1, 1, 1, 0, 1, 0, 0], [1, 0, 1, 1, 1, 1, 1]]).bool()[:, None, None, :])
+    yield case(5, 7, torch.tensor([[1, 1, 1, 0, 1, 0, 0], [1, 1, 1, 1, 1, 1, 1]]).bool()[:, None, None, :])
     some = normal(2, 3, 5, 7) > 0.2
     some[0, 1, 3] = False  # this query may attend to nothing
     yield case(5, 7, some)
     yield case(7, 7, torch.ones(7, 7).tril(-1).bool()[None, None])  # nor may the first query here
-    # One text, head and query. By hand: two low scores are seen, 0 and a high one are not.
+    # One text, head and query. By hand: two low scores are seen, two others are not.
     seen = torch.tensor([True, False, True, False])[None, None, None]
     value = torch.tensor([[1.0, 3.0], [70.0, 70.0], [5.0, 7.0], [90.0, 90.0]])[None, None]
-    for low, high in ((-2e10, 900.0), (-37.0, 709.0)):  # exp(low) is 0; exp(low − high) is, exp(low) is not
-        keys = torch.tensor([[low], [0.0], [low], [high]])[None, None]
+    # exp(low) is 0; exp(low − high) is, and exp(low) is not; exp(low) is small beside any 1e-9
+    for low, hidden in ((-2e10, 900.0), (-600.0, 200.0), (-600.0, -600.0)):
+        keys = torch.tensor([[low], [hidden], [low], [hidden]])[None, None]
         yield {"query": torch.ones(1, 1, 1, 1), "key": keys, "value": value, "may_attend": seen}
 
 

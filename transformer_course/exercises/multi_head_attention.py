@@ -249,23 +249,21 @@ class MultiHeadAttention(nn.Module):
 
 @MultiHeadAttention.cases
 def MultiHeadAttention(normal):
-    yield (
-        {"d_model": 6, "n_heads": 2},
-        {"query": normal(5, 3, 6), "key": normal(5, 7, 6), "value": normal(5, 7, 6)},
-    )
-    yield (
-        {"d_model": 15, "n_heads": 3},
-        {"query": normal(2, 7, 15), "key": normal(2, 11, 15), "value": normal(2, 11, 15)},
-    )
-    yield (
-        {"d_model": 2, "n_heads": 1},
-        {"query": normal(1, 1, 2), "key": normal(1, 3, 2), "value": normal(1, 3, 2)},
-    )
-    # As many keys as queries: what fits silently, as in self-attention.
-    yield (
-        {"d_model": 6, "n_heads": 3},
-        {"query": normal(2, 5, 6), "key": normal(2, 5, 6), "value": normal(2, 5, 6)},
-    )
+    # The first has as many keys as queries, as in self-attention: numbers to compare, no error.
+    for d_model, n_heads, batch, queries, keys in (
+        (6, 3, 2, 5, 5),
+        (6, 2, 5, 3, 7),
+        (15, 3, 2, 7, 11),
+        (2, 1, 1, 1, 1),
+    ):
+        yield (
+            {"d_model": d_model, "n_heads": n_heads},
+            {
+                "query": normal(batch, queries, d_model),
+                "key": normal(batch, keys, d_model),
+                "value": normal(batch, keys, d_model),
+            },
+        )
 
 
 @MultiHeadAttention.specification

@@ -328,7 +328,9 @@ class Passing(torch.Tensor):
     @classmethod
     def numbers_kept(cls) -> int:
         cls.made = [each for each in cls.made if each() is not None]
-        return sum(each().numel() for each in cls.made)
+        storages = [each().untyped_storage() for each in cls.made]
+        # Views, and what is written in place again and again, are counted once.
+        return sum({each.data_ptr(): each.nbytes() // 8 for each in storages}.values())
 
 
 class Stream:
@@ -419,6 +421,21 @@ def streaming_attention(query, pairs):
         total = total * correction + weight
         output = output * correction + weight * value
         largest = new_largest
+    return output / total
+
+
+@streaming_attention.alternative
+def streaming_attention(query, pairs):
+    key, value = next(pairs)
+    largest, total, output = query @ key / math.sqrt(len(query)), torch.tensor(1.0), value.clone()
+    for key, value in pairs:
+        score = query @ key / math.sqrt(len(query))
+        if score > largest:
+            total *= torch.exp(largest - score)
+            output *= torch.exp(largest - score)
+            largest = score
+        total += torch.exp(score - largest)
+        output += torch.exp(score - largest) * value
     return output / total
 
 

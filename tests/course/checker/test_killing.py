@@ -104,8 +104,18 @@ def test_a_test_that_kills_one_alone_is_asked_for_more():
 @pytest.mark.parametrize(
     ("body", "remark"),
     [
-        ("return True", "the wrong one passes"),
-        ("return False", "a right one is refused"),
+        ("return True", "it is never called"),
+        ("return False", "it is never called"),
+        ("return double(torch.ones(2)) is None", "a right one is refused"),
+        ("x = -torch.ones(2); return torch.equal(double(x), 1.9999999 * x)", "too close a comparison"),
+        ("x = -torch.ones(2); return (double(x) == x * 1.9999999).all()", "too close a comparison"),
+        ("x = -torch.ones(2); return double(x).allclose(1.9999999 * x, 0, atol=0)", "too close a comparison"),
+        ("x = -torch.ones(2); return torch.allclose(double(x), 2 * x, atol=9)", "too loose a comparison"),
+        ("x = -torch.ones(2); return double(x).isclose(2 * x, 2).all()", "too loose a comparison"),
+        (
+            "x = torch.tensor([.1, -.1]); return (double(x) + x.abs()).allclose(x, atol=9)",
+            "wrong numbers pass",
+        ),
         ("return (double(torch.rand(3)) > 0).all()", "inputs on which the wrong one is right"),
         ("return double(-torch.ones(2)).shape == (2,)", "wrong numbers pass"),
         (
@@ -211,7 +221,11 @@ keeps_4.solution(lambda module: not torch.equal(module(torch.ones(1, 2)), torch.
         (lambda module: (copy.deepcopy(module).half()(torch.ones(1, 2).half()) != 1).any(), ""),
         (lambda module: "Named" not in str(type(module)), "it goes by looks"),
         (lambda module: isinstance(module, Named) and module.kept, "it goes by looks"),
-        (lambda module: getattr(module, "kept", True), "the same fault passes in other code"),
+        (lambda module: getattr(module, "kept", True), "it is never called"),
+        (
+            lambda module: module(torch.ones(1, 2)).dim() == 2 and getattr(module, "kept", True),
+            "the same fault passes in other code",
+        ),
     ],
 )
 def test_a_module_in_disguise_does_what_it_did_and_tells_nothing(keeps, name):

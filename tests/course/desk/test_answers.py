@@ -190,6 +190,41 @@ def test_an_answer_counts_however_its_cell_gives_it(
     assert of_00(capsys)[-1] == "✓ 00.1 correct."
 
 
+@pytest.mark.parametrize(
+    "failing",
+    [
+        "d_head = 384 // 0",
+        "undefined\nd_head = 384 // 12",
+        "d_head = (\n    384\n    // n_heads\n)",
+        "d_head =",
+    ],
+)
+def test_a_cell_that_fails_before_it_gives_an_answer_gives_none(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture, failing: str
+) -> None:
+    run(shell, "d_head = ...", CHECK_00)
+    shell.run_cell(failing, store_history=True)
+    said(capsys)
+    run(shell, CHECK_00)
+    assert of_00(capsys) == ["○ 00.1 not attempted.", HANDED_BACK]
+    run(shell, "d_head = 32", CHECK_00)
+    shell.run_cell(failing, store_history=True)
+    run(shell, CHECK_00)
+    assert of_00(capsys)[-1] == "✓ 00.1 correct."
+    assert answers.place_of("00.1").read_text(encoding="utf-8").endswith("\nd_head = 32\n")
+
+
+def test_an_answer_counts_though_its_cell_fails_below_it(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture
+) -> None:
+    run(shell, "d_head = ...", CHECK_00)
+    shell.run_cell("d_head = 384 // 12\nprint(d_heads)", store_history=True)
+    said(capsys)
+    run(shell, CHECK_00)
+    assert of_00(capsys)[-1] == "✓ 00.1 correct."
+    assert answers.solved() == {"00.1"}
+
+
 def test_a_cell_that_changes_what_was_handed_back_leaves_the_reference_as_it_is(
     shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
