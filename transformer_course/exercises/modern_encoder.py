@@ -404,7 +404,7 @@ def step(normal):
         batch = 1 if old + new == 1 else 2
         given = {name: normal(batch, 3, new, d_head) for name in ("query", "key", "value")}
         if old == 0:
-            given["key"] = -100 * given["query"]  # a token's score on itself is far below −100
+            given["key"] = -1e10 * given["query"]  # a token's score on itself is far below −1e9
         cache = {name: normal(batch, 3, old, d_head) for name in ("old_keys", "old_values")}
         yield given | cache | {"turn": RotaryEmbedding(d_head)}
 
