@@ -25,12 +25,15 @@ REMEDY = "compute it, or say where it comes from in tests/gate/numbers.toml"
 
 NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\d+"
 IN_PROSE = re.compile(rf"(?<![\w.,^/-])({NUMBER})(?![\d⁰¹²³⁴-⁹⁻/]|\.\d)(?:[ -](%))?")
-NO_NUMBERS = re.compile(  # code, links, formulas, places in a text, lessons, minutes, years, versions
-    r"```.*?```|`[^`]*`|\]\([^)]*\)|\$\$.*?\$\$|\$[^$]*\$|arXiv:\S+|doi:\S+"
+CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
+FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]*\$", re.DOTALL)
+IN_FORMULA = re.compile(r"(?<![\w.,])(\d*\.\d+)")  # whole numbers are algebra there
+NO_NUMBERS = re.compile(  # links, places in a text, lessons (in the glossary at the end), minutes, years
+    r"\]\([^)]*\)|\[\d\d (?=[A-Z])|\((?:\d\d, )*\d\d\)$|arXiv:\S+|doi:\S+"
     r"|\b(?:sections?|equations?|eqs?\.|tables?|figures?|footnotes?|theorems?|lessons?|exercises?|cells?)"
     r"\s+\d[\d.]*(?:(?:,| and| to|–)\s*\d[\d.]*)*"
     r"|\d+ minutes?\b|\b(?:19|20)\d\d\b|\b0\d\b",
-    re.DOTALL | re.IGNORECASE,
+    re.MULTILINE | re.IGNORECASE,
 )
 
 
@@ -39,6 +42,7 @@ def numbers_have_a_source(lesson: Lesson) -> Iterator[str]:
     cells, sources = lesson.notebook.cells, SOURCES.get(lesson.path.name[:2], {})
     held = [_held(cell) for cell in cells]
     everywhere, told, heading = _union(held), set(), ""
+    sizes = _union(_in(_code_of(cell)) for cell in cells if cell.cell_type == "code")
     for i, cell in enumerate(cells):
         if cell.cell_type == "code":
             continue
@@ -48,7 +52,8 @@ def numbers_have_a_source(lesson: Lesson) -> Iterator[str]:
         near = near | _quoted_in(cell.source)
         for number, is_share in _in_prose(cell.source):
             told.add(number)
-            known = near | everywhere if "." not in number else near  # a width holds for the whole lesson
+            is_size = "." not in number and not is_share  # a width in the code holds for the whole lesson
+            known = near | sizes if is_size else near
             source = sources.get(number)
             if not known & _forms(number, is_share) and not _is_source(source, number, held, cells):
                 yield f"{cell.id} tells {number}, which nothing near it computes; {REMEDY}: {source!r}"
@@ -57,8 +62,11 @@ def numbers_have_a_source(lesson: Lesson) -> Iterator[str]:
 
 
 def _in_prose(source: str) -> Iterator[tuple[str, bool]]:
-    """Yield each number of more than one digit, and whether it is a percentage."""
-    bare = NO_NUMBERS.sub(" ", _of_exercises().sub(" ", source))
+    """Yield each number of more than one digit, and whether it is a percentage; of formulas the decimals."""
+    words = CODE.sub(" ", source)
+    for formula in FORMULA.findall(words):
+        yield from ((_plain(number), False) for number in IN_FORMULA.findall(formula))
+    bare = NO_NUMBERS.sub(" ", _of_exercises().sub(" ", FORMULA.sub(" ", words)))
     for found in IN_PROSE.finditer(bare):
         number, share = found.groups()
         if len(number) > 1 or share:
@@ -74,11 +82,15 @@ def _held(cell: NotebookNode) -> set[str]:
     """Return the numbers in a cell's code and outputs; comments are words, too."""
     if cell.cell_type != "code":
         return set()
-    texts = [re.sub(r"(^|\s)# .*", "", cell.source)]
+    texts = [_code_of(cell)]
     for output in cell.outputs:
         data = {mime: text for mime, text in output.get("data", {}).items() if mime != PICTURE}
         texts += [output.get("text", ""), output.get("evalue", ""), json.dumps(data, ensure_ascii=False)]
     return _in("\n".join(texts))
+
+
+def _code_of(cell: NotebookNode) -> str:
+    return re.sub(r"(^|\s)# .*", "", cell.source)
 
 
 def _in(text: str) -> set[str]:

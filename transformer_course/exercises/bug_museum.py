@@ -627,7 +627,7 @@ bug_29 = exhibit(
     hints=[
         """"Vanishing" would mean: next to nothing arrives in the first layer, compared with the last.
         Form the ratio for each line.""",
-        """Post-norm: from .7 to 1.3, with three seeds. Would you call that next to nothing?""",
+        """Post-norm: from .6 to 1.3, with five seeds. Would you call that next to nothing?""",
     ],
 )
 
