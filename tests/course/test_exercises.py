@@ -2,20 +2,18 @@
 
 import itertools
 import math
-import re
 import traceback
 from functools import cache
 from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from tests.course.cells import cell, said
-from tests.gate.stored import NOTEBOOKS
-from transformer_course import exercises
+from tests.gate import form
+from tests.gate.stored import NOTEBOOKS, Lesson
 from transformer_course.checker import judge
 from transformer_course.checker.judging import recognised
 from transformer_course.checker.parameters import ParameterMismatch
@@ -77,22 +75,6 @@ def test_every_way_to_make_a_mistake_is_wrong_and_is_no_other_mistake(id):
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_mistakes_are_told_in_short_and_plain_words(id):
-    told = {}
-    for mistake in find(id).mistakes:
-        place = f"{id}, {mistake.name!r}, in transformer_course/exercises"
-        text = f"{mistake.effect} {mistake.cure}".strip()
-        outside_code = re.sub(r"`[^`]+`", "", text)
-        assert len(mistake.effect) >= 50, f"{place}: say what it does and why that matters"
-        assert len(text) <= 340, f"{place}: {len(text)} characters, at most 340"
-        assert all(part.endswith((".", ".)", "?")) for part in (mistake.effect, mistake.cure) if part), place
-        assert "`" not in outside_code, f"{place}: a backtick too many"
-        # A verdict is no markdown: emphasis would show as asterisks.
-        assert not re.search(r"\*\w|\w\*", outside_code), f"{place}: emphasis would show as asterisks"
-        assert told.setdefault(mistake.name, text) == text, f"{place}: one name, two texts"
-
-
-@pytest.mark.parametrize("id", IDS)
 def test_no_mistake_is_known_by_an_error_of_the_checker_itself(id):
     """Such an error would be the same for every answer, and so fit any of them."""
     for mistake, outcomes in find(id).wrong_outcomes:
@@ -108,48 +90,14 @@ def test_no_mistake_is_known_by_an_error_of_the_checker_itself(id):
             assert last not in ("call", "observe", "outcomes") or is_refusal, (mistake.name, error)
 
 
-@pytest.mark.parametrize("id", IDS)
-def test_an_exercise_is_complete(id):
-    each = find(id)
-    names = {mistake.name for mistake in each.mistakes}
-    assert each.title and each.alternatives, (
-        f"{id}: give it a title, and an alternative: a second right answer"
-    )
-    assert 2 <= len(each.hints) <= len(exercises.HINTS), f"{id}: give it 2 or 3 hints"
-    assert len(names) >= 3, f"{id}: its guide knows {len(names)} mistakes; describe at least 3"
-    for text in (each.stub, each.shown):
-        assert len(text.splitlines()) <= 20, f"{id}: a stub or a solution of more than 20 lines: ask for less"
-        widest = max(map(len, text.splitlines()))
-        assert widest <= 105, f"{id}: a line of {widest} characters; JupyterLab scrolls sideways beyond 105"
-
-
 @cache
-def cells_of(lesson):
-    return nbformat.read(next(NOTEBOOKS.glob(f"{lesson}_*.ipynb")), as_version=4).cells
-
-
-def task(id):
-    """What a learner has read of an exercise when they answer: the words below its heading, and the stub."""
-    cells = cells_of(id[:2])
-    at = next(i for i, each in enumerate(cells) if each.id == f"exercise-{id.replace('.', '-')}")
-    above = "\n".join(each.source for each in cells[:at] if each.cell_type == "markdown")
-    return f"{above.rpartition(f'# {id} ')[2]}\n{find(id).stub}"
-
-
-NO = re.compile(r"\b(without|not|no|neither)\b", re.IGNORECASE)
-CALLED = {"nn.Module": "nn", "multi_head_attention_forward": "scaled_dot_product_attention"}
+def lesson_of(id):
+    return Lesson.load(next(NOTEBOOKS.glob(f"{id[:2]}_*.ipynb")))
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_what_a_check_asks_for_stands_in_the_task(id):
-    sentences = re.split(r"[.:;](?=\s)", " ".join(task(id).split()))
-    refusals = [sentence for sentence in sentences if NO.search(sentence)]
-    for ban in find(id).without:
-        name = CALLED.get(ban, ban.removeprefix("log_"))
-        told = rf"(?<!\w){name}\b|own ({name.replace('_', ' ')}|attention|norm)|ready-made"
-        assert any(re.search(told, each) for each in refusals), f"{id}: tell of {ban}"
-    if find(id).gradients:
-        assert "gradient" in find(id).stub.lower(), f"{id}: the check asks for gradients, the stub does not"
+def test_an_exercise_is_complete_told_in_plain_words_and_asks_for_what_stands_in_its_task(id):
+    assert list(form.of_exercise(id, lesson_of(id[:2]))) == []
 
 
 def test_a_lessons_exercises_are_numbered_from_1():

@@ -13,6 +13,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from tests.gate import form
 from tests.gate.path import HEADINGS
 from tests.gate.rules import is_stable
 from tests.gate.stored import ROOT, Lesson, as_text
@@ -135,7 +136,9 @@ def main(kind: str = "", what: str = "") -> None:
         lesson = Lesson.load(lessons.notebook(int(what[:2])))
         print(f"{what} {put_exercise(what, lesson.notebook)}")
         lesson.path.write_text(as_text(lesson.notebook), encoding="utf-8", newline="\n")
-        print(f"now: make refresh LESSON={what[:2]}")
+        for complaint in form.of_exercise(what, Lesson.load(lesson.path)):
+            print(f"still to do: {complaint}")
+        print(f"then: make refresh LESSON={what[:2]}, which tells what else the lesson lacks")
     else:
         sys.exit(f"wanted: lesson 13, or exercise 03.7, got: {kind} {what}\n\n{__doc__}")
 

@@ -12,6 +12,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME
 
+from tests.gate import form
 from tests.gate.author import name_cells
 from tests.gate.comparison import differences
 from tests.gate.kernel import CELL_TIMEOUT, ThisPython, clean_environment
@@ -79,6 +80,8 @@ def main(numbers: list[str]) -> None:
     for path in chosen(numbers):
         print(f"{path.name}: ", end="", flush=True)
         print("stored" if refresh(path) else "unchanged")
+        for complaint in form.complaints(Lesson.load(path)):
+            print(f"  still to do: {complaint}")
 
 
 if __name__ == "__main__":
