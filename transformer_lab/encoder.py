@@ -20,12 +20,12 @@ from transformer_lab.validation import (
     check_flag,
     check_floating,
     check_number,
-    check_parts,
     check_positive,
     check_probability,
     check_readable,
     check_token_ids,
     check_vectors,
+    described,
 )
 
 ACTIVATIONS = {
@@ -157,7 +157,10 @@ class Encoder(nn.Module):
                 f"config must be an EncoderConfig, got {type(config).__name__}; "
                 "build one with EncoderConfig(vocab_size=…)"
             )
-        check_parts(build_layer=build_layer)
+        if isinstance(build_layer, nn.Module) or not callable(build_layer):
+            raise TypeError(
+                f"build_layer must be a function, got {described(build_layer)}; try lambda config: …"
+            )
         self.config = config
         self.embedding = TokenEmbedding(config.vocab_size, config.d_model, scale=config.scale_embedding)
         self.positions = position_part(config)

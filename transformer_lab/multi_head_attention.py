@@ -116,7 +116,7 @@ def merge_heads(x: Float[Tensor, "batch n_heads position d_head"]) -> Float[Tens
     if x.dim() != 4:
         raise ValueError(
             f"x must have the axes (batch, heads, position, d_head), got shape {tuple(x.shape)}; "
-            "add a missing axis with [None]"
+            "add a missing axis with [None]; of attend: return (output, weights)"
         )
     return x.transpose(1, 2).flatten(-2)  # (batch, position, n_heads · d_head)
 

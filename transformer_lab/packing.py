@@ -87,7 +87,7 @@ def attend_within(
 
     A `LocalAttention` tells its window, which is counted within each sequence. A mask has no place here.
     """
-    check_row(may_attend, lengths, **options)
+    check_row(lengths, may_attend, **options)
     core = scaled_dot_product_attention if window is None else partial(attend_in_window, window=window)
     sequences = zip(query.split(lengths, -2), key.split(lengths, -2), value.split(lengths, -2), strict=True)
     outputs = [core(*sequence, **options)[0] for sequence in sequences if sequence[0].shape[-2]]
@@ -108,6 +108,7 @@ def attend_in_window(
     its square.
     """
     check_window(window)
+    check_row([], **options)
     check_inputs(query, key, value)
     length, outputs = query.shape[-2], []
     places = torch.arange(length, device=query.device)
@@ -119,13 +120,13 @@ def attend_in_window(
     return torch.cat(outputs, dim=-2), None
 
 
-def check_row(may_attend: None, lengths: list[int], need_weights: bool = False, **_) -> None:
+def check_row(lengths: list[int], may_attend: None = None, need_weights: bool = False, **_) -> None:
     """Raise if a mask or weights are asked for, which would be ignored; PyTorch tells wrong lengths."""
     if may_attend is not None or need_weights:
         asked = "weights" if may_attend is None else "a mask"
         raise ValueError(
-            f"attend_within takes no mask and returns no weights, got {asked}; leave it out: lengths tell "
-            "who attends to whom"
+            f"packed attention takes no mask and returns no weights, got {asked}; leave it out: lengths and "
+            "window tell who attends to whom"
         )
     if not isinstance(lengths, list):
         raise TypeError(f"lengths must be a list of integers, got {lengths!r}; try lengths.tolist()")

@@ -20,7 +20,7 @@ def check_integer(at_least: int | None = None, at_most: int | None = None, **int
     for name, number in integers.items():
         kind = type(number).__name__
         if isinstance(number, bool) or not (isinstance(number, int | torch.SymInt) or kind in NUMPY):
-            raise TypeError(f"{name} must be an integer, got {number!r} ({kind}); try int({name})")
+            raise TypeError(f"{name} must be an integer, got {number!r:.40} ({kind}); try int({name})")
         if at_least is not None and number < at_least:
             raise ValueError(f"{name} must be at least {at_least}, got {number}; choose a larger one")
         if at_most is not None and number > at_most:
@@ -55,7 +55,7 @@ def _check_real(name: str, number: float | int) -> None:
     known = isinstance(number, int | float | torch.SymFloat)
     if isinstance(number, bool) or not (known or (isinstance(number, Real) and hasattr(number, "dtype"))):
         raise TypeError(
-            f"{name} must be a number, got {number!r} ({type(number).__name__}); try float({name})"
+            f"{name} must be a number, got {number!r:.40} ({type(number).__name__}); try float({name})"
         )
 
 
@@ -63,7 +63,7 @@ def check_flag(**flags: bool) -> None:
     """Raise unless every named flag is True or False: "no" would count as True."""
     for name, flag in flags.items():
         if not isinstance(flag, bool):
-            raise TypeError(f"{name} must be True or False, got {flag!r}; choose one")
+            raise TypeError(f"{name} must be True or False, got {flag!r:.40}; choose one")
 
 
 def check_probability(**probabilities: float) -> None:
@@ -83,7 +83,7 @@ def check_parts(**parts: object) -> None:
             raise TypeError(f"{name} must be built, got the class {part.__name__}; try {part.__name__}(…)")
         if not callable(part):
             raise TypeError(
-                f"{name} must be a module or a function, got {part!r} ({type(part).__name__}); "
+                f"{name} must be a module or a function, got {part!r:.40} ({type(part).__name__}); "
                 "build the part and hand it over"
             )
 
@@ -92,9 +92,9 @@ def check_floating(**tensors: Tensor) -> None:
     """Raise unless every named argument is a floating-point tensor."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
+            remedy = f"{name}, weights = …" if isinstance(tensor, tuple) else f"torch.as_tensor({name})"
             raise TypeError(
-                f"{name} must be a floating-point tensor, got {type(tensor).__name__}; "
-                f"try torch.as_tensor({name})"
+                f"{name} must be a floating-point tensor, got {type(tensor).__name__}; try {remedy}"
             )
         if not tensor.is_floating_point() or tensor.dtype.itemsize < 2:
             raise TypeError(
@@ -203,7 +203,8 @@ def check_vectors(
         )
     if width is not None and (x.dim() == 0 or x.shape[-1] != width):
         raise ValueError(
-            f"{name} must be {width} wide on its last axis, got shape {tuple(x.shape)}; check d_model"
+            f"{name} must be {width} wide on its last axis, got shape {tuple(x.shape)}; "
+            "check d_model or d_head"
         )
     check_not_empty(name, x)
     if isinstance(weight, Tensor):  # a quantised Linear has a method of that name, and checks for itself

@@ -159,15 +159,15 @@ def test_score_keeps_the_leading_axes_and_equals_loops():
     "weights, wanted, error, message",
     [
         (torch.ones(3, 3).int(), torch.ones(3, 3).bool(), TypeError, "weights must be a floating"),
-        (torch.ones(3, 3), torch.ones(3, 3), TypeError, "wanted must be a boolean tensor, got torch.float32"),
-        (torch.ones(3, 3), [[True]], TypeError, "wanted must be a boolean tensor, got list"),
+        (torch.eye(3), torch.ones(3, 3), TypeError, "wanted must be a boolean tensor, got torch.float32"),
+        (torch.eye(3), [[True]], TypeError, "wanted must be a boolean tensor, got list"),
         (
-            torch.ones(2, 3, 3),
+            torch.eye(3).expand(2, 3, 3),
             torch.ones(3, 1).bool(),
             ValueError,
             r"\(3, 1\), wanted .* = \(3, 3\); make it",
         ),
-        (torch.ones(2, 3, 3), torch.zeros(3, 3).bool(), ValueError, "False everywhere"),
+        (torch.eye(3).expand(2, 3, 3), torch.zeros(3, 3).bool(), ValueError, "False everywhere"),
     ],
 )
 def test_what_is_refused(weights, wanted, error, message):
@@ -175,8 +175,8 @@ def test_what_is_refused(weights, wanted, error, message):
         attention_on(weights, wanted)
 
 
-@pytest.mark.parametrize("scale", [-1.0, 3.0, torch.nan])
+@pytest.mark.parametrize("scale", [-1.0, 1.0, 3.0, torch.nan])
 def test_refuses_scores_in_the_place_of_weights(scale):
     weights = scale * torch.full((2, 3, 3), 1 / 2)
-    with pytest.raises(ValueError, match=r"^weights must be from 0 to 1, got .*; take those behind"):
+    with pytest.raises(ValueError, match=r"^weights must be from 0 to 1, .*, got .*; take those behind"):
         attention_on(weights, torch.ones(3, 3, dtype=torch.bool))

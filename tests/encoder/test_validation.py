@@ -288,7 +288,9 @@ def test_refuses_vectors_of_another_rank(shape):
     ids=str,
 )
 def test_refuses_vectors_of_another_width(shape, rank):
-    message = rf"^x must be 11 wide on its last axis, got shape {re.escape(str(shape))}; check d_model$"
+    message = (
+        rf"^x must be 11 wide on its last axis, got shape {re.escape(str(shape))}; check d_model or d_head$"
+    )
     with pytest.raises(ValueError, match=message):
         check_vectors("x", randn(*shape), 11, rank=rank)
 

@@ -58,6 +58,12 @@ def test_a_symbolic_link_stays_and_its_file_is_written(path, tmp_path):
     assert load_checkpoint(path)[0].keys() == {"new"}
 
 
+def test_a_symbolic_link_into_no_folder_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "file")
+    with pytest.raises(ValueError, match="link cannot be written: got a folder that does not exist"):
+        check_place(tmp_path / "link")
+
+
 @pytest.mark.parametrize(
     ("tensor", "words"),
     [

@@ -87,9 +87,13 @@ def check_weights(weights: Tensor) -> None:
     """Raise unless they can be attention weights: scores, say, would give a number as well."""
     check_floating(weights=weights)
     check_readable(weights=weights)
-    if not ((weights >= 0) & (weights <= 1.01)).all():
-        got = f"{weights.min().item():.3g} to {weights.max().item():.3g}"
-        raise ValueError(f"weights must be from 0 to 1, got {got}; take those behind the softmax, not scores")
+    sums = weights.sum(dim=-1)
+    if not ((weights >= 0).all() and (sums <= 1.01).all()):
+        got = f"{weights.min().item():.3g} to {weights.max().item():.3g}, {sums.max().item():.3g} in sum"
+        raise ValueError(
+            f"weights must be from 0 to 1, and 1 in sum for each query, got {got}; take those behind the "
+            "softmax over the keys, not scores"
+        )
 
 
 def check_heads(attention: nn.Module) -> None:

@@ -42,7 +42,7 @@ def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapp
         TypeError: a path, tensors or facts of another kind.
         ValueError: a place where no file can be.
     """
-    path = check_place(path).resolve()  # the file that a symbolic link names, not the link
+    path = check_place(path)
     check_tensors(tensors)
     if not isinstance(facts, Mapping):
         raise TypeError(f"facts must be a dict by name, got {facts!r}; try {{'facts': …}}")
@@ -203,9 +203,10 @@ def as_path(path: str | Path) -> Path:
 
 
 def check_place(path: str | Path) -> Path:
-    """Raise unless a file of that name can be; return its path."""
-    path = as_path(path)
+    """Raise unless a file of that name can be; return its path: what a symbolic link names, not the link."""
+    name = as_path(path)
     try:  # the name, the folder, its rights: told now, not when hours of training are to be kept
+        path = name.resolve()
         got = "a folder" if path.is_dir() else "" if path.parent.is_dir() else "a folder that does not exist"
         if not got:
             beside = path.with_name(path.name + ".part")
@@ -215,7 +216,7 @@ def check_place(path: str | Path) -> Path:
         got = str(error)
     if got:
         raise ValueError(
-            f"{path!s:.80} cannot be written: got {got:.200}, wanted a file in one that exists; make it first"
+            f"{name!s:.80} cannot be written: got {got:.200}, wanted a file in one that exists; make it first"
         )
     return path
 

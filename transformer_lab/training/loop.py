@@ -272,7 +272,7 @@ def check_callable(**functions: Callable) -> None:
     """Raise unless all of them can be called."""
     for name, function in functions.items():
         if not callable(function):
-            raise TypeError(f"{name} must be a function, got {function!r}; write one, or a lambda")
+            raise TypeError(f"{name} must be a function, got {function!r:.40}; write one, or a lambda")
 
 
 class ProgressBar:
