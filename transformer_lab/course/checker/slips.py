@@ -52,14 +52,16 @@ def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
 
 
 def _bits(result: Any) -> int:
-    """About how much a result says: of a number a byte, of a truth value or a word next to nothing."""
+    """About how much a result says: of a number a byte, of a word half of one, of a truth value a bit."""
     if isinstance(result, Tensor):
         return result.numel() * (1 if result.dtype == torch.bool else 8)
     if isinstance(result, tuple | list):
         return sum(map(_bits, result))
     if isinstance(result, dict):
         return sum(map(_bits, result.values()))
-    return 1 if result is None or isinstance(result, bool | str) else 8
+    if isinstance(result, str):
+        return 4
+    return 1 if result is None or isinstance(result, bool) else 8
 
 
 def are_counts(outcomes: list[Outcome]) -> bool:
