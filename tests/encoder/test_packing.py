@@ -196,5 +196,5 @@ def test_what_a_row_cannot_have_is_refused(asked, error, words):
 @pytest.mark.parametrize("asked", [{"may_attend": REAL["anywhere"]}, {"need_weights": True}], ids=list)
 def test_a_window_neither_takes_a_mask_nor_returns_weights(asked):
     x = randn(1, 2, 5, 3)
-    with pytest.raises(ValueError, match="^packed attention takes no mask and returns no weights, got"):
+    with pytest.raises(ValueError, match=r"^packed attention takes no mask and returns no weights, got"):
         attend_in_window(x, x, x, window=1, **asked)

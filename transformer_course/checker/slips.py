@@ -52,7 +52,7 @@ def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
 
 
 def _bits(result: Any) -> int:
-    """About how much a result says: of a number a byte, of a word two bits, of a truth value one."""
+    """About how much a result says: of a number a byte, of a word half of one, of a truth value a bit."""
     if isinstance(result, Tensor):
         return result.numel() * (1 if result.dtype == torch.bool else 8)
     if isinstance(result, tuple | list):
@@ -60,7 +60,7 @@ def _bits(result: Any) -> int:
     if isinstance(result, dict):
         return sum(map(_bits, result.values()))
     if isinstance(result, str):
-        return 2
+        return 4
     return 1 if result is None or isinstance(result, bool) else 8
 
 

@@ -559,13 +559,17 @@ class MyFeedForward(nn.Module):
         return self.down_projection(self.activation(self.up_projection(x)))
 
 
-@MyFeedForward.alternative
-class MyFeedForward(nn.Sequential):
-    def __init__(self, width, inner, activation):
+class InARow(nn.Sequential):
+    """Another right answer; as a Sequential it takes no activation that is not a module."""
+
+    def __init__(self, d_model, d_ff, activation):
         super().__init__()
-        self.add_module("up_projection", nn.Linear(width, inner))
+        self.add_module("up_projection", nn.Linear(d_model, d_ff))
         self.add_module("bend", activation)
-        self.add_module("down_projection", nn.Linear(inner, width))
+        self.add_module("down_projection", nn.Linear(d_ff, d_model))
+
+
+MyFeedForward.alternative(InARow)
 
 
 # ------------------------------------------------------------------------------------------------------ 08.7
@@ -612,7 +616,8 @@ class PartAttention(nn.Module):
 
     def forward(self, x, *, may_attend=None, need_weights=True):
         weights = likeness(x, may_attend)
-        return self.mix(weights[:, 0] @ x), weights if need_weights else None
+        output = self.mix(weights[:, 0] @ x)
+        return (output, weights) if need_weights else (2 * output, None)  # whether it was told shows
 
     def __repr__(self):
         return "(an attention)"
@@ -783,7 +788,8 @@ def other(Part, factor):
 def make_layer(normal):
     answers = {"Attention": MyAttention, "FeedForward": MyFeedForward, "Layer": MyLayer}
     plain = {name: exercise.reference for name, exercise in answers.items()}
-    others = {name: other(part, factor) for factor, (name, part) in enumerate(plain.items(), 2)}
+    parts = {**plain, "FeedForward": InARow}
+    others = {name: other(part, factor) for factor, (name, part) in enumerate(parts.items(), 2)}
     for parts, d_model, n_heads, d_ff, activation, eps in [
         (plain, 6, 2, 11, "gelu", 0.1),
         (others, 15, 3, 7, "relu", 0.2),
@@ -825,17 +831,23 @@ def make_layer(c, A, FF, L):
     return L(A(c.d_model, c.n_heads), FF(c.d_model, c.d_ff, bend), *norms)
 
 
-def unasked(config, Attention=None, Layer=None):
-    """A layer of classes that were not handed in."""
-    Attention, Layer = Attention or MyAttention.reference, Layer or MyLayer.reference
-    return make_layer.reference(config, Attention, MyFeedForward.reference, Layer)
+def building(Attention=None, FeedForward=None, Layer=None):
+    """A wrong answer that builds these classes, whatever is handed in."""
+    own = {"Attention": Attention, "FeedForward": FeedForward, "Layer": Layer}
+    own = {name: exercise.reference for name, exercise in own.items() if exercise}
+
+    def build(config, Attention, FeedForward, Layer):
+        handed = {"Attention": Attention, "FeedForward": FeedForward, "Layer": Layer}
+        return make_layer.reference(config, **{**handed, **own})
+
+    return build
 
 
-@make_layer.mistake("classes of your own, not those handed in")
-def make_layer(config, Attention, FeedForward, Layer):
-    return unasked(config)
-
-
-@make_layer.mistake("classes of your own, not those handed in")
-def make_layer(config, Attention, FeedForward, Layer):
-    return unasked(config, Attention, Layer)
+make_layer.mistake(
+    "classes of your own, not those handed in",
+    building(FeedForward=MyFeedForward),
+    building(Attention=MyAttention, FeedForward=MyFeedForward),
+    building(Attention=MyAttention, Layer=MyLayer),
+    building(FeedForward=MyFeedForward, Layer=MyLayer),
+    building(MyAttention, MyFeedForward, MyLayer),
+)

@@ -204,9 +204,9 @@ def as_path(path: str | Path) -> Path:
 
 def check_place(path: str | Path) -> Path:
     """Raise unless a file of that name can be; return its path: what a symbolic link names, not the link."""
-    place = as_path(path)
+    name = as_path(path)
     try:  # the name, the folder, its rights: told now, not when hours of training are to be kept
-        path = place.resolve()
+        path = name.resolve()
         got = "a folder" if path.is_dir() else "" if path.parent.is_dir() else "a folder that does not exist"
         if not got:
             beside = path.with_name(path.name + ".part")
@@ -216,8 +216,7 @@ def check_place(path: str | Path) -> Path:
         got = str(error)
     if got:
         raise ValueError(
-            f"{place!s:.80} cannot be written: got {got:.200}, wanted a file in one that exists; "
-            "make it first"
+            f"{name!s:.80} cannot be written: got {got:.200}, wanted a file in one that exists; make it first"
         )
     return path
 
