@@ -1,7 +1,7 @@
 """The exercises once more, solved: who has solved them sees what is stored, but for the verdicts.
 
 They run in the lesson's own kernel after its last cell, each from the state that it found the first time; and
-only those run again that an answer can reach: exercises, checks, and cells that use what these have given.
+only those run again that use an answer: exercises, checks, and cells that name what these have given.
 """
 
 import ast
@@ -29,7 +29,7 @@ def _keep(id: str, names: dict, kept: dict) -> None:
 
 
 def _go_back(id: str, names: dict, kept: dict, answered: set) -> None:
-    """Make them what they were, but for what depends on an answer; names that begin with _ are IPython's."""
+    """Make them what they were, but for the answers; names that begin with _ are IPython's."""
     import random
 
     import numpy
@@ -54,7 +54,7 @@ def tagged(cell: NotebookNode, kind: str) -> str:
 
 
 def with_exercises_solved(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
-    """Return the code cells as they run: those of the lesson, then those that an answer can reach, solved.
+    """Return the code cells as they run: those of the lesson, then those that use an answer, solved.
 
     A cell that runs twice has `solved-` before its id the second time.
     """
@@ -70,21 +70,17 @@ def with_exercises_solved(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
 
 
 def _reached(cells: list[NotebookNode]) -> Iterator[tuple[int, set[str]]]:
-    """Yield the place of each cell that an answer reaches, and the names that depended on one before it."""
-    answered: set[str] = set()
-    changed = set().union(*(_changed_in_place(cell.source) for cell in cells))  # these are made anew as well
+    """Yield the place of each cell that uses an answer itself, and the names of all answers before it."""
+    answers: set[str] = set()
     for i, cell in enumerate(cells):
-        taken, given = _names(cell.source)
-        if (
-            tagged(cell, "exercise")
-            or tagged(cell, "check")
-            or taken & answered
-            or (answered and given & changed)
-        ):
-            yield i, set(answered)
-            answered |= given
-        else:
-            answered -= given
+        if tagged(cell, "exercise") or tagged(cell, "check"):
+            yield i, set(answers)
+            answers |= _names(cell.source)[1]
+        elif answers:
+            taken, given = _names(cell.source)
+            if taken & answers:
+                yield i, set(answers)
+            answers -= given
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
@@ -97,13 +93,6 @@ def _names(source: str) -> tuple[set[str], set[str]]:
         taken |= (_from_around(table) | changed) - given
         given |= {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
     return taken, given
-
-
-def _changed_in_place(source: str) -> set[str]:
-    """The things to which a cell gives another attribute."""
-    targets = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
-    places = (node.value for node in targets if isinstance(node.ctx, ast.Store))
-    return {place.id for place in places if isinstance(place, ast.Name)}
 
 
 def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -136,14 +125,17 @@ def _from_around(table: symtable.SymbolTable) -> set[str]:
 
 
 def solved(cell: NotebookNode) -> NotebookNode:
-    """Return a copy of a code cell: the stub as its solution, the check with its verdict."""
+    """Return a copy of a code cell: the stub as its solution. What a check shows then is `verdict_of`."""
     cell = deepcopy(cell)
     cell.id = f"solved-{cell.id}"
     if tagged(cell, "exercise"):
         cell.source = find(tagged(cell, "exercise")).shown
-    if tagged(cell, "check"):
-        exercise = find(tagged(cell, "check"))
-        verdict = Verdict.correct(exercise.id, exercise.beyond(exercise.outcomes(exercise.reference)))
-        data = {"text/plain": repr(verdict), "text/html": verdict._repr_html_()}
-        cell.outputs = [nbformat.v4.new_output("display_data", data=data)]
     return cell
+
+
+def verdict_of(id: str) -> NotebookNode:
+    """Return what the check of an exercise shows when it is solved."""
+    exercise = find(id)
+    verdict = Verdict.correct(exercise.id, exercise.beyond(exercise.outcomes(exercise.reference)))
+    data = {"text/plain": repr(verdict), "text/html": verdict._repr_html_()}
+    return nbformat.v4.new_output("display_data", data=data)

@@ -40,12 +40,11 @@ def test_every_exercise_is_run_a_second_time_solved(lesson: Lesson) -> None:
     twice = with_exercises_solved(shipped)[len(shipped) :]
     ids = [tagged(cell, "exercise") for cell in shipped if tagged(cell, "exercise")]
     assert [tagged(cell, "exercise") for cell in twice if tagged(cell, "exercise")] == ids
-    verdicts = [cell.outputs[0].data["text/plain"].split("\n")[0] for cell in twice if tagged(cell, "check")]
-    assert verdicts == [f"✓ {id} correct." for id in ids]
+    assert [tagged(cell, "check") for cell in twice if tagged(cell, "check")] == ids
     assert not any("NotImplementedError" in cell.source for cell in twice)
 
 
-def test_only_what_an_answer_can_reach_runs_a_second_time() -> None:
+def test_only_what_uses_an_answer_runs_a_second_time() -> None:
     sources = {
         "begin": "import math\nx = 3",
         "exercise": "def double(x): ...",
@@ -53,22 +52,16 @@ def test_only_what_an_answer_can_reach_runs_a_second_time() -> None:
         "uses": "def twice(x):\n    return double(x)\ny = 1",
         "beside": "print(math.pi)",
         "local": "def f(double, twice):\n    y = double(twice)\n    return [twice for twice in y]",
-        "changes": "total = 0\ntotal += twice(x)",
-        "anew": "total = 3\nprint(total)",
         "uses-what-uses": "z = twice(x)",
-        "gives-anew": "z = y = 4",
-        "uses-the-new": "print(z, y)",
+        "changes": "total = 0\nfor i in range(3):\n    total += double(x)",
+        "gives-anew": "double = max",
+        "uses-the-new": "print(double(z, y))",
     }
     cells = [nbformat.v4.new_code_cell(source, id=id) for id, source in sources.items()]
     cells[1].metadata["tags"], cells[2].metadata["tags"] = ["exercise:03.1"], ["check:03.1"]
     again = with_exercises_solved(cells)[len(cells) :]
-    assert [cell.id.removeprefix("solved-") for cell in again] == [
-        "exercise",
-        "check",
-        "uses",
-        "changes",
-        "uses-what-uses",
-    ]
+    ids = [cell.id.removeprefix("solved-") for cell in again]
+    assert ids == ["exercise", "check", "uses", "changes"]
 
 
 # --- by a whole run -----------------------------------------------------------------------------------
