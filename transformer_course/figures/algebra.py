@@ -43,7 +43,6 @@ def weighted_sum(
         values: what each token hands over.
         tokens: their names.
         query: the name of the token that asks.
-        title: of the figure.
     """
     weights = given.numbers_of(weights, 1, name="weights")
     values = given.numbers_of(values, 2, name="values")
@@ -92,7 +91,6 @@ def shape_flow(
         shapes: by name: (batch, position, features), or (batch, heads, position, features). Several in one
             place stand one below the other; the last of them goes past the next place, to the one behind.
         steps: what leads from each place to the next.
-        title: of the figure.
     """
     columns = [each if isinstance(each, Mapping) else {name: each} for name, each in shapes.items()]
     sizes = [{name: _sizes_of(shape) for name, shape in column.items()} for column in columns]
@@ -197,7 +195,6 @@ def file_parts(lines: Sequence[tuple[str, str, tuple[int, ...]]], *, title: str 
 
     Args:
         lines: for each tensor its name in a file, its name in our encoder, and its shape; N is any layer.
-        title: of the figure.
     """
     components = [_component_of(ours) for _, ours, _ in lines]
     firsts = [i for i, each in enumerate(components) if i == 0 or each != components[i - 1]]

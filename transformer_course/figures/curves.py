@@ -97,9 +97,6 @@ def lines(
     Args:
         x: where the points are.
         named: the lines.
-        xlabel: what goes across.
-        ylabel: what goes up.
-        title: of the figure.
         style: "marked" marks each point, "smooth" is for many points, "stepped" counts layers or steps.
         logarithmic: the axes that are: "x", "y" or "xy".
         levels: what the lines are compared with, such as chance: dashed, with their names on them.
@@ -249,7 +246,6 @@ def training_curves(
 
     Args:
         histories: named runs.
-        title: of the figure.
         chance: the accuracy of guessing, drawn as a named line if given.
         steps: where the step axis ends, for a run that still goes on; with the longest run if None.
     """

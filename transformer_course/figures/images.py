@@ -162,7 +162,6 @@ def image_attention(
         maps: (image, head, patches), the patches in reading order.
         names: of the heads.
         patch: height and width of a patch.
-        title: of the figure.
         bar: what the colours mean.
     """
     images, maps = given.numbers_of(images, 3, name="images"), given.numbers_of(maps, 3, name="maps")

@@ -245,7 +245,6 @@ def head_grid(
         maps: (query_pos, key_pos) each.
         tokens: of rows and columns.
         titles: of the maps.
-        title: of the figure.
         columns: maps in a row.
         unit: the side of a cell, in inches.
         limits: a scale for each map; the colour bar is that of the first.
@@ -286,7 +285,6 @@ def row_maps(
     Args:
         named: by title: weights (head, key_pos) on a scale from 0 to 1, the tokens, the framed place per row.
         rows: names of the heads.
-        title: of the figure.
     """
     width = sum(0.4 * len(tokens) + 0.6 for _, tokens, _ in named.values())
     figure, panels = canvas(len(named), (0, 0), (width + 1.4, 1.7 + 0.36 * len(rows)))
@@ -372,7 +370,6 @@ def matrices(
         columns: labels of the columns, by name.
         xlabels: what the columns are, by name.
         ylabel: what the rows of the first matrix are.
-        title: of the figure.
         limits: of the colours, by name.
     """
     tables = given.tables_of(named)

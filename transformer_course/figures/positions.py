@@ -29,9 +29,6 @@ def curves_apart(
     Args:
         x: where each point is.
         named: the curves; a panel is called as its curve.
-        xlabel: what goes across.
-        ylabel: what goes up.
-        title: of the figure.
         places: names of places on x, each marked by an upright line in every panel.
         tops: whether the highest point of each curve is marked.
     """
@@ -80,7 +77,6 @@ def spectrum(strength: Sequence[float], length: float, bands: Mapping[str, Limit
         length: positions of the table, and so the wavelength of the first.
         bands: names of groups of waves, the wavelengths of each from more than a lower to an upper one. Each
             name stands above its band; the strongest has the strong colour.
-        title: of the figure.
     """
     strength = given.numbers_of(strength, 1, name="strength")
     number = np.arange(1, len(strength) + 1)
@@ -127,7 +123,6 @@ def length_curves(
         runs: for each kind of model a share for each run and length (run, length).
         trained: the length of the training's texts, marked.
         chance: the share of guessing, marked.
-        title: of the figure.
         before: shares of the same kinds, in the same order, in an earlier try: their means are drawn dashed.
     """
     lengths = given.numbers_of(lengths, 1, name="lengths")

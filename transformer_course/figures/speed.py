@@ -24,7 +24,6 @@ def roofline(
         speed: operations a second, at best.
         bandwidth: bytes a second that can be moved from and to memory.
         parts: for each its operations per byte, and its operations a second.
-        title: of the figure.
     """
     x, y = given.numbers_of(list(parts.values()), 2, name="parts").T
     ridge = speed / bandwidth

@@ -76,7 +76,6 @@ def explore(
         name: of the value that moves.
         values: the places where the slider can stop, numbers or names.
         strip: the values of the static strip.
-        title: of the figure.
         bar: label of a colour bar for all pictures, which then share one scale; none if empty.
         size: of one picture, in inches.
         across: pictures of the strip in a row; all of them if None.
