@@ -138,10 +138,9 @@ def explorer(read: Read, text: str, *, strip: Sequence[tuple[int, int]], title: 
 
 
 def _tokens_and_maps(read: Read, text: str) -> tuple[Labels, np.ndarray]:
-    """What is read, the maps as numbers; raise unless they are attention of these tokens."""
+    """What is read, the maps as numbers (layers, heads, query_pos, key_pos)."""
     tokens, maps = read(text)
     values = given.numbers_of(maps, 4, name="the maps (layers, heads, query_pos, key_pos)")
-    given.check_scale(values, (0, 1))
     return tokens, values
 
 
