@@ -71,10 +71,10 @@ def _panel(width: float, height: float, names: Iterable[str]) -> Size:
     return width + (LABEL * max(map(len, names)) if len(names) > 1 else 0.0), height
 
 
-def log_ticks(ax: Axes, ticks: np.ndarray) -> None:
+def log_ticks(ax: Axes, ticks: np.ndarray, rotation: float = 0) -> None:
     """Let the x axis be logarithmic, with these ticks and no others."""
     ax.set_xscale("log")
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks], rotation=rotation)
     ax.minorticks_off()
 
 
@@ -179,9 +179,8 @@ def growth(x: Sequence[float], panels: Mapping[str, Curves], *, xlabel: str, tit
         looks = looks_of(curves, MARKERS, by="marker")
         for name, y in curves.items():
             ax.plot(x, y, markersize=5, **looks[name])
-        log_ticks(ax, x)
         ax.set(yscale="log", xlabel=xlabel, ylabel=ylabel)
-        ax.tick_params("x", rotation=45 if len(x) > 7 else 0)
+        log_ticks(ax, x, rotation=45 if len(x) > 7 else 0)
         ax.grid(alpha=0.3)
         name_lines(ax, _ends(x, curves), {name: look["color"] for name, look in looks.items()})
     return finished(figure, title)
