@@ -17,10 +17,9 @@ from transformer_course.figures.cells import (
 from transformer_course.figures.curves import (
     activation_curves,
     cost_shares,
-    depth_curves,
     error_curves,
+    growth,
     lines,
-    position_curves,
     slopes,
     training_curves,
 )
@@ -44,7 +43,6 @@ from transformer_course.figures.images import (
 )
 from transformer_course.figures.layout import COSINE
 from transformer_course.figures.maps import (
-    aimed_maps,
     attention_heatmap,
     draw_matrix,
     head_grid,
@@ -55,7 +53,6 @@ from transformer_course.figures.maps import (
     neuron_map,
     row_maps,
     token_depth,
-    wanted_maps,
 )
 from transformer_course.figures.points import (
     draw_memory,
@@ -66,5 +63,5 @@ from transformer_course.figures.points import (
     word_strips,
 )
 from transformer_course.figures.positions import curves_apart, length_curves, spectrum
-from transformer_course.figures.speed import bars, growth, padding, roofline
+from transformer_course.figures.speed import bars, padding, roofline
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

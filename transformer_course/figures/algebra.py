@@ -23,10 +23,8 @@ from transformer_course.figures.layout import (
     canvas,
     finished,
 )
-from transformer_lab.validation import check_positive
 
 SHEET = 0.06  # from one head's sheet to the next
-MOST_SHEETS = 12
 TALL, WIDE, THIN = 0.36, 3.2, 0.1  # of what has the most positions, the most features; the least width
 GAP = 1.2  # from column to column
 THINNEST = 0.012  # of a matrix that is as large as its side: thinner could not be seen
@@ -45,13 +43,9 @@ def weighted_sum(
         values: what each token hands over.
         tokens: their names.
         query: the name of the token that asks.
-        title: of the figure.
     """
-    weights, values = given.numbers_of(weights, 1, name="weights"), given.pairs_of("values", values)
-    given.check_labels("tokens", tokens, len(weights))
-    given.check_few(len(tokens), len(LINES) - 1, "tokens")
-    if len(values) != len(weights) or not np.isclose(weights.sum(), 1):
-        raise ValueError(f"got {len(values)} values and weights {weights}, wanted weights that add up to 1")
+    weights = given.numbers_of(weights, 1, name="weights")
+    values = given.numbers_of(values, 2, name="values")
     steps = np.concatenate([np.zeros((1, 2)), np.cumsum(weights[:, None] * values, axis=0)])
     figure, (left, right) = canvas(2, (4.1, 4.1))
     colours = LINES[1:]
@@ -97,12 +91,9 @@ def shape_flow(
         shapes: by name: (batch, position, features), or (batch, heads, position, features). Several in one
             place stand one below the other; the last of them goes past the next place, to the one behind.
         steps: what leads from each place to the next.
-        title: of the figure.
     """
-    given.check_named(shapes)
-    given.check_labels("steps", steps, len(shapes) - 1)
     columns = [each if isinstance(each, Mapping) else {name: each} for name, each in shapes.items()]
-    sizes = [{name: _sizes_of(name, shape) for name, shape in column.items()} for column in columns]
+    sizes = [{name: _sizes_of(shape) for name, shape in column.items()} for column in columns]
     scale = [max(size[axis] for column in sizes for size in column.values()) for axis in (1, 2)]
     stack = TALL / 2 + SHEET * max(size[0] for column in sizes for size in column.values())
     pitch, most = stack + TALL / 2 + 0.8, max(map(len, columns))
@@ -113,7 +104,7 @@ def shape_flow(
         for middle, (name, shape) in zip(heights, column.items(), strict=True):
             width = _draw_sheets(ax, left, middle, column_sizes[name], scale)
             right = max(right, left + width)
-            label = f"{name}\n{tuple(int(size) for size in shape)}"
+            label = f"{name}\n{tuple(shape)}"
             ax.text(left + width / 2, middle - TALL / 2 - 0.08, label, ha="center", va="top", size=8.5)
         places.append((left, right, heights))
         right += GAP
@@ -160,22 +151,13 @@ def _draw_sheets(
     return wide + SHEET * (heads - 1)
 
 
-def _sizes_of(name: str, shape: Sequence[int]) -> tuple[int, int, int]:
-    """Return how many heads, positions and features; raise unless the shape has three axes, or four."""
-    sizes = given.numbers_of(shape, 1, name=name)
-    if len(sizes) not in (3, 4) or (sizes < 1).any() or (sizes != sizes.round()).any():
-        raise ValueError(
-            f"{name} must be (batch, position, features) or (batch, heads, position, features), got "
-            f"{shape!r}; give tuple(x.shape)"
-        )
-    heads = int(sizes[1]) if len(sizes) == 4 else 1
-    given.check_few(heads, MOST_SHEETS, "heads can be drawn")
-    return heads, int(sizes[-2]), int(sizes[-1])
+def _sizes_of(shape: Sequence[int]) -> tuple[int, int, int]:
+    """Return how many heads, positions and features."""
+    return shape[1] if len(shape) == 4 else 1, shape[-2], shape[-1]
 
 
 def low_rank(rows: int, columns: int, rank: int, *, title: str = "") -> Figure:
     """Draw a weight and what LoRA trains beside it, B times A, all to scale, with the count of numbers."""
-    check_positive(rows=rows, columns=columns, rank=rank)
     figure, (ax,) = canvas(1, (7.0, 3.1))
     tall, wide = rows / max(rows, columns), columns / max(rows, columns)
     thin = max(rank / max(rows, columns), THINNEST)
@@ -213,11 +195,7 @@ def file_parts(lines: Sequence[tuple[str, str, tuple[int, ...]]], *, title: str 
 
     Args:
         lines: for each tensor its name in a file, its name in our encoder, and its shape; N is any layer.
-        title: of the figure.
     """
-    if not isinstance(lines, list | tuple) or any(len(each) != 3 for each in lines) or not lines:
-        raise TypeError(f"lines must be a list of (name, our name, shape), got {lines!r:.60}; write one")
-    given.check_labels("names in the file", [name for name, *_ in lines])
     components = [_component_of(ours) for _, ours, _ in lines]
     firsts = [i for i, each in enumerate(components) if i == 0 or each != components[i - 1]]
     figure, (ax,) = canvas(1, (8.8, ROW * len(lines) + 0.16 * len(firsts) + 0.7))

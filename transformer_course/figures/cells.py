@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -23,14 +22,11 @@ from transformer_course.figures.layout import (
     finished,
     legend_of_cells,
 )
-from transformer_course.figures.maps import KEY_QUERY, draw_within, lay_maps
-from transformer_lab.multi_head_attention import check_divisible
-from transformer_lab.validation import check_positive
+from transformer_course.figures.maps import KEY_QUERY, draw_cells, draw_within, lay_maps
 
 STATES = {"": "#ffffff", "kept": PALE[0], "again": PALE[3], "new": PALE[1]}  # of a key and value in a step
 IN_A_ROW = 22  # squares; more go on in the next
 DONE = "#116329"  # the green of a right answer's verdict
-MOST_STEPS = 12  # more would be too small to read
 
 
 # True or False
@@ -40,8 +36,7 @@ def draw_mask(
     ax: Axes, matrix: Matrix, tokens: Labels, *, title: str = "", labels: tuple[str, str] = KEY_QUERY
 ) -> None:
     """Draw one boolean matrix into `ax`: True filled, False grey and hatched."""
-    given.check_labels("labels", labels, 2)
-    values = given.booleans_of("the mask", matrix)
+    values = given.numbers_of(matrix, 2, name="the mask")
     look = {"title": title, "colours": YES_OR_NO, "numbers": False, "labels": labels}
     draw_within(ax, values, tokens, tokens, hidden=1 - values, **look)
 
@@ -61,21 +56,14 @@ def masks(
     `legend` says what filled cells, True, and hatched ones, False, mean; `labels` name the horizontal and the
     vertical axis; `queries` are the tokens of the rows where they are not all of the columns'.
     """
-    given.check_named(named)
-    given.check_labels("tokens", tokens)
-    given.check_labels("words of the legend", legend, 2)
-    given.check_labels("labels", labels, 2)
-    given.check_labels("queries", tokens if queries is None else queries)
-    check_positive(columns=columns)
-    maps = {name: given.booleans_of("the mask", mask) for name, mask in named.items()}
+    maps = given.tables_of(named)
     look = {
         "unit": 0.36 if len(tokens) < 8 else 0.23,
         "across": columns,
         "below": 0.3,
         "hidden": [1 - each for each in maps.values()],
     }
-    rows = tokens if queries is None else queries
-    figure, _ = lay_maps(maps.items(), rows, tokens, colours=YES_OR_NO, labels=labels, **look)
+    figure, _ = lay_maps(maps.items(), queries or tokens, tokens, colours=YES_OR_NO, labels=labels, **look)
     legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})
     return finished(figure, title)
 
@@ -85,7 +73,7 @@ def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") 
 
     Behind the name of each test stands how many it notices.
     """
-    values = given.labelled(given.booleans_of("noticed", noticed), bugs, tests)
+    values = given.labelled(noticed, bugs, tests)
     most_first = np.argsort(-values.sum(axis=1), kind="stable")
     values, bugs = values[most_first], [bugs[place] for place in most_first]
     size = (0.085 * max(map(len, bugs)) + 0.42 * len(tests) + 1.2, 0.3 * len(bugs) + 2.2)
@@ -102,10 +90,6 @@ def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") 
 
 def solved_squares(solved: Mapping[str, Sequence[bool]], *, title: str = "") -> Figure:
     """Draw a square for each exercise, full if solved, a row for each lesson; behind it, how many are."""
-    given.check_named(solved)
-    solved = {
-        name: given.numbers_of(marks, 1, name=name).astype(bool).tolist() for name, marks in solved.items()
-    }
     rows = [-(-len(marks) // IN_A_ROW) for marks in solved.values()]
     tops = np.cumsum([0, *rows])
     longest = min(IN_A_ROW, max(map(len, solved.values())))
@@ -130,8 +114,8 @@ def _draw_words(
     ax: Axes, kinds: np.ndarray, words: Sequence, colours: Labels, *, size: int = 8, **look: object
 ) -> None:
     """Draw cells, each with the colour of its kind and a word."""
-    look |= {"annot": np.array(words), "fmt": "", "annot_kws": {"size": size, "color": "black"}}
-    sns.heatmap(kinds, ax=ax, cmap=ListedColormap(colours), linecolor="white", cbar=False, **look)
+    look |= {"annot": np.array(words), "annot_kws": {"size": size, "color": "black"}}
+    draw_cells(ax, kinds, cmap=ListedColormap(colours), cbar=False, **look)
 
 
 def head_blocks(
@@ -140,17 +124,8 @@ def head_blocks(
     """Draw where each number of a small tensor came from: its token in words, its head as a colour.
 
     In the matrices of `panels`, an entry t · d_model + f stands for feature f of token t.
-
-    Raises:
-        ValueError: more heads than colours, heads that cannot share the features, an entry of no token.
     """
-    given.check_named(panels)
-    check_divisible(d_model, n_heads)
-    if n_heads > len(PALE):
-        raise ValueError(f"n_heads must be at most {len(PALE)}, got {n_heads}; draw fewer heads")
-    given.check_labels("tokens", tokens)
-    origins = {name: _origin(name, entries, len(tokens) * d_model) for name, entries in panels.items()}
-    given.check_labels("tokens", tokens, 1 + int(max(origin.max() for origin in origins.values())) // d_model)
+    origins = {name: table.astype(int) for name, table in given.tables_of(panels).items()}
     heights, widths = zip(*(origin.shape for origin in origins.values()), strict=True)
     room = sum(0.35 + 0.68 * width for width in widths), 1.0 + 0.42 * max(heights)
     figure, axes = canvas(len(origins), (0, 0), room, width_ratios=widths)
@@ -163,26 +138,10 @@ def head_blocks(
     return finished(figure, title)
 
 
-def _origin(name: str, entries: Tensor, count: int) -> np.ndarray:
-    """The entries as integers; raise unless each belongs to a feature of a token."""
-    numbers = given.numbers_of(entries, 2, name=name)
-    if (numbers != numbers.round()).any() or numbers.min() < 0 or numbers.max() >= count:
-        raise ValueError(f"{name} must hold integers from 0 to {count - 1}, got others; see torch.arange")
-    return numbers.astype(int)
-
-
 def pairings(named: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -> Figure:
-    """Draw which features form a pair, one row for each pairing: a pair is a colour and a number.
-
-    Raises:
-        ValueError: more pairs than colours, or pairs that leave a feature out, or name one twice.
-    """
-    given.check_named(named)
-    rows = [_pair_of_each_feature(name, pairs) for name, pairs in named.items()]
+    """Draw which features form a pair, one row for each pairing: a pair is a colour and a number."""
+    rows = [np.argsort(np.ravel(pairs)) // 2 for pairs in named.values()]
     width = len(rows[0])
-    if any(len(row) != width for row in rows):
-        raise ValueError(f"the pairings have {[len(row) for row in rows]} features, wanted as many in each")
-    given.check_few(width, 2 * len(PALE), "features")
     figure, (ax,) = canvas(1, (1.8 + 0.75 * width, 1.1 + 0.55 * len(rows)))
     words = [[f"pair {pair}" for pair in row] for row in rows]
     look = {"vmin": 0, "vmax": width // 2, "linewidths": 2, "yticklabels": list(named)}
@@ -193,17 +152,8 @@ def pairings(named: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -
     return finished(figure, title)
 
 
-def _pair_of_each_feature(name: str, pairs: Sequence[Sequence[int]]) -> list[int]:
-    features = given.pairs_of(name, pairs).ravel()
-    if sorted(features) != list(range(features.size)):
-        raise ValueError(f"{name} must name each feature from 0 to {features.size - 1} once, got {pairs}")
-    return list(np.argsort(features) // 2)
-
-
 def cache_steps(tokens: Labels, *, title: str) -> Figure:
     """Draw, for a text that grows by one token a step, whose keys and values are computed, or kept."""
-    given.check_labels("tokens", tokens)
-    given.check_few(len(tokens), MOST_STEPS, "tokens")
     length, states = len(tokens), list(STATES)
     side = 1.0 + 0.5 * length
     figure, axes = canvas(2, (side, side))

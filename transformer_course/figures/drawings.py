@@ -21,8 +21,6 @@ from transformer_course.figures.layout import (
     finished,
     literal,
 )
-from transformer_course.lessons import NAMES
-from transformer_lab.validation import check_integer, check_positive
 
 Point = tuple[float, float]
 
@@ -264,9 +262,6 @@ def encoder_map(lesson: int = 0) -> Figure:
 
     A lit component has its colour, a group of them is pale yellow.
     """
-    check_integer(lesson=lesson, at_least=0)
-    if lesson not in range(len(NAMES)):
-        raise ValueError(f"lesson must be from 0 to {len(NAMES) - 1}, got {lesson}; see the notebooks")
     does, changed = LATER.get(lesson, ("", ()))
     figure, (ax,) = canvas(1, (9.8, 3.2))
     for number, label, component, left, bottom, *size in MAP:
@@ -304,7 +299,6 @@ STEP = 1.32  # from box to box of the flow
 
 def data_flow(n_layers: int, *, title: str) -> Figure:
     """Draw what becomes of token ids, step by step, with the shape of what passes from box to box."""
-    check_positive(n_layers=n_layers)
     shown = ["layer 0", "layer 1", "…", f"layer {n_layers - 1}"] if n_layers > 3 else []
     layers = shown or [f"layer {number}" for number in range(n_layers)]
     kinds = {"look up": "embedding", "× √d_model": "", "+ positions": "positions"}
@@ -340,21 +334,7 @@ def data_flow(n_layers: int, *, title: str) -> Figure:
 
 
 def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> Figure:
-    """Draw which query head reads which key and value head, one panel for each way to share them.
-
-    Raises:
-        ValueError: more key heads than colours, or query heads that they cannot share equally.
-    """
-    given.check_named(n_kv_heads)
-    check_positive(n_heads=n_heads)
-    for count in n_kv_heads.values():
-        check_positive(n_kv_heads=count)
-    given.check_few(max(n_kv_heads.values()), len(PALE), "key heads can be drawn")
-    for name, count in n_kv_heads.items():
-        if n_heads % count:
-            raise ValueError(
-                f"{name}: got {n_heads} query heads that cannot share {count} equally; take a divisor"
-            )
+    """Draw which query head reads which key and value head, one panel for each way to share them."""
     figure, panels = canvas(len(n_kv_heads), (0, 0), (0.75 * n_heads * len(n_kv_heads), 2.5))
     for ax, (name, count) in zip(panels, n_kv_heads.items(), strict=True):
         group = n_heads // count
@@ -384,9 +364,7 @@ def _dial(ax: Axes, left: float, edge: str, name: str, below: float) -> None:
 
 def draw_clocks(ax: Axes, angles: Sequence[float], names: Labels) -> None:
     """Draw one dial per angle, in radians from the right, counter-clockwise; its hand ends at (cos, sin)."""
-    given.check_axes(ax)
     angles = given.numbers_of(angles, 1, name="the angles")
-    given.check_labels("names", names, len(angles))
     for number, (angle, name) in enumerate(zip(angles, names, strict=True)):
         left = 2.5 * number
         _dial(ax, left, GREY, name, -1.25)
@@ -403,16 +381,8 @@ def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",), *, worth: str = 
 
     A vector is given as pairs (pair, 2); the longest arrow of a dial reaches its rim. Where there are two, an
     arc shows the angle between them, and `worth` with their dot product stands below the dial.
-
-    Raises:
-        ValueError: more vectors than colours.
     """
-    given.check_axes(ax)
-    given.check_named(arrows)
-    given.check_labels("names of dials", names)
-    given.check_labels("worth", [worth])
-    given.check_few(len(arrows), len(LINES), "arrows in a dial")
-    pairs = {name: given.pairs_of(name, each, len(names)) for name, each in arrows.items()}
+    pairs = given.tables_of(arrows)
     lengths = np.array([np.hypot(*each.T) for each in pairs.values()])  # (vector, pair)
     reach = np.where(lengths.any(axis=0), lengths.max(axis=0), 1.0)
     both = list(pairs.values()) if len(pairs) == 2 else []
@@ -470,8 +440,6 @@ def _draw_arrow(
 
 def turns(panels: Mapping[str, Tables], names: Labels = ("",), *, title: str = "") -> Figure:
     """Draw dials with arrows side by side, one panel for each name; what a panel holds: see `draw_turns`."""
-    given.check_named(panels)
-    given.check_labels("names of dials", names)
     figure, axes = canvas(len(panels), (max(1.9, 1.5 * len(names)), 2.6))
     for ax, (name, arrows) in zip(axes, panels.items(), strict=True):
         draw_turns(ax, arrows, names)

@@ -13,7 +13,6 @@ from torch import Tensor
 from transformer_course.figures import given
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
 from transformer_course.figures.layout import ATTENTION, COSINE, GREY, SIGNED, WIDEST, canvas, finished
-from transformer_lab.validation import check_number, check_positive
 
 # Signed tables and functions
 
@@ -43,26 +42,24 @@ def _signed(
     return figure, panels
 
 
-def position_tables(
-    named: Tables, *, xlabel: str, title: str, bar: str, limits: Limits = (-1, 1), cosine: bool = False
-) -> Figure:
-    """Draw large signed tables side by side on one scale: positions down, `xlabel` across.
+def position_tables(named: Tables, *, xlabel: str, title: str, bar: str, cosine: bool = False) -> Figure:
+    """Draw large signed tables side by side on a scale from −1 to 1: positions down, `xlabel` across.
 
     Cosines have a colour map of their own.
     """
     look = {"cell": (4.2, 4.2), "shrink": 1.0, "aspect": "auto", "interpolation": "nearest"}
     look["cmap"] = COSINE if cosine else SIGNED
-    figure, _ = _signed(given.tables_of(named, limits), (xlabel, "position"), limits=limits, bar=bar, **look)
+    tables = given.tables_of(named, limits=(-1, 1))
+    figure, _ = _signed(tables, (xlabel, "position"), limits=(-1, 1), bar=bar, **look)
     return finished(figure, title)
 
 
-def score_maps(named: Tables, *, title: str, bar: str = "score", limits: Limits | None = None) -> Figure:
+def score_maps(named: Tables, *, title: str, bar: str) -> Figure:
     """Draw scores (position of the query, position of the key) side by side, all on one scale around zero."""
-    tables = given.tables_of(named, limits)
-    reach = max(np.abs(scores).max() for scores in tables.values()) or 1.0
-    limits = (-reach, reach) if limits is None else limits
-    labels = ("position of the key", "position of the query")
-    figure, _ = _signed(tables, labels, cell=(3.5, 4.1), limits=limits, bar=bar, interpolation="nearest")
+    tables = given.tables_of(named)
+    reach = max(np.abs(scores).max() for scores in tables.values())
+    look = {"cell": (3.5, 4.1), "limits": (-reach, reach), "interpolation": "nearest"}
+    figure, _ = _signed(tables, ("position of the key", "position of the query"), bar=bar, **look)
     return finished(figure, title)
 
 
@@ -78,37 +75,20 @@ def planes(
     points: Mapping[str, tuple[float, float]] | None = None,
 ) -> Figure:
     """Draw functions of two numbers on one signed scale, as far as `reach`; `points` are marked and named."""
-    given.check_functions(functions)
-    given.check_limits(limits)
-    points = {} if points is None else points
-    _check_points(points, limits)
     line = torch.linspace(*limits, 61, dtype=torch.float64)
     x, y = torch.meshgrid(line, line, indexing="xy")
     tables = {
         name: np.broadcast_to(given.numbers_of(function(x, y), name=name), x.shape)
         for name, function in functions.items()
     }
-    if reach is None:
-        reach = max(np.abs(each).max() for each in tables.values()) or 1.0
-    check_number(reach=reach, above=0)
+    reach = reach or max(np.abs(each).max() for each in tables.values())
     look = {"limits": (-reach, reach), "extent": (*limits, *limits), "origin": "lower"}
     figure, panels = _signed(tables, (xlabel, ylabel), cell=(3.1, 3.5), bar=bar, **look)
     for ax in panels:
         ax.locator_params(nbins=4)
-        for name, point in points.items():
+        for name, point in (points or {}).items():
             _name_point(ax, name, point)
     return finished(figure, title)
-
-
-def _check_points(points: Mapping[str, tuple[float, float]], limits: Limits) -> None:
-    """Raise unless every point lies in the plane."""
-    given.check_named(points, empty=True)
-    for name, point in points.items():
-        ((across, up),) = given.pairs_of(name, [point], 1)
-        if not limits[0] <= min(across, up) <= max(across, up) <= limits[1]:
-            raise ValueError(
-                f"the point {name!r} at {point} lies outside the plane, got limits {limits}; widen them"
-            )
 
 
 def _name_point(ax: Axes, name: str, point: tuple[float, float]) -> None:
@@ -121,12 +101,18 @@ def _name_point(ax: Axes, name: str, point: tuple[float, float]) -> None:
 
 
 def draw_tiles(
-    ax: Axes, maps: np.ndarray, columns: int, *, gap: int, names: Mapping[int, str], framed: Iterable[int]
+    ax: Axes,
+    maps: np.ndarray,
+    columns: int,
+    *,
+    gap: int,
+    names: Iterable[str] = (),
+    framed: Iterable[int] = (),
 ) -> list[tuple[int, int]]:
     """Draw square maps (map, length, length) as tiles of one picture, and return the top left cell of each.
 
-    Between two tiles, and above the first, is a gap of so many cells. There stand the names that some maps
-    have; some maps are framed. Both go by the numbers of the maps.
+    Between two tiles, and above the first, is a gap of so many cells. There stand the names, if maps have
+    some; maps whose numbers are in `framed` have a frame.
     """
     side = len(maps[0])
     pitch = side + gap
@@ -140,28 +126,20 @@ def draw_tiles(
         frame = Rectangle((left - 0.5, top - 0.5), side, side, fill=False, edgecolor="white", linewidth=2)
         frame.set_path_effects([withStroke(linewidth=4, foreground="black")])
         ax.add_patch(frame)
-    for number, name in names.items():
-        top, left = corners[number]
+    for (top, left), name in zip(corners, names, strict=False):
         ax.text(left + side / 2 - 0.5, top - 1, name, size=7.5, ha="center", va="bottom")
     return corners
 
 
-def head_atlas(
-    maps: Matrix, *, marked: Mapping[tuple[int, int], str] | None = None, title: str = ""
-) -> Figure:
-    """Draw every attention map (layer, head, query_pos, key_pos) of a model, small; `marked` names some."""
+def head_atlas(maps: Matrix, *, title: str = "") -> Figure:
+    """Draw every attention map (layer, head, query_pos, key_pos) of a model, small."""
     values = given.numbers_of(maps, 4, name="the maps (layer, head, query_pos, key_pos)")
-    n_layers, n_heads, length, width = values.shape
-    if width != length:
-        raise ValueError(f"each map must be square, got shape {values.shape}; take self-attention")
-    marked = {} if marked is None else marked
-    given.check_marked(marked, (n_layers, n_heads))
+    n_layers, n_heads, length, _ = values.shape
     given.check_scale(values, (0, 1))
-    names = {layer * n_heads + head: name for (layer, head), name in marked.items()}
     side = min(0.8, (WIDEST - 1.6) / n_heads)
     figure, (ax,) = canvas(1, (n_heads * side + 1.6, n_layers * side + 0.9))
     tiles = values.reshape(-1, length, length)
-    corners = draw_tiles(ax, tiles, n_heads, gap=2 + length // 5, names=names, framed=names)
+    corners = draw_tiles(ax, tiles, n_heads, gap=2 + length // 5)
     middle = length / 2 - 0.5
     ax.set_xticks([left + middle for _, left in corners[:n_heads]], [f"head {j}" for j in range(n_heads)])
     ax.set_yticks([top + middle for top, _ in corners[::n_heads]], [f"layer {i}" for i in range(n_layers)])
@@ -184,15 +162,12 @@ def image_attention(
         maps: (image, head, patches), the patches in reading order.
         names: of the heads.
         patch: height and width of a patch.
-        title: of the figure.
         bar: what the colours mean.
     """
     images, maps = given.numbers_of(images, 3, name="images"), given.numbers_of(maps, 3, name="maps")
-    given.check_labels("names", names)
-    grid = _by_patch(images, maps, len(names), patch)
-    low, high = given.from_zero(maps)
-    given.check_scale(maps, (low, high))
     n_images, rows, columns = images.shape
+    grid = maps.reshape(n_images, len(names), rows // patch[0], columns // patch[1])
+    low, high = given.from_zero(maps)
     look = {"vmin": low, "vmax": high, "cmap": ATTENTION, "extent": (-0.5, columns - 0.5, rows - 0.5, -0.5)}
     across = 1 + len(names)
     figure, panels = canvas(n_images * across, (1.45, 1.45), (1.2, 0.8), columns=across)
@@ -205,22 +180,6 @@ def image_attention(
         ax.set_title(name, fontsize=10)
     figure.colorbar(shown, ax=figure.axes, label=bar, shrink=0.7)
     return finished(figure, title)
-
-
-def _by_patch(images: np.ndarray, maps: np.ndarray, n_heads: int, patch: tuple[int, int]) -> np.ndarray:
-    """Maps as (image, head, patches down, patches across); raise unless they fit the images."""
-    n_images, rows, columns = images.shape
-    if not isinstance(patch, tuple | list) or len(patch) != 2:
-        raise TypeError(f"patch must be a height and a width, got {patch!r}; try (2, 2)")
-    check_positive(height=patch[0], width=patch[1])
-    down, across = rows // patch[0], columns // patch[1]
-    wanted = n_images, n_heads, down * across
-    if rows % patch[0] or columns % patch[1] or maps.shape != wanted:
-        raise ValueError(
-            f"the maps have shape {maps.shape}, wanted (image, head, patches) = {wanted} for images of shape "
-            f"{images.shape}, cut into whole patches of {tuple(patch)}; look at patch and names"
-        )
-    return maps.reshape(n_images, n_heads, down, across)
 
 
 def _draw_ink(ax: Axes, image: np.ndarray, patch: tuple[int, int]) -> None:

@@ -1,6 +1,6 @@
 """How every figure is laid out and finished, and the one declaration of what a colour means."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -113,11 +113,11 @@ def literal(ax: Axes) -> None:
 # Cells of a heatmap
 
 
-def frame_cells(ax: Axes, cells: Iterable[tuple[int, int]], thick: float = 2.0) -> None:
+def frame_cells(ax: Axes, cells: Iterable[tuple[int, int]]) -> None:
     """Draw a frame around cells (row, column): white with a dark edge, seen on every colour."""
     for row, column in cells:
-        frame = Rectangle((int(column), int(row)), 1, 1, fill=False, edgecolor="white", linewidth=thick)
-        frame.set(path_effects=[withStroke(linewidth=thick + 2.0, foreground="black")], zorder=3)
+        frame = Rectangle((int(column), int(row)), 1, 1, fill=False, edgecolor="white", linewidth=2)
+        frame.set(path_effects=[withStroke(linewidth=4, foreground="black")], zorder=3)
         frame.set_clip_on(False)  # whole, at the edge of the map, too
         ax.add_patch(frame)
 
@@ -139,9 +139,7 @@ def legend_of_cells(figure: Figure, words: Mapping[str, Mapping[str, object]]) -
 # Names of lines
 
 
-def name_lines(
-    ax: Axes, ends: Mapping[str, tuple[float, float]], colours: Mapping[str, str] | Sequence[str] = LINES
-) -> None:
+def name_lines(ax: Axes, ends: Mapping[str, tuple[float, float]], colours: Mapping[str, str]) -> None:
     """Write each name to the right of where its line ends, in its colour, no name on another one.
 
     Call it last: the limits of the axes must be what they will be.
@@ -149,10 +147,8 @@ def name_lines(
     Args:
         ax: where the lines are.
         ends: for each name the last point of its line.
-        colours: of the names, or for each name.
+        colours: for each name that of its line.
     """
-    if not isinstance(colours, Mapping):
-        colours = dict(zip(ends, colours, strict=False))
     ax.figure.get_layout_engine().execute(ax.figure)  # how high the panel is decides which names collide
     to_points = 72 / ax.figure.dpi
     low, high = ax.bbox.y0 * to_points, ax.bbox.y1 * to_points

@@ -4,9 +4,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-import matplotlib
 import numpy as np
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
@@ -24,7 +22,6 @@ from transformer_course.figures.layout import (
     hide_cells,
     literal,
 )
-from transformer_lab.validation import check_number, check_positive
 
 FEW = 24  # heads of a model whose numbers are all written
 MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
@@ -57,29 +54,18 @@ def draw_matrix(
     A number beyond `limits` has the colour of the nearer one. Cells that are True in `hidden` are hatched.
 
     Raises:
-        TypeError: no axes, labels that are no strings, a matrix that holds no numbers.
-        ValueError: the labels do not match the matrix, an empty matrix, or an unknown colour map.
+        ValueError: the labels do not match the matrix, or a number that is not finite.
     """
-    given.check_axes(ax)
     values = given.labelled(matrix, rows, columns)
-    low, high = (float(values.min()), float(values.max())) if limits is None else given.check_limits(limits)
-    if not isinstance(colours, Colormap) and (
-        not isinstance(colours, str) or colours not in matplotlib.colormaps
-    ):
-        raise ValueError(f"colours must name a colour map, got {colours!r}; try viridis, RdBu_r or magma")
-    covered = np.zeros_like(values) if hidden is None else given.booleans_of("hidden", hidden)
-    if covered.shape != values.shape:
-        raise ValueError(f"hidden has shape {covered.shape}, wanted {values.shape}; give it for each cell")
+    low, high = limits or (values.min(), values.max())
+    covered = np.zeros_like(values) if hidden is None else given.numbers_of(hidden)
     with_numbers = max(values.shape) <= MANY if numbers is None else numbers
     written = np.where(covered, "", _cell_texts(values)) if with_numbers else False
-    look = {"cmap": colours, "square": True, "linewidths": 0.4, "linecolor": "white"}
+    look = {"cmap": colours, "square": True, "linewidths": 0.4}
     look |= {"xticklabels": list(columns), "yticklabels": list(rows)}
     look |= {"cbar": bar is not None, "cbar_kws": {"label": bar, "shrink": 0.8}}
-    layout = ax.figure.get_layout_engine()
-    ax.figure.set_layout_engine("none")  # seaborn draws the figure once to look for labels that overlap
     values = values + 0.0  # turns −0.0 into 0.0
-    sns.heatmap(values, ax=ax, vmin=low, vmax=high, annot=written, fmt="", annot_kws={"size": 8}, **look)
-    ax.figure.set_layout_engine(layout)
+    draw_cells(ax, values, vmin=low, vmax=high, annot=written, annot_kws={"size": 8}, **look)
     ax.set_title(title)
     ax.tick_params(length=0)
     ax.set_xticklabels(ax.get_xticklabels(), rotation=90 if max(map(len, columns)) > 2 else 0)
@@ -87,6 +73,16 @@ def draw_matrix(
     _readable_numbers(ax)
     hide_cells(ax, np.argwhere(covered))
     literal(ax)
+
+
+def draw_cells(ax: Axes, values: np.ndarray, **look: object) -> None:
+    """Draw a heatmap with options of seaborn's."""
+    import seaborn  # here: it brings pandas and scipy.stats, seconds to a kernel that draws no heatmap
+
+    layout = ax.figure.get_layout_engine()
+    ax.figure.set_layout_engine("none")  # seaborn draws the figure once to look for labels that overlap
+    seaborn.heatmap(values, ax=ax, fmt="", linecolor="white", **look)
+    ax.figure.set_layout_engine(layout)
 
 
 def _cell_texts(values: np.ndarray) -> np.ndarray:
@@ -127,17 +123,12 @@ def draw_within(
     ax.set(xlabel=labels[0], ylabel=labels[1])
 
 
-def attention_heatmap(
-    weights: Matrix, query_tokens: Labels, key_tokens: Labels | None = None, *, title: str = ""
-) -> Figure:
+def attention_heatmap(weights: Matrix, tokens: Labels, *, title: str = "") -> Figure:
     """Draw one attention map (query_pos, key_pos), queries down and keys across, on a scale from 0 to 1."""
-    key_tokens = query_tokens if key_tokens is None else key_tokens
-    given.check_labels("query tokens", query_tokens)
-    given.check_labels("key tokens", key_tokens)
-    size = (1.9 + 0.42 * max(len(key_tokens), 5), 1.3 + 0.42 * max(len(query_tokens), 5))
-    figure, (ax,) = canvas(1, size)
+    side = 0.42 * max(len(tokens), 5)
+    figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
     labels = ("key (looked at)", "query (looking)")
-    draw_within(ax, weights, query_tokens, key_tokens, bar="attention weight", labels=labels)
+    draw_within(ax, weights, tokens, tokens, bar="attention weight", labels=labels)
     return finished(figure, title)
 
 
@@ -145,8 +136,6 @@ def token_depth(
     values: Matrix, rows: Labels, tokens: Labels, *, title: str, bar: str, colours: str = ATTENTION
 ) -> Figure:
     """Draw one number from 0 to 1 for each token at each place of a model: places down, tokens across."""
-    given.check_labels("tokens", tokens)
-    given.check_labels("rows", rows)
     figure, (ax,) = canvas(1, (1.9 + 0.52 * len(tokens), 1.0 + 0.42 * len(rows)))
     look = {"numbers": True, "bar": bar, "labels": ("token", ""), "colours": colours}
     draw_within(ax, values, rows, tokens, **look)
@@ -155,8 +144,6 @@ def token_depth(
 
 def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str) -> Figure:
     """Draw activations (neuron, token), neurons down and tokens across; below zero is shown as zero."""
-    given.check_labels("names", names)
-    given.check_labels("tokens", tokens)
     values = np.maximum(given.numbers_of(activations, 2, name="activations"), 0.0)
     unit = min(0.33, (WIDEST - 2.8) / len(tokens))
     figure, (ax,) = canvas(1, (2.8 + unit * len(tokens), 1.5 + unit * len(names)))
@@ -245,29 +232,31 @@ def head_grid(
     *,
     title: str = "",
     columns: int = 3,
+    unit: float = 0.21,
     limits: Sequence[Limits] | None = None,
     bar: str | None = "attention weight",
     hidden: Sequence[Matrix | None] | None = None,
+    framed: Sequence[Iterable[tuple[int, int]]] = (),
+    axes_named: tuple[str, str] = KEY_QUERY,
 ) -> Figure:
     """Draw several attention maps of one sentence side by side, on one shared scale from 0 to 1.
 
-    With `limits` each map has a scale of its own; the colour bar, if any, is that of the first. With `hidden`
-    the cells (query_pos, key_pos) that are True are hatched: a mask for each map, or None.
+    Args:
+        maps: (query_pos, key_pos) each.
+        tokens: of rows and columns.
+        titles: of the maps.
+        columns: maps in a row.
+        unit: the side of a cell, in inches.
+        limits: a scale for each map; the colour bar is that of the first.
+        bar: label of the colour bar; none if None.
+        hidden: for each map a mask, True where a cell is hatched, or None.
+        framed: for each map the cells (query, key) around which a frame stands.
+        axes_named: what the columns and the rows are.
     """
-    check_positive(columns=columns)
-    given.check_maps(maps)
-    given.check_labels("tokens", tokens)
-    given.check_labels("titles", titles, len(maps))
-    if limits is not None:
-        given.check_maps(limits)
-        if len(limits) != len(maps):
-            raise ValueError(f"got {len(limits)} limits, wanted {len(maps)}; give one pair for each map")
-    if hidden is not None:
-        given.check_maps(hidden)
-        if len(hidden) != len(maps):
-            raise ValueError(f"got {len(hidden)} masks, wanted {len(maps)}; give one, or None, for each map")
-    look = {"unit": 0.21, "limits": limits, "bar": bar, "hidden": hidden}
-    figure, _ = lay_maps(zip(titles, maps, strict=True), tokens, tokens, across=columns, **look)
+    look = {"unit": unit, "limits": limits, "bar": bar, "hidden": hidden, "labels": axes_named}
+    figure, panels = lay_maps(zip(titles, maps, strict=True), tokens, tokens, across=columns, **look)
+    for ax, cells in zip(panels, framed, strict=False):
+        frame_cells(ax, cells)
     return finished(figure, title)
 
 
@@ -279,37 +268,12 @@ def layer_maps(
     *,
     title: str,
     bar: str,
-    across: int = 3,
     axes_named: tuple[str, str] = KEY_QUERY,
 ) -> Figure:
     """Draw one map per layer on one scale, from 0 to their largest value: paler jobs than a single head's."""
-    given.check_maps(maps)
-    given.check_labels("rows", rows)
-    given.check_labels("columns", columns)
-    given.check_labels("titles", titles, len(maps))
-    given.check_labels("names of the axes", axes_named, 2)
-    check_positive(across=across)
     limits = [given.from_zero(*(given.numbers_of(matrix, 2) for matrix in maps))] * len(maps)
     look = {"unit": 0.27, "limits": limits, "bar": bar, "labels": axes_named}
-    figure, _ = lay_maps(zip(titles, maps, strict=True), rows, columns, across=across, **look)
-    return finished(figure, title)
-
-
-def wanted_maps(named: Tables, wanted: Matrix, tokens: Labels, *, title: str, columns: int = 4) -> Figure:
-    """Draw attention maps of one text on a scale from 0 to 1, `columns` in a row.
-
-    A frame stands around each cell (query_pos, key_pos) that is True in `wanted`.
-    """
-    given.check_named(named)
-    given.check_labels("tokens", tokens)
-    check_positive(columns=columns)
-    framed = np.argwhere(given.booleans_of("wanted", wanted))
-    if np.shape(wanted) != (len(tokens), len(tokens)):
-        raise ValueError(f"wanted has shape {np.shape(wanted)}, wanted one row and column for each token")
-    look = {"unit": 0.25, "across": columns, "bar": "attention weight"}
-    figure, panels = lay_maps(named.items(), tokens, tokens, **look)
-    for ax in panels:
-        frame_cells(ax, framed)
+    figure, _ = lay_maps(zip(titles, maps, strict=True), rows, columns, across=3, **look)
     return finished(figure, title)
 
 
@@ -321,54 +285,14 @@ def row_maps(
     Args:
         named: by title: weights (head, key_pos) on a scale from 0 to 1, the tokens, the framed place per row.
         rows: names of the heads.
-        title: of the figure.
     """
-    given.check_named(named)
-    given.check_labels("rows", rows)
-    if any(not isinstance(each, tuple) or len(each) != 3 for each in named.values()):
-        raise TypeError(f"each text must be (weights, tokens, places), got {named!r:.60}; give all three")
     width = sum(0.4 * len(tokens) + 0.6 for _, tokens, _ in named.values())
     figure, panels = canvas(len(named), (0, 0), (width + 1.4, 1.7 + 0.36 * len(rows)))
     for ax, (name, (weights, tokens, places)) in zip(panels, named.items(), strict=True):
         draw_within(ax, weights, rows, tokens, title=name, numbers=True, labels=("key", "head"))
-        given.check_places("framed cells", list(enumerate(places)), (len(rows), len(tokens)))
         frame_cells(ax, enumerate(places))
     _label_once(panels, len(named))
     figure.colorbar(panels[0].collections[0], ax=figure.axes, label="attention weight", shrink=0.8)
-    return finished(figure, title)
-
-
-def aimed_maps(
-    named: Tables,
-    targets: Mapping[str, Sequence[int]],
-    labels: Labels,
-    *,
-    title: str,
-    axes_named: tuple[str, str] = KEY_QUERY,
-) -> Figure:
-    """Draw attention maps side by side on a scale from 0 to 1, and frame in each row where it should look.
-
-    Args:
-        named: the maps (query_pos, key_pos) by title.
-        targets: for each map, the right column of every row.
-        labels: of rows and columns.
-        title: of the figure.
-        axes_named: what the columns and the rows are.
-    """
-    given.check_named(named)
-    given.check_named(targets)
-    given.check_labels("labels", labels)
-    given.check_labels("names of the axes", axes_named, 2)
-    if targets.keys() != named.keys():
-        raise ValueError(f"got targets for {list(targets)}, wanted them for {list(named)}; name each map")
-    cells = {name: list(enumerate(given.numbers_of(columns, 1))) for name, columns in targets.items()}
-    for name, places in cells.items():
-        given.check_labels(f"targets for {name}", [str(place) for place in places], len(labels))
-        given.check_places(f"targets for {name}", places, (len(labels), len(labels)))
-    look = {"unit": 0.34, "labels": axes_named, "bar": "attention weight"}
-    figure, panels = lay_maps(named.items(), labels, labels, **look)
-    for ax, name in zip(panels, named, strict=True):
-        frame_cells(ax, cells[name])
     return finished(figure, title)
 
 
@@ -382,7 +306,6 @@ def likeness_grid(
 ) -> Figure:
     """Draw the cosine of every two tokens, one panel per name, on one scale: from 0, or the lowest, to 1."""
     tables = given.tables_of(named, limits=(-1, 1))
-    given.check_labels("tokens", tokens)
     lowest = min(table.min() for table in tables.values())
     limits = [(min(0, math.floor(10 * lowest) / 10), 1)] * len(tables)
     unit = 0.42 if numbers else 0.21 if len(tokens) > 7 else 0.3
@@ -405,11 +328,7 @@ def head_values(
     Of many heads only those have their number that are framed, or in the upper half of the scale.
     """
     tables = given.tables_of(named)
-    check_positive(columns=columns)
-    if limit is not None:
-        check_number(limit=limit, above=0)
     n_layers, n_heads = next(iter(tables.values())).shape
-    given.check_places("marked heads", marked, (n_layers, n_heads))
     layers, heads = [f"layer {i}" for i in range(n_layers)], [str(i) for i in range(n_heads)]
     framed = [layer * n_heads + head for layer, head in marked]
     limits = [given.from_zero(table) if limit is None else (0.0, limit) for table in tables.values()]
@@ -451,20 +370,11 @@ def matrices(
         columns: labels of the columns, by name.
         xlabels: what the columns are, by name.
         ylabel: what the rows of the first matrix are.
-        title: of the figure.
         limits: of the colours, by name.
     """
     tables = given.tables_of(named)
-    columns, xlabels, limits = ({} if each is None else each for each in (columns, xlabels, limits))
-    for what, by_name in (("columns", columns), ("xlabels", xlabels), ("limits", limits)):
-        given.check_named(by_name, empty=True)
-        if unknown := by_name.keys() - named.keys():
-            raise ValueError(f"{what} name no matrix: got {sorted(unknown)}, wanted some of {list(named)}")
+    columns, xlabels, limits = columns or {}, xlabels or {}, limits or {}
     heights, widths = zip(*(table.shape for table in tables.values()), strict=True)
-    if rows is not None:
-        given.check_labels("rows", rows)
-        if len(rows) not in heights:
-            raise ValueError(f"got {len(rows)} labels of rows, wanted as many as a matrix has: {heights}")
     unit = min(0.52, (WIDEST - 0.75 * len(widths)) / sum(widths))
     room = 0.75 * len(widths) + unit * sum(widths), 1.4 + unit * max(heights)
     figure, panels = canvas(len(tables), (0, 0), room, width_ratios=widths)

@@ -23,11 +23,9 @@ from transformer_course.figures.layout import (
     finished,
     literal,
 )
-from transformer_lab.validation import check_integer, check_number
 
 STEP = 0.15  # from one seed's dot down to the next, if a band is 1 high
 SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
-MOST_PARTS = 6  # of a bar
 SEEN = 0.01  # a smaller share is a sliver that nobody sees
 GIB = 2**30
 
@@ -51,11 +49,7 @@ def position_circles(named: Tables, *, title: str, first: int = 0, walk: Sequenc
 
     Arrows lead through the positions of `walk`. All panels have the same limits.
     """
-    given.check_named(named)
-    check_integer(first=first)
-    points = {name: given.pairs_of(name, each) for name, each in named.items()}
-    walk = given.numbers_of(walk, name="walk").astype(int) - first
-    given.check_places("positions to walk", [(step,) for step in walk], (min(map(len, points.values())),))
+    points, walk = given.tables_of(named), np.array(walk, dtype=int) - first
     reach = 1.08 * max(np.abs(each).max() for each in points.values()) or 1.0
     figure, panels = canvas(len(named), (3.6, 0), (1.2, 3.9), sharey=True)
     for ax, (name, each) in zip(panels, points.items(), strict=True):
@@ -80,7 +74,6 @@ def seed_spread(named: Curves, *, xlabel: str, title: str) -> Figure:
 
     The dots of a band stand one below the other, so that equal ones are seen as two.
     """
-    given.check_named(named)
     figure, (ax,) = canvas(1, (6.4, 0.9 + 0.8 * len(named)))
     for row, (name, values) in enumerate(named.items()):
         numbers = given.numbers_of(values, 1, name=name)
@@ -97,11 +90,6 @@ def word_strips(
     named: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, legend: tuple[str, str], title: str
 ) -> Figure:
     """Draw one row per name: a neuron's activation for words of its own kind, and for all the others."""
-    given.check_named(named)
-    given.check_labels("words of the legend", legend, 2)
-    for name, words in named.items():
-        if not isinstance(words, tuple | list) or len(words) != 2:
-            raise TypeError(f"{name} must be two lists of numbers, own words and others, got {words!r:.60}")
     figure, (ax,) = canvas(1, (7.4, 0.9 + 0.34 * len(named)))
     for kind, colour, marker in ((1, GREY, "|"), (0, MARK, "o")):
         rows = [given.numbers_of(words[kind], 1, name=name) for name, words in named.items()]
@@ -130,33 +118,19 @@ def head_scatter(
     The pairs of matrices (layers, heads), across and up, go by the name of what goes across; `ylabel` is what
     goes up. `marked` names some heads, by (layer, head).
     """
-    given.check_named(named)
-    marked = {} if marked is None else marked
-    pairs = {name: _across_and_up(name, given, marked) for name, given in named.items()}
+    pairs = {name: [given.numbers_of(each, 2, name=name) for each in pair] for name, pair in named.items()}
     figure, panels = canvas(len(named), (min(4.6, (WIDEST - 0.8) / len(named)), 0), (0.8, 3.8), sharey=True)
     for ax, (name, (across, up)) in zip(panels, pairs.items(), strict=True):
         colours = matplotlib.colormaps[ATTENTION](np.arange(len(across)) / max(1, len(across) - 1))
         for layer, colour in enumerate(colours):
             look = {"color": colour, "edgecolor": "black", "linewidth": 0.4, "label": str(layer)}
             ax.scatter(across[layer], up[layer], s=42, **look)
-        _name_heads(ax, across, up, marked)
+        _name_heads(ax, across, up, marked or {})
         ax.grid(alpha=0.3)
         ax.set(xlabel=name, yscale="log")
     panels[0].set_ylabel(ylabel)
     panels[-1].legend(title="layer", bbox_to_anchor=(1.0, 1.0), loc="upper left", frameon=False)
     return finished(figure, title)
-
-
-def _across_and_up(name: str, pair: tuple[Matrix, Matrix], marked: Mapping[Place, str]) -> list[np.ndarray]:
-    """Both matrices as numbers; raise unless they are alike, and every point can be drawn."""
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise TypeError(f"{name} must be two matrices, across and up, got {type(pair).__name__}; give a pair")
-    across, up = (given.numbers_of(matrix, 2, name=name) for matrix in pair)
-    if across.shape != up.shape:
-        raise ValueError(f"{name} has shapes {across.shape} and {up.shape}, wanted the same (layers, heads)")
-    given.check_above_zero(f"{name}, up,", up)
-    given.check_marked(marked, up.shape)
-    return [across, up]
 
 
 def _name_heads(ax: Axes, x: np.ndarray, y: np.ndarray, marked: Mapping[Place, str]) -> None:
@@ -204,22 +178,8 @@ def parameter_bars(models: Mapping[str, Mapping[str, int]], *, title: str) -> Fi
     A part that is called like a component of the encoder has its colour. The legend leaves out what is too
     small to be seen.
     """
-    given.check_named(models)
-    for model in models.values():
-        given.check_named(model, in_legend=True)
     parts = list(next(iter(models.values())))
-    for name, model in models.items():
-        if model.keys() != set(parts):
-            raise ValueError(
-                f"{name} has the parts {list(model)}, wanted {parts}; give 0 for one that it lacks"
-            )
-    given.check_few(len(parts), MOST_PARTS, "parts")
-    counts = [[model[part] for part in parts] for model in models.values()]
-    counts = given.numbers_of(counts, 2, name="the counts")
-    if counts.min() < 0 or not counts.sum(axis=1).all():
-        raise ValueError(
-            f"the counts must not be negative, nor all 0, got {counts.tolist()}; leave that model out"
-        )
+    counts = np.array([[model[part] for part in parts] for model in models.values()])
     shares = counts / counts.sum(axis=1, keepdims=True)
     starts = np.cumsum(shares, axis=1) - shares
     figure, (ax,) = canvas(1, (8.4, 1.5 + 0.5 * len(models)))
@@ -243,20 +203,8 @@ def draw_memory(
     A model is given by the bytes of its weights, and of one token in the cache. A line stands at `room` GiB,
     the axis ends at `limit`.
     """
-    given.check_axes(ax)
-    given.check_named(models)
-    check_number(tokens=tokens, room=room, limit=limit)
-    if not 0 <= room <= limit or tokens < 0:
-        raise ValueError(
-            f"wanted room from 0 to limit, and no fewer tokens than 0, got {room}, {limit}, {tokens}"
-        )
-    weights, per_token = given.pairs_of("bytes", list(models.values()), len(models)).T / GIB
+    weights, per_token = np.array(list(models.values())).T / GIB
     cache = per_token * tokens
-    if min(weights.min(), per_token.min()) < 0 or (weights + cache).max() > limit:
-        raise ValueError(
-            f"wanted bars from 0 to {limit:g} GiB, got weights {weights} with {cache} in the cache; "
-            "raise the limit"
-        )
     ax.barh(list(models), weights, color=SILVER, label="weights")
     ax.barh(list(models), cache, left=weights, color=MARK, label="cache")
     ax.axvline(room, color="black", linestyle="--", lw=1.2, label=f"{room:g} GiB")

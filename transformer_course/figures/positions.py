@@ -7,21 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
+from transformer_course.figures.curves import LABEL, log_ticks, looks_of
 from transformer_course.figures.given import Curves, Limits, Matrix
-from transformer_course.figures.layout import (
-    GREY,
-    HERO,
-    LINES,
-    MARK,
-    canvas,
-    finished,
-    name_lines,
-    write_level,
-)
-from transformer_lab.validation import check_number
-
-MOST_PANELS = 8  # one below the other
-
+from transformer_course.figures.layout import GREY, HERO, MARK, canvas, finished, name_lines, write_level
 
 # Curves over positions, one below the other
 
@@ -41,18 +29,10 @@ def curves_apart(
     Args:
         x: where each point is.
         named: the curves; a panel is called as its curve.
-        xlabel: what goes across.
-        ylabel: what goes up.
-        title: of the figure.
         places: names of places on x, each marked by an upright line in every panel.
         tops: whether the highest point of each curve is marked.
     """
-    x = given.numbers_of(x, 1, name="x")
-    curves = given.curves_of(named, len(x), gaps=True)
-    given.check_few(len(curves), MOST_PANELS, "curves one below the other")
-    places = {} if places is None else places
-    given.check_named(places, empty=True)
-    check_number(**{f"place_{number}": place for number, place in enumerate(places.values())})
+    x, curves = given.numbers_of(x, 1, name="x"), given.curves_of(named)
     height = 1.35 if len(curves) > 1 else 2.6
     figure, panels = canvas(len(curves), (6.6, height), (0, 0.7), columns=1, sharex=True, sharey=True)
     for ax, (name, y) in zip(panels, curves.items(), strict=True):
@@ -62,7 +42,7 @@ def curves_apart(
         if tops:
             _mark_top(ax, x, y)
     for ax in panels:
-        _mark_places(ax, places, named=ax is panels[0])
+        _mark_places(ax, places or {}, named=ax is panels[0])
     panels[-1].set_xlabel(xlabel)
     figure.supylabel(ylabel, size=10)
     return finished(figure, title)
@@ -97,17 +77,13 @@ def spectrum(strength: Sequence[float], length: float, bands: Mapping[str, Limit
         length: positions of the table, and so the wavelength of the first.
         bands: names of groups of waves, the wavelengths of each from more than a lower to an upper one. Each
             name stands above its band; the strongest has the strong colour.
-        title: of the figure.
     """
     strength = given.numbers_of(strength, 1, name="strength")
-    check_number(length=length, above=0)
-    given.check_named(bands)
-    if strength.min() < 0:
-        raise ValueError(f"strength must not be negative, got {strength.min():g}; take the absolute squares")
     number = np.arange(1, len(strength) + 1)
     edges = length / (np.arange(len(strength) + 1) + 0.5)  # from one wave to the next, the longest first
     height = strength / np.log(edges[:-1] / edges[1:])
-    inside = {name: _within(name, length / number, limits) for name, limits in bands.items()}
+    wavelength = length / number
+    inside = {name: (low < wavelength) & (wavelength <= high) for name, (low, high) in bands.items()}
     strongest = max(inside, key=lambda name: strength[inside[name]].sum())
     figure, (ax,) = canvas(1, (7.0, 3.2))
     ax.stairs(height[::-1], edges[::-1], fill=True, color=GREY)
@@ -119,22 +95,13 @@ def spectrum(strength: Sequence[float], length: float, bands: Mapping[str, Limit
             ax.stairs(height[first : last + 1][::-1], edges[first : last + 2][::-1], fill=True, color=HERO)
         colour = HERO if name == strongest else GREY
         look = {"ha": "center", "va": "bottom", "size": 9, "color": colour}
-        peaks.append(length / number[peak])
+        peaks.append(wavelength[peak])
         ax.annotate(name, (peaks[-1], height[peak]), (0, 3), textcoords="offset points", **look)
     ax.set(xscale="log", ylim=(0, 1.15 * height.max()), yticks=[], xlabel="wavelength, in positions")
     ax.set_ylabel("strength (area)")
     ax.set_xticks(peaks, [f"{peak:.0f}" for peak in peaks])
     ax.minorticks_off()
     return finished(figure, title)
-
-
-def _within(name: str, wavelength: np.ndarray, limits: Limits) -> np.ndarray:
-    """Which waves a band has; raise if it has none."""
-    low, high = given.check_limits(limits)
-    inside = (wavelength > low) & (wavelength <= high)
-    if not inside.any():
-        raise ValueError(f"the band {name!r} has no wave, got the limits {limits}; widen them")
-    return inside
 
 
 # Lengths that a model was not trained on
@@ -156,45 +123,23 @@ def length_curves(
         runs: for each kind of model a share for each run and length (run, length).
         trained: the length of the training's texts, marked.
         chance: the share of guessing, marked.
-        title: of the figure.
         before: shares of the same kinds, in the same order, in an earlier try: their means are drawn dashed.
     """
     lengths = given.numbers_of(lengths, 1, name="lengths")
-    given.check_above_zero("lengths", lengths)
-    check_number(trained=trained, chance=chance)
-    given.check_named(runs, in_legend=True)
-    earlier = {} if before is None else before
-    given.check_named(earlier, in_legend=True, empty=True)
-    shares = {name: _shares(name, table, len(lengths)) for name, table in runs.items()}
-    earlier = {name: _shares(name, table, len(lengths)) for name, table in earlier.items()}
-    given.check_few(len(shares), len(LINES), "kinds of models")
-    if earlier and (len(earlier) != len(shares) or earlier.keys() & shares.keys()):
-        raise ValueError(f"got {list(earlier)} before, wanted other names, as many as in {list(shares)}")
-    figure, (ax,) = canvas(1, (6.4 + 0.075 * max(map(len, [*shares, *earlier])), 3.5))
-    colours = dict(zip(shares, LINES, strict=False)) | dict(zip(earlier, LINES, strict=False))
+    shares, earlier = given.tables_of(runs, (0, 1)), given.tables_of(before or {}, (0, 1))
+    figure, (ax,) = canvas(1, (6.4 + LABEL * max(map(len, [*shares, *earlier])), 3.5))
+    looks = looks_of(shares, "-") | looks_of(earlier, ["--"])
     for name, table in shares.items():
-        ax.plot(lengths, table.T, color=colours[name], linewidth=0.9, alpha=0.5)
+        ax.plot(lengths, table.T, linewidth=0.9, alpha=0.5, **looks[name])
     for name, table in (shares | earlier).items():
-        look = {"linewidth": 2.4, "marker": "o"} if name in shares else {"linewidth": 1.4, "linestyle": "--"}
-        ax.plot(lengths, table.mean(axis=0), color=colours[name], label=name, **look)
-    ax.set(xscale="log", ylim=(0, 1.05), xlabel="symbols in the text", ylabel="share of right answers")
+        more = {"linewidth": 2.4, "marker": "o"} if name in shares else {"linewidth": 1.4}
+        ax.plot(lengths, table.mean(axis=0), label=name, **looks[name], **more)
+    log_ticks(ax, lengths)
+    ax.set(ylim=(0, 1.05), xlabel="symbols in the text", ylabel="share of right answers")
     ax.set_xlim(lengths.min() / 1.5, lengths.max() * 1.06)
-    ax.set_xticks(lengths, [f"{length:g}" for length in lengths])
-    ax.minorticks_off()
     ax.grid(alpha=0.3)
     write_level(ax, chance, "chance", style=":")
     _mark_places(ax, {"length in training": trained}, named=True)
     ends = {name: (lengths[-1], table[:, -1].mean()) for name, table in (shares | earlier).items()}
-    name_lines(ax, ends, colours)
+    name_lines(ax, ends, {name: look["color"] for name, look in looks.items()})
     return finished(figure, title)
-
-
-def _shares(name: str, table: Matrix, count: int) -> np.ndarray:
-    """The shares (run, length); raise unless there is one from 0 to 1 for each length."""
-    shares = given.numbers_of(table, 2, name=name)
-    given.check_scale(shares, (0, 1))
-    if shares.shape[1] != count:
-        raise ValueError(
-            f"{name} has {shares.shape[1]} shares in a run, wanted {count}; give one for each length"
-        )
-    return shares

@@ -7,24 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.given import Curves
-from transformer_course.figures.layout import (
-    DARK,
-    GREY,
-    LINES,
-    MARK,
-    PALE,
-    WIDEST,
-    canvas,
-    finished,
-    name_lines,
-)
-from transformer_lab.validation import check_number
+from transformer_course.figures.layout import DARK, GREY, MARK, PALE, WIDEST, canvas, finished
 
 GIGA = 1e9
 # Of a name from its point, the nearest first.
 OFFSETS = [(side * 8, up) for up in (0, -12, 12, -24, -36, 24) for side in (1, -1)]
-MARKERS = tuple("osD^v")
 REAL, PADDED = PALE[0], MARK
 
 
@@ -37,12 +24,8 @@ def roofline(
         speed: operations a second, at best.
         bandwidth: bytes a second that can be moved from and to memory.
         parts: for each its operations per byte, and its operations a second.
-        title: of the figure.
     """
-    check_number(speed=speed, bandwidth=bandwidth, above=0)
-    given.check_named(parts)
-    x, y = given.pairs_of("parts", list(parts.values()), len(parts)).T
-    given.check_above_zero("parts", np.concatenate([x, y]))
+    x, y = given.numbers_of(list(parts.values()), 2, name="parts").T
     ridge = speed / bandwidth
     ends = np.array([min(x.min(), ridge) / 6, max(x.max(), ridge) * 8])
     figure, (ax,) = canvas(1, (7.4, 4.2))
@@ -88,41 +71,15 @@ def _covers(box: tuple, taken: list[tuple]) -> bool:
     return any(left < r and l < right and bottom < t and b < top for l, b, r, t in taken)  # noqa: E741
 
 
-def growth(x: Sequence[float], panels: Mapping[str, Curves], *, xlabel: str, title: str) -> Figure:
-    """Draw how quantities grow with x, all axes logarithmic: a panel for each, a line for each name.
-
-    Each line has its name at its end. Where it is nan it has a gap.
-    """
-    x = given.numbers_of(x, 1, name="x")
-    given.check_above_zero("x", x)
-    given.check_named(panels)
-    figure, axes = canvas(len(panels), (min(5.2, WIDEST / len(panels)), 0), (0, 3.7))
-    for ax, (ylabel, named) in zip(axes, panels.items(), strict=True):
-        curves = given.curves_of(named, len(x), gaps=True)
-        given.check_few(len(curves), len(LINES), "lines")
-        for (name, y), colour, marker in zip(curves.items(), LINES, MARKERS, strict=False):
-            given.check_above_zero(name, y[~np.isnan(y)])
-            ax.plot(x, y, color=colour, marker=marker, markersize=5)
-        ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
-        ax.set_xticks(x, [f"{each:g}" for each in x], rotation=45 if len(x) > 7 else 0)
-        ax.minorticks_off()
-        ax.grid(alpha=0.3)
-        last = {name: np.flatnonzero(~np.isnan(y))[-1] for name, y in curves.items()}
-        name_lines(ax, {name: (x[place], curves[name][place]) for name, place in last.items()})
-    return finished(figure, title)
-
-
 def bars(panels: Mapping[str, Mapping[str, float]], *, xlabel: str, title: str) -> Figure:
     """Draw a panel of bars for each quantity, one bar for each name, its number written at its end."""
-    given.check_named(panels)
-    sizes = [(len(named), len(name)) for named in _checked(panels) for name in named]
-    height, letters = (max(each) for each in zip(*sizes, strict=True))
+    height = max(map(len, panels.values()))
+    letters = max(len(name) for named in panels.values() for name in named)
     width = min(max(2.4 + 0.08 * letters, 6.4 / len(panels)), WIDEST / len(panels))
     figure, axes = canvas(len(panels), (width, 0), (0, 1.3 + 0.34 * height))
     names = [list(named) for named in panels.values()]
     for ax, (quantity, named) in zip(axes, panels.items(), strict=True):
         values = given.numbers_of(list(named.values()), 1, name=quantity)
-        given.check_above_zero(quantity, values)
         drawn = ax.barh(list(named), values, color=REAL, edgecolor="black", linewidth=0.6)
         ax.bar_label(drawn, [f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in values], padding=3)
         ax.invert_yaxis()
@@ -131,20 +88,12 @@ def bars(panels: Mapping[str, Mapping[str, float]], *, xlabel: str, title: str) 
     return finished(figure, title)
 
 
-def _checked(panels: Mapping[str, Mapping[str, float]]) -> list[Mapping[str, float]]:
-    """The bars of each panel; raise unless there are some, with names."""
-    for named in panels.values():
-        given.check_named(named)
-    return list(panels.values())
-
-
 def padding(batches: Mapping[str, Sequence[Sequence[int]]], *, title: str) -> Figure:
     """Draw texts as bars, one panel per way to batch them: real tokens, and what is padded behind them.
 
     A way is a list of batches, a batch the lengths of its texts; all in a batch are as long as the longest.
     """
-    given.check_named(batches)
-    lengths = {name: _lengths_of(name, way) for name, way in batches.items()}
+    lengths = {name: [given.numbers_of(batch, 1) for batch in way] for name, way in batches.items()}
     figure, panels = canvas(
         len(batches), (min(3.6, WIDEST / len(batches)), 0), (0, 4.0), sharex=True, sharey=True
     )
@@ -156,16 +105,6 @@ def padding(batches: Mapping[str, Sequence[Sequence[int]]], *, title: str) -> Fi
     panels[0].invert_yaxis()
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     return finished(figure, title)
-
-
-def _lengths_of(name: str, way: Sequence[Sequence[int]]) -> list[np.ndarray]:
-    """The lengths of each batch, as numbers; raise unless there are batches, and each text has a token."""
-    if not isinstance(way, Sequence) or isinstance(way, str) or not way:
-        raise TypeError(f"{name} must be a list of batches, lists of lengths, got {way!r}; try [[3, 5]]")
-    lengths = [given.numbers_of(batch, 1, name=name) for batch in way]
-    for batch in lengths:
-        given.check_above_zero(name, batch)
-    return lengths
 
 
 def _draw_bars(ax: Axes, batches: Sequence[np.ndarray]) -> None:

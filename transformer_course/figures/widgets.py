@@ -2,9 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from numbers import Real
 from pathlib import Path
 
 import ipywidgets
@@ -24,8 +23,8 @@ from transformer_course.figures.layout import WIDEST, Size, canvas, finished
 from transformer_course.figures.maps import draw_within, head_grid
 from transformer_course.figures.pictures import mime_bundle
 from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
-from transformer_lab.validation import check_number, check_positive, described
 
+MOST_TOKENS = 512  # that a text may have; said to whoever types more
 LEGIBLE = 32  # tokens on each side of the large map; more labels could not be read
 TILE = 32  # cells on each side of a small map, at most
 ACROSS = 4  # small maps in a row
@@ -77,17 +76,10 @@ def explore(
         name: of the value that moves.
         values: the places where the slider can stop, numbers or names.
         strip: the values of the static strip.
-        title: of the figure.
         bar: label of a colour bar for all pictures, which then share one scale; none if empty.
         size: of one picture, in inches.
         across: pictures of the strip in a row; all of them if None.
     """
-    given.check_labels("name, title and bar", [name, title, bar])
-    _check_stops(draw, values, strip)
-    if not isinstance(size, tuple | list) or len(size) != 2:
-        raise TypeError(f"size must be a width and a height in inches, got {size!r}; try (3.0, 2.9)")
-    check_number(width=size[0], height=size[1], above=0)
-    check_positive(across=len(strip) if across is None else across)
 
     def drawn(stops: Sequence[Stop]) -> Figure:
         columns = min(len(stops), across or len(stops))
@@ -100,8 +92,6 @@ def explore(
             ax.set_ylabel("")  # that of the first, and so are the same tokens beside it
             ax.tick_params(labelleft=number % columns == 0 or _labels(ax) != _labels(panels[0]))
         if bar:
-            if not panels[0].collections:
-                raise ValueError(f"got the colour bar {bar!r}, but draw shows no colours; leave bar out")
             figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
         return finished(figure, title)
 
@@ -122,23 +112,6 @@ def _labels(ax: Axes) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
-def _check_stops(draw: Callable[[Axes, Stop], None], values: Sequence[Stop], strip: Sequence[Stop]) -> None:
-    """Raise unless `draw` can be called, and the strip shows some of the values."""
-    if not callable(draw):
-        raise TypeError(f"draw must be a function of axes and a value, got {draw!r}; write one")
-    for name, stops in (("values", values), ("strip", strip)):
-        if isinstance(stops, str) or not isinstance(stops, Iterable):
-            raise TypeError(f"{name} must be a list of numbers or names, got {stops!r}; try a list")
-        if wrong := [stop for stop in stops if not isinstance(stop, Real | str) or stop != stop]:  # nan
-            raise TypeError(f"{name} must hold numbers or names, got {wrong[0]!r}; try float or str")
-    if len(set(values)) < len(values):
-        raise ValueError(f"values must differ, got {list(values)}; leave out the repeated ones")
-    if not len(strip) or set(strip) - set(values):
-        raise ValueError(
-            f"the strip must show some of the values, got {list(strip)}; wanted from {list(values)}"
-        )
-
-
 def _called(value: Stop) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
@@ -146,9 +119,7 @@ def _called(value: Stop) -> str:
 # An explorer of heads
 
 
-def explorer(
-    read: Read, text: str, *, strip: Sequence[tuple[int, int]], title: str, most_tokens: int = 512
-) -> None:
+def explorer(read: Read, text: str, *, strip: Sequence[tuple[int, int]], title: str) -> None:
     """Show a box to type a sentence into, choosers for layer and head, and what the head looks at.
 
     A page without a kernel, such as a code host's, shows a strip of heads on the first sentence alone.
@@ -159,28 +130,17 @@ def explorer(
         text: the first sentence.
         strip: (layer, head) of the maps in the strip; the explorer begins with the first of them.
         title: of the strip, says what to see.
-        most_tokens: that a text may have; said to whoever types more.
     """
-    if not callable(read):
-        raise TypeError(f"read must be a function from a text to tokens and maps, got {read!r}; write one")
-    if not isinstance(text, str):
-        raise TypeError(f"text must be a string, got {text!r}; try str(text)")
-    given.check_maps(strip)
-    check_positive(most_tokens=most_tokens)
     tokens, maps = _tokens_and_maps(read, text)
-    given.check_places("places of the strip", strip, maps.shape[:2])
     titles = [f"L{layer}.H{head}" for layer, head in strip]
     still = head_grid([maps[tuple(place)] for place in strip], tokens, titles, title=title)
-    box = Explorer(read, text, place=strip[0], most_tokens=most_tokens)
-    _publish(box, still, words="Explorer: sentence, layer, head")
+    _publish(Explorer(read, text, place=strip[0]), still, words="Explorer: sentence, layer, head")
 
 
 def _tokens_and_maps(read: Read, text: str) -> tuple[Labels, np.ndarray]:
-    """What is read, the maps as numbers; raise unless they are attention of these tokens."""
+    """What is read, the maps as numbers (layers, heads, query_pos, key_pos)."""
     tokens, maps = read(text)
     values = given.numbers_of(maps, 4, name="the maps (layers, heads, query_pos, key_pos)")
-    given.check_labels("tokens", tokens, values.shape[-1])
-    given.check_scale(values, (0, 1))
     return tokens, values
 
 
@@ -190,8 +150,8 @@ class Explorer(ipywidgets.VBox):
     Whatever is typed is answered: with a picture, or with a sentence that says why there is none.
     """
 
-    def __init__(self, read: Read, text: str, *, place: tuple[int, int], most_tokens: int) -> None:
-        self.read, self.most_tokens = read, most_tokens
+    def __init__(self, read: Read, text: str, *, place: tuple[int, int]) -> None:
+        self.read = read
         self.tokens, self.maps = _tokens_and_maps(read, text)
         n_layers, n_heads = self.maps.shape[:2]
         self.sentence = ipywidgets.Text(
@@ -225,7 +185,7 @@ class Explorer(ipywidgets.VBox):
         message = str(error).strip() or type(error).__name__
         if "tokens" in message:
             return (
-                f"This text is too long: the model has places for {self.most_tokens} tokens, [CLS] and [SEP] "
+                f"This text is too long: the model has places for {MOST_TOKENS} tokens, [CLS] and [SEP] "
                 "included. Leave something out, or look at one part after another."
             )
         return message if message.endswith(".") else f"{message}."
@@ -260,9 +220,8 @@ def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first:
     side = max(3.2, 0.9 + 0.2 * len(labels))
     figure, (small, large) = canvas(2, (0, 0), (3.9 + side + 0.9, side + 1.1), width_ratios=[3.9, side])
     tiles = np.stack([_shrunk(each) for each in maps])
-    numbers = {number: str(number) for number in range(len(tiles))}
     columns, gap = min(len(tiles), ACROSS), 2 + len(tiles[0]) // 6
-    draw_tiles(small, tiles, columns, gap=gap, names=numbers, framed=[head])
+    draw_tiles(small, tiles, columns, gap=gap, names=map(str, range(len(tiles))), framed=[head])
     small.set_title("heads of this layer")
     small.set_axis_off()
     name, axes_named = f"L{layer}.H{head}", ("key (looked at)", "query (looking)")
@@ -328,10 +287,7 @@ def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers,
         measure: returns numbers, made of what JSON knows.
         draw: draws them; its second argument says in words where they were measured.
     """
-    given.check_functions({"measure": measure, "draw": draw})
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
-    if not isinstance(name, str) or name not in examples["numbers"]:
-        raise ValueError(f"there is no example {name!r}; write it: python -m benchmarks.examples")
     still = draw(examples["numbers"][name], examples["machine"])
     _publish(Measurement(measure, draw), still, words="Button: measure on this machine")
 
@@ -377,11 +333,6 @@ class LiveCurve(ProgressBar):
         self.drawn_at = 0.0
 
     def __call__(self, history: History, config: TrainingConfig) -> None:
-        if not isinstance(history, History) or not isinstance(config, TrainingConfig):
-            raise TypeError(
-                "wanted a History and a TrainingConfig, "
-                f"got {described(history)} and {described(config)}; give it to train as watch="
-            )
         if self.bar is None:  # a new run: wait until there is a curve to see
             self.drawn_at = time.monotonic()
         super().__call__(history, config)

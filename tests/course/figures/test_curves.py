@@ -30,9 +30,9 @@ def looks(ax):
 @pytest.mark.parametrize("count", [2, 5, 7])
 def test_every_curve_is_drawn_and_told_from_the_others(count):
     drawings = [
-        figures.depth_curves(curves(count), **LABELS),
         figures.lines([1, 2, 3], curves(count), **LABELS),
-        figures.position_curves([1, 2, 3], curves(count), **LABELS),
+        figures.lines([1, 2, 3], curves(count), **LABELS, style="stepped"),
+        figures.lines([1, 2, 3], curves(count), **LABELS, style="smooth"),
         figures.error_curves({"task": {name: [run] for name, run in curves(count, 20).items()}}, title=""),
         figures.activation_curves(dict.fromkeys(curves(count), torch.tanh), title=""),
     ]
@@ -76,17 +76,25 @@ def test_lines_are_drawn_as_given():
     ax = figures.lines([1, 4], {"a": [3, 5], "b": [2, 7]}, xlabel="", ylabel="", logarithmic="xy").axes[0]
     assert [line.get_xydata().tolist() for line in ax.lines] == [[[1, 3], [4, 5]], [[1, 2], [4, 7]]]
     assert (ax.get_xscale(), ax.get_yscale(), ticks(ax)) == ("log", "log", ["1", "4"])
-    octaves = figures.position_curves([2, 20, 200], {"": [1, 5, 2]}, **LABELS, octaves=(6, 18, 56)).axes[0]
-    assert (octaves.get_xscale(), ticks(octaves)) == ("log", ["6", "18", "56"])
-    assert not octaves.texts  # a single curve is named by the title
-
-
-def test_curves_over_depth_count_from_the_start():
-    named = {"post": [1.0, 10.0, 100.0], "pre": torch.tensor([3.0, 2.0])}
-    ax = figures.depth_curves(named, **LABELS, start=1, logarithmic=True).axes[0]
-    assert [line.get_xdata().tolist() for line in ax.lines] == [[1, 2, 3], [1, 2]]
-    assert [list(line.get_ydata()) for line in ax.lines] == [[1, 10, 100], [3, 2]]
+    ax = figures.lines(range(1, 4), {"": [1, 5, 2]}, **LABELS, levels={"chance": 3.5}, style="stepped").axes[
+        0
+    ]
     assert all(tick == round(tick) for tick in ax.get_xticks())
+    assert [text.get_text() for text in ax.texts] == ["chance"]  # a single curve is named by the title
+    assert ax.lines[1].get_ydata()[0] == 3.5
+
+
+def test_slopes_lead_from_place_to_place():
+    (ax,) = figures.slopes({"a": [0.1, 0.2], "b": [0.4, 0.1]}, ["one", "two"], ylabel="", title="").axes
+    assert {text.get_text(): text.xy for text in ax.texts} == {"a": (1, 0.2), "b": (1, 0.1)}
+    assert ticks(ax) == ["one", "two"]
+
+
+def test_a_line_of_growth_has_its_name_at_its_last_number():
+    named = {"short": [1.0, 4.0, float("nan")], "long": [2.0, 4.0, 8.0]}
+    (ax,) = figures.growth([1, 2, 4], {"seconds": named}, xlabel="", title="").axes
+    assert {text.get_text(): text.xy for text in ax.texts} == {"short": (2, 4), "long": (4, 8)}
+    assert np.isnan(ax.lines[0].get_ydata()[2])
 
 
 def test_activations_are_drawn_beside_their_slopes_and_leave_no_gradient():
@@ -119,12 +127,12 @@ RUNS = {
 
 
 def test_each_run_is_a_curve_of_losses_and_one_of_scores():
-    figure = figures.training_curves(RUNS, chance=0.1, best_loss=0.4)
+    figure = figures.training_curves(RUNS, chance=0.1)
     losses, scores = ([line.get_xydata().tolist() for line in ax.lines] for ax in figure.axes)
-    assert losses[:2] == [[[1, 2], [2, 1.5], [3, 1.25]], [[1, 3], [2, 1], [3, 0.5]]]
+    assert losses == [[[1, 2], [2, 1.5], [3, 1.25]], [[1, 3], [2, 1], [3, 0.5]]]
     assert scores[:2] == [[[2, 0.5], [3, 0.75]], [[2, 0.25], [3, 1.0]]]
     written = [[text.get_text() for text in ax.texts] for ax in figure.axes]
-    assert written == [["best possible loss"], ["chance", "seed 1", "seed 2"]]
+    assert written == [[], ["chance", "seed 1", "seed 2"]]
     assert [text.xy for text in figure.axes[1].texts[1:]] == [(3, 0.75), (3, 1.0)]
 
 

@@ -66,8 +66,6 @@ def test_neighbours_read_one_key_head_and_share_its_colour(n_kv_heads, readers):
     for head in range(4):
         assert colour_of[f"q{head}"] == colour_of[f"k{head // readers} v{head // readers}"]
     assert len({round(line.get_xdata()[1], 6) for line in ax.lines}) == n_kv_heads
-    with pytest.raises(ValueError, match="at most 4 key heads can be drawn, got 8"):
-        figures.key_sharing(8, {"many": 8}, title="")
 
 
 @pytest.fixture
@@ -81,8 +79,6 @@ def test_clocks_point_to_cosine_and_sine(ax):
     figures.draw_clocks(ax, torch.tensor([0.0, math.pi / 2]), ["slow", "fast"])
     hands = [line.get_xydata() for line in ax.lines[::2]]
     np.testing.assert_allclose(hands, [[[0, 0], [1, 0]], [[2.5, 0], [2.5, 1]]], atol=1e-12)
-    with pytest.raises(ValueError, match="got 2 names, wanted 1"):
-        figures.draw_clocks(ax, [0.0], ["one", "two"])
 
 
 def test_arrows_end_where_the_pair_points_and_the_longest_reaches_the_rim(ax):
@@ -118,9 +114,7 @@ def test_no_name_of_an_arrow_stands_on_another(ax):
         assert not first.overlaps(second), degrees
 
 
-def test_an_arrow_without_length_is_drawn_as_none_and_a_fifth_is_refused(ax):
+def test_an_arrow_without_length_is_drawn_as_none(ax):
     figures.draw_turns(ax, {"q": torch.zeros(1, 2), "k": torch.tensor([[1.0, 0.0]])})
     arrows = [(*text.xyann, *text.xy) for text in ax.texts if isinstance(text, Annotation)]
     assert np.isfinite(arrows).all()
-    with pytest.raises(ValueError, match="at most 7 arrows in a dial, got 9; draw fewer"):
-        figures.draw_turns(ax, {str(i): torch.ones(1, 2) for i in range(9)})

@@ -1,19 +1,10 @@
-"""What a figure is given becomes numbers, or is refused with what was got, what is wanted, and a remedy."""
+"""What a figure is given becomes numbers; a slip that a picture would hide is refused with a remedy."""
 
 import numpy as np
 import pytest
 import torch
 
-from transformer_course.figures.given import numbers_of
-
-
-@pytest.mark.parametrize(
-    "values",
-    [None, "1.5", ["1.5"], [1, None], [[1], [2, 3]], torch.tensor([1j]), {"a": 1}, object()],
-)
-def test_what_is_no_number_is_refused(values):
-    with pytest.raises(TypeError, match="the values must be real numbers, got"):
-        numbers_of(values)
+from transformer_course.figures.given import labelled, numbers_of
 
 
 def test_numbers_come_from_everything_that_holds_them():
@@ -21,3 +12,29 @@ def test_numbers_come_from_everything_that_holds_them():
     given += [torch.tensor([1, 2]).bfloat16(), [torch.tensor(1.0), np.float32(2)]]
     for values in given:
         assert numbers_of(values, 1).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [
+        (
+            lambda: numbers_of([[1.0]], 1),
+            r"the values must have 1 axes, .* got shape \(1, 1\); pick one head",
+        ),
+        (lambda: numbers_of([[]], 2), "none of them empty"),
+        (lambda: numbers_of([1.0, float("nan")]), "the values must be finite, got nan or inf"),
+        (lambda: numbers_of([float("inf")], gaps=False), "the values must be finite, got nan or inf"),
+        (
+            lambda: labelled(torch.ones(2, 3, 3), "abc", "abc"),
+            r"of shape \(2, 3, 3\), the labels fit \(3, 3\)",
+        ),
+        (lambda: labelled(torch.ones(2, 3), "abc", "ab"), r"of shape \(2, 3\), the labels fit \(3, 2\)"),
+    ],
+)
+def test_what_a_picture_would_hide_is_refused(refused, words):
+    with pytest.raises(ValueError, match=words):
+        refused()
+
+
+def test_a_curve_may_have_gaps():
+    assert np.isnan(numbers_of([float("nan"), 1.0], gaps=True)[0])

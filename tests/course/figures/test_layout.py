@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tests.course.figures.colours import contrast
-from transformer_course import figures
 from transformer_course.figures.layout import (
     COMPONENTS,
     LINE,
@@ -66,22 +65,3 @@ def test_a_title_wider_than_its_figure_is_broken_once_near_the_middle():
         written = finished(figure, title).get_suptitle()
         assert written.replace("\n", " ") == title and len(written.splitlines()) == lines
     assert max(map(len, written.splitlines())) == 90
-
-
-def test_levels_are_named_and_slopes_lead_from_place_to_place():
-    (ax,) = figures.lines([1, 2], {"a": [3, 4]}, xlabel="", ylabel="", levels={"chance": 3.5}).axes
-    assert [line.get_ydata()[0] for line in ax.lines] == [3, 3.5]
-    assert [text.get_text() for text in ax.texts] == ["chance"]
-    (ax,) = figures.slopes({"a": [0.1, 0.2], "b": [0.4, 0.1]}, ["one", "two"], ylabel="", title="").axes
-    assert {text.get_text(): text.xy for text in ax.texts} == {"a": (1, 0.2), "b": (1, 0.1)}
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["one", "two"]
-
-
-def test_rows_of_attention_are_framed_where_they_should_look():
-    weights = [[0.1, 0.9, 0.0], [0.5, 0.3, 0.2]]
-    texts = {"one": (weights, ["a", "b", "c"], [1, 0]), "two": (weights, ["d", "e", "f"], [2, 2])}
-    figure = figures.row_maps(texts, ["head 0", "head 1"], title="")
-    framed = [[(patch.get_y(), patch.get_x()) for patch in ax.patches] for ax in figure.axes[:2]]
-    assert framed == [[(0, 1), (1, 0)], [(0, 2), (1, 2)]]
-    with pytest.raises(ValueError, match="framed cells must lie within"):
-        figures.row_maps({"one": (weights, ["a", "b", "c"], [1, 3])}, ["head 0", "head 1"], title="")

@@ -38,12 +38,10 @@ def frames(ax):
 
 
 LAID = {
-    "aimed_maps": lambda: figures.aimed_maps(NAMED, {name: [0, 1, 2] for name in NAMED}, TOKENS, title=""),
     "head_grid": lambda: figures.head_grid(list(MAPS), TOKENS, list(NAMED)),
     "layer_maps": lambda: figures.layer_maps(list(MAPS), TOKENS, TOKENS, list(NAMED), title="", bar=""),
     "likeness_grid": lambda: figures.likeness_grid(NAMED, TOKENS),
     "matrices": lambda: figures.matrices(NAMED, rows=TOKENS, columns=dict.fromkeys(NAMED, TOKENS)),
-    "wanted_maps": lambda: figures.wanted_maps(NAMED, torch.eye(3).bool(), TOKENS, title="", columns=3),
 }
 
 
@@ -65,26 +63,19 @@ def test_a_hidden_cell_is_hatched_and_has_no_number():
         (0, 0), (1, 1), (2, 2)
     ]  # fmt: skip
     assert [text.get_text() for text in ax.texts][::4] == [""] * 3
-    with pytest.raises(ValueError, match=r"hidden has shape \(2, 3\), wanted \(3, 3\)"):
-        figures.draw_matrix(ax, MAPS[0], TOKENS, TOKENS, hidden=torch.ones(2, 3).bool())
     plt.close(figure)
     (one, two), mask = MAPS[:2], torch.tril(torch.ones(3, 3)) == 0
     figure = figures.head_grid([one, two], TOKENS, ["a", "b"], hidden=[None, mask])
     assert [len(ax.patches) for ax in figure.axes[:2]] == [0, 3]
-    with pytest.raises(ValueError, match="got 1 masks, wanted 2"):
-        figures.head_grid([one, two], TOKENS, ["a", "b"], hidden=[mask])
 
 
 def test_one_map_has_queries_down_and_keys_across():
-    keys = ["[CLS]", *TOKENS, "."]
-    given = torch.rand(3, 5).softmax(-1)
-    figure = figures.attention_heatmap(given, TOKENS, keys)
+    figure = figures.attention_heatmap(MAPS[0], TOKENS)
     ax = figure.axes[0]
-    np.testing.assert_array_equal(values(figure), [given])
-    assert (ticks(ax.yaxis), ticks(ax.xaxis)) == (TOKENS, keys)
+    np.testing.assert_array_equal(values(figure), MAPS[:1])
+    assert ticks(ax.yaxis) == ticks(ax.xaxis) == TOKENS
     assert "query" in ax.get_ylabel() and "key" in ax.get_xlabel()
     assert ax.collections[0].get_clim() == (0, 1)
-    assert ticks(figures.attention_heatmap(MAPS[0], TOKENS).axes[0].xaxis) == TOKENS
 
 
 def test_one_number_for_each_token_or_neuron():
@@ -128,13 +119,10 @@ def test_matrices_diverge_only_if_signed():
     assert (two.get_cmap().name, two.get_clim()) == ("viridis", (0, 3))
 
 
-def test_frames_stand_around_the_cells_that_are_wanted():
-    wanted = torch.tensor([[0, 0, 0], [0, 0, 1], [0, 1, 0]]).bool()
-    figure = figures.wanted_maps(NAMED, wanted, TOKENS, title="")
-    assert [frames(ax) for ax in figure.axes[:4]] == [[(1, 2), (2, 1)]] * 4
-    targets = {"map 0": torch.tensor([0, 1, 2]), "map 1": [2, 0, 0]}
-    figure = figures.aimed_maps({name: NAMED[name] for name in targets}, targets, TOKENS, title="")
-    assert [frames(ax) for ax in figure.axes[:2]] == [[(0, 0), (1, 1), (2, 2)], [(0, 2), (1, 0), (2, 0)]]
+def test_frames_stand_around_the_cells_that_are_named():
+    framed = [torch.tensor([[1, 2], [2, 1]]), enumerate([2, 0, 0])]
+    figure = figures.head_grid(MAPS[:2], TOKENS, ["a", "b"], framed=framed)
+    assert [frames(ax) for ax in figure.axes[:2]] == [[(1, 2), (2, 1)], [(0, 2), (1, 0), (2, 0)]]
 
 
 @pytest.mark.parametrize("colours", ["viridis", "RdBu_r"])
@@ -163,10 +151,9 @@ def test_large_maps_have_no_numbers():
     assert not figures.attention_heatmap(torch.rand(13, 13), labels).axes[0].texts
 
 
-def test_labels_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match=r"shape \(2, 3, 3\).*\(3, 3\); pick one head"):
-        figures.attention_heatmap(MAPS[:2], TOKENS)
-    with pytest.raises(ValueError, match="the labels fit"):
-        figures.token_depth(MAPS[0], ["layer 0"], TOKENS, title="", bar="")
-    with pytest.raises(ValueError, match="the labels fit"):
-        figures.likeness_grid({"one": torch.ones(2, 2)}, TOKENS)
+def test_rows_of_attention_are_framed_where_they_should_look():
+    weights = [[0.1, 0.9, 0.0], [0.5, 0.3, 0.2]]
+    texts = {"one": (weights, ["a", "b", "c"], [1, 0]), "two": (weights, ["d", "e", "f"], [2, 2])}
+    figure = figures.row_maps(texts, ["head 0", "head 1"], title="")
+    framed = [[(patch.get_y(), patch.get_x()) for patch in ax.patches] for ax in figure.axes[:2]]
+    assert framed == [[(0, 1), (1, 0)], [(0, 2), (1, 2)]]

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pytest
 import torch
 from matplotlib.colors import to_hex
 
@@ -62,34 +61,6 @@ def test_each_run_is_a_thin_line_and_the_mean_a_thick_one_named_at_its_end():
     assert {"chance", "length in training"} <= {text.get_text() for text in ax.texts}
 
 
-@pytest.mark.parametrize(
-    ("draw", "words"),
-    [
-        (lambda: figures.curves_apart([1], {str(i): [1] for i in range(9)}, **LABELS), "at most 8 curves"),
-        (lambda: figures.curves_apart([1], {"a": [1]}, **LABELS, places={"b": "c"}), "place_0 must be a num"),
-        (lambda: figures.spectrum([1, -1], 9, {"a": (1, 9)}, title=""), "must not be negative, got -1"),
-        (lambda: figures.spectrum([1, 1], 9, {"a": (1, 2)}, title=""), "the band 'a' has no wave, got"),
-        (
-            lambda: figures.length_curves([1, 2], {"a": [[1.0]]}, trained=1, chance=0, title=""),
-            "a has 1 shares in a run, wanted 2",
-        ),
-        (
-            lambda: figures.length_curves(
-                [1], {"a": [[1.0]]}, trained=1, chance=0, title="", before={"a": [[1.0]]}
-            ),
-            r"got \['a'\] before, wanted other names",
-        ),
-        (
-            lambda: figures.length_curves([1], {"a": [[1.5]]}, trained=1, chance=0, title=""),
-            "wanted numbers on the scale from 0 to 1",
-        ),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(draw, words):
-    with pytest.raises((TypeError, ValueError), match=words):
-        draw()
-
-
 def test_a_walk_leads_from_each_position_to_the_next_in_panels_with_equal_limits():
     points = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, 0.0]])
     named = {"one": points, "two": 3 * points}
@@ -98,5 +69,3 @@ def test_a_walk_leads_from_each_position_to_the_next_in_panels_with_equal_limits
         steps = [(*arrow.xyann, *arrow.xy) for arrow in ax.texts]
         np.testing.assert_allclose(steps, factor * np.array([(1, 0, 0, -1), (0, -1, -1, 0)]))
         assert ax.get_xlim() == ax.get_ylim() and ax.get_xlim()[1] > 3
-    with pytest.raises(ValueError, match="positions to walk must lie within"):
-        figures.position_circles(named, title="", first=1, walk=[5])
