@@ -14,8 +14,7 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from benchmarks.cases import MIDDLE
 from benchmarks.networks import VOCAB, Shape, networks
-from benchmarks.results import summary
-from benchmarks.timing import Run, able, check_equal, measure
+from benchmarks.timing import Run, able, check_equal, measure, summary
 from transformer_lab import EncoderConfig, RotaryEmbedding
 from transformer_lab.encoder import standard_layer
 from transformer_lab.encoder_layer import to_torch_layer

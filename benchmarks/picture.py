@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from benchmarks.cases import AXES, Measured
-from benchmarks.results import LEVEL, middle_half
+from benchmarks.timing import LEVEL, middle_half
 
 FORWARD, TRAINING, GREY = "#1b6ca8", "#b3541e", "#555555"
 LIMITS = 0.7, 3.3  # a ratio beyond is drawn at the edge

@@ -2,18 +2,15 @@
 
 import datetime
 import platform
-import statistics
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
-if TYPE_CHECKING:
-    from benchmarks.cases import Measured
-    from benchmarks.parts import Part
+from benchmarks.cases import Measured
+from benchmarks.parts import Part
+from benchmarks.timing import LEVEL, summary
 
-LEVEL = 1.05  # within 5 % nobody is called faster
 HOW_TO_READ = f"""\
 The time of the others ÷ ours, forward and with the backward pass: the median of the rounds, in brackets their
 middle half. **▲ ours is faster**, ≈ level (within {LEVEL - 1:.0%}), ▼ ours is slower; — could not be timed,
@@ -25,19 +22,6 @@ AXES_TOLD = {
     "raggedness": "Eight texts of at most 128 tokens, padded to the longest; ours packs them.",
     "dtype": "Eight texts of 128 tokens. The models are cast; autocast keeps float32 weights.",
 }
-
-
-def middle_half(ratios: list[float]) -> tuple[float, float, float]:
-    """Return the first quartile, the median and the third quartile."""
-    if len(ratios) == 1:
-        return ratios[0], ratios[0], ratios[0]
-    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    return low, middle, high
-
-
-def summary(ratios: list[float]) -> str:
-    low, middle, high = middle_half(ratios)
-    return f"{middle:.2f} ({low:.2f}–{high:.2f})"
 
 
 def verdict(ratio: float) -> str:
@@ -60,7 +44,7 @@ def machine(device: str) -> str:
     )
 
 
-def markdown(found: list["Measured"], parts: list["Part"], device: str) -> str:
+def markdown(found: list[Measured], parts: list[Part], device: str) -> str:
     """Return the whole page: how to read it, a table for each axis, and one of parts."""
     blocks = ["# How fast is this encoder?", f"`make bench` wrote this. {machine(device)}.", HOW_TO_READ]
     if len(found) and parts:
@@ -74,7 +58,7 @@ def markdown(found: list["Measured"], parts: list["Part"], device: str) -> str:
     return "\n\n".join(block.strip() for block in blocks if block) + "\n"
 
 
-def table(found: list["Measured"]) -> str:
+def table(found: list[Measured]) -> str:
     """Return a row for each case, forward and with backward, a column for each other encoder."""
     names = dict.fromkeys(name for one in found for name in (*one.unable, *list(one.times.seconds)[1:]))
     ours, _ = found[0].times.base()
@@ -89,7 +73,7 @@ def table(found: list["Measured"]) -> str:
     return lines(heads, rows)
 
 
-def cell(one: "Measured", name: str) -> str:
+def cell(one: Measured, name: str) -> str:
     if name in one.unable:
         return "—"
     if name not in one.times.seconds:
@@ -100,7 +84,7 @@ def cell(one: "Measured", name: str) -> str:
     return f"**{text}**" if sign == "▲" else text
 
 
-def remarks(found: list["Measured"]) -> str:
+def remarks(found: list[Measured]) -> str:
     """Say how well the outputs agree, and why some could not be timed."""
     agree = {}
     for one in found:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+LEVEL = 1.05  # within 5 % nobody is called faster
+
 Run = Callable[[], Tensor]
 FEWEST = 3  # rounds, however long they take
 
@@ -91,3 +93,17 @@ def check_equal(runs: dict[str, Run], real: Tensor, tolerance: float) -> float:
             "work; compare the weights"
         )
     return difference
+
+
+def middle_half(ratios: list[float]) -> tuple[float, float, float]:
+    """Return the first quartile, the median and the third quartile."""
+    if len(ratios) == 1:
+        return ratios[0], ratios[0], ratios[0]
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return low, middle, high
+
+
+def summary(ratios: list[float]) -> str:
+    """Return the median, and in brackets the quartiles."""
+    low, middle, high = middle_half(ratios)
+    return f"{middle:.2f} ({low:.2f}–{high:.2f})"
