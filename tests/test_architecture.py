@@ -5,7 +5,9 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,35 @@ def test_the_package_knows_nothing_of_the_course(path):
 @each(sorted((PACKAGE / "diagnostics").rglob("*.py")))
 def test_diagnostics_need_no_training(path):
     assert not {name.split(".")[0] for name in imported_modules(path)} & {"training"}
+
+
+# What a library is called where it is imported, if otherwise than where it is installed.
+IMPORTED_AS = {
+    "pillow": "PIL",
+    "scikit-learn": "sklearn",
+    "jupyterlab": "jupyterlab jupyter_server IPython packaging",
+}
+
+
+def declared(*extras):
+    """Return what may be imported with these extras, as pyproject.toml says."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [*project["dependencies"], *chain(*(project["optional-dependencies"][each] for each in extras))]
+    names = [re.match(r"[\w-]+", each)[0] for each in needed]
+    return {module for name in names for module in IMPORTED_AS.get(name, name).split()}
+
+
+@pytest.mark.parametrize(("paths", "extras"), [(package, []), (sources, ["course"])], ids=["lab", "course"])
+def test_what_is_imported_comes_with_the_wheel(paths, extras):
+    """`pip install transformer-lab` brings what the encoder needs, and `transformer-lab[course]` the rest."""
+    known = declared(*extras) | sys.stdlib_module_names | {"transformer_lab", "transformer_course"}
+    imported = set()
+    for path in paths:
+        for node in ast.walk(tree(path)):
+            imported |= {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
+            imported |= {node.module} if isinstance(node, ast.ImportFrom) else set()
+    assert {name.split(".")[0] for name in imported} - known == set()
+    assert not declared() & {"IPython", "jupyterlab", "ipywidgets", "matplotlib"}
 
 
 def test_importing_the_package_loads_nothing_that_a_model_does_not_need():
