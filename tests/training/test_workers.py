@@ -31,7 +31,6 @@ from transformer_lab.training.workers import (
     device_for,
     join,
     loss_to_hand_in,
-    place_in,
     rows_of_worker,
 )
 
@@ -121,7 +120,7 @@ def alone():
 @pytest.fixture
 def group():
     """This process, as a group of one."""
-    store, _ = join({})
+    store, _ = join()
     yield store
     dist.destroy_process_group()
 
@@ -146,7 +145,7 @@ def launch(*arguments, **environment):
 def measured(tmp_path_factory):
     """What each of two workers found; see `measure`."""
     folder = tmp_path_factory.mktemp("two")
-    join({})  # checkpoints that one process has written, for two to read
+    join()  # checkpoints that one process has written, for two to read
     cut_off(build_model(), folder / "by_one_replicated", workers=Workers(CPU, lambda line: None))
     cut_off(build_model(), folder / "by_one_sharded", workers=Sharded(CPU, lambda line: None))
     dist.destroy_process_group()
@@ -770,7 +769,7 @@ def test_the_loop_loads_nothing_of_several_workers():
 
 
 def measure(folder):
-    _, device = join(os.environ)
+    _, device = join()
     found = {name: measure_kind(folder, name, kind, device) for name, kind in KINDS.items()}
     torch.save(found, folder / f"{dist.get_rank()}.pt")
     dist.barrier()
