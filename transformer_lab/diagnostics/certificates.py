@@ -381,5 +381,5 @@ def _check_output(output: object, x: Tensor) -> None:
 def _check_direction(vector: Tensor) -> None:
     if not (vector.isfinite().all() and vector.any()):
         raise ValueError(
-            f"query and key must be finite and not 0, got {vector.tolist()}; its scores tell nothing"
+            f"query and key must be finite and not 0, got {vector.tolist()}; all scores would be alike"
         )
