@@ -321,7 +321,7 @@ def test_accuracy_of_what_is_no_number_is_refused_where_it_counts():
 def test_a_gradient_that_is_not_finite_stops_the_run():
     model = Given().double()
     model.parameter.register_hook(lambda given: given * math.inf)
-    with pytest.raises(FloatingPointError, match="its gradient's length (nan|inf), wanted finite"):
+    with pytest.raises(FloatingPointError, match=r"its gradient's length (nan|inf), wanted finite"):
         train(model, lambda step: Batch((torch.eye(2, 3).double(),), torch.tensor([0, 1])), ONE)
     assert_equal(model.parameter.data, torch.ones(1).double(), 0)
 
