@@ -88,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
         kind = Workers
         if given.sharded:  # what shares parameters is imported only where it is wanted
             from transformer_lab.training.shards import Sharded as kind
-        workers = kind(device, lambda line: print(line, flush=True))
+        workers = kind(device, say)
         run(given.job, given.checkpoint, workers)
         return DONE
     except (Exception, KeyboardInterrupt) as error:
@@ -111,6 +111,12 @@ def arguments_in(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--checkpoint", metavar="PLACE", help="what a run goes on from: a file, or a folder")
     parser.add_argument("--sharded", action="store_true", help="each worker holds a part of the parameters")
     return parser.parse_args(arguments)
+
+
+def say(line: str) -> None:
+    """Write a line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 # --- how a run ends that does not reach its end
