@@ -89,8 +89,7 @@ def test_a_leak_in_one_feature_of_one_sequence_is_seen(x):
 
 
 def test_a_leak_behind_a_norm_is_seen(x):
-    leaks = leak_map(nn.Sequential(nn.LayerNorm(WIDTH), Planted((0, 5), (0, 2))), x)
-    assert leaks[2, 5] > 0
+    assert leak_map(nn.Sequential(nn.LayerNorm(WIDTH), Planted((0, 5), (0, 2))), x)[2, 5] > 0
 
 
 def test_a_leak_of_a_single_sequence_is_seen():
@@ -369,36 +368,29 @@ def test_modes_come_back_after_an_error(x):
 
 
 def test_refuses_what_it_cannot_examine(x, ids):
-    with pytest.raises(ValueError, match=r"got shape \(1, 7, 10\); give at least two"):
-        batch_invariance(lambda x: x, x[:1])
     with pytest.raises(TypeError, match=r"must return a tensor .*, got NoneType"):
         leak_map(lambda x: None, x)
     with pytest.raises(TypeError, match=r"with 3 axes, .* of shape \(3, 10\); .*output\[:, None\]"):
         padding_invariance(lambda x, may_attend: x.mean(dim=1), x)
-    with pytest.raises(ValueError, match=r"must return 3 sequences .*got shape \(1, 7, 10\)"):
-        batch_invariance(lambda x: x[:1] if len(x) > 1 else x, x)
     with pytest.raises(ValueError, match=r"got torch.int64 of shape \(7,\)"):
         leak_map(nn.Embedding(11, 3), ids[0])
-    with pytest.raises(ValueError, match="got list"):
-        leak_map(nn.Embedding(11, 3), [[1, 2]])
     with pytest.raises(ValueError, match=r"the output must have 7 positions, .* got shape"):
         permutation_equivariance(lambda x: x.mean(dim=1, keepdim=True), x)
     with pytest.raises(ValueError, match="give the same output for the same x"):
         generator = torch.Generator()
         leak_map(lambda x: x * torch.rand(1, generator=generator), x)
+    with pytest.raises(ValueError, match="pads must be at least 1, got 0"):
+        padding_invariance(without_mask, x, pads=0)
 
 
 @pytest.mark.parametrize(
     ("certificate", "change"),
     {
         "equal tokens": (permutation_equivariance, lambda x: x[:, :1].expand_as(x)),
-        "one token": (permutation_equivariance, lambda x: x[:, :1]),
         "equal sequences": (batch_invariance, lambda x: x[:1].expand_as(x)),
         "one sequence": (batch_invariance, lambda x: x[:1]),
         "no batch": (padding_invariance, lambda x: x[0]),
         "not a number": (leak_map, lambda x: x / 0),
-        "booleans": (leak_map, lambda x: x > 0),
-        "complex": (leak_map, lambda x: x + 1j),
         "ids with features": (leak_map, lambda x: x.long()),
         "none": (eval_determinism, lambda x: x[:0]),
         "words": (eval_determinism, lambda x: "a b"),
@@ -409,64 +401,27 @@ def test_refuses_an_x_that_could_not_tell(certificate, change, x):
         certificate(lambda x, may_attend=None: x, change(x))
 
 
-@pytest.mark.parametrize(
-    "function",
-    [None, "f", 3, nn.Linear, lambda: 1, lambda x: "a", lambda x: [], lambda x: x > 0, lambda x: {}],
-)
-def test_refuses_what_is_no_function_of_vectors(function, x):
-    for certificate in (padding_invariance, leak_map, eval_determinism):
-        with pytest.raises(TypeError, match="the function must "):
-            certificate(function, x)
-
-
-SHORT = {
-    "of two positions": lambda x, may_attend=None: x[:, :2],
-    "of one sequence": lambda x, may_attend=None: x[:1],
-    "of twice as many": lambda x, may_attend=None: x.repeat(1, 2, 1),
-}
-
-
-@pytest.mark.parametrize("output", SHORT)
+@pytest.mark.parametrize("short", [lambda x: x[:, :2], lambda x: x[:1]], ids=["positions", "sequences"])
 @pytest.mark.parametrize(
     "certificate",
     [batch_invariance, eval_determinism, padding_invariance, permutation_equivariance, leak_map],
 )
-def test_an_output_that_leaves_tokens_out_is_refused(certificate, output, x):
+def test_an_output_that_leaves_tokens_out_is_refused(certificate, short, x):
     with pytest.raises(ValueError, match=r"^the function must return .*, got shape \(.*; return a vector"):
-        certificate(SHORT[output], x)
-
-
-def test_a_mask_of_another_name_is_told(x):
-    with pytest.raises(
-        TypeError, match=r"function\(x, may_attend=…\), .* lambda x, may_attend: model\(x, mask="
-    ):
-        padding_invariance(lambda x, mask: x, x)
-
-
-@pytest.mark.parametrize("pads", [0, 2.5, "3"])
-def test_refuses_pads_that_are_no_number(pads, x):
-    with pytest.raises((TypeError, ValueError), match="pads must be "):
-        padding_invariance(lambda x, may_attend: x, x, pads=pads)
+        certificate(lambda x, may_attend=None: short(x), x)
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "words"),
     [
-        {"query": torch.zeros(6)},
-        {"key": torch.zeros(6)},
-        {"key": torch.full((6,), math.nan)},
-        {"key": torch.randn(4)},
-        {"key": torch.randn(6).float()},
-        {"key": [1.0] * 6},
-        {"key": torch.ones(6).long()},
-        {"query": torch.randn(1, 6)},
-        {"length": 1},
-        {"length": 6.5},
-        {"rotate": lambda x: x[:, :3]},
-        {"rotate": lambda x: x[None]},
+        ({"query": torch.zeros(6)}, "must be finite and not 0"),
+        ({"key": torch.full((6,), math.nan)}, "must be finite and not 0"),
+        ({"length": 1}, "length must be at least 2"),
+        ({"rotate": lambda x: x[:, :3]}, "rotate must keep the shape"),
+        ({"query": torch.randn(1, 6)}, "rotate must keep the shape"),
     ],
 )
-def test_refuses_vectors_whose_scores_tell_nothing(changes):
+def test_refuses_vectors_whose_scores_tell_nothing(changes, words):
     arguments = {"rotate": RotaryEmbedding(6), "query": torch.ones(6), "key": torch.ones(6)}
-    with pytest.raises((TypeError, ValueError), match=r"must .*got .*; "):
+    with pytest.raises(ValueError, match=rf"{words}.*got .*; "):
         distance_only(**arguments | changes)

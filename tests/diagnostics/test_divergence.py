@@ -1,6 +1,7 @@
 """The debugger finds the step where a layer leaves PyTorch's, and names each usual mistake and no other."""
 
 import copy
+import re
 
 import pytest
 import torch
@@ -124,22 +125,19 @@ def told_apart(norm_first):
             yield mistake
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
+@both_orders
 def test_every_usual_mistake_is_named(norm_first):
-    for mistake in told_apart(norm_first):
-        assert_named(mistake, norm_first)
-
-
-def assert_named(mistake, norm_first):
     reference = torch_layer(norm_first)
-    found = first_divergence(Written(reference, mistake), reference, X, MASK)
-    assert found.cause.startswith(mistake.words), found
-    assert found.cause.endswith("exactly your output")
-    right = (PreNormSteps if norm_first else PostNormSteps)(reference.double().eval(), X, MASK)
-    wrong = mistake.build(right)
-    assert wrong.output.shape == right.output.shape  # so that the steps that it needs are computed
-    differs = [step not in vars(wrong) or not same(vars(wrong)[step], getattr(right, step)) for step in STEPS]
-    assert STEPS.index(found.step) >= differs.index(True)
+    right = (PreNormSteps if norm_first else PostNormSteps)(reference.eval(), X, MASK)
+    for mistake in told_apart(norm_first):
+        found = first_divergence(Written(reference, mistake), reference, X, MASK)
+        assert found.cause.startswith(mistake.words), found
+        assert found.cause.endswith("exactly your output")
+        wrong = mistake.build(right)
+        assert wrong.output.shape == right.output.shape  # so that the steps that it needs are computed
+        members = vars(wrong)
+        differs = [step not in members or not same(members[step], getattr(right, step)) for step in STEPS]
+        assert STEPS.index(found.step) >= differs.index(True)
 
 
 def same(got, wanted):
@@ -325,7 +323,7 @@ def test_all_exact_causes_are_told():
             assert "divided by d_head, without the root; or: the scores are divided by √d_model" in cause
 
 
-@pytest.mark.parametrize("hidden", [-torch.inf, -1e9, -1e4, torch.finfo(torch.float64).min])
+@pytest.mark.parametrize("hidden", [-torch.inf, -1e4, torch.finfo(torch.float64).min])
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [("the mask is inverted", lambda m: ~m), ("the mask hides rows, the queries, wanted", lambda m: m.mT)],
@@ -362,13 +360,7 @@ def test_weights_that_were_not_copied_are_told(norm_first):
 
 @pytest.mark.parametrize(
     ("part", "step"),
-    {
-        "attention.query_projection": "queries",
-        "attention.value_projection": "values",
-        "attention.output_projection": "attention_output",
-        "feed_forward.up_projection": "hidden",
-        "feed_forward.down_projection": "feed_forward_output",
-    }.items(),
+    [("attention.value_projection", "values"), ("feed_forward.up_projection", "hidden")],
 )
 def test_a_matrix_that_was_not_copied_is_told(part, step):
     reference = torch_layer()
@@ -406,27 +398,19 @@ def test_what_a_layer_keeps_of_an_earlier_call_does_not_matter():
     assert keeping.one.dtype == torch.float32
 
 
-@pytest.mark.parametrize("result", [None, {}, (), [], "x", (None, None)])
-def test_an_output_that_is_no_tensor_is_told(result):
+@pytest.mark.parametrize(
+    ("result", "got"),
+    [(None, "NoneType"), ((torch.ones(2, 3, 5, 5), X), r"shape \(2, 3, 5, 5\)")],
+    ids=["none", "weights"],
+)
+def test_an_output_of_another_kind_or_shape_is_told(result, got):
     class Strange(nn.Module):
         def forward(self, x):
             return result
 
     found = first_divergence(Strange(), torch_layer())
     assert found.step == "output"
-    assert "wanted a tensor of shape (2, 5, 21)" in found.cause
-
-
-def test_an_output_of_another_shape_is_told():
-    class WeightsFirst(PreNormEncoderLayer):
-        def forward(self, x):
-            return super().forward(x)[::-1]
-
-    parts = (MultiHeadAttention(D_MODEL, N_HEADS), FeedForward(D_MODEL, D_FF))
-    layer = WeightsFirst(*parts, nn.LayerNorm(D_MODEL), nn.LayerNorm(D_MODEL))
-    found = first_divergence(layer, torch_layer(norm_first=True))
-    assert found.step == "output"
-    assert "returns shape (2, 3, 5, 5), wanted a tensor of shape (2, 5, 21)" in found.cause
+    assert re.search(rf"returns {got}, wanted a tensor of shape \(2, 5, 21\)", found.cause)
 
 
 def test_what_a_layer_never_computes_is_told():
@@ -456,25 +440,6 @@ def test_matrices_of_zeros_are_blind_spots():
     assert "linear2.weight do nothing yet" in first_divergence(from_torch_layer(reference), reference).blind
 
 
-@pytest.mark.parametrize(
-    ("x", "got"),
-    [
-        (X[:, :1], r"shape \(\d+, 1, \d+\)"),
-        (X[:, :1].expand_as(X), "equal tokens"),
-    ],
-    ids=["one token", "equal tokens"],
-)
-def test_tokens_with_which_nothing_could_show_are_refused(x, got):
-    reference = torch_layer()
-    with pytest.raises(ValueError, match=rf"^x must hold finite tokens that differ, got {got}.*; give"):
-        first_divergence(from_torch_layer(reference), reference, x)
-
-
-def test_a_layer_on_meta_is_refused():
-    with pytest.raises(ValueError, match=r"\w of yours must hold numbers, got a tensor on"):
-        first_divergence(from_torch_layer(torch_layer()).to("meta"), torch_layer())
-
-
 def test_neither_layer_is_changed():
     reference = nn.TransformerEncoderLayer(D_MODEL, N_HEADS, D_FF, batch_first=True)
     ours = from_torch_layer(reference)
@@ -495,72 +460,21 @@ def test_a_layer_with_frozen_numbers_is_refused():
         first_divergence(torch_layer(), Other(D_MODEL, N_HEADS, D_FF, batch_first=True))
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"yours": EncoderLayer}, TypeError, "yours must be an nn.Module, got type; build the layer first"),
-        ({"yours": lambda x: x}, TypeError, r"got function; wrap it: class Mine\(nn.Module\), .* forward\("),
-        ({"yours": None}, TypeError, "yours must be an nn.Module, got NoneType; wrap it"),
-        ({"x": X / 0}, ValueError, "x must hold finite tokens that differ, got NaN or infinity: .*another x"),
-        ({"x": X[:0]}, ValueError, r"x must hold finite tokens that differ, got shape \(0, 5, 21\)"),
-        ({"yours": no_number(torch_layer())}, ValueError, "parameters of yours must be .* in linear1.bias"),
-        ({"reference": no_number(torch_layer())}, ValueError, "parameters of reference .* in linear1.bias"),
-        ({"reference": nn.Identity()}, TypeError, "got Identity; to_torch_layer"),
-        ({"x": X[..., :20]}, ValueError, "x must be 21 wide"),
-        ({"may_attend": MASK[:, 0, 0]}, ValueError, r"may_attend has shape \(2, 5\), wanted 4 axes"),
-        ({"may_attend": MASK.long()}, TypeError, "may_attend must be boolean"),
-        (
-            {"may_attend": torch.zeros_like(MASK)},
-            ValueError,
-            "nothing to attend to, where PyTorch returns NaN",
-        ),
-        ({"may_attend": ONE_BLIND_QUERY}, ValueError, "leaves some query nothing to attend to"),
-    ],
-    ids=[
-        "class",
-        "function",
-        "nothing",
-        "x NaN",
-        "empty",
-        "yours NaN",
-        "reference NaN",
-        "reference",
-        "width",
-        "two axes",
-        "integers",
-        "hidden",
-        "one query hidden",
-    ],
-)
-def test_refuses_what_does_not_fit(changes, error, message):
+def test_refuses_what_does_not_fit():
     reference = torch_layer()
-    arguments = {"yours": from_torch_layer(reference), "reference": reference, "x": X, "may_attend": MASK}
-    with pytest.raises(error, match=message):
-        first_divergence(**(arguments | changes))
-
-
-@pytest.mark.parametrize(
-    ("name", "form"),
-    {
-        "mask": "mask=may_attend if True means may attend, else mask=~may_attend",
-        "src_mask": r"src_mask=to_attn_mask\(may_attend, n_heads, len\(x\)\)",
-        "attn_mask": r"attn_mask=to_attn_mask\(may_attend, n_heads, len\(x\)\)",
-        "key_padding_mask": r"key_padding_mask=to_key_padding_mask\(may_attend\)",
-        "m": r"with forward\(self, x, may_attend=None\)$",
-    }.items(),
-)
-def test_a_mask_of_another_name_is_refused_with_the_way_out(name, form):
-    layer = torch_layer()
-    exec(f"layer.forward = lambda x, {name}=None: x")
-    with pytest.raises(TypeError, match=rf"got forward\(x, {name}\); wrap it: .*{form}"):
-        first_divergence(layer, torch_layer(), X, MASK)
-
-
-def test_a_layer_that_wants_a_mask_is_refused_without_one():
-    layer = torch_layer()
-    layer.forward = lambda x, mask: x
-    with pytest.raises(TypeError, match=r"yours must take yours\(x\), got forward\(x, mask\)"):
-        first_divergence(layer, torch_layer())
+    for changes, message in [
+        ({"x": X / 0}, "x must hold finite tokens that differ, got NaN or infinity: .*another x"),
+        ({"x": X[:, :1]}, r"x must hold finite tokens that differ, got shape \(2, 1, 21\)"),
+        ({"x": X[:, :1].expand_as(X)}, "x must hold finite tokens that differ, got equal tokens"),
+        ({"yours": no_number(torch_layer())}, "parameters of yours must be .* in linear1.bias"),
+        ({"reference": no_number(torch_layer())}, "parameters of reference .* in linear1.bias"),
+        ({"may_attend": MASK[:, 0, 0]}, r"may_attend has shape \(2, 5\), wanted 4 axes"),
+        ({"may_attend": torch.zeros_like(MASK)}, "nothing to attend to, where PyTorch returns NaN"),
+        ({"may_attend": ONE_BLIND_QUERY}, "leaves some query nothing to attend to"),
+    ]:
+        arguments = {"yours": from_torch_layer(reference), "reference": reference, "x": X, "may_attend": MASK}
+        with pytest.raises(ValueError, match=message):
+            first_divergence(**(arguments | changes))
 
 
 def test_the_report_says_all_that_was_found():

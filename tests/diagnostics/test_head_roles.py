@@ -103,18 +103,16 @@ def test_compiled_code_notices_that_a_head_is_gone(attention):
 
 
 @pytest.mark.parametrize(
-    ("part", "head", "error", "words"),
+    ("part", "head", "words"),
     [
-        (MultiHeadAttention(15, 3), "1", TypeError, "head must be an integer, got '1'"),
-        (MultiHeadAttention(15, 3), 1.0, TypeError, "head must be an integer, got 1.0"),
-        (MultiHeadAttention(15, 3), True, TypeError, "head must be an integer, got True"),
-        (nn.MultiheadAttention(15, 3), 1, TypeError, "got MultiheadAttention without n_heads and d_head"),
-        (None, 1, TypeError, "attention must be a MultiHeadAttention, got NoneType"),
-        (MultiHeadAttention, 1, TypeError, "attention must be a MultiHeadAttention, got type"),
+        (MultiHeadAttention(15, 3), 1.0, "head must be an integer, got 1.0"),
+        (MultiHeadAttention(15, 3), -1, "heads go from 0 to 2, got -1"),
+        (MultiHeadAttention(15, 3), 3, "heads go from 0 to 2, got 3"),
+        (nn.MultiheadAttention(15, 3), 1, "got MultiheadAttention without n_heads and d_head"),
     ],
 )
-def test_refuses_what_has_no_such_head(part, head, error, words):
-    with pytest.raises(error, match=words), without_head(part, head):
+def test_refuses_what_has_no_such_head(part, head, words):
+    with pytest.raises((TypeError, ValueError), match=words), without_head(part, head):
         pass
 
 
@@ -123,13 +121,6 @@ def test_heads_can_be_removed_together(attention):
     with without_head(attention, 0), without_head(attention, 1), without_head(attention, 2):
         assert_equal(attention(x)[0], attention.output_projection.bias.expand(*x.shape))
     assert_equal(attention(x)[0], output_by_loop(attention, x, None))
-
-
-@pytest.mark.parametrize("head", [-1, HEADS])
-def test_a_head_that_is_not_there_is_refused(attention, head):
-    message = f"heads go from 0 to 2, got {head}"
-    with pytest.raises(ValueError, match=message), without_head(attention, head):
-        pass
 
 
 def test_score_by_hand():
@@ -155,28 +146,20 @@ def test_score_keeps_the_leading_axes_and_equals_loops():
     assert_equal(attention_on(weights, wanted), torch.tensor(loop, dtype=torch.float64))
 
 
+MAPS, ALL = torch.eye(3).expand(2, 3, 3), torch.ones(3, 3).bool()
+
+
 @pytest.mark.parametrize(
-    "weights, wanted, error, message",
+    ("weights", "wanted", "message"),
     [
-        (torch.ones(3, 3).int(), torch.ones(3, 3).bool(), TypeError, "weights must be a floating"),
-        (torch.eye(3), torch.ones(3, 3), TypeError, "wanted must be a boolean tensor, got torch.float32"),
-        (torch.eye(3), [[True]], TypeError, "wanted must be a boolean tensor, got list"),
-        (
-            torch.eye(3).expand(2, 3, 3),
-            torch.ones(3, 1).bool(),
-            ValueError,
-            r"\(3, 1\), wanted .* = \(3, 3\); make it",
-        ),
-        (torch.eye(3).expand(2, 3, 3), torch.zeros(3, 3).bool(), ValueError, "False everywhere"),
+        (MAPS, torch.ones(3, 3), "wanted must be a boolean tensor, got torch.float32"),
+        (MAPS, ALL[:, :1], r"\(3, 1\), wanted .* = \(3, 3\); make it"),
+        (MAPS, ~ALL, "False everywhere"),
+        (-MAPS, ALL, "weights must be from 0 to 1, .*, got .*; take those behind"),
+        (3 * MAPS, ALL, "weights must be from 0 to 1, .*, got .*; take those behind"),
+        (MAPS / 0, ALL, "weights must be from 0 to 1, .*, got .*; take those behind"),
     ],
 )
-def test_what_is_refused(weights, wanted, error, message):
-    with pytest.raises(error, match=message):
+def test_what_is_refused(weights, wanted, message):
+    with pytest.raises((TypeError, ValueError), match=message):
         attention_on(weights, wanted)
-
-
-@pytest.mark.parametrize("scale", [-1.0, 1.0, 3.0, torch.nan])
-def test_refuses_scores_in_the_place_of_weights(scale):
-    weights = scale * torch.full((2, 3, 3), 1 / 2)
-    with pytest.raises(ValueError, match=r"^weights must be from 0 to 1, .*, got .*; take those behind"):
-        attention_on(weights, torch.ones(3, 3, dtype=torch.bool))

@@ -1,8 +1,8 @@
 """Lesson 10: the loop is the one of the textbook, it stops where it must, and goes on where it stopped."""
 
 import math
+from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,6 @@ from transformer_lab import Encoder, EncoderConfig, SequenceHead, TokenHead, pad
 from transformer_lab.training.checkpoints import load_checkpoint, save_checkpoint
 from transformer_lab.training.data import IGNORED, Batch, shuffled_batches
 from transformer_lab.training.loop import (
-    History,
     ProgressBar,
     SequenceClassifier,
     TokenClassifier,
@@ -53,15 +52,13 @@ def batch_at(step, examples=4):
 # --- the learning rate
 
 
-def test_learning_rate_by_hand():
-    config = TrainingConfig(steps=6, learning_rate=8.0, warmup_steps=2)
-    rates = [learning_rate_at(step, config) for step in range(6)]
-    assert rates == [4.0, 8.0, 8.0, 6.0, 4.0, 2.0]
-
-
-def test_learning_rate_without_warm_up_begins_at_its_height():
-    config = TrainingConfig(steps=4, learning_rate=8.0)
-    assert [learning_rate_at(step, config) for step in range(4)] == [8.0, 6.0, 4.0, 2.0]
+@pytest.mark.parametrize(
+    ("warmup", "wanted"),
+    [(2, [4.0, 8.0, 8.0, 6.0, 4.0, 2.0]), (0, [48 / 6, 40 / 6, 32 / 6, 4, 16 / 6, 8 / 6])],
+)
+def test_learning_rate_by_hand(warmup, wanted):
+    config = TrainingConfig(steps=6, learning_rate=8.0, warmup_steps=warmup)
+    assert [learning_rate_at(step, config) for step in range(6)] == wanted
 
 
 @pytest.mark.parametrize("steps, warmup", [(1, 0), (7, 1), (97, 13), (50, 49)])
@@ -131,11 +128,6 @@ def test_only_matrices_decay_and_frozen_parameters_stay():
     assert_equal(model.encoder.embedding.vectors.data, before, 0)
 
 
-def test_a_model_that_is_frozen_altogether_is_refused():
-    with pytest.raises(ValueError, match="no parameter of the model requires a gradient"):
-        train(token_model().requires_grad_(False), batch_at, TrainingConfig(steps=1))
-
-
 def test_training_learns():
     history = train(token_model(), batch_at, TrainingConfig(steps=300, learning_rate=0.03, warmup_steps=10))
     assert sum(history.loss[:10]) / 10 > 0.9
@@ -177,12 +169,6 @@ def test_accuracy_of_nothing_is_refused():
         accuracy(Given(), nothing)
     with pytest.raises(ValueError, match="nothing is asked"):
         loss_of(Given(), nothing)
-
-
-def test_targets_that_do_not_fit_are_refused_before_anything_is_trained():
-    model = token_model()
-    with pytest.raises(ValueError, match=r"targets have shape \(4,\), wanted \(4, 5\)"):
-        train(model, lambda step: Batch(batch_at(0).inputs, torch.zeros(4).long()), TrainingConfig(steps=1))
 
 
 # --- modes
@@ -256,11 +242,9 @@ def test_classifiers_hand_the_mask_on(lengths):
 # --- bad numbers stop the run before they reach the parameters
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_loss_that_is_not_finite_stops_the_run(bad):
+def test_a_loss_that_is_not_finite_stops_the_run():
     model = Given().double()
-    logits = torch.zeros(2, 3).double()
-    logits[0, 1] = bad
+    logits = torch.tensor([[0.0, math.inf, 0.0], [0.0, 0.0, 0.0]]).double()
     with pytest.raises(FloatingPointError, match=r"the loss is nan.*wanted finite numbers; look for nan"):
         train(model, lambda step: Batch((logits,), torch.tensor([0, 1])), TrainingConfig(steps=1))
     assert_equal(model.parameter.data, torch.ones(1).double(), 0)
@@ -270,32 +254,17 @@ def test_a_loss_that_is_not_finite_stops_the_run(bad):
     "options, message",
     [
         ({"steps": 0}, "steps must be at least 1"),
+        ({"steps": "7"}, "steps must be an integer, got '7'"),
         ({"warmup_steps": 10}, r"warmup_steps must be from 0 to steps - 1 = 9, got 10"),
-        ({"warmup_steps": -1}, "warmup_steps must be from 0"),
-        ({"learning_rate": 0.0}, r"learning_rate must be above 0 and finite, got 0\.0"),
         ({"learning_rate": math.nan}, "learning_rate must be above 0 and finite, got nan"),
         ({"max_grad_norm": -1.0}, "max_grad_norm must be above 0"),
-        ({"weight_decay": -0.1}, r"weight_decay must be at least 0, got -0\.1"),
         ({"evaluate_every": -5}, "evaluate_every must be at least 0"),
-        ({"save_every": -5}, "save_every must be at least 0"),
-        ({"weight_decay": math.nan}, "weight_decay must be finite, got nan"),
-        ({"weight_decay": math.inf}, "weight_decay must be finite, got inf"),
-        ({"max_grad_norm": math.inf}, "max_grad_norm must be above 0 and finite, got inf"),
+        ({"save_every": 0.5}, "save_every must be an integer"),
     ],
 )
 def test_a_config_that_cannot_be_is_refused(options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         TrainingConfig(**({"steps": 10} | options))
-
-
-@pytest.mark.parametrize("value", ["7", None, [7], True, 0.5])
-@pytest.mark.parametrize("name", ["steps", "warmup_steps", "weight_decay", "learning_rate", "save_every"])
-def test_a_setting_of_another_kind_is_refused(name, value):
-    if name in ("weight_decay", "learning_rate") and value == 0.5:
-        TrainingConfig(**({"steps": 10} | {name: value}))
-        return
-    with pytest.raises(TypeError, match=f"{name} must be an? (integer|number), got"):
-        TrainingConfig(**({"steps": 10} | {name: value}))
 
 
 ONE = TrainingConfig(steps=1)
@@ -303,114 +272,63 @@ RIGHT = Batch((torch.zeros(2, 3),), torch.tensor([0, 1]))
 UNTRAINED = nn.Linear(3, 5).requires_grad_(False)
 
 
+def one_step(model=None, batch_at=batch_at, config=ONE, **options):
+    return lambda: train(Given() if model is None else model, batch_at, config, **options)
+
+
 @pytest.mark.parametrize(
-    ("call", "error", "words"),
+    ("call", "words"),
     [
-        (lambda: train(None, batch_at, ONE), TypeError, r"model must be an nn\.Module, got NoneType"),
-        (
-            lambda: train(nn.ReLU(), batch_at, ONE),
-            ValueError,
-            "no parameter of the model requires a gradient",
-        ),
-        (lambda: train(Given(), None, ONE), TypeError, "batch_at must be a function, got None"),
-        (lambda: train(Given(), lambda step: (1, 2), ONE), TypeError, "a batch must be a Batch, got tuple"),
-        (
-            lambda: train(Given(), batch_at, {"steps": 5}),
-            TypeError,
-            "config must be a TrainingConfig, got dict",
-        ),
-        (
-            lambda: train(Given(), batch_at, ONE, evaluate=0.5),
-            TypeError,
-            "evaluate must be a function, got 0.5",
-        ),
-        (
-            lambda: train(Given(), batch_at, ONE, watch="bar"),
-            TypeError,
-            "watch must be a function, got 'bar'",
-        ),
-        (lambda: train(Given(), batch_at, ONE, checkpoint=5), TypeError, "must be text or a Path, got 5"),
-        (
-            lambda: train(Given(), batch_at, ONE, checkpoint="/no/run"),
-            ValueError,
-            "a folder that does not exist",
-        ),
-        (lambda: train(Given().half(), batch_at, ONE), ValueError, "got parameters in float16"),
-        (
-            lambda: train(Given(), lambda step: RIGHT, ONE, evaluate=lambda model: "good"),
-            TypeError,
-            "evaluate must return a number, got 'good'",
-        ),
-        (lambda: loss_of(Given(), RIGHT.inputs), TypeError, "a batch must be a Batch, got tuple"),
-        (
-            lambda: loss_of(lambda x: (x, None), RIGHT),
-            TypeError,
-            "logits must be a floating-point tensor, got tuple",
-        ),
-        (lambda: accuracy(Given(), RIGHT.inputs[0]), TypeError, "a batch must be a Batch, got Tensor"),
-        (lambda: accuracy(nn.Identity, RIGHT), TypeError, r"model must be an nn\.Module, got type"),
-        (lambda: accuracy(nn.Identity(), RIGHT), ValueError, "Identity has no parameters"),
-        (lambda: accuracy(Given(), RIGHT, batch_size="2"), TypeError, "batch_size must be an integer"),
-        (lambda: learning_rate_at(-1, ONE), ValueError, "step must be at least 0, got -1"),
-        (lambda: learning_rate_at(1, ONE), ValueError, "step must be below 1, got 1"),
-        (lambda: learning_rate_at(0.5, ONE), TypeError, "step must be an integer, got 0.5"),
+        (one_step(5), r"model must be an nn\.Module, got int"),
+        (one_step(UNTRAINED), "no parameter of the model requires a gradient"),
+        (one_step(Given().half()), "got parameters in float16"),
+        (one_step(batch_at=None), "batch_at must be a function, got None"),
+        (one_step(batch_at=lambda step: (1, 2)), "a batch must be a Batch, got tuple"),
+        (one_step(config={"steps": 5}), "config must be a TrainingConfig, got dict"),
+        (one_step(evaluate=0.5), "evaluate must be a function, got 0.5"),
+        (one_step(watch="bar"), "watch must be a function, got 'bar'"),
+        (one_step(workers=2), "workers must be Alone or Workers, got 2; see"),
+        (one_step(checkpoint="/no/run"), "a folder that does not exist"),
+        (lambda: accuracy(nn.Identity(), RIGHT), "Identity has no parameters"),
+        (lambda: learning_rate_at(1, ONE), "step must be below 1, got 1"),
         (
             lambda: training_step(UNTRAINED, torch.optim.SGD(UNTRAINED.parameters()), RIGHT, 0.1, 1.0),
-            ValueError,
             "depends on no parameter that is trained",
         ),
         (
+            lambda: training_step(Given(), torch.optim.SGD(UNTRAINED.parameters()), RIGHT, 0.1, 1.0),
+            "the optimizer updates parameters of another model",
+        ),
+        (
             lambda: training_step(UNTRAINED, torch.optim.SGD(UNTRAINED.parameters()), RIGHT, math.nan, 1.0),
-            ValueError,
             "learning_rate must be above 0 and finite, got nan",
         ),
-        (lambda: ProgressBar(5), TypeError, "make_bar must be a function, got 5"),
-        (lambda: TokenClassifier(None, 5), TypeError, "encoder must be a module or a function, got None"),
-        (lambda: SequenceClassifier(small_encoder(), SequenceHead), TypeError, "head must be built"),
     ],
 )
-def test_refuses_in_words(call, error, words):
-    with pytest.raises(error, match=words):
+def test_refuses_in_words(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
         call()
 
 
-@pytest.mark.parametrize("row", [0, 1])
-def test_accuracy_of_what_is_no_number_is_refused_where_it_counts(row):
+def test_accuracy_of_what_is_no_number_is_refused_where_it_counts():
     logits = torch.zeros(2, 3)
     logits[0, 1] = math.nan
-    targets = torch.tensor([0, 0])
-    targets[row] = IGNORED
-    if row == 0:
-        assert accuracy(Given(), Batch((logits,), targets)) == 1.0
-    else:
-        with pytest.raises(FloatingPointError, match="a logit is nan, wanted numbers"):
-            accuracy(Given(), Batch((logits,), targets))
+    assert accuracy(Given(), Batch((logits,), torch.tensor([IGNORED, 0]))) == 1.0
+    with pytest.raises(FloatingPointError, match="a logit is nan, wanted numbers"):
+        accuracy(Given(), Batch((logits,), torch.tensor([0, IGNORED])))
 
 
-@pytest.mark.parametrize("gradient", [math.nan, math.inf])
-def test_a_gradient_that_is_not_finite_stops_the_run(gradient):
+def test_a_gradient_that_is_not_finite_stops_the_run():
     model = Given().double()
-    model.parameter.register_hook(lambda given: given * gradient)
+    model.parameter.register_hook(lambda given: given * math.inf)
     with pytest.raises(FloatingPointError, match=r"its gradient's length (nan|inf), wanted finite"):
         train(model, lambda step: Batch((torch.eye(2, 3).double(),), torch.tensor([0, 1])), ONE)
     assert_equal(model.parameter.data, torch.ones(1).double(), 0)
 
 
-@pytest.mark.parametrize("score", [math.nan, torch.tensor(math.nan), np.float32("nan")], ids=repr)
-def test_a_score_that_is_no_number_stops_the_run(score):
+def test_a_score_that_is_no_number_stops_the_run():
     with pytest.raises(FloatingPointError, match=r"^evaluate must return a number, got .*nan.*; look for"):
-        train(Given(), lambda step: RIGHT, ONE, evaluate=lambda model: score)
-
-
-@pytest.mark.parametrize("score", [None, "0.5", [0.5], torch.ones(3)], ids=repr)
-def test_a_score_of_another_kind_is_refused(score):
-    with pytest.raises(TypeError, match=r"^evaluate must return a number, got .*; try score\.mean\(\)"):
-        train(Given(), lambda step: RIGHT, ONE, evaluate=lambda model: score)
-
-
-def test_a_model_without_numbers_is_refused():
-    with pytest.raises(ValueError, match="must hold numbers, got a tensor on meta"):
-        train(Given().to("meta"), lambda step: RIGHT, ONE)
+        train(Given(), lambda step: RIGHT, ONE, evaluate=lambda model: torch.tensor(math.nan))
 
 
 # --- stopping and going on
@@ -467,26 +385,6 @@ def test_a_run_that_is_over_is_read_from_its_checkpoint(tmp_path):
     assert not model.training
 
 
-def test_a_damaged_checkpoint_is_refused_and_the_model_stays(tmp_path):
-    run(tmp_path / "run")
-    data = bytearray((tmp_path / "run").read_bytes())
-    data[-3] ^= 4
-    (tmp_path / "run").write_bytes(data)
-    model = token_model(dropout=0.3)
-    before = [parameter.clone() for parameter in model.parameters()]
-    with pytest.raises(ValueError, match="run is not a whole checkpoint: got other contents than"):
-        run(tmp_path / "run", model=model)
-    for parameter, kept in zip(model.parameters(), before, strict=True):
-        assert_equal(parameter.data, kept.data, 0)
-
-
-def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
-    run(tmp_path / "run")
-    other = TrainingConfig(steps=12, learning_rate=0.01, warmup_steps=3, evaluate_every=5, save_every=4)
-    with pytest.raises(ValueError, match=r"got learning_rate = 0\.02, wanted 0\.01; go on with"):
-        run(tmp_path / "run", config=other)
-
-
 def state_of(model):
     return [parameter.clone() for parameter in model.parameters()], torch.get_rng_state()
 
@@ -501,9 +399,26 @@ def is_refused(path, words, model=None, config=RUN):
         assert_equal(tuple(kept), tuple(now), 0)
 
 
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    run(tmp_path / "run")
+    data = bytearray((tmp_path / "run").read_bytes())
+    data[-3] ^= 4
+    (tmp_path / "run").write_bytes(data)
+    is_refused(tmp_path / "run", "run is not a whole checkpoint: got other contents than")
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
+    run(tmp_path / "run")
+    is_refused(
+        tmp_path / "run",
+        r"got learning_rate = 0\.02, wanted 0\.01; go on with",
+        config=replace(RUN, learning_rate=0.01),
+    )
+
+
 @pytest.mark.parametrize("part", ["encoder.embedding", "head"])
 def test_a_run_that_trains_other_parameters_is_refused(tmp_path, part):
-    run(tmp_path / "run", watch=None)
+    run(tmp_path / "run")
     frozen = token_model(dropout=0.3)
     frozen.get_submodule(part).requires_grad_(False)
     is_refused(tmp_path / "run", r"is of another run: got trained = \['(encoder|head).*wanted \[\];", frozen)
@@ -511,47 +426,17 @@ def test_a_run_that_trains_other_parameters_is_refused(tmp_path, part):
     is_refused(tmp_path / "other", r"got trained = \[\], wanted \['(encoder|head)")
 
 
-WITHOUT = {
-    "no state of the optimizer": (
-        lambda t, f: [t.pop(name) for name in list(t) if "optimizer/" in name],
-        "kept",
-    ),
-    "a moment less": (
-        lambda t, f: t.pop("optimizer/head.projection.bias/exp_avg"),
-        "got kept = .*head.projection",
-    ),
-    "no random numbers": (lambda t, f: t.pop("random/cpu"), "got no state of random numbers"),
-    "other random numbers": (
-        lambda t, f: t.update({"random/cpu": torch.zeros(7)}),
-        "no state of random numbers",
-    ),
-    "a moment of another shape": (
-        lambda t, f: t.update({"optimizer/head.projection.bias/exp_avg": torch.zeros(7)}),
-        r"numbers of head.projection.bias \(7,\) float32, wanted \(3,\) float64",
-    ),
-    "no history": (lambda t, f: f.pop("history"), "got no history of a run"),
-    "no settings": (lambda t, f: f.pop("learning_rate"), "got learning_rate = None, wanted 0.02"),
-    "a history of nothing": (
-        lambda t, f: [f["history"][k].clear() for k in f["history"]],
-        r"history of \[0\] steps",
-    ),
-    "a longer history": (
-        lambda t, f: [f["history"][k].append(0.5) for k in LISTS],
-        r"history of \[13\] steps in",
-    ),
-    "a ragged history": (lambda t, f: f["history"]["loss"].pop(), r"history of \[11, 12\] steps"),
-    "a history of text": (lambda t, f: f.update(history="long"), "got no history of a run"),
-}
-LISTS = ("loss", "learning_rate", "gradient_norm")
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    save_checkpoint(tmp_path / "run", {"vectors": torch.ones(2)}, {"learning_rate": 0.02})
+    is_refused(tmp_path / "run", r"is of another run: got evaluate_every = None, wanted 5; go on")
 
 
-@pytest.mark.parametrize(("damage", "words"), WITHOUT.values(), ids=WITHOUT.keys())
-def test_a_checkpoint_that_lacks_something_is_refused(tmp_path, damage, words):
+def test_a_checkpoint_that_lacks_a_moment_is_refused(tmp_path):
     run(tmp_path / "run")
     tensors, facts = load_checkpoint(tmp_path / "run")
-    damage(tensors, facts)
+    del tensors["optimizer/head.projection.bias/exp_avg"]
     save_checkpoint(tmp_path / "run", tensors, facts)
-    is_refused(tmp_path / "run", words)
+    is_refused(tmp_path / "run", "got kept = .*head.projection")
 
 
 # --- the bar
@@ -590,8 +475,3 @@ def test_the_real_bar_writes_to_the_error_stream(capsys):
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "12/12" in printed.err and "loss=" in printed.err
-
-
-def test_histories_are_independent():
-    History().loss.append(1.0)
-    assert History().loss == [] and History().steps == 0

@@ -4,7 +4,6 @@ Where two processes are needed, torchrun starts them. That takes seconds, so one
 file is also the program that the two of them run (`measure`, at its end).
 """
 
-import math
 import os
 import re
 import shutil
@@ -31,7 +30,6 @@ from transformer_lab.training.workers import (
     device_for,
     join,
     loss_to_hand_in,
-    place_in,
     rows_of_worker,
 )
 
@@ -77,14 +75,16 @@ def evaluate(model):
     return accuracy(model, batch_at(99))
 
 
-def go(model, place=None, cut=None, **options):
-    """Train, up to a power cut if there is one."""
+def go(model, place=None, cut=None, config=CONFIG, seen=None, **options):
+    """Train, up to a power cut if there is one; note each step that is done."""
 
     def watch(history, config):
         if history.steps == cut:
             raise PowerCut
+        if seen is not None:
+            seen.append(history.steps)
 
-    return train(model, batch_at, CONFIG, evaluate=evaluate, watch=watch, checkpoint=place, **options)
+    return train(model, batch_at, config, evaluate=evaluate, watch=watch, checkpoint=place, **options)
 
 
 def cut_off(model, place, **options):
@@ -121,9 +121,13 @@ def alone():
 @pytest.fixture
 def group():
     """This process, as a group of one."""
-    store, _ = join({})
+    store, _ = join()
     yield store
     dist.destroy_process_group()
+
+
+def silent(line):
+    """Say nothing."""
 
 
 def launch(*arguments, **environment):
@@ -146,9 +150,9 @@ def launch(*arguments, **environment):
 def measured(tmp_path_factory):
     """What each of two workers found; see `measure`."""
     folder = tmp_path_factory.mktemp("two")
-    join({})  # checkpoints that one process has written, for two to read
-    cut_off(build_model(), folder / "by_one_replicated", workers=Workers(CPU, lambda line: None))
-    cut_off(build_model(), folder / "by_one_sharded", workers=Sharded(CPU, lambda line: None))
+    join()  # checkpoints that one process has written, for two to read
+    cut_off(build_model(), folder / "by_one_replicated", workers=Workers(CPU, silent))
+    cut_off(build_model(), folder / "by_one_sharded", workers=Sharded(CPU, silent))
     dist.destroy_process_group()
     ended, _ = launch("tests.training.test_workers", folder)
     assert ended.returncode == 0, ended.stderr
@@ -256,6 +260,8 @@ def test_rows_are_dealt_out_in_turn():
     assert rows_of_worker(batch, 0, 1).targets.tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="got a batch of 5 rows for 7 workers, wanted at least one for each"):
         rows_of_worker(batch, 0, 7)
+    with pytest.raises(ValueError, match="rank must be at most 1, got 2"):
+        rows_of_worker(batch, 2, 2)
 
 
 @pytest.mark.parametrize("parts", [[3, 5], [8], [1, 0, 7], [2, 2, 2, 2]])
@@ -267,51 +273,15 @@ def test_the_average_of_what_is_handed_in_is_the_mean_of_all(parts):
     assert_equal(torch.autograd.grad(average, losses)[0], torch.full((8,), 1 / 8))
 
 
-LOSSES = torch.rand(4)
-NO_LOSSES = [
-    None,
-    [0.5],
-    0.5,
-    torch.ones(4).long(),
-    LOSSES > 0,
-    LOSSES * 1j,
-    LOSSES.to_sparse(),
-    LOSSES[None],
-]
-NO_TOTALS = [0, -4, 4.0, True, None, "4", math.nan, torch.tensor(0), torch.tensor(-4), torch.tensor(4.0)]
-NO_TOTALS += [torch.tensor(True), torch.tensor([4]), torch.tensor(4, device="meta"), LOSSES.mean()]
-NO_COUNTS = [0, -2, 2.0, True, None, "2", torch.tensor(2)]
-
-
-@pytest.mark.parametrize(
-    ("losses", "total", "n_workers", "name"),
-    [
-        *((bad, 4, 2, "losses") for bad in NO_LOSSES),
-        (LOSSES.mean(), 4, 2, "losses"),
-        *((LOSSES, bad, 2, "total") for bad in NO_TOTALS),
-        *((LOSSES, 4, bad, "n_workers") for bad in NO_COUNTS),
-    ],
-)
-def test_what_cannot_be_handed_in_is_refused(losses, total, n_workers, name):
-    with pytest.raises((TypeError, ValueError), match=rf"^{name} .*; \w"):
-        loss_to_hand_in(losses, total, n_workers)
-
-
-def test_a_total_may_be_a_tensor_and_a_loss_that_is_no_number_is_handed_on():
-    assert_equal(loss_to_hand_in(LOSSES, torch.tensor(4), 2), 2 * LOSSES.mean())
-    assert loss_to_hand_in(LOSSES * math.nan, 4, 2).isnan()  # all workers stop in the same step
-
-
-@pytest.mark.parametrize(("rank", "count"), [(2, 2), (-1, 2), (0, 0), (0.5, 2), ("0", 2), (0, None)])
-def test_rows_of_a_worker_that_there_is_not(rank, count):
-    with pytest.raises((TypeError, ValueError), match=r"^(rank|count) must be"):
-        rows_of_worker(batch_at(0), rank, count)
+def test_losses_that_are_averaged_already_are_refused():
+    with pytest.raises(ValueError, match=r"losses must have the axis \(targets\), got shape \(\); take"):
+        loss_to_hand_in(torch.ones(4).mean(), 4, 2)
 
 
 @each_kind
 def test_a_group_of_one_makes_the_steps_of_the_loop(group, alone, kind):
     model = build_model()
-    same_run((go(model, workers=KINDS[kind](CPU, lambda line: None)), numbers_of(model)), alone)
+    same_run((go(model, workers=KINDS[kind](CPU, silent)), numbers_of(model)), alone)
 
 
 def test_lists_in_lists_of_layers_are_dealt_out(group):
@@ -319,44 +289,24 @@ def test_lists_in_lists_of_layers_are_dealt_out(group):
     model = nn.Module()
     model.layers = nn.ModuleList([nn.Linear(3, 3), inner])
     model.forward = lambda x: inner[1](inner[0](model.layers[0](x)))
-    wrapped = Sharded(CPU, lambda line: None).wrap(model)
+    wrapped = Sharded(CPU, silent).wrap(model)
     wrapped(torch.ones(2, 3)).sum().backward()
     for layer in (model.layers[0], inner[0], inner[1]):
         assert type(layer).__name__.startswith("FSDP")
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-@pytest.mark.parametrize(
-    ("model", "words"),
-    [
-        (nn.Linear(3, 5).requires_grad_(False), "no parameter of the model requires a gradient"),
-        (nn.Linear(3, 5).half(), "in float16"),
-    ],
-)
-def test_what_cannot_be_trained_is_refused_before_it_is_shared(group, model, words):
-    with pytest.raises(ValueError, match=words):
-        train(model, batch_at, CONFIG, workers=Workers(CPU, print))
-
-
-def test_the_loop_refuses_workers_of_another_kind():
-    with pytest.raises(TypeError, match="workers must be Alone or Workers, got 2; see"):
-        train(build_model(), batch_at, CONFIG, workers=2)
+def test_what_cannot_be_trained_is_refused_before_it_is_shared(group):
+    with pytest.raises(ValueError, match="in float16"):
+        train(nn.Linear(3, 5).half(), batch_at, CONFIG, workers=Workers(CPU, print))
 
 
 # --- checkpoints in a folder
 
 
-def sharded(place, model=None, cut=None, config=CONFIG):
+def sharded(place, model=None, **options):
     model = model or build_model()
-    workers = Sharded(CPU, lambda line: None)
-    return model, train(
-        model, batch_at, config, watch=lambda h, c: stop_at(h, cut), checkpoint=place, workers=workers
-    )
-
-
-def stop_at(history, cut):
-    if history.steps == cut:
-        raise PowerCut
+    return model, go(model, place, workers=Sharded(CPU, silent), **options)
 
 
 @pytest.fixture
@@ -394,18 +344,8 @@ def damage(path):
     ("spoil", "words"),
     [
         (lambda at: damage(at / "step-4" / "__0_0.distcp"), "got other contents than were written in __0_0"),
-        (lambda at: damage(at / "step-4" / ".metadata"), r"got other contents than were written in \.meta"),
         (lambda at: (at / "step-4" / "__0_0.distcp").unlink(), "got other contents than were written in __0"),
         (lambda at: damage(at / shards.RUN), "is not a whole checkpoint"),
-        (lambda at: checkpoints.save_checkpoint(at / shards.RUN, {}, {}), "got no history"),
-        (
-            lambda at: rewrite(at / shards.RUN, lambda facts: facts.update(files=5)),
-            "got no list of files",
-        ),
-        (
-            lambda at: rewrite(at / shards.RUN, lambda facts: facts.update(learning_rate=0.5)),
-            r"got learning_rate = 0\.5, wanted 0\.05; go on with the settings",
-        ),
     ],
 )
 def test_a_folder_that_is_not_as_written_is_refused_and_the_model_stays(cut_folder, spoil, words):
@@ -418,12 +358,6 @@ def test_a_folder_that_is_not_as_written_is_refused_and_the_model_stays(cut_fold
         assert_equal(tensor, before[name], 0)
 
 
-def rewrite(path, change):
-    tensors, facts = checkpoints.load_checkpoint(path)
-    change(facts)
-    checkpoints.save_checkpoint(path, tensors, facts)
-
-
 def test_a_folder_of_another_model_or_run_is_refused(cut_folder):
     other = build_model()
     other.head = TokenHead(6, 5).double()
@@ -433,30 +367,23 @@ def test_a_folder_of_another_model_or_run_is_refused(cut_folder):
     frozen.head.requires_grad_(False)
     with pytest.raises(ValueError, match=r"is of another run: got (kept|trained) = "):
         sharded(cut_folder, frozen)
-    with pytest.raises(ValueError, match=r"got a history of \[4\] steps in a run of 3"):
-        sharded(cut_folder, config=TrainingConfig(steps=3))
+    with pytest.raises(ValueError, match=r"is of another run: got evaluate_every = 3, wanted 0; go on with"):
+        sharded(cut_folder, config=TrainingConfig(steps=7))
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda at: at.write_text("x"), "got a file, wanted an empty folder"),
-        (
-            lambda at: [at.mkdir(), (at / "thesis.txt").touch()],
-            r"got a folder with other things \(thesis",
-        ),
-        (lambda at: None, "got .*No such file"),
-    ],
-)
-def test_a_place_for_no_folder_is_refused(group, tmp_path, make, words):
-    make(tmp_path / "run")
-    place = tmp_path / "run" if (tmp_path / "run").exists() else tmp_path / "no" / "run"
-    with pytest.raises(ValueError, match=f"is no place for a sharded checkpoint: {words}"):
-        sharded(place)
+def test_a_place_for_no_folder_is_refused(group, tmp_path):
+    (tmp_path / "file").write_text("x")
+    for place, words in {
+        tmp_path / "file": "got a file, wanted an empty folder",
+        tmp_path: r"got a folder with other things \(file",
+        tmp_path / "no" / "run": "got .*No such file",
+    }.items():
+        with pytest.raises(ValueError, match=f"is no place for a sharded checkpoint: {words}"):
+            sharded(place)
 
 
 def test_a_folder_is_no_file_for_workers_that_share_nothing(cut_folder):
-    with pytest.raises(ValueError, match=r"run is a folder, wanted a file, such as run\.safetensors; a c"):
+    with pytest.raises(ValueError, match="run cannot be written: got a folder, wanted a file"):
         go(build_model(), cut_folder, workers=Workers(CPU, print))
 
 
@@ -474,37 +401,6 @@ def test_a_part_that_cannot_be_written_is_told_in_words(group, tmp_path, monkeyp
 
 
 # --- the environment
-
-TOLD = {
-    "RANK": "1",
-    "WORLD_SIZE": "3",
-    "LOCAL_RANK": "0",
-    "MASTER_ADDR": "localhost",
-    "MASTER_PORT": "29500",
-}
-
-
-def test_who_is_who_comes_from_the_environment():
-    assert place_in({}) == place_in({"MASTER_ADDR": "left over", "HOME": "x"}) == (0, 1, 0)
-    assert place_in(TOLD) == (1, 3, 0)
-
-
-@pytest.mark.parametrize("name", TOLD)
-def test_an_environment_that_is_cut_short_is_refused(name):
-    with pytest.raises(
-        ValueError, match=f"the environment has .* without {name}, wanted all of them or none;"
-    ):
-        place_in({other: value for other, value in TOLD.items() if other != name})
-
-
-@pytest.mark.parametrize(
-    "change", [{"RANK": "3"}, {"RANK": "-1"}, {"WORLD_SIZE": "two"}, {"LOCAL_RANK": ""}, {"MASTER_PORT": "x"}]
-)
-def test_an_environment_that_cannot_be_is_refused(change):
-    with pytest.raises(
-        ValueError, match=r"got RANK='.*', wanted whole numbers, 0 ≤ RANK < WORLD_SIZE; start"
-    ):
-        place_in(TOLD | change)
 
 
 def test_each_worker_of_a_machine_has_a_gpu_of_its_own(monkeypatch):
@@ -561,24 +457,30 @@ def test_the_program_alone(job, alone, capfd, kind):
 
 
 @starts_processes
-def test_a_killed_worker_ends_the_others_and_the_same_line_goes_on(job, alone, tmp_path):
+def test_an_error_is_told_once_and_after_a_kill_too_the_same_line_goes_on(job, alone, tmp_path, capfd):
+    """An error in both workers, then one worker killed: each time the run goes on from what was saved."""
     place = tmp_path / "run.safetensors"
-    line = ("transformer_lab.training", job, "--checkpoint", place)
-    ended, seconds = launch(*line, KILLED="1")
+    line = (job, "--checkpoint", place)
+    ended, _ = launch("transformer_lab.training", *line, SPOILT="1")
     assert ended.returncode != 0
-    assert seconds < 45  # two imports of torch, and not the minute for which a silent worker is waited
-    (told,) = [line for line in ended.stderr.splitlines() if "workers ends" in line]
-    why = "(another worker is gone|told to end, as when another worker is gone)"
-    assert pytest.approx(5) == int(told.split("after step ")[1].split(":")[0])
-    assert told.startswith("rank 0 of 2 workers ends after step 5: ")
-    assert told.endswith("gone; the same line again goes on from step 4"), why
-    assert "gloo" not in ended.stderr
+    assert ended.stderr.count("job.py, line 12: KeyError: 'spoilt'\n") == 1
+    assert ended.stderr.count("spoilt") == 1
     assert ended.stderr.count("Traceback") == 1  # torchrun's own, about its children
 
-    ended, _ = launch(*line)
-    first, *others = ended.stdout.splitlines(keepends=True)
-    assert ended.returncode == 0
-    assert first == "2 workers on cpu; each holds 783 of 783 parameters; going on from step 4\n"
+    ended, seconds = launch("transformer_lab.training", *line, KILLED="1")
+    assert ended.returncode != 0
+    assert ended.stdout == "2 workers on cpu; each holds 783 of 783 parameters; going on from step 4\n"
+    assert seconds < 45  # two imports of torch, and not the minute for which a silent worker is waited
+    (told,) = [line for line in ended.stderr.splitlines() if "workers ends" in line]
+    assert told.startswith("rank 0 of 2 workers ends after step 5: ")
+    why = "(another worker is gone|told to end, as when another worker is gone)"
+    assert re.search(f"{why}; the same line again goes on from step 4$", told)
+    assert "gloo" not in ended.stderr
+    assert ended.stderr.count("Traceback") == 1
+
+    assert program.main([str(argument) for argument in line]) == program.DONE
+    first, *others = capfd.readouterr().out.splitlines(keepends=True)
+    assert first == "1 worker on cpu; each holds 783 of 783 parameters; going on from step 4\n"
     assert others == PRINTED.format(**vars(alone[0])).splitlines(keepends=True)[1:]
     tensors, facts = checkpoints.load_checkpoint(place)
     assert facts["history"]["loss"] == pytest.approx(alone[0].loss, abs=1e-12, rel=0)
@@ -587,43 +489,12 @@ def test_a_killed_worker_ends_the_others_and_the_same_line_goes_on(job, alone, t
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".py") == [place.name]
 
 
-@starts_processes
-def test_an_error_is_told_once(job):
-    ended, _ = launch("transformer_lab.training", job, SPOILT="1")
-    assert ended.returncode != 0
-    assert ended.stderr.count("job.py, line 12: KeyError: 'spoilt'\n") == 1
-    assert ended.stderr.count("spoilt") == 1
-    assert ended.stderr.count("Traceback") == 1
-
-
 BAD = {
     "no config": ("config = TrainingConfig(steps=1)", "", "has no config, wanted config, build_model() and"),
-    "another config": (
-        "config = TrainingConfig(steps=1)",
-        "config = {}",
-        "config must be a TrainingConfig, g",
-    ),
     "no steps": ("steps=1", "steps=0", "job.py, line 4: ValueError: steps must be at least 1, got 0; choose"),
-    "a model": (
-        "def build_model():",
-        "build_model = nn.Linear(2, 3)\ndef other():",
-        "got the Linear itself; write def build",
-    ),
-    "no model": (
-        "return nn.Linear",
-        "nn.Linear",
-        "build_model() must return an nn.Module, got NoneType; is a",
-    ),
-    "no function": ("batch_at =", "batch_at = 5 #", "batch_at must be a function, got 5; write one"),
-    "no batch": ("Batch((torch.ones(2, 2),), torch.tensor([0, 1]))", "5", "a batch must be a Batch, got int"),
-    "a score": ("# evaluate", "evaluate = lambda model: 'good'", "evaluate must return a number, got 'good'"),
-    "no evaluate": ("# evaluate", "evaluate = 5", "evaluate must be a function, got 5"),
+    "no model": ("return nn.Linear", "nn.Linear", "model must be an nn.Module, got NoneType; build it first"),
     "no Python": ("import torch", "import torch as", "job.py, line 1: SyntaxError: "),
-    "its own error": (
-        "# evaluate",
-        "evaluate = lambda model: missing",
-        "job.py, line 8: NameError: name 'mi",
-    ),
+    "its own error": ("# eval", "evaluate = lambda model: missing #", "job.py, line 8: NameError: name 'mi"),
 }
 GOOD = """import torch
 from torch import nn
@@ -654,27 +525,11 @@ def test_the_good_job_is_good(tmp_path, capfd):
     assert capfd.readouterr().out.splitlines()[-1].startswith("done, 1 steps: loss ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "got a line that cannot be read (the following arguments are required: JOB.py); usage: python"),
-        (["nowhere.py"], "there is no job nowhere.py, wanted a Python file; look at the name"),
-        (["a.py", "--shard=2"], "got a line that cannot be read ("),
-    ],
-)
-def test_a_line_that_cannot_be_is_told_in_one_line(capfd, arguments, words):
-    assert program.main(arguments) == program.WRONG
-    printed = capfd.readouterr()
-    assert printed.err.startswith(words)
-    assert printed.err.count("\n") == 1
-
-
-def test_the_program_refuses_a_cut_short_environment(capfd, monkeypatch):
-    monkeypatch.setenv("RANK", "1")
-    assert program.main(["job.py"]) == program.WRONG
-    assert capfd.readouterr().err.startswith(
-        "the environment has RANK without WORLD_SIZE, LOCAL_RANK, MASTER"
-    )
+def test_a_line_that_cannot_be_is_told(capfd):
+    assert program.main(["nowhere.py"]) == program.WRONG
+    assert re.fullmatch(r".*No such file or directory: '.*nowhere\.py'\n", capfd.readouterr().err)
+    with pytest.raises(SystemExit, match=str(program.WRONG)):
+        program.main([])
 
 
 def test_numbers_that_are_not_finite_are_told_in_one_line(tmp_path, capfd):
@@ -685,28 +540,27 @@ def test_numbers_that_are_not_finite_are_told_in_one_line(tmp_path, capfd):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("step", "options", "words"),
     [
-        ([], "the same line again begins anew; with --checkpoint PLACE it would go on from what was saved"),
-        (["--checkpoint", "run"], "the same line again goes on from step 4"),
-        (["--checkpoint", "run", "--sharded"], "the same line again goes on from step 4"),
+        (5, [], "begins anew; with --checkpoint PLACE it would go on from what was saved"),
+        (5, ["--checkpoint", "run"], "goes on from step 4"),
+        (5, ["--checkpoint", "run", "--sharded"], "goes on from step 4"),
+        (1, ["--checkpoint", "run"], "begins anew (save_every saves on the way)"),
     ],
 )
-def test_a_run_that_is_told_to_end_says_how_it_goes_on(job, tmp_path, capfd, monkeypatch, options, words):
+def test_a_run_that_is_told_to_end_says_how_it_goes_on(
+    job, tmp_path, capfd, monkeypatch, step, options, words
+):
     """SIGTERM is what torchrun sends to those that are left."""
-    monkeypatch.setenv("TOLD_TO_END_AT", "5")
+    monkeypatch.setenv("TOLD_TO_END_AT", str(step))
     before = signal.getsignal(signal.SIGTERM)
     options = [str(tmp_path / "run") if option == "run" else option for option in options]
     assert program.main([str(job), *options]) == program.STOPPED
-    assert capfd.readouterr().err == f"rank 0 of 1 worker ends after step 5: told to end; {words}\n"
+    told = capfd.readouterr().err
+    nothing_yet = "nothing is saved yet, so " if step == 1 else ""
+    start = f"rank 0 of 1 worker ends after step {step}: told to end; {nothing_yet}the same line again"
+    assert told == f"{start} {words}\n"
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_nothing_saved_yet_is_told(job, tmp_path, capfd, monkeypatch):
-    monkeypatch.setenv("TOLD_TO_END_AT", "1")
-    assert program.main([str(job), "--checkpoint", str(tmp_path / "run")]) == program.STOPPED
-    wanted = "nothing is saved yet, so the same line again begins anew (save_every saves on the way)"
-    assert capfd.readouterr().err == f"rank 0 of 1 worker ends after step 1: told to end; {wanted}\n"
 
 
 def test_the_first_worker_to_end_speaks_for_all():
@@ -743,19 +597,14 @@ def test_why_a_worker_ends(group, error, words):
 
 
 def test_another_error_of_a_worker_is_no_loss_of_another(group):
-    given = program.arguments_in(["job.py"])
-    words = program.end_in_words(RuntimeError("shapes\ncannot be"), given, Workers(CPU, print))
-    assert words == "RuntimeError: shapes"
+    error, given = RuntimeError("shapes\ncannot be"), program.arguments_in(["job.py"])
+    assert program.end_in_words(error, given, Workers(CPU, print)) == "RuntimeError: shapes"
 
 
 def test_the_lessons_job_learns_to_read(capfd):
-    path = ROOT / "transformer_course" / "digits.py"
-    began = time.process_time()
-    assert program.main([str(path)]) == program.DONE
+    assert program.main([str(ROOT / "transformer_course" / "digits.py")]) == program.DONE
     *_, last = capfd.readouterr().out.splitlines()
     assert float(last.rpartition(" ")[2]) >= 0.85
-    assert time.process_time() - began < 60  # a tenth of it on a quiet machine
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 45
 
 
 def test_the_loop_loads_nothing_of_several_workers():
@@ -770,7 +619,7 @@ def test_the_loop_loads_nothing_of_several_workers():
 
 
 def measure(folder):
-    _, device = join(os.environ)
+    _, device = join()
     found = {name: measure_kind(folder, name, kind, device) for name, kind in KINDS.items()}
     torch.save(found, folder / f"{dist.get_rank()}.pt")
     dist.barrier()
@@ -796,15 +645,7 @@ def measure_kind(folder, name, kind, device):
     found["first steps"] = {}
     for by in ("by_one", "by_two"):
         model, seen = build_model(seed=5), []
-        history = train(
-            model,
-            batch_at,
-            CONFIG,
-            evaluate=evaluate,
-            watch=lambda history, config, seen=seen: seen.append(history.steps),
-            checkpoint=folder / f"{by}_{name}",
-            workers=make(),
-        )
+        history = go(model, folder / f"{by}_{name}", seen=seen, workers=make())
         found[by], found["first steps"][by] = (history, numbers_of(model)), seen[0]
     found["dropout"] = run(dropout=0.3)
     cut_off(build_model(dropout=0.3), folder / f"dropped_{name}", workers=make())

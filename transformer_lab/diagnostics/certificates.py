@@ -9,7 +9,6 @@ where the order is asked for, and an output of other sequences or positions than
 position for the whole; a function that does not return vectors is a TypeError.
 """
 
-import inspect
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_lab.masking import padding_mask_from_lengths
-from transformer_lab.validation import check_positive, check_readable, described
+from transformer_lab.validation import check_positive, described
 
 # The largest difference that rounding explains, for numbers of the size that a norm leaves.
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-1}
@@ -84,8 +83,10 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Certi
     The pads look like real tokens, so that only the mask tells them apart: copies of real ones, then others,
     which a mean hears too, then others in every second sequence only.
 
+    Wrap a function whose mask has another name, lambda x, may_attend: model(x, mask=may_attend), or another
+    form, see mask_conventions.
+
     Raises:
-        TypeError: the function takes no `may_attend`.
         ValueError: there are no pads, or no ids but 0.
     """
     check_positive(pads=pads)
@@ -135,12 +136,10 @@ def batch_invariance(function: Callable, x: Tensor) -> Certificate:
         ValueError: there is only one sequence, or all are equal.
     """
     _check_batch(x)
-    if len(x) < 2:
-        raise ValueError(f"x must hold several sequences, got shape {tuple(x.shape)}; give at least two")
     if (x == x[:1]).all():
         raise ValueError(
-            f"x must hold different sequences, got {len(x)} equal ones: what one takes from another "
-            "would not show; give other ones"
+            f"x must hold different sequences, got {len(x)}, all equal: what one takes from another would "
+            "not show; give other ones"
         )
     alone = torch.cat([_run(function, one[None]) for one in x])
     return _certify("batch invariance", _run(function, x), alone)
@@ -174,35 +173,21 @@ def distance_only(
     Raises:
         ValueError: a vector of zeros, whose scores are all 0; a single position, which has no distance.
     """
-    check_positive(length=length)
     if length < 2:
         raise ValueError(f"length must be at least 2, got {length}: one position has no distance; give more")
-    _check_pair(query, key)
+    _check_direction(query)
+    _check_direction(key)
     queries, keys = (_run(rotate, vector.expand(length, -1)) for vector in (query, key))
-    for rotated in (queries, keys):
-        if rotated.shape != (length, len(query)):
-            raise ValueError(
-                f"rotate must keep the shape {(length, len(query))}, got {tuple(rotated.shape)}; "
-                "return one vector per position, as wide as it came"
-            )
+    if queries.shape != (length, len(query)):
+        raise ValueError(
+            f"rotate must keep the shape {(length, len(query))}, got {tuple(queries.shape)}; "
+            "return one vector per position, as wide as it came"
+        )
     scores = queries @ keys.mT  # (query_pos, key_pos)
     position = torch.arange(length, device=scores.device)
     ahead = position - position[:, None]  # key position − query position
     at_the_edge = scores[(-ahead).clamp(min=0), ahead.clamp(min=0)]
     return _certify("distance only", scores, at_the_edge, ("query", "key"))
-
-
-def accepts(function: Callable, *arguments: object, **named: object) -> bool:
-    """Whether a function or module can be called so; True if it does not tell, as functions in C."""
-    try:
-        signature = inspect.signature(function.forward if isinstance(function, nn.Module) else function)
-    except ValueError:
-        return True
-    try:
-        signature.bind(*arguments, **named)
-    except TypeError:
-        return False
-    return True
 
 
 # --- one experiment -------------------------------------------------------------------------------
@@ -253,7 +238,6 @@ def _size(x: Tensor) -> float:
 def _run(function: Callable, x: Tensor, *, seed: int = 0, **arguments: Tensor) -> Tensor:
     """Call on a copy, with fixed random numbers and without a trace."""
     _check_input(x)
-    _check_function(function, **arguments)
     with torch.random.fork_rng(devices=[]), torch.no_grad(), _in_eval_mode(function):
         torch.manual_seed(seed)
         result = function(x.clone(), **arguments)
@@ -356,7 +340,6 @@ def _only_zeros() -> ValueError:
 
 
 def _check_input(x: Tensor) -> None:
-    check_readable(x=x)
     ids = isinstance(x, Tensor) and x.dtype in IDS and x.dim() == 2
     vectors = isinstance(x, Tensor) and x.dtype in ROUNDING and x.dim() >= 2
     if not (ids or vectors) or 0 in x.shape:
@@ -378,19 +361,7 @@ def _check_batch(x: Tensor) -> None:
         )
 
 
-def _check_function(function: Callable, **arguments: Tensor) -> None:
-    if not callable(function) or isinstance(function, type):
-        raise TypeError(f"the function must be a function or a module, got {function!r}; build a class first")
-    if not accepts(function, 0, **arguments):
-        call = ", ".join(["function(x", *(f"{name}=…" for name in arguments)]) + ")"
-        raise TypeError(
-            f"the function must take what it is called with here, {call}, got other arguments; wrap it: "
-            "lambda x, may_attend: model(x, mask=may_attend), or another form of mask, see masking"
-        )
-
-
 def _check_output(output: object, x: Tensor) -> None:
-    check_readable(output=output)
     axes = x.dim() if x.is_floating_point() else x.dim() + 1
     if not (
         isinstance(output, Tensor) and output.dtype in ROUNDING and output.dim() >= axes and output.numel()
@@ -407,18 +378,8 @@ def _check_output(output: object, x: Tensor) -> None:
         )
 
 
-def _check_pair(query: Tensor, key: Tensor) -> None:
-    check_readable(query=query, key=key)
-    for name, vector in {"query": query, "key": key}.items():
-        if not (isinstance(vector, Tensor) and vector.dtype in ROUNDING and vector.dim() == 1):
-            raise TypeError(
-                f"{name} must be a floating-point vector (d_head), got {described(vector)}; take one row"
-            )
-        if not vector.isfinite().all() or not vector.any():
-            raise ValueError(
-                f"{name} must be finite and not 0, got {vector.tolist()}; its scores tell nothing"
-            )
-    if (query.shape, query.dtype) != (key.shape, key.dtype):
+def _check_direction(vector: Tensor) -> None:
+    if not (vector.isfinite().all() and vector.any()):
         raise ValueError(
-            f"query and key must be alike, got {described(query)} and {described(key)}; convert one of them"
+            f"query and key must be finite and not 0, got {vector.tolist()}; all scores would be alike"
         )

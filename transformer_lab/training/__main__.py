@@ -9,96 +9,45 @@ wanted, `evaluate(model)`, which returns a score. The course has one, `transform
 """
 
 import argparse
-import os
+import runpy
 import signal
 import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import NoReturn
 
 import torch
 import torch.distributed as dist
-from torch import nn
 
 from transformer_lab.training.checkpoints import History
-from transformer_lab.training.data import Batch
-from transformer_lab.training.loop import TrainingConfig, check_callable, check_config, train
+from transformer_lab.training.loop import TrainingConfig, train
 from transformer_lab.training.workers import TIMEOUT, Workers, join, leave
 
 DONE, STOPPED, WRONG = 0, 1, 2  # what this program returns; WRONG: what was given cannot be
-
 WRONGLY_GIVEN = (
-    TypeError,
-    ValueError,
-    LookupError,
-    NameError,
-    AttributeError,
-    SyntaxError,
-    ImportError,
-    FileNotFoundError,
+    *(TypeError, ValueError, LookupError, NameError, AttributeError),
+    *(SyntaxError, ImportError, FileNotFoundError),
 )
 
 SEED = 0  # the same for all workers, before the model is built
 
 
-@dataclass(frozen=True)
-class Job:
-    """What a job file defines."""
-
-    config: TrainingConfig
-    build_model: Callable[[], nn.Module]
-    batch_at: Callable[[int], Batch]
-    evaluate: Callable[[nn.Module], float] | None = None
-
-    def __post_init__(self) -> None:
-        check_config(self.config)
-        check_callable(build_model=self.build_model, batch_at=self.batch_at)
-        if isinstance(self.build_model, nn.Module):
-            kind = type(self.build_model).__name__
-            raise TypeError(
-                f"build_model must be a function that returns the model, got the {kind} itself; write def "
-                "build_model(): return …"
-            )
-        if self.evaluate is not None:
-            check_callable(evaluate=self.evaluate)
-
-
-def load_job(path: str) -> Job:
+def load_job(path: str) -> SimpleNamespace:
     """Run a job file, and return what it defines.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        TypeError, ValueError: something is missing, or of another kind.
+        ValueError: something is missing.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no job {path}, wanted a Python file; look at the name")
-    module = ModuleType("job")
-    module.__file__ = path
-    sys.modules["job"] = module  # dataclasses look their module up
     sys.path.insert(0, str(Path(path).parent))  # as `python JOB.py` does
-    exec(compile(Path(path).read_text(encoding="utf-8"), path, "exec"), vars(module))
-    missing = [name for name in ("config", "build_model", "batch_at") if name not in vars(module)]
+    job = {"evaluate": None} | runpy.run_path(path, run_name="job")
+    missing = [name for name in ("config", "build_model", "batch_at") if name not in job]
     if missing:
         raise ValueError(
             f"{path} has no {' and no '.join(missing)}, wanted config, build_model() and batch_at(step); "
             "write it, as transformer_course/digits.py does"
         )
-    return Job(module.config, module.build_model, module.batch_at, getattr(module, "evaluate", None))
-
-
-class Report:
-    """One line at each evaluation, and a note of how far the run is: a `watch` for `train`."""
-
-    def __init__(self, workers: Workers) -> None:
-        self.workers = workers
-
-    def __call__(self, history: History, config: TrainingConfig) -> None:
-        self.workers.steps = history.steps
-        if history.steps in history.scores and history.steps < config.steps:
-            self.workers.tell(f"step {history.steps} of {config.steps}: {last_numbers(history)}")
+    return SimpleNamespace(**job)
 
 
 def last_numbers(history: History) -> str:
@@ -108,20 +57,21 @@ def last_numbers(history: History) -> str:
 
 
 def run(path: str, checkpoint: str | None, workers: Workers) -> None:
-    """Train what a job file describes."""
+    """Train what a job file describes, and tell of each evaluation in a line."""
+
+    def watch(history: History, config: TrainingConfig) -> None:
+        workers.steps = history.steps
+        if history.steps in history.scores and history.steps < config.steps:
+            workers.tell(f"step {history.steps} of {config.steps}: {last_numbers(history)}")
+
     torch.manual_seed(SEED)
     job = load_job(path)
-    model = job.build_model()
-    if not isinstance(model, nn.Module):
-        raise TypeError(
-            f"build_model() must return an nn.Module, got {type(model).__name__}; is a return missing?"
-        )
     history = train(
-        model,
+        job.build_model(),
         job.batch_at,
         job.config,
         evaluate=job.evaluate,
-        watch=Report(workers),
+        watch=watch,
         checkpoint=checkpoint,
         workers=workers,
     )
@@ -130,12 +80,15 @@ def run(path: str, checkpoint: str | None, workers: Workers) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Join the other workers, train, and return DONE, STOPPED or WRONG; an end is told in one line, once."""
+    given = arguments_in(arguments)
     before = signal.signal(signal.SIGTERM, end)  # with it torchrun ends the workers that are left
-    given, store, workers = None, None, None
+    store, workers = None, None
     try:
-        store, device = join(os.environ)
-        given = arguments_in(arguments)
-        workers = kind_of_workers(given.sharded)(device, say)
+        store, device = join()
+        kind = Workers
+        if given.sharded:  # what shares parameters is imported only where it is wanted
+            from transformer_lab.training.shards import Sharded as kind
+        workers = kind(device, say)
         run(given.job, given.checkpoint, workers)
         return DONE
     except (Exception, KeyboardInterrupt) as error:
@@ -150,31 +103,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def arguments_in(arguments: list[str] | None) -> argparse.Namespace:
-    """Return what the command line says; raise ValueError, in words, instead of ending the program."""
-    parser = Parser(
+    """Return what the command line says."""
+    parser = argparse.ArgumentParser(
         prog="python -m transformer_lab.training", description="Trains what a job file describes."
     )
     parser.add_argument("job", metavar="JOB.py", help="defines config, build_model() and batch_at(step)")
     parser.add_argument("--checkpoint", metavar="PLACE", help="what a run goes on from: a file, or a folder")
     parser.add_argument("--sharded", action="store_true", help="each worker holds a part of the parameters")
     return parser.parse_args(arguments)
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors are told as all others are: in one line, by one worker."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise ValueError."""
-        raise ValueError(f"got a line that cannot be read ({message}); {self.format_usage().strip()}")
-
-
-def kind_of_workers(sharded: bool) -> type[Workers]:
-    """Return the class of workers; what shares parameters is imported only where it is wanted."""
-    if not sharded:
-        return Workers
-    from transformer_lab.training.shards import Sharded
-
-    return Sharded
 
 
 def say(line: str) -> None:
@@ -204,11 +140,11 @@ def is_first(store: dist.Store | None) -> bool:
         return True
 
 
-def end_in_words(error: BaseException, given: argparse.Namespace | None, workers: Workers | None) -> str:
+def end_in_words(error: BaseException, given: argparse.Namespace, workers: Workers | None) -> str:
     """Say in one line why the run ends and, if it had begun, how it goes on."""
     lost = is_lost(error)
     if workers is None or not (lost or isinstance(error, KeyboardInterrupt)):
-        return error_in_words(error, given.job if given else "")
+        return error_in_words(error, given.job)
     others = ", as when another worker is gone" if workers.count > 1 else ""
     why = "another worker is gone" if lost else f"told to end{others}"
     if "timed out" in str(error).lower():

@@ -12,8 +12,6 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from transformer_lab.validation import check_readable
-
 FACTS, DIGEST = "facts", "sha256"  # the two entries of the file's metadata
 
 
@@ -39,19 +37,10 @@ def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapp
     it and takes its place when it is whole.
 
     Raises:
-        TypeError: a path, tensors or facts of another kind.
         ValueError: a place where no file can be.
     """
     path = check_place(path)
-    check_tensors(tensors)
-    if not isinstance(facts, Mapping):
-        raise TypeError(f"facts must be a dict by name, got {facts!r}; try {{'facts': …}}")
-    try:
-        text = json.dumps(facts, sort_keys=True)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"facts must be made of text, numbers, lists and dicts, got others ({error}); convert them"
-        ) from error
+    text = json.dumps(facts, sort_keys=True)
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     metadata = {FACTS: text, DIGEST: digest(copies, text)}
     beside = path.with_name(path.name + ".part")
@@ -66,8 +55,6 @@ def load_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict]:
         FileNotFoundError: there is no such file.
         ValueError: the file is cut short, damaged, or not written by `save_checkpoint`.
     """
-    if not as_path(path).is_file():
-        raise FileNotFoundError(f"there is no checkpoint {path}; look at the name, or begin without one")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -78,10 +65,7 @@ def load_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict]:
         raise ValueError(refusal(path, "got a safetensors file of something else"))
     if digest(tensors, metadata[FACTS]) != metadata[DIGEST]:
         raise ValueError(refusal(path, "got other contents than were written"))
-    facts = json.loads(metadata[FACTS])
-    if not isinstance(facts, dict):
-        raise ValueError(refusal(path, f"got facts that are no mapping ({facts!r})"))
-    return tensors, facts
+    return tensors, json.loads(metadata[FACTS])
 
 
 def digest(tensors: Mapping[str, Tensor], text: str) -> str:
@@ -102,25 +86,15 @@ def gather(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tens
     return tensors
 
 
-def scatter(
-    path: str | Path, tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer
-) -> None:
-    """Put back what `gather` returned.
-
-    Raises:
-        ValueError: names, shapes or dtypes are not those of `model`, the optimizer knows other parameters
-            than are trained, or there are no random numbers; nothing has changed then.
-    """
-    parameters = _under("model/", tensors)
-    check_same_tensors(path, parameters, model.state_dict())
+def scatter(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put back what `gather` returned, of the same model and an optimizer of the same parameters."""
+    # Not PyTorch's set_optimizer_state_dict, which makes a step for parameters that had no gradient so far.
     names = names_of_trained(model, optimizer)
     state = optimizer.state_dict() | {"state": {}}
     for key, tensor in _under("optimizer/", tensors).items():
         name, _, quantity = key.rpartition("/")
-        check_trained(path, name, tensor, parameters if name in names else {})
         state["state"].setdefault(names.index(name), {})[quantity] = tensor
-    check_random(path, tensors)
-    model.load_state_dict(parameters)
+    model.load_state_dict(_under("model/", tensors))
     optimizer.load_state_dict(state)
     device = device_of(model)
     torch.set_rng_state(tensors["random/cpu"])
@@ -132,9 +106,6 @@ def keep(
     path: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict, history: History
 ) -> None:
     """Write all that a run goes on from."""
-    if not isinstance(settings, dict) or not isinstance(history, History):
-        got = f"{type(settings).__name__} and {type(history).__name__}"
-        raise TypeError(f"wanted a dict of settings and a History, got {got}; see train")
     tensors = gather(model, optimizer)
     facts = {"history": asdict(history)} | what_must_agree(tensors, model, optimizer, settings)
     save_checkpoint(path, tensors, facts)
@@ -144,12 +115,25 @@ def resume(path: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer,
     """Fill model, optimizer and random numbers from a checkpoint, and return the history up to there.
 
     Raises:
-        ValueError: the checkpoint is damaged or of another run; nothing has changed then.
+        ValueError: the checkpoint is damaged, or of another model or run; nothing has changed then.
     """
-    tensors, facts = load_checkpoint(path)
-    history = as_history(path, facts.pop("history", None), settings["steps"])
+    return put_back(path, *load_checkpoint(path), model, optimizer, settings)
+
+
+def put_back(
+    path: str | Path,
+    tensors: Mapping[str, Tensor],
+    facts: dict,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    settings: dict,
+) -> History:
+    """Fill all from what was read, after seeing that it belongs to this run and model."""
+    history = History(**facts.pop("history", {}))
+    history.scores = {int(step): score for step, score in history.scores.items()}  # JSON's keys are text
     check_same_facts(path, facts, what_must_agree(tensors, model, optimizer, settings))
-    scatter(path, tensors, model, optimizer)
+    check_same_tensors(path, _under("model/", tensors), model.state_dict())
+    scatter(tensors, model, optimizer)
     return history
 
 
@@ -161,19 +145,6 @@ def what_must_agree(
     return settings | {"trained": names_of_trained(model, optimizer), "kept": kept}
 
 
-def as_history(path: str | Path, kept: Mapping, steps: int) -> History:
-    """Return the history of a checkpoint; raise ValueError unless a run of so many steps can have it."""
-    try:
-        history = History(**kept)
-        history.scores = {int(step): score for step, score in history.scores.items()}  # JSON's keys are text
-        lengths = {len(numbers) for numbers in (history.loss, history.learning_rate, history.gradient_norm)}
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(refusal(path, f"got no history of a run ({error})")) from error
-    if len(lengths) > 1 or not 0 < history.steps <= steps:
-        raise ValueError(refusal(path, f"got a history of {sorted(lengths)} steps in a run of {steps}"))
-    return history
-
-
 def device_of(model: nn.Module) -> torch.device:
     """Return where the model's parameters are; raise ValueError if it has none."""
     for parameter in model.parameters():
@@ -183,9 +154,6 @@ def device_of(model: nn.Module) -> torch.device:
 
 def names_of_trained(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[str]:
     """Return the names of the parameters that the optimizer updates, in its order."""
-    if not isinstance(model, nn.Module) or not isinstance(optimizer, torch.optim.Optimizer):
-        got = f"{type(model).__name__} and {type(optimizer).__name__}"
-        raise TypeError(f"wanted a model and its optimizer, got {got}; see build_optimizer")
     names = {parameter: name for name, parameter in model.named_parameters()}
     updated = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if not all(parameter in names for parameter in updated):
@@ -195,16 +163,9 @@ def names_of_trained(model: nn.Module, optimizer: torch.optim.Optimizer) -> list
     return [names[parameter] for parameter in updated]
 
 
-def as_path(path: str | Path) -> Path:
-    """Return the path of a file; raise TypeError if it is none."""
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"a checkpoint's path must be text or a Path, got {path!r}; try 'run.safetensors'")
-    return Path(path)
-
-
 def check_place(path: str | Path) -> Path:
     """Raise unless a file of that name can be; return its path: what a symbolic link names, not the link."""
-    name = as_path(path)
+    name = Path(path)
     try:  # the name, the folder, its rights: told now, not when hours of training are to be kept
         path = name.resolve()
         got = "a folder" if path.is_dir() else "" if path.parent.is_dir() else "a folder that does not exist"
@@ -221,38 +182,6 @@ def check_place(path: str | Path) -> Path:
     return path
 
 
-def check_tensors(tensors: Mapping[str, Tensor]) -> None:
-    """Raise TypeError unless all are tensors, by name."""
-    if not isinstance(tensors, Mapping):
-        raise TypeError(f"tensors must be a dict by name, got {type(tensors).__name__}; try gather")
-    for name, tensor in tensors.items():
-        if not isinstance(name, str) or name == "__metadata__" or not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"tensors must be tensors by name, got {name!r}: {type(tensor).__name__}; leave it out"
-            )
-        check_readable(**{name: tensor})
-        if tensor.is_quantized or tensor.dtype == torch.complex32:
-            raise TypeError(f"{name} must be of a dtype that a file can hold, got {tensor.dtype}; convert it")
-
-
-def check_trained(path: str | Path, name: str, tensor: Tensor, trained: Mapping[str, Tensor]) -> None:
-    """Raise ValueError unless the optimizer's tensor belongs to a parameter that is trained."""
-    if name not in trained or tensor.shape not in (trained[name].shape, ()):
-        wanted = _described(trained[name]) if name in trained else "no such parameter among the trained ones"
-        raise ValueError(
-            f"{path} is of another run: got the optimizer's numbers of {name} {_described(tensor)}, wanted "
-            f"{wanted}; freeze the same parameters as then, or name another file"
-        )
-
-
-def check_random(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
-    """Raise ValueError unless the state of the random numbers is there, and is one."""
-    try:
-        torch.Generator().set_state(tensors["random/cpu"])
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(refusal(path, f"got no state of random numbers ({error})")) from error
-
-
 def check_same_tensors(path: str | Path, got: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
     """Raise ValueError unless both have the same names, shapes and dtypes."""
     for name in sorted(got.keys() | wanted.keys()):
@@ -266,8 +195,6 @@ def check_same_tensors(path: str | Path, got: Mapping[str, Tensor], wanted: Mapp
 
 def check_same_facts(path: str | Path, got: Mapping, wanted: Mapping) -> None:
     """Raise ValueError unless all facts agree, as written in JSON."""
-    if not isinstance(got, Mapping):
-        raise ValueError(refusal(path, f"got no settings ({got!r})"))
     for name in sorted(got.keys() | wanted.keys()):
         theirs, ours = got.get(name), wanted.get(name)
         if theirs != ours:

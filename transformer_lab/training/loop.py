@@ -11,22 +11,25 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from transformer_lab.encoder import Encoder, SequenceHead, TokenHead
+from transformer_lab.encoder import Encoder
 from transformer_lab.training import checkpoints
 from transformer_lab.training.checkpoints import History, check_place, device_of, names_of_trained
 from transformer_lab.training.data import IGNORED, Batch, as_score, check_batch, check_targets
 from transformer_lab.training.schedule import TrainingConfig, check_config, is_due, learning_rate_at
-from transformer_lab.validation import check_number, check_parts, check_positive, check_readable
+from transformer_lab.validation import check_number
 
 
-class TokenClassifier(nn.Module):
-    """An encoder and a head: logits for every token."""
+class Classifier(nn.Module):
+    """An encoder and a head."""
 
-    def __init__(self, encoder: Encoder, head: TokenHead) -> None:
+    def __init__(self, encoder: Encoder, head: nn.Module) -> None:
         super().__init__()
-        check_parts(encoder=encoder, head=head)
         self.encoder = encoder
         self.head = head
+
+
+class TokenClassifier(Classifier):
+    """Logits for every token, by a `TokenHead`."""
 
     def forward(
         self, token_ids: Int[Tensor, "batch position"], may_attend: Bool[Tensor, "..."] | None = None
@@ -35,14 +38,8 @@ class TokenClassifier(nn.Module):
         return self.head(hidden)
 
 
-class SequenceClassifier(nn.Module):
-    """An encoder and a head: logits for every sequence, from the mean of its real tokens."""
-
-    def __init__(self, encoder: Encoder, head: SequenceHead) -> None:
-        super().__init__()
-        check_parts(encoder=encoder, head=head)
-        self.encoder = encoder
-        self.head = head
+class SequenceClassifier(Classifier):
+    """Logits for every sequence, from the mean of its real tokens, by a `SequenceHead`."""
 
     def forward(
         self,
@@ -202,7 +199,6 @@ def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
         raise ValueError("no parameter of the model requires a gradient; try model.requires_grad_(True)")
     if any(parameter.dtype == torch.float16 for parameter in trained):
         raise ValueError("got parameters in float16, in which AdamW's eps is 0; train in float32 or bfloat16")
-    check_readable(**{"a parameter": trained[0]})
     return trained
 
 
@@ -212,8 +208,6 @@ def loss_of(model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
     Raises:
         ValueError: targets that do not fit the logits, or of which every one is IGNORED.
     """
-    check_callable(model=model)
-    check_batch(batch)
     logits = model(*batch.inputs)
     check_targets(logits, batch.targets)
     return F.cross_entropy(logits.flatten(0, -2), batch.targets.flatten(), ignore_index=IGNORED)
@@ -221,8 +215,6 @@ def loss_of(model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
 
 def accuracy(model: nn.Module, data: Batch, *, batch_size: int = 256) -> float:
     """Return the share of the targets, those IGNORED left out, whose class has the highest logit, not nan."""
-    check_batch(data)
-    check_positive(batch_size=batch_size)
     right = asked = 0
     with evaluating(model):
         device = device_of(model)
@@ -279,7 +271,6 @@ class ProgressBar:
     """A bar that shows how far the training is, and the last loss: a `watch` for `train`."""
 
     def __init__(self, make_bar: Callable[..., tqdm] = tqdm) -> None:
-        check_callable(make_bar=make_bar)
         self.make_bar = make_bar
         self.bar: tqdm | None = None
 

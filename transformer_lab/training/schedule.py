@@ -31,14 +31,11 @@ class TrainingConfig:
         check_integer(warmup_steps=self.warmup_steps)
         check_integer(evaluate_every=self.evaluate_every, save_every=self.save_every, at_least=0)
         check_number(learning_rate=self.learning_rate, max_grad_norm=self.max_grad_norm, above=0)
-        check_number(weight_decay=self.weight_decay)
         if not 0 <= self.warmup_steps < self.steps:
             raise ValueError(
                 f"warmup_steps must be from 0 to steps - 1 = {self.steps - 1}, got {self.warmup_steps}; "
                 "the learning rate would never reach its height"
             )
-        if self.weight_decay < 0:
-            raise ValueError(f"weight_decay must be at least 0, got {self.weight_decay}; 0 switches it off")
         for name, number in vars(self).items():  # NumPy's become Python's, which a checkpoint can hold
             object.__setattr__(self, name, getattr(number, "item", lambda number=number: number)())
 
@@ -56,7 +53,6 @@ def learning_rate_at(step: int, config: TrainingConfig) -> float:
 
 def is_due(steps_done: int, every: int, steps: int) -> bool:
     """Whether something happens now that happens every so often, and at the end."""
-    check_integer(steps_done=steps_done, every=every, steps=steps)
     return steps_done == steps or (every > 0 and steps_done % every == 0)
 
 

@@ -14,19 +14,15 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.fsdp import fully_shard
 
 from transformer_lab.training.checkpoints import (
     History,
-    as_history,
-    as_path,
-    check_same_facts,
     gather,
     load_checkpoint,
+    put_back,
     refusal,
     save_checkpoint,
-    scatter,
     what_must_agree,
 )
 from transformer_lab.training.workers import Workers, gathered
@@ -35,12 +31,33 @@ RUN = "run.safetensors"  # history and settings, and the name of the folder in w
 STEP = "step-"  # how the names of these folders begin
 
 
+def check_folder(place: str | Path) -> None:
+    """Raise ValueError unless it is a folder for checkpoints, or can become one."""
+    place = Path(place)
+    try:
+        place.mkdir(exist_ok=True)
+        names = [path.name for path in place.iterdir()]
+        others = [name for name in names if name != RUN and not name.startswith(STEP)]
+        got = f"a folder with other things ({min(others)})" if others else ""
+        if not os.access(place, os.W_OK):
+            got = "a folder in which nothing can be written"
+    except (OSError, ValueError) as error:
+        got = "a file" if place.is_file() else str(error)
+    if got:
+        raise ValueError(
+            f"{place!s:.80} is no place for a sharded checkpoint: got {got:.200}, wanted an empty folder, or "
+            "one of such a run; name another, or leave --sharded out"
+        )
+
+
 class Sharded(Workers):
     """Several processes, each with an equal part of parameters, gradients and the optimizer's means.
 
     A checkpoint is a folder. Each worker writes its part; any number of workers can read it, each what it
     needs. Only read what you trust: the list of the parts is a pickle.
     """
+
+    check = staticmethod(check_folder)
 
     def spread(self, model: nn.Module) -> nn.Module:
         """Deal out every layer of each list of layers, then what is left of the model.
@@ -100,36 +117,27 @@ class Sharded(Workers):
         dist.barrier()
         self.saved = history.steps
 
-    def check(self, place: str | Path) -> None:
-        """Raise ValueError unless it is a folder for checkpoints, or can become one."""
-        check_folder(place)
-
     def file_of(self, place: str | Path) -> Path:
         """Return the file that is there if there is a checkpoint."""
-        return as_path(place) / RUN
+        return Path(place) / RUN
 
     def read(
         self, place: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict
     ) -> History:
         """Read the checkpoint that is there: each worker its part."""
-        run = self.file_of(place)
-        tensors, facts = load_checkpoint(run)
-        history = as_history(run, facts.pop("history", None), settings["steps"])
-        folder, files = facts.pop("folder", None), facts.pop("files", None)
-        self.check_whole(run, folder, files)
-        tensors |= self.load(Path(place) / folder, model)
-        check_same_facts(place, facts, what_must_agree(tensors, model, optimizer, settings))
-        scatter(place, tensors, model, optimizer)
-        return history
+        tensors, facts = load_checkpoint(self.file_of(place))
+        folder = Path(place) / facts.pop("folder", "")
+        self.check_whole(folder, facts.pop("files", {}))
+        tensors |= self.load(folder, model)
+        return put_back(place, tensors, facts, model, optimizer, settings)
 
     def load(self, folder: Path, model: nn.Module) -> dict[str, Tensor]:
         """Return what `gather` returned, dealt out as this model's parameters are."""
         parameters = dict(model.named_parameters())
         tensors = {}
         for key, kept in dcp.FileSystemReader(folder).read_metadata().state_dict_metadata.items():
-            if not isinstance(kept, TensorStorageMetadata):
-                raise ValueError(refusal(folder.parent, f"got {key}, which is no tensor"))
-            like = parameters.get(key.removeprefix("model/"), parameters.get(parameter_of(key)))
+            of_optimizer = key.removeprefix("optimizer/").rpartition("/")[0]  # optimizer/NAME/quantity
+            like = parameters.get(key.removeprefix("model/"), parameters.get(of_optimizer))
             dealt = like is not None and like.shape == kept.size
             make = like.detach().new_zeros if dealt else torch.zeros
             tensors[key] = make(kept.size, dtype=kept.properties.dtype)
@@ -137,15 +145,13 @@ class Sharded(Workers):
             dcp.load(tensors, checkpoint_id=folder)
         return tensors
 
-    def check_whole(self, run: Path, folder: str, files: dict[str, str]) -> None:
+    def check_whole(self, folder: Path, files: dict[str, str]) -> None:
         """Raise unless all files are as they were written; each worker looks at some of them."""
-        if not isinstance(folder, str) or not isinstance(files, dict):
-            raise ValueError(refusal(run.parent, "got no list of files"))
         mine = sorted(files)[self.rank :: self.count]
-        damaged = [name for name in mine if digest_of(run.parent / folder / name) != files[name]]
+        damaged = [name for name in mine if digest_of(folder / name) != files[name]]
         damaged = sorted(chain.from_iterable(gathered(damaged)))
         if damaged:
-            raise ValueError(refusal(run.parent, f"got other contents than were written in {damaged[0]}"))
+            raise ValueError(refusal(folder.parent, f"got other contents than were written in {damaged[0]}"))
 
 
 def as_no_view(model: nn.Module, inputs: tuple, output: Tensor) -> Tensor:
@@ -165,33 +171,9 @@ def failures_in_words() -> Iterator[None]:
         ) from error
 
 
-def parameter_of(key: str) -> str:
-    """Return the name of the parameter that an entry of the optimizer, optimizer/NAME/quantity, is about."""
-    return key.removeprefix("optimizer/").rpartition("/")[0]
-
-
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file; of one that is not there, nothing."""
     if not path.is_file():
         return ""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def check_folder(place: str | Path) -> None:
-    """Raise ValueError unless it is a folder for checkpoints, or can become one."""
-    place = as_path(place)
-    try:
-        place.mkdir(exist_ok=True)
-        names = [path.name for path in place.iterdir()]
-        others = [name for name in names if name != RUN and not name.startswith(STEP)]
-        got = f"a folder with other things ({min(others)})" if others else ""
-        if not os.access(place, os.W_OK):
-            got = "a folder in which nothing can be written"
-    except (OSError, ValueError) as error:
-        got = "a file" if place.is_file() else str(error)
-    if got:
-        raise ValueError(
-            f"{place!s:.80} is no place for a sharded checkpoint: got {got:.200}, wanted an empty folder, or "
-            "one of such a run; name another, or leave --sharded out"
-        )

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
@@ -16,20 +16,10 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from transformer_lab.training import checkpoints
-from transformer_lab.training.checkpoints import History, as_path, check_place
+from transformer_lab.training.checkpoints import History, check_place
 from transformer_lab.training.data import IGNORED, Batch, check_batch, check_targets
 from transformer_lab.training.loop import Alone, trained_parameters
-from transformer_lab.validation import (
-    check_floating,
-    check_integer,
-    check_integers,
-    check_positive,
-    check_readable,
-    check_same_device,
-)
-
-# What torchrun tells each worker: which it is, of how many, which on its machine, and where they meet.
-TOLD = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+from transformer_lab.validation import check_integer, check_positive
 
 # How long a worker waits for the others. One that dies is noticed at once, since its connections close. One
 # whose machine loses its power says nothing, and only waiting too long tells; but it must be longer than the
@@ -37,43 +27,18 @@ TOLD = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 TIMEOUT = timedelta(seconds=60)
 
 
-def join(environment: Mapping[str, str]) -> tuple[dist.Store, torch.device]:
+def join() -> tuple[dist.Store, torch.device]:
     """Meet the other workers; return what all of them can write to, and the device of this one.
 
     Started by torchrun, the environment says who is who. Started alone, this process is a group of one.
-
-    Raises:
-        ValueError: a part of what torchrun tells is missing, or cannot be; or there are not so many GPUs.
     """
-    rank, count, local = place_in(environment)
-    store = dist.HashStore()
-    if "RANK" in environment:
-        store, rank, count = next(dist.rendezvous("env://", rank, count, timeout=TIMEOUT))
-    device = device_for(local)
+    store, rank, count = dist.HashStore(), 0, 1
+    if "RANK" in os.environ:
+        store, rank, count = next(dist.rendezvous("env://", timeout=TIMEOUT))
+    device = device_for(int(os.environ.get("LOCAL_RANK", 0)))
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT)
     return store, device
-
-
-def place_in(environment: Mapping[str, str]) -> tuple[int, int, int]:
-    """Return which worker this is, of how many, and which on its machine; (0, 1, 0) if it is alone."""
-    told = [name for name in TOLD if name in environment]
-    if not {"RANK", "WORLD_SIZE", "LOCAL_RANK"} & set(told):
-        return 0, 1, 0
-    missing = [name for name in TOLD if name not in environment]
-    if missing:
-        raise ValueError(
-            f"the environment has {', '.join(told)} without {', '.join(missing)}, wanted all of them or "
-            "none; start with torchrun, or unset what is left of another run"
-        )
-    try:
-        rank, count, local, _ = (int(environment[name]) for name in TOLD if name != "MASTER_ADDR")
-    except ValueError:
-        rank, count, local = -1, 0, -1
-    if not (0 <= rank < count and local >= 0):
-        got = ", ".join(f"{name}={environment[name]!r:.20}" for name in TOLD)
-        raise ValueError(f"got {got}, wanted whole numbers, 0 ≤ RANK < WORLD_SIZE; start with torchrun")
-    return rank, count, local
 
 
 def device_for(local: int) -> torch.device:
@@ -112,29 +77,13 @@ def loss_to_hand_in(
     away again. So the average is the gradient of the mean over all targets, however many each worker has.
 
     Raises:
-        TypeError: losses that are not floating-point, a total or a number of workers that is no integer.
-        ValueError: losses not one after the other, a total or a number of workers below 1. NaN is handed on:
-            the mean tells it, to all workers in the same step.
+        ValueError: losses not one after the other: their mean, say, would be divided twice.
     """
-    check_floating(losses=losses)
     if losses.dim() != 1:
         raise ValueError(
             f"losses must have the axis (targets), got shape {tuple(losses.shape)}; take reduction='none'"
         )
-    check_positive(n_workers=n_workers, total=as_integer(losses, total))
     return losses.sum() * n_workers / total
-
-
-def as_integer(losses: Tensor, total: int | Tensor) -> int:
-    """Return a total that may stand in a tensor; raise unless it is one integer, beside the losses."""
-    if not isinstance(total, Tensor):
-        return total
-    check_integers("total", total)
-    check_same_device(losses=losses, total=total)
-    check_readable(total=total)
-    if total.dim():
-        raise ValueError(f"total must be one number, got shape {tuple(total.shape)}; add them with .sum()")
-    return total.item()
 
 
 class Workers(Alone):
@@ -192,18 +141,11 @@ class Workers(Alone):
         self.tell(self.in_words(model) + goes_on)
         return history
 
-    def check(self, place: str | Path) -> None:
-        """Raise ValueError unless a checkpoint can be written there."""
-        if as_path(place).is_dir():
-            raise ValueError(
-                f"{place} is a folder, wanted a file, such as run.safetensors; a checkpoint is a folder with "
-                "--sharded only"
-            )
-        check_place(place)
+    check = staticmethod(check_place)  # raises unless a checkpoint can be written there
 
     def file_of(self, place: str | Path) -> Path:
         """Return the file that is there if there is a checkpoint."""
-        return as_path(place)
+        return Path(place)
 
     def read(
         self, place: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict
