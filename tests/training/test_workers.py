@@ -278,6 +278,17 @@ def test_losses_that_are_averaged_already_are_refused():
         loss_to_hand_in(torch.ones(4).mean(), 4, 2)
 
 
+@pytest.mark.parametrize(
+    ("total", "n_workers", "name"),
+    [(0, 2, "total"), (torch.tensor(-4), 2, "total"), (torch.rand(()), 2, "total"), (4, 2.0, "n_workers")],
+)
+def test_a_total_and_a_number_of_workers_are_integers_from_1_on(total, n_workers, name):
+    """What would hand in a loss of 0, of infinity or of the wrong sign, and train on."""
+    with pytest.raises((TypeError, ValueError), match=rf"^{name} must be .*, got"):
+        loss_to_hand_in(torch.rand(4), total, n_workers)
+    assert_equal(loss_to_hand_in(torch.ones(4), torch.tensor(4), 2), torch.tensor(2.0))
+
+
 @each_kind
 def test_a_group_of_one_makes_the_steps_of_the_loop(group, alone, kind):
     model = build_model()

@@ -77,12 +77,14 @@ def loss_to_hand_in(
     away again. So the average is the gradient of the mean over all targets, however many each worker has.
 
     Raises:
-        ValueError: losses not one after the other: their mean, say, would be divided twice.
+        TypeError, ValueError: losses not one after the other, whose mean, say, would be divided twice; a total
+            or a number of workers that is no integer from 1 on. NaN is handed on: all workers stop together.
     """
     if losses.dim() != 1:
         raise ValueError(
             f"losses must have the axis (targets), got shape {tuple(losses.shape)}; take reduction='none'"
         )
+    check_positive(n_workers=n_workers, total=total.item() if isinstance(total, Tensor) else total)
     return losses.sum() * n_workers / total
 
 
