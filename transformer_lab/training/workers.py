@@ -77,8 +77,8 @@ def loss_to_hand_in(
     away again. So the average is the gradient of the mean over all targets, however many each worker has.
 
     Raises:
-        TypeError, ValueError: losses not one after the other, whose mean, say, would be divided twice; a total
-            or a number of workers that is no integer from 1 on. NaN is handed on: all workers stop together.
+        TypeError, ValueError: losses not one after the other: their mean, say, would be divided twice; a
+            total or a number of workers that is no integer from 1 on. NaN is handed on: all stop together.
     """
     if losses.dim() != 1:
         raise ValueError(
