@@ -263,9 +263,9 @@ def check_nothing_shared(layers: nn.ModuleList) -> None:
 def check_tensors(got: dict[str, Tensor], wanted: dict[str, tuple[int, ...] | None], remedy: str) -> None:
     """Raise unless the tensors of a file have exactly the wanted names and shapes; None is any shape."""
     if got.keys() != wanted.keys():
-        missing, unknown = wanted.keys() - got.keys(), got.keys() - wanted.keys()
-        differ = (", ".join(sorted(names)) or "nothing" for names in (missing, unknown))
-        raise ValueError("the names do not fit: missing {}; unknown {}; {}".format(*differ, remedy))
+        missing = ", ".join(sorted(wanted.keys() - got.keys())) or "nothing"
+        unknown = ", ".join(sorted(got.keys() - wanted.keys())) or "nothing"
+        raise ValueError(f"the parameters do not fit: missing {missing}; unknown {unknown}; {remedy}")
     for name, shape in wanted.items():
         if shape is not None and got[name].shape != shape:
             raise ValueError(f"{name} is {described(got[name])}, wanted the shape {shape}; {remedy}")

@@ -65,17 +65,8 @@ class LocalAttention(MultiHeadAttention):
         d_model, n_heads, bias, dropout, rotary: as in `MultiHeadAttention`.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        window: int,
-        *,
-        bias: bool = True,
-        dropout: float = 0.0,
-        rotary: nn.Module | None = None,
-    ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, dropout=dropout, rotary=rotary)
+    def __init__(self, d_model: int, n_heads: int, window: int, **options) -> None:
+        super().__init__(d_model, n_heads, **options)
         check_integer(window=window, at_least=0)
         self.window = window
 
