@@ -247,6 +247,11 @@ def attention_maps(
 
 
 def check_texts(texts: Sequence[str]) -> None:
-    """Raise if `texts` is one string, whose letters would be taken for texts, or holds none."""
+    """Raise if `texts` is one string, whose letters would be taken for texts, or none, or half a character."""
     if isinstance(texts, str) or not texts:
         raise TypeError(f"texts must be a list of strings, got {texts[:30]!r}; put it in brackets: [text]")
+    for index, text in enumerate(texts):  # which the library calls no str
+        readable = text.encode(errors="replace").decode() if isinstance(text, str) else text
+        if text != readable:
+            got = f"half a character (a lone surrogate) in texts[{index}]: {text[:30]!r}"
+            raise ValueError(f"texts must be a list of strings, got {got}; try {readable[:30]!r}")

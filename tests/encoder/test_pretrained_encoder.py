@@ -279,6 +279,7 @@ def test_tokenizer_cuts_nothing_off(minilm):
         ("a sentence", TypeError, r"got 'a sentence'; put it in brackets: \[text\]"),
         ([], TypeError, r"must be a list of strings, got \[\]"),
         (["fine", 7], TypeError, "must be str"),  # by the library
+        (["fine", "caf\ud83d"], ValueError, r"got half a character .*in texts\[1\].*; try 'caf\?'"),
         (["fine", "word " * 511], ValueError, r"texts\[1\] .* has 513 tokens, wanted at most 512; split it"),
     ],
 )
