@@ -247,10 +247,10 @@ def attention_maps(
 
 
 def check_texts(texts: Sequence[str]) -> None:
-    """Raise if `texts` is one string, whose letters would be taken for texts, or none, or half a character."""
+    """Raise if `texts` is one string, whose letters would be taken for texts, none, or half a letter."""
     if isinstance(texts, str) or not texts:
         raise TypeError(f"texts must be a list of strings, got {texts[:30]!r}; put it in brackets: [text]")
-    for index, text in enumerate(texts):  # which the library calls no str
+    for index, text in enumerate(texts):  # of half a character the library would say that it is no string
         readable = text.encode(errors="replace").decode() if isinstance(text, str) else text
         if text != readable:
             got = f"half a character (a lone surrogate) in texts[{index}]: {text[:30]!r}"
