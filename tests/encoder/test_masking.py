@@ -43,6 +43,7 @@ def test_padding_mask_by_hand():
 def test_padding_mask_hides_the_id_it_is_given(dtype):
     ids = torch.tensor([[0, 1, 3, 1, 2]], dtype=dtype)
     assert_equal(padding_mask(ids, pad_id=1), torch.tensor([[[[True, False, True, False, True]]]]))
+    assert padding_mask(ids, pad_id=259).all()  # 3, if it were made an 8-bit number
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
