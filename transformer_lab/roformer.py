@@ -8,6 +8,8 @@ head is as wide as the model, queries, keys and values come from small networks,
 connections around its two halves the block writes its attention's output beside its input.
 """
 
+import math
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -38,7 +40,11 @@ class FeedForwardUnit(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(d_model, eps=EPS)
         self.feed_forward = FeedForward(
-            d_model, int(expansion * d_model), activation=nn.PReLU(init=SLOPE), dropout=dropout, bias=bias
+            d_model,
+            math.floor(expansion * d_model),
+            activation=nn.PReLU(init=SLOPE),
+            dropout=dropout,
+            bias=bias,
         )
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
