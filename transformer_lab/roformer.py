@@ -39,12 +39,9 @@ class FeedForwardUnit(nn.Module):
     ) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model, eps=EPS)
+        d_ff = math.floor(expansion * d_model)
         self.feed_forward = FeedForward(
-            d_model,
-            math.floor(expansion * d_model),
-            activation=nn.PReLU(init=SLOPE),
-            dropout=dropout,
-            bias=bias,
+            d_model, d_ff, activation=nn.PReLU(init=SLOPE), dropout=dropout, bias=bias
         )
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
