@@ -18,11 +18,8 @@ from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.validation import (
     check_even,
     check_flag,
-    check_floating,
     check_number,
     check_positive,
-    check_probability,
-    check_readable,
     check_token_ids,
     check_vectors,
     described,
@@ -71,15 +68,18 @@ class EncoderConfig:
     embedding_norm: bool = False
 
     def __post_init__(self) -> None:
-        check_positive(
-            **{field.name: getattr(self, field.name) for field in fields(self) if field.type is int}
-        )
-        check_probability(dropout=self.dropout, attention_dropout=self.attention_dropout)
+        check_positive(**{each.name: getattr(self, each.name) for each in fields(self) if each.type is int})
+        check_flag(**{each.name: getattr(self, each.name) for each in fields(self) if each.type is bool})
         check_divisible(self.d_model, self.n_heads)
         for name, allowed in (("activation", tuple(ACTIVATIONS)), ("positions", POSITIONS)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
-        check_flag(**{field.name: getattr(self, field.name) for field in fields(self) if field.type is bool})
+        for name in ("dropout", "attention_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(
+                    f"{name} must be at least 0 and below 1, got {getattr(self, name)}; "
+                    "it is the share that is dropped"
+                )
         check_number(norm_eps=self.norm_eps, above=0, usual="1e-5 as PyTorch, 1e-12 as BERT")
         if self.positions == "sinusoidal":
             check_even(d_model=self.d_model)
@@ -99,7 +99,6 @@ class TokenEmbedding(nn.Module):
 
     def __init__(self, vocab_size: int, d_model: int, *, scale: bool = True) -> None:
         super().__init__()
-        check_positive(vocab_size=vocab_size, d_model=d_model)
         check_flag(scale=scale)  # the factor is always √d_model
         self.scale = math.sqrt(d_model) if scale else 1.0
         self.vectors = nn.Parameter(torch.empty(vocab_size, d_model))
@@ -152,23 +151,13 @@ class Encoder(nn.Module):
         self, config: EncoderConfig, build_layer: Callable[[EncoderConfig], nn.Module] = standard_layer
     ) -> None:
         super().__init__()
-        if not isinstance(config, EncoderConfig):
-            raise TypeError(
-                f"config must be an EncoderConfig, got {type(config).__name__}; "
-                "build one with EncoderConfig(vocab_size=…)"
-            )
-        if isinstance(build_layer, nn.Module) or not callable(build_layer):
-            raise TypeError(
-                f"build_layer must be a function, got {described(build_layer)}; try lambda config: …"
-            )
         self.config = config
         self.embedding = TokenEmbedding(config.vocab_size, config.d_model, scale=config.scale_embedding)
         self.positions = position_part(config)
         self.embedding_norm = optional_norm(config.embedding_norm, config)
         self.dropout = nn.Dropout(config.dropout)
-        layers = [build_layer(config) for _ in range(config.n_layers)]
-        check_layers(layers)
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(build_layer(config) for _ in range(config.n_layers))
+        check_nothing_shared(self.layers)
         self.final_norm = optional_norm(config.norm_first, config)
 
     def forward(
@@ -214,13 +203,12 @@ class TokenHead(nn.Module):
 
     def __init__(self, d_model: int, n_classes: int) -> None:
         super().__init__()
-        check_positive(d_model=d_model, n_classes=n_classes)
         self.projection = nn.Linear(d_model, n_classes)
 
     def forward(
         self, hidden: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position n_classes"]:
-        check_vectors("hidden", hidden, self.projection.in_features, self.projection.weight)
+        check_vectors("hidden", hidden)
         return self.projection(hidden)
 
 
@@ -232,7 +220,6 @@ class SequenceHead(TokenHead):
         hidden: Float[Tensor, "batch position d_model"],
         may_attend: Bool[Tensor, "batch 1 1 position"] | None = None,
     ) -> Float[Tensor, "batch n_classes"]:
-        check_vectors("hidden", hidden, self.projection.in_features, self.projection.weight)
         return self.projection(mean_pool(hidden, may_attend))
 
 
@@ -263,11 +250,8 @@ def optional_norm(wanted: bool, config: EncoderConfig) -> nn.Module:
     return nn.LayerNorm(config.d_model, eps=config.norm_eps) if wanted else nn.Identity()
 
 
-def check_layers(layers: list[nn.Module]) -> None:
-    """Raise unless all are modules, and no two hold the same parameter, as one module in two places would."""
-    for layer in layers:
-        if not isinstance(layer, nn.Module):
-            raise TypeError(f"build_layer must return a module, got {type(layer).__name__}; return the layer")
+def check_nothing_shared(layers: nn.ModuleList) -> None:
+    """Raise if two layers hold the same parameter, as one module in two places would."""
     parameters = [parameter for layer in layers for parameter in layer.parameters()]
     if len({id(parameter) for parameter in parameters}) < len(parameters):
         raise ValueError(
@@ -276,13 +260,14 @@ def check_layers(layers: list[nn.Module]) -> None:
         )
 
 
-def check_numbers(name: str, tensor: Tensor, shape: tuple[int, ...] | None, remedy: str) -> None:
-    """Raise unless it is a tensor of finite numbers, of that shape; None leaves both open."""
-    check_readable(**{name: tensor})
-    if not isinstance(tensor, Tensor) or shape not in (None, tensor.shape):
-        got = f"has shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else f"is {tensor!r:.30}"
-        raise ValueError(f"{name} {got}, wanted a tensor of shape {shape}; {remedy}")
-    if shape is not None:
-        check_floating(**{name: tensor})
-        if not tensor.isfinite().all():
-            raise ValueError(f"{name} must hold finite numbers, got NaN or infinity; {remedy}")
+def check_tensors(got: dict[str, Tensor], wanted: dict[str, tuple[int, ...] | None], remedy: str) -> None:
+    """Raise unless the tensors of a file have exactly the wanted names and shapes; None is any shape."""
+    if got.keys() != wanted.keys():
+        missing = ", ".join(sorted(wanted.keys() - got.keys())) or "nothing"
+        unknown = ", ".join(sorted(got.keys() - wanted.keys())) or "nothing"
+        raise ValueError(f"the parameters do not fit: missing {missing}; unknown {unknown}; {remedy}")
+    for name, shape in wanted.items():
+        if shape is not None and got[name].shape != shape:
+            raise ValueError(f"{name} is {described(got[name])}, wanted the shape {shape}; {remedy}")
+        if shape is not None and not got[name].is_floating_point():
+            raise TypeError(f"{name} is {described(got[name])}, wanted floating-point numbers; {remedy}")

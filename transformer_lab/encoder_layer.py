@@ -1,6 +1,5 @@
 """Lesson 07. The encoder layer: attention between tokens, then a network on each, along a residual stream."""
 
-from collections.abc import Callable
 from copy import deepcopy
 
 import torch
@@ -9,8 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer_lab.feed_forward import FeedForward
-from transformer_lab.multi_head_attention import MultiHeadAttention, check_takes
-from transformer_lab.validation import check_floating, check_parts, check_probability, check_vectors
+from transformer_lab.multi_head_attention import MultiHeadAttention
+from transformer_lab.validation import check_floating, check_parts, check_vectors
 
 Weights = Float[Tensor, "batch n_heads query_pos key_pos"]
 
@@ -43,9 +42,8 @@ class EncoderLayer(nn.Module):
         super().__init__()
         parts = {"attention": attention, "feed_forward": feed_forward}
         check_parts(**parts, attention_norm=attention_norm, feed_forward_norm=feed_forward_norm)
-        check_takes("attention", attention, "may_attend", "need_weights")
-        check_probability(dropout=dropout)
-        if attention_norm is feed_forward_norm and has_parameters(attention_norm):
+        is_shared = attention_norm is feed_forward_norm and isinstance(attention_norm, nn.Module)
+        if is_shared and list(attention_norm.parameters()):
             raise ValueError(
                 "attention_norm and feed_forward_norm are the same module, got one norm twice, wanted two: "
                 "they would share their parameters; build a second one"
@@ -71,20 +69,12 @@ class EncoderLayer(nn.Module):
             need_weights: False leaves the weights out, which is faster.
             options: handed on to the attention, whatever else that part takes.
         """
-        check_stream(x, self.attention_norm)
-        attended, weights = self.attend(x, may_attend, need_weights, options)
+        check_vectors("x", x)
+        result = self.attention(x, may_attend=may_attend, need_weights=need_weights, **options)
+        attended, weights = checked_pair("the attention", result)
         x = self.attention_norm(self.residual(x, attended))
         x = self.feed_forward_norm(self.residual(x, self.feed_forward(x)))
         return x, weights
-
-    def attend(
-        self, x: Tensor, may_attend: Tensor | None, need_weights: bool, options: dict
-    ) -> tuple[Tensor, Weights | None]:
-        """Call the attention, and refuse one that returns no pair: unpacking would split the batch in two."""
-        if options and not torch.compiler.is_compiling():
-            check_takes("attention", self.attention, *options, remedy="a mask is called may_attend here")
-        result = self.attention(x, may_attend=may_attend, need_weights=need_weights, **options)
-        return checked_pair("the attention", result)
 
     def residual(self, x: Tensor, update: Tensor) -> Tensor:
         """x + dropout(update), without broadcasting."""
@@ -111,34 +101,26 @@ class PreNormEncoderLayer(EncoderLayer):
         **options,
     ) -> tuple[Float[Tensor, "batch position d_model"], Weights | None]:
         """Return the tokens after this layer, and its attention weights, as `EncoderLayer` does."""
-        check_stream(x, self.attention_norm)
-        attended, weights = self.attend(self.attention_norm(x), may_attend, need_weights, options)
+        check_vectors("x", x)
+        inner = self.attention_norm(x)
+        result = self.attention(inner, may_attend=may_attend, need_weights=need_weights, **options)
+        attended, weights = checked_pair("the attention", result)
         x = self.residual(x, attended)
         x = self.residual(x, self.feed_forward(self.feed_forward_norm(x)))
         return x, weights
 
 
 def checked_pair(part: str, result: tuple) -> tuple[Tensor, Weights | None]:
-    """Return what a part that attends has returned; raise unless it is (output, weights)."""
+    """Return what a part that attends has returned; raise unless it is (output, weights).
+
+    A tensor alone would be unpacked as well: a batch of two, into its two sequences.
+    """
     if not isinstance(result, tuple) or len(result) != 2:
         raise TypeError(
             f"{part} must return (output, weights), got {type(result).__name__}; "
             "without weights return (output, None)"
         )
     return result
-
-
-def has_parameters(part: Callable) -> bool:
-    """Whether there is anything in it to train."""
-    return isinstance(part, nn.Module) and any(True for _ in part.parameters())
-
-
-def check_stream(x: Tensor, norm: nn.Module) -> None:
-    """Raise unless x is (batch, position, d_model), as wide as the norm's weight where it has one."""
-    check_floating(x=x)
-    weight = getattr(norm, "weight", None)
-    width = weight.shape[-1] if weight is not None else x.shape[-1]
-    check_vectors("x", x, width, weight)
 
 
 # --- converters: PyTorch's layer, whose norm_first tells the order of the norms, and back ----------
@@ -164,8 +146,8 @@ def from_torch_layer(theirs: nn.TransformerEncoderLayer) -> EncoderLayer:
 
     Raises:
         TypeError: not an nn.TransformerEncoderLayer.
-        ValueError: an activation that is no module, and neither F.relu nor F.gelu; keys or a dropout that
-            this package's layer has no place for.
+        KeyError: an activation that is no module, and neither F.relu nor F.gelu.
+        ValueError: keys of zeros or a second dropout, for which this package's layer has no place.
     """
     _check_we_can(theirs)
     d_ff, d_model = theirs.linear1.weight.shape
@@ -187,8 +169,9 @@ def to_torch_layer(ours: EncoderLayer) -> nn.TransformerEncoderLayer:
     """Return an nn.TransformerEncoderLayer (batch_first) that computes what `ours` does, with copied weights.
 
     Raises:
-        TypeError: a layer with other parts than `MultiHeadAttention`, `FeedForward` and nn.LayerNorm.
-        ValueError: rotary positions, or dropouts, eps or biases that differ, which PyTorch's layer lacks.
+        TypeError: a layer with other parts than `MultiHeadAttention` without rotary positions, `FeedForward`
+            and nn.LayerNorm.
+        ValueError: dropouts or eps that differ, of which PyTorch's layer has one.
     """
     _check_torch_can(ours)
     first, second = ours.feed_forward.up_projection, ours.attention_norm
@@ -206,13 +189,7 @@ def to_torch_layer(ours: EncoderLayer) -> nn.TransformerEncoderLayer:
 
 
 def _as_module(activation) -> nn.Module:
-    if isinstance(activation, nn.Module):
-        return deepcopy(activation)
-    if activation not in TORCH_ACTIVATIONS:
-        raise ValueError(
-            f"the activation {activation!r} is no module, nor F.relu or F.gelu; give PyTorch's layer a module"
-        )
-    return TORCH_ACTIVATIONS[activation]()
+    return deepcopy(activation) if isinstance(activation, nn.Module) else TORCH_ACTIVATIONS[activation]()
 
 
 def _check_we_can(theirs: nn.TransformerEncoderLayer) -> None:
@@ -222,12 +199,8 @@ def _check_we_can(theirs: nn.TransformerEncoderLayer) -> None:
             f"wanted an nn.TransformerEncoderLayer as PyTorch wrote it, got {type(theirs).__name__}; "
             "of an nn.TransformerEncoder take one of its layers, of a class derived from it compare outputs"
         )
-    attention = theirs.self_attn
-    if attention.add_zero_attn or attention.bias_k is not None:
-        raise ValueError(
-            "the attention adds keys of its own (add_zero_attn or add_bias_kv), which ours lacks; "
-            "leave them out"
-        )
+    if theirs.self_attn.add_zero_attn:
+        raise ValueError("the attention adds a key of zeros (add_zero_attn), which ours lacks; leave it out")
     if theirs.dropout1.p != theirs.dropout2.p:
         raise ValueError(
             f"dropout is {theirs.dropout1.p} on the attention's output and {theirs.dropout2.p} on the "
@@ -242,37 +215,22 @@ def _check_torch_can(ours: EncoderLayer) -> None:
             f"wanted an EncoderLayer or a PreNormEncoderLayer, got {type(ours).__name__}; "
             "of a class derived from them compare outputs"
         )
-    parts = {"attention": MultiHeadAttention, "feed_forward": FeedForward}
+    parts = {"attention": MultiHeadAttention, "feed_forward": FeedForward, "attention.rotary": nn.Identity}
     parts |= {"attention_norm": nn.LayerNorm, "feed_forward_norm": nn.LayerNorm}
-    parts |= dict.fromkeys((name for name in TORCH_NAMES if name.endswith("projection")), nn.Linear)
-    parts |= {f"attention.{name}": nn.Linear for name in PROJECTIONS}
     found = dict(ours.named_modules(remove_duplicate=False))
     for name, wanted in parts.items():
         if type(found.get(name)) is not wanted:
             raise TypeError(
                 f"{name} is {type(found.get(name)).__name__}, wanted {wanted.__name__}; "
-                "PyTorch's layer has no other (merge undoes adapt)"
+                "PyTorch's layer has no other"
             )
-    if not isinstance(ours.attention.rotary, nn.Identity):
-        raise ValueError("the attention has rotary positions, which PyTorch's layer lacks; leave them out")
-    norms = ours.attention_norm, ours.feed_forward_norm
-    if any(norm.weight is None for norm in norms):
-        raise ValueError(
-            "a norm has no weight, which PyTorch's layer wants; build it with elementwise_affine=True"
-        )
-    linears = [found[name] for name, wanted in parts.items() if wanted is nn.Linear]
-    _check_one("dropout", ours.dropout.p, ours.attention.dropout, ours.feed_forward.dropout.p)
-    _check_one("eps", *(norm.eps for norm in norms))
-    _check_one("bias", *(part.bias is not None for part in (*linears, *norms)))
-
-
-def _check_one(name: str, *values: object) -> None:
-    """Raise unless PyTorch's layer, which has one of it, can take the value for all parts."""
-    if len(set(values)) > 1:
-        raise ValueError(
-            f"{name} differs between the parts, got {', '.join(map(str, values))}; "
-            "PyTorch's layer has one for all of them: choose the same"
-        )
+    dropouts = ours.dropout.p, ours.attention.dropout, ours.feed_forward.dropout.p
+    for name, values in ("dropout", dropouts), ("eps", (ours.attention_norm.eps, ours.feed_forward_norm.eps)):
+        if len(set(values)) > 1:
+            raise ValueError(
+                f"{name} differs between the parts, got {', '.join(map(str, values))}; "
+                "PyTorch's layer has one for all of them: choose the same"
+            )
 
 
 def _from_torch_names(theirs: dict[str, Tensor]) -> dict[str, Tensor]:

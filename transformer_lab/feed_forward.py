@@ -3,14 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.validation import (
-    check_flag,
-    check_parts,
-    check_positive,
-    check_probability,
-    check_shape_kept,
-    check_vectors,
-)
+from transformer_lab.validation import check_positive, check_shape_kept, check_vectors
 
 
 class FeedForward(nn.Module):
@@ -35,23 +28,20 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         check_positive(d_model=d_model, d_ff=d_ff)
-        check_probability(dropout=dropout)
-        check_flag(bias=bias)
         self.up_projection = nn.Linear(d_model, d_ff, bias=bias)
         self.activation = activation if activation is not None else nn.ReLU()
-        check_parts(activation=self.activation)
         self.dropout = nn.Dropout(dropout)
         self.down_projection = nn.Linear(d_ff, d_model, bias=bias)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Transform each vector by itself; a wrong width is a ValueError, another dtype a TypeError."""
-        check_vectors("x", x, self.up_projection.in_features, self.up_projection.weight, rank=None)
+        """Transform each vector by itself; a wrong width is a ValueError."""
+        check_vectors("x", x, self.up_projection.in_features, rank=None)
         hidden = self.expand(x)  # (*batch, d_ff)
         return self.down_projection(self.dropout(hidden))
 
     def expand(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_ff"]:
         """Return the features in between, which later work calls the neurons."""
-        return self.bend(self.up_projection(x))
+        return self.bend(self.up_projection(x))  # (*batch, d_ff)
 
     def bend(self, hidden: Float[Tensor, "*batch d_ff"]) -> Float[Tensor, "*batch d_ff"]:
         """Apply the activation to each feature."""

@@ -27,10 +27,9 @@ class LowRankLinear(nn.Module):
     def __init__(self, linear: nn.Linear, rank: int, *, alpha: float | int | None = None) -> None:
         super().__init__()
         check_positive(rank=rank)
-        if not isinstance(linear, nn.Linear):
+        check_number(alpha=rank if alpha is None else alpha, above=0)
+        if not isinstance(linear, nn.Linear):  # of another LowRankLinear, `merged` would forget the update
             raise TypeError(f"linear must be an nn.Linear, got {type(linear).__name__}; adapt a projection")
-        if alpha is not None:
-            check_number(alpha=alpha, above=0)
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.linear = linear.requires_grad_(False)
         self.scale = 1.0 if alpha is None else alpha / rank
@@ -41,7 +40,7 @@ class LowRankLinear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_in"]) -> Float[Tensor, "*batch d_out"]:
         """The frozen map plus the update."""
-        check_vectors("x", x, self.in_features, self.weight, rank=None)
+        check_vectors("x", x, rank=None)
         return self.linear(x) + F.linear(F.linear(x, self.down), self.up) * self.scale
 
     @property
@@ -87,11 +86,12 @@ def adapt(
         projections: names of the projections; those of the paper's experiments by default.
 
     Raises:
-        TypeError: not a module, or names that are no list of strings.
+        TypeError: one name instead of a list of names.
         ValueError: a name that no projection of the model has, or a projection whose update would be ignored
             or doubled. The model is as before then, as after every error.
     """
-    check_names(model, projections)
+    if isinstance(projections, str):  # the letters of which would be looked for in it
+        raise TypeError(f"projections must be a list of names, got {projections!r}; try [{projections!r}]")
     places = {
         path: part
         for path, part in model.named_modules(remove_duplicate=False)
@@ -107,7 +107,6 @@ def merge(model: nn.Module) -> nn.Module:
     """Replace every `LowRankLinear` in a model by one nn.Linear that computes the same; in place."""
     if isinstance(model, LowRankLinear):
         return model.merged()
-    check_names(model, ())
     places = {
         path: part
         for path, part in model.named_modules(remove_duplicate=False)
@@ -124,16 +123,6 @@ def exchange(
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, new[part])
     return model
-
-
-def check_names(model: nn.Module, projections: Collection[str]) -> None:
-    """Raise unless `model` is a module and `projections` holds names."""
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be an nn.Module, got {type(model).__name__}; build it first")
-    if isinstance(projections, str | Tensor) or not isinstance(projections, Collection):
-        raise TypeError(f"projections must be a list of names, got {projections!r}; try [{projections!r}]")
-    if wrong := [name for name in projections if not isinstance(name, str)]:
-        raise TypeError(f"projections must be a list of names, got {wrong[0]!r} in it; give strings")
 
 
 def check_places(model: nn.Module, places: Mapping[str, nn.Linear], projections: Collection[str]) -> None:

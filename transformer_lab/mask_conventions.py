@@ -17,21 +17,13 @@ import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from transformer_lab.masking import AXES, Mask, check_boolean, check_rank
-from transformer_lab.validation import (
-    can_be_read,
-    check_dense,
-    check_floating_dtype,
-    check_integers,
-    check_number,
-    check_positive,
-    described,
-)
+from transformer_lab.masking import AXES, Mask, check_boolean
+from transformer_lab.validation import can_be_read, check_axes, check_floating, check_integers, check_positive
 
 
 def from_key_padding_mask(ignored: Bool[Tensor, "batch key_pos"]) -> Bool[Tensor, "batch 1 1 key_pos"]:
     """From nn.MultiheadAttention's `key_padding_mask`, where True means *ignore*."""
-    check_boolean("key_padding_mask", ignored, rank=2)
+    check_boolean("key_padding_mask", ignored, "batch", "key_pos")
     return ~ignored[:, None, None, :]
 
 
@@ -45,15 +37,11 @@ def from_attn_mask(
     n_heads: int | None = None,
 ) -> Bool[Tensor, "..."]:
     """From nn.MultiheadAttention's `attn_mask` (True = *ignore*); `n_heads` unfolds a (batch·heads) axis."""
-    if isinstance(ignored, Tensor) and ignored.dim() == 2:
-        check_boolean("attn_mask", ignored, rank=2)
+    if ignored.dim() == 2:
+        check_boolean("attn_mask", ignored, "query_pos", "key_pos")
         return ~ignored[None, None]
-    check_boolean("attn_mask", ignored, rank=3)
-    check_positive(n_heads=1 if n_heads is None else n_heads)
-    if n_heads is None or len(ignored) % n_heads:
-        raise ValueError(
-            f"attn_mask's first axis is batch·heads = {len(ignored)}; give n_heads, a divisor, got {n_heads}"
-        )
+    check_boolean("attn_mask", ignored, "batch·heads", "query_pos", "key_pos")
+    check_positive(n_heads=n_heads)
     return ~ignored.unflatten(0, (-1, n_heads))
 
 
@@ -62,10 +50,9 @@ def to_attn_mask(may_attend: Mask, n_heads: int, batch: int | None = None) -> Bo
 
     (query_pos, key_pos) if all sequences and heads share it, else (batch·heads, query_pos, key_pos).
     """
-    check_boolean("may_attend", may_attend, rank=4)
+    check_boolean("may_attend", may_attend, *AXES)
     check_positive(n_heads=n_heads)
     sequences, heads, *length = may_attend.shape
-    check_positive(batch=sequences if batch is None else batch)
     is_one_query = (sequences, heads, length[0]) == (1, 1, 1)  # as `causal_mask(1, 5)`
     if 1 in length and not is_one_query:
         raise ValueError(
@@ -75,18 +62,12 @@ def to_attn_mask(may_attend: Mask, n_heads: int, batch: int | None = None) -> Bo
     if (sequences, heads) == (1, 1) and batch is None:
         return ~may_attend[0, 0]
     batch = sequences if batch is None else batch
-    if sequences not in (1, batch) or heads not in (1, n_heads):
-        raise ValueError(
-            f"may_attend must have a batch axis of {batch} or 1 and a head axis of {n_heads} or 1, "
-            f"got shape {tuple(may_attend.shape)}; pass the model's own batch and n_heads"
-        )
     return ~may_attend.expand(batch, n_heads, -1, -1).flatten(0, 1)
 
 
 def from_attention_mask(ones: Integer[Tensor, "batch key_pos"]) -> Bool[Tensor, "batch 1 1 key_pos"]:
     """From Hugging Face's `attention_mask`: 1 for a real token, 0 for padding."""
-    check_integers("attention_mask", ones)
-    check_rank("attention_mask", ones, rank=2)
+    check_integers("attention_mask", ones, "batch", "key_pos")
     if can_be_read(ones) and not ((ones == 0) | (ones == 1)).all():
         raise ValueError(
             f"attention_mask must hold only 0 and 1, got {ones.unique().tolist()}; see from_additive_mask"
@@ -105,11 +86,8 @@ def from_additive_mask(bias: Float[Tensor, "batch heads query_pos key_pos"]) -> 
     Raises:
         ValueError: any other value, because it would shift scores rather than hide them.
     """
-    check_dense(bias=bias)
-    if not isinstance(bias, Tensor) or not bias.is_floating_point() or bias.dim() != 4:
-        raise TypeError(
-            f"an additive mask is a floating-point tensor {AXES}, got {described(bias)}; see to_additive_mask"
-        )
+    check_floating(bias=bias)
+    check_axes("bias", bias, *AXES)
     hidden = bias <= -1e4
     if can_be_read(bias) and not (hidden | (bias == 0)).all():
         raise ValueError(
@@ -125,22 +103,19 @@ def to_additive_mask(
 
     Raises ValueError for a `hidden` above −10⁴, which would not hide, or beyond the dtype's numbers.
     """
-    check_boolean("may_attend", may_attend, rank=4)
+    check_boolean("may_attend", may_attend, *AXES)
     dtype = torch.get_default_dtype() if dtype is None else dtype
-    check_floating_dtype(dtype)
     lowest = torch.finfo(dtype).min
-    if not (isinstance(hidden, float) and hidden == -math.inf):
-        check_number(hidden=hidden)
-        if not lowest <= hidden <= -1e4:
-            raise ValueError(
-                f"hidden must be −inf, or from {lowest:.4g} to −10⁴ in {dtype}, got {hidden}; leave it out"
-            )
+    if hidden != -math.inf and not lowest <= hidden <= -1e4:
+        raise ValueError(
+            f"hidden must be −inf, or from {lowest:.4g} to −10⁴ in {dtype}, got {hidden}; leave it out"
+        )
     bias = torch.zeros(may_attend.shape, dtype=dtype, device=may_attend.device)
     return bias.masked_fill(~may_attend, hidden)
 
 
 def _keys_only(may_attend: Mask) -> Bool[Tensor, "batch key_pos"]:
-    check_boolean("may_attend", may_attend, rank=4)
+    check_boolean("may_attend", may_attend, *AXES)
     if may_attend.shape[1:3] != (1, 1):
         raise ValueError(
             f"only a padding mask (batch, 1, 1, key_pos) fits here, got shape {tuple(may_attend.shape)}; "

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from transformer_lab.validation import (
     can_be_read,
+    check_axes,
     check_dense,
-    check_device,
     check_integer,
     check_integers,
     check_positive,
@@ -23,7 +23,7 @@ from transformer_lab.validation import (
 )
 
 Mask = Bool[Tensor, "batch heads query_pos key_pos"]
-AXES = "(batch, heads, query_pos, key_pos)"
+AXES = ("batch", "heads", "query_pos", "key_pos")
 
 
 def padding_mask(
@@ -35,10 +35,10 @@ def padding_mask(
         TypeError: the ids, or pad_id, are not integers.
         ValueError: the ids are not (batch, key_pos).
     """
-    check_integers("token_ids", token_ids)
-    check_rank("token_ids", token_ids, rank=2)
-    check_fits(token_ids, pad_id=pad_id)
-    return (token_ids != pad_id)[:, None, None, :]
+    check_integers("token_ids", token_ids, "batch", "key_pos")
+    check_integer(pad_id=pad_id)
+    # As int64: uint8 has no 256, and would take it for 0.
+    return (token_ids.long() != pad_id)[:, None, None, :]
 
 
 def padding_mask_from_lengths(
@@ -54,16 +54,8 @@ def padding_mask_from_lengths(
         TypeError: the lengths are not integers.
         ValueError: a length is negative or exceeds `max_length`.
     """
-    check_integers("lengths", lengths)
-    check_rank("lengths", lengths, rank=1)
-    if lengths.numel() == 0:
-        raise ValueError(
-            f"lengths must hold one length per sequence, got shape {tuple(lengths.shape)}; give some"
-        )
-    if max_length is None:
-        if not can_be_read(lengths):
-            raise ValueError("max_length must be given inside vmap, which hides lengths, got None; set it")
-        max_length = int(lengths.max())
+    check_integers("lengths", lengths, "batch")
+    max_length = int(lengths.max()) if max_length is None else max_length
     check_positive(max_length=max_length)
     if can_be_read(lengths) and (lengths.min() < 0 or lengths.max() > max_length):
         raise ValueError(
@@ -102,7 +94,7 @@ def local_mask(
     >>> local_mask(4, window=1)[0, 0].int().tolist()
     [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
     """
-    check_window(window)
+    check_integer(window=window, at_least=0)
     distance = _distance(query_length, key_length, device)
     return (distance.abs() <= min(window, distance.shape[-1]))[None, None]
 
@@ -112,19 +104,10 @@ def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
 
     Raises:
         TypeError: a mask is not boolean.
-        ValueError: no mask, a mask without four axes, or axes that differ and are not 1.
+        ValueError: a mask without four axes.
     """
-    if not masks:
-        raise ValueError(
-            "combine_masks needs at least one mask, got none; leave may_attend=None to hide nothing"
-        )
     for mask in masks:
-        check_boolean("may_attend", mask, rank=4)
-    shapes = [tuple(mask.shape) for mask in masks]
-    if any(len(set(sizes) - {1}) > 1 for sizes in zip(*shapes, strict=True)):
-        raise ValueError(
-            f"masks must agree on each of {AXES} or have length 1 there, got {shapes}; cut or expand"
-        )
+        check_boolean("may_attend", mask, *AXES)
     check_same_device(**{f"mask {i}": mask for i, mask in enumerate(masks)})
     return functools.reduce(operator.and_, masks[1:], masks[0].clone())
 
@@ -133,7 +116,6 @@ def _distance(query_length: int, key_length: int | None, device: torch.device | 
     """key position − query position, the last query standing at the last key.  (query_pos, key_pos)"""
     key_length = query_length if key_length is None else key_length
     check_positive(query_length=query_length, key_length=key_length)
-    check_device(device)
     if key_length < query_length:
         raise ValueError(
             f"key_length ({key_length}) must be at least query_length ({query_length}): "
@@ -146,55 +128,23 @@ def _distance(query_length: int, key_length: int | None, device: torch.device | 
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def check_fits(tensor: Tensor, **integers: int) -> None:
-    """Raise unless every named integer can be one of the tensor's: in uint8, 256 would turn into 0."""
-    check_integer(**integers)
-    limits = torch.iinfo(tensor.dtype)
-    for name, number in integers.items():
-        if not limits.min <= number <= limits.max:
-            raise ValueError(
-                f"{name} must fit into {tensor.dtype}, got {number}; convert the ids with .long()"
-            )
-
-
-def check_boolean(name: str, mask: Tensor, rank: int) -> None:
-    """Raise unless the mask is boolean and has as many axes."""
+def check_boolean(name: str, mask: Tensor, *axes: str) -> None:
+    """Raise unless the mask is boolean and has these axes."""
     check_dense(**{name: mask})
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         raise TypeError(
             f"{name} must be a boolean tensor, got {described(mask)}; compare first, for example ids == 0"
         )
-    check_rank(name, mask, rank)
-
-
-def check_rank(name: str, tensor: Tensor, rank: int) -> None:
-    """Raise unless the tensor has as many axes."""
-    axes = {
-        1: "(batch)",
-        2: "(batch, key_pos) or (query_pos, key_pos)",
-        3: "(batch·heads, query_pos, key_pos)",
-        4: AXES,
-    }
-    if tensor.dim() != rank:
-        raise ValueError(
-            f"{name} must have the axes {axes[rank]}, got shape {tuple(tensor.shape)}; index with None"
-        )
-
-
-def check_window(window: int) -> None:
-    """Raise unless it is a number of positions, 0 or more."""
-    check_integer(window=window)
-    if window < 0:
-        raise ValueError(f"window must not be negative, got {window}; 0 lets each token see itself only")
+    check_axes(name, mask, *axes)
 
 
 def check_padding_mask(may_attend: Tensor, tokens: Tensor) -> None:
     """Raise unless `may_attend` is the padding mask of these tokens: boolean, (batch, 1, 1, position)."""
     shape = (len(tokens), 1, 1, tokens.shape[1])
-    wanted = f"may_attend must be a boolean padding mask of shape {shape}"
-    if not isinstance(may_attend, Tensor) or may_attend.dtype != torch.bool:
-        got = may_attend.dtype if isinstance(may_attend, Tensor) else type(may_attend).__name__
-        raise TypeError(f"{wanted}, got {got}; see padding_mask, or from_attention_mask")
+    check_boolean("may_attend", may_attend, *AXES)
     check_same_device(tokens=tokens, may_attend=may_attend)
     if tuple(may_attend.shape) != shape:
-        raise ValueError(f"{wanted}, got {tuple(may_attend.shape)}; see padding_mask")
+        raise ValueError(
+            f"may_attend must be a padding mask of shape {shape}, got {tuple(may_attend.shape)}; "
+            "see padding_mask"
+        )

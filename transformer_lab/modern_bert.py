@@ -12,15 +12,14 @@ from itertools import count
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer_lab.encoder import Encoder, EncoderConfig, check_numbers
+from transformer_lab.encoder import Encoder, EncoderConfig, check_tensors
 from transformer_lab.encoder_layer import PreNormEncoderLayer, Weights
 from transformer_lab.feed_forward import GatedFeedForward
-from transformer_lab.masking import check_window, local_mask
+from transformer_lab.masking import local_mask
 from transformer_lab.multi_head_attention import MultiHeadAttention
-from transformer_lab.positional_encoding import check_base
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import check_may_attend
+from transformer_lab.validation import check_integer, check_may_attend
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,6 @@ class ModernBertConfig(EncoderConfig):
     scale_embedding: bool = field(default=False, init=False)
     embedding_norm: bool = field(default=True, init=False)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_base(self.global_base)
-        check_base(self.local_base)
-
     def is_global(self, number: int) -> bool:
         """Whether the layer of this number, counted from 0, sees the whole text."""
         return number % self.global_every == 0
@@ -71,18 +65,9 @@ class LocalAttention(MultiHeadAttention):
         d_model, n_heads, bias, dropout, rotary: as in `MultiHeadAttention`.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        window: int,
-        *,
-        bias: bool = True,
-        dropout: float = 0.0,
-        rotary: nn.Module | None = None,
-    ) -> None:
-        super().__init__(d_model, n_heads, bias=bias, dropout=dropout, rotary=rotary)
-        check_window(window)
+    def __init__(self, d_model: int, n_heads: int, window: int, **options) -> None:
+        super().__init__(d_model, n_heads, **options)
+        check_integer(window=window, at_least=0)
         self.window = window
 
     def forward(
@@ -127,8 +112,6 @@ def modern_bert(config: ModernBertConfig) -> Encoder:
     Its norms are layer norms, and each query head has a key head of its own. The words' scores, which
     pretraining puts on top, are left out.
     """
-    if not isinstance(config, ModernBertConfig):
-        raise TypeError(f"config must be a ModernBertConfig, got {type(config).__name__}; build one")
     numbers = count()  # `Encoder` asks for its layers in their order
     encoder = Encoder(config, lambda config: modern_bert_layer(config, next(numbers)))
     encoder.embedding_norm = norm_without_bias(config)
@@ -189,21 +172,16 @@ def load_hugging_face(encoder: Encoder, published: dict[str, Tensor]) -> None:
     """Fill every parameter of `encoder` with the numbers of a `ModernBertModel`, of which none is left over.
 
     Raises:
-        TypeError: not an encoder made by `modern_bert`, or no dict of tensors.
+        TypeError: a tensor of integers, as of a quantised model.
         ValueError: a tensor is missing, unknown, or of another shape than wanted.
     """
-    if not isinstance(encoder, Encoder) or not isinstance(encoder.config, ModernBertConfig):
-        raise TypeError(f"encoder must come from modern_bert, got {type(encoder).__name__}; build one")
-    if not isinstance(published, dict):
-        got = type(published).__name__
-        raise TypeError(f"published must be a dict of tensors, got {got}; try state_dict()")
     ours = encoder.state_dict()
     names = parameter_names(encoder.config.n_layers)
     shapes = {
         theirs: (sum(len(ours[part]) for part in parts), *ours[parts[0]].shape[1:])
         for theirs, parts in names.items()
     }
-    check_published(published, shapes)
+    check_tensors(published, shapes, "give the state of a ModernBertModel without heads, and its own config")
     state = {}
     for theirs, parts in names.items():
         state |= zip(parts, published[theirs].chunk(len(parts)), strict=True)
@@ -219,16 +197,3 @@ def parameter_names(n_layers: int) -> dict[str, list[str]]:
     }
     del names["layers.0.attn_norm.weight"]
     return names
-
-
-def check_published(got: dict[str, Tensor], wanted: dict[str, tuple[int, ...]]) -> None:
-    """Raise unless the tensors have exactly the wanted names and shapes."""
-    if got.keys() != wanted.keys():
-        lists = wanted.keys() - got.keys(), got.keys() - wanted.keys()
-        missing, unknown = (", ".join(sorted(names)) or "nothing" for names in lists)
-        raise ValueError(
-            f"these are not the parameters of such a ModernBERT: missing {missing}; unknown {unknown}; "
-            "give the state of a ModernBertModel without heads, and a config with as many layers"
-        )
-    for name, shape in wanted.items():
-        check_numbers(name, got[name], shape, "take the sizes of its own config")

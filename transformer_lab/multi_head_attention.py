@@ -1,20 +1,12 @@
 """Lesson 05. Multi-head attention: several attentions side by side, each in its own slice of the features."""
 
-import inspect
 from collections.abc import Callable
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import (
-    check_flag,
-    check_floating,
-    check_parts,
-    check_positive,
-    check_probability,
-    check_vectors,
-)
+from transformer_lab.validation import check_axes, check_floating, check_positive, check_vectors
 
 
 class MultiHeadAttention(nn.Module):
@@ -41,8 +33,6 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         check_divisible(d_model, n_heads)
-        check_probability(dropout=dropout)
-        check_flag(bias=bias)
         self.n_heads = n_heads
         self.d_head = d_model // n_heads
         self.dropout = dropout
@@ -51,7 +41,6 @@ class MultiHeadAttention(nn.Module):
         self.value_projection = nn.Linear(d_model, d_model, bias=bias)
         self.output_projection = nn.Linear(d_model, d_model, bias=bias)
         self.rotary = rotary if rotary is not None else nn.Identity()
-        check_parts(rotary=self.rotary)
 
     def forward(
         self,
@@ -77,14 +66,13 @@ class MultiHeadAttention(nn.Module):
 
         Raises:
             ValueError: wrong rank or width, an empty sequence, a mask of another shape.
-            TypeError: mixed dtypes, a mask that is not boolean.
+            TypeError: a mask that is not boolean.
         """
-        check_parts(attend=attend)
         key = query if key is None else key
         value = key if value is None else value
         d_model = self.n_heads * self.d_head
         for name, x in (("query", query), ("key", key), ("value", value)):
-            check_vectors(name, x, d_model, self.query_projection.weight)
+            check_vectors(name, x, d_model)
 
         # (batch, position, d_model) → (batch, n_heads, position, d_head)
         queries = self.rotary(split_heads(self.query_projection(query), self.n_heads))
@@ -113,11 +101,7 @@ def split_heads(
 def merge_heads(x: Float[Tensor, "batch n_heads position d_head"]) -> Float[Tensor, "batch position d_model"]:
     """Undo `split_heads`: write the heads of each position side by side again."""
     check_floating(x=x)
-    if x.dim() != 4:
-        raise ValueError(
-            f"x must have the axes (batch, heads, position, d_head), got shape {tuple(x.shape)}; "
-            "add a missing axis with [None]; of attend: return (output, weights)"
-        )
+    check_axes("x", x, "batch", "heads", "position", "d_head")
     return x.transpose(1, 2).flatten(-2)  # (batch, position, n_heads · d_head)
 
 
@@ -128,21 +112,4 @@ def check_divisible(d_model: int, n_heads: int) -> None:
         nearest = (d_model // n_heads + 1) * n_heads
         raise ValueError(
             f"d_model ({d_model}) must be divisible by n_heads ({n_heads}); try d_model={nearest}"
-        )
-
-
-def check_takes(
-    name: str, part: Callable, *arguments: str, remedy: str = "give its forward these arguments, used or not"
-) -> None:
-    """Raise unless the part can be called with these arguments by name."""
-    try:
-        parameters = inspect.signature(getattr(part, "forward", part)).parameters.values()
-    except (TypeError, ValueError):  # what is written in C may have no signature
-        return
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    missing = [argument for argument in arguments if argument not in {each.name for each in parameters}]
-    if missing and not takes_any:
-        raise TypeError(
-            f"{name} must take {' and '.join(arguments)} by name, got {type(part).__name__} without "
-            f"{' and '.join(missing)}; {remedy}"
         )

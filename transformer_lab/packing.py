@@ -8,17 +8,14 @@ from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from transformer_lab.encoder import Encoder
-from transformer_lab.masking import check_padding_mask, check_window
+from transformer_lab.masking import check_padding_mask
 from transformer_lab.modern_bert import LocalAttention
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import check_inputs, scaled_dot_product_attention
-from transformer_lab.validation import (
-    check_readable,
-    check_token_ids,
-)
+from transformer_lab.validation import check_integer, check_readable, check_token_ids
 
 BLOCK = 128  # queries at a time: about as many as a window sees, so that little is computed in vain
 
@@ -35,8 +32,6 @@ def encode_packed(
         ValueError: not a padding mask of these ids; or padding between real tokens in an encoder with rotary
             positions or windows, which count along the row: distances would shrink.
     """
-    if not isinstance(encoder, nn.Module) or not hasattr(encoder, "embed"):
-        raise TypeError(f"encoder must be an Encoder, got {type(encoder).__name__}; build one")
     check_token_ids(token_ids, *encoder.embedding.vectors.shape[:1], encoder.embedding.vectors.device)
     check_padding_mask(may_attend, token_ids)
     check_readable(may_attend=may_attend)
@@ -87,9 +82,10 @@ def attend_within(
 
     A `LocalAttention` tells its window, which is counted within each sequence. A mask has no place here.
     """
-    check_row(lengths, may_attend, **options)
+    check_row(may_attend, **options)
     core = scaled_dot_product_attention if window is None else partial(attend_in_window, window=window)
-    sequences = zip(query.split(lengths, -2), key.split(lengths, -2), value.split(lengths, -2), strict=True)
+    parts = (part.split_with_sizes(lengths, dim=-2) for part in (query, key, value))
+    sequences = zip(*parts, strict=True)
     outputs = [core(*sequence, **options)[0] for sequence in sequences if sequence[0].shape[-2]]
     return torch.cat(outputs, dim=-2), None
 
@@ -107,8 +103,8 @@ def attend_in_window(
     A block of queries meets only the keys that one of them sees, so the work grows with the length, not with
     its square.
     """
-    check_window(window)
-    check_row([], **options)
+    check_integer(window=window, at_least=0)
+    check_row(**options)
     check_inputs(query, key, value)
     length, outputs = query.shape[-2], []
     places = torch.arange(length, device=query.device)
@@ -120,7 +116,7 @@ def attend_in_window(
     return torch.cat(outputs, dim=-2), None
 
 
-def check_row(lengths: list[int], may_attend: None = None, need_weights: bool = False, **_) -> None:
+def check_row(may_attend: None = None, need_weights: bool = False, **_) -> None:
     """Raise if a mask or weights are asked for, which would be ignored; PyTorch tells wrong lengths."""
     if may_attend is not None or need_weights:
         asked = "weights" if may_attend is None else "a mask"
@@ -128,5 +124,3 @@ def check_row(lengths: list[int], may_attend: None = None, need_weights: bool = 
             f"packed attention takes no mask and returns no weights, got {asked}; leave it out: lengths and "
             "window tell who attends to whom"
         )
-    if not isinstance(lengths, list):
-        raise TypeError(f"lengths must be a list of integers, got {lengths!r}; try lengths.tolist()")

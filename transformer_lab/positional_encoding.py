@@ -5,14 +5,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_lab.validation import (
-    LARGEST,
-    check_device,
+    check_alike,
     check_even,
-    check_floating_dtype,
+    check_floating,
     check_integer,
     check_number,
     check_positive,
+    check_same_device,
     check_vectors,
+    is_autocast_on,
 )
 
 
@@ -46,12 +47,12 @@ def sinusoidal_encoding(
     check_positive(length=length)
     check_even(d_model=d_model)
     dtype = torch.get_default_dtype() if dtype is None else dtype
-    check_floating_dtype(dtype)
-    check_device(device)
     position = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]  # (length, 1)
     angle = position * angular_frequencies(d_model, base)  # (length, d_model/2)
     table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (length, d_model)
-    return table.to(device=device or torch.get_default_device(), dtype=dtype)
+    table = table.to(device=device or torch.get_default_device(), dtype=dtype)
+    check_floating(table=table)  # in integers, sines round to zero
+    return table
 
 
 def angular_frequencies(width: int, base: float = 10_000.0) -> Float[Tensor, " {width}//2"]:
@@ -60,14 +61,9 @@ def angular_frequencies(width: int, base: float = 10_000.0) -> Float[Tensor, " {
     The first is the fastest (one radian per position); each next one is slower by the same factor.
     """
     check_even(width=width)
-    check_base(base)
+    check_number(base=base, above=0, usual="10000, as in the paper")
     # always on the CPU: some devices have no float64
     return base ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
-
-
-def check_base(base: float) -> None:
-    """Raise unless the base of the frequencies is positive and finite."""
-    check_number(base=base, above=0, usual="10000, as in the paper")
 
 
 class SinusoidalEncoding(nn.Module):
@@ -125,9 +121,14 @@ class LearnedEncoding(nn.Module):
 def rows_for(
     table: Float[Tensor, "length d_model"], x: Tensor, offset: int = 0
 ) -> Float[Tensor, "position d_model"]:
-    """Return the rows of the table for the positions offset, offset + 1, … of x."""
-    check_vectors("x", x, table.shape[1], table)
-    check_integer(offset=offset, at_least=0, at_most=LARGEST)
+    """Return the rows of the table for the positions offset, offset + 1, … of x.
+
+    Whoever adds them would not hear that dtypes or devices differ: a sum takes the wider one.
+    """
+    check_vectors("x", x, table.shape[1])
+    check = check_same_device if is_autocast_on(x.device) else check_alike
+    check(table=table, x=x)
+    check_integer(offset=offset, at_least=0)
     end = offset + x.shape[1]
     if end > len(table):
         after = f" from position {offset} on" if offset else ""

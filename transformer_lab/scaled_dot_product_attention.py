@@ -7,13 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer_lab.validation import (
-    check_alike,
-    check_flag,
-    check_may_attend,
-    check_not_empty,
-    check_probability,
-)
+from transformer_lab.validation import check_alike, check_may_attend, check_not_empty
 
 
 def scaled_dot_product_attention(
@@ -45,8 +39,6 @@ def scaled_dot_product_attention(
         TypeError: mixed dtypes, or a mask that is not boolean.
     """
     check_inputs(query, key, value, may_attend)
-    check_probability(dropout=dropout)
-    check_flag(need_weights=need_weights)
     if not need_weights:
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask=may_attend, dropout_p=dropout
@@ -78,20 +70,16 @@ def attention_weights(
 
 
 def check_inputs(query: Tensor, key: Tensor, value: Tensor, may_attend: Tensor | None = None) -> None:
-    """Raise unless query, key, value and mask fit each other."""
+    """Raise unless query, key, value and mask fit each other, which the fused kernel does not ask."""
     check_alike(query=query, key=key, value=value)
+    check_not_empty("query", query)
+    check_not_empty("key", key)
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-    if min(query.dim(), key.dim(), value.dim()) < 2:
-        raise ValueError(f"each needs at least the axes (position, features), got {shapes}; try unsqueeze(0)")
-    for name, tensor in (("query", query), ("key", key)):
-        check_not_empty(name, tensor)
-    if query.shape[-1] == 0 or query.shape[-1] != key.shape[-1]:
-        raise ValueError(f"query and key must be equally wide on the last axis, got {shapes}; check d_head")
+    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        raise ValueError(f"the leading axes (batch, heads) must be equal, got {shapes}; expand them yourself")
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(
             f"key and value must have one row for each token, got {shapes}; take both from one sequence"
         )
-    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
-        raise ValueError(f"the leading axes (batch, heads) must be equal, got {shapes}; expand them yourself")
     if may_attend is not None:
         check_may_attend(may_attend, (*query.shape[:-1], key.shape[-2]), query)

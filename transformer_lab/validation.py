@@ -1,25 +1,23 @@
-"""What every part asks of its input before it computes.
+"""What the parts ask of their input where a mistake would pass in silence, or surface far from its cause.
 
-Each error says what came, what was wanted and what to do about it.
+Each error says what came, what was wanted and what to do about it. What Python or PyTorch says clearly enough
+is left to them.
 """
 
 import math
-import sys
-from numbers import Real
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
 
-LARGEST = 10**9  # what is larger is a slip: no memory holds it
-MOST = {"n_layers": 10_000, "pads": 10_000}  # of what is made one by one, which would never end
-NUMPY = ("int32", "int64")  # narrower or unsigned ones overflow where they meet Python's
+LARGEST = 10**9  # what is larger is a slip
 
 
 def check_integer(at_least: int | None = None, at_most: int | None = None, **integers: int) -> None:
     """Raise unless every named number is an integer, Python's or NumPy's, within the bounds."""
     for name, number in integers.items():
-        kind = type(number).__name__
-        if isinstance(number, bool) or not (isinstance(number, int | torch.SymInt) or kind in NUMPY):
+        if isinstance(number, bool) or not isinstance(number, Integral | torch.SymInt):
+            kind = type(number).__name__
             raise TypeError(f"{name} must be an integer, got {number!r:.40} ({kind}); try int({name})")
         if at_least is not None and number < at_least:
             raise ValueError(f"{name} must be at least {at_least}, got {number}; choose a larger one")
@@ -28,9 +26,8 @@ def check_integer(at_least: int | None = None, at_most: int | None = None, **int
 
 
 def check_positive(**sizes: int) -> None:
-    """Raise unless every named size is an integer of at least one, and none is beyond all memory."""
-    for name, size in sizes.items():
-        check_integer(**{name: size}, at_least=1, at_most=MOST.get(name, LARGEST))
+    """Raise unless every named size is an integer of at least one."""
+    check_integer(at_least=1, **sizes)
 
 
 def check_even(**sizes: int) -> None:
@@ -44,19 +41,12 @@ def check_even(**sizes: int) -> None:
 def check_number(above: float | int = -math.inf, usual: str = "another", **numbers: float | int) -> None:
     """Raise unless every named number is finite and larger than `above`; `usual` is what to try."""
     for name, number in numbers.items():
-        _check_real(name, number)
-        beyond = isinstance(number, int) and number > sys.float_info.max  # no float holds it
-        if not above < number < math.inf or beyond:
+        if isinstance(number, bool) or not isinstance(number, Real | torch.SymFloat):
+            kind = type(number).__name__
+            raise TypeError(f"{name} must be a number, got {number!r:.40} ({kind}); try float({name})")
+        if not above < number < math.inf:
             wanted = "finite" if above == -math.inf else f"above {above} and finite"
             raise ValueError(f"{name} must be {wanted}, got {number}; try {usual}")
-
-
-def _check_real(name: str, number: float | int) -> None:
-    known = isinstance(number, int | float | torch.SymFloat)
-    if isinstance(number, bool) or not (known or (isinstance(number, Real) and hasattr(number, "dtype"))):
-        raise TypeError(
-            f"{name} must be a number, got {number!r:.40} ({type(number).__name__}); try float({name})"
-        )
 
 
 def check_flag(**flags: bool) -> None:
@@ -66,16 +56,6 @@ def check_flag(**flags: bool) -> None:
             raise TypeError(f"{name} must be True or False, got {flag!r:.40}; choose one")
 
 
-def check_probability(**probabilities: float) -> None:
-    """Raise unless every named dropout probability p satisfies 0 ≤ p < 1."""
-    for name, p in probabilities.items():
-        _check_real(name, p)
-        if not 0.0 <= p < 1.0:
-            raise ValueError(
-                f"{name} must be at least 0 and below 1, got {p}; it is the share that is dropped"
-            )
-
-
 def check_parts(**parts: object) -> None:
     """Raise unless every named part is a module or a function, built and ready to be called."""
     for name, part in parts.items():
@@ -83,36 +63,33 @@ def check_parts(**parts: object) -> None:
             raise TypeError(f"{name} must be built, got the class {part.__name__}; try {part.__name__}(…)")
         if not callable(part):
             raise TypeError(
-                f"{name} must be a module or a function, got {part!r:.40} ({type(part).__name__}); "
-                "build the part and hand it over"
+                f"{name} must be a module or a function, got {part!r:.40}; build one, hand it over"
             )
 
 
 def check_floating(**tensors: Tensor) -> None:
-    """Raise unless every named argument is a floating-point tensor."""
+    """Raise unless every named argument is a dense tensor of floating-point numbers."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             remedy = f"{name}, weights = …" if isinstance(tensor, tuple) else f"torch.as_tensor({name})"
             raise TypeError(
                 f"{name} must be a floating-point tensor, got {type(tensor).__name__}; try {remedy}"
             )
-        if not tensor.is_floating_point() or tensor.dtype.itemsize < 2:
+        if not tensor.is_floating_point():
             raise TypeError(
                 f"{name} must be a floating-point tensor, got {tensor.dtype}; convert it with .float(), "
                 "or, if it is a mask, pass it as may_attend="
             )
-        check_dense(**{name: tensor})
+    check_dense(**tensors)
 
 
 def check_dense(**tensors: Tensor) -> None:
-    """Raise if a named tensor is sparse or nested: attention reads whole rows."""
+    """Raise if a named tensor is sparse or nested: PyTorch computes with some of them, and otherwise."""
     for name, tensor in tensors.items():
         if isinstance(tensor, Tensor) and (tensor.layout != torch.strided or tensor.is_nested):
-            remedy = f"{name}.to_dense()"
-            if tensor.is_nested:
-                remedy = f"torch.nested.to_padded_tensor({name}, 0) and a padding mask"
             layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
-            raise TypeError(f"{name} must be a dense tensor, got a {layout} one; try {remedy}")
+            remedy = "pad it, with a padding mask" if tensor.is_nested else f"try {name}.to_dense()"
+            raise TypeError(f"{name} must be a dense tensor, got a {layout} one; {remedy}")
 
 
 def check_readable(**tensors: Tensor) -> None:
@@ -131,20 +108,25 @@ def check_shape_kept(part: str, got: Tensor, x: Tensor) -> None:
         )
 
 
-def check_integers(name: str, tensor: Tensor) -> None:
-    """Raise unless the tensor holds integers."""
+def check_integers(name: str, tensor: Tensor, *axes: str) -> None:
+    """Raise unless the tensor holds integers, and has these axes if they are named."""
     check_dense(**{name: tensor})
     integers = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
     if not isinstance(tensor, Tensor) or tensor.dtype not in integers:
         raise TypeError(
             f"{name} must be an integer tensor, got {described(tensor)}; try torch.tensor(…).long()"
         )
+    if axes:
+        check_axes(name, tensor, *axes)
 
 
-def check_floating_dtype(dtype: torch.dtype) -> None:
-    """Raise unless `dtype` is one of floating-point numbers."""
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point or dtype.itemsize < 2:
-        raise TypeError(f"dtype must be floating-point, got {dtype}; try torch.float32, or leave it out")
+def check_axes(name: str, tensor: Tensor, *axes: str) -> None:
+    """Raise unless the tensor has as many axes: broadcasting would make up for one too few."""
+    if tensor.dim() != len(axes):
+        raise ValueError(
+            f"{name} must have the axes ({', '.join(axes)}), got shape {tuple(tensor.shape)}; "
+            "add a missing one with [None]"
+        )
 
 
 def check_device(device: torch.device | str | None) -> None:
@@ -176,7 +158,7 @@ def check_alike(**tensors: Tensor) -> None:
 
 
 def check_same_device(**tensors: Tensor) -> None:
-    """Raise unless the named tensors are dense and on one device."""
+    """Raise unless the named tensors are dense and on one device: beside meta, a product may be on meta."""
     check_dense(**tensors)
     (first, reference), *others = tensors.items()
     for name, tensor in others:
@@ -187,29 +169,20 @@ def check_same_device(**tensors: Tensor) -> None:
             )
 
 
-def check_vectors(
-    name: str, x: Tensor, width: int | None = None, weight: Tensor | None = None, *, rank: int | None = 3
-) -> None:
-    """Raise unless `x` holds vectors of `width` features (of any if None) that `weight` can multiply.
+def check_vectors(name: str, x: Tensor, width: int | None = None, *, rank: int | None = 3) -> None:
+    """Raise unless `x` holds vectors of `width` features (of any if None).
 
     With `rank=3` the axes must be (batch, position, width); with `rank=None` any leading axes will do.
     """
     check_floating(**{name: x})
-    if rank is not None and x.dim() != rank:
-        axes = f"(batch, position, {width or 'features'})"
-        raise ValueError(
-            f"{name} must have {rank} axes {axes}, got shape {tuple(x.shape)}; "
-            "for a single sequence add the batch axis with [None]"
-        )
+    if rank is not None:
+        check_axes(name, x, "batch", "position", "features")
     if width is not None and (x.dim() == 0 or x.shape[-1] != width):
         raise ValueError(
             f"{name} must be {width} wide on its last axis, got shape {tuple(x.shape)}; "
             "check d_model or d_head"
         )
     check_not_empty(name, x)
-    if isinstance(weight, Tensor):  # a quantised Linear has a method of that name, and checks for itself
-        check = check_same_device if is_autocast_on(x.device) else check_alike
-        check(weights=weight, **{name: x})
 
 
 def is_autocast_on(device: torch.device) -> bool:
@@ -224,9 +197,9 @@ def can_be_read(x: Tensor) -> bool:
     return torch._C._functorch.maybe_current_level() is None  # no torch.func transform is at work
 
 
-def check_not_empty(name: str, x: Tensor) -> None:
-    """Raise where the position axis, the last but one, has length zero: there is nothing to attend to."""
-    if x.dim() >= 2 and x.shape[-2] == 0:
+def check_not_empty(name: str, x: Tensor, axis: int = -2) -> None:
+    """Raise where the axis of positions has length zero: there is nothing to attend to."""
+    if x.dim() >= 2 and x.shape[axis] == 0:
         raise ValueError(f"{name} has no positions, got shape {tuple(x.shape)}; give at least one token")
 
 
@@ -274,16 +247,9 @@ def check_token_ids(token_ids: Tensor, vocab_size: int, device: torch.device) ->
         raise TypeError(
             f"token_ids must be a tensor of int64 or int32, got {got}; try torch.tensor(ids).long()"
         )
-    if token_ids.dim() != 2:
-        raise ValueError(
-            f"token_ids must have the axes (batch, position), got shape {tuple(token_ids.shape)}; "
-            "for a single sequence add the batch axis with [None]"
-        )
-    if token_ids.shape[1] == 0:
-        raise ValueError(
-            f"token_ids has no positions, got shape {tuple(token_ids.shape)}; give at least one token"
-        )
-    if token_ids.device != device:
+    check_axes("token_ids", token_ids, "batch", "position")
+    check_not_empty("token_ids", token_ids, axis=1)
+    if token_ids.device != device:  # ids on meta would make vectors on meta
         raise ValueError(
             f"token_ids are on {token_ids.device}, the model on {device}; use token_ids.to('{device}')"
         )

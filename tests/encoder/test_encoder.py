@@ -3,7 +3,6 @@
 import copy
 import dataclasses
 import math
-import pickle
 
 import pytest
 import torch
@@ -124,18 +123,6 @@ def test_a_tutorials_encoder():
     hidden, weights = encoder(ids)
     assert hidden.shape == (32, 10, 512)
     assert [w.shape for w in weights] == 6 * [(32, 8, 10, 10)]
-
-
-def test_a_tutorials_mini_encoder():
-    # One head, one layer, and a feed-forward of twice the width: each row has mean 0 and biased variance 1.
-    encoder = Encoder(
-        EncoderConfig(50, d_model=16, n_heads=1, d_ff=32, n_layers=1, dropout=0.0, norm_eps=1e-12)
-    )
-    assert sum(p.numel() for p in encoder.parameters()) == 3_024
-    hidden, (weights,) = encoder(torch.tensor([[3, 1, 7]]))
-    assert hidden.shape == (1, 3, 16) and weights.shape == (1, 1, 3, 3)
-    assert_equal(hidden.mean(dim=-1), torch.zeros_like(hidden[..., 0]))
-    assert_equal(hidden.var(dim=-1, unbiased=False), torch.ones_like(hidden[..., 0]))
 
 
 sizes = st.integers(1, 9)
@@ -398,16 +385,6 @@ def test_sequences_of_a_batch_do_not_influence_each_other(positions, need_weight
         assert_equal(encoder(IDS[b : b + 1], PADDING[b : b + 1], need_weights)[0], hidden[b : b + 1])
 
 
-@every_position
-def test_each_row_of_each_weight_sums_to_one(positions):
-    _, weights = build(positions=positions)(IDS, PADDING)
-    assert len(weights) == LAYERS
-    for layer_weights in weights:
-        assert layer_weights.shape == (BATCH, HEADS, LENGTH, LENGTH)
-        assert_equal(layer_weights.sum(dim=-1), torch.ones(BATCH, HEADS, LENGTH).double())
-        assert not layer_weights[1, ..., 5:].any()
-
-
 @both_orders
 @both_paths
 @both_dtypes
@@ -448,11 +425,6 @@ def test_changing_a_layer_changes_no_other_layer(changed):
         assert not any(same) if i == changed else all(same)
 
 
-def test_layers_start_different():
-    first, *others = [layer.attention.query_projection.weight for layer in Encoder(CONFIG).layers]
-    assert not any(torch.equal(first, other) for other in others)
-
-
 def test_only_tokens_that_occur_have_gradients():
     encoder = build()
     _, found = all_gradients(encoder, lambda: encoder(IDS)[0])
@@ -470,26 +442,6 @@ def test_ids_need_not_be_contiguous():
 
 
 # --- dropout --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("changes", [{"dropout": 0.3}, {"attention_dropout": 0.3}], ids=str)
-@both_paths
-def test_training_is_random_and_evaluation_is_not(changes, need_weights):
-    encoder = build(**changes)
-    first, second = (encoder.train()(IDS, PADDING, need_weights)[0] for _ in range(2))
-    assert (first != second).any(dim=-1).all()
-    evaluated = encoder.eval()(IDS, PADDING, need_weights)[0]
-    assert torch.equal(evaluated, encoder(IDS, PADDING, need_weights)[0])
-    assert_equal(evaluated, build()(IDS, PADDING)[0])
-
-
-def test_training_repeats_itself_from_the_same_seed():
-    encoder = build(dropout=0.3).train()
-    outputs = []
-    for seed in (0, 0, 1):
-        torch.manual_seed(seed)
-        outputs.append(encoder(IDS)[0])
-    assert torch.equal(outputs[0], outputs[1]) and not torch.equal(outputs[0], outputs[2])
 
 
 def test_dropout_after_the_embedding():
@@ -631,42 +583,10 @@ def test_to_a_dtype_moves_everything(positions):
         assert {hidden.dtype, *(w.dtype for w in weights)} == {dtype}
 
 
-@every_position
-@both_orders
-@both_paths
-def test_autocast_runs_in_mixed_precision(positions, norm_first, need_weights):
-    encoder = build(torch.float32, positions=positions, norm_first=norm_first)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        hidden, _ = encoder(IDS, PADDING, need_weights)
-    exact, _ = encoder(IDS, PADDING)
-    assert_equal(hidden.float(), exact, tolerance=0.2)
-    assert not torch.equal(hidden.float(), exact)
-
-
-@every_position
-def test_state_dict_round_trip(positions):
-    encoder, other = build(seed=1, positions=positions), build(seed=2, positions=positions)
-    other.load_state_dict(encoder.state_dict())
-    assert_equal(other(IDS), encoder(IDS))
-
-
 def test_sinusoidal_encoders_of_different_max_length_exchange_weights():
     encoder, longer = build(seed=1), build(seed=2, max_length=MAX_LENGTH + 10)
     longer.load_state_dict(encoder.state_dict())
     assert_equal(longer(IDS), encoder(IDS))
-
-
-@every_position
-@both_orders
-def test_copies_are_equal_and_independent(positions, norm_first):
-    encoder = build(positions=positions, norm_first=norm_first)
-    wanted = encoder(IDS)
-    for twin in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
-        assert_equal(twin(IDS), wanted)
-        assert twin.config == encoder.config
-        for parameter in twin.parameters():
-            parameter.data.zero_()
-        assert_equal(encoder(IDS), wanted)
 
 
 def test_parameters_can_be_counted_on_the_meta_device():
@@ -674,14 +594,6 @@ def test_parameters_can_be_counted_on_the_meta_device():
         encoder = Encoder(EncoderConfig(10_000, max_length=1000))
     assert {p.device.type for p in encoder.parameters()} == {"meta"}
     assert sum(p.numel() for p in encoder.parameters()) == 24_034_304
-
-
-@every_position
-@both_paths
-def test_shapes_can_be_computed_on_the_meta_device(positions, need_weights):
-    hidden, weights = build(positions=positions).to("meta")(IDS.to("meta"), PADDING.to("meta"), need_weights)
-    assert hidden.device.type == "meta" and hidden.shape == (BATCH, LENGTH, D_MODEL)
-    assert not need_weights or [w.shape for w in weights] == LAYERS * [(BATCH, HEADS, LENGTH, LENGTH)]
 
 
 # --- the config -----------------------------------------------------------------------------------

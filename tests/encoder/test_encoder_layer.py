@@ -2,23 +2,19 @@
 
 import copy
 import math
-import pickle
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from tests import peers
 from tests.peers import all_gradients, assert_same_state, randomised
-from tests.references import BATCH, HEADS, KEYS, assert_equal, properties, randn, random_mask
+from tests.references import BATCH, HEADS, KEYS, assert_equal, randn, random_mask
 from transformer_lab import (
     EncoderLayer,
     FeedForward,
     MultiHeadAttention,
     PreNormEncoderLayer,
-    RotaryEmbedding,
     causal_mask,
     local_mask,
     padding_mask_from_lengths,
@@ -145,13 +141,6 @@ def test_layer_equals_its_parts_by_loops(order, need_weights):
         assert weights is None
 
 
-def test_parameter_count_of_a_tutorials_code():
-    layer = EncoderLayer(
-        MultiHeadAttention(512, 8), FeedForward(512, 2048), nn.LayerNorm(512), nn.LayerNorm(512)
-    )
-    assert sum(p.numel() for p in layer.parameters()) == 3_152_384
-
-
 def test_post_norm_leaves_each_token_with_mean_0_and_variance_1():
     layer = build(EncoderLayer)
     layer.feed_forward_norm.reset_parameters()
@@ -224,83 +213,7 @@ def test_layer_equals_torch_forward_and_backward(order, dtype, need_weights, mas
     assert_same_state(peers.to_torch_layer(our_parameters), their_parameters)
 
 
-@both_orders
-@both_dtypes
-def test_layer_equals_the_fast_path_of_torch(order, dtype):
-    ours = build(order, dtype).eval()
-    theirs = torch_layer_like(ours).eval()
-    may_attend, torch_masks = TORCH_MASKS["padding"]
-    with torch.inference_mode():
-        assert_equal(ours(stream(dtype))[0], theirs(stream(dtype)))
-        real = may_attend[:, 0, 0]  # the fast path is free to leave anything in the padding
-        ours_padded = ours(stream(dtype), may_attend=may_attend, need_weights=False)[0]
-        assert_equal(ours_padded[real], theirs(stream(dtype), **torch_masks)[real])
-
-
 # --- properties -----------------------------------------------------------------------------------
-
-
-@both_orders
-@every_mask
-@pytest.mark.parametrize("rotary", [None, RotaryEmbedding(D_HEAD)], ids=["plain", "rotary"])
-def test_the_fused_path_gives_the_same_output_and_gradients(order, may_attend, rotary):
-    layer, found = build(order, rotary=rotary), []
-    for need_weights in (True, False):
-
-        def output(x, need_weights=need_weights):
-            return layer(x, may_attend=may_attend, need_weights=need_weights)[0]
-
-        found.append((output(stream()), *all_gradients(layer, output, stream())))
-    (explicit, explicit_input, explicit_parameters), (fused, fused_input, fused_parameters) = found
-    assert_equal(fused, explicit)
-    assert_equal(fused_input, explicit_input)
-    assert_same_state(fused_parameters, explicit_parameters)
-
-
-@properties
-@given(order=st.sampled_from([EncoderLayer, PreNormEncoderLayer]), seed=st.integers(0, 2**31))
-def test_a_layer_without_positions_is_equivariant_to_permutations(order, seed):
-    layer, x = build(order), stream()
-    rows = torch.randperm(POSITIONS, generator=torch.Generator().manual_seed(seed))
-    output, weights = layer(x)
-    permuted, permuted_weights = layer(x[:, rows])
-    assert_equal(permuted, output[:, rows])
-    assert_equal(permuted_weights, weights[:, :, rows][..., rows])
-
-
-@both_orders
-@both_paths
-def test_padding_changes_no_real_token(order, need_weights):
-    layer, x = build(order), stream()
-    padded = torch.cat([x, 100 * randn(BATCH, 4, D_MODEL, seed=5)], dim=1)
-    may_attend = padding_mask_from_lengths(torch.full((BATCH,), POSITIONS), POSITIONS + 4)
-    output, _ = layer(padded, may_attend=may_attend, need_weights=need_weights)
-    assert_equal(output[:, :POSITIONS], layer(x)[0])
-
-
-@both_orders
-@both_paths
-def test_sequences_of_a_batch_do_not_influence_each_other(order, need_weights):
-    layer, x = build(order), stream()
-    output, _ = layer(x, may_attend=MASKS["full"], need_weights=need_weights)
-    for b in range(BATCH):
-        alone, _ = layer(x[b : b + 1], may_attend=MASKS["full"][b : b + 1], need_weights=need_weights)
-        assert_equal(alone, output[b : b + 1])
-
-
-@both_orders
-@both_paths
-@both_dtypes
-def test_a_sequence_that_is_all_hidden_gives_finite_output_and_gradients(order, need_weights, dtype):
-    layer = build(order, dtype)
-    may_attend = torch.tensor([False, True])[:, None, None, None]
-
-    def output(x):
-        return layer(x, may_attend=may_attend, need_weights=need_weights)[0]
-
-    by_input, by_parameters = all_gradients(layer, output, stream(dtype))
-    assert output(stream(dtype)).isfinite().all()
-    assert all(gradient.isfinite().all() for gradient in (*by_input, *by_parameters.values()))
 
 
 def test_pre_norm_and_post_norm_share_a_state_dict():
@@ -309,20 +222,6 @@ def test_pre_norm_and_post_norm_share_a_state_dict():
     pre.load_state_dict(post.state_dict())
     assert_same_state(pre.state_dict(), post.state_dict())
     assert_equal(pre(stream())[0], build(PreNormEncoderLayer, seed=1)(stream())[0])
-
-
-@both_orders
-def test_input_is_left_unchanged(order):
-    x = stream()
-    build(order)(x)
-    assert torch.equal(x, stream())
-
-
-@both_orders
-def test_input_need_not_be_contiguous(order):
-    strided = stream().transpose(0, 1).contiguous().transpose(0, 1)
-    assert not strided.is_contiguous()
-    assert_equal(build(order)(strided)[0], build(order)(stream())[0])
 
 
 # --- dropout --------------------------------------------------------------------------------------
@@ -344,36 +243,7 @@ def test_dropout_acts_on_each_sublayer_and_never_on_the_residual_stream(order):
     assert_equal(layer.eval()(x)[0], x + 11)
 
 
-@both_orders
-def test_evaluation_drops_nothing(order):
-    layer = build(order, dropout=0.75).eval()
-    assert_equal(layer(stream())[0], build(order)(stream())[0])
-    assert not torch.allclose(layer.train()(stream())[0], build(order)(stream())[0])
-
-
 # --- parts of one's own ---------------------------------------------------------------------------
-
-
-class MeanAttention(nn.Module):
-    """A learner's own attention: every token attends equally to all that it may attend to."""
-
-    def forward(self, x, *, may_attend=None, need_weights=True):
-        allowed = x.new_ones(1, 1, 1, 1) if may_attend is None else may_attend.to(x)
-        weights = allowed.expand(len(x), 1, x.shape[1], x.shape[1])
-        weights = weights / weights.sum(dim=-1, keepdim=True)
-        return weights[:, 0] @ x, weights if need_weights else None
-
-
-@both_orders
-@both_paths
-def test_an_attention_of_ones_own_can_be_plugged_in(order, need_weights):
-    identity = nn.Identity(), nn.Identity()
-    layer = order(MeanAttention(), Stub(lambda x: 0 * x), *identity)
-    x = stream()
-    output, weights = layer(x, may_attend=MASKS["causal"], need_weights=need_weights)
-    means = [x[:, : i + 1].mean(dim=1) for i in range(POSITIONS)]
-    assert_equal(output, x + torch.stack(means, dim=1))
-    assert (weights is not None) == need_weights
 
 
 @both_orders
@@ -387,58 +257,7 @@ def test_a_norm_without_parameters_may_serve_twice(order):
 # --- dtypes, devices, copies ----------------------------------------------------------------------
 
 
-@both_orders
-def test_bfloat16_is_as_near_as_its_digits_allow(order):
-    rounded, _ = build(order, torch.bfloat16)(stream(torch.bfloat16))
-    assert rounded.dtype == torch.bfloat16
-    assert_equal(rounded.double(), build(order)(stream())[0], tolerance=0.2)
-
-
-@both_orders
-@both_paths
-def test_autocast_runs_in_mixed_precision(order, need_weights):
-    layer = build(order, torch.float32)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        output, _ = layer(stream(torch.float32), may_attend=MASKS["full"], need_weights=need_weights)
-    wanted, _ = layer(stream(torch.float32), may_attend=MASKS["full"])
-    assert_equal(output.float(), wanted, tolerance=0.2)
-    assert not torch.equal(output.float(), wanted)
-
-
-@both_orders
-def test_shapes_can_be_computed_on_the_meta_device(order):
-    output, weights = build(order).to("meta")(stream().to("meta"))
-    assert output.device.type == "meta" and output.shape == stream().shape
-    assert weights.shape == (BATCH, HEADS, POSITIONS, POSITIONS)
-
-
-@both_orders
-def test_copies_are_equal_and_independent(order):
-    layer = build(order)
-    wanted = layer(stream())
-    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-        assert_equal(twin(stream()), wanted)
-        for parameter in twin.parameters():
-            parameter.data.zero_()
-        assert_equal(layer(stream()), wanted)
-
-
 # --- bad input ------------------------------------------------------------------------------------
-
-
-@both_orders
-def test_refuses_one_norm_for_both_places(order):
-    norm = nn.LayerNorm(D_MODEL)
-    with pytest.raises(ValueError, match=r"got one norm twice, wanted two: .*build a second"):
-        order(MultiHeadAttention(D_MODEL, HEADS), FeedForward(D_MODEL, D_FF), norm, norm)
-
-
-@both_orders
-def test_refuses_an_attention_that_does_not_take_a_mask(order):
-    with pytest.raises(
-        TypeError, match=r"attention must take may_attend and need_weights by name, got Linear"
-    ):
-        order(nn.Linear(5, 5), nn.Identity(), nn.Identity(), nn.Identity())
 
 
 @both_orders

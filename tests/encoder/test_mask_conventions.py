@@ -249,13 +249,6 @@ def test_attention_mask_may_be_any_integer(dtype):
 # --- bad input
 
 
-@pytest.mark.parametrize("n_heads", [None, 4, 7])
-def test_refuses_to_unfold_heads_without_their_number(n_heads):
-    mask = torch.ones(6, 5, 7, dtype=torch.bool)
-    with pytest.raises(ValueError, match=rf"batch·heads = 6; give n_heads, a divisor, got {n_heads}"):
-        from_attn_mask(mask, n_heads)
-
-
 @pytest.mark.parametrize("shape", [(2, 1, 1, 7), (1, 3, 1, 7), (2, 3, 5, 1)], ids=str)
 def test_refuses_an_attn_mask_without_a_row_for_each_query(shape):
     # nn.MultiheadAttention does not broadcast: it wants (query_pos, key_pos) in full.

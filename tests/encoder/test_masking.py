@@ -43,6 +43,7 @@ def test_padding_mask_by_hand():
 def test_padding_mask_hides_the_id_it_is_given(dtype):
     ids = torch.tensor([[0, 1, 3, 1, 2]], dtype=dtype)
     assert_equal(padding_mask(ids, pad_id=1), torch.tensor([[[[True, False, True, False, True]]]]))
+    assert padding_mask(ids, pad_id=259).all()  # 3, if it were made an 8-bit number
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
@@ -177,20 +178,3 @@ def test_a_combined_mask_is_a_new_one():
 
 
 # --- bad input
-
-
-def test_refuses_fewer_keys_than_queries():
-    message = r"key_length \(3\) must be at least query_length \(5\): .*; swap the two arguments\?"
-    with pytest.raises(ValueError, match=message):
-        causal_mask(5, 3)
-
-
-def test_refuses_lengths_above_the_longest():
-    with pytest.raises(ValueError, match=r"must be from 0 to max_length=4, got \[3, 5\]; raise max_length"):
-        padding_mask_from_lengths(torch.tensor([3, 5]), max_length=4)
-
-
-def test_refuses_to_combine_two_masks_that_agree_only_with_the_first():
-    masks = [torch.ones(shape, dtype=torch.bool) for shape in [(1, 1, 1, 7), (2, 1, 1, 1), (3, 1, 1, 1)]]
-    with pytest.raises(ValueError, match=r"masks must agree on each of"):
-        combine_masks(*masks)

@@ -173,28 +173,10 @@ def test_a_window_needs_no_map_of_the_whole_text(monkeypatch):
     assert seen == [(7, 9, (1, 1, 7, 9)), (7, 11, (1, 1, 7, 11)), (3, 5, (1, 1, 3, 5))]
 
 
-@pytest.mark.parametrize(
-    ("asked", "error", "words"),
-    [
-        (
-            {"may_attend": torch.ones(1, 1, 5, 5, dtype=torch.bool)},
-            ValueError,
-            "takes no mask .*, got a mask;",
-        ),
-        ({"need_weights": True}, ValueError, "returns no weights, got weights; leave it out"),
-        ({"lengths": 5}, TypeError, r"lengths must be a list of integers, got 5; try lengths\.tolist"),
-        ({"window": -1}, ValueError, "window must not be negative, got -1"),
-        ({"window": "1"}, TypeError, "window must be an integer, got '1'"),
-    ],
-)
-def test_what_a_row_cannot_have_is_refused(asked, error, words):
-    x = randn(1, 2, 5, 3)
-    with pytest.raises(error, match=words):
-        attend_within(x, x, x, **{"lengths": [2, 3]} | asked)
-
-
 @pytest.mark.parametrize("asked", [{"may_attend": REAL["anywhere"]}, {"need_weights": True}], ids=list)
-def test_a_window_neither_takes_a_mask_nor_returns_weights(asked):
+def test_a_packed_row_neither_takes_a_mask_nor_returns_weights(asked):
     x = randn(1, 2, 5, 3)
+    with pytest.raises(ValueError, match=r"^packed attention takes no mask and returns no weights, got"):
+        attend_within(x, x, x, lengths=[2, 3], **asked)
     with pytest.raises(ValueError, match=r"^packed attention takes no mask and returns no weights, got"):
         attend_in_window(x, x, x, window=1, **asked)

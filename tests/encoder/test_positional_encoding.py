@@ -68,12 +68,6 @@ def test_encoding_is_rounded_only_once(dtype):
     assert torch.equal(sinusoidal_encoding(3000, 8, dtype=dtype), exact.to(dtype))
 
 
-def test_encoding_takes_the_default_dtype():
-    assert sinusoidal_encoding(1, 2).dtype == torch.float32
-    torch.set_default_dtype(torch.float64)
-    assert sinusoidal_encoding(1, 2).dtype == torch.float64
-
-
 def test_encoding_is_made_on_the_device_asked_for():
     table = sinusoidal_encoding(LENGTH, D_MODEL, device="meta")
     assert table.device.type == "meta" and table.shape == (LENGTH, D_MODEL)
@@ -164,18 +158,6 @@ def test_the_shortest_and_the_longest_sequence_fit(module, length):
     assert_equal(module(torch.zeros(1, length, D_MODEL, dtype=torch.float64))[0], module.table[:length])
 
 
-@both_modules
-def test_input_is_left_unchanged(module):
-    x = randn(BATCH, LENGTH, D_MODEL)
-    build(module)(x)
-    assert_equal(x, randn(BATCH, LENGTH, D_MODEL))
-
-
-def test_gradients_pass_through_unchanged():
-    x = randn(BATCH, LENGTH, D_MODEL)
-    assert_equal(gradients(build(SinusoidalEncoding), x), (randn(BATCH, LENGTH, D_MODEL, seed=99),))
-
-
 def test_learned_rows_receive_the_gradient_of_every_sequence():
     module = build(LearnedEncoding)
     by_x, by_table = gradients(module, randn(BATCH, LENGTH, D_MODEL), parameters=module.parameters())
@@ -235,10 +217,6 @@ def test_refuses_sequences_longer_than_the_table(module):
 def test_refuses_an_odd_width_by_the_name_it_came_by():
     with pytest.raises(ValueError, match=r"d_model must be even .*, got 7; try d_model=8"):
         SinusoidalEncoding(7)
-
-
-def test_learned_module_takes_an_odd_width():
-    assert LearnedEncoding(7, 5)(torch.zeros(1, 5, 7)).shape == (1, 5, 7)
 
 
 @pytest.mark.parametrize("build", [SinusoidalEncoding, LearnedEncoding])

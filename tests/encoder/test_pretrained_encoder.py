@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import math
 import shutil
 import subprocess
 import sys
@@ -24,7 +23,6 @@ from transformer_lab.pretrained_encoder import (
     SHA256,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
-    Tokenizer,
     attention_maps,
     check_published,
     find_model,
@@ -278,11 +276,9 @@ def test_tokenizer_cuts_nothing_off(minilm):
 @pytest.mark.parametrize(
     "texts, error, message",
     [
-        ("a sentence", TypeError, r"got the string 'a sentence'; put it in brackets: \[text\]"),
-        (None, TypeError, "got NoneType"),
-        (["a", 7], TypeError, r"got int at texts\[1\]; try str"),
-        (["a", ["b"]], TypeError, r"got list at texts\[1\]"),
-        ([], ValueError, "got none; give at least one text"),
+        ("a sentence", TypeError, r"got 'a sentence'; put it in brackets: \[text\]"),
+        ([], TypeError, r"must be a list of strings, got \[\]"),
+        (["fine", 7], TypeError, "must be str"),  # by the library
         (["fine", "caf\ud83d"], ValueError, r"got half a character .*in texts\[1\].*; try 'caf\?'"),
         (["fine", "word " * 511], ValueError, r"texts\[1\] .* has 513 tokens, wanted at most 512; split it"),
     ],
@@ -293,41 +289,6 @@ def test_texts_that_are_refused(minilm, texts, error, message):
         tokenizer(texts)
     with pytest.raises(error, match=message):
         sentence_embeddings(encoder, tokenizer, texts)
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda encoder, cut: load_minilm(5), "folder must be text or a Path, got 5"),
-        (lambda encoder, cut: load_minilm(dtype="float32"), "dtype must be floating-point, got float32"),
-        (
-            lambda encoder, cut: load_minilm(dtype=torch.int64),
-            "dtype must be floating-point, got torch.int64",
-        ),
-        (lambda encoder, cut: find_model(["here"]), r"folder must be text or a Path, got \['here'\]"),
-        (lambda encoder, cut: Tokenizer("bert", 7), "pieces must be a tokenizers.Tokenizer, got 'bert'"),
-        (lambda encoder, cut: Tokenizer(cut.pieces, "7"), "max_length must be an integer, got '7'"),
-        (
-            lambda encoder, cut: sentence_embeddings(cut, encoder, ["a"]),
-            "got Tokenizer and Encoder; load_minilm",
-        ),
-        (lambda encoder, cut: sentence_embeddings(encoder, None, ["a"]), "got Encoder and NoneType"),
-        (
-            lambda encoder, cut: sentence_embeddings(encoder, cut, ["a"], batch_size=0.5),
-            "batch_size must be an",
-        ),
-        (lambda encoder, cut: attention_maps(None, cut, "a"), "got NoneType and Tokenizer"),
-        (lambda encoder, cut: attention_maps(encoder, cut, 5), r"got int at texts\[0\]"),
-        (
-            lambda encoder, cut: load_weights(None, {}),
-            "wanted an Encoder and a dict of tensors, got NoneType",
-        ),
-        (lambda encoder, cut: load_weights(encoder, "file"), "got Encoder and str"),
-    ],
-)
-def test_refuses_other_kinds_in_words(minilm, call, words):
-    with pytest.raises(TypeError, match=words):
-        call(*minilm)
 
 
 def test_a_batch_moves_to_another_device(minilm):
@@ -479,7 +440,7 @@ def test_weights_go_where_their_names_say_and_segment_0_into_the_positions(small
 @pytest.mark.parametrize("name", ["encoder.layer.1.output.dense.bias", SEGMENTS, *IGNORED])
 def test_a_file_without_one_of_its_tensors_is_refused(small_file, name):
     del small_file[name]
-    with pytest.raises(ValueError, match=f"the file does not have .*: missing {name}; unknown nothing; take"):
+    with pytest.raises(ValueError, match=f"the parameters do not fit: missing {name}; unknown nothing; take"):
         load_weights(Encoder(SMALL), small_file)
 
 
@@ -492,42 +453,23 @@ def test_a_file_with_a_tensor_that_nobody_knows_is_refused(small_file):
 def test_a_tensor_of_another_shape_is_refused_even_if_it_would_broadcast(small_file):
     name = "encoder.layer.0.intermediate.dense.weight"
     small_file[name] = small_file[name].T
-    message = rf"{name} has shape \(6, 11\), wanted a tensor of shape \(11, 6\); take the"
+    message = rf"{name} is .*\(6, 11\), wanted the shape \(11, 6\); take the"
     with pytest.raises(ValueError, match=message):
         load_weights(Encoder(SMALL), small_file)
     small_file[name] = small_file[name].T
     small_file[SEGMENTS] = torch.zeros(2, 1)
-    with pytest.raises(ValueError, match=r"token_type_embeddings.weight has .*, wanted .* \(2, 6\)"):
+    with pytest.raises(ValueError, match=r"token_type_embeddings.weight is .*, wanted .* \(2, 6\)"):
         load_weights(Encoder(SMALL), small_file)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "words"),
-    [
-        (torch.full((6,), math.nan), ValueError, "must hold finite numbers, got NaN or infinity; take the"),
-        (torch.zeros(6).long(), TypeError, "must be a floating-point tensor, got torch.int64"),
-        (torch.zeros(6, device="meta"), ValueError, "must hold numbers, got a tensor on meta"),
-        (torch.zeros(6).to_sparse(), TypeError, "must be a dense tensor, got a sparse_coo one"),
-        ([0.0] * 6, ValueError, r"is \[0.0.*, wanted a tensor of shape \(6,\)"),
-    ],
-    ids=["NaN", "int", "meta", "sparse", "list"],
-)
-def test_tensors_that_are_no_weights_are_refused(small_file, wrong, error, words):
-    name = "encoder.layer.1.output.dense.bias"
-    with pytest.raises(error, match=f"{name} {words}"):
-        load_weights(Encoder(SMALL), small_file | {name: wrong})
-
-
-def test_an_encoder_without_numbers_is_refused(small_file):
-    with pytest.raises(ValueError, match="must hold numbers, got a tensor on meta"):
-        load_weights(Encoder(SMALL).to("meta"), small_file)
+    small_file[SEGMENTS] = torch.zeros(2, 6).to(torch.int8)  # of a quantised model
+    with pytest.raises(TypeError, match=r"token_type_embeddings.weight is torch.int8 .*, wanted floating"):
+        load_weights(Encoder(SMALL), small_file)
 
 
 def test_an_encoder_with_other_parts_is_refused(small_file):
     pre_norm = Encoder(dataclasses.replace(SMALL, norm_first=True))
-    with pytest.raises(ValueError, match=r"the encoder does not have .*; unknown final_norm.bias, final"):
+    with pytest.raises(ValueError, match=r"do not fit: .*; unknown final_norm.bias, final"):
         load_weights(pre_norm, small_file)
-    with pytest.raises(ValueError, match=r"the encoder does not have .*missing positions.table"):
+    with pytest.raises(ValueError, match=r"do not fit: missing positions.table"):
         load_weights(Encoder(dataclasses.replace(SMALL, positions="sinusoidal")), small_file)
 
 

@@ -293,16 +293,4 @@ def test_every_unit_has_parameters_of_its_own():
     assert len({id(p) for p in encoder.parameters()}) == len(encoder.state_dict())
 
 
-def test_moves_and_converts_as_a_whole():
-    encoder = build().to(torch.float32)
-    assert encoder(stream().float())[0].dtype == torch.float32
-    meta = build().to("meta")
-    assert meta(stream().to("meta"))[0].shape == (BATCH, POSITIONS, D_MODEL)
-
-
 # --- refusals -------------------------------------------------------------------------------------
-
-
-def test_refuses_expansions_that_leave_no_feature():
-    with pytest.raises(ValueError, match=r"must leave at least one feature .*, got 0\.1 for d_model=6"):
-        FeedForwardUnit(6, 0.1)
