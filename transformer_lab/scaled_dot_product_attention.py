@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer_lab.validation import check_alike, check_may_attend, check_not_empty
+from transformer_lab.validation import check_alike, check_flag, check_may_attend, check_not_empty
 
 
 def scaled_dot_product_attention(
@@ -39,6 +39,7 @@ def scaled_dot_product_attention(
         TypeError: mixed dtypes, or a mask that is not boolean.
     """
     check_inputs(query, key, value, may_attend)
+    check_flag(need_weights=need_weights)
     if not need_weights:
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask=may_attend, dropout_p=dropout

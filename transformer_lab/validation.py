@@ -10,8 +10,6 @@ from numbers import Integral, Real
 import torch
 from torch import Tensor
 
-LARGEST = 10**9  # what is larger is a slip
-
 
 def check_integer(at_least: int | None = None, at_most: int | None = None, **integers: int) -> None:
     """Raise unless every named number is an integer, Python's or NumPy's, within the bounds."""
@@ -127,14 +125,6 @@ def check_axes(name: str, tensor: Tensor, *axes: str) -> None:
             f"{name} must have the axes ({', '.join(axes)}), got shape {tuple(tensor.shape)}; "
             "add a missing one with [None]"
         )
-
-
-def check_device(device: torch.device | str | None) -> None:
-    """Raise unless the device has a name that PyTorch knows, or is None."""
-    try:
-        torch.device("cpu" if device is None else device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device must be a device's name, got {device!r}; try 'cpu' or 'cuda'") from error
 
 
 def described(thing: object) -> str:

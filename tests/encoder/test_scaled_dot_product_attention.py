@@ -337,3 +337,11 @@ def test_float16_scores_do_not_overflow():
     assert_equal(weights[..., 0], torch.ones_like(weights[..., 0]))
     fused, _ = scaled_dot_product_attention(query, key, value, need_weights=False)
     assert_equal(output, fused)
+
+
+def test_a_mask_in_the_place_of_need_weights_is_refused():
+    """In PyTorch's order, layer(x, None, mask), a mask would arrive there."""
+    x = randn(BATCH, HEADS, QUERIES, D_HEAD)
+    for other in (opened(BATCH, 1, 1, QUERIES), "no"):
+        with pytest.raises(TypeError, match="need_weights must be True or False, got"):
+            scaled_dot_product_attention(x, x, x, need_weights=other)
