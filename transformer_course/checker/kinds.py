@@ -9,12 +9,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from transformer_course.checker import attributes, source
+from transformer_course.checker import source
 from transformer_course.checker.arguments import first_not_taken, hand_over
 from transformer_course.checker.compare import Comparison, Difference, shown
 from transformer_course.checker.parameters import set_parameters
-from transformer_course.checker.patience import Endless
-from transformer_course.checker.run import Outcome, Session, alike, isolated, observe
+from transformer_course.checker.patience import Endless, Patience
+from transformer_course.checker.run import Outcome, alike, isolated, observe
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,15 +153,14 @@ class Exercise:
         with isolated():
             return list(self._make_cases(lambda *shape: torch.randn(shape, generator=generator)))
 
-    def outcomes(self, answer: Any, session: Session | None = None) -> list[Outcome]:
+    def outcomes(self, answer: Any, patience: Patience | None = None) -> list[Outcome]:
         """What the answer does in each case; none after one that does not end."""
         found = []
-        with attributes.pristine():
-            for case, same in zip(self.fresh_cases(), self.fresh_cases(), strict=True):
-                call = partial(self.call, answer, case)
-                found.append(observe(call, self.arguments(case), self.arguments(same), session))
-                if isinstance(found[-1].error, Endless):
-                    break
+        for case, same in zip(self.fresh_cases(), self.fresh_cases(), strict=True):
+            call = partial(self.call, answer, case)
+            found.append(observe(call, self.arguments(case), self.arguments(same), patience))
+            if isinstance(found[-1].error, Endless):
+                break
         return found
 
     @cached_property
@@ -224,9 +223,7 @@ class ModuleExercise(Exercise):
 
     def ready(self, answer: type[nn.Module], case: tuple[dict, dict], parameters=None) -> nn.Module:
         module = self.build(answer, case[0])
-        with attributes.pristine():
-            like = self.build(self.specified, deepcopy(case[0]))
-            set_parameters(module, like, parameters)
+        set_parameters(module, self.build(self.specified, deepcopy(case[0])), parameters)
         return module.eval()
 
     def use(self, ready: nn.Module, inputs: dict[str, Any]) -> Any:

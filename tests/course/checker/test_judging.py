@@ -1,10 +1,7 @@
 """The checker says what it should, and no answer can break it."""
 
-import builtins
-import contextlib
 import html
 import math
-import os
 import random
 import re
 import signal
@@ -13,6 +10,7 @@ import threading
 import warnings
 from importlib import import_module
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -518,27 +516,6 @@ def test_check_returns_a_correct_attempt_and_else_the_reference(shown):
     assert [verdict.headline[0] for verdict in shown] == ["✓", "○", "✗"]
 
 
-class Hostile:
-    """Objects to every question."""
-
-    def refuse(self, *_):
-        raise SystemExit("no")
-
-    __repr__ = __str__ = __eq__ = __len__ = __iter__ = __bool__ = __getattr__ = __hash__ = refuse
-    __class__ = property(refuse)
-
-
-class HostileTensor(torch.Tensor):
-    @classmethod
-    def __torch_function__(cls, *_):
-        raise RuntimeError("no")
-
-
-class HostileError(Exception):
-    def __str__(self):
-        raise ValueError("no")
-
-
 def raising(error):
     def attempt(table):
         raise error
@@ -549,11 +526,7 @@ def raising(error):
 @pytest.mark.parametrize(
     "attempt",
     [
-        lambda table: Hostile(),
-        lambda table: [Hostile()],
-        lambda table: torch.ones(3, 5).as_subclass(HostileTensor),
         lambda table: (2 * table).to_sparse(),
-        raising(HostileError()),
         raising(GeneratorExit()),
     ],
 )
@@ -561,11 +534,6 @@ def test_nothing_an_attempt_does_gets_out(shown, attempt):
     assert check("99.1", attempt) is doubled.reference
     assert repr(shown[0]).startswith("✗ 99.1 not yet: ")
     assert shown[0]._repr_html_()
-
-
-def test_not_even_an_attempt_that_objects_to_every_question_gets_out(shown):
-    assert check("99.1", Hostile()) is doubled.reference
-    assert repr(shown[0]).startswith("✗ 99.1 not yet: ")
 
 
 def test_an_unknown_exercise_is_the_authors_error():
@@ -626,59 +594,61 @@ def test_the_box_holds_the_same_text_and_nothing_of_it_is_markup():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A second instead of ten."""
-    monkeypatch.setattr(patience, "SECONDS", 0.3)
+    """Less than ten seconds."""
+    monkeypatch.setattr(patience, "SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(
     ("line", "lines"),
     [
         ("while True: pass", ""),
-        ("while True: x = len(str(table))", ""),
         ("while len(table) == 2: pass", "    return 2 * table"),
         ("try:", "        while True: pass\n    except Exception:\n        return 2 * table"),
         ("try:", "        while True: pass\n    except:\n        return 2 * table"),
-        ("while True:", "        try:\n            while True: pass\n        except:\n            pass"),
-        ("while True:", "        try:\n            str(table)\n        except:\n            pass"),
+        ("time.sleep(60)", ""),
     ],
 )
 def test_an_endless_loop_ends(impatient, line, lines):
-    before = threading.active_count()
-    text = said(doubled, cell(f"def doubled(table):\n    {line}\n{lines}", "doubled"))
+    text = said(doubled, cell(f"def doubled(table):\n    import time\n    {line}\n{lines}", "doubled"))
     assert text.startswith("✗ 99.1 not yet: it does not end.\nAfter 0 seconds your code was stopped in line ")
+
+
+@pytest.mark.skipif(not patience.HAS_ALARM, reason="it is so already")
+def test_without_an_alarm_a_thread_ends_it(impatient, monkeypatch):
+    monkeypatch.setattr(patience, "HAS_ALARM", False)
+    before = threading.active_count()
+    assert "it does not end" in said(doubled, cell("def doubled(table):\n    while True: pass", "doubled"))
     assert threading.active_count() == before
 
 
-def test_no_late_shot_hits_the_checker(monkeypatch):
+def test_outside_the_main_thread_an_answer_is_judged_as_well():
+    verdicts = []
+    thread = threading.Thread(target=lambda: verdicts.append(judge(doubled, lambda table: table + table)))
+    thread.start(), thread.join()
+    assert verdicts[0].state == CORRECT
+
+
+def test_no_late_tick_hits_the_checker(monkeypatch):
     def slow(table):
         for _ in range(1000):
             table = table + 0
         return 2 * table
 
-    for i in range(50):
-        monkeypatch.setattr(patience, "SECONDS", 0.0001 * i)
+    handler = signal.getsignal(patience.SIGNAL)
+    monkeypatch.setattr(patience, "TICK", 0.0005)
+    for i in range(20):
+        monkeypatch.setattr(patience, "SECONDS", 0.0005 * i)
         assert judge(doubled, slow).name in ("", "it does not end")
-    for _ in range(1000):
-        pass
+    assert signal.getsignal(patience.SIGNAL) is handler
 
 
-def test_only_the_learners_own_interrupt_gets_out(shown):
+def test_an_interrupt_gets_out(shown):
     def interrupted(table):
         signal.raise_signal(signal.SIGINT)
         return 2 * table
 
-    def unimpressed(table):
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        return 2 * table
-
-    handler = signal.getsignal(signal.SIGINT)
-    assert check("99.1", raising(KeyboardInterrupt("mine"))) is doubled.reference
-    assert "raises an error.\n`raise error` gives KeyboardInterrupt: mine" in repr(shown[0])
-    for attempt in (interrupted, unimpressed):
-        with pytest.raises(KeyboardInterrupt):
-            check("99.1", attempt)
-    assert signal.getsignal(signal.SIGINT) is handler
+    with pytest.raises(KeyboardInterrupt):
+        check("99.1", interrupted)
 
 
 def test_an_attempt_cannot_end_the_program(monkeypatch):
@@ -697,30 +667,23 @@ def test_an_attempt_cannot_end_the_program(monkeypatch):
 
 
 def state_of_the_process():
-    """All that a careless answer might change."""
+    """What a careless answer might change."""
     return {
         "draws": (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()),
-        "torch": (torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()),
-        "gradients": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_anomaly_enabled()),
-        "arithmetic": (torch.are_deterministic_algorithms_enabled(), torch.is_autocast_enabled("cpu")),
+        "torch": (torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()),
         "printing": (repr(torch.tensor([1 / 3])), repr(np.array([1 / 3])), sys.stdout, sys.stderr),
-        "python": (warnings.filters[:], sys.getrecursionlimit(), sys.path[:], sys.getprofile()),
-        "system": (os.getcwd(), dict(os.environ), signal.getsignal(signal.SIGINT)),
+        "python": (warnings.filters[:], math.sqrt, F.softmax, plt.get_fignums()),
     }
 
 
-def test_an_answer_leaves_no_trace(tmp_path):
+def test_an_answer_leaves_no_trace():
     def careless(table):
-        twice = 2 * table
         torch.manual_seed(5), torch.rand(3), random.random(), np.random.rand(3)
-        torch.set_default_dtype(torch.float16), torch.set_default_device("meta"), torch.set_num_threads(3)
-        torch.set_grad_enabled(False), torch.inference_mode().__enter__(), torch.set_anomaly_enabled(True)
-        torch.use_deterministic_algorithms(True), torch.set_autocast_enabled("cpu", True)
+        torch.set_default_dtype(torch.float16), torch.set_default_device("meta")
+        torch.set_grad_enabled(False), warnings.simplefilter("error"), plt.figure()
         torch.set_printoptions(precision=1), np.set_printoptions(precision=1)
-        warnings.simplefilter("error"), sys.setrecursionlimit(5000), sys.path.append("nowhere")
-        os.chdir(tmp_path), os.environ.update(LOST="1"), signal.signal(signal.SIGINT, signal.SIG_IGN)
+        math.sqrt, F.softmax = 2, torch.exp
         sys.stdout = sys.stderr = None
-        return twice
 
     torch.rand(1), random.random(), np.random.rand(700)  # away from the seed that the checker sets
     before = state_of_the_process()
@@ -728,42 +691,26 @@ def test_an_answer_leaves_no_trace(tmp_path):
     assert state_of_the_process() == before
 
 
-@pytest.mark.parametrize("owner", [torch, torch.Tensor, math, F, nn.Module, nn.Linear, np, builtins])
-def test_the_truth_has_clean_hands(owner, monkeypatch):
-    """Neither an attempt nor an earlier cell that patches what the checker needs changes a verdict."""
-    name = {
-        math: "sqrt",
-        torch.Tensor: "tolist",
-        F: "relu",
-        nn.Module: "eval",
-        nn.Linear: "__init__",
-        np: "sum",
-    }
-    name = name.get(owner, "sum")
-    original = getattr(owner, name)
-
-    def broken(*_, **__):
-        raise RuntimeError("patched")
-
-    def patching(table):
-        setattr(owner, name, broken)
-        return 2 * table
-
-    doubled.__dict__.pop("wanted", None), Affine.__dict__.pop("wanted", None)
-    judge(doubled, patching)
-    assert getattr(owner, name) == original
-    monkeypatch.setattr(owner, name, broken)
-    assert judge(doubled, lambda table: table + table).state == CORRECT
-    assert getattr(owner, name) is broken
-    monkeypatch.undo()
-    assert "on its side" in said(doubled, lambda table: 2 * table.mT)
-    assert said(Affine, type("Mine", (nn.Linear,), {})) == "✓ 99.3 correct."
+def test_what_a_cell_has_replaced_is_told_and_judged_without(monkeypatch):
+    monkeypatch.setattr(torch, "tensor", lambda numbers: 3)
+    monkeypatch.setattr(torch, "twice", lambda table: 2 * table, raising=False)  # this is only new
+    doubled.__dict__.pop("wanted", None)  # the truth is computed with it
+    verdict = judge(doubled, lambda table: torch.twice(table))
+    assert verdict.state == CORRECT
+    assert verdict.lines[0].startswith("A cell of this notebook has replaced `torch.tensor`; here")
+    assert judge(doubled, lambda table: 2 * table.mT).name == "on its side"
+    assert torch.tensor(5) == 3
 
 
-def test_an_attempt_runs_with_what_its_session_holds(monkeypatch):
-    monkeypatch.setattr(torch, "twice", lambda table: 2 * table, raising=False)
-    monkeypatch.setattr(torch, "add", lambda one, other: one * 2)
-    assert judge(doubled, lambda table: torch.twice(torch.add(table, 0) / 2)).state == CORRECT
+def test_what_a_library_replaces_of_its_own_is_not_told(monkeypatch):
+    """As `torch._dynamo` does with `torch.manual_seed`, as soon as anything imports it."""
+
+    def manual_seed(seed):
+        return torch.default_generator.manual_seed(seed)
+
+    manual_seed.__module__ = "torch.random"
+    monkeypatch.setattr(torch, "manual_seed", manual_seed)
+    assert judge(doubled, lambda table: torch.manual_seed(3) and table + table).lines == ()
 
 
 # ------------------------------------------------------------------ further looks at an answer that is right
@@ -786,31 +733,6 @@ def test_what_an_answer_does_to_the_whole_notebook_is_told():
     assert "changes the default dtype for the whole notebook" in said(doubled, with_another_dtype)
     assert "changes `math.cos`, `math.sqrt` for the whole notebook" in said(doubled, with_another_root)
     assert judge(doubled, for_a_while).state == CORRECT
-
-
-def test_an_answer_is_not_blamed_for_what_a_cell_has_replaced(monkeypatch):
-    monkeypatch.setattr(math, "sqrt", lambda number: 1.0)
-    assert "a cell of this notebook has replaced `math.sqrt`" in said(doubled, lambda t: t * math.sqrt(4))
-    assert "on its side" in said(doubled, lambda table: 2 * table.mT)
-
-
-def test_what_the_library_replaces_of_its_own_costs_no_second_judgement(monkeypatch):
-    """As `torch._dynamo` does with `torch.manual_seed`, as soon as anything imports it."""
-
-    def calls(wrong):
-        count.append(len(count))
-        return wrong
-
-    def own(seed):
-        return torch.default_generator.manual_seed(seed)
-
-    count = []
-    judge(doubled, lambda table: calls(2 * table.mT))
-    once = len(count)
-    own.__module__ = "torch.random"
-    monkeypatch.setattr(torch, "manual_seed", own)
-    judge(doubled, lambda table: calls(2 * table.mT))
-    assert len(count) == 2 * once
 
 
 def call_counter():
