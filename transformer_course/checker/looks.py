@@ -185,10 +185,8 @@ def _numbers(exercise: Exercise, mine: Any, theirs: Any) -> Difference | None:
     wanted = dict(parts({"": theirs}))
     for path, part in parts({"": mine}):
         if isinstance(part, Tensor) and part.requires_grad and isinstance(wanted.get(path), int | float):
-            text = (
-                "are tensors that hold all they were computed from. `.item()` or `float(…)` makes a number."
-            )
-            return Difference("tensors for numbers", f"The values {text}")
+            text = "The values are tensors that hold all they were computed from."
+            return Difference("tensors for numbers", f"{text} `.item()` or `float(…)` makes a number.")
     return None
 
 

@@ -126,51 +126,44 @@ def _of_behaviour(exercise: Exercise, attempt: Any, i: int, patience: Patience) 
             "Your result changes with a token that the mask hides, and should not.",
         ),
     ):
-        seen = [
-            _before_and_after(exercise, answer, i, change, of)
-            for answer, of in ((exercise.reference, None), (attempt, patience))
-        ]
-        if seen[0] is True and seen[1] is False:
+        has_it = _stays(exercise, exercise.reference, i, change)
+        if has_it and _stays(exercise, attempt, i, change, patience) is False:
             yield lack, sentence
 
 
 def _is_steady(exercise: Exercise, answer: Any, i: int, patience: Patience | None = None) -> bool:
     """Whether it gives the same twice, without a seed between the calls; true if that cannot be told."""
-
-    def call() -> list[dict[str, Tensor]]:
-        ready = exercise.ready(answer, exercise.fresh_cases()[i])
-        inputs = (exercise.inputs(exercise.fresh_cases()[i]) for _ in range(2))
-        return [_tensors(exercise, exercise.use(ready, each)) for each in inputs]
-
     with suppress(Exception):
-        outcome = observe(call, patience=patience)
-        if outcome.error is None:
-            one, other = outcome.result
-            return all(torch.equal(x.nan_to_num(), other[label].nan_to_num()) for label, x in one.items())
+        one, other, _ = _two_results(exercise, answer, i, lambda inputs: (inputs, None), patience)
+        return all(torch.equal(x.nan_to_num(), other[label].nan_to_num()) for label, x in one.items())
     return True
 
 
-def _before_and_after(
-    exercise: Exercise, answer: Any, i: int, change: Callable, patience: Patience | None
+def _stays(
+    exercise: Exercise, answer: Any, i: int, change: Callable, patience: Patience | None = None
 ) -> bool | None:
     """Whether the first sequence's result stays as it is under the change; None if that cannot be told."""
-
-    def call() -> tuple[Any, Any, tuple[int, int] | None]:
-        case, same = exercise.fresh_cases()[i], exercise.fresh_cases()[i]
-        ready = exercise.ready(answer, case)
-        others, position = change(exercise.inputs(same))
-        return exercise.use(ready, exercise.inputs(case)), exercise.use(ready, others), position
-
     with suppress(Exception):
-        outcome = observe(call, patience=patience)
-        if outcome.error is None:
-            *results, position = outcome.result
-            one, other = (_tensors(exercise, result) for result in results)
-            kept = {label: _without(x[0], position) for label, x in one.items()}
-            if not all(x.isfinite().all() for x in kept.values()):
-                return None
+        one, other, position = _two_results(exercise, answer, i, change, patience)
+        kept = {label: _without(x[0], position) for label, x in one.items()}
+        if all(x.isfinite().all() for x in kept.values()):
             return all(_near(_without(other[label][0], position), x) for label, x in kept.items())
     return None
+
+
+def _two_results(
+    exercise: Exercise, answer: Any, i: int, change: Callable, patience: Patience | None
+) -> tuple:
+    """Its results for the inputs of case i and for changed ones, and what else the change tells."""
+
+    def call() -> tuple:
+        cases = [exercise.fresh_cases()[i] for _ in range(2)]
+        ready = exercise.ready(answer, cases[0])
+        others, position = change(exercise.inputs(cases[1]))
+        results = exercise.use(ready, exercise.inputs(cases[0])), exercise.use(ready, others)
+        return *(_tensors(exercise, result) for result in results), position
+
+    return observe(call, patience=patience).result
 
 
 def _without(x: Tensor, position: tuple[int, int] | None) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from IPython.utils.capture import CapturedIO, capture_output
 
 from transformer_course.checker.changes import changed_parts
-from transformer_course.checker.compare import Comparison
+from transformer_course.checker.compare import Comparison, plain
 from transformer_course.checker.patience import Patience
 
 
@@ -30,21 +30,15 @@ class Outcome:
 
 
 def alike(comparison: Comparison, mine: list[Outcome], theirs: list[Outcome]) -> bool:
-    """Whether two answers do the same in every case."""
+    """Whether two answers do the same in every case; a number is the same with `.item()` and without."""
     pairs = zip(mine, theirs, strict=True)
     return all(_same(comparison, *pair) for pair in pairs)
 
 
 def _same(comparison: Comparison, mine: Outcome, theirs: Outcome) -> bool:
     if mine.error is None and theirs.error is None:
-        return comparison.difference(_bare(mine.result), _bare(theirs.result), "") is None
+        return comparison.difference(plain(mine.result), plain(theirs.result), "") is None
     return type(mine.error) is type(theirs.error) and str(mine.error) == str(theirs.error)
-
-
-def _bare(result: Any) -> Any:
-    """A single number without its tensor: the mistake is the same with `.item()` and without."""
-    is_single = isinstance(result, torch.Tensor) and result.ndim == 0 and not result.is_meta
-    return result.item() if is_single else result
 
 
 def _device() -> torch.device | None:
