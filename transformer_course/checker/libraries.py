@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 KEPT = {library: dict(vars(library)) for library in (math, np, torch, F, nn)}
+KEPT[torch].pop("Storage")  # it follows the default dtype
 
 
 @contextmanager
