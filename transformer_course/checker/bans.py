@@ -54,7 +54,7 @@ def _names(frame: FrameType) -> Iterator[str]:
         yield str(frame.f_locals.get("self")).removeprefix("aten.").partition(".")[0]
     if module.startswith("torch.nn.modules."):
         yield "nn." + frame.f_code.co_qualname.split(".")[0]
-    if module.startswith("transformer_lab.") and not module.startswith("transformer_course."):
+    if module.startswith("transformer_lab."):
         yield f"transformer_lab.{frame.f_code.co_qualname.removesuffix('.__init__')}"
     if module.split(".")[0] in LIBRARIES and not frame.f_code.co_name.startswith("_"):
         yield frame.f_code.co_name

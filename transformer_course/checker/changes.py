@@ -25,7 +25,10 @@ def parts(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, nn.Module):
-        yield from _parts_of_module(value, path)
+        for name, part in value.named_modules(prefix=path):
+            yield f"{name}.training", part.training
+        for name, tensor in (*value.named_parameters(prefix=path), *value.named_buffers(prefix=path)):
+            yield from _parts(tensor, name)
     elif isinstance(value, Tensor):
         yield path, value
         yield f"{path}.requires_grad", value.requires_grad
@@ -39,13 +42,6 @@ def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield from _parts(item, f"{path}[{i}]")
     elif isinstance(value, int | float | str | None):
         yield path, value
-
-
-def _parts_of_module(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
-    for name, part in module.named_modules(prefix=path):
-        yield f"{name}.training", part.training
-    for name, tensor in (*module.named_parameters(prefix=path), *module.named_buffers(prefix=path)):
-        yield from _parts(tensor, name)
 
 
 def _first_change(before: dict[str, Any], after: dict[str, Any]) -> str | None:

@@ -155,7 +155,7 @@ def _some_keys(keys: dict, most: int = 6) -> str:
 def plain(value: Any) -> Any:
     """A single number or truth value without its tensor."""
     is_single = isinstance(value, Tensor | np.generic) and value.ndim == 0
-    return value.item() if is_single else value
+    return value.item() if is_single and not getattr(value, "is_meta", False) else value
 
 
 def _first(differences: dict[str, Difference | None]) -> Difference | None:

@@ -42,6 +42,7 @@ A killing test is tried on suspects instead, and needs neither cases nor a speci
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from transformer_course.checker import source
@@ -54,21 +55,19 @@ from transformer_course.checker.kinds import (
 )
 
 
-def exercise(id: str, title: str, *, hints: Sequence[str], **options) -> Callable[[Any], Exercise]:
+def exercise(
+    id: str, title: str, *, hints: Sequence[str], flavour: type[Exercise] | None = None, **options
+) -> Callable[[Any], Exercise]:
     """Declare an exercise whose stub is the decorated function or `nn.Module`; options as in `Exercise`."""
 
     def declare(stub: Any) -> Exercise:
-        flavour = ModuleExercise if isinstance(stub, type) else FunctionExercise
-        return flavour(id, title, stub.__name__, source.text_of(stub), hints, **options)
+        kind = flavour or (ModuleExercise if isinstance(stub, type) else FunctionExercise)
+        return kind(id, title, stub.__name__, source.text_of(stub), hints, **options)
 
     return declare
 
 
-def killing_test(
-    id: str, title: str, *, hints: Sequence[str], flavour: type[KillingTest] = KillingTest
-) -> Callable[[Any], KillingTest]:
-    """Declare an exercise whose answer is a test; the decorated stub takes what is to be tested."""
-    return lambda stub: flavour(id, title, stub.__name__, source.text_of(stub), hints)
+killing_test = partial(exercise, flavour=KillingTest)
 
 
 def value_exercise(

@@ -1,13 +1,14 @@
 """From an attempt to a verdict: not attempted, correct, a mistake known by name, or the first thing amiss."""
 
+from dataclasses import replace
 from typing import Any
 
-from transformer_course.checker import attributes, looks, properties, remarks, slips, source
+from transformer_course.checker import libraries, looks, properties, remarks, slips, source
 from transformer_course.checker.compare import VALUE, Difference
 from transformer_course.checker.kinds import Exercise, Mistake, ValueExercise
 from transformer_course.checker.patience import Endless, Patience
-from transformer_course.checker.run import Outcome, Session, alike
-from transformer_course.checker.verdict import CORRECT, NOT_YET, Verdict
+from transformer_course.checker.run import Outcome, alike
+from transformer_course.checker.verdict import Verdict
 
 
 def judge(exercise: Exercise, attempt: Any) -> Verdict:
@@ -18,34 +19,24 @@ def judge(exercise: Exercise, attempt: Any) -> Verdict:
         return Verdict.not_attempted(exercise.id, remarks.already_reference(exercise))
     if not exercise.accepts(attempt):
         return Verdict.not_yet(exercise.id, "wrong type", [remarks.wrong_kind(exercise, attempt)])
-    with attributes.pristine() as patches:
-        exercise.wanted  # noqa: B018  the truth comes first
-        with Patience() as patience:
-            session = Session(patches, patience)
-            verdict = _verdict(exercise, attempt, session)
-            foreign = [*filter(attributes.is_foreign, patches)]
-            if foreign and verdict.state == NOT_YET and _is_right(exercise, attempt, Session([], patience)):
-                names = map(attributes.name_of, foreign)
-                return Verdict.not_yet(exercise.id, "the notebook is changed", [remarks.about_patches(names)])
-            return verdict
+    with libraries.whole() as replaced, Patience() as patience:
+        verdict = _verdict(exercise, attempt, patience)
+    told = [remarks.about_replaced(replaced)] if replaced else []
+    return replace(verdict, lines=(*told, *verdict.lines))
 
 
-def _is_right(exercise: Exercise, attempt: Any, session: Session) -> bool:
-    return _verdict(exercise, attempt, session).state == CORRECT
-
-
-def _verdict(exercise: Exercise, attempt: Any, session: Session) -> Verdict:
-    outcomes = exercise.outcomes(attempt, session)
+def _verdict(exercise: Exercise, attempt: Any, patience: Patience) -> Verdict:
+    outcomes = exercise.outcomes(attempt, patience)
     if any(map(_is_stub, outcomes)):
         return _still_a_stub(exercise, attempt)
+    everywhere = {*libraries.replaced()}.union(*(outcome.everywhere for outcome in outcomes))
+    if everywhere and not isinstance(outcomes[-1].error, Endless):
+        return _not_yet(exercise, 0, remarks.about_everywhere(sorted(everywhere)), outcomes[0].printed)
     troubles = [_trouble(exercise, attempt, i, outcome) for i, outcome in enumerate(outcomes)]
     first = next((i for i, trouble in enumerate(troubles) if trouble), None)
     misnamed = exercise.misnamed(attempt)
-    everywhere = sorted({name for outcome in outcomes for name in outcome.everywhere})
-    if everywhere and not isinstance(outcomes[-1].error, Endless):
-        return _not_yet(exercise, 0, remarks.about_everywhere(everywhere), outcomes[0].printed)
     if first is None and not misnamed:
-        found = looks.trouble(exercise, attempt, session)
+        found = looks.trouble(exercise, attempt, patience)
         if found is None:
             return Verdict.correct(exercise.id, exercise.beyond(outcomes), outcomes[0].printed)
         return _not_yet(exercise, *found, outcomes[0].printed)
@@ -56,11 +47,11 @@ def _verdict(exercise: Exercise, attempt: Any, session: Session) -> Verdict:
     if misnamed and (first is None or isinstance(outcomes[first].error, TypeError)):
         remark = remarks.about_name(*misnamed)
         return Verdict.not_yet(exercise.id, remark.name, [remark.text])
-    return _unknown(exercise, attempt, outcomes, first, troubles[first], session)
+    return _unknown(exercise, attempt, outcomes, first, troubles[first], patience)
 
 
 def _unknown(
-    exercise: Exercise, attempt: Any, outcomes: list[Outcome], i: int, trouble: Difference, session: Session
+    exercise: Exercise, attempt: Any, outcomes: list[Outcome], i: int, trouble: Difference, patience: Patience
 ) -> Verdict:
     """No mistake explains it: two at once may, or a property that is lacking; else the first number amiss."""
     printed = outcomes[i].printed
@@ -69,7 +60,7 @@ def _unknown(
         return _two(exercise, found, printed)
     guess, cure = ([remarks.perhaps(found)], _cures(found)) if found else ([], "")
     lines = [trouble.text, *guess, *remarks.where(exercise, i)]
-    lack = trouble.name == VALUE and properties.lacking(exercise, attempt, i, outcomes[i].result, session)
+    lack = trouble.name == VALUE and properties.lacking(exercise, attempt, i, outcomes[i].result, patience)
     if lack:
         return Verdict.not_yet(exercise.id, lack[0], [lack[1], *lines], printed, cure)
     return Verdict.not_yet(exercise.id, trouble.name, lines, printed, cure)

@@ -9,12 +9,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from transformer_course.checker import attributes, source
+from transformer_course.checker import source
 from transformer_course.checker.arguments import first_not_taken, hand_over
 from transformer_course.checker.compare import Comparison, Difference, shown
 from transformer_course.checker.parameters import set_parameters
-from transformer_course.checker.patience import Endless
-from transformer_course.checker.run import Outcome, Session, alike, isolated, observe
+from transformer_course.checker.patience import Endless, Patience
+from transformer_course.checker.run import Outcome, alike, isolated, observe
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,6 @@ class Exercise:
     returns: the names of the results, where there are several
     without: what must not do the work, under no other name either: see `bans.BANS`
     by_name: arguments of the function, or of a module's `forward`, that later cells hand over by name
-    built_by_name: settings of a module's constructor that later cells hand over by name
     tolerance: absolute and relative
     any_integer: where integers are wanted, whether those of any dtype will do
     gradients: whether those of a right answer must agree with the solution's: then the stub says so
@@ -60,16 +59,14 @@ class Exercise:
         returns: Sequence[str] = (),
         without: Sequence[str] = (),
         by_name: Sequence[str] = (),
-        built_by_name: Sequence[str] = (),
         tolerance: float = 1e-9,
         any_integer: bool = True,
         gradients: bool = False,
     ):
         self.id, self.title, self.name, self.stub = id, title, name, stub
-        self.hints = [_one_line(hint) for hint in hints]
-        self.returns, self.without, self.gradients = returns, without, gradients
+        self.hints = [" ".join(hint.split()) for hint in hints]  # declared over several indented lines
+        self.returns, self.without, self.by_name, self.gradients = returns, without, by_name, gradients
         self.comparison = Comparison(tolerance, any_integer=any_integer)
-        self.by_name, self.built_by_name = by_name, built_by_name
         self.alternatives: list[Any] = []
         self.mistakes: list[Mistake] = []
         self.shared: list[Mistake] = []  # slips of all lessons, where their text occurs
@@ -153,15 +150,14 @@ class Exercise:
         with isolated():
             return list(self._make_cases(lambda *shape: torch.randn(shape, generator=generator)))
 
-    def outcomes(self, answer: Any, session: Session | None = None) -> list[Outcome]:
+    def outcomes(self, answer: Any, patience: Patience | None = None) -> list[Outcome]:
         """What the answer does in each case; none after one that does not end."""
         found = []
-        with attributes.pristine():
-            for case, same in zip(self.fresh_cases(), self.fresh_cases(), strict=True):
-                call = partial(self.call, answer, case)
-                found.append(observe(call, self.arguments(case), self.arguments(same), session))
-                if isinstance(found[-1].error, Endless):
-                    break
+        for case, same in zip(self.fresh_cases(), self.fresh_cases(), strict=True):
+            call = partial(self.call, answer, case)
+            found.append(observe(call, self.arguments(case), self.arguments(same), patience))
+            if isinstance(found[-1].error, Endless):
+                break
         return found
 
     @cached_property
@@ -224,9 +220,7 @@ class ModuleExercise(Exercise):
 
     def ready(self, answer: type[nn.Module], case: tuple[dict, dict], parameters=None) -> nn.Module:
         module = self.build(answer, case[0])
-        with attributes.pristine():
-            like = self.build(self.specified, deepcopy(case[0]))
-            set_parameters(module, like, parameters)
+        set_parameters(module, self.build(self.specified, deepcopy(case[0])), parameters)
         return module.eval()
 
     def use(self, ready: nn.Module, inputs: dict[str, Any]) -> Any:
@@ -240,12 +234,9 @@ class ModuleExercise(Exercise):
 
     def build(self, answer: type[nn.Module], settings: dict[str, Any]) -> nn.Module:
         """The module that a case asks for."""
-        return hand_over(answer, settings, self.built_by_name, like=self.specified)
+        return hand_over(answer, settings, (), like=self.specified)
 
     def misnamed(self, answer: Any) -> tuple[str, str] | None:
-        setting = first_not_taken(answer, self.built_by_name)
-        if setting:
-            return "`__init__`", setting
         name = first_not_taken(answer.forward, self.by_name) if self.by_name else None
         return name and ("`forward`", name)
 
@@ -285,11 +276,6 @@ class ValueExercise(Exercise):
 
     def alternative(self, answer: Callable[[], Any]) -> Self:
         return super().alternative(answer())
-
-
-def _one_line(text: str) -> str:
-    """Prose declared over several indented lines."""
-    return " ".join(text.split())
 
 
 def _in_words(name: str, value: Any) -> str:

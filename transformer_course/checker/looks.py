@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from transformer_course.checker import attributes, bans
+from transformer_course.checker import bans
 from transformer_course.checker.arguments import optional
 from transformer_course.checker.changes import parts
 from transformer_course.checker.compare import Comparison, Difference
 from transformer_course.checker.kinds import Exercise, ModuleExercise
-from transformer_course.checker.patience import Endless
+from transformer_course.checker.patience import Endless, Patience
 from transformer_course.checker.remarks import about_ban, about_error
-from transformer_course.checker.run import Outcome, Session, observe
+from transformer_course.checker.run import Outcome, observe
 
 SLOPES_AGREE = 1e-6  # gradients gather more rounding than values do
 
@@ -42,16 +42,16 @@ class Look(NamedTuple):
         return Difference(self.name or found.name, f"{self.done} {found.text}".strip())
 
 
-def trouble(exercise: Exercise, attempt: Any, session: Session) -> tuple[int, Difference] | None:
+def trouble(exercise: Exercise, attempt: Any, patience: Patience) -> tuple[int, Difference] | None:
     """The first difference that a look finds, and in which case."""
     if not exercise.takes_tensors:
         return None
-    return next(_troubles(exercise, attempt, session), None)
+    return next(_troubles(exercise, attempt, patience), None)
 
 
-def _troubles(exercise: Exercise, attempt: Any, session: Session) -> Iterator[tuple[int, Difference]]:
+def _troubles(exercise: Exercise, attempt: Any, patience: Patience) -> Iterator[tuple[int, Difference]]:
     for look in (look for look in LOOKS if look.applies(exercise)):
-        pairs = zip(_seen(exercise, attempt, look, session), _solutions(exercise, look), strict=True)
+        pairs = zip(_seen(exercise, attempt, look, patience), _solutions(exercise, look), strict=True)
         for i, (mine, theirs) in enumerate(pairs):
             if theirs.error is not None:  # the solution promises nothing here
                 continue
@@ -63,9 +63,9 @@ def _troubles(exercise: Exercise, attempt: Any, session: Session) -> Iterator[tu
                 yield i, look.about(found)
 
 
-def _seen(exercise: Exercise, answer: Any, look: Look, session: Session | None = None) -> Iterator[Outcome]:
+def _seen(exercise: Exercise, answer: Any, look: Look, patience: Patience | None = None) -> Iterator[Outcome]:
     for case, same in zip(exercise.fresh_cases(), exercise.fresh_cases(), strict=True):
-        yield observe(partial(look.treat, exercise, answer, case, same), session=session)
+        yield observe(partial(look.treat, exercise, answer, case, same), patience=patience)
 
 
 @cache
@@ -82,8 +82,7 @@ def _watched(exercise: Exercise, answer: Any, case: Any, same: Any) -> str | Non
 
 def _twice(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
     ready = exercise.ready(answer, case)
-    with attributes.pristine():
-        others = _with_tensors(exercise.inputs(case), _other_numbers)
+    others = _with_tensors(exercise.inputs(case), _other_numbers)
     with suppress(Exception):  # these numbers may be none that the exercise allows
         exercise.use(ready, others)
     return exercise.use(ready, exercise.inputs(same))
@@ -98,10 +97,8 @@ def _without_options(exercise: Exercise, answer: Any, case: Any, same: Any) -> A
     """After a call with all arguments, one with only those that have to be given."""
     ready, inputs = exercise.ready(answer, case), exercise.inputs(case)
     exercise.use(ready, inputs)
-    with attributes.pristine():
-        given = exercise.inputs(same)
-        inputs = {name: value for name, value in given.items() if name not in _options(exercise)}
-    return exercise.use(ready, inputs)
+    few = {name: value for name, value in exercise.inputs(same).items() if name not in _options(exercise)}
+    return exercise.use(ready, few)
 
 
 def _options(exercise: Exercise) -> set[str]:
@@ -114,10 +111,9 @@ def _on_meta(exercise: Exercise, answer: Any, case: Any, same: Any) -> None:
 
 
 def _by_columns(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
-    with attributes.pristine():
-        given = exercise.inputs(case)
-        turned = _with_tensors(given, lambda x: x.mT.contiguous().mT if x.ndim > 1 else x)
-        inputs = {name: given[name] if "weight" in name else turned[name] for name in given}
+    given = exercise.inputs(case)
+    turned = _with_tensors(given, lambda x: x.mT.contiguous().mT if x.ndim > 1 else x)
+    inputs = {name: given[name] if "weight" in name else turned[name] for name in given}
     return exercise.use(exercise.ready(answer, case), inputs)
 
 
@@ -136,24 +132,21 @@ def _fresh(exercise: Exercise, answer: Any, case: Any, same: Any) -> tuple | Non
     module = exercise.build(answer, case[0]).eval()
     own = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
     mine = _result_and_slopes(exercise, module, exercise.inputs(case))
-    with attributes.pristine():
-        solution = exercise.ready(exercise.reference, same, own)
-        return mine, _result_and_slopes(exercise, solution, exercise.inputs(same))
+    solution = exercise.ready(exercise.reference, same, own)
+    return mine, _result_and_slopes(exercise, solution, exercise.inputs(same))
 
 
 def _result_and_slopes(exercise: Exercise, ready: Callable, inputs: dict) -> tuple[Any, dict[str, Tensor]]:
     """And the gradients of all results, mixed into one number: of each input and parameter they reach."""
-    with attributes.pristine():
-        inputs = _with_tensors(inputs, lambda x: x.clone().requires_grad_() if x.is_floating_point() else x)
-        among = {**inputs, "self": ready} if isinstance(exercise, ModuleExercise) else inputs
-        tensors = {path: part for path, part in parts(among) if isinstance(part, Tensor)}
-        leaves = {path: tensor for path, tensor in tensors.items() if tensor.requires_grad}
+    inputs = _with_tensors(inputs, lambda x: x.clone().requires_grad_() if x.is_floating_point() else x)
+    among = {**inputs, "self": ready} if isinstance(exercise, ModuleExercise) else inputs
+    tensors = {path: part for path, part in parts(among) if isinstance(part, Tensor)}
+    leaves = {path: tensor for path, tensor in tensors.items() if tensor.requires_grad}
     result = exercise.use(ready, inputs)
-    with attributes.pristine():
-        mixture = _mixture(result)
-        if not (leaves and mixture.requires_grad):
-            return result, {}
-        slopes = torch.autograd.grad(mixture, list(leaves.values()), allow_unused=True)
+    mixture = _mixture(result)
+    if not (leaves and mixture.requires_grad):
+        return result, {}
+    slopes = torch.autograd.grad(mixture, list(leaves.values()), allow_unused=True)
     return result, {path: slope for path, slope in zip(leaves, slopes, strict=True) if slope is not None}
 
 
@@ -192,10 +185,8 @@ def _numbers(exercise: Exercise, mine: Any, theirs: Any) -> Difference | None:
     wanted = dict(parts({"": theirs}))
     for path, part in parts({"": mine}):
         if isinstance(part, Tensor) and part.requires_grad and isinstance(wanted.get(path), int | float):
-            text = (
-                "are tensors that hold all they were computed from. `.item()` or `float(…)` makes a number."
-            )
-            return Difference("tensors for numbers", f"The values {text}")
+            text = "The values are tensors that hold all they were computed from."
+            return Difference("tensors for numbers", f"{text} `.item()` or `float(…)` makes a number.")
     return None
 
 

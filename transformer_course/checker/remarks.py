@@ -1,6 +1,5 @@
 """What to say of an answer that no mistake of the bank explains."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from transformer_course.checker import patience, source
@@ -62,12 +61,12 @@ def perhaps(found: list[Mistake]) -> str:
     return f'Several pairs of slips would do this; in each of them is "{found[0].name}". Is it that?'
 
 
-def about_patches(names: Iterable[str]) -> str:
-    """The answer is right, but not in this notebook."""
-    listed = ", ".join(f"`{name}`" for name in names) or "something of Python's"
+def about_replaced(names: list[str]) -> str:
+    """A cell has changed a library."""
+    listed = ", ".join(f"`{name}`" for name in names)
     return (
-        f"Your answer is right; but a cell of this notebook has replaced {listed}, and with that it gives "
-        "something else. Take that line out, restart the kernel, and run the cells again."
+        f"A cell of this notebook has replaced {listed}; here you are judged without that. Take that line "
+        "out, restart the kernel, and run the cells again."
     )
 
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from types import CodeType
@@ -34,7 +35,7 @@ def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
     """
     if any(outcome.changed.keys() - exercise.may_change for outcome in outcomes):
         return []
-    if sum(_bits(outcome.result) for outcome in outcomes) < ENOUGH:
+    if sum(_bits(part) for outcome in outcomes for part in _flat(outcome.result)) < ENOUGH:
         return []
     known = pairs(exercise)
     deadline = time.process_time() + SECONDS
@@ -51,28 +52,21 @@ def explaining(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
     return [each for each in next(iter(found.values())) if each.name in shared]
 
 
-def _bits(result: Any) -> int:
-    """About how much a result says: of a number a byte, of a word half of one, of a truth value a bit."""
-    if isinstance(result, Tensor):
-        return result.numel() * (1 if result.dtype == torch.bool else 8)
-    if isinstance(result, tuple | list):
-        return sum(map(_bits, result))
-    if isinstance(result, dict):
-        return sum(map(_bits, result.values()))
-    if isinstance(result, str):
-        return 4
-    return 1 if result is None or isinstance(result, bool) else 8
+def _bits(part: Any) -> int:
+    """About how much a part says: a number a byte, a word half of one, a truth value a bit."""
+    if isinstance(part, Tensor):
+        return part.numel() * (1 if part.dtype == torch.bool else 8)
+    return 4 if isinstance(part, str) else 1 if part is None or isinstance(part, bool) else 8
 
 
 def are_counts(outcomes: list[Outcome]) -> bool:
     """Whether all results are integers: two slips in a formula often come to the same number as a third."""
-    results = [plain(part) for outcome in outcomes for part in _flat(outcome.result)]
-    return all(isinstance(part, int) for part in results)
+    return all(isinstance(plain(part), int) for outcome in outcomes for part in _flat(outcome.result))
 
 
 def _flat(result: Any) -> Iterator[Any]:
-    if isinstance(result, tuple | list):
-        for each in result:
+    if isinstance(result, tuple | list | dict):
+        for each in result.values() if isinstance(result, dict) else result:
             yield from _flat(each)
     else:
         yield result
@@ -86,7 +80,11 @@ def pairs(exercise: Exercise) -> list[tuple[Pair, CodeType]]:
 
 def _pairs(exercise: Exercise) -> Iterator[tuple[Pair, CodeType]]:
     known = {_program(each.text): each for each in reversed([*exercise.mistakes, *exercise.shared])}
-    shared = [_as_told(each, known[_program(each.text)]) for each in exercise.shared]
+    shared = []
+    for each in exercise.shared:
+        # By the name of the first with the same program: else one slip would be two.
+        first = known[_program(each.text)]
+        shared.append(replace(each, name=first.name, effect=first.effect, cure=first.cure))
     singles = [each for each in [*exercise.mistakes, *shared] if each.changes]
     made = {field_guide.changed(exercise.shown, each.changes) for each in singles}
     for one, other in combinations(singles, 2):
@@ -96,11 +94,6 @@ def _pairs(exercise: Exercise) -> Iterator[tuple[Pair, CodeType]]:
             code = compiled(text)
             if code:
                 yield (one, other), code
-
-
-def _as_told(shared: Mistake, known: Mistake) -> Mistake:
-    """A slip of anybody's by the name that the first with the same program has: else one would be two."""
-    return Mistake(known.name, known.effect, known.cure, shared.answer, shared.changes, shared.text)
 
 
 def _program(text: str) -> str:

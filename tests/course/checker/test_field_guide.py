@@ -36,13 +36,13 @@ def test_a_guide_is_read_as_it_stands():
     assert nothing == Entry("nothing")
 
 
-@pytest.mark.parametrize("item", ["- `a` -> `b`", "- a → b", "- `a` → `b` and more", "- drop a"])
+@pytest.mark.parametrize("item", ["- a → b", "- `a` → `b` and more"])
 def test_refuses_an_item_that_is_no_change(item):
     with pytest.raises(ValueError, match=r"an item must be a change, such as `right` → `wrong`, got"):
         field_guide.read(f"## 97.1\n- **name.** Text.\n  {item}\n")
 
 
-@pytest.mark.parametrize("line", ["Two.", "### a heading", "- **no stop** Text", "- `a` → `b`"])
+@pytest.mark.parametrize("line", ["Two.", "- **no stop** Text"])
 def test_refuses_a_line_that_is_neither_a_mistake_nor_beneath_one(line):
     with pytest.raises(ValueError, match="a line must be .* got " + re.escape(repr(line))):
         field_guide.read(f"## 97.1\n- **name.** One.\n\n{line}\n")

@@ -1,10 +1,7 @@
 """The checker says what it should, and no answer can break it."""
 
-import builtins
-import contextlib
 import html
 import math
-import os
 import random
 import re
 import signal
@@ -13,6 +10,7 @@ import threading
 import warnings
 from importlib import import_module
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -26,7 +24,7 @@ from transformer_course import exercises
 from transformer_course.checker import exercise, judge, patience, source, value_exercise
 from transformer_course.checker.kinds import Mistake, _in_words
 from transformer_course.checker.source import run
-from transformer_course.checker.verdict import CORRECT, NOT_YET, Verdict
+from transformer_course.checker.verdict import CORRECT, Verdict
 from transformer_course.exercises import check, find
 from transformer_lab import mean_pool
 
@@ -102,40 +100,38 @@ knows(doubled, "a matrix product", "…", lambda table: table @ table)
 knows(doubled, "one sum", "…", lambda table: table.sum())
 
 
-def test_a_mistake_with_a_name_beats_every_general_remark():
-    assert "on its side" in said(doubled, lambda table: (table + table).T)
-    assert "NaN everywhere" in said(doubled, lambda table: torch.full_like(table, math.nan))
-    assert "a matrix product" in said(doubled, lambda table: torch.matmul(table, table))
-    assert "one sum" in said(doubled, lambda table: table.sum(0).sum())
+@pytest.mark.parametrize(
+    ("attempt", "told"),
+    [
+        (lambda table: (table + table).T, "on its side"),
+        (lambda table: torch.full_like(table, math.nan), "NaN everywhere"),
+        (lambda table: torch.matmul(table, table), "a matrix product"),  # an error of the same words
+        (lambda table: table @ table[:, :2], "it raises an error"),  # of other words
+        (lambda table: table.sum(0).sum(), "one sum"),
+        (lambda table: 2 * (table.mT if len(table) == 2 else table), "wrong shape"),  # not in every case
+        (lambda table: table.long().softmax(-1), "not implemented for 'Long'"),
+    ],
+)
+def test_a_mistake_with_a_name_beats_every_general_remark(attempt, told):
+    assert told in said(doubled, attempt)
 
 
-def test_a_mistake_gets_its_name_only_if_it_is_made_in_every_case():
-    text = said(doubled, lambda table: 2 * (table.mT if len(table) == 2 else table))
-    assert "wrong shape" in text
-    assert "Case 2 of 2: table (2, 7)." in text
-
-
-def test_an_error_is_taken_for_a_known_one_only_if_it_says_the_same():
-    assert "it raises an error" in said(doubled, lambda table: table @ table[:, :2])
-
-
-@pytest.mark.parametrize("body", ["pass", "...", '"""Doubles."""', '"""Doubles."""\n    ...'])
-def test_an_empty_body_is_not_attempted(body):
-    attempt = cell(f"def doubled(table):\n    {body}", "doubled")
-    assert said(doubled, attempt).startswith("○ 99.1 not attempted.")
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("pass", "○ 99.1 not attempted."),
+        ('"""Doubles."""\n    ...', "○ 99.1 not attempted."),
+        ("result = 2 * table\n    raise NotImplementedError", "Remove that line"),
+        ("return F.layer_norm(table, (4,))", "line 2 of your cell raises an error"),
+        ("twice = lambda x: x.twice()\n    return twice(table)", "line 2 of your cell raises an error"),
+    ],
+)
+def test_a_body_is_judged_by_what_stands_in_it(body, told):
+    assert told in said(doubled, cell(f"def doubled(table):\n    {body}", "doubled"))
 
 
 def test_the_reference_left_by_the_last_check_is_not_taken_for_an_answer():
     assert said(doubled, doubled.reference).startswith("○ 99.1 not attempted.\n`doubled` is the reference")
-
-
-def test_a_stub_left_standing_below_the_answer_is_pointed_out():
-    attempt = cell("def doubled(table):\n    result = 2 * table\n    raise NotImplementedError", "doubled")
-    assert "Remove that line" in said(doubled, attempt)
-
-
-def test_what_torch_has_not_implemented_is_an_error_like_any_other():
-    assert "not implemented for 'Long'" in said(doubled, lambda table: table.long().softmax(-1))
 
 
 def test_an_error_is_told_with_its_line():
@@ -146,16 +142,6 @@ def test_an_error_is_told_with_its_line():
         "Case 1 of 2: table (3, 5).",
         "The cells below use the reference.",
     ]
-
-
-def test_an_error_inside_a_library_is_told_with_the_line_that_called_it():
-    attempt = cell("def doubled(table):\n    return F.layer_norm(table, (4,))", "doubled")
-    assert "line 2 of your cell raises an error" in said(doubled, attempt)
-
-
-def test_an_error_is_told_with_the_innermost_line_of_the_cell():
-    text = "def twice(table):\n    return table.twice()\n\ndef doubled(table):\n    return twice(table)"
-    assert "line 2 of your cell raises an error" in said(doubled, cell(text, "doubled"))
 
 
 def test_an_error_is_told_without_its_line_where_the_source_is_lost():
@@ -177,21 +163,14 @@ def for_ever(table):
         (lambda table: {}[object()], "<object object at 0x…>"),
         (lambda table: None, "Did you forget `return`?"),
         (lambda table: ..., "is still `...`"),
-        (lambda table: (2 * table,), "a tuple of 1; a tensor is wanted"),
         (lambda table: (2 * table).numpy(), "of type `ndarray`; a tensor is wanted"),
         (lambda table: (2 * table)[:1], "has shape (1, 5), wanted (3, 5)"),
-        (lambda table: torch.tensor(2.0), "has shape (), wanted (3, 5)"),
         (lambda table: 2 * table.float(), "wrong dtype"),
         (lambda table: (2 * table).to("meta"), "wrong device"),
         (lambda table: 2 * table + (table == table[1, 2]) * math.inf, "[0, 0] is nan; 15 of 15 values"),
-        (lambda table: 2 * table / (table != table[1, 2]), "infinity"),
         (lambda table: table.mul_(2), "writes into `table`"),
-        (lambda table: table.zero_(), "writes into `table`"),
         (lambda table: -2 * table, "Every value is -1 times the wanted one."),
         (lambda table: 2 * table + 1e-8 * (table == table[1, 2]), "[1, 2] is"),
-        (lambda table: 2 * table + 1e-8, "; 15 of 15 values differ."),
-        (3, "a function is wanted"),
-        (None, "a function is wanted"),
         (torch.ones(3, 5), "Hand over `doubled` itself, without calling it."),
     ],
 )
@@ -199,16 +178,11 @@ def test_a_remark_says_what_is_amiss(attempt, remark):
     assert remark in said(doubled, attempt)
 
 
-def test_two_values_that_look_alike_are_told_apart():
-    got, wanted = re.search(
-        r"is (\S+), wanted (\S+);", said(doubled, lambda table: 2 * table + 1e-8)
-    ).groups()
-    assert got != wanted
-
-
-def test_only_rounding_is_forgiven():
+def test_only_rounding_is_forgiven_and_what_looks_alike_is_told_apart():
     assert judge(doubled, lambda table: 2 * table + 1e-10).state == CORRECT
-    assert judge(doubled, lambda table: 2 * table + 1e-8).state == NOT_YET
+    text = said(doubled, lambda table: 2 * table + 1e-8)
+    got, wanted = re.search(r"is (\S+), wanted (\S+);", text).groups()
+    assert got != wanted
 
 
 def test_what_the_code_prints_is_shown_once_and_cut():
@@ -239,11 +213,6 @@ def test_an_answer_runs_in_float64_with_the_same_seeds_whatever_the_lesson_has_s
     assert seen == first
 
 
-def test_no_answer_sees_what_another_did_to_its_inputs():
-    judge(doubled, lambda table: table.zero_())
-    assert judge(doubled, lambda table: 2 * table).state == CORRECT
-
-
 # --------------------------------------------------------------------------------------- values and modules
 
 
@@ -257,11 +226,7 @@ def value(wanted):
     ("wanted", "right"),
     [
         (2.0, 2),
-        (2.0, 2.0 + 1e-12),
-        (2.0, torch.tensor(2.0)),
-        (32, np.int64(32)),
         (32, torch.tensor(32)),
-        ((2, 3), [2, 3]),
         ((2, 3), torch.Size([2, 3])),
         (torch.tensor([1.0, 2.0]), nn.Parameter(torch.tensor([1.0, 2.0]))),
         (torch.tensor([math.nan, math.inf]), torch.tensor([math.nan, math.inf])),
@@ -278,32 +243,21 @@ def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
     ("wanted", "wrong", "remark"),
     [
         (32, 32.0, "`x` is 32.0, a float; an int is wanted"),
-        (32, 32 / 3, "`x` is 10.666667, a float; an int is wanted"),
         (32, 33, "`x` is 33, too large."),
-        (2.5, 2.4, "`x` is 2.4, too small."),
         (1, True, "of type `bool`; a number is wanted"),
-        (True, 1, "of type `int`; a `bool` is wanted"),
-        (10**18, 10**18 + 1, "too large"),
         (2.0, None, "`x` is `None`; a number is wanted."),
-        ((2, 3), (2, 3, 4), "a tuple of 3; 2 things are wanted, in a tuple."),
         ([2], [], "a list of 0; one thing is wanted, in a list."),
         ([1.0] * 11, torch.ones(11), "`x` is one tensor; 11 things are wanted, in a list."),
         ([*range(11)], [*range(9), 8, 8], "`x`[9] is 8, too small. 9 of the 11 entries are right."),
         ((2, 3), (2, ...), "`x`[1] is still `...`. `x`[0] is right."),
-        ((2, 3), (2, 4), "`x`[1] is 4, too large. `x`[0] is right."),
-        ((2, 3), 2, "of type `int`; 2 things are wanted"),
         ({"a": 1}, 1, "a dict is wanted, with the keys `a`"),
-        ({"a": 1, "b": 2}, {"b": 1, "c": 3}, "missing: `a`; not wanted: `c`."),
         (
-            {"a": 1},
+            {"a": 1, "z": 2},
             {"a": 1} | dict.fromkeys("bcdefghi", 1),
-            "wanted; not wanted: `b`, `c`, `d`, `e`, `f`, `g` and 2 more.",
+            "missing: `z`; not wanted: `b`, `c`, `d`, `e`, `f`, `g` and 2 more.",
         ),
-        ({"a": 1}, {"a": 2}, "`x`['a'] is 2"),
         ("keys", "queries", "`x` is 'queries'."),
         (torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 2.0]]), "an axis of size 1 too many"),
-        (torch.tensor([True, False]), torch.tensor([True, True]), "`x`[1] is True"),
-        (torch.tensor([1, 2]), torch.tensor([1.0, 2.0]), "wrong dtype"),
         (torch.tensor([True]), torch.tensor([1]), "True or False is wanted: a comparison"),
         (torch.zeros(2, 1), torch.zeros(1, 2), "an axis of size 1 in another place"),
         (torch.zeros(2, 3), torch.zeros(3, 2), "the same sizes in another order"),
@@ -311,18 +265,11 @@ def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
     ],
 )
 def test_a_wrong_value_is_told_without_the_answer(wanted, wrong, remark):
-    text = said(value(wanted), wrong)
-    assert remark in text
-    assert "wanted 3" not in text and "wanted 2.5" not in text
+    assert remark in said(value(wanted), wrong)
 
 
-@pytest.mark.parametrize("attempt", [..., (..., ...), {"a": ...}])
-def test_dots_are_not_attempted(attempt):
-    assert said(value((2, 3)), attempt).startswith("○")
-
-
-def test_what_was_computed_in_float64_is_not_taken_for_float32():
-    assert "float32" not in said(value(torch.tensor([1.0, 2.0])), torch.tensor([1.0, 2.001]))
+def test_dots_are_not_attempted():
+    assert said(value((2, 3)), {"a": (..., ...)}).startswith("○")
 
 
 @exercise("99.3", "A linear map", hints=[], gradients=True)
@@ -374,28 +321,14 @@ class Misnamed(nn.Module):
         self.w = nn.Parameter(torch.zeros(d_out, d_in))
 
 
-class Bare(nn.Linear):
-    def __init__(self, d_in, d_out):
-        super().__init__(d_in, d_out, bias=False)
-
-
-class Broken(nn.Linear):
-    def forward(self, x):
-        return x @ self.weights
-
-
 @pytest.mark.parametrize(
     ("attempt", "remark"),
     [
         (type("Mine", (nn.Linear,), {}), "✓ 99.3 correct."),
         (cell(Affine.stub, "Affine"), "○ 99.3 not attempted."),
         (Misnamed, "`weight` (5, 3) is missing; your parameters are: `w`."),
-        (Bare, "`bias` (5,) is missing; your parameters are: `weight`."),
         (lambda d_in, d_out: nn.Linear(d_in, d_out), "a class derived from nn.Module is wanted"),
-        (nn.Linear(3, 5), "a class derived from nn.Module is wanted"),
-        (Broken, "`return x @ self.weights` gives AttributeError"),
         (WithoutBias, "no bias"),
-        (nn.Bilinear, "missing 1 required positional argument"),
     ],
 )
 def test_a_module_is_built_given_parameters_and_called(attempt, remark):
@@ -407,11 +340,6 @@ class OtherName(find("08.5").reference):
         return super().forward(x, mask, need_weights)
 
 
-class WithoutMask(find("08.5").reference):
-    def forward(self, x):
-        return super().forward(x)
-
-
 class AnyName(find("08.5").reference):
     def forward(self, x, *rest, **named):
         return super().forward(x, *rest, **named)
@@ -421,7 +349,6 @@ def test_an_argument_that_other_code_hands_over_by_name_must_bear_it():
     told = said(find("08.5"), OtherName)
     assert "an argument is missing by its name" in told
     assert "`forward` has no argument `may_attend`" in told
-    assert "`forward` has no argument `may_attend`" in said(find("08.5"), WithoutMask)
     assert said(find("08.5"), AnyName) == "✓ 08.5 correct."
 
 
@@ -457,28 +384,22 @@ knows(weighed, "subtracted", "…", lambda t, f=2, s=0: f * t - s)
         (lambda t, shift=0, factor=2: factor * t + shift, "✓ 99.4 correct."),
         (lambda t, **options: options.get("factor", 2) * t + options.get("shift", 0), "✓ 99.4 correct."),
         (lambda t, f=2, shift=0: f * t + shift, "Your function has no argument `factor`"),
-        (lambda t, factor=2, s=0: factor * t + s, "Your function has no argument `shift`"),
         (lambda t, f=2, s=0: f * t - s, "subtracted"),
         (lambda t, factor=3, shift=0: factor * t + shift, "Case 2 of 4: table (3, 5), shift = 11."),
         (lambda t, factor, shift=0: factor * t + shift, "missing 1 required positional argument: 'factor'"),
-        (lambda t: t, "Your function has no argument `factor`"),
     ],
 )
 def test_an_argument_goes_by_name_or_is_left_out(attempt, remark):
     assert remark in said(weighed, attempt)
 
 
-def test_a_setting_goes_by_name_or_is_left_out():
+def test_a_setting_may_bear_another_name_or_be_left_out():
     settings = [{"d_in": 3, "d_out": 5, "bias": False}, {"d_in": 3, "d_out": 5}]
-    named = exercise("99.3", "A linear map", hints=[], built_by_name=["bias"])(nn.Linear)
-    named.cases(lambda normal: [(setting, {"x": normal(2, 3)}) for setting in settings])
-    named.specification(nn.Linear).solution(nn.Linear)
-    other = cell(
-        "class Mine(nn.Linear):\n    def __init__(self, a, b, c=True):\n        super().__init__(a, b, c)",
-        "Mine",
-    )
-    assert said(named, type("Mine", (nn.Linear,), {})) == "✓ 99.3 correct."
-    assert "`__init__` has no argument `bias`" in said(named, other)
+    linear = exercise("99.3", "A linear map", hints=[])(nn.Linear)
+    linear.cases(lambda normal: [(setting, {"x": normal(2, 3)}) for setting in settings])
+    linear.specification(nn.Linear).solution(nn.Linear)
+    lines = "class Mine(nn.Linear):\n    def __init__(self, a, b, c=True):\n        super().__init__(a, b, c)"
+    assert said(linear, cell(lines, "Mine")) == "✓ 99.3 correct."
 
 
 def test_a_case_is_told_whatever_its_inputs_are():
@@ -518,27 +439,6 @@ def test_check_returns_a_correct_attempt_and_else_the_reference(shown):
     assert [verdict.headline[0] for verdict in shown] == ["✓", "○", "✗"]
 
 
-class Hostile:
-    """Objects to every question."""
-
-    def refuse(self, *_):
-        raise SystemExit("no")
-
-    __repr__ = __str__ = __eq__ = __len__ = __iter__ = __bool__ = __getattr__ = __hash__ = refuse
-    __class__ = property(refuse)
-
-
-class HostileTensor(torch.Tensor):
-    @classmethod
-    def __torch_function__(cls, *_):
-        raise RuntimeError("no")
-
-
-class HostileError(Exception):
-    def __str__(self):
-        raise ValueError("no")
-
-
 def raising(error):
     def attempt(table):
         raise error
@@ -549,11 +449,7 @@ def raising(error):
 @pytest.mark.parametrize(
     "attempt",
     [
-        lambda table: Hostile(),
-        lambda table: [Hostile()],
-        lambda table: torch.ones(3, 5).as_subclass(HostileTensor),
         lambda table: (2 * table).to_sparse(),
-        raising(HostileError()),
         raising(GeneratorExit()),
     ],
 )
@@ -561,11 +457,6 @@ def test_nothing_an_attempt_does_gets_out(shown, attempt):
     assert check("99.1", attempt) is doubled.reference
     assert repr(shown[0]).startswith("✗ 99.1 not yet: ")
     assert shown[0]._repr_html_()
-
-
-def test_not_even_an_attempt_that_objects_to_every_question_gets_out(shown):
-    assert check("99.1", Hostile()) is doubled.reference
-    assert repr(shown[0]).startswith("✗ 99.1 not yet: ")
 
 
 def test_an_unknown_exercise_is_the_authors_error():
@@ -626,59 +517,57 @@ def test_the_box_holds_the_same_text_and_nothing_of_it_is_markup():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A second instead of ten."""
-    monkeypatch.setattr(patience, "SECONDS", 0.3)
+    """Less than ten seconds."""
+    monkeypatch.setattr(patience, "SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(
     ("line", "lines"),
     [
         ("while True: pass", ""),
-        ("while True: x = len(str(table))", ""),
         ("while len(table) == 2: pass", "    return 2 * table"),
         ("try:", "        while True: pass\n    except Exception:\n        return 2 * table"),
         ("try:", "        while True: pass\n    except:\n        return 2 * table"),
-        ("while True:", "        try:\n            while True: pass\n        except:\n            pass"),
-        ("while True:", "        try:\n            str(table)\n        except:\n            pass"),
+        ("time.sleep(60)", ""),
     ],
 )
 def test_an_endless_loop_ends(impatient, line, lines):
-    before = threading.active_count()
-    text = said(doubled, cell(f"def doubled(table):\n    {line}\n{lines}", "doubled"))
+    text = said(doubled, cell(f"def doubled(table):\n    import time\n    {line}\n{lines}", "doubled"))
     assert text.startswith("✗ 99.1 not yet: it does not end.\nAfter 0 seconds your code was stopped in line ")
+
+
+@pytest.mark.skipif(not patience.HAS_ALARM, reason="it is so already")
+def test_without_an_alarm_a_thread_ends_it(impatient, monkeypatch):
+    monkeypatch.setattr(patience, "HAS_ALARM", False)
+    before = threading.active_count()
+    assert "it does not end" in said(doubled, cell("def doubled(table):\n    while True: pass", "doubled"))
     assert threading.active_count() == before
 
 
-def test_no_late_shot_hits_the_checker(monkeypatch):
+def test_outside_the_main_thread_an_answer_is_judged_as_well():
+    verdicts = []
+    thread = threading.Thread(target=lambda: verdicts.append(judge(doubled, lambda table: table + table)))
+    thread.start(), thread.join()
+    assert verdicts[0].state == CORRECT
+
+
+def test_no_late_tick_hits_the_checker(monkeypatch):
     def slow(table):
         for _ in range(1000):
             table = table + 0
         return 2 * table
 
-    for i in range(50):
-        monkeypatch.setattr(patience, "SECONDS", 0.0001 * i)
+    handler = signal.getsignal(patience.SIGNAL)
+    monkeypatch.setattr(patience, "TICK", 0.0005)
+    for i in range(20):
+        monkeypatch.setattr(patience, "SECONDS", 0.0005 * i)
         assert judge(doubled, slow).name in ("", "it does not end")
-    for _ in range(1000):
-        pass
+    assert signal.getsignal(patience.SIGNAL) is handler
 
 
-def test_only_the_learners_own_interrupt_gets_out(shown):
-    def interrupted(table):
-        signal.raise_signal(signal.SIGINT)
-        return 2 * table
-
-    def unimpressed(table):
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        return 2 * table
-
-    handler = signal.getsignal(signal.SIGINT)
-    assert check("99.1", raising(KeyboardInterrupt("mine"))) is doubled.reference
-    assert "raises an error.\n`raise error` gives KeyboardInterrupt: mine" in repr(shown[0])
-    for attempt in (interrupted, unimpressed):
-        with pytest.raises(KeyboardInterrupt):
-            check("99.1", attempt)
-    assert signal.getsignal(signal.SIGINT) is handler
+def test_an_interrupt_gets_out(shown):
+    with pytest.raises(KeyboardInterrupt):
+        check("99.1", raising(KeyboardInterrupt()))
 
 
 def test_an_attempt_cannot_end_the_program(monkeypatch):
@@ -697,30 +586,23 @@ def test_an_attempt_cannot_end_the_program(monkeypatch):
 
 
 def state_of_the_process():
-    """All that a careless answer might change."""
+    """What a careless answer might change."""
     return {
         "draws": (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()),
-        "torch": (torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()),
-        "gradients": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_anomaly_enabled()),
-        "arithmetic": (torch.are_deterministic_algorithms_enabled(), torch.is_autocast_enabled("cpu")),
+        "torch": (torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()),
         "printing": (repr(torch.tensor([1 / 3])), repr(np.array([1 / 3])), sys.stdout, sys.stderr),
-        "python": (warnings.filters[:], sys.getrecursionlimit(), sys.path[:], sys.getprofile()),
-        "system": (os.getcwd(), dict(os.environ), signal.getsignal(signal.SIGINT)),
+        "python": (warnings.filters[:], math.sqrt, F.softmax, plt.get_fignums()),
     }
 
 
-def test_an_answer_leaves_no_trace(tmp_path):
+def test_an_answer_leaves_no_trace():
     def careless(table):
-        twice = 2 * table
         torch.manual_seed(5), torch.rand(3), random.random(), np.random.rand(3)
-        torch.set_default_dtype(torch.float16), torch.set_default_device("meta"), torch.set_num_threads(3)
-        torch.set_grad_enabled(False), torch.inference_mode().__enter__(), torch.set_anomaly_enabled(True)
-        torch.use_deterministic_algorithms(True), torch.set_autocast_enabled("cpu", True)
+        torch.set_default_dtype(torch.float16), torch.set_default_device("meta")
+        torch.set_grad_enabled(False), warnings.simplefilter("error"), plt.figure()
         torch.set_printoptions(precision=1), np.set_printoptions(precision=1)
-        warnings.simplefilter("error"), sys.setrecursionlimit(5000), sys.path.append("nowhere")
-        os.chdir(tmp_path), os.environ.update(LOST="1"), signal.signal(signal.SIGINT, signal.SIG_IGN)
+        math.sqrt, F.softmax = 2, torch.exp
         sys.stdout = sys.stderr = None
-        return twice
 
     torch.rand(1), random.random(), np.random.rand(700)  # away from the seed that the checker sets
     before = state_of_the_process()
@@ -728,42 +610,28 @@ def test_an_answer_leaves_no_trace(tmp_path):
     assert state_of_the_process() == before
 
 
-@pytest.mark.parametrize("owner", [torch, torch.Tensor, math, F, nn.Module, nn.Linear, np, builtins])
-def test_the_truth_has_clean_hands(owner, monkeypatch):
-    """Neither an attempt nor an earlier cell that patches what the checker needs changes a verdict."""
-    name = {
-        math: "sqrt",
-        torch.Tensor: "tolist",
-        F: "relu",
-        nn.Module: "eval",
-        nn.Linear: "__init__",
-        np: "sum",
-    }
-    name = name.get(owner, "sum")
-    original = getattr(owner, name)
-
-    def broken(*_, **__):
-        raise RuntimeError("patched")
-
-    def patching(table):
-        setattr(owner, name, broken)
-        return 2 * table
-
-    doubled.__dict__.pop("wanted", None), Affine.__dict__.pop("wanted", None)
-    judge(doubled, patching)
-    assert getattr(owner, name) == original
-    monkeypatch.setattr(owner, name, broken)
-    assert judge(doubled, lambda table: table + table).state == CORRECT
-    assert getattr(owner, name) is broken
-    monkeypatch.undo()
-    assert "on its side" in said(doubled, lambda table: 2 * table.mT)
-    assert said(Affine, type("Mine", (nn.Linear,), {})) == "✓ 99.3 correct."
+def test_what_a_cell_has_replaced_is_told_and_judged_without(monkeypatch):
+    monkeypatch.setattr(torch, "tensor", lambda numbers: 3)
+    monkeypatch.setattr(torch, "twice", lambda table: 2 * table, raising=False)  # this is only new
+    doubled.__dict__.pop("wanted", None)  # the truth is computed with it
+    verdict = judge(doubled, lambda table: torch.twice(table))
+    assert verdict.state == CORRECT
+    assert verdict.lines[0].startswith("A cell of this notebook has replaced `torch.tensor`; here")
+    assert judge(doubled, lambda table: 2 * table.mT).name == "on its side"
+    assert torch.tensor(5) == 3
 
 
-def test_an_attempt_runs_with_what_its_session_holds(monkeypatch):
-    monkeypatch.setattr(torch, "twice", lambda table: 2 * table, raising=False)
-    monkeypatch.setattr(torch, "add", lambda one, other: one * 2)
-    assert judge(doubled, lambda table: torch.twice(torch.add(table, 0) / 2)).state == CORRECT
+def test_what_a_library_replaces_of_its_own_is_not_told(monkeypatch):
+    """As `torch._dynamo` does with `torch.manual_seed`, as soon as anything imports it."""
+
+    def manual_seed(seed):
+        return torch.default_generator.manual_seed(seed)
+
+    manual_seed.__module__ = "torch.random"
+    monkeypatch.setattr(torch, "manual_seed", manual_seed)
+    for dtype in (torch.float32, torch.float64):  # `torch.Storage` follows it
+        torch.set_default_dtype(dtype)
+        assert judge(doubled, lambda table: torch.manual_seed(3) and table + table).lines == ()
 
 
 # ------------------------------------------------------------------ further looks at an answer that is right
@@ -786,31 +654,6 @@ def test_what_an_answer_does_to_the_whole_notebook_is_told():
     assert "changes the default dtype for the whole notebook" in said(doubled, with_another_dtype)
     assert "changes `math.cos`, `math.sqrt` for the whole notebook" in said(doubled, with_another_root)
     assert judge(doubled, for_a_while).state == CORRECT
-
-
-def test_an_answer_is_not_blamed_for_what_a_cell_has_replaced(monkeypatch):
-    monkeypatch.setattr(math, "sqrt", lambda number: 1.0)
-    assert "a cell of this notebook has replaced `math.sqrt`" in said(doubled, lambda t: t * math.sqrt(4))
-    assert "on its side" in said(doubled, lambda table: 2 * table.mT)
-
-
-def test_what_the_library_replaces_of_its_own_costs_no_second_judgement(monkeypatch):
-    """As `torch._dynamo` does with `torch.manual_seed`, as soon as anything imports it."""
-
-    def calls(wrong):
-        count.append(len(count))
-        return wrong
-
-    def own(seed):
-        return torch.default_generator.manual_seed(seed)
-
-    count = []
-    judge(doubled, lambda table: calls(2 * table.mT))
-    once = len(count)
-    own.__module__ = "torch.random"
-    monkeypatch.setattr(torch, "manual_seed", own)
-    judge(doubled, lambda table: calls(2 * table.mT))
-    assert len(count) == 2 * once
 
 
 def call_counter():
@@ -843,12 +686,6 @@ def cached():
             "view size is not compatible",
         ),
         (lambda t: 2 * t.detach(), "another gradient", "None reaches `table`"),
-        (lambda t: 2 * t.data, "another gradient", "None reaches `table`"),
-        (
-            lambda t: torch.tensor([[2 * x for x in row] for row in t.tolist()]),
-            "another gradient",
-            "`.tolist()`",
-        ),
         (lambda t: t + t.detach(), "another gradient", "Every value is 0.5 times the wanted one."),
     ],
 )
@@ -862,14 +699,6 @@ def test_an_answer_that_would_fail_in_a_lesson_is_not_right(attempt, name, remar
 def test_an_exercise_may_do_without_gradients(monkeypatch):
     monkeypatch.setattr(doubled, "gradients", False)
     assert judge(doubled, lambda table: 2 * table.detach()).state == CORRECT
-
-
-class Counting(nn.Linear):
-    calls = 0
-
-    def forward(self, x):
-        self.calls += 1
-        return super().forward(x) * self.calls
 
 
 class Remembering(nn.Linear):
@@ -889,12 +718,6 @@ class Detached(nn.Linear):
         return x @ self.weight.detach().mT + self.bias
 
 
-class Frozen(nn.Linear):
-    def forward(self, x):
-        with torch.no_grad():
-            return super().forward(x)
-
-
 class Stale(nn.Linear):
     """Right with the parameters that the checker draws, for the first of them is known."""
 
@@ -906,12 +729,10 @@ class Stale(nn.Linear):
 @pytest.mark.parametrize(
     ("attempt", "name"),
     [
-        (Counting, "a second call gives something else"),
         (Remembering, "a second call gives something else"),
         (WithBuffer, "wrong parameters"),
         (Dropping, "it differs in training mode"),
         (Detached, "another gradient"),
-        (Frozen, "another gradient"),
         (Stale, "a fresh module is wrong"),
     ],
 )
@@ -944,13 +765,9 @@ def counted(state):
     ("change", "part"),
     [
         (lambda state: state.pop("a"), "state['a']"),
-        (lambda state: state.update(c=1), "state['c']"),
-        (lambda state: state["a"].mul_(2), "state['a']"),
         (lambda state: state["b"].pop(), "state['b'][1]"),
         (lambda state: state["b"][1].requires_grad_(), "state['b'][1].requires_grad"),
         (lambda state: state["layer"].eval(), "state['layer'].training"),
-        (lambda state: state["layer"].weight.data.zero_(), "state['layer'].weight"),
-        (lambda state: state["layer"].requires_grad_(False), "state['layer'].weight.requires_grad"),
         (lambda state: state["layer"].weight.sum().backward(), "state['layer'].weight.grad"),
     ],
 )
@@ -979,26 +796,6 @@ def test_what_the_solution_changes_may_be_changed():
         ("03.3", lambda s: F.softmin(-s, dim=-1), "softmin"),
         ("03.3", lambda s: torch.special.softmax(s, -1), "special_softmax"),
         ("03.3", lambda s: torch.ops.aten._softmax(s, -1, False), "_softmax"),
-        (
-            "03.3",
-            lambda s: F.scaled_dot_product_attention(
-                torch.ones(*s.shape[:-1], 1, 1),
-                s[..., None],
-                torch.eye(s.shape[-1]).expand(*s.shape, s.shape[-1]),
-                scale=1.0,
-            )[..., 0, :],
-            "scaled_dot_product_attention",
-        ),
-        (
-            "07.1",
-            lambda x, w, b, eps: torch.native_layer_norm(x, x.shape[-1:], w, b, eps)[0],
-            "native_layer_norm",
-        ),
-        (
-            "07.1",
-            lambda x, w, b, eps: F.group_norm(x.flatten(0, 1), 1, w, b, eps).view_as(x),
-            "group_norm",
-        ),
         ("12.1", lambda x, w, eps: F.rms_norm(x, x.shape[-1:], w, eps), "rms_norm"),
         (
             "09.6",
@@ -1041,24 +838,8 @@ def test_any_integer_will_do_unless_the_exercise_says_otherwise(monkeypatch):
     assert judge(exact, torch.tensor([2, 3], dtype=torch.int32)).name == "wrong dtype"
 
 
-class Talkative:
-    def __repr__(self):
-        return "word " * 200_000
-
-
-@pytest.mark.parametrize(
-    "attempt",
-    [
-        "x" * 10**6,
-        {"y" * 10**6: 1},
-        [Talkative()],
-    ],
-    ids=["text", "key", "repr"],
-)
-def test_a_verdict_is_never_long(attempt):
-    for wanted in ("short", {"a": 1}, [Talkative()], 1):
-        verdict = judge(value(wanted), attempt)
-        assert len(repr(verdict)) < 1500
-        assert len(verdict._repr_html_()) < 4000
-    assert len(said(doubled, lambda table: attempt)) < 1500
+def test_a_verdict_is_never_long():
+    for attempt in ("x" * 10**6, {"y" * 10**6: 1}):
+        for wanted in ("short", {"a": 1}):
+            assert len(judge(value(wanted), attempt)._repr_html_()) < 4000
     assert len(said(doubled, raising(ValueError("z" * 10**6)))) < 1500

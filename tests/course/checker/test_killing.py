@@ -82,11 +82,6 @@ def test_a_right_test_is_told_what_else_it_notices():
     better = attempt("x = torch.tensor([-1.0, 3.0]); return torch.equal(double(x), 2 * x)")
     told = "It notices as well: the neighbour is added, it raises an error, nothing."
     assert judge(keeps_1, better).lines == (told,)
-    types = attempt(
-        "x = torch.tensor([-1.0, -1.0]); return double(x).equal(2 * x) and double(x).dtype == x.dtype"
-    )
-    noticed = "It notices as well: it raises an error, nothing, the type is changed."
-    assert judge(keeps_1, types).lines[0] == noticed
 
 
 def test_a_test_that_kills_one_alone_is_asked_for_more():
@@ -105,11 +100,9 @@ def test_a_test_that_kills_one_alone_is_asked_for_more():
     ("body", "remark"),
     [
         ("return True", "it is never called"),
-        ("return False", "it is never called"),
         ("return double(torch.ones(2)) is None", "a right one is refused"),
         ("x = -torch.ones(2); return torch.equal(double(x), 1.9999999 * x)", "too close a comparison"),
         ("x = -torch.ones(2); return (double(x) == x * 1.9999999).all()", "too close a comparison"),
-        ("x = -torch.ones(2); return double(x).allclose(1.9999999 * x, 0, atol=0)", "too close a comparison"),
         ("x = -torch.ones(2); return torch.allclose(double(x), 2 * x, atol=9)", "too loose a comparison"),
         ("x = -torch.ones(2); return double(x).isclose(2 * x, 2).all()", "too loose a comparison"),
         (
@@ -118,23 +111,15 @@ def test_a_test_that_kills_one_alone_is_asked_for_more():
         ),
         ("return (double(torch.rand(3)) > 0).all()", "inputs on which the wrong one is right"),
         ("return double(-torch.ones(2)).shape == (2,)", "wrong numbers pass"),
-        (
-            "return torch.equal(double(torch.tensor([.1, -.1])), torch.tensor([.3, -.3]))",
-            "a right one is refused",
-        ),
         ("x = torch.randn(1); return torch.equal(double(x), 2 * x)", "it says now this, now that"),
         ("import random; return random.random() < .7", "a right one (x + x), your test says True and False"),
-        ("import numpy as np; return np.random.rand() < .7", "it says now this, now that"),
-        ("import time; return time.perf_counter_ns() % 3 > 0", "it says now this, now that"),
         ("return double.__name__ != 'doubles_positive'", "it goes by looks"),
         ("import inspect; return 'abs' not in inspect.getsource(double)", "it goes by looks"),
-        ("return double.__code__.co_names == ()", "it goes by looks"),
         ("double(torch.ones(2))", "nothing returned"),
         (
             "return double(torch.ones(2))",
             "returns tensor([2., 2.], dtype=torch.float64); True or False is wanted",
         ),
-        ("return 1", "neither True nor False"),
         ("return double(torch.ones(2), 3)", "raises an error"),
         ("x = torch.ones(2); return torch.equal(double(x), 2 * x)", "positive numbers only"),
     ],
@@ -148,7 +133,6 @@ def test_a_weak_test_is_told_why(body, remark):
     "body",
     [
         "return (double(-torch.rand(50)) < 0).all()",  # a tensor of one truth value
-        "return (double(-torch.rand(50)) < 0).numpy().all()",
         "assert double(torch.tensor([-1.0])) == -2; return True",  # an error is as good as False
         "x = -torch.ones(2); return torch.equal(double(x=x), 2 * x)",  # by the name that the stub has
         "double(torch.tensor([-1.0]))[0] == -2 or 1 / 0; return True",
@@ -217,10 +201,8 @@ keeps_4.solution(lambda module: not torch.equal(module(torch.ones(1, 2)), torch.
     ("keeps", "name"),
     [
         (lambda module: not torch.equal(module(torch.ones(1, 2)), torch.ones(1, 2)), ""),
-        (lambda module: (module.eval()(torch.ones(1, 2)) != 1).any(), ""),  # a function is one, too, here
         (lambda module: (copy.deepcopy(module).half()(torch.ones(1, 2).half()) != 1).any(), ""),
         (lambda module: "Named" not in str(type(module)), "it goes by looks"),
-        (lambda module: isinstance(module, Named) and module.kept, "it goes by looks"),
         (lambda module: getattr(module, "kept", True), "it is never called"),
         (
             lambda module: module(torch.ones(1, 2)).dim() == 2 and getattr(module, "kept", True),

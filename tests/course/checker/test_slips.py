@@ -84,15 +84,6 @@ def test_a_pair_that_writes_into_a_case_does_not_spoil_it_for_the_next():
     assert not any(prepared.is_spoilt() for prepared in slips._prepared(attend))
 
 
-def test_one_slip_that_explains_it_is_told_alone():
-    assert judge(attend, lambda q, k, v: (q @ k.mT).softmax(-1) @ v).name == "no scale"
-
-
-def test_three_slips_are_too_many():
-    attempt = lambda q, k, v: (q @ k.mT).softmax(0) @ (2 * v)  # noqa: E731
-    assert judge(attend, attempt).name not in {"no scale", "softmax over the queries", "values doubled"}
-
-
 def test_of_several_pairs_only_what_they_share_is_told(monkeypatch):
     """Scores ÷ √d ÷ √d and values doubled: two ways to the same scores, if the width is 1."""
     first, second, shared = attend.mistakes[1], attend.mistakes[4], attend.mistakes[3]
@@ -142,18 +133,6 @@ def test_a_count_may_have_come_about_in_another_way_than_by_two_slips():
         'Two slips together would give just this: "rows twice" and "bias three times". Is it that?'
     )
     assert verdict.cure == "Once. Add it once."
-
-
-def test_pairs_without_anything_in_common_are_not_told(monkeypatch):
-    pair, code = slips.pairs(attend)[0]
-    monkeypatch.setattr(slips, "pairs", lambda exercise: [(pair, code), (attend.mistakes[3:5], code)])
-    outcomes = attend.outcomes(slips.answer_of(attend, code))
-    assert slips.explaining(attend, outcomes) == []
-
-
-def test_without_time_nothing_is_told(monkeypatch):
-    monkeypatch.setattr(slips, "SECONDS", -1.0)
-    assert "no scale" not in said(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
 
 
 def test_a_pair_found_in_time_is_not_told_where_another_might_explain_it_as_well(monkeypatch):
