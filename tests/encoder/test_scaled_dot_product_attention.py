@@ -339,7 +339,7 @@ def test_float16_scores_do_not_overflow():
     assert_equal(output, fused)
 
 
-def test_a_mask_in_the_place_of_need_weights_is_refused():
+def test_refuses_a_mask_in_the_place_of_need_weights():
     """In PyTorch's order, layer(x, None, mask), a mask would arrive there."""
     x = randn(BATCH, HEADS, QUERIES, D_HEAD)
     for other in (opened(BATCH, 1, 1, QUERIES), "no"):
