@@ -1,11 +1,12 @@
 """What the author's commands write is what the rules want."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tests.gate import author, rules
+from tests.gate import author, form, rules
 from tests.gate.stored import Lesson
 from transformer_course import lessons
 
@@ -57,3 +58,44 @@ def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
 def test_refuses_a_lesson_without_a_place_for_exercises() -> None:
     with pytest.raises(ValueError, match="must have the heading '## In the package'"):
         author.put_exercise("03.1", new_notebook(cells=[new_code_cell("1", id="one")]))
+
+
+def flawed(**changes: object) -> SimpleNamespace:
+    """An exercise that lacks nothing, but for what is changed."""
+    words = {"effect": "It does something else than it should, and nobody sees it.", "cure": "Mend it."}
+    mistakes = [SimpleNamespace(name=name, **words) for name in "abc"]
+    whole = {"title": "T", "alternatives": [1], "hints": ["", ""], "mistakes": mistakes, "stub": "x = ..."}
+    return SimpleNamespace(**(whole | {"shown": "x = 3", "without": (), "gradients": False} | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, ""),
+        ({"title": ""}, "give it a title"),
+        ({"alternatives": []}, "a second right answer"),
+        ({"hints": [""]}, "give it 2 or 3 hints"),
+        ({"mistakes": flawed().mistakes[:2]}, "knows 2 mistakes; describe at least 3"),
+        ({"shown": "x\n" * 21}, "more than 20 lines"),
+        ({"stub": "x" * 106}, "a line of 106 characters"),
+        ({"without": ("einsum",)}, "its task must tell of einsum"),
+        ({"gradients": True}, "asks for gradients, the stub does not"),
+        ({"mistakes": [*flawed().mistakes, SimpleNamespace(name="d", effect="Short.", cure="")]}, "say what"),
+        (
+            {"mistakes": [*flawed().mistakes, SimpleNamespace(name="a", effect="x" * 60, cure="")]},
+            "two texts",
+        ),
+    ],
+)
+def test_an_author_is_told_what_an_exercise_lacks(
+    changes: dict, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(form, "find", lambda id: flawed(**changes))
+    cells = [
+        new_markdown_cell("### 03.1 T\n\nA task.", id="task"),
+        new_code_cell("x = ...", id="exercise", metadata={"tags": ["exercise:03.1"]}),
+    ]
+    lesson = SimpleNamespace(notebook=new_notebook(cells=cells))
+    complaints = list(form.of_exercise("03.1", lesson))
+    assert bool(complaints) == bool(told)
+    assert told in " ".join(complaints)
