@@ -271,3 +271,5 @@ def check_tensors(got: dict[str, Tensor], wanted: dict[str, tuple[int, ...] | No
             raise ValueError(f"{name} is {described(got[name])}, wanted the shape {shape}; {remedy}")
         if shape is not None and not got[name].is_floating_point():
             raise TypeError(f"{name} is {described(got[name])}, wanted floating-point numbers; {remedy}")
+        if shape is not None and not got[name].isfinite().all():
+            raise ValueError(f"{name} must hold finite numbers, got NaN or infinity; {remedy}")

@@ -217,12 +217,13 @@ def _check_torch_can(ours: EncoderLayer) -> None:
         )
     parts = {"attention": MultiHeadAttention, "feed_forward": FeedForward, "attention.rotary": nn.Identity}
     parts |= {"attention_norm": nn.LayerNorm, "feed_forward_norm": nn.LayerNorm}
+    parts |= {f"attention.{name}": nn.Linear for name in PROJECTIONS}  # adapt puts another in their place
     found = dict(ours.named_modules(remove_duplicate=False))
     for name, wanted in parts.items():
         if type(found.get(name)) is not wanted:
             raise TypeError(
                 f"{name} is {type(found.get(name)).__name__}, wanted {wanted.__name__}; "
-                "PyTorch's layer has no other"
+                "PyTorch's layer has no other (merge undoes adapt)"
             )
     dropouts = ours.dropout.p, ours.attention.dropout, ours.feed_forward.dropout.p
     for name, values in ("dropout", dropouts), ("eps", (ours.attention_norm.eps, ours.feed_forward_norm.eps)):

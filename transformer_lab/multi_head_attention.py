@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import check_axes, check_floating, check_positive, check_vectors
+from transformer_lab.validation import check_axes, check_floating, check_parts, check_positive, check_vectors
 
 
 class MultiHeadAttention(nn.Module):
@@ -68,6 +68,7 @@ class MultiHeadAttention(nn.Module):
             ValueError: wrong rank or width, an empty sequence, a mask of another shape.
             TypeError: a mask that is not boolean.
         """
+        check_parts(attend=attend)
         key = query if key is None else key
         value = key if value is None else value
         d_model = self.n_heads * self.d_head

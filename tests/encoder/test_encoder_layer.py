@@ -20,6 +20,7 @@ from transformer_lab import (
     padding_mask_from_lengths,
 )
 from transformer_lab.encoder_layer import from_torch_layer, to_torch_layer
+from transformer_lab.low_rank_adaptation import adapt
 from transformer_lab.mask_conventions import to_attn_mask, to_key_padding_mask
 
 D_HEAD, D_FF = 4, 17
@@ -360,3 +361,9 @@ def test_a_converted_layer_keeps_its_mode(training):
 def test_refuses_dropouts_that_torchs_layer_cannot_tell_apart():
     with pytest.raises(ValueError, match=r"dropout differs .*, got 0\.5, 0\.0, 0\.0; .*: choose the same"):
         to_torch_layer(build(EncoderLayer, dropout=0.5))
+
+
+def test_refuses_an_adapted_layer_by_its_name():
+    layer = adapt(build(EncoderLayer), rank=2)
+    with pytest.raises(TypeError, match=r"query_projection is LowRankLinear, wanted Linear; .*merge undoes adapt"):
+        to_torch_layer(layer)

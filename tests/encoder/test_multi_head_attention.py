@@ -412,3 +412,9 @@ def test_refuses_heads_that_do_not_divide_the_features():
         message = rf"d_model \({d_model}\) must be divisible by n_heads \({n_heads}\); try d_model={remedy}"
         with pytest.raises(ValueError, match=message):
             MultiHeadAttention(d_model, n_heads)
+
+
+def test_refuses_what_cannot_attend():
+    attention = MultiHeadAttention(D_MODEL, HEADS)
+    with pytest.raises(TypeError, match="attend must be a module or a function, got None"):
+        attention(torch.randn(2, 5, D_MODEL), attend=None)

@@ -463,6 +463,9 @@ def test_a_tensor_of_another_shape_is_refused_even_if_it_would_broadcast(small_f
     small_file[SEGMENTS] = torch.zeros(2, 6).to(torch.int8)  # of a quantised model
     with pytest.raises(TypeError, match=r"token_type_embeddings.weight is torch.int8 .*, wanted floating"):
         load_weights(Encoder(SMALL), small_file)
+    small_file[SEGMENTS] = torch.full((2, 6), float("nan"))
+    with pytest.raises(ValueError, match=r"token_type_embeddings.weight must hold finite numbers, got NaN"):
+        load_weights(Encoder(SMALL), small_file)
 
 
 def test_an_encoder_with_other_parts_is_refused(small_file):
