@@ -365,5 +365,7 @@ def test_refuses_dropouts_that_torchs_layer_cannot_tell_apart():
 
 def test_refuses_an_adapted_layer_by_its_name():
     layer = adapt(build(EncoderLayer), rank=2)
-    with pytest.raises(TypeError, match=r"query_projection is LowRankLinear, wanted Linear; .*merge undoes adapt"):
+    with pytest.raises(
+        TypeError, match=r"query_projection is LowRankLinear, wanted Linear; .*merge undoes adapt"
+    ):
         to_torch_layer(layer)

@@ -159,3 +159,16 @@ def test_what_cannot_be_masked_is_refused():
             masked(share=share)
     with pytest.raises(ValueError, match=r"may_mask has shape \(500,\), wanted \(200, 500\)"):
         masked(may_mask=torch.ones(500).bool())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"mask_id": VOCABULARY}, "mask_id must be at most 1,008, got 1009"),
+        ({"token_ids": MANY + 7}, "from 0 to 1008, got 7 to 1014"),
+    ],
+)
+def test_ids_outside_the_vocabulary_are_refused(changes, words):
+    """Else the model, or the random ids, would hear of them much later."""
+    with pytest.raises(ValueError, match=words):
+        mask_tokens(**({"token_ids": MANY, "mask_id": MASK, "vocab_size": VOCABULARY} | changes))

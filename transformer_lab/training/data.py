@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from transformer_lab.validation import check_positive
+from transformer_lab.validation import check_integer, check_positive, check_token_ids
 
 IGNORED = -100  # the target where nothing is asked: of padding, or of a token that was not masked
 
@@ -132,8 +132,11 @@ def mask_tokens(
         generator: where the random numbers come from, on the device of the ids.
 
     Raises:
-        ValueError: a share outside (0, 1], or `may_mask` of another shape.
+        TypeError: ids that are not integers.
+        ValueError: ids outside the vocabulary, a share outside (0, 1], or `may_mask` of another shape.
     """
+    check_token_ids(token_ids, vocab_size, token_ids.device)
+    check_integer(mask_id=mask_id, at_least=0, at_most=vocab_size - 1)
     if not 0 < share <= 1:
         raise ValueError(f"share must be above 0 and at most 1, got {share}; BERT's is 0.15")
     if may_mask is not None and may_mask.shape != token_ids.shape:
