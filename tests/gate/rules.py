@@ -12,6 +12,7 @@ from PIL import Image
 from tests.gate import path
 from tests.gate.allow_list import NOT_COMPARED
 from tests.gate.numbers import numbers_have_a_source
+from tests.gate.solved import tagged
 from tests.gate.stored import PICTURE, WORDS, Lesson, as_text, code_cells, tags
 from transformer_course.figures.pictures import DENSITY
 
@@ -213,17 +214,17 @@ def exercises_are_whole(lesson: Lesson) -> Iterator[str]:
     """Stub, check and help stand together, and are shipped unsolved."""
     cells = [*lesson.notebook.cells, NotebookNode(), NotebookNode()]
     for exercise, check, help in zip(cells, cells[1:], cells[2:], strict=False):
-        name = _tagged(exercise, "exercise")
+        name = tagged(exercise, "exercise")
         if name:
             yield from (f"exercise {name}: {c}" for c in _about_exercise(name, exercise, check, help))
     for before, check in pairwise(cells):
-        if _tagged(check, "check") and not _tagged(before, "exercise"):
-            yield f"check {_tagged(check, 'check')} has no exercise before it"
+        if tagged(check, "check") and not tagged(before, "exercise"):
+            yield f"check {tagged(check, 'check')} has no exercise before it"
 
 
 def exercises_are_numbered_in_order(lesson: Lesson) -> Iterator[str]:
     """All of 1, 2, 3, …: those of the path in order, and those behind it in order."""
-    groups = [[name for cell in part if (name := _tagged(cell, "exercise"))] for part in path.parts(lesson)]
+    groups = [[name for cell in part if (name := tagged(cell, "exercise"))] for part in path.parts(lesson)]
     names = [name for group in groups for name in group]
     wanted = [f"{number_of(lesson)}.{count}" for count in range(1, len(names) + 1)]
     if set(names) != set(wanted):
@@ -235,21 +236,12 @@ def exercises_are_numbered_in_order(lesson: Lesson) -> Iterator[str]:
                 yield f"exercise {name} must stand before {before}"
 
 
-def _tagged(cell: NotebookNode, kind: str) -> str:
-    names = [
-        tag.removeprefix(f"{kind}:")
-        for tag in cell.get("metadata", {}).get("tags", [])
-        if tag.startswith(kind)
-    ]
-    return names[0] if names else ""
-
-
 def _about_exercise(
     name: str, exercise: NotebookNode, check: NotebookNode, help: NotebookNode
 ) -> Iterator[str]:
     if not re.search(r"raise NotImplementedError|= \.\.\.", exercise.source):
         yield "it is solved: ship the stub, `raise NotImplementedError` or `name = ...`"
-    if _tagged(check, "check") != name:
+    if tagged(check, "check") != name:
         yield f"the next cell must have the tag check:{name}"
     elif not re.fullmatch(rf'(\w+) = check\("{re.escape(name)}", \1\)', check.source.strip()):
         yield f'its check must read `name = check("{name}", name)`'

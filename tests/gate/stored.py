@@ -46,7 +46,7 @@ def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
 
 def tags(cell: NotebookNode) -> list[str]:
     """Return the cell's tags."""
-    return cell.metadata.get("tags", [])
+    return cell.get("metadata", {}).get("tags", [])
 
 
 def as_text(notebook: NotebookNode) -> str:
