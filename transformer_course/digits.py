@@ -20,7 +20,7 @@ labels = torch.tensor(digits.target).long()  # (1797 images,)
 order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
 training, held_out = (Batch((token_ids[rows],), labels[rows]) for rows in (order[360:], order[:360]))
 
-config = TrainingConfig(steps=150, learning_rate=0.01, warmup_steps=10, evaluate_every=50, save_every=50)
+config = TrainingConfig(steps=90, learning_rate=0.01, warmup_steps=10, evaluate_every=30, save_every=30)
 batch_at = shuffled_batches(training, batch_size=33)  # an odd number: two workers read 17 rows and 16
 
 
