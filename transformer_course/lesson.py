@@ -1,7 +1,9 @@
 """The first cell of every lesson: the same numbers and the same pictures on every machine."""
 
+import ast
 import inspect
 import random
+import textwrap
 import warnings
 from collections.abc import Callable
 
@@ -81,17 +83,34 @@ def _describe_figures(shell: InteractiveShell) -> None:
 
 
 def show_source(*things: type | Callable) -> None:
-    """Show the source of classes and functions as it stands in their modules.
+    """Show the source of classes and functions as it stands in their modules, without docstrings and checks.
 
     Raises:
         TypeError: a thing that has no source in Python.
     """
     for thing in things:
         try:
-            source = inspect.getsource(thing)
+            source = _without_checks(inspect.getsource(thing))
         except (TypeError, OSError) as error:
             raise TypeError(
                 f"show_source wants classes and functions that are written in Python, got {thing!r}; "
                 "of an object give its class, type(…)"
             ) from error
         display(Markdown(f"```python\n{source}```"))
+
+
+def _without_checks(source: str) -> str:
+    """Leave out docstrings, and calls such as `check_inputs(query, key)`, which only refuse."""
+    left_out: set[int] = set()
+    for node in ast.walk(ast.parse(textwrap.dedent(source))):
+        if isinstance(node, ast.Expr) and _only_tells_or_refuses(node.value):
+            left_out |= set(range(node.lineno, node.end_lineno + 1))
+    lines = enumerate(source.splitlines(keepends=True), 1)
+    return "".join(line for number, line in lines if number not in left_out)
+
+
+def _only_tells_or_refuses(value: ast.expr) -> bool:
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, str)
+    name = value.func if isinstance(value, ast.Call) else value
+    return isinstance(name, ast.Name) and name.id.startswith("check_")

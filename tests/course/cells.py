@@ -9,18 +9,28 @@ from torch import nn
 from torch.nn import functional as F
 
 from transformer_course.checker import judge
+from transformer_course.checker.kinds import Exercise
 
 IMPORTS = {"math": math, "torch": torch, "nn": nn, "F": F}
 CELL_NUMBERS = itertools.count(1)
 
 
-def cell(text, name):
-    """What a notebook's cell leaves under a name; its source can be looked up, as IPython arranges it."""
+def cell(text, name, **others):
+    """What a notebook's cell leaves under a name; its source can be looked up, as IPython arranges it.
+
+    others: what the cells above have left, besides the usual imports
+    """
     file = f"cell {next(CELL_NUMBERS)}"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    namespace = dict(IMPORTS)
+    namespace = IMPORTS | others
     exec(compile(text, file, "exec"), namespace)
     return namespace[name]
+
+
+def solved(exercise):
+    """The solution, run as a cell of its lesson, where the answers to the other exercises are."""
+    lesson = [each for each in exercise.namespace.values() if isinstance(each, Exercise)]
+    return cell(exercise.shown, exercise.name, **{each.name: each.reference for each in lesson})
 
 
 def said(exercise, attempt):

@@ -1,6 +1,5 @@
 """Every exercise keeps its promises, and its field guide is complete."""
 
-import itertools
 import math
 import traceback
 from functools import cache
@@ -11,8 +10,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.course.cells import cell, said
+from tests.course.cells import cell, said, solved
 from tests.gate import form
+from tests.gate.solved import tagged
 from tests.gate.stored import NOTEBOOKS, Lesson
 from transformer_course.checker import judge
 from transformer_course.checker.judging import recognised
@@ -42,7 +42,7 @@ MISTAKES = declared(lambda exercise: {each.name: each for each in reversed(exerc
 
 @pytest.mark.parametrize("id", IDS)
 def test_the_solution_as_shown_is_correct(id):
-    assert judge(find(id), cell(find(id).shown, find(id).name)).state == CORRECT
+    assert judge(find(id), solved(find(id))).state == CORRECT
 
 
 @pytest.mark.parametrize(("id", "answer"), ALTERNATIVES)
@@ -100,11 +100,13 @@ def test_an_exercise_is_complete_told_in_plain_words_and_asks_for_what_stands_in
     assert list(form.of_exercise(id, lesson_of(id[:2]))) == []
 
 
-def test_a_lessons_exercises_are_numbered_from_1():
-    for lesson, ids in itertools.groupby(IDS, key=lambda id: id[:2]):
-        numbers = list(ids)
-        assert numbers == [f"{lesson}.{i}" for i in range(1, len(numbers) + 1)]
-    assert len(IDS) == len(set(IDS))
+def test_each_exercise_stands_in_its_lesson():
+    stand = [name for path in NOTEBOOKS.glob("*.ipynb") for name in exercises_of(Lesson.load(path))]
+    assert sorted(stand) == sorted(IDS) and len(IDS) == len(set(IDS))
+
+
+def exercises_of(lesson):
+    return [name for cell in lesson.notebook.cells if (name := tagged(cell, "exercise"))]
 
 
 # ------------------------------------------------------------------------------ answers that no bank foresees

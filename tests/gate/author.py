@@ -20,7 +20,7 @@ from tests.gate.stored import ROOT, Lesson, as_text
 from transformer_course import lessons
 from transformer_course.exercises import exercise_cells
 
-EXERCISES_END, IDEA_END = "## Summary", "## In the package"  # the first exercise belongs to the idea
+EXERCISES_END = "## See it, yours", "## Summary"  # the second where a lesson still shows before it asks
 EXERCISES = "transformer_course/exercises"
 TASK = "The task, in words."
 HOW = (
@@ -67,7 +67,7 @@ def _skeleton(number: int, title: str) -> NotebookNode:
     cells.append(new_markdown_cell("What is lit, if anything: …", id="map-words"))
     for heading in HEADINGS:
         cells.append(new_markdown_cell(f"## {heading}", id=_slug(heading)))
-        if heading == "The idea":
+        if heading == "Write it":
             cells[-1].source += f"\n\n…\n\n{HOW}"
             source = "from transformer_course.exercises import check"
             cells.append(new_code_cell(source, id="exercises-import"))
@@ -92,18 +92,19 @@ def put_exercise(exercise_id: str, notebook: NotebookNode) -> str:
         for id in changed:
             known[id].source = wanted[id]
         return f"brought up to date: {', '.join(changed)}" if changed else "is as declared"
-    heading = IDEA_END if exercise_id.endswith(".1") else EXERCISES_END
-    places = (i for i, cell in enumerate(notebook.cells) if cell.source.startswith(heading))
+    places = (i for i, cell in enumerate(notebook.cells) if cell.source.startswith(EXERCISES_END))
     end = next(places, None)
     if end is None:
-        raise ValueError(f"the lesson must have the heading {heading!r}, got none; add it")
-    task = new_markdown_cell(f"{texts.heading}\n\n{TASK}", id=f"exercise-{key}-task")
+        raise ValueError(f"the lesson must have the heading {EXERCISES_END[0]!r}, got none; add it")
+    task = new_markdown_cell(f"{texts.heading}\n\n*● · 0 minutes*\n\n{TASK}", id=f"exercise-{key}-task")
     stub, check = (
         new_code_cell(text, id=f"{kind}-{key}", metadata={"tags": [f"{kind}:{exercise_id}"]})
         for kind, text in (("exercise", texts.exercise), ("check", texts.check))
     )
     notebook.cells[end:end] = [task, stub, check, new_markdown_cell(texts.help, id=f"help-{key}")]
-    return f"put in above {heading!r}: write the task in the cell {task.id}"
+    return (
+        f"put in above {notebook.cells[end].source.splitlines()[0]!r}: write the task in the cell {task.id}"
+    )
 
 
 def name_cells(notebook: NotebookNode, raw_cells: list[dict]) -> list[str]:

@@ -11,7 +11,7 @@ from tests.gate.solved import tagged
 from tests.gate.stored import Lesson
 from transformer_course.exercises import HINTS, find
 
-LONGEST, WIDEST = 20, 105  # lines of a stub or a solution; JupyterLab scrolls sideways beyond
+LONGEST, WIDEST = 24, 107  # lines of a stub or a solution; JupyterLab scrolls sideways beyond
 MOST_LETTERS, LEAST_LETTERS = 340, 50  # of a mistake's effect and cure; of its effect
 NO = re.compile(r"\b(without|not|no|neither)\b", re.IGNORECASE)
 CALLED = {"nn.Module": "nn", "multi_head_attention_forward": "scaled_dot_product_attention"}

@@ -10,6 +10,7 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from tests.gate import path
+from tests.gate.above import nothing_asked_stands_above
 from tests.gate.allow_list import NOT_COMPARED
 from tests.gate.numbers import numbers_have_a_source
 from tests.gate.solved import tagged
@@ -191,7 +192,7 @@ def has_the_headings(lesson: Lesson) -> Iterator[str]:
     sections = tuple(text for level, text in headings if level == 2)
     if len(titles) != 1 or headings[0][0] != 1:
         yield f"a lesson has one title, on top; here are {titles}"
-    wanted = path.HEADINGS
+    wanted = path.headings(lesson)
     if path.has_one_path(lesson) and sections not in (wanted, (*wanted, "Deeper")):
         yield f"the headings must be {', '.join(wanted)}; here they are {', '.join(sections)}"
 
@@ -201,6 +202,8 @@ def keeps_to_its_path(lesson: Lesson) -> Iterator[str]:
     if path.has_one_path(lesson):
         for rule in path.ALL:
             yield from rule(lesson)
+    if path.headings(lesson) == path.HEADINGS:
+        yield from nothing_asked_stands_above(lesson)
 
 
 def _headings(notebook: NotebookNode) -> Iterator[tuple[int, str]]:
@@ -222,18 +225,12 @@ def exercises_are_whole(lesson: Lesson) -> Iterator[str]:
             yield f"check {tagged(check, 'check')} has no exercise before it"
 
 
-def exercises_are_numbered_in_order(lesson: Lesson) -> Iterator[str]:
-    """All of 1, 2, 3, …: those of the path in order, and those behind it in order."""
-    groups = [[name for cell in part if (name := tagged(cell, "exercise"))] for part in path.parts(lesson)]
-    names = [name for group in groups for name in group]
-    wanted = [f"{number_of(lesson)}.{count}" for count in range(1, len(names) + 1)]
-    if set(names) != set(wanted):
-        yield f"the exercises must be {', '.join(wanted)}; got {', '.join(names)}"
-        return
-    for group in groups:
-        for before, name in pairwise(group):
-            if wanted.index(before) > wanted.index(name):
-                yield f"exercise {name} must stand before {before}"
+def exercises_have_numbers_of_their_own(lesson: Lesson) -> Iterator[str]:
+    """Each number stands once. One that was taken away is not given anew: learners' answers hang on it."""
+    names = [name for cell in lesson.notebook.cells if (name := tagged(cell, "exercise"))]
+    for name in names:
+        if not name.startswith(f"{number_of(lesson)}.") or names.count(name) > 1:
+            yield f"exercise {name} must have a number of its own, of lesson {number_of(lesson)}"
 
 
 def _about_exercise(
@@ -267,6 +264,6 @@ ALL: tuple[Rule, ...] = (
     has_the_headings,
     keeps_to_its_path,
     exercises_are_whole,
-    exercises_are_numbered_in_order,
+    exercises_have_numbers_of_their_own,
     numbers_have_a_source,
 )

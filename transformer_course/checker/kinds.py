@@ -42,6 +42,9 @@ class Exercise:
     tolerance: absolute and relative
     any_integer: where integers are wanted, whether those of any dtype will do
     gradients: whether those of a right answer must agree with the solution's: then the stub says so
+    difficulty: from 1, a line or two at the first try, to 3, a stretch
+
+    An exercise, called, does what its solution does: so solutions may build on one another, as answers do.
     """
 
     kind: str  # what an answer is, in words
@@ -62,16 +65,21 @@ class Exercise:
         tolerance: float = 1e-9,
         any_integer: bool = True,
         gradients: bool = False,
+        difficulty: int = 1,
     ):
         self.id, self.title, self.name, self.stub = id, title, name, stub
         self.hints = [" ".join(hint.split()) for hint in hints]  # declared over several indented lines
         self.returns, self.without, self.by_name, self.gradients = returns, without, by_name, gradients
+        self.difficulty = difficulty
         self.comparison = Comparison(tolerance, any_integer=any_integer)
         self.alternatives: list[Any] = []
         self.mistakes: list[Mistake] = []
         self.shared: list[Mistake] = []  # slips of all lessons, where their text occurs
         self.namespace: dict[str, Any] = {}  # that of the module, for the changes of the guide
         self.in_python: dict[str, list[Any]] = {}  # wrong answers by name that no change expresses
+
+    def __call__(self, *arguments: Any, **by_name: Any) -> Any:
+        return self.reference(*arguments, **by_name)
 
     def has(self, part: str) -> bool:
         """Whether the part was declared."""

@@ -506,3 +506,85 @@ def bends(x, y):
     up_bias = -x[:-1]
     hidden = torch.relu(x[1:, None] + up_bias)  # (points − 1, neurons): a triangle
     return up_bias, torch.linalg.solve(hidden, y[1:] - y[0])
+
+
+# ------------------------------------------------------------------------------------------------------ 06.8
+
+
+@exercise(
+    "06.8",
+    "Write it as a module",
+    difficulty=2,
+    hints=[
+        """Up, bend, down: `up_projection` from d_model to d_ff features, the activation, `down_projection`
+        back again.""",
+        """`activation` is a module that is handed in. Keep it, `self.activation = activation`, and call it
+        like a function.""",
+    ],
+)
+class FeedForward(nn.Module):
+    """Two linear maps with an activation between them, for each token by itself."""
+
+    def __init__(self, d_model, d_ff, activation):
+        """activation: a module, for example nn.GELU()
+
+        The linear maps are called up_projection and down_projection.
+        """
+        raise NotImplementedError
+
+    def forward(self, x):
+        """(batch, position, d_model) → (batch, position, d_model)"""
+        raise NotImplementedError
+
+
+@FeedForward.cases
+def FeedForward(normal):
+    yield {"d_model": 3, "d_ff": 7, "activation": nn.GELU()}, {"x": normal(2, 5, 3)}
+    yield {"d_model": 5, "d_ff": 11, "activation": nn.Tanh()}, {"x": normal(3, 2, 5)}
+    yield {"d_model": 2, "d_ff": 3, "activation": nn.ReLU()}, {"x": normal(1, 1, 2)}
+
+
+@FeedForward.specification
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, activation):
+        super().__init__()
+        self.up_projection = nn.Linear(d_model, d_ff)
+        self.down_projection = nn.Linear(d_ff, d_model)
+        self.bend = activation
+
+    def forward(self, x):
+        result = torch.zeros_like(x)
+        up, down = self.up_projection, self.down_projection
+        for b in range(len(x)):
+            for position in range(x.shape[1]):
+                token = x[b, position]
+                hidden = [(up.weight[j] * token).sum() + up.bias[j] for j in range(len(up.weight))]
+                bent = self.bend(torch.stack(hidden))
+                for f in range(len(down.weight)):
+                    result[b, position, f] = (down.weight[f] * bent).sum() + down.bias[f]
+        return result
+
+
+@FeedForward.solution
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, activation):
+        super().__init__()
+        self.up_projection = nn.Linear(d_model, d_ff)
+        self.activation = activation
+        self.down_projection = nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.down_projection(self.activation(self.up_projection(x)))
+
+
+class InARow(nn.Sequential):
+    """Another right answer; as a Sequential it takes no activation that is not a module."""
+
+    def __init__(self, d_model, d_ff, activation):
+        super().__init__()
+        self.add_module("up_projection", nn.Linear(d_model, d_ff))
+        self.add_module("bend", activation)
+        self.add_module("down_projection", nn.Linear(d_ff, d_model))
+
+
+FeedForward.alternative(InARow)

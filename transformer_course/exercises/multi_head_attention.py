@@ -221,13 +221,16 @@ def interface():
 @exercise(
     "05.5",
     "Write multi-head attention",
+    difficulty=2,
     returns=("output", "weights"),
+    by_name=("may_attend",),
     hints=[
         """Five steps: project each of the three, cut each into heads, attend in every head at once,
-        merge, project once more. You have written all five before, in lesson 03 and above.""",
+        merge, project once more. You have written all five before, in lessons 03 and 04, and above.""",
         """`unflatten(-1, (self.n_heads, -1)).transpose(1, 2)` cuts. Scores and weights need no loop over
         the heads: `@`, `.mT` and `softmax(dim=-1)` leave the axes in front alone.""",
-        """A score sums over the features of one head, so divide by `math.sqrt(self.d_head)`. At the end
+        """A score sums over the features of one head, so divide by `math.sqrt(self.d_head)`. If there is a
+        mask, hidden scores become −∞ before the softmax, as in 04.3. At the end
         `transpose(1, 2).flatten(-2)`, and then `self.output_projection`.""",
     ],
 )
@@ -242,37 +245,45 @@ class MultiHeadAttention(nn.Module):
         self.value_projection = nn.Linear(d_model, d_model)
         self.output_projection = nn.Linear(d_model, d_model)
 
-    def forward(self, query, key, value):
-        """Returns output (batch, query_pos, d_model), weights (batch, n_heads, query_pos, key_pos)."""
+    def forward(self, query, key=None, value=None, may_attend=None):
+        """may_attend: True for a permitted pair, broadcasts to the weights; leaves each query some key.
+
+        Returns output (batch, query_pos, d_model), weights (batch, n_heads, query_pos, key_pos).
+        """
+        key, value = (query if each is None else each for each in (key, value))  # self-attention
         raise NotImplementedError
 
 
 @MultiHeadAttention.cases
 def MultiHeadAttention(normal):
+    def inputs(batch, queries, keys, d_model):
+        return {
+            "query": normal(batch, queries, d_model),
+            "key": normal(batch, keys, d_model),
+            "value": normal(batch, keys, d_model),
+        }
+
     # The first has as many keys as queries, as in self-attention: numbers to compare, no error.
-    for d_model, n_heads, batch, queries, keys in (
-        (6, 3, 2, 5, 5),
-        (6, 2, 5, 3, 7),
-        (15, 3, 2, 7, 11),
-        (2, 1, 1, 1, 1),
-    ):
-        yield (
-            {"d_model": d_model, "n_heads": n_heads},
-            {
-                "query": normal(batch, queries, d_model),
-                "key": normal(batch, keys, d_model),
-                "value": normal(batch, keys, d_model),
-            },
-        )
+    for d_model, n_heads, *sizes in ((6, 3, 2, 5, 5), (6, 2, 5, 3, 7), (15, 3, 2, 7, 11), (2, 1, 1, 1, 1)):
+        yield {"d_model": d_model, "n_heads": n_heads}, inputs(*sizes, d_model)
+    padding = (torch.arange(5) < torch.tensor([5, 3])[:, None])[:, None, None]  # (batch, 1, 1, key_pos)
+    yield {"d_model": 6, "n_heads": 2}, {"query": normal(2, 5, 6), "may_attend": padding}
+    per_head = (normal(1, 3, 7, 7) > 0) | torch.eye(7, dtype=torch.bool)  # each query sees at least itself
+    yield {"d_model": 15, "n_heads": 3}, inputs(2, 7, 7, 15) | {"may_attend": per_head}
+    # Scores below −100, none of which overflows: only −∞ is low enough.
+    yield {"d_model": 6, "n_heads": 2}, {"query": 30 * normal(2, 5, 6), "may_attend": padding}
 
 
 @MultiHeadAttention.specification
 class MultiHeadAttention(Projections):
-    def forward(self, query, key, value):
-        each = [self.one_text(*text) for text in zip(query, key, value, strict=True)]
+    def forward(self, query, key=None, value=None, may_attend=None):
+        key, value = query if key is None else key, query if value is None else value
+        allowed = torch.tensor(True) if may_attend is None else may_attend
+        allowed = allowed.expand(len(query), self.n_heads, query.shape[1], key.shape[1])
+        each = [self.one_text(*text) for text in zip(query, key, value, allowed, strict=True)]
         return tuple(torch.stack(results) for results in zip(*each, strict=True))
 
-    def one_text(self, query, key, value):
+    def one_text(self, query, key, value, allowed):
         queries, keys = self.query_projection(query), self.key_projection(key)
         values = self.value_projection(value)
         mixed = torch.zeros(query.shape)
@@ -280,10 +291,12 @@ class MultiHeadAttention(Projections):
         for head in range(self.n_heads):
             features = range(head * self.d_head, (head + 1) * self.d_head)
             for i in range(len(query)):
-                scores = [sum(queries[i, f] * k[f] for f in features) / math.sqrt(self.d_head) for k in keys]
-                exponentials = [torch.exp(score) for score in scores]
-                for j in range(len(key)):
-                    weights[head, i, j] = weight = exponentials[j] / sum(exponentials)
+                seen = [j for j in range(len(key)) if allowed[head, i, j]]
+                scores = [sum(queries[i, f] * keys[j, f] for f in features) for j in seen]
+                scores = [score / math.sqrt(self.d_head) for score in scores]
+                exponentials = [torch.exp(score - max(scores)) for score in scores]
+                for j, exponential in zip(seen, exponentials, strict=True):
+                    weights[head, i, j] = weight = exponential / sum(exponentials)
                     for f in features:
                         mixed[i, f] += weight * values[j, f]
         return self.output_projection(mixed), weights
@@ -303,11 +316,15 @@ def solution():
         def split(self, x):
             return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
-        def forward(self, query, key, value):
+        def forward(self, query, key=None, value=None, may_attend=None):
+            key, value = (query if each is None else each for each in (key, value))  # self-attention
             queries = self.split(self.query_projection(query))
             keys = self.split(self.key_projection(key))
             values = self.split(self.value_projection(value))
-            weights = (queries @ keys.mT / math.sqrt(self.d_head)).softmax(dim=-1)
+            scores = queries @ keys.mT / math.sqrt(self.d_head)
+            if may_attend is not None:
+                scores = scores.masked_fill(~may_attend, -math.inf)
+            weights = scores.softmax(dim=-1)
             heads = weights @ values  # (batch, n_heads, query_pos, d_head)
             return self.output_projection(heads.transpose(1, 2).flatten(-2)), weights
 
@@ -319,7 +336,8 @@ MultiHeadAttention.solution(solution())
 
 @MultiHeadAttention.alternative
 class MultiHeadAttention(Projections):
-    def forward(self, q, k, v):
+    def forward(self, q, k=None, v=None, may_attend=None):
+        k, v = q if k is None else k, q if v is None else v
         chunks = [
             projection(x).chunk(self.n_heads, dim=-1)
             for projection, x in [
@@ -328,9 +346,12 @@ class MultiHeadAttention(Projections):
                 (self.value_projection, v),
             ]
         ]
+        hidden = torch.zeros(len(q), self.n_heads, q.shape[1], k.shape[1])
+        if may_attend is not None:
+            hidden = hidden.masked_fill(~may_attend, -torch.inf)
         outputs, maps = [], []
-        for q_head, k_head, v_head in zip(*chunks, strict=True):
-            weights = torch.softmax(torch.bmm(q_head, k_head.mT) * self.d_head**-0.5, dim=2)
+        for q_head, k_head, v_head, bias in zip(*chunks, hidden.unbind(1), strict=True):
+            weights = torch.softmax(torch.bmm(q_head, k_head.mT) * self.d_head**-0.5 + bias, dim=2)
             outputs.append(torch.bmm(weights, v_head))
             maps.append(weights)
         return self.output_projection(torch.cat(outputs, dim=-1)), torch.stack(maps, dim=1)

@@ -5,6 +5,7 @@ import weakref
 from typing import ClassVar
 
 import torch
+from torch import nn
 
 from transformer_course.checker import exercise
 
@@ -68,6 +69,7 @@ def scaled_scores(query, key):
 @exercise(
     "03.2",
     "Write scaled dot-product attention",
+    difficulty=2,
     returns=("output", "weights"),
     without=("scaled_dot_product_attention", "transformer_lab"),
     gradients=True,
@@ -139,6 +141,7 @@ def attention(q, k, v):
 @exercise(
     "03.3",
     "Write a softmax that does not overflow",
+    difficulty=2,
     without=("softmax", "log_softmax"),
     hints=[
         """exp(1000) is infinite in float64. Which number can you subtract from all scores of a row,
@@ -363,6 +366,7 @@ class Stream:
 @exercise(
     "03.6",
     "Attention over a stream (stretch)",
+    difficulty=3,
     hints=[
         """If nothing could overflow, two running sums would do: Σ exp(score) and Σ exp(score) · value.
         Divide at the end.""",
@@ -448,3 +452,92 @@ def streaming_attention(query, pairs):
         log_total = higher + math.log1p(math.exp(lower - higher))
         output = output + math.exp(score - log_total) * (value - output)
     return output
+
+
+# ------------------------------------------------------------------------------------------------------ 03.7
+
+
+@exercise(
+    "03.7",
+    "Write one head of self-attention",
+    difficulty=2,
+    returns=("output", "weights"),
+    without=("scaled_dot_product_attention", "transformer_lab"),
+    hints=[
+        """In `__init__` make the three layers, each under the name that the comment gives it:
+        `self.query_projection = nn.Linear(…, …)`, and so on. What goes in has d_model features, what comes
+        out d_head.""",
+        """In `forward` all three get the same x: that is what *self* means. You have written the rest
+        in 03.2; call it.""",
+    ],
+)
+class SelfAttention(nn.Module):
+    """One head: each token of x asks, is asked, and hands over."""
+
+    def __init__(self, d_model, d_head):
+        super().__init__()
+        # three Linear layers, from d_model features to d_head:
+        # self.query_projection, self.key_projection, self.value_projection
+        raise NotImplementedError
+
+    def forward(self, x):
+        """x (..., position, d_model). No transformer_lab, no F.scaled_dot_product_attention.
+
+        Returns output (..., position, d_head) and weights (..., position, position).
+        """
+        raise NotImplementedError
+
+
+@SelfAttention.cases
+def SelfAttention(normal):
+    for d_model, d_head, *batch, positions in ((7, 3, 2, 5), (5, 5, 5), (3, 11, 2, 3, 7), (2, 1, 1, 1)):
+        yield {"d_model": d_model, "d_head": d_head}, {"x": normal(*batch, positions, d_model)}
+
+
+@SelfAttention.specification
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, d_head):
+        super().__init__()
+        for name in ("query", "key", "value"):
+            self.add_module(f"{name}_projection", nn.Linear(d_model, d_head))
+
+    def forward(self, x):
+        return attention.specified(self.query_projection(x), self.key_projection(x), self.value_projection(x))
+
+
+def solution():
+    # In a function: `inspect` finds the first class of a name in a module, and that is the stub.
+    class SelfAttention(nn.Module):
+        def __init__(self, d_model, d_head):
+            super().__init__()
+            self.query_projection = nn.Linear(d_model, d_head)
+            self.key_projection = nn.Linear(d_model, d_head)
+            self.value_projection = nn.Linear(d_model, d_head)
+
+        def forward(self, x):
+            query, key = self.query_projection(x), self.key_projection(x)  # (..., position, d_head)
+            return attention(query, key, self.value_projection(x))
+
+    return SelfAttention
+
+
+SelfAttention.solution(solution())
+
+
+def alternative():
+    class SelfAttention(nn.Module):
+        def __init__(self, d_model, d_head):
+            super().__init__()
+            self.query_projection, self.key_projection, self.value_projection = (
+                nn.Linear(d_model, d_head) for _ in range(3)
+            )
+
+        def forward(self, tokens):
+            q, k, v = (each(tokens) for each in self.children())
+            weights = torch.einsum("...id,...jd->...ij", q * q.size(-1) ** -0.5, k).softmax(-1)
+            return weights @ v, weights
+
+    return SelfAttention
+
+
+SelfAttention.alternative(alternative())
