@@ -320,7 +320,7 @@ def layouts(steps: PostNormSteps, step: str) -> list[Tensor]:
 def is_same(got: Tensor, wanted: Tensor) -> bool:
     """Equal but for rounding; NaN equals NaN, since it may be what a mistake gives."""
     near = {"rtol": TOLERANCE, "atol": TOLERANCE, "equal_nan": True}
-    return got.shape == wanted.shape and torch.allclose(got.double(), wanted, **near)
+    return got.shape == wanted.shape and torch.allclose(got.double(), wanted.double(), **near)
 
 
 def is_among(many: list[Tensor], wanted: list[Tensor]) -> bool:
