@@ -1,10 +1,12 @@
 """Lesson 10: the loop is the one of the textbook, it stops where it must, and goes on where it stopped."""
 
 import inspect
+import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -211,6 +213,11 @@ def test_training_is_with_dropout_evaluation_without_and_afterwards_eval_mode():
 def test_a_config_that_cannot_be_is_refused(options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         TrainingConfig(**({"steps": 10} | options))
+
+
+def test_a_config_of_numpys_numbers_can_be_kept_in_a_checkpoint():
+    config = TrainingConfig(np.int64(10), learning_rate=np.float32(0.5))
+    assert json.loads(json.dumps(asdict(config)))["steps"] == 10
 
 
 ONE = TrainingConfig(steps=1)
