@@ -558,7 +558,7 @@ def measure_kind(folder, name, kind, device):
         return kind(device, told.append if rank == 0 else fail)
 
     model = build_model(seed=2 + rank)  # not the same: that of worker 0 counts
-    found = {"run": go(model, workers=make()), "told": told}
+    found = {"run": go(model, workers=make())}
     found["held"] = sum(make().part(parameter).numel() for parameter in model.parameters())
     found["saved"] = count_saves(lambda: cut_off(folder / f"cut_{name}", workers=make()))
     copy(folder / f"cut_{name}", folder / f"by_two_{name}")
@@ -578,11 +578,11 @@ def fail(line):
 def drawn(workers):
     """The random numbers of three steps' dropout."""
     workers.wrap(build_model())
-    return [
-        number
-        for step in range(3)
-        for number in (workers.share(batch_at(step), step), torch.rand(3))[1].tolist()
-    ]
+    numbers = []
+    for step in range(3):
+        workers.share(batch_at(step), step)
+        numbers += torch.rand(3).tolist()
+    return numbers
 
 
 def count_saves(work):
