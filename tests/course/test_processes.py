@@ -1,122 +1,70 @@
 """Several processes from a cell: each is heard, in order, and who ends badly says so."""
 
-from pathlib import Path
-
 import pytest
 
-from transformer_course.processes import torchrun
-
-
-def tell_ranks():
-    import os
-    import sys
-    import time
-
-    time.sleep(0.5 * (os.environ["RANK"] == "0"))  # the first is the last to speak
-    told = {name: os.environ[name] for name in ("RANK", "WORLD_SIZE", "OMP_NUM_THREADS")}
-    print(told)
-    sys.exit(0)
-
-
-def test_each_process_is_heard_in_the_order_of_the_ranks(capfd):
-    assert torchrun(tell_ranks, workers=3) == 0
-    said, complained = capfd.readouterr()
-    told = [{"RANK": rank, "WORLD_SIZE": "3", "OMP_NUM_THREADS": "1"} for rank in "012"]
-    assert said.splitlines() == [str(each) for each in told]
-    assert not complained
+from transformer_course.processes import _complaint, torchrun
 
 
 def count_beads():
     return 7
 
 
-def tell_beads():
-    print(count_beads())
-
-
-def test_a_function_may_use_another(capfd):
-    assert torchrun(tell_beads, workers=1, using=[count_beads]) == 0
-    assert capfd.readouterr().out == "7\n"
-
-
-def trip_over_the_doorstep():
+def tell_all():
     import atexit
     import os
+    import time
 
-    print("all work is done", end="")
+    time.sleep(0.5 * (os.environ["RANK"] == "0"))  # the first is the last to speak
+    told = ("RANK", "WORLD_SIZE", "OMP_NUM_THREADS", "MASTER_ADDR")
+    print(count_beads(), *(os.environ[name] for name in told), end=".")
     atexit.register(os.abort)  # as gloo's threads do at times, when the interpreter is taken down
 
 
-def test_a_job_that_is_done_is_not_taken_down_piece_by_piece(capfd):
-    assert torchrun(trip_over_the_doorstep, workers=1) == 0
-    assert capfd.readouterr().out == "all work is done"
+def test_each_process_is_heard_in_the_order_of_the_ranks_and_not_taken_down_piece_by_piece(capfd):
+    """They meet where no name of a machine is asked for, and a function may use another."""
+    assert torchrun(tell_all, using=[count_beads]) == 0
+    assert capfd.readouterr() == ("7 0 2 1 localhost.7 1 2 1 localhost.", "")
 
 
-def fail_alike():
-    raise ValueError("got 7 beads, wanted 8; count again")
+LOG = "[W1124 03:17:10.726963564 socket.cpp:207] [c10d] no name"  # the time, and this machine's network
+FAILING = f"""
+import os, sys
+for said in (": Traceback", f": ValueError: got {{sys.argv[1:]}}, wanted beads; count again", ":{LOG}"):
+    print(f"[rank{{os.environ['RANK']}}]{{said}}", file=sys.stderr)
+sys.exit(1)
+"""
 
 
-def test_a_failure_is_told_once_without_the_rest(capfd):
-    assert torchrun(fail_alike) != 0
-    said, complained = capfd.readouterr()
-    assert said == "ValueError: got 7 beads, wanted 8; count again\n"
-    assert not complained
-
-
-def warn_and_fail():
-    import os
-    import sys
-
-    rank = os.environ["RANK"]
-    if rank == "0":
-        print("no room for seven beads", file=sys.stderr)
-    print(f"[rank{rank}]:[W1124 03:17:10.726963564 socket.cpp:207] [c10d] no name", file=sys.stderr)
-    os._exit(1)
-
-
-def test_a_line_of_a_log_is_no_complaint(capfd):
-    """It has the time of day, and what it says depends on the machine's network."""
-    assert torchrun(warn_and_fail) != 0
-    assert capfd.readouterr().out == "no room for seven beads\n"
-
-
-def only_warn():
-    import os
-    import sys
-
-    print("[W1124 03:17:10.726963564 socket.cpp:207] [c10d] no name", file=sys.stderr)
-    os._exit(1)
-
-
-def test_where_nothing_else_is_said_the_log_is_told_without_its_stamp(capfd):
-    assert torchrun(only_warn) != 0
-    assert capfd.readouterr().out == "[c10d] no name\n"
-
-
-def say_where_they_meet():
-    import os
-
-    print(os.environ["MASTER_ADDR"])
-
-
-def test_they_meet_where_no_name_of_a_machine_is_asked_for(capfd):
-    assert torchrun(say_where_they_meet, workers=1) == 0
-    assert capfd.readouterr().out == "localhost\n"
-
-
-def test_a_file_takes_arguments(tmp_path: Path, capfd):
+def test_a_failure_of_a_file_with_arguments_is_told_once_without_the_rest(tmp_path, capfd):
     file = tmp_path / "a job.py"
-    file.write_text("import sys\nprint(sys.argv[1:])\n")
-    assert torchrun(file, "one", tmp_path, workers=1) == 0
-    assert capfd.readouterr().out == f"{['one', str(tmp_path)]}\n"
+    file.write_text(FAILING)
+    assert torchrun(file, "one", tmp_path) != 0
+    words = f"ValueError: got {['one', str(tmp_path)]}, wanted beads; count again\n"
+    assert capfd.readouterr() == (words, "")
+
+
+@pytest.mark.parametrize(
+    ("stderr", "told"),
+    [
+        (["", f"[rank1]:{LOG}"], "[c10d] no name"),  # where nothing else is said the log is told
+        (["", ""], "A worker ended without a word."),
+        (["one\nno room", "no beads"], "no room\nno beads"),
+    ],
+)
+def test_what_workers_complain_of_is_told_without_a_logs_stamp(tmp_path, stderr, told):
+    for rank, text in enumerate(stderr):
+        folder = tmp_path / "run" / "attempt_0" / str(rank)
+        folder.mkdir(parents=True)
+        (folder / "stderr.log").write_text(text)
+    assert _complaint(tmp_path, len(stderr)) == told
 
 
 @pytest.mark.parametrize(
     ("job", "arguments", "workers", "words"),
     [
         (3, (), 2, "job must be a function, a Path or a module's name, got 3"),
-        (tell_ranks, ("x",), 2, "a function takes no arguments here, got"),
-        (tell_ranks, (), 0, "workers must be"),
+        (count_beads, ("x",), 2, "a function takes no arguments here, got"),
+        (count_beads, (), 0, "workers must be"),
     ],
 )
 def test_what_is_no_job_is_refused(job, arguments, workers, words):

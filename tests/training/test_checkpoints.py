@@ -11,7 +11,6 @@ from tests.references import assert_equal, randn
 from transformer_lab.training.checkpoints import (
     History,
     check_place,
-    check_same_facts,
     gather,
     keep,
     load_checkpoint,
@@ -27,6 +26,7 @@ TENSORS = {
     "bytes": torch.arange(13, dtype=torch.uint8),
     "transposed": randn(5, 2, seed=1).T,
 }
+TENSORS |= {"same memory": TENSORS["wide"], "a part of it": TENSORS["wide"][1:]}
 FACTS = {"steps": [0.1, 1e-300, 2.0 / 3.0], "name": "näme", "nested": {"a": 1}}
 
 
@@ -55,14 +55,6 @@ def test_a_symbolic_link_stays_and_its_file_is_written(path, tmp_path):
     assert load_checkpoint(path)[0].keys() == {"new"}
 
 
-def test_tensors_that_share_memory_are_saved_too(tmp_path):
-    tied = randn(3, 2)
-    save_checkpoint(tmp_path / "tied", {"one": tied, "two": tied, "part": tied[1:]}, {})
-    tensors, _ = load_checkpoint(tmp_path / "tied")
-    assert_equal(tensors["two"], tied)
-    assert_equal(tensors["part"], tied[1:])
-
-
 def test_a_save_that_fails_leaves_the_old_file(path, monkeypatch):
     before = path.read_bytes()
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -71,26 +63,19 @@ def test_a_save_that_fails_leaves_the_old_file(path, monkeypatch):
     assert path.read_bytes() == before
 
 
-def test_any_byte_that_changes_is_noticed(path):
+def test_a_byte_that_changes_and_a_file_cut_short_are_noticed(path):
     """Not every byte can be tried; these are spread over header, facts and numbers."""
     data = path.read_bytes()
-    for place in range(0, len(data), 17):
-        damaged = bytearray(data)
-        damaged[place] ^= 1
-        path.write_bytes(damaged)
+    damaged = [b"", data[:-1]]
+    damaged += [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in range(0, len(data), 17)]
+    for contents in damaged:
+        path.write_bytes(contents)
         with pytest.raises(ValueError, match=r"run.safetensors is not a whole checkpoint: got .*; delete it"):
             load_checkpoint(path)
 
 
-@pytest.mark.parametrize("length", [0, -1])
-def test_a_file_cut_short_is_refused(path, length):
-    path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(ValueError, match="cannot be read"):
-        load_checkpoint(path)
-
-
 def test_other_files_are_refused(path):
-    safetensors.torch.save_file(TENSORS | {"transposed": randn(2)}, path)
+    safetensors.torch.save_file({"wide": randn(2)}, path)
     with pytest.raises(ValueError, match="got a safetensors file of something else"):
         load_checkpoint(path)
 
@@ -164,25 +149,12 @@ def test_the_optimizers_numbers_go_by_name():
     model, optimizer = build()
     steps(model, optimizer, 2)
     tensors = gather(model, optimizer)
-    assert {name for name in tensors if name.startswith("optimizer/first.bias")} == {
-        f"optimizer/first.bias/{quantity}" for quantity in ("step", "exp_avg", "exp_avg_sq")
-    }
     again, _ = build()
-    reordered = torch.optim.AdamW(list(again.parameters())[::-1], lr=0.1)
+    reordered = torch.optim.AdamW(list(again.parameters())[::-1])
     scatter(tensors, again, reordered)
-    assert_equal(
-        reordered.state[again.first.weight]["exp_avg"], optimizer.state[model.first.weight]["exp_avg"]
-    )
-    with pytest.raises(ValueError, match="the optimizer updates parameters of another model"):
-        gather(again, optimizer)
-
-
-def test_facts_of_another_run_are_refused():
-    check_same_facts("file", {"steps": 3}, {"steps": 3})
-    with pytest.raises(ValueError, match="file is of another run: got steps = 3, wanted 4; go on with"):
-        check_same_facts("file", {"rate": 1, "steps": 3}, {"rate": 1, "steps": 4})
-    with pytest.raises(ValueError, match="got steps = None, wanted 4"):
-        check_same_facts("file", {}, {"steps": 4})
+    moments = optimizer.state[model.first.weight]["exp_avg"]
+    assert_equal(reordered.state[again.first.weight]["exp_avg"], moments)
+    assert_equal(tensors["optimizer/first.weight/exp_avg"], moments)
 
 
 def test_a_place_where_nothing_can_be_written_is_told_before_the_work(tmp_path):
@@ -190,8 +162,9 @@ def test_a_place_where_nothing_can_be_written_is_told_before_the_work(tmp_path):
     for name, words in {
         "link": "got a folder that does not exist",
         ".": "got a folder, wanted a file",
-        "x" * 300: "got .*too long",
+        "x" * 253: "got .*too long",  # with what is written first beside it
         "x\0y": "got .*null",
     }.items():
         with pytest.raises(ValueError, match=f"cannot be written: {words}"):
             check_place(tmp_path / name)
+    assert check_place(tmp_path / "new") == tmp_path / "new" and len(list(tmp_path.iterdir())) == 1

@@ -175,8 +175,11 @@ def distance_only(
     """
     if length < 2:
         raise ValueError(f"length must be at least 2, got {length}: one position has no distance; give more")
-    _check_direction(query)
-    _check_direction(key)
+    for vector in (query, key):
+        if not (vector.isfinite().all() and vector.any()):
+            raise ValueError(
+                f"query and key must be finite and not 0, got {vector.tolist()}; all scores would be alike"
+            )
     queries, keys = (_run(rotate, vector.expand(length, -1)) for vector in (query, key))
     if queries.shape != (length, len(query)):
         raise ValueError(
@@ -375,11 +378,4 @@ def _check_output(output: object, x: Tensor) -> None:
         raise ValueError(
             f"the function must return {len(x)} sequences of {_length(x)} positions, or of one, got shape "
             f"{tuple(output.shape)}; return a vector for each token"
-        )
-
-
-def _check_direction(vector: Tensor) -> None:
-    if not (vector.isfinite().all() and vector.any()):
-        raise ValueError(
-            f"query and key must be finite and not 0, got {vector.tolist()}; all scores would be alike"
         )

@@ -11,6 +11,7 @@ import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 FACTS, DIGEST = "facts", "sha256"  # the two entries of the file's metadata
 
@@ -73,7 +74,7 @@ def digest(tensors: Mapping[str, Tensor], text: str) -> str:
     return hashlib.sha256(safetensors.torch.save(dict(tensors)) + text.encode()).hexdigest()
 
 
-def gather(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def gather(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     """Return all numbers that the next step depends on: parameters, the optimizer's means, random numbers."""
     names = names_of_trained(model, optimizer)
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
@@ -86,7 +87,7 @@ def gather(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tens
     return tensors
 
 
-def scatter(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def scatter(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: Optimizer) -> None:
     """Put back what `gather` returned, of the same model and an optimizer of the same parameters."""
     # Not PyTorch's set_optimizer_state_dict, which makes a step for parameters that had no gradient so far.
     names = names_of_trained(model, optimizer)
@@ -102,16 +103,20 @@ def scatter(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.op
         torch.cuda.set_rng_state(tensors["random/cuda"], device)
 
 
-def keep(
-    path: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict, history: History
-) -> None:
+def keep(path: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict, history: History) -> None:
     """Write all that a run goes on from."""
+    save_checkpoint(path, *all_of(model, optimizer, settings, history))
+
+
+def all_of(
+    model: nn.Module, optimizer: Optimizer, settings: dict, history: History
+) -> tuple[dict[str, Tensor], dict]:
+    """Return the tensors and the facts that a run goes on from."""
     tensors = gather(model, optimizer)
-    facts = {"history": asdict(history)} | what_must_agree(tensors, model, optimizer, settings)
-    save_checkpoint(path, tensors, facts)
+    return tensors, {"history": asdict(history)} | what_must_agree(tensors, model, optimizer, settings)
 
 
-def resume(path: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict) -> History:
+def resume(path: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict) -> History:
     """Fill model, optimizer and random numbers from a checkpoint, and return the history up to there.
 
     Raises:
@@ -125,7 +130,7 @@ def put_back(
     tensors: Mapping[str, Tensor],
     facts: dict,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Optimizer,
     settings: dict,
 ) -> History:
     """Fill all from what was read, after seeing that it belongs to this run and model."""
@@ -138,7 +143,7 @@ def put_back(
 
 
 def what_must_agree(
-    tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict
+    tensors: Mapping[str, Tensor], model: nn.Module, optimizer: Optimizer, settings: dict
 ) -> dict:
     """Return the settings of a run, what it trains, and what its optimizer has kept."""
     kept = sorted(name for name in tensors if name.startswith("optimizer/"))
@@ -152,7 +157,7 @@ def device_of(model: nn.Module) -> torch.device:
     raise ValueError(f"{type(model).__name__} has no parameters, wanted a model that can be trained")
 
 
-def names_of_trained(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[str]:
+def names_of_trained(model: nn.Module, optimizer: Optimizer) -> list[str]:
     """Return the names of the parameters that the optimizer updates, in its order."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     updated = [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from tqdm import tqdm
 
 from transformer_lab.encoder import Encoder
@@ -78,12 +79,7 @@ class Alone:
         return loss, gradient_norm
 
     def keep(
-        self,
-        place: str | Path,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        settings: dict,
-        history: History,
+        self, place: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict, history: History
     ) -> None:
         """Write all that a run goes on from."""
         checkpoints.keep(place, model, optimizer, settings, history)

@@ -5,7 +5,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 
@@ -15,16 +14,10 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.fsdp import fully_shard
+from torch.optim import Optimizer
 
-from transformer_lab.training.checkpoints import (
-    History,
-    gather,
-    load_checkpoint,
-    put_back,
-    refusal,
-    save_checkpoint,
-    what_must_agree,
-)
+from transformer_lab.training import checkpoints
+from transformer_lab.training.checkpoints import History, load_checkpoint, refusal, save_checkpoint
 from transformer_lab.training.workers import Workers, gathered
 
 RUN = "run.safetensors"  # history and settings, and the name of the folder in which the numbers are
@@ -82,19 +75,13 @@ class Sharded(Workers):
         return super().of_all(loss, gradient_norm.full_tensor())
 
     def keep(
-        self,
-        place: str | Path,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        settings: dict,
-        history: History,
+        self, place: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict, history: History
     ) -> None:
         """Write a new folder, all together; then worker 0 lets the file `RUN` name it, and deletes the old.
 
         Whoever stops the program meanwhile finds the checkpoint that was there before.
         """
-        tensors = gather(model, optimizer)
-        facts = {"history": asdict(history)} | what_must_agree(tensors, model, optimizer, settings)
+        tensors, facts = checkpoints.all_of(model, optimizer, settings, history)
         random = {name: tensors.pop(name) for name in list(tensors) if name.startswith("random/")}
         folder = Path(place) / f"{STEP}{history.steps}"
         if self.rank == 0:
@@ -121,15 +108,13 @@ class Sharded(Workers):
         """Return the file that is there if there is a checkpoint."""
         return Path(place) / RUN
 
-    def read(
-        self, place: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict
-    ) -> History:
+    def read(self, place: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict) -> History:
         """Read the checkpoint that is there: each worker its part."""
         tensors, facts = load_checkpoint(self.file_of(place))
         folder = Path(place) / facts.pop("folder", "")
         self.check_whole(folder, facts.pop("files", {}))
         tensors |= self.load(folder, model)
-        return put_back(place, tensors, facts, model, optimizer, settings)
+        return checkpoints.put_back(place, tensors, facts, model, optimizer, settings)
 
     def load(self, folder: Path, model: nn.Module) -> dict[str, Tensor]:
         """Return what `gather` returned, dealt out as this model's parameters are."""

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
 from transformer_lab.training import checkpoints
 from transformer_lab.training.checkpoints import History, check_place
@@ -125,7 +126,7 @@ class Workers(Alone):
         return DistributedDataParallel(model, static_graph=True)
 
     def resume(
-        self, place: str | Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict
+        self, place: str | Path | None, model: nn.Module, optimizer: Optimizer, settings: dict
     ) -> History:
         """Go on from the checkpoint, if it is there already: all workers from the same one."""
         if place is not None and self.rank == 0:
@@ -149,9 +150,7 @@ class Workers(Alone):
         """Return the file that is there if there is a checkpoint."""
         return Path(place)
 
-    def read(
-        self, place: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict
-    ) -> History:
+    def read(self, place: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict) -> History:
         """Read the checkpoint that is there."""
         return checkpoints.resume(place, model, optimizer, settings)
 
@@ -199,12 +198,7 @@ class Workers(Alone):
         return mean, gradient_norm
 
     def keep(
-        self,
-        place: str | Path,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        settings: dict,
-        history: History,
+        self, place: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict, history: History
     ) -> None:
         """Worker 0 writes the same file as a process alone; the others wait until it is there."""
         if self.rank == 0:

@@ -75,6 +75,11 @@ def mask_mistakes(words: str, wrong: Callable[[Tensor], Tensor]) -> list[Mistake
     ]
 
 
+def reordered(words: str, order: tuple[int, int, int]) -> Mistake:
+    """Which of PyTorch's projections stand in the places of queries, keys and values."""
+    return mistake(words, project=lambda s, part: PostNormSteps.project(s, order[part]))
+
+
 def attention_along(words: str, axis: int) -> Mistake:
     """Attention with another axis in the place of the positions, without a mask."""
     return mistake(
@@ -92,6 +97,11 @@ def with_eps(words: str, eps: float) -> Mistake:
         norm=lambda s, norm, x: scaled(norm, normalised(norm, x, eps=eps)),
     )
 
+
+ORDER = "PyTorch stacks the projections in the order query, key, value"
+EACH = "wanted a projection for each of the three"
+CHUNKS = "PyTorch stacks all queries, then all keys, then all values; chunk(3, dim=-1) first"
+INVERTED = "the mask is inverted: True means may attend, and masked_fill wants ~may_attend"
 
 MISTAKES = [
     Mistake(
@@ -120,29 +130,13 @@ MISTAKES = [
             + s.layer.self_attn.in_proj_bias.chunk(3)[part]
         ),
     ),
-    *(
-        mistake(
-            f"{names} change places: PyTorch stacks the projections in the order query, key, value",
-            project=lambda s, part, order=order: PostNormSteps.project(s, order[part]),
-        )
-        for names, order in (
-            ("queries and keys (or the scores are transposed)", (1, 0, 2)),
-            ("keys and values", (0, 2, 1)),
-            ("queries and values", (2, 1, 0)),
-        )
-    ),
-    *(
-        mistake(
-            f"{words}, wanted a projection for each of the three",
-            project=lambda s, part, order=order: PostNormSteps.project(s, order[part]),
-        )
-        for words, order in (
-            ("the keys are also the values", (0, 1, 1)),
-            ("the values are also the keys", (0, 2, 2)),
-            ("the queries are also the keys", (0, 0, 2)),
-            ("the keys are also the queries", (1, 1, 2)),
-        )
-    ),
+    reordered(f"queries and keys (or the scores are transposed) change places: {ORDER}", (1, 0, 2)),
+    reordered(f"keys and values change places: {ORDER}", (0, 2, 1)),
+    reordered(f"queries and values change places: {ORDER}", (2, 1, 0)),
+    reordered(f"the keys are also the values, {EACH}", (0, 1, 1)),
+    reordered(f"the values are also the keys, {EACH}", (0, 2, 2)),
+    reordered(f"the queries are also the keys, {EACH}", (0, 0, 2)),
+    reordered(f"the keys are also the queries, {EACH}", (1, 1, 2)),
     mistake(
         "the heads are cut by one reshape, which mixes positions with features: "
         "unflatten(-1, (n_heads, d_head)).transpose(1, 2)",
@@ -153,21 +147,13 @@ MISTAKES = [
         "unflatten(-1, (n_heads, d_head))",
         split=lambda s, x: x.unflatten(-1, (-1, s.n_heads)).movedim(-1, 1),
     ),
-    *(
-        mistake(
-            f"{words}: PyTorch stacks all queries, then all keys, then all values; chunk(3, dim=-1) first",
-            project=lambda s, part, pick=pick: pick(s, s.stacked(), part),
-        )
-        for words, pick in (
-            (
-                "your projection holds each head's queries, keys and values together",
-                lambda s, x, part: x.unflatten(-1, (s.n_heads, 3, -1))[..., part, :].flatten(-2),
-            ),
-            (
-                "your projection holds queries, keys and values in turn, feature by feature",
-                lambda s, x, part: x.unflatten(-1, (-1, 3))[..., part],
-            ),
-        )
+    mistake(
+        f"your projection holds each head's queries, keys and values together: {CHUNKS}",
+        project=lambda s, part: s.stacked().unflatten(-1, (s.n_heads, 3, -1))[..., part, :].flatten(-2),
+    ),
+    mistake(
+        f"your projection holds queries, keys and values in turn, feature by feature: {CHUNKS}",
+        project=lambda s, part: s.stacked().unflatten(-1, (-1, 3))[..., part],
     ),
     *(
         mistake(
@@ -232,12 +218,9 @@ MISTAKES = [
             ~causal_mask(scores.shape[-1]), -math.inf
         ),
     ),
-    *mask_mistakes(
-        "the mask is inverted: True means may attend, and masked_fill wants ~may_attend",
-        lambda may_attend: ~may_attend,
-    ),
+    *mask_mistakes(INVERTED, lambda may_attend: ~may_attend),
     mistake(
-        "the mask is inverted: True means may attend, and masked_fill wants ~may_attend",
+        INVERTED,
         hide=lambda s, scores: scores - 1e4 * s.may_attend,  # where all is hidden, nothing is
     ),
     *mask_mistakes(
@@ -412,10 +395,7 @@ MISTAKES = [
     mistake(
         "the second residual is missing: x + feed_forward(…)", second_sum=lambda s: s.feed_forward_output
     ),
-    mistake(
-        "the second residual is added twice",
-        second_sum=lambda s: 2 * s.road + s.feed_forward_output,
-    ),
+    mistake("the second residual is added twice", second_sum=lambda s: 2 * s.road + s.feed_forward_output),
     mistake(
         "the second residual adds the layer's input, wanted what came out of the first half",
         second_sum=lambda s: s.x + s.feed_forward_output,

@@ -16,7 +16,8 @@ from transformer_lab.diagnostics.divergence.steps import STEPS, PostNormSteps, P
 from transformer_lab.validation import check_may_attend
 
 WIDTH = 92  # of a report, in characters
-TOLERANCE = 1e-9  # everything is computed in float64, and its numbers are of the order of 1
+# Everything is computed in float64, and its numbers are of the order of 1; NaN may be what a mistake gives.
+NEAR = {"rtol": 1e-9, "atol": 1e-9, "equal_nan": True}
 VECTOR_AXES = ("sequence", "position", "feature")
 HEAD_AXES = ("sequence", "head", "position", "feature")
 SCORE_AXES = ("sequence", "head", "query", "key")
@@ -318,9 +319,8 @@ def layouts(steps: PostNormSteps, step: str) -> list[Tensor]:
 
 
 def is_same(got: Tensor, wanted: Tensor) -> bool:
-    """Equal but for rounding; NaN equals NaN, since it may be what a mistake gives."""
-    near = {"rtol": TOLERANCE, "atol": TOLERANCE, "equal_nan": True}
-    return got.shape == wanted.shape and torch.allclose(got.double(), wanted, **near)
+    """Equal but for rounding."""
+    return got.shape == wanted.shape and torch.allclose(got.double(), wanted.double(), **NEAR)
 
 
 def is_among(many: list[Tensor], wanted: list[Tensor]) -> bool:

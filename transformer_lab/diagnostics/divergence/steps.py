@@ -82,18 +82,13 @@ class PostNormSteps:
 
     def project(self, part: int, bias: bool = True) -> Tensor:
         """Queries, keys and values (0, 1, 2) have their weights stacked in one matrix."""
-        attention = self.layer.self_attn
-        added = attention.in_proj_bias if bias else None
-        return F.linear(
-            self.attention_input,
-            attention.in_proj_weight.chunk(3)[part],
-            None if added is None else added.chunk(3)[part],
-        )
+        return self.stacked(bias).chunk(3, dim=-1)[part]
 
-    def stacked(self) -> Tensor:
+    def stacked(self, bias: bool = True) -> Tensor:
         """All three in one tensor (batch, position, 3 · d_model)."""
+        attention = self.layer.self_attn
         return F.linear(
-            self.attention_input, self.layer.self_attn.in_proj_weight, self.layer.self_attn.in_proj_bias
+            self.attention_input, attention.in_proj_weight, attention.in_proj_bias if bias else None
         )
 
     def split(self, x: Tensor) -> Tensor:
