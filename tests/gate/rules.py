@@ -10,7 +10,6 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from tests.gate import path
-from tests.gate.allow_list import NOT_COMPARED
 from tests.gate.numbers import numbers_have_a_source
 from tests.gate.solved import tagged
 from tests.gate.stored import PICTURE, WORDS, Lesson, as_text, code_cells, tags
@@ -24,7 +23,6 @@ WIDEST = 900  # pixels of the page that a picture may take
 SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
 STABLE_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 RANDOM_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f-]{27})?")  # as nbformat and JupyterLab make them
-MARKER = re.compile(r"NBVAL_|PYTEST_VALIDATE")
 PATH = re.compile(r"(?<![\w.:/])/(home|root|tmp|var|opt|usr|Users)/|\b[A-Z]:\\(Users|Program|Windows)")
 VOLATILE = {
     "an address": re.compile(r"\b0x[0-9a-f]{6,}"),
@@ -76,17 +74,6 @@ def nothing_is_exempt(lesson: Lesson) -> Iterator[str]:
         for tag in tags(cell):
             if not allowed.fullmatch(tag):
                 yield f"{cell.id} has the tag {tag!r}: remove it, no cell is skipped or ignored"
-        if cell.cell_type == "code" and MARKER.search(cell.source):
-            yield f"{cell.id} contains a marker for nbval: remove it, no cell is skipped or ignored"
-
-
-def exceptions_exist(lesson: Lesson) -> Iterator[str]:
-    """An entry of the allow list that fits no cell would wait there for a cell to come."""
-    names = {cell.id for cell in lesson.notebook.cells}
-    for entry in NOT_COMPARED:
-        file, _, name = entry.partition("::")
-        if file == lesson.path.name and name not in names:
-            yield f"the allow list names {name!r}, which is not there: remove the entry"
 
 
 # Its outputs
@@ -161,13 +148,6 @@ def nothing_is_left_to_write(lesson: Lesson) -> Iterator[str]:
     for cell in lesson.notebook.cells:
         if re.search(r"^The task, in words\.$|(^- |\*\* |: )…", cell.source, re.MULTILINE):
             yield f"{cell.id} still has the skeleton's words: write yours"
-
-
-def no_path_of_this_machine(lesson: Lesson) -> Iterator[str]:
-    for cell in lesson.notebook.cells:
-        found = PATH.search(cell.source)
-        if found:
-            yield f"{cell.id} holds a path of one machine: {found[0]!r}"
 
 
 # Its parts, as a lesson
@@ -256,13 +236,11 @@ ALL: tuple[Rule, ...] = (
     cells_are_short,
     cells_were_run_in_order,
     nothing_is_exempt,
-    exceptions_exist,
     outputs_are_clean,
     pictures_have_words,
     pictures_are_crisp_and_fit_the_page,
     file_is_as_stored,
     nothing_is_left_to_write,
-    no_path_of_this_machine,
     begins_by_its_number,
     has_the_headings,
     keeps_to_its_path,
