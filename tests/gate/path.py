@@ -62,11 +62,6 @@ def minutes(cells: list[NotebookNode]) -> int:
     return round(words(cells) / WORDS + lines(cells) / LINES + PREDICTION * predictions + solving)
 
 
-def rounded(number: int) -> int:
-    """To five minutes, as one tells it of an hour or two."""
-    return 5 * round(number / 5)
-
-
 def _prose(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
     return [cell for cell in cells if cell.cell_type == "markdown" and not cell.id.startswith("help-")]
 
@@ -95,7 +90,7 @@ def tell_minutes(lesson: Lesson) -> None:
 
 def _promises(lesson: Lesson) -> Iterator[tuple[NotebookNode, re.Pattern, str]]:
     path, deeper = parts(lesson)
-    yield path[0], TOLD, f"{rounded(minutes(path))} minutes"
+    yield path[0], TOLD, f"{5 * round(minutes(path) / 5)} minutes"
     for section in sections(deeper):
         count = max(1, minutes(section))
         yield section[0], TOLD_DEEPER, f"{count} minute{'s' * (count > 1)}"
@@ -136,11 +131,11 @@ def _bugs(path: list[NotebookNode]) -> list[str]:
 
 def first_exercise_stands_behind_the_idea(lesson: Lesson) -> Iterator[str]:
     """Who has seen an idea wants to try it."""
-    heading = next((c for c in lesson.notebook.cells if c.source.startswith("## In the package")), None)
-    exercise = next((c for c in lesson.notebook.cells if tagged(c, "exercise")), None)
     cells = lesson.notebook.cells
-    if exercise and heading and cells.index(exercise) > cells.index(heading):
-        yield f"{exercise.id} must stand before {heading.id}: the first exercise belongs to The idea"
+    package = next((i for i, c in enumerate(cells) if c.source.startswith("## In the package")), len(cells))
+    first = next((i for i, c in enumerate(cells) if tagged(c, "exercise")), 0)
+    if first > package:
+        yield f"{cells[first].id} must stand before In the package: the first exercise belongs to The idea"
 
 
 ALL = (tells_its_minutes, is_no_longer_than_a_path, first_exercise_stands_behind_the_idea)

@@ -4,7 +4,7 @@ import base64
 import io
 import re
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from nbformat import NotebookNode
 from PIL import Image
@@ -81,9 +81,8 @@ def nothing_is_exempt(lesson: Lesson) -> Iterator[str]:
 
 def outputs_are_clean(lesson: Lesson) -> Iterator[str]:
     for cell in code_cells(lesson.notebook):
-        if ("raises-exception" in tags(cell)) != any(
-            output.output_type == "error" for output in cell.outputs
-        ):
+        is_error = any(output.output_type == "error" for output in cell.outputs)
+        if ("raises-exception" in tags(cell)) != is_error:
             yield f"{cell.id}: an error, and the tag raises-exception, come together or not at all"
         for output in cell.outputs:
             yield from (f"{cell.id}: {complaint}" for complaint in _about_output(output))
@@ -101,29 +100,23 @@ def _about_output(output: NotebookNode) -> Iterator[str]:
             yield from (f"{mime} holds {what}: {match[0]!r}" for what, match in found.items() if match)
 
 
-def pictures_have_words(lesson: Lesson) -> Iterator[str]:
+def pictures_have_words_are_crisp_and_fit_the_page(lesson: Lesson) -> Iterator[str]:
     for cell in code_cells(lesson.notebook):
         for output in cell.outputs:
-            if PICTURE in output.get("data", {}) and not _has_words(output):
-                yield f"{cell.id}: a picture without words: draw it with matplotlib after lesson.begin"
+            if PICTURE in output.get("data", {}):
+                yield from (f"{cell.id}: a picture {complaint}" for complaint in _about_picture(output))
 
 
-def pictures_are_crisp_and_fit_the_page(lesson: Lesson) -> Iterator[str]:
-    for cell in code_cells(lesson.notebook):
-        for output in cell.outputs:
-            if PICTURE not in output.get("data", {}):
-                continue
-            width = output.metadata.get(PICTURE, {}).get("width", 0)
-            stored = Image.open(io.BytesIO(base64.b64decode(output.data[PICTURE]))).width
-            if abs(stored - DENSITY * width) > 1:
-                yield f"{cell.id}: a picture of {stored} pixels for {width} of the page: `make refresh`"
-            if width > WIDEST:
-                yield f"{cell.id}: a picture {width} pixels wide, at most {WIDEST}: fewer, smaller panels"
-
-
-def _has_words(output: NotebookNode) -> bool:
-    words, alt = output.data.get(WORDS, ""), output.metadata.get(PICTURE, {}).get("alt", "")
-    return bool(words and alt) and not words.startswith("<")  # such as <Figure size 640x480 with 1 Axes>
+def _about_picture(output: NotebookNode) -> Iterator[str]:
+    words, about = output.data.get(WORDS, ""), output.metadata.get(PICTURE, {})
+    if not words or not about.get("alt") or words.startswith("<"):  # <Figure size 640x480 with 1 Axes>
+        yield "without words: draw it with matplotlib after lesson.begin"
+    width = about.get("width", 0)
+    stored = Image.open(io.BytesIO(base64.b64decode(output.data[PICTURE]))).width
+    if abs(stored - DENSITY * width) > 1:
+        yield f"of {stored} pixels for {width} of the page: `make refresh`"
+    if width > WIDEST:
+        yield f"{width} pixels wide, at most {WIDEST}: fewer, smaller panels"
 
 
 # Its file
@@ -153,13 +146,8 @@ def nothing_is_left_to_write(lesson: Lesson) -> Iterator[str]:
 # Its parts, as a lesson
 
 
-def number_of(lesson: Lesson) -> str:
-    """Return the two digits that the file's name begins with."""
-    return lesson.path.name[:2]
-
-
 def begins_by_its_number(lesson: Lesson) -> Iterator[str]:
-    call = f"lesson.begin({int(number_of(lesson))})"
+    call = f"lesson.begin({int(lesson.path.name[:2])})"
     if call not in code_cells(lesson.notebook)[0].source:
         yield f"the first code cell must call {call}: it fixes seeds, number format and figure style"
 
@@ -206,14 +194,13 @@ def exercises_are_numbered_in_order(lesson: Lesson) -> Iterator[str]:
     """All of 1, 2, 3, …: those of the path in order, and those behind it in order."""
     groups = [[name for cell in part if (name := tagged(cell, "exercise"))] for part in path.parts(lesson)]
     names = [name for group in groups for name in group]
-    wanted = [f"{number_of(lesson)}.{count}" for count in range(1, len(names) + 1)]
+    wanted = [f"{lesson.path.name[:2]}.{count}" for count in range(1, len(names) + 1)]
     if set(names) != set(wanted):
         yield f"the exercises must be {', '.join(wanted)}; got {', '.join(names)}"
         return
-    for group in groups:
-        for before, name in pairwise(group):
-            if wanted.index(before) > wanted.index(name):
-                yield f"exercise {name} must stand before {before}"
+    for before, name in chain(*map(pairwise, groups)):
+        if wanted.index(before) > wanted.index(name):
+            yield f"exercise {name} must stand before {before}"
 
 
 def _about_exercise(
@@ -237,8 +224,7 @@ ALL: tuple[Rule, ...] = (
     cells_were_run_in_order,
     nothing_is_exempt,
     outputs_are_clean,
-    pictures_have_words,
-    pictures_are_crisp_and_fit_the_page,
+    pictures_have_words_are_crisp_and_fit_the_page,
     file_is_as_stored,
     nothing_is_left_to_write,
     begins_by_its_number,
