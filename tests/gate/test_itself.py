@@ -37,6 +37,9 @@ def test_only_marked_tests_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None
     items = [marked, plain]
     itself.pytest_collection_modifyitems(config, items)
     assert (items, gone) == ([plain], [marked])
+    monkeypatch.setattr(itself, "is_left_out", lambda config: False)
+    itself.pytest_collection_modifyitems(config, both := [marked, plain])
+    assert both == [marked, plain]
 
 
 def test_where_git_does_not_know_the_gate_has_changed(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:

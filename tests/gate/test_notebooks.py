@@ -48,6 +48,7 @@ def made_up_lesson() -> NotebookNode:
         *sections[4:],
         new_markdown_cell(DEEPER, id="deeper"),
         new_code_cell("line\n" * 21, id="more"),
+        new_markdown_cell("### Less\n\n*Good for:* me. *1 minute.*", id="less"),
     ]
     cells[8].metadata.tags = ["check:03.1"]
     notebook = new_notebook(cells=cells)
@@ -172,7 +173,7 @@ FAULTS = {
     "many cells": (_added(60, 3, "code", "line"), "cells beside the exercises, at most 62"),
     "many minutes": (_added(80, 3, "code", "line\n" * 22), "minutes, at most 125"),
     "many bugs": (_told("section-7", "wrong", "wrong" + "\n\n**A bug.** Text." * 5), "5 bugs, at most 4"),
-    "exercise late": (_moved("exercise", -2), "the first exercise belongs to The idea"),
+    "exercise late": (_moved("exercise", -3), "the first exercise belongs to The idea"),
 }
 
 
@@ -221,7 +222,7 @@ def test_minutes_are_counted_from_words_lines_predictions_and_exercises_and_writ
     assert (path.words(on_path), path.lines(on_path)) == (715, 22)
     solution = 3 + 3  # minutes of thinking, and lines of 03.1's solution
     assert path.minutes(on_path) == round(715 / 180 + 22 / 10 + 2 + solution)
-    assert path.minutes(deeper) == round(10 / 180 + 21 / 10)
+    assert path.minutes(deeper) == round(17 / 180 + 21 / 10)
     for name, told in {"title": "15", "deeper": "2"}.items():
         _told(name, f"{told} minutes", "0 minutes")(notebook)
     path.tell_minutes(Lesson(Path("03_doubling.ipynb"), "", notebook))

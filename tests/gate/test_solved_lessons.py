@@ -43,18 +43,20 @@ def test_every_exercise_is_run_a_second_time_solved(path: Path) -> None:
 def test_only_what_uses_an_answer_runs_a_second_time() -> None:
     sources = {
         "begin": "import math\nx = 3",
-        "exercise": "def double(x): ...",
+        "exercise": "def double(x): ...\nhalf = third = ...",
         "check": 'double = check("03.1", double)',
         "uses": "def twice(x):\n    return double(x)\ny = 1",
         "beside": "print(math.pi)",
         "local": "def f(double, twice):\n    y = double(twice)\n    return [twice for twice in y]",
         "uses-what-uses": "z = twice(x)",
         "changes": "total = 0\nfor i in range(3):\n    total += double(x)",
-        "gives-anew": "double = max",
-        "uses-the-new": "print(double(z, y))",
+        "otherwise": "if x:\n    pass\nelse:\n    double(x)",
+        "changes-it": "half += 1",
+        "gives-anew": "double = max\ndouble += 1\nfrom math import pi as third",
+        "uses-the-new": "print(double(z, y), third)",
     }
     cells = [nbformat.v4.new_code_cell(source, id=id) for id, source in sources.items()]
     cells[1].metadata["tags"], cells[2].metadata["tags"] = ["exercise:03.1"], ["check:03.1"]
     again = with_exercises_solved(cells)[len(cells) :]
     ids = [cell.id.removeprefix("solved-") for cell in again]
-    assert ids == ["exercise", "check", "uses", "changes"]
+    assert ids == ["exercise", "check", "uses", "changes", "otherwise", "changes-it"]
