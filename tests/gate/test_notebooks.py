@@ -130,7 +130,10 @@ FAULTS = {
     "missing error": (_set("figure", metadata={"tags": ["raises-exception"]}), "the tag raises-exception"),
     "odd output": (_show(new_output("display_data", {"application/json": {}})), "application/json"),
     "address": (_printed("<object at 0x7f3b8c0d1e50>"), "an address: '0x7f3b8c0d1e50'"),
-    "path": (_show(new_output("error", ename="E", evalue="no /home/me/x", traceback=[])), "a path: '/home/'"),
+    "path": (
+        _show(new_output("error", ename="E", evalue="no /home/someone/x", traceback=[])),
+        "a path: '/home/'",
+    ),
     "process": (_printed("ipykernel_123"), "the name of a process"),
     "time": (_printed("took 3.2 s"), "a time: '3.2 s'"),
     "speed": (_printed("100 it/s"), "a time"),
