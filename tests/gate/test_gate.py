@@ -115,7 +115,7 @@ FAULTS = {
     "wrong-tensor": Fault("queries", edited("queries", "queries + 0.1"), "tensor("),
     "wrong-verdict": Fault("HTML('<b>✓</b>')", edited("✓", "✗"), "text/html"),
     "deleted-output": Fault(LOSS, lambda cell: cell.outputs.clear(), "0 output(s) stored, 1 now"),
-    "added-output": Fault(LOSS, lambda cell: cell.outputs.append(ADDED), "2 output(s) stored, 1 now"),
+    "added-output": Fault(LOSS, lambda cell: cell.outputs.append(ADDED), "missing:\nkind"),
     "never-run": Fault(LOSS, lambda cell: cell.update(execution_count=None, outputs=[]), "never run"),
     "swapped-outputs": Fault(f"{LOSS}\ndisplay(1)", lambda cell: cell.outputs.reverse(), "kind"),
     "shown-not-returned": Fault("1 + 1", edited("1 + 1", "display(1 + 1)"), "+display_data"),
@@ -138,6 +138,9 @@ SOUND = {
 }
 
 
+NAMED = ("see-it-heads", "see-it-heads-1")  # what refresh calls new cells, after their section
+
+
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a stored notebook with a cell for every fault, none of them planted."""
@@ -145,11 +148,14 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cells = [new_code_cell(source, id=name) for name, source in sources.items()]
     for cell in cells:
         cell.metadata.tags = ["raises-exception"] if cell.id.startswith("error") else []
-    cells += [new_markdown_cell("## See it: 2 `heads`", id="see"), new_code_cell("1", id="0b5c7f1e")]
+    cells.append(new_markdown_cell("## See it: 2 `heads`", id="see"))
+    cells += [new_code_cell("1", id="0b5c7f1e"), new_code_cell("2", id="1b5c7f1e")]
     begin = [new_markdown_cell("# A lesson", id="title"), new_code_cell(dedent(BEGIN).strip(), id="begin")]
     path = tmp_path_factory.mktemp("gate") / "stored.ipynb"
     path.write_text(as_text(new_notebook(cells=begin + cells)), encoding="utf-8")
     assert refresh(path)
+    error = next(cell for cell in Lesson.load(path).notebook.cells if cell.id == "error-expected")
+    assert error.outputs[0].traceback == ["ZeroDivisionError: division by zero"], "frames name files"
     return path
 
 
@@ -260,7 +266,7 @@ def test_a_copy_is_run_beside_the_shipped_lesson(run: Reports) -> None:
 @pytest.mark.parametrize(("keyword", "runs"), [("aspect", True), ("nothing", False)])
 def test_notebook_runs_whole_or_not_at_all(keyword: str, runs: bool, stored: Path) -> None:
     pytest.main([*GATE, "--collect-only", "-k", keyword, str(stored)], plugins=[collected := Reports()])
-    assert collected.names == (["begin", *FAULTS, *SOUND, "see-it-heads"] if runs else [])
+    assert collected.names == (["begin", *FAULTS, *SOUND, *NAMED] if runs else [])
 
 
 @pytest.mark.parametrize(
