@@ -46,12 +46,6 @@ def test_uvs_own_settings_stay(install: ModuleType, monkeypatch: pytest.MonkeyPa
     assert "UV_DEFAULT_INDEX" not in install.settings_of_pip()
 
 
-def test_nothing_is_told_where_pip_has_no_settings(
-    install: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert listing(install, "", monkeypatch) == {"UV_INDEX_STRATEGY": "unsafe-best-match"}
-
-
 @pytest.mark.parametrize(
     ("refused", "wanted"),
     [

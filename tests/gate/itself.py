@@ -5,6 +5,7 @@ They run in CI, where the gate has changed since the last commit, where they are
 
 import os
 import subprocess
+from functools import cache
 
 import pytest
 
@@ -14,6 +15,7 @@ PARTS = ("tests/gate", ".ci", "pyproject.toml", "constraints.txt", "Makefile")  
 LEFT_OUT = "The gate's tests of itself are left out: it has not changed. All, as in CI: make test GATE=1"
 
 
+@cache
 def has_changed() -> bool:
     """Whether something of the gate is not as it was committed last; where git does not know, it has."""
     status = ["git", "status", "--porcelain", "--", *PARTS]
@@ -33,13 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "gate_itself: a planted fault that the gate has to notice")
 
 
-def pytest_report_header(config: pytest.Config) -> str | list[str]:
-    """Say at the top what is left out."""
-    return LEFT_OUT if is_left_out(config) else []
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say it at the end, too."""
+    """Say at the end what is left out."""
     if is_left_out(config):
         terminalreporter.write_line(LEFT_OUT)
 

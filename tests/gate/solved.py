@@ -76,7 +76,7 @@ def _reached(cells: list[NotebookNode]) -> Iterator[tuple[int, set[str]]]:
         if tagged(cell, "exercise") or tagged(cell, "check"):
             yield i, set(answers)
             answers |= _names(cell.source)[1]
-        elif answers:
+        elif any(name in cells[i].source for name in answers):
             taken, given = _names(cell.source)
             if taken & answers:
                 yield i, set(answers)
@@ -89,7 +89,8 @@ def _names(source: str) -> tuple[set[str], set[str]]:
     given: set[str] = set()
     for node in _in_order(ast.parse(source).body):
         table = symtable.symtable(ast.unparse(node), "", "exec")
-        changed = {each.target.id for each in ast.walk(node) if _changes_a_name(each)}
+        targets = (each.target for each in ast.walk(node) if isinstance(each, ast.AugAssign))
+        changed = {target.id for target in targets if isinstance(target, ast.Name)}
         taken |= (_from_around(table) | changed) - given
         given |= {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
     return taken, given
@@ -109,18 +110,11 @@ def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
 
 
-def _changes_a_name(node: ast.AST) -> bool:
-    return isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
-
-
 def _from_around(table: symtable.SymbolTable) -> set[str]:
     """The names that stand for something outside of all functions, in them or beside them."""
     is_cell = table.get_type() == "module"
-    own = {
-        each.get_name()
-        for each in table.get_symbols()
-        if each.is_referenced() and (is_cell or each.is_global())
-    }
+    used = (each for each in table.get_symbols() if each.is_referenced())
+    own = {each.get_name() for each in used if is_cell or each.is_global()}
     return own.union(*map(_from_around, table.get_children()))
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -11,6 +12,7 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
+LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 
 PICTURE = "image/png"
 WORDS = "text/plain"
@@ -32,6 +34,12 @@ class Lesson:
         """Read the notebook, with whatever is wrong in it."""
         text = path.read_text(encoding="utf-8")
         return cls(path, text, nbformat.reads(text, as_version=4))
+
+    @classmethod
+    @cache
+    def shipped(cls, path: Path) -> "Lesson":
+        """Return a lesson that nobody changes, read once."""
+        return cls.load(path)
 
     @property
     def raw_cells(self) -> list[dict]:

@@ -53,6 +53,10 @@ def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
     notebook.cells[1].source = "changed"
     assert author.put_exercise("03.1", notebook) == "brought up to date: exercise-03-1"
     assert "raise NotImplementedError" in notebook.cells[1].source
+    task = notebook.cells[0].source
+    notebook.cells[0].source = f"## 03.1 Another title\n\n{author.TASK}"
+    author.put_exercise("03.1", notebook)
+    assert notebook.cells[0].source.lstrip("#") == task.lstrip("#")
 
 
 def test_refuses_a_lesson_without_a_place_for_exercises() -> None:
@@ -60,10 +64,22 @@ def test_refuses_a_lesson_without_a_place_for_exercises() -> None:
         author.put_exercise("03.1", new_notebook(cells=[new_code_cell("1", id="one")]))
 
 
+def test_an_author_is_told_of_the_lesson_its_terms_and_its_exercises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "ALL", [lambda lesson: ["a rule"]])
+    monkeypatch.setattr(form.glossary, "complaints", lambda lesson: ["a term"])
+    monkeypatch.setattr(form, "of_exercise", lambda id, lesson: [id])
+    cell = new_code_cell("", metadata={"tags": ["exercise:03.1"]})
+    lesson = SimpleNamespace(notebook=new_notebook(cells=[cell]))
+    assert list(form.complaints(lesson)) == ["a rule", "a term", "03.1"]
+
+
+def mistake(name: str, effect: str = "It does something else than it should, and nobody sees it.") -> object:
+    return SimpleNamespace(name=name, effect=effect, cure="Mend it.")
+
+
 def flawed(**changes: object) -> SimpleNamespace:
     """An exercise that lacks nothing, but for what is changed."""
-    words = {"effect": "It does something else than it should, and nobody sees it.", "cure": "Mend it."}
-    mistakes = [SimpleNamespace(name=name, **words) for name in "abc"]
+    mistakes = [mistake(name) for name in "abc"]
     whole = {"title": "T", "alternatives": [1], "hints": ["", ""], "mistakes": mistakes, "stub": "x = ..."}
     return SimpleNamespace(**(whole | {"shown": "x = 3", "without": (), "gradients": False} | changes))
 
@@ -75,15 +91,22 @@ def flawed(**changes: object) -> SimpleNamespace:
         ({"title": ""}, "give it a title"),
         ({"alternatives": []}, "a second right answer"),
         ({"hints": [""]}, "give it 2 or 3 hints"),
-        ({"mistakes": flawed().mistakes[:2]}, "knows 2 mistakes; describe at least 3"),
+        ({"mistakes": [mistake("a"), mistake("b")]}, "knows 2 mistakes; describe at least 3"),
         ({"shown": "x\n" * 21}, "more than 20 lines"),
         ({"stub": "x" * 106}, "a line of 106 characters"),
         ({"without": ("einsum",)}, "its task must tell of einsum"),
         ({"gradients": True}, "asks for gradients, the stub does not"),
-        ({"mistakes": [*flawed().mistakes, SimpleNamespace(name="d", effect="Short.", cure="")]}, "say what"),
-        (
-            {"mistakes": [*flawed().mistakes, SimpleNamespace(name="a", effect="x" * 60, cure="")]},
-            "two texts",
+        ({"without": ("task",)}, "its task must tell of task"),  # it does, but not that it is not allowed
+        ({"mistakes": [*map(mistake, "abcc"), mistake("c", "Other words." * 5)]}, "two texts"),
+        *(
+            ({"mistakes": [*map(mistake, "abc"), mistake("d", effect)]}, told)
+            for effect, told in {
+                "Short.": "say what it does",
+                "Long. " * 60: "characters, at most 340",
+                "No end " * 9: "ends in a full stop",
+                "One `backtick. " * 4 + "`One.": "a backtick too many",
+                "Some *emphasis*. " * 4 + "All.": "as asterisks",
+            }.items()
         ),
     ],
 )

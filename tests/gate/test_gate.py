@@ -1,11 +1,12 @@
-"""The gate is tried with planted faults: each has to be caught, and named; a sound notebook has to pass."""
+"""The gate is tried with planted faults: each has to be caught, and named; what is sound has to pass.
+
+One strict run tells of all: sound cells, the same with a fault, a half-solved lesson, a learner's copy.
+"""
 
 import base64
 import io
 import os
-import subprocess
 import sys
-import xml.etree.ElementTree as xml
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
@@ -23,18 +24,22 @@ from PIL import Image
 from tests.gate import hostile
 from tests.gate.comparison import differences
 from tests.gate.refresh import chosen, refresh
-from tests.gate.stored import PICTURE, ROOT, Lesson, as_text
+from tests.gate.solved import solved, tagged
+from tests.gate.stored import NOTEBOOKS, PICTURE, Lesson, as_text, code_cells
+from transformer_course.desk import copies
 from transformer_course.figures import encoder_map
 from transformer_course.figures.pictures import in_palette, palette_of
 
 pytestmark = pytest.mark.gate_itself
 
-GATE = ("-p", "tests.gate.plugin")
+GATE = ("-p", "tests.gate.plugin", "-p", "no:cacheprovider", "-q", "--color=no")
 
 BEGIN = """
+    import sys
+
     import matplotlib.pyplot as plt
     import torch
-    from IPython.display import HTML, display
+    from IPython.display import HTML, clear_output, display
 
     from transformer_course import lesson
 
@@ -42,11 +47,11 @@ BEGIN = """
     queries, keys = torch.randn(4, 2), torch.randn(4, 2)
 
 
-    def heatmap(tokens=("the", "cat", "sat", "down"), label="key", cmap="viridis", aspect="equal", scale=1.4):
+    def heatmap(aspect="equal", scale=1.4):
         figure, ax = plt.subplots(layout="constrained", figsize=(4, 3))
-        mesh = ax.pcolormesh((queries @ keys.T / scale).softmax(-1), cmap=cmap)
-        ax.set_xticks([0.5, 1.5, 2.5, 3.5], tokens)
-        ax.set(xlabel=label, ylabel="query", title="Attention", aspect=aspect)
+        mesh = ax.pcolormesh((queries @ keys.T / scale).softmax(-1))
+        ax.set_xticks([0.5, 1.5, 2.5, 3.5], ["the", "cat", "sat", "down"])
+        ax.set(xlabel="key", ylabel="query", title="Attention", aspect=aspect)
         figure.colorbar(mesh, label="weight")
 
 
@@ -54,17 +59,18 @@ BEGIN = """
         figure, ax = plt.subplots(figsize=(4, 3))
         ax.plot([0.9**step for step in range(50)], color=colour, label="loss")
 """
+Plant = Callable[[NotebookNode], object]
 
 
 class Fault(NamedTuple):
     """A cell as it was stored, what is done to it afterwards, and how the gate has to name it."""
 
     source: str
-    plant: Callable[[NotebookNode], None]
+    plant: Plant
     named: str
 
 
-def edited(before: str, after: str) -> Callable[[NotebookNode], None]:
+def edited(before: str, after: str) -> Plant:
     def plant(cell: NotebookNode) -> None:
         assert before in cell.source
         cell.source = cell.source.replace(before, after)
@@ -72,186 +78,217 @@ def edited(before: str, after: str) -> Callable[[NotebookNode], None]:
     return plant
 
 
-def _never_run(cell: NotebookNode) -> None:
-    cell.execution_count, cell.outputs = None, []
-
-
-def _delete_output(cell: NotebookNode) -> None:
-    cell.outputs = []
-
-
-def _add_output(cell: NotebookNode) -> None:
-    cell.outputs.append(new_output("display_data", {"text/plain": "more"}))
-
-
-def _tamper_picture(cell: NotebookNode) -> None:
-    data = cell.outputs[0].data
-    image = Image.open(io.BytesIO(base64.b64decode(data[PICTURE]))).convert("RGB")
-    image.paste((255, 0, 0), (10, 10, 40, 40))
-    image.save(buffer := io.BytesIO(), "PNG")
-    data[PICTURE] = base64.b64encode(buffer.getvalue()).decode()
-
-
-def _redder(cell: NotebookNode) -> None:
-    """One of three channels, by so little that their mean would let it pass."""
-    data = cell.outputs[0].data
-    pixels = np.array(Image.open(io.BytesIO(base64.b64decode(data[PICTURE]))).convert("RGB"))
-    pixels[10:40, 10:40, 0] -= 16
-    Image.fromarray(pixels).save(buffer := io.BytesIO(), "PNG")
-    data[PICTURE] = base64.b64encode(buffer.getvalue()).decode()
-
-
-def _tamper_alt(cell: NotebookNode) -> None:
-    cell.outputs[0].metadata[PICTURE].alt = "A figure."
-
-
-def _swap_outputs(cell: NotebookNode) -> None:
-    cell.outputs.reverse()
-
-
-def _stale(cell: NotebookNode) -> None:
-    cell.outputs[0].text = cell.outputs[0].text.replace("0.", "1.")
-
-
-def _stale_and(tag: str) -> Callable[[NotebookNode], None]:
+def _stale_and(tag: str) -> Plant:
     def plant(cell: NotebookNode) -> None:
-        _stale(cell)
+        cell.outputs[0].text = "loss 1.0052\n"
         cell.metadata.tags = [tag]
 
     return plant
 
 
+def recoloured(cell: NotebookNode, *place: slice, by: int) -> None:
+    """One of three channels, by so little that their mean would let it pass."""
+    data = cell.outputs[0].data
+    pixels = np.array(Image.open(io.BytesIO(base64.b64decode(data[PICTURE]))).convert("RGB"))
+    pixels[*place, 0] -= by
+    data[PICTURE] = encoded(Image.fromarray(pixels))
+
+
+def encoded(image: Image.Image) -> str:
+    image.save(buffer := io.BytesIO(), "PNG")
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+ADDED = new_output("display_data", {"text/plain": "more"})
 LOSS = "print(f'loss {0.9**50:.4f}')"
+UPDATE = "display(1, display_id='one').update(2)"
 FAULTS = {
     "wrong-weights": Fault("heatmap()", edited("()", "(scale=2)"), "Largest in each row"),
-    "colour-map": Fault("heatmap()", edited("()", "(cmap='magma')"), "+  Colour map magma"),
-    "axis-label": Fault("heatmap()", edited("()", "(label='keys')"), "+x axis “keys”"),
-    "swapped-token": Fault(
-        "heatmap()", edited("()", "(('the', 'sat', 'cat', 'down'))"), "+x axis “key”: the; sat; cat; down."
-    ),
     "aspect": Fault("heatmap()", edited("()", "(aspect='auto')"), "image/png: the size was"),
     "line-colour": Fault("curve()", edited("()", "('tab:red')"), "+Line “loss”, red"),
-    "tampered-picture": Fault("heatmap()", _tamper_picture, "of the pixels have changed"),
-    "tampered-alt": Fault("heatmap()", _tamper_alt, "image/png alt"),
-    "extra-picture": Fault("curve()", edited("()", "(); curve()"), "1 output(s) stored, 2 now"),
+    "one-channel-of-a-picture": Fault(
+        "curve()", lambda cell: recoloured(cell, slice(10, 40), slice(10, 40), by=16), "pixels have changed"
+    ),
+    "other-alt": Fault(
+        "heatmap()", lambda cell: cell.outputs[0].metadata[PICTURE].update(alt="A."), "image/png alt"
+    ),
     "wrong-tensor": Fault("queries", edited("queries", "queries + 0.1"), "tensor("),
     "wrong-verdict": Fault("HTML('<b>✓</b>')", edited("✓", "✗"), "text/html"),
-    "stale-output": Fault(LOSS, _stale, "-loss 1.0052"),
-    "deleted-output": Fault(LOSS, _delete_output, "0 output(s) stored, 1 now"),
-    "added-output": Fault(LOSS, _add_output, "2 output(s) stored, 1 now"),
-    "never-run": Fault(LOSS, _never_run, "never run"),
-    "swapped-outputs": Fault(f"{LOSS}\ndisplay(1)", _swap_outputs, "kind"),
+    "deleted-output": Fault(LOSS, lambda cell: cell.outputs.clear(), "0 output(s) stored, 1 now"),
+    "added-output": Fault(LOSS, lambda cell: cell.outputs.append(ADDED), "missing:\nkind"),
+    "never-run": Fault(LOSS, lambda cell: cell.update(execution_count=None, outputs=[]), "never run"),
+    "swapped-outputs": Fault(f"{LOSS}\ndisplay(1)", lambda cell: cell.outputs.reverse(), "kind"),
     "shown-not-returned": Fault("1 + 1", edited("1 + 1", "display(1 + 1)"), "+display_data"),
     "ignored-by-tag": Fault(LOSS, _stale_and("nbval-ignore-output"), "-loss 1.0052"),
     "skipped-by-tag": Fault(LOSS, _stale_and("nbval-skip"), "-loss 1.0052"),
     "ignored-by-comment": Fault(LOSS, edited("print", "# NBVAL_IGNORE_OUTPUT\nprint(1), print"), "+1"),
-    "warning": Fault(LOSS, edited("print", "import sys; sys.stderr.write('Beware'); print"), "stderr"),
-    "rewritten-output": Fault(
-        LOSS,
-        edited("print", "from IPython.display import clear_output; clear_output(); print"),
-        "clear_output",
-    ),
+    "warning": Fault(LOSS, edited("print", "sys.stderr.write('Beware'); print"), "stderr"),
+    "to-stderr": Fault("print('loss')", edited("s')", "s', file=sys.stderr)"), "+stderr"),
+    "rewritten": Fault(LOSS, edited("print", "clear_output(); print"), "clear_output"),
+    "updated": Fault(LOSS, edited(LOSS, UPDATE), "update_display_data"),
     "new-error": Fault(LOSS, edited("print", "print(1 / 0), print"), "ZeroDivisionError"),
-    "other-words-of-an-error": Fault(
-        "int('three')", edited("three", "four"), "+invalid literal for int() with"
-    ),
-    "one-channel-of-a-picture": Fault("curve()", _redder, "of the pixels have changed"),
+    "error-in-other-words": Fault("int('three')", edited("three", "four"), "+invalid literal for int() with"),
+    "error-of-another-kind": Fault("raise ValueError('x')", edited("Value", "Type"), "+TypeError"),
 }
 SOUND = {
     "slider": "import ipywidgets\n\nipywidgets.IntSlider()",
     "progress-bar": "from tqdm.notebook import tqdm\n\nfor step in tqdm(range(3)):\n    print(step)",
     "hidden-result": "queries;",
-    "expected-error": "1 / 0",
+    "error-expected": "1 / 0",
 }
 
 
+NAMED = ("see-it-heads", "see-it-heads-1")  # what refresh calls new cells, after their section
+
+
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a stored notebook with a cell for every fault, none of them planted."""
     sources = {name: fault.source for name, fault in FAULTS.items()} | SOUND
     cells = [new_code_cell(source, id=name) for name, source in sources.items()]
     for cell in cells:
-        cell.metadata.tags = ["raises-exception"] if "error" in cell.id and cell.id != "new-error" else []
+        cell.metadata.tags = ["raises-exception"] if cell.id.startswith("error") else []
+    cells.append(new_markdown_cell("## See it: 2 `heads`", id="see"))
+    cells += [new_code_cell("1", id="0b5c7f1e"), new_code_cell("2", id="1b5c7f1e")]
     begin = [new_markdown_cell("# A lesson", id="title"), new_code_cell(dedent(BEGIN).strip(), id="begin")]
-    path = tmp_path_factory.mktemp("gate") / "sound.ipynb"
+    path = tmp_path_factory.mktemp("gate") / "stored.ipynb"
     path.write_text(as_text(new_notebook(cells=begin + cells)), encoding="utf-8")
     assert refresh(path)
+    error = next(cell for cell in Lesson.load(path).notebook.cells if cell.id == "error-expected")
+    assert error.outputs[0].traceback == ["ZeroDivisionError: division by zero"], "frames name files"
     return path
 
 
-@pytest.fixture(scope="module")
-def outcome(sound: Path) -> dict[str, xml.Element]:
-    """Run the gate once on a sound, a faulty and a dying notebook; return what it said of each cell."""
-    faulty, dying = Lesson.load(sound).notebook, Lesson.load(sound).notebook
-    for cell in faulty.cells:
-        if cell.id in FAULTS:
-            FAULTS[cell.id].plant(cell)
-    dying.cells = [new_code_cell("import os\n\nos._exit(1)", id="dies", execution_count=1)]
-    for name, notebook in {"faulty": faulty, "dying": dying}.items():
-        sound.with_name(f"{name}.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
-    report = sound.with_name("report.xml")
-    command = [sys.executable, "-m", "pytest", *GATE, f"--junitxml={report}", "--color=no", str(sound.parent)]
-    subprocess.run(command, cwd=ROOT, capture_output=True)
-    cases = xml.parse(report).iter("testcase")
-    return {f"{case.get('classname').split('.')[-2]}::{case.get('name')}": case for case in cases}
+class Reports:
+    """A pytest plugin that remembers which cells would be run, how each failed, and how long it took."""
 
-
-def _failure(case: xml.Element) -> str:
-    return "".join(child.text or "" for child in case if child.tag in ("failure", "error"))
-
-
-@pytest.mark.parametrize("cell", ["begin", *FAULTS, *SOUND])
-def test_sound_cell_passes(cell: str, outcome: dict[str, xml.Element]) -> None:
-    assert not _failure(outcome[f"sound::{cell}"])
-
-
-@pytest.mark.parametrize("cell", FAULTS)
-def test_planted_fault_is_caught_and_named(cell: str, outcome: dict[str, xml.Element]) -> None:
-    assert FAULTS[cell].named in _failure(outcome[f"faulty::{cell}"])
-
-
-@pytest.mark.parametrize("cell", SOUND)
-def test_cell_beside_the_faults_passes(cell: str, outcome: dict[str, xml.Element]) -> None:
-    assert not _failure(outcome[f"faulty::{cell}"])
-
-
-def test_dead_kernel_is_noticed_at_once(outcome: dict[str, xml.Element]) -> None:
-    case = outcome["dying::dies"]
-    assert "the kernel died" in _failure(case)
-    assert float(case.get("time")) < 30
-
-
-class Collected:
-    """A pytest plugin that remembers which cells would be run."""
+    def __init__(self) -> None:
+        self.names, self.failures, self.seconds = [], {}, {}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.names = [item.name for item in session.items]
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        file, _, cell = report.nodeid.partition("::")
+        name = f"{Path(file).stem}::{cell}"
+        failure = report.longreprtext if report.failed else ""
+        self.failures[name] = self.failures.get(name, "") + failure
+        self.seconds[name] = self.seconds.get(name, 0) + report.duration
 
-@pytest.mark.parametrize(
-    ("cell", "keyword", "runs"), [("", "aspect", True), ("::aspect", "", True), ("", "nothing", False)]
-)
-def test_notebook_runs_whole_or_not_at_all(cell: str, keyword: str, runs: bool, sound: Path) -> None:
-    collected = Collected()
-    pytest.main([*GATE, "--collect-only", "-q", "-k", keyword, f"{sound}{cell}"], plugins=[collected])
-    assert collected.names == (["begin", *FAULTS, *SOUND] if runs else [])
+
+@pytest.fixture(scope="module")
+def run(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Reports:
+    """Run the gate once, over all that it has to tell apart."""
+    folder, reports = tmp_path_factory.mktemp("run"), Reports()
+    (folder / "desk").mkdir()
+    made = {"faulty": faulty(stored), "half-solved": half_solved(), "desk/copy": copied()}
+    for name, notebook in made.items():
+        (folder / f"{name}.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MY_LESSONS", str(folder / "desk"))
+        patch.setenv("MPLBACKEND", "svg")  # somebody's own setting, which no lesson follows
+        pytest.main([*GATE, str(folder)], plugins=[reports])
+    answers = [path.name for path in folder.rglob("answers/*")]
+    assert answers == ["00.1.py"], "a copy keeps its answers, and nothing else does"
+    return reports
+
+
+def faulty(stored: Path) -> NotebookNode:
+    """Return the stored cells, then once more with their faults planted; the kernel dies of the last one."""
+    notebook, again = Lesson.load(stored).notebook, code_cells(Lesson.load(stored).notebook)[1:]
+    for cell in again:
+        if cell.id in FAULTS:
+            FAULTS[cell.id].plant(cell)
+        cell.id = f"again-{cell.id}"
+    dies = new_code_cell("import os\n\nos._exit(1)", id="dies", execution_count=1)
+    notebook.cells += [*again, dies]
+    return notebook
+
+
+def half_solved() -> NotebookNode:
+    """Return lesson 03 with every second exercise solved, and a cell that tells whether 03.2 is."""
+    lesson = Lesson.load(NOTEBOOKS / "03_scaled_dot_product_attention.ipynb").notebook
+    for i, cell in enumerate(lesson.cells):
+        if int((tagged(cell, "exercise") or tagged(cell, "check") or "03.0")[3:]) % 2:
+            lesson.cells[i] = solved(cell)
+    tell_tale = new_code_cell(
+        "from transformer_course.exercises import find\nattention is find('03.2').reference",
+        id="tell-tale",
+        execution_count=1,
+        outputs=[new_output("execute_result", {"text/plain": "True"}, execution_count=1)],
+    )
+    lesson.cells.append(tell_tale)
+    return lesson
+
+
+def copied() -> NotebookNode:
+    """Return a learner's copy of lesson 00, with an answer, one cell changed and one of the learner's own."""
+    name = "00_start_here.ipynb"
+    copy = nbformat.from_dict(copies.fresh(copies.read(NOTEBOOKS / name), name))
+    changes = {"exercise-00-1": "d_head = 384 // 12", "after-00-1": "print('twelve')"}
+    for cell in copy.cells:
+        cell.source = changes.get(cell.id, cell.source)
+    copy.cells.append(new_code_cell("print('mine')", id="own"))
+    return copy
+
+
+@pytest.mark.parametrize("cell", ["begin", *FAULTS, *SOUND, *(f"again-{name}" for name in SOUND)])
+def test_sound_cell_passes(cell: str, run: Reports) -> None:
+    assert not run.failures[f"faulty::{cell}"]
+
+
+@pytest.mark.parametrize("cell", FAULTS)
+def test_planted_fault_is_caught_and_named(cell: str, run: Reports) -> None:
+    assert FAULTS[cell].named in run.failures[f"faulty::again-{cell}"]
+
+
+def test_dead_kernel_is_noticed_at_once(run: Reports) -> None:
+    assert "the kernel died" in run.failures["faulty::dies"]
+    assert run.seconds["faulty::dies"] < 30
+
+
+def failures_of(notebook: str, run: Reports) -> dict[str, str]:
+    return {name: text for name, text in run.failures.items() if name.startswith(notebook) and text}
+
+
+def test_answers_fit_the_references_and_what_tells_them_apart_is_caught(run: Reports) -> None:
+    assert list(failures_of("half-solved", run)) == ["half-solved::solved-tell-tale"]
+    assert "half-solved::solved-check-03-2" in run.failures
+
+
+def test_a_copy_is_run_beside_the_shipped_lesson(run: Reports) -> None:
+    assert list(failures_of("copy", run)) == ["copy::after-00-1"]
+    said = run.failures["copy::after-00-1"]
+    assert 'our cell:\nprint("12 heads of"' in said
+    assert "-12 heads of 32 features make 384\n+twelve" in said
+
+
+@pytest.mark.parametrize(("keyword", "runs"), [("aspect", True), ("nothing", False)])
+def test_notebook_runs_whole_or_not_at_all(keyword: str, runs: bool, stored: Path) -> None:
+    pytest.main([*GATE, "--collect-only", "-k", keyword, str(stored)], plugins=[collected := Reports()])
+    assert collected.names == (["begin", *FAULTS, *SOUND, *NAMED] if runs else [])
 
 
 @pytest.mark.parametrize(
     "weakening", ["--nbval", "--nbval-lax", "--nbval-sanitize-with=x", "-n2 --dist=load"]
 )
-def test_option_that_weakens_the_gate_is_refused(weakening: str, sound: Path) -> None:
-    options = [*GATE, "--collect-only", *weakening.split(), str(sound)]
+def test_option_that_weakens_the_gate_is_refused(weakening: str, stored: Path) -> None:
+    options = [*GATE, "--collect-only", *weakening.split(), str(stored)]
     assert pytest.main(options) == pytest.ExitCode.USAGE_ERROR
 
 
-def test_refresh_keeps_every_byte_when_nothing_has_changed(sound: Path) -> None:
-    notebook = Lesson.load(sound).notebook
-    notebook.cells = [cell for cell in notebook.cells if cell.id in ("begin", "line-colour", "stale-output")]
-    path = sound.with_name("short.ipynb")
+def test_refresh_keeps_every_byte_and_pictures_that_look_the_same(stored: Path) -> None:
+    notebook = Lesson.load(stored).notebook
+    names = ("begin", "line-colour", "never-run")
+    notebook.cells = [cell for cell in notebook.cells if cell.id in names]
+    for count, cell in enumerate(notebook.cells, 1):
+        cell.execution_count = count
+    recoloured(notebook.cells[1], 0, 0, by=4)  # one pixel, a shade darker
+    path = stored.with_name("short.ipynb")
     path.write_text(as_text(notebook), encoding="utf-8")
-    assert refresh(path)
+    before = path.read_bytes()
     assert not refresh(path)
+    assert path.read_bytes() == before
 
 
 def test_refresh_leaves_the_file_of_a_failing_lesson(tmp_path: Path) -> None:
@@ -263,36 +300,9 @@ def test_refresh_leaves_the_file_of_a_failing_lesson(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_refresh_names_new_cells_after_their_section(tmp_path: Path) -> None:
-    cells = [new_markdown_cell("## See it: 2 `heads`", id="see"), new_code_cell("1", id="0b5c7f1e")]
-    path = tmp_path / "random.ipynb"
-    path.write_text(
-        as_text(new_notebook(cells=[*cells, new_code_cell("2", id="1b5c7f1e")])), encoding="utf-8"
-    )
-    refresh(path)
-    assert [cell.id for cell in Lesson.load(path).notebook.cells] == ["see", "see-it-heads", "see-it-heads-1"]
-
-
-def test_refresh_keeps_a_picture_that_looks_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "picture.ipynb"
-    cells = [new_code_cell(dedent(BEGIN).strip(), id="begin"), new_code_cell("heatmap()", id="draw")]
-    path.write_text(as_text(new_notebook(cells=cells)), encoding="utf-8")
-    refresh(path)
-    lesson = Lesson.load(path)
-    data = lesson.notebook.cells[1].outputs[0].data
-    image = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGBA")
-    image.putpixel((0, 0), (251, 255, 255, 255))  # one pixel, a shade darker
-    buffer = io.BytesIO()
-    image.save(buffer, "png")
-    data["image/png"] = base64.b64encode(buffer.getvalue()).decode()
-    path.write_text(as_text(lesson.notebook), encoding="utf-8")
-    assert not refresh(path)
-
-
 def _stored_as(picture: np.ndarray, palette: np.ndarray) -> list[NotebookNode]:
-    in_palette(Image.fromarray(picture), palette).save(buffer := io.BytesIO(), "png")
-    data = {PICTURE: base64.b64encode(buffer.getvalue()).decode()}
-    return [new_output("display_data", data)]
+    image = in_palette(Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8)), palette)
+    return [new_output("display_data", {PICTURE: encoded(image)})]
 
 
 @pytest.mark.parametrize(("edges", "inside", "differs"), [(2, 0, False), (0, 30, True)])
@@ -306,9 +316,7 @@ def test_edges_may_be_a_shade_off_but_not_a_part_of_the_picture(
     shades = np.random.default_rng(7).integers(-edges, edges + 1, drawn.shape)
     other = drawn + np.where(is_edge[..., None], shades, 0)
     other[200:260, 200:260] -= inside
-    was, now = (
-        _stored_as(np.clip(each, 0, 255).astype(np.uint8), palette_of(figure)) for each in (drawn, other)
-    )
+    was, now = (_stored_as(each, palette_of(figure)) for each in (drawn, other))
     assert bool(list(differences(was, now))) == differs
 
 

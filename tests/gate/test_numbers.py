@@ -41,6 +41,7 @@ def test_a_number_that_stands_nearby_needs_no_source(words):
         ("So $e^{.17} ≈ 1.19$.", "1.19"),
         ("| name | 1,024 | .65 |", ".65"),
         ("- **One**: .17.\n- **Two**: .66.", ".66"),
+        ("9 % are left.", "9"),
     ],
 )
 def test_a_stale_number_is_found(words, number):
@@ -68,6 +69,8 @@ def test_a_number_in_a_comment_is_words_too():
         ("= exp(2) + .1", False),
         ("printed in Table 3 of the paper", True),
         ("lesson 00", False),
+        ("cell begin", False),
+        ("Table 3", False),  # of which paper?
     ],
 )
 def test_a_source_is_computed_or_named(monkeypatch, source, is_one):
