@@ -104,7 +104,7 @@ def test_specimens_are_always_the_same_and_leave_the_seed_alone():
 
 @by_id(KILLING)
 def test_there_are_two_right_ones_and_three_other_faults_to_try_a_test_on(exercise):
-    made = exercise._make_suspects()
+    made = exercise._make_cases()
     assert len(made.right) >= 2 and len(made.others) + len(made.beside) >= 3
 
 
