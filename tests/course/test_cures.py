@@ -8,6 +8,7 @@ with … in it only point at something.
 import ast
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 
 import pytest
@@ -18,13 +19,13 @@ from transformer_course.checker import slips
 from transformer_course.checker.run import isolated
 from transformer_course.exercises import exercise_ids, find
 
-TRIES, BATCH = 800, 100
+TRIES, BATCH = 800, 25
 
 
 def is_mended(exercise, mistake):
     """Whether one of the texts that follow the cure does what the solution does."""
     right, tried = ast.unparse(ast.parse(exercise.shown)), {}
-    outcomes = exercise.outcomes(exercise.reference)
+    outcomes = right_outcomes(exercise)
     texts = islice(followed(mistake.text, exercise.shown, mistake.cure), 10 * TRIES)
     with isolated():
         while batch := [*islice(texts, BATCH)]:  # to run a text is cheaper than to make ten more
@@ -33,6 +34,11 @@ def is_mended(exercise, mistake):
                 return True
             tried |= dict.fromkeys(new)
     return False
+
+
+@cache
+def right_outcomes(exercise):
+    return exercise.outcomes(exercise.reference)
 
 
 def does_the_same(exercise, text, outcomes):
