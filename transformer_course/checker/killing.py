@@ -80,24 +80,20 @@ class KillingTest(FunctionExercise):
 
     kind = "a function of what it tests"
     takes_tensors = False
-
     suspects = FunctionExercise.cases  # what to try it on, built anew for each attempt: a function of nothing
 
-    def fresh_cases(self) -> list[dict[str, Entry]]:
+    def fresh_cases(self) -> list[Entry]:
         with isolated():
             made = self._make_cases()
-        return [
-            {"suspect": Entry(part, name, thing, made)}
-            for part, things in made.in_parts().items()
-            for name, thing in things.items()
-        ]
+        parts = made.in_parts().items()
+        return [Entry(part, name, thing, made) for part, things in parts for name, thing in things.items()]
 
-    def arguments(self, case: dict[str, Entry]) -> dict[str, Any]:
+    def arguments(self, case: Entry) -> dict[str, Any]:
         return {}  # a test may do with a suspect what it likes: each call gets a copy
 
-    def call(self, answer: Callable, case: dict[str, Entry]) -> Any:
+    def call(self, answer: Callable, suspect: Entry) -> Any:
         """What the test says of the suspect, whatever it draws; of the wrong one also why it passes."""
-        suspect, calls = case["suspect"], Calls()
+        calls = Calls()
         try:
             said = _all_said(answer, suspect, calls)
         except Exception:
@@ -125,8 +121,7 @@ class KillingTest(FunctionExercise):
     @cached_property
     def is_to_be_called(self) -> bool:
         """Whether what is promised shows in a call, and not in what a suspect holds."""
-        suspects, calls = (each["suspect"] for each in self.fresh_cases()), Calls()
-        wrong = next(each for each in suspects if each.part == WRONG)
+        wrong, calls = next(each for each in self.fresh_cases() if each.part == WRONG), Calls()
         with isolated():
             _said(self.reference, wrong, disguised(wrong, calls), seed=0)
         return bool(calls)
@@ -134,7 +129,7 @@ class KillingTest(FunctionExercise):
     @cached_property
     def parts(self) -> list[tuple[str, str]]:
         """The part of each suspect, and its name."""
-        return [case["suspect"][:2] for case in self.fresh_cases()]
+        return [suspect[:2] for suspect in self.fresh_cases()]
 
     def difference(self, i: int, result: Any) -> Difference | None:
         part, name = self.parts[i]

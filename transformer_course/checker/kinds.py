@@ -1,7 +1,6 @@
 """An exercise: its texts, its cases, its truth, its bank of mistakes, and how an answer to it is run."""
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Self
@@ -212,7 +211,7 @@ class ModuleExercise(Exercise):
         if parameters:
             give(module, parameters)
         else:
-            set_parameters(module, self.build(self.specified, deepcopy(case[0])))
+            set_parameters(module, self.build(self.specified, case[0]))
         return module.eval()
 
     def use(self, ready: nn.Module, inputs: dict[str, Any]) -> Any:
