@@ -19,7 +19,7 @@ from transformer_course.checker import slips
 from transformer_course.checker.run import isolated
 from transformer_course.exercises import exercise_ids, find
 
-TRIES, BATCH = 800, 25
+TRIES, BATCH = 800, 100
 
 
 def is_mended(exercise, mistake):
