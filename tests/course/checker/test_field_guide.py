@@ -68,7 +68,7 @@ def test_a_change_is_made_where_its_text_stands(item, wanted):
     assert wanted in field_guide.changed(SOLUTION, first)
 
 
-@pytest.mark.parametrize("right", ["dim", "xx", "su", "return x.sum(dim) ⏎ x"])
+@pytest.mark.parametrize("right", ["dim", "xx", "su", "turn x.sum(dim)", "return x.sum(dim) ⏎ x"])
 def test_a_text_that_stands_nowhere_or_twice_or_within_a_word_is_not_changed(right):
     assert Change(right, "y").of(SOLUTION) is None
 

@@ -360,7 +360,7 @@ def weighed(table, factor=2, shift=0):
     return factor * table + shift
 
 
-knows(weighed, "subtracted", "…", lambda t, f=2, s=0: f * t - s)
+knows(weighed, "subtracted", "…", lambda table, factor=2, shift=0: factor * table - shift)
 
 
 @pytest.mark.parametrize(
