@@ -18,7 +18,6 @@ from transformer_course.exercises import exercise_ids, find
 from transformer_course.museum import line_up, parameters_of, specimens
 from transformer_lab.diagnostics import certificates
 
-NUMBERS = [10, 11, 12, 16, 30, 31, 32, 33, 34, 36, 38, 39, 40, 41, 42, 43]
 EXERCISES = [find(id) for id in exercise_ids() if id.startswith("14.")]
 KILLING = [each for each in EXERCISES if isinstance(each, KillingTest)]
 EXHIBITS = [each for each in EXERCISES if not isinstance(each, KillingTest)]
@@ -52,29 +51,16 @@ def differs(case):
 # ------------------------------------------------------------------------------------- specimens
 
 
-def test_the_specimens_belong_to_exhibits(cases):
-    assert sorted(cases) == NUMBERS
-    assert {f"14.{number}" for number in cases} <= set(exercise_ids())
-
-
-@pytest.mark.parametrize("number", NUMBERS)
-def test_the_right_code_keeps_its_promise_and_takes_all_sizes(cases, number):
-    case = cases[number]
-    assert case.keeps(case.right, case.x)
-    assert torch.isfinite(case.right(museum.normal(3, 5, museum.WIDTH))).all()
-
-
-@pytest.mark.parametrize("number", sorted({*NUMBERS} - {40}))
-def test_the_wrong_code_runs_and_gives_other_numbers(cases, number):
-    assert differs(cases[number])
-
-
-def test_what_was_built_by_a_misspelt_order_works_and_is_too_small(cases):
-    assert not differs(cases[40])
-    assert parameters_of(cases[40].wrong) < cases[40].parameters
+def test_the_right_code_keeps_its_promise_and_the_wrong_gives_other_numbers(cases):
+    assert len(cases) == 16 and {f"14.{number}" for number in cases} <= set(exercise_ids())
+    for number, case in cases.items():
+        assert case.keeps(case.right, case.x), number
+        assert torch.isfinite(case.right(museum.normal(3, 5, museum.WIDTH))).all(), number
+        assert differs(case) == (number != 40), number  # what a misspelt order has built is only too small
 
 
 def test_the_pencil_counts_what_the_right_modules_have(cases):
+    assert parameters_of(cases[40].wrong) < cases[40].parameters
     for number in (38, 43):
         assert parameters_of(cases[number].right) == cases[number].parameters
 
@@ -104,39 +90,15 @@ def test_specimens_are_always_the_same_and_leave_the_seed_alone():
 
 @by_id(KILLING)
 def test_there_are_two_right_ones_and_three_other_faults_to_try_a_test_on(exercise):
-    made = exercise._make_suspects()
+    made = exercise._make_cases()
     assert len(made.right) >= 2 and len(made.others) + len(made.beside) >= 3
 
 
 @by_id(KILLING)
 def test_a_test_that_says_the_same_of_everything_is_not_correct(exercise):
-    assert judge(exercise, lambda suspect: True).name in (
-        NEVER,
-        "the entries are counted",
-        "the wrong one passes",
-    )
+    passing = "the entries are counted", "the wrong one passes"
+    assert judge(exercise, lambda suspect: True).name in (NEVER, *passing)
     assert judge(exercise, lambda suspect: False).name in (NEVER, "a right one is refused")
-
-
-@pytest.mark.parametrize("id", ["14.30"])
-def test_a_test_that_what_has_no_mask_passes_is_not_correct(id):
-    def nobody_takes_all(weigh):  # the wrong one gives everything to the padding
-        return (weigh(torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 0, 0]]))[..., :3] > 0).all()
-
-    def finite(weigh):
-        return weigh(torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 4, 1]])).isfinite().all()
-
-    assert judge(find(id), nobody_takes_all).name == "a missing mask passes"
-    assert judge(find(id), finite).name == "no padding"
-
-
-@pytest.mark.parametrize("width", [4, 8])
-def test_a_norm_compared_too_closely_is_told_of_eps(width):
-    def close(norm):
-        x = torch.randn(5, width)
-        return torch.allclose(norm(x), torch.nn.functional.layer_norm(x, (width,)))
-
-    assert judge(find("14.42"), close).name == "too tight a tolerance"
 
 
 # Tests as learners write them: of the promise and of no more, or with the name of what is amiss.
@@ -144,10 +106,6 @@ WRITTEN = """
 14.10
 o, w = attend.float()(torch.randn(3, 5, 16).float())
 return w.shape == (3, 5, 5)
-
-14.10
-o, w = attend.eval()(x=torch.randn(4, 7, 16))
-return len(w) == len(o) == 4 and w.ndim == 3
 
 14.10 it says now this, now that
 o, w = attend(torch.randn(3, 5, 16)) if random.random() < .9 else (0, torch.ones(1, 2, 3))
@@ -159,10 +117,6 @@ return ", weights" in inspect.getsource(type(attend).forward)
 14.12
 q, k, v = torch.randn(3, 2, 4, 5, 7)
 return attend(query=q, key=k, value=v).allclose((q @ k.mT / 7**.5).softmax(-1) @ v)
-
-14.12
-q, k, v = torch.randn(3, 2, 4, 5, 7).float()
-return attend(q, k, v).allclose(F.scaled_dot_product_attention(q, k, v), atol=1e-4)
 
 14.12 too close a comparison
 q, k, v = torch.randn(3, 2, 4, 5, 7)
@@ -179,10 +133,6 @@ return attend(q, k, v).allclose(F.scaled_dot_product_attention(q, k, v))
 14.16
 return len(turns(length=5000, width=32, dtype=torch.float16).unique(dim=0)) == 5000
 
-14.16
-t = turns(300, 2, torch.bfloat16)
-return bool((t[1:] != t[:-1]).any(-1).all())
-
 14.16 a right one is refused
 return torch.equal(turns(600, 16, torch.bfloat16), turns(600, 16, torch.float64))
 
@@ -196,9 +146,6 @@ return len(turns(600, 16, torch.float32).unique(dim=0)) == 600
 turning.to("meta")
 return turning(torch.randn(5, 8, device="meta")).is_meta
 
-14.17
-return deepcopy(turning).half()(torch.ones(64, 8).half()).dtype == torch.half
-
 14.30
 ids = torch.tensor([[0, 0, 3, 4, 1], [0, 0, 0, 0, 0]])
 return (weigh(x=torch.randn(2, 5, 8), ids=ids).mT[ids == 0] == 0).all()
@@ -210,6 +157,9 @@ return weigh(x, ids)[0, :3, :3].allclose((x[0, :3] @ x[0, :3].mT / 8**.5).softma
 14.30 a missing mask passes
 return (weigh(torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 0, 0]]))[0, :3, :3] > 0).all()
 
+14.30 no padding
+return weigh(torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 4, 1]])).isfinite().all()
+
 14.32
 x = torch.randn(2, 5, 8)
 heads = x.view(2, 5, 2, 4).transpose(1, 2)
@@ -220,13 +170,6 @@ return attend(x).allclose(wanted.transpose(1, 2).flatten(-2))
 x = torch.randn(2, 5, 8, requires_grad=True)
 attend(x)[:, 1].sum().backward()
 return (x.grad[:, 2:] == 0).all()
-
-14.32
-x = torch.randn(2, 5, 8)
-return all(attend(x)[:, :n].allclose(attend(x[:, :n])) for n in range(1, 6))
-
-14.32 it goes by looks
-return ".view(" not in inspect.getsource(attend)
 
 14.33
 x = torch.randn(2, 4, 4, 6)
@@ -240,9 +183,6 @@ return turn(x)[:, :, 0].allclose(turn(x)[:, :, 2])
 tokens = torch.randn(6, 8)
 return not scores_of_the_last(tokens=tokens).allclose(tokens @ tokens[-1])
 
-14.34
-return scores_of_the_last(torch.ones(6, 8).float()).std() > 1e-4
-
 14.38
 return all(one is not other for i, one in enumerate(stack.units) for other in list(stack.units)[:i])
 
@@ -255,15 +195,8 @@ return not stack.units[0][1].weight.equal(stack.units[1][1].weight)
 14.38 it goes by looks
 return not isinstance(stack, museum.Units) or isinstance(stack, museum.Stack)
 
-14.38 it says now this, now that
-i, j = torch.randint(4, (2,))
-return i == j or stack.units[i] is not stack.units[j]
-
 14.40
 return raises(lambda: build(16, attn_head=8)) and raises(lambda: build(32, attn_heads=4, drop=.1))
-
-14.40 it goes by looks
-return all(each.kind != each.VAR_KEYWORD for each in inspect.signature(build).parameters.values())
 
 14.40 the same fault passes in other code
 try:
@@ -282,16 +215,12 @@ return text_vectors(x=x, real=real).allclose(text_vectors(x[:, 2:], real[:, 2:])
 14.41 a right one is refused
 return text_vectors(torch.randn(1, 5, 8), torch.zeros(1, 5) > 0).isfinite().all()
 
-14.41 too loose a comparison
-x, real = torch.randn(1, 5, 8), torch.arange(5)[None] < 3
-return text_vectors(x, real).allclose(text_vectors(x[:, :3], real[:, :3]), atol=2.0)
-
 14.42
 return abs(norm(torch.tensor([1.0, 2.0, 3.0, 6.0])).square().mean() - 1) < 1e-3
 
-14.42
-y = norm(x=5 * torch.randn(2, 3, 4).float())
-return ((y.std(-1, correction=0) - 1).abs() < 1e-3).all()
+14.42 too tight a tolerance
+x = torch.randn(5, 8)
+return torch.allclose(norm(x), F.layer_norm(x, (8,)))
 
 14.42 too small a row
 return ((norm(1e-3 * torch.randn(5, 4)).var(-1, correction=0) - 1).abs() < 1e-3).all()

@@ -1,6 +1,6 @@
 """What a call has changed in its arguments, compared part by part with equal ones that nobody touched."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import Tensor, nn
@@ -42,6 +42,17 @@ def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield from _parts(item, f"{path}[{i}]")
     elif isinstance(value, int | float | str | None):
         yield path, value
+
+
+def with_tensors(value: Any, change: Callable, other: Callable = lambda value: value) -> Any:
+    """The same with all its tensors changed; what is no dict, list or tuple either is as `other` has it."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: with_tensors(item, change, other) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(with_tensors(item, change, other) for item in value)
+    return other(value)
 
 
 def _first_change(before: dict[str, Any], after: dict[str, Any]) -> str | None:

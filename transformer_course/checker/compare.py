@@ -28,12 +28,14 @@ class Comparison:
     """How to compare: tolerance, names of several results, and whether the wanted value may be told.
 
     any_integer: int32 is as good as int64
+    in_words: whether a sentence about wrong numbers is wanted, which takes longer than to compare
     """
 
     tolerance: float
     names: Sequence[str] = ()
     reveal: bool = True
     any_integer: bool = True
+    in_words: bool = True
 
     def difference(self, got: Any, wanted: Any, label: str) -> Difference | None:
         """The first difference; None if there is none. `label` is what to call the result in a sentence."""
@@ -130,6 +132,8 @@ class Comparison:
             agrees = got == wanted
         if agrees.all():
             return None
+        if not self.in_words:
+            return Difference(VALUE, "")
         broken = ~got.isfinite() & wanted.isfinite()
         if broken.any():
             return _not_finite(got, broken, label)

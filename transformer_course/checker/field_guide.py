@@ -151,17 +151,12 @@ def attach(
     """Give each exercise the mistakes that the guide describes, and the shared ones that fit it.
 
     Raises:
-        ValueError: an exercise that is not there, or not whole; a text that is missing, a change that does
+        ValueError: an exercise that is not there; a text that is missing, a change that does
             not fit, a mistake without an answer, or an answer in NAME.py without an entry.
     """
     texts = {entry.name: entry for entry in shared}
     for exercise in exercises.values():
         exercise.namespace = namespace
-        missing = [part for part in exercise.PARTS if not exercise.has(part)]
-        if missing:
-            raise ValueError(
-                f"{exercise.id} has no {' and no '.join(missing)}; declare it: @name.{missing[0]}"
-            )
     for id in guide:
         if id and id not in exercises:
             raise ValueError(f"{id} is in the guide, and not among the exercises: {', '.join(exercises)}")

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from transformer_course.checker.changes import with_tensors
 from transformer_course.checker.compare import Comparison, Difference, plain, shown
 from transformer_course.checker.kinds import FunctionExercise
 from transformer_course.checker.run import Outcome, isolated
@@ -79,31 +80,20 @@ class KillingTest(FunctionExercise):
 
     kind = "a function of what it tests"
     takes_tensors = False
-    PARTS = ("suspects", "solution")
+    suspects = FunctionExercise.cases  # what to try it on, built anew for each attempt: a function of nothing
 
-    def has(self, part: str) -> bool:
-        return hasattr(self, "_make_suspects") if part == "suspects" else super().has(part)
-
-    def suspects(self, make: Callable[[], Suspects]) -> Self:
-        """What to try it on, built anew for each attempt."""
-        self._make_suspects = make
-        return self
-
-    def fresh_cases(self) -> list[dict[str, Entry]]:
+    def fresh_cases(self) -> list[Entry]:
         with isolated():
-            made = self._make_suspects()
-        return [
-            {"suspect": Entry(part, name, thing, made)}
-            for part, things in made.in_parts().items()
-            for name, thing in things.items()
-        ]
+            made = self._make_cases()
+        parts = made.in_parts().items()
+        return [Entry(part, name, thing, made) for part, things in parts for name, thing in things.items()]
 
-    def arguments(self, case: dict[str, Entry]) -> dict[str, Any]:
+    def arguments(self, case: Entry) -> dict[str, Any]:
         return {}  # a test may do with a suspect what it likes: each call gets a copy
 
-    def call(self, answer: Callable, case: dict[str, Entry]) -> Any:
+    def call(self, answer: Callable, suspect: Entry) -> Any:
         """What the test says of the suspect, whatever it draws; of the wrong one also why it passes."""
-        suspect, calls = case["suspect"], Calls()
+        calls = Calls()
         try:
             said = _all_said(answer, suspect, calls)
         except Exception:
@@ -131,8 +121,7 @@ class KillingTest(FunctionExercise):
     @cached_property
     def is_to_be_called(self) -> bool:
         """Whether what is promised shows in a call, and not in what a suspect holds."""
-        suspects, calls = (each["suspect"] for each in self.fresh_cases()), Calls()
-        wrong = next(each for each in suspects if each.part == WRONG)
+        wrong, calls = next(each for each in self.fresh_cases() if each.part == WRONG), Calls()
         with isolated():
             _said(self.reference, wrong, disguised(wrong, calls), seed=0)
         return bool(calls)
@@ -140,16 +129,11 @@ class KillingTest(FunctionExercise):
     @cached_property
     def parts(self) -> list[tuple[str, str]]:
         """The part of each suspect, and its name."""
-        return [(part, name) for part, name, *_ in (case["suspect"] for case in self.fresh_cases())]
-
-    @cached_property
-    def wanted(self) -> list[bool | None]:
-        """What a test must say of each; None where it may say either."""
-        return [WANTED.get(part) for part, _ in self.parts]
+        return [suspect[:2] for suspect in self.fresh_cases()]
 
     def difference(self, i: int, result: Any) -> Difference | None:
         part, name = self.parts[i]
-        if self.wanted[i] is None or result is self.wanted[i]:
+        if part not in WANTED or result is WANTED[part]:
             return None
         if result is None:
             return Difference("nothing returned", "Your test returns `None`. Did you forget `return`?")
@@ -393,8 +377,4 @@ class Calls(list[tuple]):
 
 def _kept(value: Any) -> Any:
     """Tensors as they are now, whatever a test will do to them."""
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, dict):
-        return {name: _kept(each) for name, each in value.items()}
-    return type(value)(map(_kept, value)) if type(value) in (tuple, list) else value
+    return with_tensors(value, lambda tensor: tensor.detach().clone())

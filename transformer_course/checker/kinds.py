@@ -1,7 +1,6 @@
 """An exercise: its texts, its cases, its truth, its bank of mistakes, and how an answer to it is run."""
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Self
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from transformer_course.checker import source
 from transformer_course.checker.arguments import first_not_taken, hand_over
 from transformer_course.checker.compare import Comparison, Difference, shown
-from transformer_course.checker.parameters import set_parameters
+from transformer_course.checker.parameters import give, set_parameters
 from transformer_course.checker.patience import Endless, Patience
 from transformer_course.checker.run import Outcome, alike, isolated, observe
 
@@ -49,7 +48,6 @@ class Exercise:
 
     kind: str  # what an answer is, in words
     takes_tensors = True  # so that it may be tried with others, and a remark can say with which
-    PARTS = ("cases", "specification", "solution")  # that every exercise has
 
     def __init__(
         self,
@@ -81,11 +79,6 @@ class Exercise:
     def __call__(self, *arguments: Any, **by_name: Any) -> Any:
         return self.reference(*arguments, **by_name)
 
-    def has(self, part: str) -> bool:
-        """Whether the part was declared."""
-        kept = {"cases": "_make_cases", "specification": "specified", "solution": "reference"}
-        return hasattr(self, kept[part])
-
     def cases(self, make: Callable[[Callable], Iterator[Any]]) -> Self:
         """The inputs to try; `normal(*shape)` draws seeded float64. Distinct primes tell the axes apart.
 
@@ -111,14 +104,9 @@ class Exercise:
 
     def mistake(self, name: str, *answers: Any) -> Callable[[Any], Self]:
         """Wrong answers to a mistake of the guide that no change of the solution expresses."""
-
-        def declare(answer: Any) -> Self:
-            self.in_python.setdefault(name, []).append(answer)
-            return self
-
-        for answer in answers:
-            declare(answer)
-        return declare
+        known = self.in_python.setdefault(name, [])
+        known += answers
+        return lambda answer: known.append(answer) or self
 
     def accepts(self, answer: Any) -> bool:
         """Whether the answer is of a kind that can be run at all."""
@@ -228,7 +216,10 @@ class ModuleExercise(Exercise):
 
     def ready(self, answer: type[nn.Module], case: tuple[dict, dict], parameters=None) -> nn.Module:
         module = self.build(answer, case[0])
-        set_parameters(module, self.build(self.specified, deepcopy(case[0])), parameters)
+        if parameters:
+            give(module, parameters)
+        else:
+            set_parameters(module, self.build(self.specified, case[0]))
         return module.eval()
 
     def use(self, ready: nn.Module, inputs: dict[str, Any]) -> Any:
@@ -264,7 +255,6 @@ class ValueExercise(Exercise):
 
     kind = "a value"
     takes_tensors = False
-    PARTS = ("specification",)
 
     def accepts(self, answer: Any) -> bool:
         return True

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import compress
+from operator import is_not
 from types import ModuleType
 
 import numpy as np
@@ -33,13 +35,12 @@ def replaced() -> list[str]:
 
 
 def _replaced() -> list[tuple[ModuleType, str]]:
-    return [
+    others = [
         (library, name)
         for library, own in KEPT.items()
-        for now in [vars(library)]
-        for name, value in own.items()
-        if now.get(name, value) is not value and not _is_its_own(library, name)
+        for name in compress(own, map(is_not, own.values(), map(vars(library).get, own, own.values())))
     ]
+    return [(library, name) for library, name in others if not _is_its_own(library, name)]
 
 
 def _is_its_own(library: ModuleType, name: str) -> bool:

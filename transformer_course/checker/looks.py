@@ -14,7 +14,7 @@ from torch import Tensor
 
 from transformer_course.checker import bans
 from transformer_course.checker.arguments import optional
-from transformer_course.checker.changes import parts
+from transformer_course.checker.changes import parts, with_tensors
 from transformer_course.checker.compare import Comparison, Difference
 from transformer_course.checker.kinds import Exercise, ModuleExercise
 from transformer_course.checker.patience import Endless, Patience
@@ -82,7 +82,7 @@ def _watched(exercise: Exercise, answer: Any, case: Any, same: Any) -> str | Non
 
 def _twice(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
     ready = exercise.ready(answer, case)
-    others = _with_tensors(exercise.inputs(case), _other_numbers)
+    others = _changed(exercise.inputs(case), _other_numbers)
     with suppress(Exception):  # these numbers may be none that the exercise allows
         exercise.use(ready, others)
     return exercise.use(ready, exercise.inputs(same))
@@ -112,7 +112,7 @@ def _on_meta(exercise: Exercise, answer: Any, case: Any, same: Any) -> None:
 
 def _by_columns(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
     given = exercise.inputs(case)
-    turned = _with_tensors(given, lambda x: x.mT.contiguous().mT if x.ndim > 1 else x)
+    turned = _changed(given, lambda x: x.mT.contiguous().mT if x.ndim > 1 else x)
     inputs = {name: given[name] if "weight" in name else turned[name] for name in given}
     return exercise.use(exercise.ready(answer, case), inputs)
 
@@ -138,7 +138,7 @@ def _fresh(exercise: Exercise, answer: Any, case: Any, same: Any) -> tuple | Non
 
 def _result_and_slopes(exercise: Exercise, ready: Callable, inputs: dict) -> tuple[Any, dict[str, Tensor]]:
     """And the gradients of all results, mixed into one number: of each input and parameter they reach."""
-    inputs = _with_tensors(inputs, lambda x: x.clone().requires_grad_() if x.is_floating_point() else x)
+    inputs = _changed(inputs, lambda x: x.clone().requires_grad_() if x.is_floating_point() else x)
     among = {**inputs, "self": ready} if isinstance(exercise, ModuleExercise) else inputs
     tensors = {path: part for path, part in parts(among) if isinstance(part, Tensor)}
     leaves = {path: tensor for path, tensor in tensors.items() if tensor.requires_grad}
@@ -159,15 +159,9 @@ def _mixture(result: Any) -> Tensor:
     return sum((part.sum() for part in weighted), torch.zeros(()))
 
 
-def _with_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def _changed(inputs: dict[str, Any], change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
     """The same with all its tensors changed; one that asks for a gradient stays, for it may hold one."""
-    if isinstance(value, Tensor):
-        return value if value.requires_grad else change(value)
-    if isinstance(value, dict):
-        return {key: _with_tensors(item, change) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_with_tensors(item, change) for item in value)
-    return value
+    return with_tensors(inputs, lambda x: x if x.requires_grad else change(x))
 
 
 # ---------------------------------------------------------------------------------------------- comparisons

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,8 @@ class Outcome:
 
 def alike(comparison: Comparison, mine: list[Outcome], theirs: list[Outcome]) -> bool:
     """Whether two answers do the same in every case; a number is the same with `.item()` and without."""
-    pairs = zip(mine, theirs, strict=True)
-    return all(_same(comparison, *pair) for pair in pairs)
+    terse = replace(comparison, in_words=False)
+    return all(_same(terse, *pair) for pair in zip(mine, theirs, strict=True))
 
 
 def _same(comparison: Comparison, mine: Outcome, theirs: Outcome) -> bool:

@@ -7,19 +7,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from transformer_course.checker import field_guide
-from transformer_course.checker.changes import parts
+from transformer_course.checker.changes import with_tensors
 from transformer_course.checker.compare import plain
 from transformer_course.checker.kinds import Exercise, Mistake, ModuleExercise
-from transformer_course.checker.parameters import give
 from transformer_course.checker.run import Outcome, alike, isolated
 
 SECONDS = 3.0  # of computing, for all pairs of one attempt: the dearest, of modules, take one
@@ -75,10 +74,6 @@ def _flat(result: Any) -> Iterator[Any]:
 @cache
 def pairs(exercise: Exercise) -> list[tuple[Pair, CodeType]]:
     """Every two changes that fit together, with the code that they make of the solution."""
-    return list(_pairs(exercise))
-
-
-def _pairs(exercise: Exercise) -> Iterator[tuple[Pair, CodeType]]:
     known = {_program(each.text): each for each in reversed([*exercise.mistakes, *exercise.shared])}
     shared = []
     for each in exercise.shared:
@@ -86,14 +81,12 @@ def _pairs(exercise: Exercise) -> Iterator[tuple[Pair, CodeType]]:
         first = known[_program(each.text)]
         shared.append(replace(each, name=first.name, effect=first.effect, cure=first.cure))
     singles = [each for each in [*exercise.mistakes, *shared] if each.changes]
-    made = {field_guide.changed(exercise.shown, each.changes) for each in singles}
+    made = {field_guide.changed(exercise.shown, each.changes): None for each in singles}
     for one, other in combinations(singles, 2):
         text = one.name != other.name and _both(exercise.shown, one, other)
         if text and text not in made:
-            made.add(text)
-            code = compiled(text)
-            if code:
-                yield (one, other), code
+            made[text] = (one, other), compiled(text)
+    return [pair for pair in made.values() if pair and pair[1]]
 
 
 def _program(text: str) -> str:
@@ -124,78 +117,37 @@ def _both(text: str, one: Mistake, other: Mistake) -> str | None:
 def agrees(exercise: Exercise, code: CodeType, outcomes: list[Outcome]) -> bool:
     """Whether the answer does in each case what the attempt has done; the first other ends it."""
     answer = answer_of(exercise, code)
-    for prepared, outcome in zip(_prepared(exercise), outcomes, strict=True):
+    for (case, parameters), outcome in zip(_prepared(exercise), outcomes, strict=True):
         torch.default_generator.manual_seed(0)
+        result = error = None
         try:
-            result, error = _result(exercise, answer, prepared), None
+            if parameters:  # which parts among the settings are given again, whatever an answer has done
+                module = exercise.ready(answer, case, parameters)
+                result = exercise.use(module, _copy(exercise.inputs(case)))
+            else:
+                result = exercise.call(answer, _copy(case))
         except Exception as raised:
-            result, error = None, raised
-        finally:
-            if prepared.is_spoilt():
-                _prepared.cache_clear()
-        if _surely_differ(result, outcome.result):
-            return False
+            error = raised
         if not alike(exercise.comparison, [outcome], [Outcome(result, error)]):
             return False
     return True
 
 
-def _surely_differ(one: Any, other: Any) -> bool:
-    """A quick look at tensors, since nearly all pairs are others; what is not looked at may still differ."""
-    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
-        return any(_surely_differ(*both) for both in zip(one, other, strict=False))
-    if not (isinstance(one, Tensor) and isinstance(other, Tensor)):
-        return False
-    return one.shape != other.shape or not torch.allclose(one.double(), other.double(), 1e-3, 1e-3, True)
+def _copy(case: Any) -> Any:
+    """As `deepcopy`, which of tensors takes longer than computing; an optimizer keeps its model."""
+    copied = partial(deepcopy, memo={})
+    return with_tensors(case, lambda x: copied(x) if x.requires_grad else x.clone(), copied)
 
 
-class Prepared(NamedTuple):
-    """A case, which all pairs share, and the parameters that a module has in it."""
-
-    case: Any
-    parameters: dict[str, Tensor]
-    tensors: list[Tensor]
-    versions: int  # of the tensors together: it grows with every change in place
-
-    def is_spoilt(self) -> bool:
-        """Whether an answer has written into the case."""
-        return sum(tensor._version for tensor in self.tensors) != self.versions
-
-
-def _result(exercise: Exercise, answer: Any, prepared: Prepared) -> Any:
-    """The answer's result; of a module without building another one for its parameters' names and shapes."""
-    case, parameters, *_ = prepared
-    if not parameters and (exercise.may_change or isinstance(case, tuple)):
-        return exercise.call(answer, deepcopy(case))
-    if not parameters:
-        return exercise.call(answer, {name: _shared(value) for name, value in case.items()})
-    settings, inputs = case  # which may hold parts: `give` resets their parameters, too
-    module = exercise.build(answer, settings).eval()
-    give(module, parameters)
-    return exercise.use(module, {name: _shared(value) for name, value in inputs.items()})
-
-
-def _shared(value: Any) -> Any:
-    """Tensors and modules themselves, since copying takes longer than computing; else a copy."""
-    if isinstance(value, dict) and all(isinstance(each, Tensor) for each in value.values()):
-        return dict(value)
-    return value if isinstance(value, Tensor | nn.Module) else deepcopy(value)
+answer_of = cache(field_guide.answer)
 
 
 @cache
-def answer_of(exercise: Exercise, code: CodeType) -> Any:
-    """What a cell with this code would leave."""
-    return field_guide.answer(exercise, code)
-
-
-@cache
-def _prepared(exercise: Exercise) -> list[Prepared]:
+def _prepared(exercise: Exercise) -> list[tuple[Any, dict[str, Tensor]]]:
+    """The cases, and the parameters that a module has in each."""
     is_plain = isinstance(exercise, ModuleExercise) and type(exercise).call is Exercise.call
     found = []
     for case in exercise.fresh_cases():
-        module = exercise.ready(exercise.reference, deepcopy(case)) if is_plain else None
-        parameters = dict(module.named_parameters()) if module else {}
-        drawn = {name: value.detach().clone() for name, value in parameters.items()}
-        tensors = [part for _, part in parts(exercise.inputs(case)) if isinstance(part, Tensor)]
-        found.append(Prepared(case, drawn, tensors, sum(tensor._version for tensor in tensors)))
+        module = exercise.ready(exercise.reference, deepcopy(case)) if is_plain else nn.Module()
+        found.append((case, {name: value.detach().clone() for name, value in module.named_parameters()}))
     return found

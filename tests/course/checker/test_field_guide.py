@@ -68,7 +68,7 @@ def test_a_change_is_made_where_its_text_stands(item, wanted):
     assert wanted in field_guide.changed(SOLUTION, first)
 
 
-@pytest.mark.parametrize("right", ["dim", "xx", "su", "return x.sum(dim) ⏎ x"])
+@pytest.mark.parametrize("right", ["dim", "xx", "su", "turn x.sum(dim)", "return x.sum(dim) ⏎ x"])
 def test_a_text_that_stands_nowhere_or_twice_or_within_a_word_is_not_changed(right):
     assert Change(right, "y").of(SOLUTION) is None
 
@@ -116,24 +116,16 @@ SHARED = [
 ]
 
 
-@pytest.fixture
-def attached():
+def test_an_exercise_gets_the_mistakes_of_its_guide_and_the_shared_ones_whose_text_it_has():
     weigh.mistakes, weigh.shared = [], []
     field_guide.attach({"97.1": weigh}, field_guide.read(OF_WEIGH), SHARED, {"torch": torch})
-    return weigh
-
-
-def test_an_exercise_gets_the_mistakes_of_its_guide(attached):
     names = ["along the columns", "along the columns", "in python only", "shared text"]
-    assert [mistake.name for mistake in attached.mistakes] == names
-    assert attached.mistakes[3].effect == "You divide the wrong way round."
+    assert [mistake.name for mistake in weigh.mistakes] == names
+    assert weigh.mistakes[3].effect == "You divide the wrong way round."
     scores = torch.tensor([[1.0, 3.0], [4.0, 2.0]])
-    for mistake in attached.mistakes[:2]:
+    for mistake in weigh.mistakes[:2]:
         assert mistake.answer(scores).equal(scores / torch.tensor([5.0, 5.0]))
-
-
-def test_a_shared_mistake_is_tried_where_its_text_stands(attached):
-    assert [mistake.name for mistake in attached.shared] == ["keepdim forgotten"]
+    assert [mistake.name for mistake in weigh.shared] == ["keepdim forgotten"]
 
 
 @pytest.mark.parametrize(
@@ -142,10 +134,7 @@ def test_a_shared_mistake_is_tried_where_its_text_stands(attached):
         ("## 97.9 x\n", "97.9 is in the guide, and not among the exercises: 97.1"),
         ("## 97.1 x\n- **name.** Text.\n", "97.1, 'name', has not an answer"),
         ("## 97.1 x\n- **name.**\n  - drop `/ total`\n", "97.1, 'name', has not a text"),
-        (
-            "## 97.1 x\n- **name.** Text.\n  - drop `gone`\n",
-            "must have 'gone' once, got it 0 times",
-        ),
+        ("## 97.1 x\n- **name.** Text.\n  - drop `gone`\n", "must have 'gone' once, got it 0 times"),
         ("## 97.1 x\n", "97.1 has an answer for 'in python only', and the guide has no such entry"),
     ],
 )
@@ -153,15 +142,3 @@ def test_a_guide_that_does_not_fit_is_refused(guide, message):
     weigh.mistakes, weigh.shared = [], []
     with pytest.raises(ValueError, match=message):
         field_guide.attach({"97.1": weigh}, field_guide.read(guide), [], {"torch": torch})
-
-
-def test_an_exercise_that_is_not_whole_is_refused():
-    @exercise("97.2", "Half", hints=[])
-    def half(x):
-        raise NotImplementedError
-
-    half.cases(lambda normal: iter([]))
-    with pytest.raises(
-        ValueError, match=r"97.2 has no specification and no solution; declare it: @name.spec"
-    ):
-        field_guide.attach({"97.2": half}, {}, [], {})

@@ -114,12 +114,8 @@ def test_a_test_that_kills_one_alone_is_asked_for_more():
         ("x = torch.randn(1); return torch.equal(double(x), 2 * x)", "it says now this, now that"),
         ("import random; return random.random() < .7", "a right one (x + x), your test says True and False"),
         ("return double.__name__ != 'doubles_positive'", "it goes by looks"),
-        ("import inspect; return 'abs' not in inspect.getsource(double)", "it goes by looks"),
         ("double(torch.ones(2))", "nothing returned"),
-        (
-            "return double(torch.ones(2))",
-            "returns tensor([2., 2.], dtype=torch.float64); True or False is wanted",
-        ),
+        ("return double(torch.ones(2))", "returns tensor([2., 2.], dtype=torch.float64); True or False is"),
         ("return double(torch.ones(2), 3)", "raises an error"),
         ("x = torch.ones(2); return torch.equal(double(x), 2 * x)", "positive numbers only"),
     ],
@@ -220,8 +216,5 @@ def test_what_a_test_prints_is_told_once():
 
 
 def test_an_error_on_a_right_one_says_so():
-    text = said(keeps_4, lambda module: module.inner is None)
-    assert (
-        "AttributeError: 'Suspect' object has no attribute 'inner' (The suspect is a right one: a line.)"
-        in text
-    )
+    told = "'Suspect' object has no attribute 'inner' (The suspect is a right one: a line.)"
+    assert told in said(keeps_4, lambda module: module.inner is None)

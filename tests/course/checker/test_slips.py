@@ -57,14 +57,12 @@ field_guide.attach({"96.1": attend}, field_guide.read(GUIDE), [], {"math": math}
 
 
 def test_two_slips_are_named_both():
-    text = said(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
-    assert (
-        "✗ 96.1 not yet: no scale + softmax over the queries.\n"
-        "Your answer does what two slips do together. Each by itself:\n" in text
-    )
-    assert "The scores are too large.\nThe columns add up to 1.\n" in text
-    verdict = judge(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
-    assert verdict.cure == "Divide them. Use `dim=-1`."
+    for _ in range(2):  # among the pairs tried is one that writes into the case
+        verdict = judge(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
+        assert verdict.name == "no scale + softmax over the queries"
+        assert verdict.lines[0] == "Your answer does what two slips do together. Each by itself:"
+        assert verdict.lines[1:3] == ("The scores are too large.", "The columns add up to 1.")
+        assert verdict.cure == "Divide them. Use `dim=-1`."
 
 
 def test_a_slip_of_anybody_s_has_the_guide_s_name_where_both_make_the_same_program():
@@ -75,13 +73,6 @@ def test_a_slip_of_anybody_s_has_the_guide_s_name_where_both_make_the_same_progr
     attend.shared.clear()
     slips.pairs.cache_clear()
     assert verdict.name == "divided by the width + softmax over the queries"
-
-
-def test_a_pair_that_writes_into_a_case_does_not_spoil_it_for_the_next():
-    attempt = lambda q, k, v: (q @ k.mT).softmax(0) @ v  # noqa: E731
-    for _ in range(2):
-        assert judge(attend, attempt).name == "no scale + softmax over the queries"
-    assert not any(prepared.is_spoilt() for prepared in slips._prepared(attend))
 
 
 def test_of_several_pairs_only_what_they_share_is_told(monkeypatch):
@@ -161,10 +152,6 @@ def test_a_pair_may_fail_where_the_answer_fails_too(monkeypatch):
     monkeypatch.setattr(slips, "pairs", lambda exercise: [(pair, code("query @ query"))])
     assert judge(attend, slips.answer_of(attend, code("query @ query"))).name.count(" + ") == 1
     assert judge(attend, slips.answer_of(attend, code("key @ key"))).name.count(" + ") == 0
-
-
-def test_an_error_is_told_by_its_line():
-    assert slips.explaining(attend, [Outcome(None, ValueError("x"))]) == []
 
 
 def test_truth_values_are_too_few_to_tell_pairs_apart(monkeypatch):
