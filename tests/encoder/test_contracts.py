@@ -5,11 +5,9 @@ Two bad values of different kinds at each place: that the place asks is tested h
 """
 
 import math
-import re
 import traceback
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -318,13 +316,3 @@ def test_is_refused_in_words(call):
     raised_in = traceback.extract_tb(refused.value.__traceback__)[-1].filename
     assert "transformer_lab" in raised_in, f"from the depths: {refused.value}"
     assert ";" in str(refused.value), f"no remedy: {refused.value}"
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_sizes_may_be_numpys(name):
-    """As good as Python's: neither refused, nor another result."""
-    outcomes = []
-    for kind in (int, np.int64, np.int32):
-        torch.manual_seed(0)
-        outcomes.append(re.sub(r"np\.int\d\d\((\d+)\)", r"\1", str(SIZES[name](kind(2)))))
-    assert outcomes[0] == outcomes[1] == outcomes[2]

@@ -32,7 +32,7 @@ from transformer_lab.pretrained_encoder import (
     sentence_embeddings,
 )
 
-# What a tokenizer may stumble over: nothing, signs, many alphabets, joined and invisible characters, long words.
+# Nothing, signs, many alphabets, joined and invisible characters, long words, names of special tokens.
 TEXTS = [
     "",
     " ",
