@@ -22,10 +22,7 @@ PARTS = [
 ]
 CHOSEN = [
     *(f"tests/encoder/test_{name}.py" for name in PARTS),
-    *(
-        "-k",
-        "not refuse and not can_be_replaced and not torch and not hugging and not llama and not are_true",
-    ),
+    *("-k", "not refuse and not replaced and not torch and not hugging and not llama and not are_true"),
     *("-m", "not hypothesis"),
     *("-q", "--tb=short", "--maxfail=5", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:nbval"),
 ]

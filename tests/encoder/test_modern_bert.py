@@ -9,7 +9,7 @@ import transformers
 
 from tests.peers import assert_same_state, randomised
 from tests.references import assert_equal, both_dtypes, both_paths, randn
-from transformer_lab import MultiHeadAttention, combine_masks, local_mask
+from transformer_lab import EncoderConfig, MultiHeadAttention, combine_masks, local_mask
 from transformer_lab.masking import padding_mask_from_lengths
 from transformer_lab.modern_bert import (
     LocalAttention,
@@ -18,6 +18,7 @@ from transformer_lab.modern_bert import (
     modern_bert,
     parameter_names,
 )
+from transformer_lab.modern_encoder import modern_encoder
 from transformer_lab.packing import encode_packed
 
 # Layers 0, 3 and 6 are global; every text but one is longer than a window of 2 to each side.
@@ -152,6 +153,13 @@ def test_windows_alone_refuse_gaps_when_padding_is_removed():
     gap[1, 5] = False
     with pytest.raises(ValueError, match=r"rotary positions or windows, wanted .*; encode it padded"):
         encode_packed(encoder, IDS, gap[:, None, None])
+
+
+def test_each_dropout_of_the_config_reaches_its_place_in_every_modern_layer():
+    dropouts = {"dropout": 0.25, "attention_dropout": 0.5}
+    encoder = modern_encoder(EncoderConfig(29, 30, 3, 17, 2, **dropouts))
+    for layer in [*build(**dropouts).layers, *encoder.layers]:
+        assert (layer.dropout.p, layer.feed_forward.dropout.p, layer.attention.dropout) == (0.25, 0.25, 0.5)
 
 
 # --- published weights, refused -------------------------------------------------------------------
