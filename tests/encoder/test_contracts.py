@@ -39,7 +39,6 @@ from transformer_lab.positional_encoding import (
 from transformer_lab.roformer import ExpandingMultiHeadAttention, RoFormerEncoder, feed_forward_stack
 from transformer_lab.rotary_embedding import (
     RotaryEmbedding,
-    half_split_to_interleaved,
     interleaved_to_half_split,
     rotate_half_split,
     rotate_interleaved,
@@ -121,7 +120,6 @@ ODD = {
     "angular_frequencies": angular_frequencies,
     "RotaryEmbedding": RotaryEmbedding,
     "interleaved_to_half_split": interleaved_to_half_split,
-    "half_split_to_interleaved": half_split_to_interleaved,
     "RoFormerEncoder": RoFormerEncoder,
 }
 NUMBERS = {

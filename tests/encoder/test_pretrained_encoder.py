@@ -27,7 +27,6 @@ from transformer_lab.pretrained_encoder import (
     find_model,
     load_minilm,
     load_weights,
-    minilm_available,
     parameter_names,
     sentence_embeddings,
 )
@@ -221,9 +220,7 @@ def test_model_is_found_where_it_is_named(no_package, tmp_path, monkeypatch):
         (tmp_path / folder).mkdir()
         for name in (WEIGHTS_FILE, TOKENIZER_FILE):
             (tmp_path / folder / name).touch()
-    assert not minilm_available()
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "variable"))
-    assert minilm_available()
     assert find_model() == tmp_path / "variable"
     assert find_model(tmp_path / "argument") == tmp_path / "argument"
     assert find_model(str(tmp_path / "argument")) == tmp_path / "argument"
@@ -241,7 +238,6 @@ def test_wrong_folder_says_what_is_not_in_it(tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(FileNotFoundError, match=f"nowhere' has {message}"):
         load_minilm()
-    assert not minilm_available()
     with pytest.raises(FileNotFoundError, match=f"^'' has {message}"):  # not the installed one
         load_minilm("")
     (tmp_path / WEIGHTS_FILE).touch()
