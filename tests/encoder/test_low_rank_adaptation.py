@@ -32,7 +32,9 @@ def test_the_update_by_hand():
     part.down.data, part.up.data = numbers([[1.0, 2.0]]), numbers([[10.0], [20.0]])
     # A x = 1·5 + 2·7 = 19; B A x = (190, 380); times 3
     assert_equal(part(numbers([5.0, 7.0])), numbers([575.5, 1147.25]))
-    assert_equal(merge(part)(numbers([5.0, 7.0])), numbers([575.5, 1147.25]))  # a part alone is merged too
+    merged = merge(part)  # a part alone is merged too
+    assert type(merged) is nn.Linear
+    assert_equal(merged(numbers([5.0, 7.0])), numbers([575.5, 1147.25]))
 
 
 def test_an_update_begins_at_zero_with_entries_of_size_one_over_the_root_of_its_width():

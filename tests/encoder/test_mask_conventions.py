@@ -87,7 +87,7 @@ def test_attn_mask_shared_by_all_heads_agrees_with_torch():
     assert_equal(ours, theirs)
 
 
-@pytest.mark.parametrize(("batch", "heads"), [(BATCH, HEADS), (BATCH, 1), (1, HEADS)], ids=str)
+@pytest.mark.parametrize(("batch", "heads"), [(BATCH, HEADS), (BATCH, 1), (1, HEADS), (1, 1)], ids=str)
 def test_attn_mask_of_each_head_agrees_with_torch(batch, heads):
     mask = visible(batch, heads)
     theirs_mask = to_attn_mask(mask, HEADS, batch=BATCH)
