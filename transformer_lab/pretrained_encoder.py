@@ -140,15 +140,6 @@ def load_minilm(
     return encoder.eval().requires_grad_(False), tokenizer
 
 
-def minilm_available() -> bool:
-    """Return whether `load_minilm()` would find its files, for lessons that can go on without them."""
-    try:
-        find_model()
-    except FileNotFoundError:
-        return False
-    return True
-
-
 def find_model(folder: str | Path | None = None) -> Path:
     """Return `folder`, or the one named by the variable TRANSFORMER_LAB_MODEL, or the installed package's.
 

@@ -145,23 +145,13 @@ def rotation_table(
 def interleaved_to_half_split(d_head: int) -> Int[Tensor, " d_head"]:
     """Return the order of features that turns the interleaved pairing into the half-split one.
 
-    `rotate_half_split(x[..., order])` equals `rotate_interleaved(x)[..., order]`.
+    `rotate_half_split(x[..., order])` equals `rotate_interleaved(x)[..., order]`; its argsort undoes it.
 
     >>> interleaved_to_half_split(8).tolist()
     [0, 2, 4, 6, 1, 3, 5, 7]
     """
     check_even(d_head=d_head)
     return torch.arange(d_head).reshape(-1, 2).T.flatten()
-
-
-def half_split_to_interleaved(d_head: int) -> Int[Tensor, " d_head"]:
-    """Return the order of features that undoes `interleaved_to_half_split`.
-
-    >>> half_split_to_interleaved(8).tolist()
-    [0, 4, 1, 5, 2, 6, 3, 7]
-    """
-    check_even(d_head=d_head)
-    return torch.arange(d_head).reshape(2, -1).T.flatten()
 
 
 def check_pairs(x: Tensor, rotation: Tensor) -> None:

@@ -13,21 +13,16 @@ from transformer_lab.encoder import POSITIONS
 ROOT = Path(__file__).parents[2]
 
 # The tests of single parts. Left out: those that break the annotations on purpose, by bad input or by a
-# stand-in that returns something else than weights; the slow ones; and this run itself.
+# stand-in that returns something else than weights; those that repeat the calls beside somebody else's parts;
+# and this run itself.
+PARTS = [
+    *("positional_encoding", "rotary_embedding", "scaled_dot_product_attention", "masking", "feed_forward"),
+    *("mask_conventions", "multi_head_attention", "roformer", "modern_encoder", "modern_bert"),
+    *("low_rank_adaptation", "annotations"),
+]
 CHOSEN = [
-    "tests/encoder/test_positional_encoding.py",
-    "tests/encoder/test_rotary_embedding.py",
-    "tests/encoder/test_scaled_dot_product_attention.py",
-    "tests/encoder/test_masking.py",
-    "tests/encoder/test_mask_conventions.py",
-    "tests/encoder/test_multi_head_attention.py",
-    "tests/encoder/test_feed_forward.py",
-    "tests/encoder/test_roformer.py",
-    "tests/encoder/test_modern_encoder.py",
-    "tests/encoder/test_modern_bert.py",
-    "tests/encoder/test_low_rank_adaptation.py",
-    "tests/encoder/test_annotations.py",
-    *("-k", "not refuses and not can_be_replaced and not hugging_face and not annotations_are_true"),
+    *(f"tests/encoder/test_{name}.py" for name in PARTS),
+    *("-k", "not refuse and not replaced and not torch and not hugging and not llama and not are_true"),
     *("-m", "not hypothesis"),
     *("-q", "--tb=short", "--maxfail=5", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:nbval"),
 ]

@@ -12,7 +12,6 @@ from torch import nn
 from tests.references import (
     BATCH,
     D_HEAD,
-    D_VALUE,
     HEADS,
     KEYS,
     QUERIES,
@@ -88,7 +87,7 @@ def test_attn_mask_shared_by_all_heads_agrees_with_torch():
     assert_equal(ours, theirs)
 
 
-@pytest.mark.parametrize(("batch", "heads"), [(BATCH, HEADS), (BATCH, 1), (1, HEADS)], ids=str)
+@pytest.mark.parametrize(("batch", "heads"), [(BATCH, HEADS), (BATCH, 1), (1, HEADS), (1, 1)], ids=str)
 def test_attn_mask_of_each_head_agrees_with_torch(batch, heads):
     mask = visible(batch, heads)
     theirs_mask = to_attn_mask(mask, HEADS, batch=BATCH)
@@ -96,22 +95,6 @@ def test_attn_mask_of_each_head_agrees_with_torch(batch, heads):
     ours, theirs = ours_and_theirs(mask, attn_mask=theirs_mask)
     assert_equal(ours, theirs)
     ours, theirs = ours_and_theirs(from_attn_mask(theirs_mask, n_heads=HEADS), attn_mask=theirs_mask)
-    assert_equal(ours, theirs)
-
-
-def test_attn_mask_takes_the_batch_from_the_mask():
-    assert_equal(to_attn_mask(visible(), HEADS), ~visible().flatten(0, 1))
-    assert_equal(
-        to_attn_mask(visible(heads=1), HEADS), ~visible(heads=1).expand(-1, HEADS, -1, -1).flatten(0, 1)
-    )
-    assert to_attn_mask(visible(batch=1, heads=1), HEADS, batch=BATCH).shape == (BATCH * HEADS, QUERIES, KEYS)
-
-
-def test_both_masks_together_agree_with_torch():
-    mask = visible(batch=1, heads=1)
-    ours, theirs = ours_and_theirs(
-        combine_masks(mask, PADDING), attn_mask=to_attn_mask(mask, HEADS), key_padding_mask=REAL == 0
-    )
     assert_equal(ours, theirs)
 
 
@@ -123,27 +106,21 @@ def test_one_query_has_an_attn_mask_too(queries, keys):
 # --- Hugging Face
 
 
-def hugging_face_config(implementation):
-    from transformers.models.roformer.configuration_roformer import RoFormerConfig
-
-    return RoFormerConfig(
-        hidden_size=HEADS * 4, num_attention_heads=HEADS, attn_implementation=implementation
-    )
-
-
 @pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16], ids=str)
 def test_attention_mask_agrees_with_hugging_face(causal, dtype):
     from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+    from transformers.models.roformer.configuration_roformer import RoFormerConfig
 
     vectors = randn(BATCH, KEYS, HEADS * 4, dtype=dtype)
-    ours = from_attention_mask(REAL)
+    ours = from_attention_mask(REAL.to(torch.uint8))
     if causal:
         ours = combine_masks(ours, causal_mask(KEYS))
     ours = ours.expand(BATCH, 1, KEYS, KEYS)
 
     def theirs(implementation):
-        config = hugging_face_config(implementation)
+        sizes = {"hidden_size": HEADS * 4, "num_attention_heads": HEADS}
+        config = RoFormerConfig(**sizes, attn_implementation=implementation)
         if causal:
             return create_causal_mask(config, vectors, REAL, past_key_values=None)
         return create_bidirectional_mask(config, vectors, REAL)
@@ -153,23 +130,6 @@ def test_attention_mask_agrees_with_hugging_face(causal, dtype):
     assert_equal(
         to_additive_mask(ours, dtype, hidden=torch.finfo(dtype).min), theirs("eager").expand_as(ours)
     )
-
-
-def test_attention_mask_hides_the_same_keys_in_a_hugging_face_model():
-    from transformers.models.roformer.modeling_roformer import RoFormerSelfAttention
-
-    module = RoFormerSelfAttention(hugging_face_config("eager")).double().eval()
-    x = randn(BATCH, KEYS, HEADS * 4)
-    additive = to_additive_mask(
-        from_attention_mask(REAL), torch.float64, hidden=torch.finfo(torch.float64).min
-    )
-    theirs, their_weights = module(x, attention_mask=additive, output_attentions=True)
-    projected = [
-        layer(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
-        for layer in (module.query, module.key, module.value)
-    ]
-    ours, our_weights = attend(*projected, from_attention_mask(REAL))
-    assert_equal((ours.transpose(1, 2).flatten(2), our_weights), (theirs, their_weights))
 
 
 # --- additive masks
@@ -193,29 +153,6 @@ def test_additive_mask_survives_there_and_back(dtype, hidden):
     assert_equal(from_additive_mask(bias), visible())
 
 
-@pytest.mark.parametrize("hidden", usual_hidden_values(torch.float64))
-def test_additive_mask_agrees_with_torch(hidden):
-    sizes = (QUERIES, D_HEAD), (KEYS, D_HEAD), (KEYS, D_VALUE)
-    query, key, value = (randn(BATCH, HEADS, *size, seed=i) for i, size in enumerate(sizes))
-    bias = to_additive_mask(visible(), torch.float64, hidden)
-    theirs = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-    assert_equal(attend(query, key, value, visible())[0], theirs)
-    assert_equal(attend(query, key, value, from_additive_mask(bias))[0], theirs)
-
-
-def test_additive_mask_hides_with_minus_infinity_in_the_default_dtype():
-    wanted = torch.where(visible(), 0.0, -math.inf)
-    assert_equal(to_additive_mask(visible()), wanted)
-
-
-def test_additive_mask_that_hides_nothing():
-    assert_equal(from_additive_mask(torch.zeros(1, 1, 2, 3)), torch.ones(1, 1, 2, 3, dtype=torch.bool))
-
-
-def test_additive_mask_stays_on_its_device():
-    assert to_additive_mask(visible().to("meta")).device.type == "meta"
-
-
 # --- there and back again
 
 
@@ -232,21 +169,29 @@ def test_converters_undo_each_other(seed, share):
     assert_equal(from_attn_mask(to_attn_mask(shared, HEADS)), shared)
 
 
-def test_converters_by_hand():
-    mask = torch.tensor([[[[True, False, True]]], [[[False, True, True]]]])
-    assert_equal(to_key_padding_mask(mask), torch.tensor([[False, True, False], [True, False, False]]))
-    assert_equal(to_attention_mask(mask), torch.tensor([[1, 0, 1], [0, 1, 1]]))
-    inf = math.inf
-    assert_equal(to_additive_mask(mask), torch.tensor([[[[0.0, -inf, 0.0]]], [[[-inf, 0.0, 0.0]]]]))
-    assert_equal(to_attn_mask(causal_mask(2), n_heads=3), torch.tensor([[False, True], [False, False]]))
-
-
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
-def test_attention_mask_may_be_any_integer(dtype):
-    assert_equal(from_attention_mask(REAL.to(dtype)), PADDING)
+def test_an_additive_mask_hides_with_minus_infinity_in_the_default_dtype_on_the_masks_device():
+    torch.set_default_dtype(torch.float16)
+    assert_equal(to_additive_mask(visible()), torch.where(visible(), 0.0, -math.inf))
+    assert to_additive_mask(visible().to("meta")).is_meta
 
 
 # --- bad input
+
+
+@pytest.mark.parametrize("convert", [to_key_padding_mask, to_attention_mask])
+@pytest.mark.parametrize("shape", [(2, 1, 5, 7), (2, 3, 1, 7)], ids=str)
+def test_refuses_to_squeeze_masks_that_differ_between_queries_or_heads(convert, shape):
+    message = r"only a padding mask \(batch, 1, 1, key_pos\) fits .*, got shape .*; use to_attn_mask"
+    with pytest.raises(ValueError, match=message):
+        convert(torch.ones(shape, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("value", [-5.0, 1e-6, -9_000.0, math.inf, math.nan])
+def test_refuses_additive_masks_that_shift_scores(value):
+    bias = torch.zeros(1, 1, 2, 3)
+    bias[0, 0, 1, 2] = value
+    with pytest.raises(ValueError, match=r"holds 0 or a huge negative number, got .*; add a score bias"):
+        from_additive_mask(bias)
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 1, 7), (1, 3, 1, 7), (2, 3, 5, 1)], ids=str)
@@ -254,22 +199,3 @@ def test_refuses_an_attn_mask_without_a_row_for_each_query(shape):
     # nn.MultiheadAttention does not broadcast: it wants (query_pos, key_pos) in full.
     with pytest.raises(ValueError, match=r"may_attend .*got shape .*; "):
         to_attn_mask(torch.ones(shape, dtype=torch.bool), HEADS)
-
-
-@pytest.mark.parametrize("convert", [to_key_padding_mask, to_attention_mask])
-@pytest.mark.parametrize("shape", [(2, 1, 5, 7), (2, 3, 1, 7), (1, 1, 7, 7)], ids=str)
-def test_refuses_to_squeeze_masks_that_differ_between_queries_or_heads(convert, shape):
-    message = r"only a padding mask \(batch, 1, 1, key_pos\) fits .*, got shape .*; use to_attn_mask"
-    with pytest.raises(ValueError, match=message):
-        convert(torch.ones(shape, dtype=torch.bool))
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("value", [-5.0, 1.0, 1e-6, -100.0, -9_000.0, math.inf, math.nan, 10_000.0])
-def test_refuses_additive_masks_that_shift_scores(value, dtype):
-    bias = torch.zeros(1, 1, 2, 3, dtype=dtype)
-    bias[0, 0, 1, 2] = value
-    with pytest.raises(
-        ValueError, match=r"holds 0 or a huge negative number, got .*; add a score bias yourself"
-    ):
-        from_additive_mask(bias)
