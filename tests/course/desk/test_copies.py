@@ -169,8 +169,9 @@ def test_ids_twice_over(course: Course) -> None:
     assert {"mine = 1", "mine = 2", "print(3 + 3)", "## Summary"} <= set(course.sources().values())
 
 
-def test_of_two_cells_with_one_id_the_unchanged_one_is_the_lessons(course: Course) -> None:
-    course.work(add("hand", "mine = 1", "hand"))
+@pytest.mark.parametrize("behind", ["begin", "hand"])  # before the lesson's cell, and after it
+def test_of_two_cells_with_one_id_the_unchanged_one_is_the_lessons(course: Course, behind: str) -> None:
+    course.work(add(behind, "mine = 1", "hand"))
     course.receive(hand="print(3 * 3)")
     sources = course.sources()
     assert sources["hand"] == "print(3 * 3)"  # nobody had changed it
