@@ -110,14 +110,6 @@ def solved_squares(solved: Mapping[str, Sequence[bool]], *, title: str = "") -> 
 # Each cell has a word
 
 
-def _draw_words(
-    ax: Axes, kinds: np.ndarray, words: Sequence, colours: Labels, *, size: int = 8, **look: object
-) -> None:
-    """Draw cells, each with the colour of its kind and a word."""
-    look |= {"annot": np.array(words), "annot_kws": {"size": size, "color": "black"}}
-    draw_cells(ax, kinds, cmap=ListedColormap(colours), cbar=False, **look)
-
-
 def head_blocks(
     panels: Mapping[str, Tensor], tokens: Labels, d_model: int, n_heads: int, *, title: str = ""
 ) -> Figure:
@@ -129,11 +121,11 @@ def head_blocks(
     heights, widths = zip(*(origin.shape for origin in origins.values()), strict=True)
     room = sum(0.35 + 0.68 * width for width in widths), 1.0 + 0.42 * max(heights)
     figure, axes = canvas(len(origins), (0, 0), room, width_ratios=widths)
-    look = {"vmin": 0, "vmax": n_heads, "linewidths": 1.5, "xticklabels": False, "yticklabels": False}
+    look = {"limits": (0, n_heads), "colours": ListedColormap(PALE[:n_heads]), "gap": 1.5}
     for ax, (name, origin) in zip(axes, origins.items(), strict=True):
         words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
         heads = origin % d_model // (d_model // n_heads)
-        _draw_words(ax, heads, words, PALE[:n_heads], **look)
+        draw_cells(ax, heads, [], [], words=np.array(words), **look)
         ax.set_title(name)
     return finished(figure, title)
 
@@ -143,11 +135,9 @@ def pairings(named: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -
     rows = [np.argsort(np.ravel(pairs)) // 2 for pairs in named.values()]
     width = len(rows[0])
     figure, (ax,) = canvas(1, (1.8 + 0.75 * width, 1.1 + 0.55 * len(rows)))
-    words = [[f"pair {pair}" for pair in row] for row in rows]
-    look = {"vmin": 0, "vmax": width // 2, "linewidths": 2, "yticklabels": list(named)}
-    _draw_words(ax, np.array(rows), words, PALE[: width // 2], size=9, **look)
-    ax.tick_params(length=0)
-    ax.set_yticklabels(ax.get_yticklabels(), rotation=0)
+    words = np.array([[f"pair {pair}" for pair in row] for row in rows])
+    look = {"limits": (0, width // 2), "colours": ListedColormap(PALE[: width // 2]), "gap": 2, "size": 9}
+    draw_cells(ax, np.array(rows), list(named), [str(i) for i in range(width)], words=words, **look)
     ax.set_xlabel("feature")
     return finished(figure, title)
 
@@ -157,13 +147,11 @@ def cache_steps(tokens: Labels, *, title: str) -> Figure:
     length, states = len(tokens), list(STATES)
     side = 1.0 + 0.5 * length
     figure, axes = canvas(2, (side, side))
-    look = {"vmin": -0.5, "vmax": len(states) - 0.5, "linewidths": 0.8, "square": True}
-    look["xticklabels"] = list(tokens)
+    look = {"limits": (-0.5, len(states) - 0.5), "colours": ListedColormap(STATES.values()), "gap": 0.8}
+    steps = [str(step) for step in range(length)]
     for ax, name, earlier in zip(axes, ("without a cache", "with a cache"), ("again", "kept"), strict=True):
         kinds = states.index("new") * np.eye(length) + states.index(earlier) * np.tri(length, k=-1)
         kinds = kinds.astype(int)
-        _draw_words(ax, kinds, np.array(states)[kinds], list(STATES.values()), **look)
-        ax.set(title=name, xlabel="key and value of", ylabel="step")
-        ax.tick_params(length=0, rotation=0)
-        ax.set_xticklabels(ax.get_xticklabels(), rotation=90)
+        draw_cells(ax, kinds, steps, tokens, words=np.array(states)[kinds], **look)
+        ax.set(title=name, xlabel="key and value of", ylabel="step", aspect="equal")
     return finished(figure, title)

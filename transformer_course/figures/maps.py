@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
@@ -60,29 +61,45 @@ def draw_matrix(
     low, high = limits or (values.min(), values.max())
     covered = np.zeros_like(values) if hidden is None else given.numbers_of(hidden)
     with_numbers = max(values.shape) <= MANY if numbers is None else numbers
-    written = np.where(covered, "", _cell_texts(values)) if with_numbers else False
-    look = {"cmap": colours, "square": True, "linewidths": 0.4}
-    look |= {"xticklabels": list(columns), "yticklabels": list(rows)}
-    look |= {"cbar": bar is not None, "cbar_kws": {"label": bar, "shrink": 0.8}}
-    values = values + 0.0  # turns −0.0 into 0.0
-    draw_cells(ax, values, vmin=low, vmax=high, annot=written, annot_kws={"size": 8}, **look)
-    ax.set_title(title)
-    ax.tick_params(length=0)
-    ax.set_xticklabels(ax.get_xticklabels(), rotation=90 if max(map(len, columns)) > 2 else 0)
-    ax.set_yticklabels(ax.get_yticklabels(), rotation=0)
+    words = np.where(covered, "", _cell_texts(values)) if with_numbers else None
+    mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
+    ax.set(title=title, aspect="equal")
+    if bar is not None:
+        ax.figure.colorbar(mesh, ax=ax, label=bar, shrink=0.8).outline.set_linewidth(0)
     _readable_numbers(ax)
     hide_cells(ax, np.argwhere(covered))
     literal(ax)
 
 
-def draw_cells(ax: Axes, values: np.ndarray, **look: object) -> None:
-    """Draw a heatmap with options of seaborn's."""
-    import seaborn  # here: it brings pandas and scipy.stats, seconds to a kernel that draws no heatmap
+def draw_cells(
+    ax: Axes,
+    values: np.ndarray,
+    rows: Labels,
+    columns: Labels,
+    *,
+    limits: Limits,
+    colours: str | Colormap,
+    words: np.ndarray | None = None,
+    size: float = 8,
+    gap: float = 0.4,
+) -> QuadMesh:
+    """Draw a heatmap, a label for every row and column, and a word in every cell if there are some.
 
-    layout = ax.figure.get_layout_engine()
-    ax.figure.set_layout_engine("none")  # seaborn draws the figure once to look for labels that overlap
-    seaborn.heatmap(values, ax=ax, fmt="", linecolor="white", **look)
-    ax.figure.set_layout_engine(layout)
+    As `seaborn.heatmap` does, which draws the whole figure once for every panel, to look for labels that
+    overlap, and brings pandas and scipy.stats: a second to every kernel.
+    """
+    scale = dict(zip(("vmin", "vmax"), limits, strict=True))
+    mesh = ax.pcolormesh(values, **scale, cmap=colours, linewidths=gap, edgecolor="white")
+    ax.set(xlim=(0, values.shape[1]), ylim=(values.shape[0], 0))
+    ax.spines[:].set_visible(False)
+    upright = max(map(len, columns), default=0) > 2
+    ax.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=90 if upright else 0)
+    ax.set_yticks(np.arange(len(rows)) + 0.5, rows, va="center")
+    ax.tick_params(length=0)
+    for (row, column), word in np.ndenumerate([] if words is None else words):
+        look = {"ha": "center", "va": "center", "size": size, "color": "black"}
+        ax.text(column + 0.5, row + 0.5, word, **look)
+    return mesh
 
 
 def _cell_texts(values: np.ndarray) -> np.ndarray:

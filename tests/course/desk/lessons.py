@@ -54,35 +54,27 @@ class Course:
         change(notebook["cells"])
         self.copy.write_text(json.dumps(notebook), encoding="utf-8")
 
+    def ship_newer(self, **changed: str | None) -> None:
+        """Ship a next version: these cells say something else; None takes one away; a new one stands last."""
+        cells = {
+            id: each | {"source": changed.pop(id.replace("-", "_"), each["source"])}
+            for id, each in CELLS.items()
+        }
+        new = [cell(id, text) for id, text in changed.items()]
+        self.ship(lesson(*(each for each in cells.values() if each["source"] is not None), *new))
+
+    def receive(self, **changed: str | None) -> list[str]:
+        """Ship a next version, bring the copy up to date, and return what is said."""
+        self.ship_newer(**changed)
+        return self.update()
+
+    def cells(self) -> list[dict]:
+        return json.loads(self.copy.read_text(encoding="utf-8"))["cells"]
+
     def sources(self) -> dict[str, str]:
         """What the copy's cells say, by their ids, in order."""
-        cells = json.loads(self.copy.read_text(encoding="utf-8"))["cells"]
-        assert len({each["id"] for each in cells}) == len(cells)
-        return {each["id"]: "".join(each["source"]) for each in cells}
-
-    def everything(self) -> str:
-        """All that lies on the desk, whatever its file is called."""
-        return "\n".join(
-            path.read_text(encoding="utf-8", errors="replace")
-            for path in sorted(self.desk.rglob("*"))
-            if path.is_file()
-        )
-
-
-def newer(**changed: str | None) -> dict:
-    """The next version: these cells say something else; None takes one away; a new one stands last."""
-    cells = [cell | {"source": changed.get(_key(id), cell["source"])} for id, cell in CELLS.items()]
-    known = {_key(id) for id in CELLS}
-    cells += [cell_of(key, text) for key, text in changed.items() if key not in known]
-    return lesson(*(each for each in cells if each["source"] is not None))
-
-
-def cell_of(key: str, text: str | None) -> dict:
-    return cell(key.replace("_", "-"), text)
-
-
-def _key(id: str) -> str:
-    return id.replace("-", "_")
+        assert len({each["id"] for each in self.cells()}) == len(self.cells())
+        return {each["id"]: "".join(each["source"]) for each in self.cells()}
 
 
 def write(id: str, text: str) -> Callable[[list[dict]], None]:

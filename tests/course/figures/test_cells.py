@@ -1,4 +1,4 @@
-"""Cells of a few kinds: each has the colour and the word of its kind."""
+"""Cells of a few kinds: each has the colour of its kind."""
 
 import numpy as np
 import pytest
@@ -7,14 +7,10 @@ from matplotlib import colors
 from matplotlib import pyplot as plt
 
 from transformer_course import figures
-from transformer_course.figures.layout import HIDDEN, NO, PALE, YES
+from transformer_course.figures.layout import HIDDEN, NO, YES
 from transformer_lab import causal_mask, local_mask
 
 TOKENS = ["dog", "bites", "man"]
-
-
-def words(ax):
-    return [text.get_text() for text in ax.texts]
 
 
 def cell_colours(ax):
@@ -38,7 +34,7 @@ def test_a_mask_is_drawn_as_it_is_and_what_is_hidden_is_hatched():
     plt.close(figure)
 
 
-@pytest.mark.parametrize("number", [1, 4, 5])
+@pytest.mark.parametrize("number", [1, 5])
 def test_panels_without_a_mask_are_blank_and_the_legend_says_what_is_hatched(number):
     named = {f"window {w}": local_mask(3, w)[0, 0] for w in range(number)}
     figure = figures.masks(named, TOKENS, legend=("moves", "stays"))
@@ -55,30 +51,6 @@ def test_a_catch_map_counts_what_each_test_notices():
     np.testing.assert_array_equal(ax.collections[0].get_array().reshape(3, 2), noticed[[1, 0, 2]])
     assert [label.get_text() for label in ax.get_yticklabels()] == ["two", "one", "three"]  # most first
     assert [label.get_text() for label in ax.get_xticklabels()] == ["sizes: 2", "loop: 1"]
-
-
-def test_blocks_tell_token_and_feature_in_words_and_the_head_in_colour():
-    origin = torch.arange(18).view(3, 6)
-    whole, second = figures.head_blocks({"x": origin, "head 1": origin[:, 2:4]}, TOKENS, 6, 3).axes
-    assert words(whole)[:7] == [*(f"dog {i}" for i in range(6)), "bites 0"]
-    assert words(second) == [f"{token} {feature}" for token in TOKENS for feature in (2, 3)]
-    assert cell_colours(whole)[:6] == [PALE[head] for head in (0, 0, 1, 1, 2, 2)]
-
-
-def test_pairings_tell_each_features_pair_in_colour_and_number():
-    named = {"half-split": [(0, 3), (1, 4), (2, 5)], "interleaved": [(0, 1), (2, 3), (4, 5)]}
-    (ax,) = figures.pairings(named).axes
-    wanted = [0, 1, 2, 0, 1, 2, 0, 0, 1, 1, 2, 2]
-    assert words(ax) == [f"pair {pair}" for pair in wanted]
-    assert cell_colours(ax) == [PALE[pair] for pair in wanted]
-
-
-def test_without_a_cache_all_is_computed_again_and_with_one_it_is_kept():
-    without, with_cache = figures.cache_steps(TOKENS, title="").axes
-    assert words(without) == ["new", "", "", "again", "new", "", "again", "again", "new"]
-    assert words(with_cache) == ["new", "", "", "kept", "new", "", "kept", "kept", "new"]
-    for ax in (without, with_cache):
-        assert [colour != "#ffffff" for colour in cell_colours(ax)] == np.tri(3).astype(bool).ravel().tolist()
 
 
 def test_solved_squares_are_full_where_solved_and_go_on_in_the_next_row():

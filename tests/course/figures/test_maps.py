@@ -69,15 +69,6 @@ def test_a_hidden_cell_is_hatched_and_has_no_number():
     assert [len(ax.patches) for ax in figure.axes[:2]] == [0, 3]
 
 
-def test_one_map_has_queries_down_and_keys_across():
-    figure = figures.attention_heatmap(MAPS[0], TOKENS)
-    ax = figure.axes[0]
-    np.testing.assert_array_equal(values(figure), MAPS[:1])
-    assert ticks(ax.yaxis) == ticks(ax.xaxis) == TOKENS
-    assert "query" in ax.get_ylabel() and "key" in ax.get_xlabel()
-    assert ax.collections[0].get_clim() == (0, 1)
-
-
 def test_one_number_for_each_token_or_neuron():
     np.testing.assert_array_equal(
         values(figures.token_depth(MAPS[0][:2], ["layer 0", "layer 1"], TOKENS, title="", bar="")),
@@ -149,11 +140,3 @@ def test_cells_are_written_like_the_prose_and_all_of_a_matrix_alike():
 def test_large_maps_have_no_numbers():
     labels = [str(i) for i in range(13)]
     assert not figures.attention_heatmap(torch.rand(13, 13), labels).axes[0].texts
-
-
-def test_rows_of_attention_are_framed_where_they_should_look():
-    weights = [[0.1, 0.9, 0.0], [0.5, 0.3, 0.2]]
-    texts = {"one": (weights, ["a", "b", "c"], [1, 0]), "two": (weights, ["d", "e", "f"], [2, 2])}
-    figure = figures.row_maps(texts, ["head 0", "head 1"], title="")
-    framed = [[(patch.get_y(), patch.get_x()) for patch in ax.patches] for ax in figure.axes[:2]]
-    assert framed == [[(0, 1), (1, 0)], [(0, 2), (1, 2)]]

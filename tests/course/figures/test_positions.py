@@ -1,13 +1,11 @@
-"""Curves over positions, waves and lengths stand where their numbers are, with the names they belong to."""
+"""Curves over positions and lengths stand where their numbers are, with the names they belong to."""
 
 import math
 
 import numpy as np
-import torch
-from matplotlib.colors import to_hex
 
 from transformer_course import figures
-from transformer_course.figures.layout import HERO, LINES
+from transformer_course.figures.layout import LINES
 
 LABELS = {"xlabel": "", "ylabel": "", "title": ""}
 LENGTHS = [32, 64, 128]
@@ -28,20 +26,6 @@ def test_curves_apart_share_their_scale_and_mark_the_same_places():
     assert [text.get_text() for text in high.texts] == ["10"]  # the place is named once
 
 
-def test_equal_areas_of_a_spectrum_are_equal_strengths():
-    strength = np.array([1.0, 2.0, 3.0, 6.0])
-    figure = figures.spectrum(strength, 12, {"slow": (5, 20), "fast": (2, 5)}, title="")
-    (ax,) = figure.axes
-    every, strongest = (patch.get_data() for patch in ax.patches)
-    areas = every.values * np.diff(np.log(every.edges))
-    np.testing.assert_allclose(areas[::-1], strength)
-    np.testing.assert_allclose(strongest.values, every.values[:2])  # the waves of 3 and 4 positions
-    assert to_hex(ax.patches[1].get_facecolor()) == HERO
-    assert {text.get_text(): text.get_color() == HERO for text in ax.texts} == {"slow": False, "fast": True}
-    peaks = {text.get_text(): text.xy[0] for text in ax.texts}
-    assert peaks == {"slow": 6, "fast": 3}
-
-
 def test_each_run_is_a_thin_line_and_the_mean_a_thick_one_named_at_its_end():
     before = {"rotary, before": [[0.5, 0.3, 0.1]], "added, before": [[0.4, 0.2, 0.0]]}
     figure = figures.length_curves(LENGTHS, RUNS, trained=32, chance=0.25, title="", before=before)
@@ -59,13 +43,3 @@ def test_each_run_is_a_thin_line_and_the_mean_a_thick_one_named_at_its_end():
     marked = [line for line in ax.lines if line.get_linestyle() == "--" and len(set(line.get_xdata())) == 1]
     assert [line.get_xdata()[0] for line in marked] == [32]
     assert {"chance", "length in training"} <= {text.get_text() for text in ax.texts}
-
-
-def test_a_walk_leads_from_each_position_to_the_next_in_panels_with_equal_limits():
-    points = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, 0.0]])
-    named = {"one": points, "two": 3 * points}
-    figure = figures.position_circles(named, title="", first=1, walk=[2, 3, 4])
-    for ax, factor in zip(figure.axes, (1, 3), strict=False):
-        steps = [(*arrow.xyann, *arrow.xy) for arrow in ax.texts]
-        np.testing.assert_allclose(steps, factor * np.array([(1, 0, 0, -1), (0, -1, -1, 0)]))
-        assert ax.get_xlim() == ax.get_ylim() and ax.get_xlim()[1] > 3

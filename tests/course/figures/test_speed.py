@@ -29,16 +29,6 @@ def test_names_on_the_roofline_cover_neither_each_other_nor_a_point():
         assert not any(box.contains(*point) for point in points)
 
 
-def test_padding_is_counted_batch_by_batch():
-    ways = {"both": [[2, 1], [4]], "packed": [[2], [1], [4]]}
-    figure = figures.padding(ways, title="")
-    assert [ax.get_title() for ax in figure.axes] == ["both: 12% is padding", "packed: 0% is padding"]
-    widths = [bar.get_width() for bar in figure.axes[0].patches]
-    assert widths == [2, 2, 4, 2, 1, 4]  # as long as the longest of its batch; then the real tokens
-    rows = [[bar.get_y() + 0.5 for bar in ax.patches][:3] for ax in figure.axes]
-    assert rows == [[0, 1, 3], [0, 1, 2]]  # a gap between batches, unless each is one text
-
-
 def test_bars_have_their_numbers_written():
     figure = figures.bars({"time": {"a": 0.123, "b": 45.6}}, xlabel="", title="")
     assert {text.get_text() for text in figure.axes[0].texts} == {"0.12", "46"}
