@@ -22,8 +22,7 @@ HEADINGS = (  # of the lessons from 01 on, below the title
     "An open question",
     "Summary",
 )
-# Lessons that still show before they ask, and have the exercises behind.
-SHOWN_FIRST = ("01", "02", "04", "05", "06", "07", "09", "10", "11", "12", "13", "14")
+# Of a lesson that still shows before it asks.
 HEADINGS_BEFORE = (
     *HEADINGS[:4],
     "In the package",
@@ -37,9 +36,8 @@ DEEPER = "## Deeper"
 
 # A learner reads so many words of prose, or lines of code, in a minute, and thinks so long of a prediction.
 WORDS, LINES, PREDICTION = 180, 10, 2
-THINKING = (
-    1  # minutes about an exercise; two more for each degree of difficulty, and one a line of its solution
-)
+# Minutes about an exercise; two more for each degree of difficulty, and one for each line of its solution.
+THINKING = 1
 
 MOST_WORDS, MOST_LINES, MOST_CELLS, MOST_MINUTES = 3500, 300, 62, 125
 MOST_BUGS = 4
@@ -52,7 +50,8 @@ def has_one_path(lesson: Lesson) -> bool:
 
 def headings(lesson: Lesson) -> tuple[str, ...]:
     """Return the headings that its path must have."""
-    return HEADINGS_BEFORE if lesson.path.name.startswith(SHOWN_FIRST) else HEADINGS
+    is_written_first = any(cell.source.startswith("## Write it") for cell in lesson.notebook.cells)
+    return HEADINGS if is_written_first else HEADINGS_BEFORE
 
 
 def parts(lesson: Lesson) -> tuple[list[NotebookNode], list[NotebookNode]]:
