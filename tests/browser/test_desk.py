@@ -17,7 +17,7 @@ from tests.browser.test_exercises import RIGHT, contrast
 from tests.browser.test_lessons import unreadable
 from tests.gate import rules
 from tests.gate.stored import ROOT, Lesson
-from transformer_course.exercises import exercise_ids, find
+from transformer_course.exercises import PARTS, exercise_ids, find
 
 FIRST, THIRD, FIFTH, NINTH = (
     "00_start_here.ipynb",
