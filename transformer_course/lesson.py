@@ -83,20 +83,23 @@ def _describe_figures(shell: InteractiveShell) -> None:
 
 
 def show_source(*things: type | Callable) -> None:
-    """Show the source of classes and functions as it stands in their modules, without docstrings and checks.
+    """Show the source of classes and functions as it stands in their modules.
+
+    Of those of `transformer_lab` docstrings and checks are left out: these compute nothing.
 
     Raises:
         TypeError: a thing that has no source in Python.
     """
     for thing in things:
         try:
-            source = _without_checks(inspect.getsource(thing))
+            source = inspect.getsource(thing)
         except (TypeError, OSError) as error:
             raise TypeError(
                 f"show_source wants classes and functions that are written in Python, got {thing!r}; "
                 "of an object give its class, type(…)"
             ) from error
-        display(Markdown(f"```python\n{source}```"))
+        is_the_packages = getattr(thing, "__module__", "").startswith("transformer_lab")
+        display(Markdown(f"```python\n{_without_checks(source) if is_the_packages else source}```"))
 
 
 def _without_checks(source: str) -> str:

@@ -44,23 +44,23 @@ def test_refuses_a_lesson_that_is_not_in_the_list(number: int, tmp_path: Path) -
 
 
 def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
-    notebook = new_notebook(cells=[new_markdown_cell("## In the package", id="package")])
+    notebook = new_notebook(cells=[new_markdown_cell("## See it, yours", id="see")])
     assert "write the task in the cell exercise-03-1-task" in author.put_exercise("03.1", notebook)
     names = [cell.id for cell in notebook.cells]
-    assert names == ["exercise-03-1-task", "exercise-03-1", "check-03-1", "help-03-1", "package"]
+    assert names == ["exercise-03-1-task", "exercise-03-1", "check-03-1", "help-03-1", "see"]
     assert [rules.tags(cell) for cell in notebook.cells[1:3]] == [["exercise:03.1"], ["check:03.1"]]
     assert author.put_exercise("03.1", notebook) == "is as declared"
     notebook.cells[1].source = "changed"
     assert author.put_exercise("03.1", notebook) == "brought up to date: exercise-03-1"
     assert "raise NotImplementedError" in notebook.cells[1].source
     task = notebook.cells[0].source
-    notebook.cells[0].source = f"## 03.1 Another title\n\n{author.TASK}"
+    notebook.cells[0].source = task.replace("### 03.1 Compute the scaled scores", "## 03.1 Another title")
     author.put_exercise("03.1", notebook)
     assert notebook.cells[0].source.lstrip("#") == task.lstrip("#")
 
 
 def test_refuses_a_lesson_without_a_place_for_exercises() -> None:
-    with pytest.raises(ValueError, match="must have the heading '## In the package'"):
+    with pytest.raises(ValueError, match="must have the heading '## See it, yours'"):
         author.put_exercise("03.1", new_notebook(cells=[new_code_cell("1", id="one")]))
 
 
@@ -92,8 +92,8 @@ def flawed(**changes: object) -> SimpleNamespace:
         ({"alternatives": []}, "a second right answer"),
         ({"hints": [""]}, "give it 2 or 3 hints"),
         ({"mistakes": [mistake("a"), mistake("b")]}, "knows 2 mistakes; describe at least 3"),
-        ({"shown": "x\n" * 21}, "more than 20 lines"),
-        ({"stub": "x" * 106}, "a line of 106 characters"),
+        ({"shown": "x\n" * 25}, "more than 24 lines"),
+        ({"stub": "x" * 108}, "a line of 108 characters"),
         ({"without": ("einsum",)}, "its task must tell of einsum"),
         ({"gradients": True}, "asks for gradients, the stub does not"),
         ({"without": ("task",)}, "its task must tell of task"),  # it does, but not that it is not allowed

@@ -16,6 +16,7 @@ from PIL import Image
 
 from tests.gate import path, rules
 from tests.gate.stored import LESSONS, PICTURE, Lesson, as_text, code_cells
+from transformer_course.exercises import find
 
 
 @pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.__name__)
@@ -41,6 +42,7 @@ def made_up_lesson() -> NotebookNode:
         new_code_cell("from transformer_course import lesson\n\nlesson.begin(3)", id="begin"),
         *sections[:4],
         new_code_cell("draw()", id="figure", outputs=[_picture(4, 2)]),
+        new_markdown_cell("### 03.1 Double\n\n*● · 6 minutes*", id="exercise-task"),
         new_code_cell(STUB, id="exercise", metadata={"tags": ["exercise:03.1"]}),
         new_code_cell('double = check("03.1", double)', id="check", outputs=[verdict]),
         new_markdown_cell(HELP, id="help-03-1"),
@@ -50,7 +52,7 @@ def made_up_lesson() -> NotebookNode:
         new_code_cell("line\n" * 21, id="more"),
         new_markdown_cell("### Less\n\n*Good for:* me. *1 minute.*", id="less"),
     ]
-    cells[8].metadata.tags = ["check:03.1"]
+    cells[9].metadata.tags = ["check:03.1"]
     notebook = new_notebook(cells=cells)
     for count, cell in enumerate(code_cells(notebook), 1):
         cell.execution_count = count
@@ -154,9 +156,10 @@ FAULTS = {
     "heading moved": (_moved("section-1", 4), "the headings must be"),
     "heading added": (_set("section-2", source="## By hand\n\n## More"), "the headings must be"),
     "solved exercise": (_set("exercise", source="def double(x):\n    return x + x"), "it is solved"),
-    "misnumbered": (_set("exercise", metadata={"tags": ["exercise:03.2"]}), "must be 03.1; got 03.2"),
-    "exercise before another": (_exercise_before("03.2"), "exercise 03.1 must stand before 03.2"),
-    "exercise twice": (_exercise_before("03.1"), "the exercises must be 03.1, 03.2; got 03.1, 03.1"),
+    "another lesson's": (_set("exercise", metadata={"tags": ["exercise:04.1"]}), "a number of its own, of"),
+    "exercise twice": (_exercise_before("03.1"), "exercise 03.1 must have a number of its own"),
+    "shown before": (_set("begin", source=f"lesson.begin(3)\n{find('03.1').shown}"), "stands above it"),
+    "no difficulty": (_told("exercise-task", "*● · 6 minutes*", ""), "must say *● · 6 minutes*"),
     "other check": (_set("check", metadata={"tags": ["check:03.2"]}), "must have the tag check:03.1"),
     "check of another": (_set("check", source='double = check("03.1", twice)'), "its check must read"),
     "no verdict": (_set("check", outputs=[]), "not attempted"),
@@ -176,7 +179,6 @@ FAULTS = {
     "many cells": (_added(60, 3, "code", "line"), "cells beside the exercises, at most 62"),
     "many minutes": (_added(80, 3, "code", "line\n" * 22), "minutes, at most 125"),
     "many bugs": (_told("section-7", "wrong", "wrong" + "\n\n**A bug.** Text." * 5), "5 bugs, at most 4"),
-    "exercise late": (_moved("exercise", -3), "the first exercise belongs to The idea"),
 }
 
 
@@ -222,9 +224,9 @@ def test_what_jupyterlab_says_of_the_language_is_no_change() -> None:
 def test_minutes_are_counted_from_words_lines_predictions_and_exercises_and_written_down() -> None:
     notebook = made_up_lesson()
     on_path, deeper = path.parts(Lesson(Path("03_doubling.ipynb"), "", notebook))
-    assert (path.words(on_path), path.lines(on_path)) == (715, 22)
-    solution = 3 + 3  # minutes of thinking, and lines of 03.1's solution
-    assert path.minutes(on_path) == round(715 / 180 + 22 / 10 + 2 + solution)
+    assert (path.words(on_path), path.lines(on_path)) == (728, 22)
+    solution = 1 + 2 + 3  # thinking, a degree of difficulty, and the lines of 03.1's solution
+    assert path.minutes(on_path) == round(728 / 180 + 22 / 10 + 2 + solution)
     assert path.minutes(deeper) == round(17 / 180 + 21 / 10)
     for name, told in {"title": "15", "deeper": "2"}.items():
         _told(name, f"{told} minutes", "0 minutes")(notebook)

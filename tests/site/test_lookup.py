@@ -55,7 +55,7 @@ def test_the_start_page_leads_to_every_lesson() -> None:
 
 
 def test_the_start_page_says_how_long_it_takes() -> None:
-    assert [start.minutes(number) for number in (0, 3, 8)] == [30, 80, 125]
+    assert [start.minutes(number) for number in (0, 3, 8)] == [30, 95, 90]
     total = sum(map(start.minutes, range(len(LESSONS))))
     assert f"About {round(total / 60)} hours" in start.index()
 

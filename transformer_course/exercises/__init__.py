@@ -112,14 +112,18 @@ def _verdict(exercise: Exercise, attempt: Any) -> Verdict:
 def _keep(exercise: Exercise) -> None:
     try:
         names = get_ipython().user_ns
-        # An answer may call an earlier one. Where that is the reference, its text stands for it.
-        given = [find(id) for id, handed in _handed.items() if names.get(find(id).name) is handed.thing]
-        cells = [*_cells(), *(each.shown for each in given)]
+        cells = [*_cells(), *_references_at_hand(names, exercise)]
         answers.keep(exercise.id, exercise.title, exercise.name, cells, names)
         if exercise.id in PARTS:
             page.write(_parts())
     except OSError as error:
         print(f"It could not be kept for later lessons: {error.strerror}.")
+
+
+def _references_at_hand(names: dict[str, Any], besides: Exercise) -> list[str]:
+    """The texts of those that an answer may call: where an earlier one is the reference, it stands for it."""
+    handed = [(find(id), each.thing) for id, each in _handed.items() if id != besides.id]
+    return [each.shown for each, thing in handed if callable(thing) and names.get(each.name) is thing]
 
 
 PARTS = ("04.1", "04.5", "05.5", "06.8", "07.3", "08.8", "08.9")  # of the learner's own encoder
