@@ -3,8 +3,11 @@
 import math
 
 import torch
+from torch import nn
 
 from transformer_course.checker import exercise
+from transformer_course.checker.kinds import ModuleExercise
+from transformer_course.checker.parameters import ParameterMismatch
 
 # ------------------------------------------------------------------------------------------------------ 01.1
 
@@ -12,6 +15,7 @@ from transformer_course.checker import exercise
 @exercise(
     "01.1",
     "How fast does each hand turn?",
+    difficulty=1,
     without=("transformer_lab",),
     hints=[
         """There is one frequency for each pair of features, so d_model / 2 of them. `torch.arange(0, d_model,
@@ -61,10 +65,11 @@ def frequencies(d_model, base):
 @exercise(
     "01.2",
     "Write the table",
+    difficulty=2,
     without=("transformer_lab",),
     hints=[
         """Angles first: position p and pair i give the angle p · ω_i. Positions as a column, `[:, None]`,
-        times frequencies as a row gives them all, (length, d_model / 2).""",
+        times the frequencies of 01.1 as a row gives them all, (length, d_model / 2).""",
         """Make a tensor of the final shape, `torch.empty(length, d_model)`, and fill it in two steps. The
         even features are `table[:, 0::2]`, the odd ones `table[:, 1::2]`.""",
     ],
@@ -100,8 +105,7 @@ def position_table(length, d_model):
 @position_table.solution
 def position_table(length, d_model):
     position = torch.arange(length)[:, None]  # (length, 1)
-    frequency = 10_000 ** (-torch.arange(0, d_model, 2) / d_model)  # (d_model/2,)
-    angle = position * frequency  # (length, d_model/2)
+    angle = position * frequencies(d_model, 10_000)  # (length, d_model/2)
     table = torch.empty(length, d_model)
     table[:, 0::2] = angle.sin()
     table[:, 1::2] = angle.cos()
@@ -121,6 +125,7 @@ def position_table(length, d_model):
 @exercise(
     "01.3",
     "Add it, from any position on",
+    difficulty=1,
     without=("transformer_lab",),
     hints=[
         """Which rows? The first token stands at position `start`, and there are `x.shape[1]` tokens. A slice
@@ -152,7 +157,7 @@ def add_positions(normal):
 
 @add_positions.specification
 def add_positions(x, table, start):
-    result = torch.zeros(x.shape)
+    result = torch.zeros_like(x)
     for text in range(x.shape[0]):
         for place in range(x.shape[1]):
             for feature in range(x.shape[2]):
@@ -178,11 +183,12 @@ def add_positions(x, table, start):
 @exercise(
     "01.4",
     "A matrix that moves k positions on",
+    difficulty=3,
     hints=[
         """One pair at a time. Its hand stands at the angle a, at p + k it stands at a + kω. School formulas:
         sin(a + b) = cos b · sin a + sin b · cos a, and cos(a + b) = −sin b · sin a + cos b · cos a.""",
-        """So a pair's block, for (sin, cos) in this order, is [[cos kω, sin kω], [−sin kω, cos kω]]. Put it
-        at rows and columns 2i and 2i + 1.""",
+        """So a pair's block, for (sin, cos) in this order, is [[cos kω, sin kω], [−sin kω, cos kω]], with
+        the ω of 01.1. Put it at rows and columns 2i and 2i + 1.""",
         "`torch.block_diag(*blocks)` sets matrices along the diagonal of a large one, zeros elsewhere.",
     ],
 )
@@ -218,8 +224,7 @@ def shift_matrix(k, d_model):
 @shift_matrix.solution
 def shift_matrix(k, d_model):
     blocks = []
-    for i in range(d_model // 2):
-        turn = torch.tensor(k * 10_000 ** (-2 * i / d_model))
+    for turn in k * frequencies(d_model, 10_000):
         blocks.append(torch.stack([turn.cos(), turn.sin(), -turn.sin(), turn.cos()]).view(2, 2))
     return torch.block_diag(*blocks)
 
@@ -231,12 +236,117 @@ def shift_matrix(k, d_model):
     return torch.matrix_exp(k * torch.kron(torch.diag(speed), quarter_turn))
 
 
+# ------------------------------------------------------------------------------------------------------ 01.6
+
+
+class MovedExercise(ModuleExercise):
+    """Its module has a buffer `table`, and is moved to the format of its tokens before it is called."""
+
+    def ready(self, answer, case, parameters=None):
+        module = super().ready(answer, case, parameters)
+        own = dict(module.named_buffers())
+        if "table" not in own:
+            found = ", ".join(f"`{name}`" for name in own) or "none"
+            raise ParameterMismatch(f"`table`, a buffer, which `.to` moves, is missing; yours are: {found}.")
+        return module
+
+    def use(self, ready, inputs):
+        return super().use(ready.to(inputs["x"].dtype), inputs)
+
+
+@exercise(
+    "01.6",
+    "Keep the table in a module",
+    flavour=MovedExercise,
+    difficulty=2,
+    by_name=("offset",),
+    without=("transformer_lab",),
+    hints=[
+        """`self.register_buffer(name, tensor)` gives the module a buffer; from then on it is an attribute of
+        that name. The tensor is your 01.2, with max_length rows.""",
+        """What a module saves is its state dict. A third argument of `register_buffer`,
+        `persistent=False`, keeps the buffer out of it.""",
+        "`forward` is 01.3, with this table. `offset` is what is called `start` there.",
+    ],
+)
+class SinusoidalEncoding(nn.Module):
+    """Adds the sinusoidal vector of its position to each token. Nothing in it is trained."""
+
+    def __init__(self, d_model, max_length):
+        super().__init__()
+        # self.table: the positions 0 to max_length − 1, a buffer that is not saved
+        raise NotImplementedError
+
+    def forward(self, x, offset=0):
+        """x (batch, position, d_model); its first token stands at position `offset`.
+
+        Returns (batch, position, d_model). Write it yourself, without `transformer_lab`.
+        """
+        raise NotImplementedError
+
+
+@SinusoidalEncoding.cases
+def SinusoidalEncoding(normal):
+    yield {"d_model": 6, "max_length": 11}, {"x": normal(2, 5, 6)}
+    yield {"d_model": 10, "max_length": 13}, {"x": normal(3, 2, 10), "offset": 7}
+    yield {"d_model": 14, "max_length": 17}, {"x": normal(5, 3, 14).float(), "offset": 2}  # as models compute
+    yield {"d_model": 2, "max_length": 3}, {"x": torch.zeros(1, 1, 2), "offset": 2}  # by hand: sin 2, cos 2
+
+
+@SinusoidalEncoding.specification
+class SinusoidalEncoding(nn.Module):
+    def __init__(self, d_model, max_length):
+        super().__init__()
+        self.register_buffer("table", position_table.specified(max_length, d_model), persistent=False)
+
+    def forward(self, x, offset=0):
+        return add_positions.specified(x, self.table, offset)
+
+
+def solution():
+    # In a function: `inspect` finds the first class of a name in a module, and that is the stub.
+    class SinusoidalEncoding(nn.Module):
+        def __init__(self, d_model, max_length):
+            super().__init__()
+            self.register_buffer("table", position_table(max_length, d_model), persistent=False)
+
+        def forward(self, x, offset=0):
+            return add_positions(x, self.table, offset)
+
+    return SinusoidalEncoding
+
+
+SinusoidalEncoding.solution(solution())
+
+
+def alternative():
+    class SinusoidalEncoding(nn.Module):
+        def __init__(self, width, longest):
+            super().__init__()
+            self.table = nn.Buffer(self.hands(width, torch.arange(longest)), persistent=False)
+
+        @staticmethod
+        def hands(width, places):
+            even = torch.arange(width) // 2 * 2
+            angle = torch.outer(places * 1.0, torch.exp(even * (-math.log(10_000) / width)))
+            return torch.where(torch.arange(width) % 2 == 0, angle.sin(), angle.cos())
+
+        def forward(self, tokens, offset=0):
+            return tokens + self.table.narrow(0, offset, tokens.size(1))
+
+    return SinusoidalEncoding
+
+
+SinusoidalEncoding.alternative(alternative())
+
+
 # ------------------------------------------------------------------------------------------------------ 01.5
 
 
 @exercise(
     "01.5",
     "Read the position off again",
+    difficulty=2,
     hints=[
         """Every vector is compared with every row: `x[:, None] - table` has the shape (n, max_length,
         d_model), one difference for each pair.""",
