@@ -15,6 +15,7 @@ from transformer_course.checker import exercise
 @exercise(
     "06.1",
     "The network, from its numbers",
+    difficulty=1,
     without=("nn.Module",),
     hints=[
         """Three steps: up, bend, down. `nn.Linear` keeps its weight as (features out, features in), and
@@ -76,59 +77,88 @@ def feed_forward(x, up_weight, up_bias, down_weight, down_bias):
     return F.linear(hidden, down_weight, down_bias)
 
 
-# ------------------------------------------------------------------------------------------------------ 06.2
+# ------------------------------------------------------------------------------------------------------ 06.8
 
 
 @exercise(
-    "06.2",
-    "Count before you build",
-    returns=("plain", "gated"),
+    "06.8",
+    "Write it as a module",
+    difficulty=2,
     hints=[
-        """A linear map from a to b features has a · b weights. Its bias has one number for every feature
-        that comes **out**.""",
-        """Plain: one map up, one map down, two biases of different widths. Gated: how many matrices are
-        there, and which shapes have they?""",
+        """Up, bend, down: `up_projection` from d_model to d_ff features, the activation, `down_projection`
+        back again.""",
+        """`activation` is a module that is handed in. Keep it, `self.activation = activation`, and call it
+        like a function.""",
+        """PyTorch finds the numbers of a module that is kept in `self`. It must be ready for that: begin
+        `__init__` with `super().__init__()`.""",
     ],
 )
-def parameters(d_model, d_ff):
-    """Count the trained numbers of both kinds of feed-forward network, without building them.
+class FeedForward(nn.Module):
+    """Two linear maps with an activation between them, for each token by itself."""
 
-    plain: up, activation, down; both maps have a bias
-    gated: gate, up, down, as in Eq. 6 of arXiv:2002.05202; no map has a bias
-    returns plain, gated: two ints
-    """
-    raise NotImplementedError
+    def __init__(self, d_model, d_ff, activation):
+        """activation: a module, for example nn.GELU()
 
+        The linear maps are called up_projection and down_projection.
+        """
+        raise NotImplementedError
 
-@parameters.cases
-def parameters(normal):
-    for d_model, d_ff in [(3, 7), (5, 11), (6, 24), (512, 2048), (384, 1536), (4096, 11008)]:
-        yield {"d_model": d_model, "d_ff": d_ff}
-
-
-@parameters.specification
-def parameters(d_model, d_ff):
-    def count(*layers):
-        return sum(parameter.numel() for layer in layers for parameter in layer.parameters())
-
-    with torch.device("meta"):
-        plain = count(nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model))
-        gate, up = (nn.Linear(d_model, d_ff, bias=False) for _ in range(2))
-        return plain, count(gate, up, nn.Linear(d_ff, d_model, bias=False))
+    def forward(self, x):
+        """(batch, position, d_model) → (batch, position, d_model)"""
+        raise NotImplementedError
 
 
-@parameters.solution
-def parameters(d_model, d_ff):
-    one_matrix = d_model * d_ff
-    plain = 2 * one_matrix + d_ff + d_model
-    gated = 3 * one_matrix
-    return plain, gated
+@FeedForward.cases
+def FeedForward(normal):
+    yield {"d_model": 3, "d_ff": 7, "activation": nn.GELU()}, {"x": normal(2, 5, 3)}
+    yield {"d_model": 5, "d_ff": 11, "activation": nn.Tanh()}, {"x": normal(3, 2, 5)}
+    yield {"d_model": 2, "d_ff": 3, "activation": nn.ReLU()}, {"x": normal(1, 1, 2)}
 
 
-@parameters.alternative
-def parameters(d, f):
-    up, down = (d + 1) * f, (f + 1) * d
-    return [up + down, d * f * 3]
+@FeedForward.specification
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, activation):
+        super().__init__()
+        self.up_projection = nn.Linear(d_model, d_ff)
+        self.down_projection = nn.Linear(d_ff, d_model)
+        self.bend = activation
+
+    def forward(self, x):
+        result = torch.zeros_like(x)
+        up, down = self.up_projection, self.down_projection
+        for b in range(len(x)):
+            for position in range(x.shape[1]):
+                token = x[b, position]
+                hidden = [(up.weight[j] * token).sum() + up.bias[j] for j in range(len(up.weight))]
+                bent = self.bend(torch.stack(hidden))
+                for f in range(len(down.weight)):
+                    result[b, position, f] = (down.weight[f] * bent).sum() + down.bias[f]
+        return result
+
+
+@FeedForward.solution
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, activation):
+        super().__init__()
+        self.up_projection = nn.Linear(d_model, d_ff)
+        self.activation = activation
+        self.down_projection = nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.down_projection(self.activation(self.up_projection(x)))
+
+
+class InARow(nn.Sequential):
+    """Another right answer; as a Sequential it takes no activation that is not a module."""
+
+    def __init__(self, d_model, d_ff, activation):
+        super().__init__()
+        self.add_module("up_projection", nn.Linear(d_model, d_ff))
+        self.add_module("bend", activation)
+        self.add_module("down_projection", nn.Linear(d_ff, d_model))
+
+
+FeedForward.alternative(InARow)
 
 
 # ------------------------------------------------------------------------------------------------------ 06.3
@@ -137,6 +167,7 @@ def parameters(d, f):
 @exercise(
     "06.3",
     "Write the gated network",
+    difficulty=2,
     hints=[
         """Three `nn.Linear` with `bias=False`: two of them go from d_model to d_ff, one comes back. The
         names are given, because the checker fills in the weights.""",
@@ -216,12 +247,69 @@ class GatedFeedForward(Maps):
         return self.down_projection(asked * torch.sigmoid(asked) * offered)
 
 
+# ------------------------------------------------------------------------------------------------------ 06.2
+
+
+@exercise(
+    "06.2",
+    "Count before you build",
+    difficulty=1,
+    returns=("plain", "gated"),
+    hints=[
+        """A linear map from a to b features has a · b weights. Its bias has one number for every feature
+        that comes **out**.""",
+        """Plain: one map up, one map down, two biases of different widths. Gated: how many matrices are
+        there, and which shapes have they?""",
+    ],
+)
+def parameters(d_model, d_ff):
+    """Count the trained numbers of both kinds of feed-forward network, without building them.
+
+    plain: up, activation, down; both maps have a bias
+    gated: gate, up, down, as in Eq. 6 of arXiv:2002.05202; no map has a bias
+    returns plain, gated: two ints
+    """
+    raise NotImplementedError
+
+
+@parameters.cases
+def parameters(normal):
+    for d_model, d_ff in [(3, 7), (5, 11), (6, 24), (512, 2048), (384, 1536), (4096, 11008)]:
+        yield {"d_model": d_model, "d_ff": d_ff}
+
+
+@parameters.specification
+def parameters(d_model, d_ff):
+    def count(*layers):
+        return sum(parameter.numel() for layer in layers for parameter in layer.parameters())
+
+    with torch.device("meta"):
+        plain = count(nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model))
+        gate, up = (nn.Linear(d_model, d_ff, bias=False) for _ in range(2))
+        return plain, count(gate, up, nn.Linear(d_ff, d_model, bias=False))
+
+
+@parameters.solution
+def parameters(d_model, d_ff):
+    one_matrix = d_model * d_ff
+    plain = 2 * one_matrix + d_ff + d_model
+    gated = 3 * one_matrix
+    return plain, gated
+
+
+@parameters.alternative
+def parameters(d, f):
+    up, down = (d + 1) * f, (f + 1) * d
+    return [up + down, d * f * 3]
+
+
 # ------------------------------------------------------------------------------------------------------ 06.4
 
 
 @exercise(
     "06.4",
     "How wide, for the same price?",
+    difficulty=1,
     hints=[
         """Three matrices of width w cost as much as two of width d_ff if 3 · w = 2 · d_ff. Then round w up
         to the next whole multiple; if it is one already, it stays.""",
@@ -273,6 +361,7 @@ def gated_width(d_ff, multiple):
 @exercise(
     "06.5",
     "A stack whose units are its own",
+    difficulty=2,
     hints=[
         """`self.unit(width, expansion)` builds one unit. Call it once for every unit that you want, for
         example in a list comprehension.""",
@@ -372,6 +461,7 @@ class FeedForwardStack(Units):
 @exercise(
     "06.6",
     "How many numbers are there really?",
+    difficulty=2,
     returns=("listed", "own"),
     hints=[
         """For `listed`, two loops: over the units, and over each unit's `parameters()`. Nothing is
@@ -455,6 +545,7 @@ def everywhere(module):
 @exercise(
     "06.7",
     "Draw a curve with bends (stretch)",
+    difficulty=3,
     returns=("up_bias", "down_weight"),
     hints=[
         """Neuron i is to begin at x[i]: there `t + up_bias[i]` must be 0. To the left of it the neuron is
@@ -506,85 +597,3 @@ def bends(x, y):
     up_bias = -x[:-1]
     hidden = torch.relu(x[1:, None] + up_bias)  # (points − 1, neurons): a triangle
     return up_bias, torch.linalg.solve(hidden, y[1:] - y[0])
-
-
-# ------------------------------------------------------------------------------------------------------ 06.8
-
-
-@exercise(
-    "06.8",
-    "Write it as a module",
-    difficulty=2,
-    hints=[
-        """Up, bend, down: `up_projection` from d_model to d_ff features, the activation, `down_projection`
-        back again.""",
-        """`activation` is a module that is handed in. Keep it, `self.activation = activation`, and call it
-        like a function.""",
-    ],
-)
-class FeedForward(nn.Module):
-    """Two linear maps with an activation between them, for each token by itself."""
-
-    def __init__(self, d_model, d_ff, activation):
-        """activation: a module, for example nn.GELU()
-
-        The linear maps are called up_projection and down_projection.
-        """
-        raise NotImplementedError
-
-    def forward(self, x):
-        """(batch, position, d_model) → (batch, position, d_model)"""
-        raise NotImplementedError
-
-
-@FeedForward.cases
-def FeedForward(normal):
-    yield {"d_model": 3, "d_ff": 7, "activation": nn.GELU()}, {"x": normal(2, 5, 3)}
-    yield {"d_model": 5, "d_ff": 11, "activation": nn.Tanh()}, {"x": normal(3, 2, 5)}
-    yield {"d_model": 2, "d_ff": 3, "activation": nn.ReLU()}, {"x": normal(1, 1, 2)}
-
-
-@FeedForward.specification
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, activation):
-        super().__init__()
-        self.up_projection = nn.Linear(d_model, d_ff)
-        self.down_projection = nn.Linear(d_ff, d_model)
-        self.bend = activation
-
-    def forward(self, x):
-        result = torch.zeros_like(x)
-        up, down = self.up_projection, self.down_projection
-        for b in range(len(x)):
-            for position in range(x.shape[1]):
-                token = x[b, position]
-                hidden = [(up.weight[j] * token).sum() + up.bias[j] for j in range(len(up.weight))]
-                bent = self.bend(torch.stack(hidden))
-                for f in range(len(down.weight)):
-                    result[b, position, f] = (down.weight[f] * bent).sum() + down.bias[f]
-        return result
-
-
-@FeedForward.solution
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, activation):
-        super().__init__()
-        self.up_projection = nn.Linear(d_model, d_ff)
-        self.activation = activation
-        self.down_projection = nn.Linear(d_ff, d_model)
-
-    def forward(self, x):
-        return self.down_projection(self.activation(self.up_projection(x)))
-
-
-class InARow(nn.Sequential):
-    """Another right answer; as a Sequential it takes no activation that is not a module."""
-
-    def __init__(self, d_model, d_ff, activation):
-        super().__init__()
-        self.add_module("up_projection", nn.Linear(d_model, d_ff))
-        self.add_module("bend", activation)
-        self.add_module("down_projection", nn.Linear(d_ff, d_model))
-
-
-FeedForward.alternative(InARow)
