@@ -2,9 +2,13 @@
 
 import math
 
+import numpy as np
 import torch
+from torch import nn
 
 from transformer_course.checker import exercise
+from transformer_course.checker.kinds import ModuleExercise
+from transformer_course.checker.parameters import ParameterMismatch
 from transformer_lab import RotaryEmbedding, rotate_half_split, rotate_interleaved
 
 # ------------------------------------------------------------------------------------------------------ 02.1
@@ -66,6 +70,7 @@ def turn(pairs, angle):
 @exercise(
     "02.2",
     "Rotary embedding",
+    difficulty=2,
     without=("transformer_lab",),
     hints=[
         """Angles first, as in lesson 01: positions as a column, `torch.arange(length)[:, None]`, times
@@ -151,7 +156,7 @@ def prepare(query, key, value, start, rotary):
 
     query, key, value: (heads, position, d_head), of the same tokens
     start: position of the first of them in the whole text
-    rotary: a RotaryEmbedding
+    rotary: a module; rotary(x, offset=m) turns the first vector of x by position m, the next by m + 1, …
     returns query, key, value as they enter the attention
     """
     raise NotImplementedError
@@ -203,6 +208,7 @@ def prepare(query, key, value, start, rotary):
 @exercise(
     "02.4",
     "The complex form, heads last",
+    difficulty=2,
     without=("transformer_lab",),
     hints=[
         """`x.unflatten(-1, (-1, 2))` makes pairs of neighbours, (batch, position, heads, d_head/2, 2),
@@ -274,6 +280,7 @@ def rotary_complex(x, start):
 @exercise(
     "02.5",
     "A checkpoint for the other pairing",
+    difficulty=2,
     returns=("weight", "bias"),
     hints=[
         """A feature of the query is one row of the weight, and one entry of the bias: `nn.Linear` keeps
@@ -349,6 +356,7 @@ class Unknown:
 @exercise(
     "02.6",
     "Ask a code for its pairing (stretch)",
+    difficulty=3,
     hints=[
         """Feed a vector that is 1 in one feature and 0 in all others, at position 1: what comes out is 0
         except in that feature and in its partner. `torch.eye(d_head)` holds all these vectors.""",
@@ -400,3 +408,112 @@ def find_pairs(rotate, d_head):
 def find_pairs(rotate, d_head):
     at_one = torch.stack([rotate(one.expand(4, -1))[3] for one in torch.eye(d_head)])  # (feature, feature)
     return [tuple(pair) for pair in at_one.triu(diagonal=1).nonzero().tolist()]
+
+
+# ------------------------------------------------------------------------------------------------------ 02.7
+
+
+class WithFrequency(ModuleExercise):
+    """Asks as well for the buffer that goes with the module, which no result on one machine tells."""
+
+    def ready(self, answer, case, parameters=None):
+        module = super().ready(answer, case, parameters)
+        if "frequency" not in dict(module.named_buffers()):
+            raise ParameterMismatch("Your module has no buffer `frequency`.")
+        return module
+
+
+@exercise(
+    "02.7",
+    "Write rotary embedding as a module",
+    flavour=WithFrequency,
+    difficulty=2,
+    without=("transformer_lab",),
+    by_name=("offset",),
+    hints=[
+        """In `__init__` make the frequencies as in 02.2, and keep them with
+        `self.register_buffer("frequency", …, persistent=False)`. From then on they are `self.frequency`.""",
+        """In `forward` the positions are not 0, 1, 2, … but `offset`, `offset + 1`, …, as many as x has:
+        `torch.arange(offset, offset + x.shape[-2])`. Made a column, and multiplied by the frequencies, they
+        are the angles.""",
+        """The rest is 02.2, line by line. Count axes from the end, and any number may stand in front.""",
+    ],
+)
+class Rotary(nn.Module):
+    """Turns queries or keys by their positions, half-split. Nothing in it is trained."""
+
+    def __init__(self, d_head, base=10_000.0):
+        super().__init__()
+        # self.frequency: (d_head/2,), a buffer, and in no file: persistent=False
+        raise NotImplementedError
+
+    def forward(self, x, offset=0):
+        """x (…, position, d_head), with any axes in front. Its first position is `offset`.
+
+        Returns a tensor of the same shape; angles in float64. Write it yourself, without transformer_lab.
+        """
+        raise NotImplementedError
+
+
+@Rotary.cases
+def Rotary(normal):
+    yield {"d_head": 10, "base": 100.0}, {"x": normal(2, 3, 7, 10), "offset": 11}
+    yield {"d_head": 6}, {"x": normal(5, 5, 6)}  # as many in front as positions: a wrong axis fits
+    yield {"d_head": 14, "base": 500_000.0}, {"x": normal(3, 14), "offset": 2}
+    yield {"d_head": 2}, {"x": normal(1, 1, 1, 2), "offset": 5003}  # far behind a table of fixed length
+
+
+@Rotary.specification
+class Rotary(nn.Module):
+    def __init__(self, d_head, base=10_000.0):
+        super().__init__()
+        self.half, self.base = d_head // 2, base
+        self.register_buffer("frequency", torch.zeros(self.half), persistent=False)
+
+    def forward(self, x, offset=0):
+        result = torch.zeros(x.shape)
+        for index in np.ndindex(*x.shape[:-1]):
+            for i in range(self.half):
+                angle = (offset + index[-1]) / math.pow(self.base, i / self.half)
+                a, b = x[index][i], x[index][i + self.half]
+                result[index][i] = a * math.cos(angle) - b * math.sin(angle)
+                result[index][i + self.half] = a * math.sin(angle) + b * math.cos(angle)
+        return result
+
+
+def solution():
+    # In a function: `inspect` finds the first class of a name in a module, and that is the stub.
+    class Rotary(nn.Module):
+        def __init__(self, d_head, base=10_000.0):
+            super().__init__()
+            frequency = base ** (-torch.arange(0, d_head, 2) / d_head)  # (d_head/2,)
+            self.register_buffer("frequency", frequency, persistent=False)
+
+        def forward(self, x, offset=0):
+            position = torch.arange(offset, offset + x.shape[-2], device=x.device)
+            angle = position[:, None] * self.frequency  # (position, d_head/2)
+            a, b = x.chunk(2, dim=-1)  # (…, position, d_head/2) each
+            return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1)
+
+    return Rotary
+
+
+Rotary.solution(solution())
+
+
+def alternative():
+    class Rotary(nn.Module):
+        def __init__(self, d_head, base=10_000.0):
+            super().__init__()
+            half = torch.arange(d_head // 2) * 2 / d_head
+            self.register_buffer("frequency", torch.exp(-math.log(base) * half), persistent=False)
+
+        def forward(self, tokens, offset=0):
+            angle = torch.outer(offset + torch.arange(tokens.size(-2)), self.frequency).repeat(1, 2)
+            first, second = tokens.tensor_split(2, -1)
+            return tokens * angle.cos() + torch.cat([-second, first], -1) * angle.sin()
+
+    return Rotary
+
+
+Rotary.alternative(alternative())
