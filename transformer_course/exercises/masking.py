@@ -120,17 +120,18 @@ def look_back_mask(length, window):
 @exercise(
     "04.3",
     "Attention that obeys a mask",
+    difficulty=2,
     returns=("output", "weights"),
     without=("scaled_dot_product_attention", "transformer_lab"),
     gradients=True,
     tolerance=1e-8,  # a fair way to avoid 0/0 adds 1e-9 to the sum
     hints=[
-        """Start from the attention of lesson 03. Before the softmax, put −∞ where `may_attend` is False:
-        `scores.masked_fill(~may_attend, -math.inf)`.""",
-        """A row of nothing but −∞ becomes NaN. Find such rows first, `may_attend.any(dim=-1,
-        keepdim=True)`, and keep them out of the softmax, or set their weights to 0 afterwards.""",
-        """`masked_fill` broadcasts the mask, so (batch, 1, 1, key_pos) fits as it is. Zero weights give
-        a zero output by themselves: no second repair is needed.""",
+        """Begin with your attention of lesson 03: scaled scores, softmax, mixture. Between which two of
+        these does the mask belong? `masked_fill` stretches (batch, 1, 1, key_pos) where it must.""",
+        """A row of nothing but −∞ becomes NaN. Find such rows first: `may_attend.any(dim=-1,
+        keepdim=True)` is False for them. What could their scores be, so that softmax divides by no 0?""",
+        """Fill with −∞ only where the query sees something else; afterwards set the weights of the queries
+        that see nothing to 0. Zero weights give a zero output by themselves.""",
     ],
 )
 def masked_attention(query, key, value, may_attend):
@@ -211,6 +212,172 @@ def masked_attention(q, k, v, m):
     return [torch.einsum("bhij,bhjd->bhid", weights, v), weights]
 
 
+# ------------------------------------------------------------------------------------------------------ 04.5
+
+
+@exercise(
+    "04.5",
+    "A mean without the padding",
+    difficulty=2,
+    without=("transformer_lab",),
+    gradients=True,
+    tolerance=1e-8,  # a fair way to avoid 0/0 adds 1e-9 to the count
+    hints=[
+        """Two things must know about the padding: what is added up, and what it is divided by. The mask
+        has the axes (batch, 1, 1, position), the vectors (batch, position, d_model): first bring the
+        mask to (batch, position, 1).""",
+        """`real = may_attend[:, 0, 0, :, None]`. Then `hidden * real` sets the padding to 0, and
+        `real.sum(dim=1)` counts the real tokens of each sentence.""",
+        "A sentence without real tokens has the sum 0. Let its count be 1: `.clamp(min=1)`.",
+    ],
+)
+def mean_of_real(hidden, may_attend):
+    """The mean of each sentence's real tokens; zeros for a sentence that has none.
+
+    hidden: (batch, position, d_model)
+    may_attend: (batch, 1, 1, position), booleans, False for padding
+    returns (batch, d_model)
+    Gradients flow back to `hidden`, no gradient is NaN. Write it yourself, without `transformer_lab`.
+    """
+    raise NotImplementedError
+
+
+@mean_of_real.cases
+def mean_of_real(normal):
+    real = torch.tensor([[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()
+    yield {"hidden": normal(3, 5, 7), "may_attend": real[:, None, None, :]}
+    real = torch.tensor([[0, 1, 1, 0, 1, 1, 0], [0, 0, 0, 0, 0, 0, 0]]).bool()  # the second is empty
+    yield {"hidden": normal(2, 7, 3), "may_attend": real[:, None, None, :]}
+    for batch in (1, 2):  # sentences of one token, and of none
+        yield {"hidden": normal(batch, 1, 5), "may_attend": (torch.arange(batch) == 0)[:, None, None, None]}
+
+
+@mean_of_real.specification
+def mean_of_real(hidden, may_attend):
+    result = torch.zeros(len(hidden), hidden.shape[2])
+    for b in range(len(hidden)):
+        real = [hidden[b, i] for i in range(hidden.shape[1]) if may_attend[b, 0, 0, i]]
+        for vector in real:
+            result[b] += vector / len(real)
+    return result
+
+
+@mean_of_real.solution
+def mean_of_real(hidden, may_attend):
+    real = may_attend[:, 0, 0, :, None]  # (batch, position, 1)
+    total = (hidden * real).sum(dim=1)  # (batch, d_model)
+    return total / real.sum(dim=1).clamp(min=1)
+
+
+@mean_of_real.alternative
+def mean_of_real(h, m):
+    real = m.flatten(1).to(h.dtype)
+    return torch.einsum("bpd,bp->bd", h, real) / (real.sum(1, keepdim=True) + 1e-9)
+
+
+# ------------------------------------------------------------------------------------------------------ 04.7
+
+
+class InWords:
+    """A function that is printed in words."""
+
+    def __init__(self, words, function):
+        self.words, self.function = words, function
+
+    def __call__(self, x):
+        return self.function(x)
+
+    def __repr__(self):
+        return f"<function: {self.words}>"
+
+
+@exercise(
+    "04.7",
+    "Prove it: who moves?",
+    difficulty=2,
+    without=("transformer_lab",),
+    hints=[
+        """Call the function once with x as it is. Then, for each position j: a copy of x (`x.clone()`)
+        in which row j is another vector, and the function once more.""",
+        """Draw the other vector with `torch.randn`. A position has moved if *any* of its features has, up
+        or down: `.abs()`, a comparison, `.any(dim=-1)`.""",
+        """Each j gives a column of (position,) booleans: `torch.stack(columns, dim=1)` sets them side by
+        side.""",
+    ],
+)
+def who_moves(function, x):
+    """Change one token at a time, and see whose output moves.
+
+    function: takes x, returns (position, …), a vector for each position
+    x: (position, feature); stays as it is. Change all features of a token, each by another amount:
+        a function may take their mean off.
+    returns (position, position), booleans: at [i, j] True if output i moves, in any of its features and
+        by more than rounding (1e-9), when token j is changed
+    Write it yourself, without `transformer_lab`.
+    """
+    raise NotImplementedError
+
+
+@who_moves.cases
+def who_moves(normal):
+    def attention(x):
+        scores = (x @ x.mT).masked_fill(torch.ones(len(x), len(x)).triu(1).bool(), -math.inf)
+        return scores.softmax(-1) @ x
+
+    def ones_and(*features):
+        return torch.stack([torch.ones_like(features[0]), *features], dim=1)
+
+    for words, function, length, width in (
+        ("each returns the token before it, in a circle", lambda x: x.roll(1, 0), 3, 2),
+        ("attention behind a causal mask", attention, 5, 3),
+        ("each, less the mean of its features", lambda x: x - x.mean(-1, keepdim=True), 7, 5),
+        ("the token's last feature", lambda x: x[:, -1:], 2, 11),
+        ("a 1, and the sum of the token's features", lambda x: ones_and(x.sum(-1)), 5, 2),
+        (
+            "the sum of its features, minus that sum, and a 1",
+            lambda x: ones_and(-x.sum(-1), x.sum(-1)).flip(1),
+            3,
+            5,
+        ),
+        ("a millionth of what came before", lambda x: 1 + 1e-6 * (x.cumsum(0) - x), 3, 7),
+        ("no token is read", lambda x: torch.ones(len(x), 3), 2, 5),
+        ("twice the token", lambda x: 2 * x, 1, 1),
+    ):
+        x = 1 + 2 * normal(length, width)  # no numbers that an answer's own `torch.randn` draws
+        yield {"function": InWords(words, function), "x": x}
+
+
+@who_moves.specification
+def who_moves(function, x):
+    moves = torch.zeros(len(x), len(x), dtype=torch.bool)
+    for j in range(len(x)):
+        another = torch.stack([row * row + 2 * i + 3 if i == j else row for i, row in enumerate(x)])
+        another[j] *= torch.arange(1, x.shape[1] + 1)
+        for i, (now, then) in enumerate(zip(function(another), function(x), strict=True)):
+            moves[i, j] = any(abs(a - b) > 1e-9 for a, b in zip(now, then, strict=True))
+    return moves
+
+
+@who_moves.solution
+def who_moves(function, x):
+    before, columns = function(x), []
+    for j in range(len(x)):
+        changed = x.clone()
+        changed[j] = torch.randn(x.shape[1])  # another token in its place
+        moved = (function(changed) - before).abs() > 1e-9  # (position, feature)
+        columns.append(moved.any(dim=-1))
+    return torch.stack(columns, dim=1)
+
+
+@who_moves.alternative
+def who_moves(f, x):
+    table = torch.zeros(len(x), len(x), dtype=torch.bool)
+    for j, row in enumerate(x):
+        other = torch.cat([x[:j], (row + torch.arange(3, 3 + len(row)))[None], x[j + 1 :]])
+        table[:, j] = (f(other) - f(x)).pow(2).amax(-1).sqrt() > 1e-9
+    return table
+
+
 # ------------------------------------------------------------------------------------------------------ 04.4
 
 
@@ -268,74 +435,13 @@ def from_torch(padding, pairs):
     return torch.logical_or(padding.unsqueeze(1), pairs).logical_not().unsqueeze(1)
 
 
-# ------------------------------------------------------------------------------------------------------ 04.5
-
-
-@exercise(
-    "04.5",
-    "A mean without the padding",
-    without=("transformer_lab",),
-    gradients=True,
-    tolerance=1e-8,  # a fair way to avoid 0/0 adds 1e-9 to the count
-    hints=[
-        """Two things must know about the padding: what is added up, and what it is divided by. The mask
-        has the axes (batch, 1, 1, position), the vectors (batch, position, d_model): first bring the
-        mask to (batch, position, 1).""",
-        """`real = may_attend[:, 0, 0, :, None]`. Then `hidden * real` sets the padding to 0, and
-        `real.sum(dim=1)` counts the real tokens of each sentence.""",
-        "A sentence without real tokens has the sum 0. Let its count be 1: `.clamp(min=1)`.",
-    ],
-)
-def mean_of_real(hidden, may_attend):
-    """The mean of each sentence's real tokens; zeros for a sentence that has none.
-
-    hidden: (batch, position, d_model)
-    may_attend: (batch, 1, 1, position), booleans, False for padding
-    returns (batch, d_model)
-    Gradients flow back to `hidden`, no gradient is NaN. Write it yourself, without `transformer_lab`.
-    """
-    raise NotImplementedError
-
-
-@mean_of_real.cases
-def mean_of_real(normal):
-    real = torch.tensor([[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()
-    yield {"hidden": normal(3, 5, 7), "may_attend": real[:, None, None, :]}
-    real = torch.tensor([[0, 1, 1, 0, 1, 1, 0], [0, 0, 0, 0, 0, 0, 0]]).bool()  # the second is empty
-    yield {"hidden": normal(2, 7, 3), "may_attend": real[:, None, None, :]}
-    for batch in (1, 2):  # sentences of one token, and of none
-        yield {"hidden": normal(batch, 1, 5), "may_attend": (torch.arange(batch) == 0)[:, None, None, None]}
-
-
-@mean_of_real.specification
-def mean_of_real(hidden, may_attend):
-    result = torch.zeros(len(hidden), hidden.shape[2])
-    for b in range(len(hidden)):
-        real = [hidden[b, i] for i in range(hidden.shape[1]) if may_attend[b, 0, 0, i]]
-        for vector in real:
-            result[b] += vector / len(real)
-    return result
-
-
-@mean_of_real.solution
-def mean_of_real(hidden, may_attend):
-    real = may_attend[:, 0, 0, :, None]  # (batch, position, 1)
-    total = (hidden * real).sum(dim=1)  # (batch, d_model)
-    return total / real.sum(dim=1).clamp(min=1)
-
-
-@mean_of_real.alternative
-def mean_of_real(h, m):
-    real = m.flatten(1).to(h.dtype)
-    return torch.einsum("bpd,bp->bd", h, real) / (real.sum(1, keepdim=True) + 1e-9)
-
-
 # ------------------------------------------------------------------------------------------------------ 04.6
 
 
 @exercise(
     "04.6",
     "How far does news travel? (stretch)",
+    difficulty=3,
     hints=[
         """After one layer, position i has heard of itself (the residual keeps it) and of all that it may
         attend to. After two layers it has heard of all that *those* had heard of after one.""",
