@@ -7,6 +7,119 @@ from torch import nn
 
 from transformer_course.checker import exercise, value_exercise
 from transformer_course.checker.parts import Projections
+from transformer_course.exercises import scaled_dot_product_attention
+
+# ------------------------------------------------------------------------------------------------------ 05.8
+
+
+@exercise(
+    "05.8",
+    "Set several heads side by side",
+    difficulty=2,
+    returns=("output", "weights"),
+    hints=[
+        """How wide is one head? Together they have d_model features, so each has `d_model // n_heads`. Make
+        n_heads of them, each by a call of its own: `Head(d_model, …)`.""",
+        """In `forward` loop over `self.heads`. All of them get the same x, and each returns a pair: keep the
+        outputs in one list and the weights in another.""",
+        """`torch.cat(…, dim=-1)` sets the outputs side by side; that goes through the output projection.
+        `torch.stack(…, dim=1)` makes one tensor of the weights, with a new axis 1 for the heads.""",
+    ],
+)
+class HeadsSideBySide(nn.Module):
+    """n_heads heads of d_head features each: n_heads · d_head = d_model."""
+
+    def __init__(self, d_model, n_heads, Head):
+        super().__init__()
+        # Head: the class SelfAttention of 03.7
+        # self.heads: an nn.ModuleList of n_heads heads
+        # self.output_projection: a Linear layer, from d_model features to d_model
+        raise NotImplementedError
+
+    def forward(self, x):
+        """x (batch, position, d_model).
+
+        Returns output (batch, position, d_model), weights (batch, n_heads, position, position).
+        """
+        raise NotImplementedError
+
+
+class BuildHead:
+    """Stands in for the class, under its short name."""
+
+    def __call__(self, d_model, d_head):
+        return scaled_dot_product_attention.SelfAttention(d_model, d_head)
+
+    def __repr__(self):
+        return "SelfAttention"
+
+
+@HeadsSideBySide.cases
+def HeadsSideBySide(normal):
+    for d_model, n_heads, *sizes in ((6, 2, 5, 7), (15, 3, 2, 5), (6, 3, 5, 5), (2, 1, 1, 1)):
+        settings = {"d_model": d_model, "n_heads": n_heads, "Head": BuildHead()}
+        yield settings, {"x": normal(*sizes, d_model)}
+
+
+@HeadsSideBySide.specification
+class HeadsSideBySide(nn.Module):
+    def __init__(self, d_model, n_heads, Head):
+        super().__init__()
+        self.heads = nn.ModuleList()
+        for _ in range(n_heads):
+            self.heads.append(Head(d_model, d_model // n_heads))
+        self.output_projection = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        batch, length, d_model = x.shape
+        joined = torch.zeros(batch, length, d_model)
+        weights = torch.zeros(batch, len(self.heads), length, length)
+        d_head = d_model // len(self.heads)
+        for b in range(batch):
+            for i in range(len(self.heads)):
+                mixed, shares = self.heads[i](x[b])
+                for position in range(length):
+                    for feature in range(d_head):
+                        joined[b, position, i * d_head + feature] = mixed[position, feature]
+                    for key in range(length):
+                        weights[b, i, position, key] = shares[position, key]
+        return self.output_projection(joined), weights
+
+
+@HeadsSideBySide.solution
+class HeadsSideBySide(nn.Module):
+    def __init__(self, d_model, n_heads, Head):
+        super().__init__()
+        d_head = d_model // n_heads
+        self.heads = nn.ModuleList([Head(d_model, d_head) for _ in range(n_heads)])
+        self.output_projection = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        outputs, maps = [], []
+        for head in self.heads:
+            output, weights = head(x)  # (batch, position, d_head), (batch, position, position)
+            outputs.append(output)
+            maps.append(weights)
+        joined = torch.cat(outputs, dim=-1)  # (batch, position, d_model)
+        return self.output_projection(joined), torch.stack(maps, dim=1)
+
+
+@HeadsSideBySide.alternative
+class HeadsSideBySide(nn.Module):
+    def __init__(self, width, count, kind):
+        super().__init__()
+        self.output_projection = nn.Linear(width, width)
+        self.heads = nn.ModuleList()
+        while len(self.heads) < count:
+            self.heads.append(kind(width, width // count))
+
+    def forward(self, tokens):
+        pairs = [head(tokens) for head in self.heads]
+        columns = self.output_projection.weight.chunk(len(self.heads), dim=1)  # each head's own
+        parts = [mixed @ each.mT for (mixed, _), each in zip(pairs, columns, strict=True)]
+        maps = torch.cat([weights[:, None] for _, weights in pairs], dim=1)
+        return sum(parts) + self.output_projection.bias, maps
+
 
 # ------------------------------------------------------------------------------------------------------ 05.1
 
@@ -14,6 +127,7 @@ from transformer_course.checker.parts import Projections
 @exercise(
     "05.1",
     "Cut the features into heads",
+    difficulty=1,
     hints=[
         """First cut, then move. The last axis, d_model long, becomes two axes: which head, and which
         feature of that head. `x.unflatten(-1, (n_heads, -1))` does that.""",
@@ -67,6 +181,7 @@ def split_heads(x, n_heads):
 @exercise(
     "05.2",
     "Put the heads together again",
+    difficulty=1,
     hints=[
         """Undo the two steps of `split_heads` in the opposite order. Which of the two was the last?""",
         """Swap axes 1 and 2, so that the heads of one token stand side by side. Then the last two axes
@@ -110,109 +225,6 @@ def merge_heads(heads):
 @merge_heads.alternative
 def merge_heads(heads):
     return torch.cat([heads[:, i] for i in range(heads.shape[1])], dim=-1)
-
-
-# ------------------------------------------------------------------------------------------------------ 05.3
-
-
-@exercise(
-    "05.3",
-    "Project, then cut",
-    hints=[
-        """`linear` is an `nn.Linear`: call it, `linear(x)`. It works on the last axis, whatever stands in
-        front.""",
-        """Its result is num_heads · d_k wide, and x need not be. What is left to do is exercise 05.1.""",
-    ],
-)
-def transform_heads(x, num_heads, d_k, linear):
-    """Map x by `linear`, and cut the result into heads.
-
-    x: (batch, position, d_model)
-    linear: an nn.Linear from d_model to num_heads · d_k features
-    returns (batch, num_heads, position, d_k)
-    """
-    raise NotImplementedError
-
-
-@transform_heads.cases
-def transform_heads(normal):
-    for batch, length, d_model, num_heads, d_k in [(5, 7, 6, 2, 3), (2, 3, 5, 3, 7), (1, 1, 11, 2, 7)]:
-        linear = nn.Linear(d_model, num_heads * d_k)  # isolated: seeded
-        yield {"x": normal(batch, length, d_model), "num_heads": num_heads, "d_k": d_k, "linear": linear}
-
-
-@transform_heads.specification
-def transform_heads(x, num_heads, d_k, linear):
-    batch, length, _ = x.shape
-    result = torch.zeros(batch, num_heads, length, d_k)
-    for b in range(batch):
-        for position in range(length):
-            for row in range(num_heads * d_k):
-                mapped = (linear.weight[row] * x[b, position]).sum() + linear.bias[row]
-                result[b, row // d_k, position, row % d_k] = mapped
-    return result
-
-
-@transform_heads.solution
-def transform_heads(x, num_heads, d_k, linear):
-    projected = linear(x)  # (batch, position, num_heads · d_k)
-    return projected.unflatten(-1, (num_heads, d_k)).transpose(1, 2)
-
-
-@transform_heads.alternative
-def transform_heads(x, num_heads, d_k, linear):
-    weight = linear.weight.view(num_heads, d_k, -1)  # each head's own rows of the matrix
-    return torch.einsum("bpm,hdm->bhpd", x, weight) + linear.bias.view(num_heads, 1, d_k)
-
-
-# ------------------------------------------------------------------------------------------------------ 05.4
-
-interface = value_exercise(
-    "05.4",
-    "The interface of multi-head attention",
-    stub="""axes = role = ...  # two strings, to be written into every line below
-interface = {
-    "query": (axes, role),
-    "key": (axes, role),
-    "value": (axes, role),
-    "may_attend": (axes, role),
-    "output": (axes, role),
-    "weights": (axes, role),
-}""",
-    solution="""interface = {
-    "query": ("batch query_pos d_model", "asks"),
-    "key": ("batch key_pos d_model", "is compared"),
-    "value": ("batch key_pos d_model", "is taken"),
-    "may_attend": ("batch n_heads query_pos key_pos", "permits"),
-    "output": ("batch query_pos d_model", "mixture"),
-    "weights": ("batch n_heads query_pos key_pos", "shares"),
-}""",
-    hints=[
-        """Whoever calls the module knows nothing of heads: whole vectors go in, whole vectors come out.
-        Only where one head differs from another does the caller see an axis `n_heads`.""",
-        """Let the queries come from one text and keys and values from another, of another length. Each
-        query gets one output. Each key has one value. Weights and mask have a number for each pair.""",
-    ],
-)
-
-RIGHT = {
-    "query": ("batch query_pos d_model", "asks"),
-    "key": ("batch key_pos d_model", "is compared"),
-    "value": ("batch key_pos d_model", "is taken"),
-    "may_attend": ("batch n_heads query_pos key_pos", "permits"),
-    "output": ("batch query_pos d_model", "mixture"),
-    "weights": ("batch n_heads query_pos key_pos", "shares"),
-}
-
-
-@interface.specification
-def interface():
-    return RIGHT
-
-
-@interface.alternative
-def interface():
-    return {name: list(entry) for name, entry in reversed(RIGHT.items())}
 
 
 # ------------------------------------------------------------------------------------------------------ 05.5
@@ -358,12 +370,64 @@ class MultiHeadAttention(Projections):
         return self.output_projection(torch.cat(outputs, dim=-1)), torch.stack(maps, dim=1)
 
 
+# ------------------------------------------------------------------------------------------------------ 05.4
+
+interface = value_exercise(
+    "05.4",
+    "The interface of multi-head attention",
+    difficulty=1,
+    stub="""axes = role = ...  # two strings, to be written into every line below
+interface = {
+    "query": (axes, role),
+    "key": (axes, role),
+    "value": (axes, role),
+    "may_attend": (axes, role),
+    "output": (axes, role),
+    "weights": (axes, role),
+}""",
+    solution="""interface = {
+    "query": ("batch query_pos d_model", "asks"),
+    "key": ("batch key_pos d_model", "is compared"),
+    "value": ("batch key_pos d_model", "is taken"),
+    "may_attend": ("batch n_heads query_pos key_pos", "permits"),
+    "output": ("batch query_pos d_model", "mixture"),
+    "weights": ("batch n_heads query_pos key_pos", "shares"),
+}""",
+    hints=[
+        """Whoever calls the module knows nothing of heads: whole vectors go in, whole vectors come out.
+        Only where one head differs from another does the caller see an axis `n_heads`.""",
+        """Let the queries come from one text and keys and values from another, of another length. Each
+        query gets one output. Each key has one value. Weights and mask have a number for each pair.""",
+    ],
+)
+
+RIGHT = {
+    "query": ("batch query_pos d_model", "asks"),
+    "key": ("batch key_pos d_model", "is compared"),
+    "value": ("batch key_pos d_model", "is taken"),
+    "may_attend": ("batch n_heads query_pos key_pos", "permits"),
+    "output": ("batch query_pos d_model", "mixture"),
+    "weights": ("batch n_heads query_pos key_pos", "shares"),
+}
+
+
+@interface.specification
+def interface():
+    return RIGHT
+
+
+@interface.alternative
+def interface():
+    return {name: list(entry) for name, entry in reversed(RIGHT.items())}
+
+
 # ------------------------------------------------------------------------------------------------------ 05.6
 
 
 @exercise(
     "05.6",
     "What do more heads cost?",
+    difficulty=1,
     returns=("split", "full_width"),
     hints=[
         """An `nn.Linear(a, b)` has a·b weights and b biases.""",
@@ -419,6 +483,7 @@ def parameters(d, h):
 @exercise(
     "05.7",
     "What does each head add? (stretch)",
+    difficulty=3,
     hints=[
         """The merged heads are a row (head 0 | head 1 | …), and `nn.Linear` computes `row @ weight.mT`.
         So which *columns* of `weight` does head 0 meet?""",
