@@ -105,9 +105,11 @@ def show_source(*things: type | Callable) -> None:
 def _without_checks(source: str) -> str:
     """Leave out docstrings, and calls such as `check_inputs(query, key)`, which only refuse."""
     left_out: set[int] = set()
-    for node in ast.walk(ast.parse(textwrap.dedent(source))):
-        if isinstance(node, ast.Expr) and _only_tells_or_refuses(node.value):
-            left_out |= set(range(node.lineno, node.end_lineno + 1))
+    for definition in ast.walk(ast.parse(textwrap.dedent(source))):
+        body = definition.body if isinstance(definition, ast.FunctionDef | ast.ClassDef) else []
+        for node in body:
+            if isinstance(node, ast.Expr) and _only_tells_or_refuses(node.value):
+                left_out |= set(range(node.lineno, node.end_lineno + 1))
     lines = enumerate(source.splitlines(keepends=True), 1)
     return "".join(line for number, line in lines if number not in left_out)
 

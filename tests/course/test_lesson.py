@@ -1,7 +1,9 @@
 """A lesson's first cell sets all that its numbers and its figures depend on, whatever was set before."""
 
+import ast
 import random
 import re
+import textwrap
 import warnings
 from collections.abc import Iterator
 
@@ -15,6 +17,13 @@ from matplotlib.figure import Figure
 
 from transformer_course import lesson
 from transformer_course.lessons import LESSONS, NAMES
+from transformer_lab import Encoder
+from transformer_lab.masking import combine_masks
+from transformer_lab.scaled_dot_product_attention import attention_weights
+
+
+def settings_kept() -> None:
+    """Everything."""
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +81,20 @@ def test_what_has_no_source_is_refused(thing: object) -> None:
 def test_source_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     lesson.show_source(drawn_numbers, type(torch.nn.Linear(2, 2)))
     assert capsys.readouterr().out.count("Markdown object") == 2
+
+
+def test_of_the_package_docstrings_and_checks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list = []
+    monkeypatch.setattr(lesson, "display", lambda markdown: shown.append(markdown.data))
+    lesson.show_source(attention_weights, combine_masks, Encoder.embed)
+    assert "check_inputs" not in shown[0] and '"""' not in shown[0] and "# A score above" in shown[0]
+    assert shown[0].endswith("return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)\n```")
+    assert "    for mask in masks:\n        check_boolean" in shown[1]  # no loop loses its only line
+    assert shown[2].startswith("```python\n    def embed(")
+    for text in shown:
+        ast.parse(textwrap.dedent(text.removeprefix("```python\n").removesuffix("```")))
+    lesson.show_source(settings_kept)
+    assert '"""Everything."""' in shown[3]
 
 
 def test_every_lesson_repeats_its_own_random_numbers() -> None:
