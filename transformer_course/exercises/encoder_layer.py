@@ -555,6 +555,7 @@ for name, words in RIGHT.items():
 diagnosis = value_exercise(
     "07.6",
     "Read the reports (stretch)",
+    difficulty=2,
     stub=STUB,
     solution=SOLUTION,
     hints=[
