@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from transformer_course.checker import exercise, value_exercise
+from transformer_course.checker.kinds import ModuleExercise
 from transformer_course.checker.parts import norm_by_hand
 from transformer_lab import encoder_layer
 from transformer_lab.feed_forward import FeedForward
@@ -73,65 +74,94 @@ def layer_norm(x, weight, bias, eps):
     return torch.addcmul(bias, weight, (x - mean) * torch.rsqrt(variance + eps))
 
 
-# ------------------------------------------------------------------------------------------------------ 07.2
+# ------------------------------------------------------------------------------------------------------ 07.7
+
+
+class Fresh(ModuleExercise):
+    """A case without an eps is tried as it was built: the first values of weight and bias count as well."""
+
+    def ready(self, answer, case, parameters=None):
+        if parameters or "eps" in case[0]:
+            return super().ready(answer, case, parameters)
+        return self.build(answer, case[0]).eval()
 
 
 @exercise(
-    "07.2",
-    "Dropout by hand",
+    "07.7",
+    "Layer norm as a module",
+    flavour=Fresh,
+    without=["layer_norm"],
     hints=[
-        """When not training, there is nothing to do: return x.""",
-        """`draw < p` is True for the share p of the numbers. `torch.where(draw < p, 0.0, …)` puts zeros
-        there.""",
-        """What is kept must make up for what is gone: of the sum, 1 − p is left. So divide by 1 − p.""",
+        """`nn.Parameter(tensor)`, kept as `self.weight`, makes a tensor one that is trained and saved
+        (lesson 00). With which numbers do scale and shift change nothing?""",
+        """A weight of ones and a bias of zeros, d_model of each: `torch.ones(d_model)`,
+        `torch.zeros(d_model)`. `forward` has one line: 07.1 does the work.""",
     ],
 )
-def dropout(x, p, draw, training):
-    """Drop single features at random, and keep the expected value of each.
+class LayerNorm(nn.Module):
+    """A weight and a bias for each feature. Fresh, they neither scale nor shift; training changes them."""
 
-    x: (batch, position, d_model)
-    p: the probability of being dropped, from 0 to less than 1
-    draw: random numbers, 0 ≤ draw < 1, of the same shape as x; drop where draw < p
-    training: True or False; nothing is dropped if False
-    returns (batch, position, d_model)
-    """
-    raise NotImplementedError
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        # self.weight, self.bias: two nn.Parameter, of d_model numbers each; and self.eps
+        raise NotImplementedError
 
-
-@dropout.cases
-def dropout(normal):
-    shapes = [(2, 3, 5, 0.3), (3, 5, 7, 0.6), (1, 1, 5, 0.0)]
-    for training in (True, False):
-        for *shape, p in shapes:
-            draw = torch.rand(shape)
-            draw[0, 0, 2] = p  # on the line: not below p, so it is kept
-            yield {"x": normal(*shape), "p": p, "draw": draw, "training": training}
+    def forward(self, x):
+        """(batch, position, d_model) → the same shape. No nn.LayerNorm, no F.layer_norm."""
+        raise NotImplementedError
 
 
-@dropout.specification
-def dropout(x, p, draw, training):
-    if not training:
-        return x.clone()
-    result = torch.zeros(x.shape)
-    for b in range(x.shape[0]):
-        for position in range(x.shape[1]):
-            for i in range(x.shape[2]):
-                if not draw[b, position, i] < p:
-                    result[b, position, i] = x[b, position, i] / (1 - p)
-    return result
+@LayerNorm.cases
+def LayerNorm(normal):
+    for batch, length, d_model, eps in ((2, 3, 5, 0.1), (3, 5, 7, 0.5), (1, 1, 2, 0.3)):
+        yield {"d_model": d_model, "eps": eps}, {"x": 2 * normal(batch, length, d_model) + 1}
+    yield {"d_model": 5}, {"x": normal(2, 3, 5) / 100}  # fresh; so small that its own eps shows
 
 
-@dropout.solution
-def dropout(x, p, draw, training):
-    if not training:
-        return x
-    return torch.where(draw < p, 0.0, x / (1 - p))
+@LayerNorm.specification
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        return torch.stack([torch.stack([norm_by_hand(self, token) for token in text]) for text in x])
 
 
-@dropout.alternative
-def dropout(x, p, draw, training):
-    kept = (draw >= p).to(x.dtype)
-    return x * kept / (1 - p) if training else 1 * x
+def solution():
+    # In a function: `inspect` finds the first class of a name in a module, and that is the stub.
+    class LayerNorm(nn.Module):
+        def __init__(self, d_model, eps=1e-5):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(d_model))
+            self.bias = nn.Parameter(torch.zeros(d_model))
+            self.eps = eps
+
+        def forward(self, x):
+            return layer_norm(x, self.weight, self.bias, self.eps)
+
+    return LayerNorm
+
+
+LayerNorm.solution(solution())
+
+
+class Registered(nn.Module):
+    """Another right answer, which needs no function."""
+
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.register_parameter("bias", nn.Parameter(torch.zeros(d_model)))
+        self.register_parameter("weight", nn.Parameter(torch.full((d_model,), 1.0)))
+        self.eps = eps
+
+    def forward(self, x):
+        variance, mean = torch.var_mean(x, dim=-1, unbiased=False, keepdim=True)
+        return torch.addcmul(self.bias, self.weight, (x - mean) * (variance + self.eps).rsqrt())
+
+
+LayerNorm.alternative(Registered)
 
 
 # ------------------------------------------------------------------------------------------------------ 07.3
@@ -140,14 +170,16 @@ def dropout(x, p, draw, training):
 @exercise(
     "07.3",
     "Write the encoder layer",
+    difficulty=2,
     returns=("x", "weights"),
     by_name=("may_attend",),
     hints=[
         """Two halves of the same form: norm(x + sublayer(x)). The first sublayer is the attention; it
         returns two things.""",
-        """`attended, weights = self.attention(x, may_attend=may_attend)`, and then
-        `x = self.attention_norm(x + attended)`.""",
-        """The second half starts from what came out of the first: x is no longer the x that came in.""",
+        """`attended, weights = self.attention(x, may_attend=may_attend)`. What is now added to what, and
+        what does `self.attention_norm` get?""",
+        """The second half starts from what came out of the first: x is no longer the x that came in. Give
+        the norm's result the name x, and write the same again with the feed-forward.""",
     ],
 )
 class EncoderLayer(nn.Module):
@@ -346,6 +378,67 @@ class PreNormEncoderLayer(Parts):
         return torch.stack(road).sum(dim=0), weights
 
 
+# ------------------------------------------------------------------------------------------------------ 07.2
+
+
+@exercise(
+    "07.2",
+    "Dropout by hand",
+    hints=[
+        """When not training, there is nothing to do: return x.""",
+        """`draw < p` is True for the share p of the numbers. `torch.where(draw < p, 0.0, …)` puts zeros
+        there.""",
+        """What is kept must make up for what is gone: of the sum, 1 − p is left. So divide by 1 − p.""",
+    ],
+)
+def dropout(x, p, draw, training):
+    """Drop single features at random, and keep the expected value of each.
+
+    x: (batch, position, d_model)
+    p: the probability of being dropped, from 0 to less than 1
+    draw: random numbers, 0 ≤ draw < 1, of the same shape as x; drop where draw < p
+    training: True or False; nothing is dropped if False
+    returns (batch, position, d_model)
+    """
+    raise NotImplementedError
+
+
+@dropout.cases
+def dropout(normal):
+    shapes = [(2, 3, 5, 0.3), (3, 5, 7, 0.6), (1, 1, 5, 0.0)]
+    for training in (True, False):
+        for *shape, p in shapes:
+            draw = torch.rand(shape)
+            draw[0, 0, 2] = p  # on the line: not below p, so it is kept
+            yield {"x": normal(*shape), "p": p, "draw": draw, "training": training}
+
+
+@dropout.specification
+def dropout(x, p, draw, training):
+    if not training:
+        return x.clone()
+    result = torch.zeros(x.shape)
+    for b in range(x.shape[0]):
+        for position in range(x.shape[1]):
+            for i in range(x.shape[2]):
+                if not draw[b, position, i] < p:
+                    result[b, position, i] = x[b, position, i] / (1 - p)
+    return result
+
+
+@dropout.solution
+def dropout(x, p, draw, training):
+    if not training:
+        return x
+    return torch.where(draw < p, 0.0, x / (1 - p))
+
+
+@dropout.alternative
+def dropout(x, p, draw, training):
+    kept = (draw >= p).to(x.dtype)
+    return x * kept / (1 - p) if training else 1 * x
+
+
 # ------------------------------------------------------------------------------------------------------ 07.5
 
 
@@ -462,6 +555,7 @@ for name, words in RIGHT.items():
 diagnosis = value_exercise(
     "07.6",
     "Read the reports (stretch)",
+    difficulty=2,
     stub=STUB,
     solution=SOLUTION,
     hints=[
