@@ -4,10 +4,12 @@ One strict run tells of all: sound cells, the same with a fault, a half-solved l
 """
 
 import base64
+import gc
 import io
 import os
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
@@ -30,7 +32,18 @@ from transformer_course.desk import copies
 from transformer_course.figures import encoder_map
 from transformer_course.figures.pictures import in_palette, palette_of
 
-pytestmark = pytest.mark.gate_itself
+# nbval leaves the sockets of a kernel that it has stopped to the garbage collector.
+LEFT_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [pytest.mark.gate_itself, LEFT_OPEN]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sockets_closed() -> Iterator[None]:
+    """They are closed before another file's tests run, which take a warning for an error."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
 
 GATE = ("-p", "tests.gate.plugin", "-p", "no:cacheprovider", "-q", "--color=no")
 

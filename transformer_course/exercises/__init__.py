@@ -122,8 +122,9 @@ def _keep(exercise: Exercise) -> None:
 
 def _references_at_hand(names: dict[str, Any], besides: Exercise) -> list[str]:
     """The texts of those that an answer may call: where an earlier one is the reference, it stands for it."""
-    handed = [(find(id), each.thing) for id, each in _handed.items() if id != besides.id]
-    return [each.shown for each, thing in handed if callable(thing) and names.get(each.name) is thing]
+    handed = [find(id) for id in _handed if id in exercise_titles() and id != besides.id]
+    things = {each: _handed[each.id].thing for each in handed}
+    return [each.shown for each, it in things.items() if callable(it) and names.get(each.name) is it]
 
 
 PARTS = ("04.1", "04.5", "05.5", "06.8", "07.3", "08.8", "08.9")  # of the learner's own encoder
