@@ -45,6 +45,7 @@ def sockets_closed() -> Iterator[None]:
         warnings.simplefilter("ignore")
         gc.collect()
 
+
 GATE = ("-p", "tests.gate.plugin", "-p", "no:cacheprovider", "-q", "--color=no")
 
 BEGIN = """

@@ -110,7 +110,8 @@ def make_layer(config, Attention, FeedForward, Layer):
 
     config: an EncoderConfig; a layer needs its d_model, n_heads, d_ff, norm_eps and activation
         ("relu" or "gelu", the exact one)
-    Attention, FeedForward, Layer: classes with the interfaces of 05.5, 06.8 and 07.3
+    Attention(d_model, n_heads), FeedForward(d_model, d_ff, activation), where the activation is a module,
+    Layer(attention, feed_forward, attention_norm, feed_forward_norm): the classes of 05.5, 06.8 and 07.3
     """
     raise NotImplementedError
 

@@ -262,7 +262,8 @@ class MultiHeadAttention(nn.Module):
 
         Returns output (batch, query_pos, d_model), weights (batch, n_heads, query_pos, key_pos).
         """
-        key, value = (query if each is None else each for each in (key, value))  # self-attention
+        key = query if key is None else key  # self-attention
+        value = key if value is None else value
         raise NotImplementedError
 
 
@@ -290,7 +291,8 @@ def MultiHeadAttention(normal):
 @MultiHeadAttention.specification
 class MultiHeadAttention(Projections):
     def forward(self, query, key=None, value=None, may_attend=None):
-        key, value = query if key is None else key, query if value is None else value
+        key = query if key is None else key
+        value = key if value is None else value
         allowed = torch.tensor(True) if may_attend is None else may_attend
         allowed = allowed.expand(len(query), self.n_heads, query.shape[1], key.shape[1])
         each = [self.one_text(*text) for text in zip(query, key, value, allowed, strict=True)]
@@ -330,7 +332,8 @@ def solution():
             return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
         def forward(self, query, key=None, value=None, may_attend=None):
-            key, value = (query if each is None else each for each in (key, value))  # self-attention
+            key = query if key is None else key  # self-attention
+            value = key if value is None else value
             queries = self.split(self.query_projection(query))
             keys = self.split(self.key_projection(key))
             values = self.split(self.value_projection(value))
@@ -350,7 +353,8 @@ MultiHeadAttention.solution(solution())
 @MultiHeadAttention.alternative
 class MultiHeadAttention(Projections):
     def forward(self, q, k=None, v=None, may_attend=None):
-        k, v = q if k is None else k, q if v is None else v
+        k = q if k is None else k
+        v = k if v is None else v
         chunks = [
             projection(x).chunk(self.n_heads, dim=-1)
             for projection, x in [
