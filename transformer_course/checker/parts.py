@@ -18,6 +18,16 @@ class Projections(nn.Module):
         self.output_projection = nn.Linear(d_model, d_model)
 
 
+class InARow(nn.Sequential):
+    """A right feed-forward; as a Sequential it takes no activation that is not a module."""
+
+    def __init__(self, d_model: int, d_ff: int, activation: nn.Module) -> None:
+        super().__init__()
+        self.add_module("up_projection", nn.Linear(d_model, d_ff))
+        self.add_module("bend", activation)
+        self.add_module("down_projection", nn.Linear(d_ff, d_model))
+
+
 def norm_by_hand(norm: nn.LayerNorm, numbers: Sequence[Tensor] | Tensor) -> Tensor:
     """The norm of one token, number by number."""
     mean = sum(numbers) / len(numbers)

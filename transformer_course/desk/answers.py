@@ -73,7 +73,7 @@ def standing_alone(name: str, cells: Sequence[str], names: dict[str, Any]) -> st
     if not found.statements:
         return ""
     remark = [f"{NEEDS}{', '.join(sorted(found.missing))}."] if found.missing else []
-    imports = [*sorted(found.imports, key=_plain_first), "", ""] if found.imports else []
+    imports = [*sorted(found.imports, key=plain_first), "", ""] if found.imports else []
     return "\n".join([*remark, *imports, "\n\n\n".join(found.statements), ""])
 
 
@@ -105,7 +105,8 @@ class _Gathered:
             self.missing.add(name)
 
 
-def _plain_first(line: str) -> tuple[bool, str]:
+def plain_first(line: str) -> tuple[bool, str]:
+    """How imports are ordered: `import …` before `from … import …`."""
     return line.startswith("from"), line
 
 

@@ -82,7 +82,7 @@ def text(parts: Mapping[Exercise, bool]) -> str:
         imports |= lines
         mark = "" if own else ": the reference's, until yours is right"
         blocks.append(f"# {part.id} {part.title}{mark}\n\n\n{body}")
-    ordered = sorted(imports, key=lambda line: (line.startswith("from"), line))
+    ordered = sorted(imports, key=answers.plain_first)
     return "\n".join([TITLE, "", *ordered, "", "\n\n\n".join(blocks), "", LAST])
 
 

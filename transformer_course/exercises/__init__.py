@@ -49,6 +49,7 @@ def check(exercise_id: str, attempt: Any) -> Any:
 class HandedBack(NamedTuple):
     """The reference, as it was handed back in place of an answer, and how many cells had been run by then."""
 
+    exercise: Exercise
     thing: Any
     cells: int
 
@@ -59,7 +60,7 @@ _handed: dict[str, HandedBack] = {}  # by exercise: it bears the answer's name n
 def _handed_back(exercise: Exercise) -> Any:
     """The reference; of a value a copy, which later cells may change."""
     thing = deepcopy(exercise.reference) if isinstance(exercise, ValueExercise) else exercise.reference
-    _handed[exercise.id] = HandedBack(thing, len(_cells()))
+    _handed[exercise.id] = HandedBack(exercise, thing, len(_cells()))
     return thing
 
 
@@ -91,7 +92,7 @@ def _note(result: ExecutionResult) -> None:
 
 def _is_handed_back(exercise: Exercise, attempt: Any) -> bool:
     """Whether it is what `check` has handed back, and no cell has given the name anything since."""
-    thing, count = _handed.get(exercise.id, HandedBack(..., 0))
+    _, thing, count = _handed.get(exercise.id, HandedBack(exercise, ..., 0))
     since = _cells()[count:]
     is_same = attempt is thing and bool(since) and not answers.is_given(exercise.name, since)
     return is_same and exercise.difference(0, attempt) is None  # a list may have been changed in place
@@ -122,9 +123,8 @@ def _keep(exercise: Exercise) -> None:
 
 def _references_at_hand(names: dict[str, Any], besides: Exercise) -> list[str]:
     """The texts of those that an answer may call: where an earlier one is the reference, it stands for it."""
-    handed = [find(id) for id in _handed if id in exercise_titles() and id != besides.id]
-    things = {each: _handed[each.id].thing for each in handed}
-    return [each.shown for each, it in things.items() if callable(it) and names.get(each.name) is it]
+    handed = [(each, thing) for each, thing, _ in _handed.values() if callable(thing) and each is not besides]
+    return [each.shown for each, thing in handed if names.get(each.name) is thing]
 
 
 PARTS = ("04.1", "04.5", "05.5", "06.8", "07.3", "08.8", "08.9")  # of the learner's own encoder

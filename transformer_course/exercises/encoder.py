@@ -8,6 +8,7 @@ from torch import nn
 
 from transformer_course.checker import exercise, source
 from transformer_course.checker.kinds import ModuleExercise
+from transformer_course.checker.parts import InARow
 from transformer_lab.encoder import EncoderConfig
 from transformer_lab.encoder_layer import EncoderLayer
 from transformer_lab.multi_head_attention import MultiHeadAttention
@@ -141,16 +142,6 @@ def other(Part, factor):
             return super().forward(factor * x, *more, **how)
 
     return Other
-
-
-class InARow(nn.Sequential):
-    """A feed-forward; as a Sequential it takes no activation that is not a module."""
-
-    def __init__(self, d_model, d_ff, activation):
-        super().__init__()
-        self.add_module("up_projection", nn.Linear(d_model, d_ff))
-        self.add_module("bend", activation)
-        self.add_module("down_projection", nn.Linear(d_ff, d_model))
 
 
 @make_layer.cases

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from transformer_course.checker import exercise
+from transformer_course.checker.parts import InARow
 
 # ------------------------------------------------------------------------------------------------------ 06.1
 
@@ -146,16 +147,6 @@ class FeedForward(nn.Module):
 
     def forward(self, x):
         return self.down_projection(self.activation(self.up_projection(x)))
-
-
-class InARow(nn.Sequential):
-    """Another right answer; as a Sequential it takes no activation that is not a module."""
-
-    def __init__(self, d_model, d_ff, activation):
-        super().__init__()
-        self.add_module("up_projection", nn.Linear(d_model, d_ff))
-        self.add_module("bend", activation)
-        self.add_module("down_projection", nn.Linear(d_ff, d_model))
 
 
 FeedForward.alternative(InARow)
