@@ -117,5 +117,5 @@ def _without_checks(source: str) -> str:
 def _only_tells_or_refuses(value: ast.expr) -> bool:
     if isinstance(value, ast.Constant):
         return isinstance(value.value, str)
-    name = value.func if isinstance(value, ast.Call) else value
-    return isinstance(name, ast.Name) and name.id.startswith("check_")
+    is_call = isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
+    return is_call and value.func.id.startswith("check_")

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from tests.course.cells import cell, said, solved
 from tests.gate import form
-from tests.gate.solved import tagged
+from tests.gate.solved import exercises_in
 from tests.gate.stored import NOTEBOOKS, Lesson
 from transformer_course.checker import judge
 from transformer_course.checker.judging import recognised
@@ -101,12 +101,10 @@ def test_an_exercise_is_complete_told_in_plain_words_and_asks_for_what_stands_in
 
 
 def test_each_exercise_stands_in_its_lesson():
-    stand = [name for path in NOTEBOOKS.glob("*.ipynb") for name in exercises_of(Lesson.load(path))]
+    stand = [
+        name for path in NOTEBOOKS.glob("*.ipynb") for name in exercises_in(Lesson.load(path).notebook.cells)
+    ]
     assert sorted(stand) == sorted(IDS) and len(IDS) == len(set(IDS))
-
-
-def exercises_of(lesson):
-    return [name for cell in lesson.notebook.cells if (name := tagged(cell, "exercise"))]
 
 
 # ------------------------------------------------------------------------------ answers that no bank foresees

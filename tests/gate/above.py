@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from nbformat import NotebookNode
 
-from tests.gate.solved import tagged
+from tests.gate.solved import exercises_in, tagged
 from tests.gate.stored import Lesson
 from transformer_course.desk.my_encoder import TITLE
 from transformer_course.exercises import find
@@ -74,7 +74,7 @@ def _variables(code: str) -> set[str]:
 def nothing_asked_stands_above(lesson: Lesson) -> Iterator[str]:
     """A learner writes what nobody has shown."""
     cells = lesson.notebook.cells
-    for id in filter(None, (tagged(cell, "exercise") for cell in cells)):
+    for id in exercises_in(cells):
         share = shown_above(id, cells)
         if share > MOST:
             yield f"{id}: {share:.0%} of its solution stands above it, at most {MOST:.0%}: show it afterwards"

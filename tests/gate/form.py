@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from tests.gate import glossary, rules
-from tests.gate.solved import tagged
+from tests.gate.solved import exercises_in, tagged
 from tests.gate.stored import Lesson
 from transformer_course.exercises import HINTS, find
 
@@ -22,7 +22,7 @@ def complaints(lesson: Lesson) -> Iterator[str]:
     for rule in rules.ALL:
         yield from rule(lesson)
     yield from glossary.complaints(lesson)
-    for id in filter(None, (tagged(cell, "exercise") for cell in lesson.notebook.cells)):
+    for id in exercises_in(lesson.notebook.cells):
         yield from of_exercise(id, lesson)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from nbformat import NotebookNode
 
-from tests.gate.solved import tagged
+from tests.gate.solved import exercises_in
 from tests.gate.stored import Lesson
 from transformer_course.exercises import find
 
@@ -81,7 +81,7 @@ def minutes(cells: list[NotebookNode]) -> int:
 
 def minutes_of_writing(cells: Iterable[NotebookNode]) -> int:
     """Return how long a learner takes for the exercises among these cells."""
-    return sum(map(minutes_of_exercise, filter(None, (tagged(cell, "exercise") for cell in cells))))
+    return sum(map(minutes_of_exercise, exercises_in(cells)))
 
 
 def minutes_of_exercise(id: str) -> int:
@@ -131,7 +131,7 @@ def _promises(lesson: Lesson) -> Iterator[tuple[NotebookNode, re.Pattern, str]]:
 
 def tasks(cells: list[NotebookNode]) -> Iterator[tuple[NotebookNode, str]]:
     """Yield the cell with each exercise's heading, and its id."""
-    for id in filter(None, (tagged(cell, "exercise") for cell in cells)):
+    for id in exercises_in(cells):
         yield from ((cell, id) for cell in cells if re.search(rf"^#+ {id} ", cell.source, re.MULTILINE))
 
 

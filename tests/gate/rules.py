@@ -12,7 +12,7 @@ from PIL import Image
 from tests.gate import path
 from tests.gate.above import nothing_asked_stands_above
 from tests.gate.numbers import numbers_have_a_source
-from tests.gate.solved import tagged
+from tests.gate.solved import exercises_in, tagged
 from tests.gate.stored import PICTURE, WORDS, Lesson, as_text, code_cells, tags
 from transformer_course.figures.pictures import DENSITY
 
@@ -195,7 +195,7 @@ def exercises_are_whole(lesson: Lesson) -> Iterator[str]:
 
 def exercises_have_numbers_of_their_own(lesson: Lesson) -> Iterator[str]:
     """Each number stands once. One that was taken away is not given anew: learners' answers hang on it."""
-    names = [name for cell in lesson.notebook.cells if (name := tagged(cell, "exercise"))]
+    names = exercises_in(lesson.notebook.cells)
     for name in names:
         if not name.startswith(f"{lesson.path.name[:2]}.") or names.count(name) > 1:
             yield f"exercise {name} must have a number of its own, of lesson {lesson.path.name[:2]}"

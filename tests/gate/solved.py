@@ -53,6 +53,11 @@ def tagged(cell: NotebookNode, kind: str) -> str:
     return next((tag.partition(":")[2] for tag in tags(cell) if tag.startswith(f"{kind}:")), "")
 
 
+def exercises_in(cells: Iterable[NotebookNode]) -> list[str]:
+    """Return the ids of the exercises among these cells, in order."""
+    return [id for cell in cells if (id := tagged(cell, "exercise"))]
+
+
 def with_exercises_solved(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
     """Return the code cells as they run: those of the lesson, then those that use an answer, solved.
 

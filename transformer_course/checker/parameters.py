@@ -23,6 +23,14 @@ def set_parameters(module: nn.Module, like: nn.Module) -> None:
         )
 
 
+def require_buffer(module: nn.Module, name: str) -> None:
+    """ParameterMismatch if the module has no such buffer, which no result on one machine tells."""
+    own = dict(module.named_buffers())
+    if name not in own:
+        found = ", ".join(f"`{each}`" for each in own) or "none"
+        raise ParameterMismatch(f"`{name}`, a buffer, which `.to` moves, is missing; yours are: {found}.")
+
+
 def give(module: nn.Module, values: dict[str, Tensor]) -> None:
     """Give every parameter its value; ParameterMismatch if the names or the shapes are others."""
     own = dict(module.named_parameters())

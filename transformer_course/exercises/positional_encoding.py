@@ -7,7 +7,7 @@ from torch import nn
 
 from transformer_course.checker import exercise
 from transformer_course.checker.kinds import ModuleExercise
-from transformer_course.checker.parameters import ParameterMismatch
+from transformer_course.checker.parameters import require_buffer
 
 # ------------------------------------------------------------------------------------------------------ 01.1
 
@@ -244,10 +244,7 @@ class MovedExercise(ModuleExercise):
 
     def ready(self, answer, case, parameters=None):
         module = super().ready(answer, case, parameters)
-        own = dict(module.named_buffers())
-        if "table" not in own:
-            found = ", ".join(f"`{name}`" for name in own) or "none"
-            raise ParameterMismatch(f"`table`, a buffer, which `.to` moves, is missing; yours are: {found}.")
+        require_buffer(module, "table")
         return module
 
     def use(self, ready, inputs):

@@ -8,7 +8,7 @@ from torch import nn
 
 from transformer_course.checker import exercise
 from transformer_course.checker.kinds import ModuleExercise
-from transformer_course.checker.parameters import ParameterMismatch
+from transformer_course.checker.parameters import require_buffer
 from transformer_lab import RotaryEmbedding, rotate_half_split, rotate_interleaved
 
 # ------------------------------------------------------------------------------------------------------ 02.1
@@ -418,8 +418,7 @@ class WithFrequency(ModuleExercise):
 
     def ready(self, answer, case, parameters=None):
         module = super().ready(answer, case, parameters)
-        if "frequency" not in dict(module.named_buffers()):
-            raise ParameterMismatch("Your module has no buffer `frequency`.")
+        require_buffer(module, "frequency")
         return module
 
 
