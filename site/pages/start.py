@@ -9,7 +9,7 @@ import nbformat
 
 from pages import links
 from pages.texts import filled, of_readme
-from transformer_course.lessons import LESSONS, README, ROOT, notebook
+from transformer_course.lessons import LESSONS, README, ROOT, WAY, notebook
 
 PICTURE = ROOT / ".github" / "head.png"
 WIDTH = 400  # of the picture, in the page
@@ -17,9 +17,11 @@ WIDTH = 400  # of the picture, in the page
 
 def index() -> str:
     """Return the start page: what this is, seen at a glance; what one gains; the lessons."""
-    names = [f"[{n:02} {lesson.title}]({links.lesson(n)}.ipynb)" for n, lesson in enumerate(LESSONS)]
-    rows = [f"| {name} | {LESSONS[n].question} | {minutes(n)} |" for n, name in enumerate(names)]
-    hours = round(sum(map(minutes, range(len(LESSONS)))) / 60)
+    rows = [
+        f"| [{n:02} {LESSONS[n].title}]({links.lesson(n)}.ipynb) | {LESSONS[n].question} | {minutes(n)} |"
+        for n in WAY
+    ]
+    hours = round(sum(map(minutes, WAY)) / 60)
     return filled(
         "index.md",
         picture=_in_words(),
@@ -27,7 +29,7 @@ def index() -> str:
         gain=of_readme("What you gain"),
         hours=hours,
         lessons="\n".join(["| lesson | it answers | minutes |", "|---|---|--:|", *rows]),
-        contents="\n".join(map(links.lesson, range(len(LESSONS)))),
+        contents="\n".join(map(links.lesson, WAY)),
     )
 
 
