@@ -2,6 +2,7 @@
 
 import datetime
 import platform
+import statistics
 from collections.abc import Iterable
 from pathlib import Path
 

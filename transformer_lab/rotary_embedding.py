@@ -26,8 +26,11 @@ def rotate_half_split(
     """Turn the pairs (i, i + d_head/2): the pairing of GPT-NeoX and of Llama in Hugging Face."""
     check_pairs(x, rotation)
     real, imaginary = x.chunk(2, dim=-1)  # each (*batch, position, d_head/2)
-    turned = torch.complex(real, imaginary) * rotation
-    return torch.cat([turned.real, turned.imag], dim=-1)
+    cos, sin = rotation.real.contiguous(), rotation.imag.contiguous()
+    # (real + i·imaginary)(cos + i·sin); in place, because most of the time goes into fetching memory
+    turned_real = (real * cos).addcmul_(imaginary, sin, value=-1)  # real · cos − imaginary · sin
+    turned_imaginary = (real * sin).addcmul_(imaginary, cos)  # real · sin + imaginary · cos
+    return torch.cat([turned_real, turned_imaginary], dim=-1)
 
 
 def rotate_interleaved(
@@ -68,7 +71,7 @@ class RotaryEmbedding(nn.Module):
         x: Float[Tensor, "*batch position d_head"],
         *,
         offset: int = 0,
-        positions: Int[Tensor, "position"] | Int[Tensor, "batch position"] | None = None,
+        positions: Int[Tensor, " position"] | Int[Tensor, "batch position"] | None = None,
     ) -> Float[Tensor, "*batch position d_head"]:
         """Rotate each vector of x by the angles of its position.
 

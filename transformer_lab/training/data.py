@@ -23,7 +23,7 @@ class Batch:
     """
 
     inputs: tuple[Tensor, ...]
-    targets: Int[Tensor, "batch *position"]
+    targets: Int[Tensor, " batch *position"]
 
     def __post_init__(self) -> None:
         if not isinstance(self.inputs, tuple):
