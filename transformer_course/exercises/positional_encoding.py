@@ -29,7 +29,7 @@ def frequencies(d_model, base):
 
     d_model: the number of features, even
     base: 10000 in the paper
-    returns (d_model / 2,), float64: base ** (−2i / d_model) for the pairs i = 0, 1, 2, …
+    returns (d_model / 2,), float64: ω_i for the pairs i = 0, 1, 2, …
     Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
@@ -78,7 +78,7 @@ def position_table(length, d_model):
     """Sinusoidal position vectors, base 10000: row p is the vector of position p, counted from 0.
 
     returns (length, d_model), float64: sin(p · ω_i) in feature 2i, cos(p · ω_i) in feature 2i + 1,
-    where ω_i = 10000 ** (−2i / d_model)
+    where the ω_i are those of 01.1, with base 10000
     Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
