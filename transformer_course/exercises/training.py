@@ -325,8 +325,8 @@ def by_sequence(logits, targets):
     hints=[
         """Which numbers of the weight meet the features of this head? `weight` is (features out, features
         in), and what goes in are the heads, side by side.""",
-        """A summand that is the same everywhere needs no weight any more: it is a constant. Where does a linear
-        map keep its constant?""",
+        """A summand that is the same everywhere needs no weight any more: it is a constant. Where does a
+        linear map keep its constant?""",
         """The map is linear, so the mean of the summands is the summand of the mean:
         `weight[:, own] @ joined[..., own].mean(dim=(0, 1))`. Compute it before you set these columns to 0,
         and those on a copy: `weight.clone()`.""",
