@@ -14,6 +14,7 @@ from transformer_course.checker import exercise
 @exercise(
     "10.1",
     "Warm up, then go down",
+    difficulty=1,
     hints=[
         """Two cases: `step < warmup`, and the rest. In the first, step 0 gets 1/warmup of the peak, step 1
         gets 2/warmup, and so on.""",
@@ -74,6 +75,7 @@ def schedule(steps, peak, warmup):
 @exercise(
     "10.2",
     "The share of right answers",
+    difficulty=1,
     tolerance=1e-6,  # in float32 it is as right
     hints=[
         """Three steps: which class has the highest logit, at each position? Where is that the target? How
@@ -125,12 +127,357 @@ def accuracy_of(logits, targets):
     return (logits[asked].argmax(-1) == targets[asked]).double().mean()
 
 
+# ------------------------------------------------------------------------------------------------------ 10.6
+
+
+class Few(list):
+    """Pairs of inputs and targets, told in two words."""
+
+    def __repr__(self):
+        return f"{len(self)} pair{'s' * (len(self) > 1)} (inputs, targets)"
+
+
+class Pair(tuple):
+    """One of them."""
+
+    def __repr__(self):
+        return "a pair (inputs, targets)"
+
+
+class OwnDropout(nn.Module):
+    """Dropout with random numbers of its own, so that each answer meets the same."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.share, self.generator = share, torch.Generator().manual_seed(10)
+
+    def forward(self, x):
+        if not self.training:
+            return x
+        kept = torch.rand(x.shape, generator=self.generator) >= self.share
+        return x * kept / (1 - self.share)
+
+
+class SmallNetwork(nn.Module):
+    """Logits for each position; dropout, so that its mode can be seen from outside."""
+
+    def __init__(self, n_features, n_classes):
+        super().__init__()
+        self.up = nn.Linear(n_features, 11)
+        self.dropout = OwnDropout(0.4)
+        self.down = nn.Linear(11, n_classes)
+
+    def forward(self, x):
+        return self.down(self.dropout(self.up(x).tanh()))
+
+    def __repr__(self):
+        return "a small network with dropout"
+
+
+class Momentum(torch.optim.SGD):
+    """An optimiser that remembers: what was done at one step is felt at the next."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, lr=lr, momentum=0.5)
+
+    def __repr__(self):
+        return "SGD with momentum"
+
+
+@exercise(
+    "10.6",
+    "The loop",
+    difficulty=2,
+    returns=("losses", "test_losses"),
+    tolerance=1e-5,  # clip_grad_norm_ adds 1e-6 to the length; without it is as right
+    hints=[
+        """One step: hand the learning rate to every group of `optimizer.param_groups` (each is a
+        dictionary, its key is "lr"); then training mode, no old gradients, loss, gradient, clip, step.""",
+        """`F.cross_entropy` wants (anything, n_classes) and (anything): flatten batch and position into one
+        axis, in logits and targets. It leaves out targets of -100 by itself, above and below the line.""",
+        """`nn.utils.clip_grad_norm_(model.parameters(), max_norm)` works on the gradients that are there:
+        after `backward`, before `step`. The test: `model.eval()`, and `with torch.no_grad():`. The next
+        batch needs `model.train()` again.""",
+    ],
+)
+def train_and_test(model, optimizer, batches, test, rates, max_norm):
+    """Take one step for each batch, and a test after each step.
+
+    model: inputs → logits (batch, position, n_classes); it has dropout
+    optimizer: of the model's parameters
+    batches: pairs (inputs, targets); targets (batch, position), -100 where nothing is asked
+    test: one such pair, never trained on
+    rates: the learning rate of each step, as many as batches; every group of the optimizer gets it
+    max_norm: a gradient that is longer, over all parameters together, is scaled down to this length
+    returns losses, test_losses: for each batch, its mean cross-entropy over the asked targets, with
+        dropout, before the step; and that of `test`, without dropout, after the step (lists of numbers)
+    """
+    raise NotImplementedError
+
+
+@train_and_test.cases
+def train_and_test(normal):
+    # A single batch first: it tells most pairs of slips apart, and is quick.
+    for n_batches, batch, length, n_features, n_classes, max_norm in [
+        (1, 5, 7, 3, 2, 0.5),
+        (4, 3, 2, 5, 7, 0.3),
+        (4, 1, 1, 2, 3, 0.4),
+    ]:
+        model = SmallNetwork(n_features, n_classes)  # isolated: seeded
+        pairs = Few()
+        for _ in range(n_batches + 1):
+            targets = (10 * normal(batch, length)).long() % n_classes
+            hidden = normal(batch, length) > 0.3
+            hidden[0, 0] = False
+            pairs.append((2 * normal(batch, length, n_features), targets.masked_fill(hidden, -100)))
+        yield {
+            "model": model,
+            "optimizer": Momentum([{"params": part.parameters()} for part in (model.up, model.down)], lr=0.2),
+            "batches": Few(pairs[:-1]),
+            "test": Pair(pairs[-1]),
+            "rates": [0.5, 0.7, 0.4, 0.3][:n_batches],
+            "max_norm": max_norm,
+        }
+
+
+def mean_surprise(logits, targets):
+    """Cross-entropy over the asked targets, one by one."""
+    total, asked = 0.0, 0
+    for row, target in zip(logits.flatten(0, -2), targets.flatten().tolist(), strict=True):
+        if target != -100:
+            total = total + row.exp().sum().log() - row[target]
+            asked += 1
+    return total / asked
+
+
+@train_and_test.specification
+def train_and_test(model, optimizer, batches, test, rates, max_norm):
+    losses, test_losses = [], []
+    for (inputs, targets), rate in zip(batches, rates, strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        model.train()
+        loss = mean_surprise(model(inputs), targets)
+        parameters = list(model.parameters())
+        gradients = torch.autograd.grad(loss, parameters)
+        length = math.sqrt(sum(float(number) ** 2 for g in gradients for number in g.flatten()))
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient * min(1.0, max_norm / (length + 1e-6))
+        optimizer.step()
+        losses.append(float(loss))
+        model.eval()
+        test_losses.append(float(mean_surprise(model(test[0]), test[1])))
+    return losses, test_losses
+
+
+@train_and_test.solution
+def train_and_test(model, optimizer, batches, test, rates, max_norm):
+    losses, test_losses = [], []
+    for (inputs, targets), rate in zip(batches, rates, strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        model.train()
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+        losses.append(loss.item())
+
+        model.eval()
+        with torch.no_grad():
+            logits = model(test[0])
+            test_losses.append(F.cross_entropy(logits.flatten(0, 1), test[1].flatten()).item())
+    return losses, test_losses
+
+
+@train_and_test.alternative
+def train_and_test(model, optimizer, batches, test, rates, max_norm):
+    measure = nn.CrossEntropyLoss()
+    history = []
+    for step, (inputs, targets) in enumerate(batches):
+        for group in optimizer.param_groups:
+            group.update(lr=rates[step])
+        loss = measure(model.train()(inputs).mT, targets)  # (batch, n_classes, position)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+        optimizer.zero_grad()  # after the step: the gradients of the next begin at none
+        with torch.inference_mode():
+            history.append((loss.detach(), measure(model.eval()(test[0]).mT, test[1])))
+    return tuple(list(column) for column in zip(*history, strict=True))
+
+
+def by_sequence(logits, targets):
+    """The mean of the sequences' means."""
+    each = F.cross_entropy(logits.mT, targets, reduction="none")  # (batch, position)
+    return (each.sum(1) / (targets != -100).sum(1).clamp(min=1)).mean()
+
+
+# ------------------------------------------------------------------------------------------------------ 10.8
+
+
+@exercise(
+    "10.8",
+    "Silence a head",
+    difficulty=2,
+    returns=("weight", "bias"),
+    hints=[
+        """Which numbers of the weight meet the features of this head? `weight` is (features out, features
+        in), and what goes in are the heads, side by side.""",
+        """A summand that is the same everywhere needs no weight any more: it is a constant. Where does a
+        linear map keep its constant?""",
+        """The map is linear, so the mean of the summands is the summand of the mean:
+        `weight[:, own] @ joined[..., own].mean(dim=(0, 1))`. Compute it before you set these columns to 0,
+        and those on a copy: `weight.clone()`.""",
+    ],
+)
+def silence_head(weight, bias, head, d_head, joined=None):
+    """An output projection to which one head says the same at every place, whatever it has found.
+
+    weight, bias: (d_model, d_model) and (d_model,), of the output projection, as nn.Linear keeps them
+    head, d_head: which head, counted from 0, and how many features a head has
+    joined: (batch, position, d_model), what the projection gets in some texts: the heads side by side
+    returns weight and bias, new ones, with which the head's summand is always its mean over `joined`,
+        or 0 if there is no `joined`; the other heads count as before
+    """
+    raise NotImplementedError
+
+
+@silence_head.cases
+def silence_head(normal):
+    for n_heads, d_head, head, batch, length in [(3, 5, 1, 2, 7), (2, 3, 0, 5, 2), (5, 2, 4, 3, 11)]:
+        d_model = n_heads * d_head
+        case = {"weight": normal(d_model, d_model), "bias": normal(d_model), "head": head, "d_head": d_head}
+        yield case | {"joined": normal(batch, length, d_model) + 2 * normal(d_model)}
+        yield case
+    one = {"weight": torch.tensor([[3.0, 5.0], [2.0, 7.0]]), "bias": torch.tensor([1.0, 1.0])}  # by hand
+    yield one | {"head": 0, "d_head": 1, "joined": torch.tensor([[[2.0, 9.0]]])}  # bias 1 + 3 · 2, 1 + 2 · 2
+
+
+@silence_head.specification
+def silence_head(weight, bias, head, d_head, joined=None):
+    own = range(head * d_head, (head + 1) * d_head)
+    new_weight, new_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+    for out in range(len(weight)):
+        new_bias[out] = bias[out]
+        for feature in range(weight.shape[1]):
+            if feature not in own:
+                new_weight[out, feature] = weight[out, feature]
+            elif joined is not None:
+                places = [place for text in joined for place in text]
+                told = sum(weight[out, feature] * place[feature] for place in places)
+                new_bias[out] = new_bias[out] + told / len(places)
+    return new_weight, new_bias
+
+
+@silence_head.solution
+def silence_head(weight, bias, head, d_head, joined=None):
+    own = slice(head * d_head, (head + 1) * d_head)  # the features of this head
+    if joined is not None:
+        bias = bias + weight[:, own] @ joined[..., own].mean(dim=(0, 1))
+    weight = weight.clone()
+    weight[:, own] = 0.0  # (features out, features in)
+    return weight, bias
+
+
+@silence_head.alternative
+def silence_head(weight, bias, head, d_head, joined=None):
+    is_its = torch.arange(weight.shape[1]) // d_head == head  # (features in)
+    if joined is None:
+        return weight.masked_fill(is_its, 0.0), bias
+    summands = joined.masked_fill(~is_its, 0.0) @ weight.mT  # (batch, position, d_model)
+    return weight * ~is_its, bias + summands.flatten(0, 1).mean(dim=0)
+
+
+# ------------------------------------------------------------------------------------------------------ 10.9
+
+
+@exercise(
+    "10.9",
+    "Write a probe",
+    difficulty=2,
+    returns=("scores", "share"),
+    tolerance=1e-6,
+    hints=[
+        """A constant is the weight of a feature that is always 1: set a column of ones behind the vectors, in
+        both sets. Then there is one unknown, w, and Xw are all the scores at once.""",
+        """At the smallest sum every derivative is 0: 2 Xᵀ(Xw − y) + 2 · penalty · w = 0. Sort that: what
+        stands before w, and what is left over?""",
+        """(XᵀX + penalty · I) w = Xᵀy: `torch.linalg.solve(A, b)` finds w. y is 1 and −1:
+        `2.0 * labels - 1`. With the same w the new vectors get their scores.""",
+    ],
+)
+def probe(known, labels, new, new_labels, penalty=1e-3):
+    """Fit a linear map to some vectors, and see how well it reads a yes or no from others.
+
+    known, labels: (n, d_model), and (n,) booleans, from which the map is fitted
+    new, new_labels: (m, d_model), and (m,) booleans, for which it is tried
+    The map is w·x + c. Its numbers, w and c, are those with the smallest
+        Σ (w·x + c − y)² + penalty · (|w|² + c²) over the known; y is 1 for True, −1 for False.
+    returns the scores w·x + c of the new vectors, (m,), and the share of them that have the right sign
+    """
+    raise NotImplementedError
+
+
+@probe.cases
+def probe(normal):
+    for n, m, d_model, penalty in [(23, 17, 3, 0.5), (11, 13, 5, 2.0), (5, 7, 11, 1e-3), (3, 2, 1, 1.0)]:
+        direction = normal(d_model)
+        known, new = normal(n, d_model) + 0.7, normal(m, d_model) + 0.7
+        labels, new_labels = (x @ direction + normal(len(x)) > 0.9 * direction.sum() for x in (known, new))
+        case = {"known": known, "labels": labels, "new": new, "new_labels": new_labels}
+        yield case | {"penalty": penalty}
+
+
+@probe.specification
+def probe(known, labels, new, new_labels, penalty=1e-3):
+    rows = [[*row.tolist(), 1.0] for row in known]
+    wanted = [1.0 if label else -1.0 for label in labels.tolist()]
+    size = range(len(rows[0]))
+    table = [[sum(row[i] * row[j] for row in rows) + penalty * (i == j) for j in size] for i in size]
+    right = [sum(row[i] * y for row, y in zip(rows, wanted, strict=True)) for i in size]
+    for i in size:  # elimination: the table is positive definite, so no row need be exchanged
+        for k in size:
+            if k != i:
+                share = table[k][i] / table[i][i]
+                table[k] = [a - share * b for a, b in zip(table[k], table[i], strict=True)]
+                right[k] -= share * right[i]
+    numbers = [right[i] / table[i][i] for i in size]
+    scores, hits = [], 0
+    for row, label in zip(new, new_labels.tolist(), strict=True):
+        scores.append(sum(number * x for number, x in zip(numbers, [*row.tolist(), 1.0], strict=True)))
+        hits += (scores[-1] > 0) == label
+    return torch.tensor(scores), hits / len(scores)
+
+
+@probe.solution
+def probe(known, labels, new, new_labels, penalty=1e-3):
+    known, new = (F.pad(x, (0, 1), value=1.0) for x in (known, new))  # a feature that is always 1
+    square = known.mT @ known + penalty * torch.eye(known.shape[1])
+    numbers = torch.linalg.solve(square, known.mT @ (2.0 * labels - 1))
+    scores = new @ numbers
+    return scores, ((scores > 0) == new_labels).double().mean().item()
+
+
+@probe.alternative
+def probe(known, labels, new, new_labels, penalty=1e-3):
+    # Each penalty is one more equation: √penalty · number = 0.
+    ones, size = torch.ones(len(known), 1), known.shape[1] + 1
+    equations = torch.cat([torch.cat([known, ones], dim=1), math.sqrt(penalty) * torch.eye(size)])
+    wanted = torch.cat([torch.where(labels, 1.0, -1.0), torch.zeros(size)])
+    *weights, constant = torch.linalg.lstsq(equations, wanted[:, None]).solution[:, 0]
+    scores = new @ torch.stack(weights) + constant
+    return scores, torch.eq(scores > 0, new_labels).sum() / len(new)
+
+
 # ------------------------------------------------------------------------------------------------------ 10.3
 
 
 @exercise(
     "10.3",
     "Cut an image into patches",
+    difficulty=2,
     hints=[
         """Like the cut into heads (lesson 05): first cut the axes, then move them, then join. Two axes are
         to be cut here, the rows and the columns.""",
@@ -197,6 +544,7 @@ def cut_patches(images, height, width):
 @exercise(
     "10.4",
     "Hide some words",
+    difficulty=2,
     returns=("inputs", "targets"),
     hints=[
         """First one boolean tensor: `chosen = (chance < 0.15) & ~special`. Both results follow from it.""",
@@ -286,6 +634,7 @@ def hide_words(token_ids, special, chance, fate, others, mask_id):
 @exercise(
     "10.5",
     "Keep the test apart",
+    difficulty=1,
     returns=("train", "test"),
     hints=[
         """First the split: `images[order[:n_test]]` is the test set, `images[order[n_test:]]` the rest.""",
@@ -336,234 +685,3 @@ def split_and_scale(images, order, n_test):
     known = shuffled[n_test:]
     shuffled = (shuffled - known.mean()) / known.var().sqrt()
     return shuffled[n_test:], shuffled[:n_test]
-
-
-# ------------------------------------------------------------------------------------------------------ 10.6
-
-
-class Few(list):
-    """Pairs of inputs and targets, told in two words."""
-
-    def __repr__(self):
-        return f"{len(self)} pair{'s' * (len(self) > 1)} (inputs, targets)"
-
-
-class Pair(tuple):
-    """One of them."""
-
-    def __repr__(self):
-        return "a pair (inputs, targets)"
-
-
-class OwnDropout(nn.Module):
-    """Dropout with random numbers of its own, so that each answer meets the same."""
-
-    def __init__(self, share):
-        super().__init__()
-        self.share, self.generator = share, torch.Generator().manual_seed(10)
-
-    def forward(self, x):
-        if not self.training:
-            return x
-        kept = torch.rand(x.shape, generator=self.generator) >= self.share
-        return x * kept / (1 - self.share)
-
-
-class SmallNetwork(nn.Module):
-    """Logits for each position; dropout, so that its mode can be seen from outside."""
-
-    def __init__(self, n_features, n_classes):
-        super().__init__()
-        self.up = nn.Linear(n_features, 11)
-        self.dropout = OwnDropout(0.4)
-        self.down = nn.Linear(11, n_classes)
-
-    def forward(self, x):
-        return self.down(self.dropout(self.up(x).tanh()))
-
-    def __repr__(self):
-        return "a small network with dropout"
-
-
-class Momentum(torch.optim.SGD):
-    """An optimiser that remembers: what was done at one step is felt at the next."""
-
-    def __repr__(self):
-        return "SGD with momentum"
-
-
-@exercise(
-    "10.6",
-    "The loop",
-    returns=("losses", "test_losses"),
-    tolerance=1e-5,  # clip_grad_norm_ adds 1e-6 to the length; without it is as right
-    hints=[
-        """The order is always the same: `model.train()`, `optimizer.zero_grad()`, logits, loss,
-        `loss.backward()`, clip, `optimizer.step()`. Then `model.eval()` and the test.""",
-        """`F.cross_entropy` wants (anything, n_classes) and (anything): flatten batch and position into one
-        axis, in logits and targets. It leaves out targets of -100 by itself, above and below the line.""",
-        """`nn.utils.clip_grad_norm_(model.parameters(), max_norm)` works on the gradients that are there:
-        after `backward`, before `step`. And the next batch needs `model.train()` again.""",
-    ],
-)
-def train_and_test(model, optimizer, batches, test, max_norm):
-    """Take one step for each batch, and a test after each step.
-
-    model: inputs → logits (batch, position, n_classes); it has dropout
-    optimizer: of the model's parameters
-    batches: pairs (inputs, targets); targets (batch, position), -100 where nothing is asked
-    test: one such pair, never trained on
-    max_norm: a gradient that is longer, over all parameters together, is scaled down to this length
-    returns losses, test_losses: for each batch, its mean cross-entropy over the asked targets, with
-        dropout, before the step; and that of `test`, without dropout, after the step (lists of numbers)
-    """
-    raise NotImplementedError
-
-
-@train_and_test.cases
-def train_and_test(normal):
-    # A single batch first: it tells most pairs of slips apart, and is quick.
-    for n_batches, batch, length, n_features, n_classes, max_norm in [
-        (1, 5, 7, 3, 2, 0.5),
-        (4, 3, 2, 5, 7, 0.3),
-        (4, 1, 1, 2, 3, 0.4),
-    ]:
-        model = SmallNetwork(n_features, n_classes)  # isolated: seeded
-        pairs = Few()
-        for _ in range(n_batches + 1):
-            targets = (10 * normal(batch, length)).long() % n_classes
-            hidden = normal(batch, length) > 0.3
-            hidden[0, 0] = False
-            pairs.append((2 * normal(batch, length, n_features), targets.masked_fill(hidden, -100)))
-        yield {
-            "model": model,
-            "optimizer": Momentum(model.parameters(), lr=0.5, momentum=0.5),
-            "batches": Few(pairs[:-1]),
-            "test": Pair(pairs[-1]),
-            "max_norm": max_norm,
-        }
-
-
-def mean_surprise(logits, targets):
-    """Cross-entropy over the asked targets, one by one."""
-    total, asked = 0.0, 0
-    for row, target in zip(logits.flatten(0, -2), targets.flatten().tolist(), strict=True):
-        if target != -100:
-            total = total + row.exp().sum().log() - row[target]
-            asked += 1
-    return total / asked
-
-
-@train_and_test.specification
-def train_and_test(model, optimizer, batches, test, max_norm):
-    losses, test_losses = [], []
-    for inputs, targets in batches:
-        model.train()
-        loss = mean_surprise(model(inputs), targets)
-        parameters = list(model.parameters())
-        gradients = torch.autograd.grad(loss, parameters)
-        length = math.sqrt(sum(float(number) ** 2 for g in gradients for number in g.flatten()))
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient * min(1.0, max_norm / (length + 1e-6))
-        optimizer.step()
-        losses.append(float(loss))
-        model.eval()
-        test_losses.append(float(mean_surprise(model(test[0]), test[1])))
-    return losses, test_losses
-
-
-@train_and_test.solution
-def train_and_test(model, optimizer, batches, test, max_norm):
-    losses, test_losses = [], []
-    for inputs, targets in batches:
-        model.train()
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-        optimizer.step()
-        losses.append(loss.item())
-
-        model.eval()
-        with torch.no_grad():
-            logits = model(test[0])
-            test_losses.append(F.cross_entropy(logits.flatten(0, 1), test[1].flatten()).item())
-    return losses, test_losses
-
-
-@train_and_test.alternative
-def train_and_test(model, optimizer, batches, test, max_norm):
-    measure = nn.CrossEntropyLoss()
-    history = []
-    for inputs, targets in batches:
-        loss = measure(model.train()(inputs).mT, targets)  # (batch, n_classes, position)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-        optimizer.step()
-        optimizer.zero_grad()  # after the step: the gradients of the next begin at none
-        with torch.inference_mode():
-            history.append((loss.detach(), measure(model.eval()(test[0]).mT, test[1])))
-    return tuple(list(column) for column in zip(*history, strict=True))
-
-
-def by_sequence(logits, targets):
-    """The mean of the sequences' means."""
-    each = F.cross_entropy(logits.mT, targets, reduction="none")  # (batch, position)
-    return (each.sum(1) / (targets != -100).sum(1).clamp(min=1)).mean()
-
-
-# ------------------------------------------------------------------------------------------------------ 10.7
-
-
-@exercise(
-    "10.7",
-    "The best loss that there is",
-    tolerance=1e-6,  # log(p + 1e-9) is as right
-    hints=[
-        """For one context: the best prediction is the share of each word there, p. It costs on average
-        −Σ p · log p. A word that never stands there costs nothing (`torch.special.entr` knows that).""",
-        """Contexts are not equally frequent. Weight each one's entropy by its share of all the counts.""",
-    ],
-)
-def lowest_loss(counts):
-    """The mean cross-entropy, in nats, that the best possible model of a language has.
-
-    counts: (contexts, words): how often each word stands in each context; no context is empty
-    returns a number: no model that sees only the context can do better, on average over all the counts
-    """
-    raise NotImplementedError
-
-
-@lowest_loss.cases
-def lowest_loss(normal):
-    for contexts, words in [(5, 3), (3, 7), (2, 2)]:
-        counts = (5 * normal(contexts, words).abs()).floor()
-        counts[:, 0] += torch.arange(contexts) + 1.0
-        yield {"counts": counts}
-    yield {"counts": torch.tensor([[1.0, 1.0, 0.0]])}  # one context, by hand: log 2
-
-
-@lowest_loss.specification
-def lowest_loss(counts):
-    loss, everything = 0.0, float(counts.sum())
-    for row in counts.tolist():
-        for count in row:
-            if count:
-                loss -= count / everything * math.log(count / sum(row))
-    return loss
-
-
-@lowest_loss.solution
-def lowest_loss(counts):
-    often = counts.sum(dim=-1)  # (contexts)
-    shares = counts / often[:, None]
-    entropy = torch.special.entr(shares).sum(dim=-1)  # −Σ p·log p, with 0·log 0 = 0
-    return ((entropy * often).sum() / often.sum()).item()
-
-
-@lowest_loss.alternative
-def lowest_loss(counts):
-    joint = counts / counts.sum()
-    seen = joint > 0
-    best = (joint / joint.sum(-1, keepdim=True))[seen]
-    return -(joint[seen] * best.log()).sum()
