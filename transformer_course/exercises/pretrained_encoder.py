@@ -164,7 +164,7 @@ TABLES = ("embedding.weight", "positions.weight")
     ],
 )
 def encoder_state(published, n_layers):
-    """The file for your whole encoder, ready for a strict load_state_dict: it then computes what BERT does.
+    """The file for your whole encoder, for a strict load_state_dict: it then computes what BERT does.
 
     published: the file, from names to tensors; it stays as it is
     n_layers: how many layers it has, counted from 0
@@ -211,8 +211,7 @@ def encoder_state(published, n_layers):
         "embedding_norm.bias": published["embeddings.LayerNorm.bias"],
     }
     for layer in range(n_layers):
-        for name, tensor in layer_state(published, layer).items():
-            state[f"layers.{layer}.{name}"] = tensor
+        state |= {f"layers.{layer}.{name}": each for name, each in layer_state(published, layer).items()}
     return state
 
 
@@ -226,7 +225,8 @@ def encoder_state(published, n_layers):
         if name.startswith("embeddings.LayerNorm"):
             state[name.replace("embeddings.LayerNorm", "embedding_norm")] = tensor
     for layer in reversed(range(n_layers)):
-        state |= {f"layers.{layer}.{name}": tensor for name, tensor in layer_state(published, layer).items()}
+        for name, tensor in layer_state(published, layer).items():
+            state[f"layers.{layer}.{name}"] = tensor
     return state
 
 
@@ -355,7 +355,7 @@ def search(query, vectors, k):
 @exercise(
     "09.7",
     "A layer, straight from the file",
-    difficulty=3,
+    difficulty=2,
     hints=[
         """`F.linear(x, weight, bias)` does what an `nn.Linear` does with these two tensors, and
         `F.layer_norm(x, x.shape[-1:], weight, bias, 1e-12)` what an `nn.LayerNorm` does. Write two small
