@@ -72,7 +72,6 @@ def choosing_weight(take, keep):
 @exercise(
     "11.4",
     "Write the block",
-    difficulty=2,
     returns=("output", "weights"),
     by_name=("may_attend",),
     hints=[
@@ -310,7 +309,7 @@ class TurnedLinear(nn.Linear):
 def departures(make_block, x):
     """Ask a fresh block four questions. No case is a near miss; where to draw the line is yours to say.
 
-    make_block(d_model, n_heads): builds a fresh block, random at each call; block(x) gives (output, weights)
+    make_block(d_model, n_heads): builds a fresh block; block(x) gives (output, weights)
     x: (batch, position, d_model), random tokens; use 2 heads, or 2 and 4, with its d_model
     returns four, each True or False:
     heads_cost: does a block with more heads have more parameters?
