@@ -348,9 +348,7 @@ class Ended(nn.Module):
 def papers(d_model, n_heads, layer=EncoderLayer, attention=None):
     if attention is None:
         attention = MultiHeadAttention(d_model, n_heads, rotary=RotaryEmbedding(d_model // n_heads))
-    return layer(
-        attention, FeedForward(d_model, 2 * d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
-    )
+    return layer(attention, FeedForward(d_model, 2 * d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model))
 
 
 def with_wide_heads(d_model, n_heads):
