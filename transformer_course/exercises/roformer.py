@@ -398,7 +398,12 @@ def normalised_together(d_model, n_heads):
         centred = x - x.mean(dim=-1, keepdim=True)
         return centred / centred.std(correction=0)
 
-    return Ended(papers(d_model, n_heads), lambda x: end(x * (1 + torch.arange(x.shape[1]))[:, None]))
+    return Ended(papers(d_model, n_heads), lambda x: end(x * 1.5 ** torch.arange(x.shape[1])[:, None]))
+
+
+def halved(d_model, n_heads):
+    """Each row smaller than a norm leaves it."""
+    return Ended(papers(d_model, n_heads), lambda x: x / 2)
 
 
 def centred(d_model, n_heads):
@@ -417,6 +422,7 @@ BUILDERS = [
     Builder("the tutorial's block, started as a sum", started_as_sum),
     Builder("the paper's layer, its output normalised all together", normalised_together),
     Builder("a pre-norm layer, its rows centred", centred),
+    Builder("the paper's layer, its output halved", halved),
 ]
 
 
