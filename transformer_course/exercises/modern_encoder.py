@@ -252,8 +252,7 @@ class ModernAttention(nn.Module):
         heads = self.Wqkv(x).unflatten(-1, (3 * self.n_heads, -1)).transpose(1, 2)
         query, key, value = heads.chunk(3, dim=1)  # (batch, n_heads, position, d_head) each
         allowed = near(x.shape[1], self.window)
-        if may_attend is not None:
-            allowed = allowed & may_attend
+        allowed = allowed if may_attend is None else allowed & may_attend
         output, weights = masked_attention(self.rotary(query), self.rotary(key), value, allowed)
         return self.Wo(output.transpose(1, 2).flatten(-2)), weights
 
@@ -305,7 +304,6 @@ modern_layer = LayerExercise(
         """`Rotary(d_head, base)` turns what one head has: d_head is `d_model // n_heads`.""",
     ],
     returns=("output", "weights"),
-    difficulty=2,
 )
 
 
@@ -364,7 +362,6 @@ def modern_layer(n, d, h, f, w):
 @exercise(
     "12.12",
     "Write ModernBERT",
-    returns=("output", "every"),
     by_name=["may_attend"],
     hints=[
         """Your encoder of 08.9, with one thing less: what tells this one where a token stands?""",
@@ -383,7 +380,7 @@ class ModernBert(nn.Module):
     def forward(self, token_ids, may_attend=None):
         """token_ids (batch, position). A layer is called as layer(x, may_attend=…) and returns a pair.
 
-        Returns the vectors, (batch, position, d_model), and a list: the weights of every layer.
+        Returns the vectors, (batch, position, d_model).
         """
         raise NotImplementedError
 
@@ -415,12 +412,11 @@ class ModernBert(nn.Module):
 
     def forward(self, token_ids, may_attend=None):
         rows = [torch.stack([self.embedding.weight[token] for token in text]) for text in token_ids]
-        streams, maps = [self.embedding_norm(torch.stack(rows))], []
+        streams = [self.embedding_norm(torch.stack(rows))]
         for layer in self.layers:
-            stream, weights = layer(streams[-1], may_attend=may_attend)
+            stream, _ = layer(streams[-1], may_attend=may_attend)
             streams.append(stream)
-            maps.append(weights)
-        return self.final_norm(streams[-1]), maps
+        return self.final_norm(streams[-1])
 
 
 @ModernBert.solution
@@ -428,16 +424,15 @@ class ModernBert(nn.Module):
     def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, window):
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, d_model)
-        self.embedding_norm = nn.LayerNorm(d_model, bias=False)
-        self.layers = nn.ModuleList(modern_layer(i, d_model, n_heads, d_ff, window) for i in range(n_layers))
-        self.final_norm = nn.LayerNorm(d_model, bias=False)
+        sizes = (d_model, n_heads, d_ff, window)
+        self.layers = nn.ModuleList(modern_layer(number, *sizes) for number in range(n_layers))
+        self.embedding_norm, self.final_norm = (nn.LayerNorm(d_model, bias=False) for _ in range(2))
 
     def forward(self, token_ids, may_attend=None):
-        x, every = self.embedding_norm(self.embedding(token_ids)), []
+        x = self.embedding_norm(self.embedding(token_ids))
         for layer in self.layers:
-            x, weights = layer(x, may_attend=may_attend)
-            every.append(weights)
-        return self.final_norm(x), every
+            x, _ = layer(x, may_attend=may_attend)
+        return self.final_norm(x)
 
 
 @ModernBert.alternative
@@ -450,11 +445,10 @@ class ModernBert(nn.Module):
         self.embedding_norm, self.final_norm = (nn.LayerNorm(d, bias=False) for _ in range(2))
 
     def forward(self, ids, may_attend=None):
-        found, x = [], self.embedding_norm(F.embedding(ids, self.embedding.weight))
+        x = self.embedding_norm(F.embedding(ids, self.embedding.weight))
         for each in self.layers:
-            found.append(each(x, may_attend=may_attend))
-            x = found[-1][0]
-        return self.final_norm(x), [weights for _, weights in found]
+            x = each(x, may_attend=may_attend)[0]
+        return self.final_norm(x)
 
 
 # ----------------------------------------------------------------------------------------------------- 12.13
@@ -479,7 +473,7 @@ class PackingExercise(FunctionExercise):
     "Take the padding out",
     flavour=PackingExercise,
     returns=("output", "rows × tokens that the model was given"),
-    difficulty=3,
+    difficulty=2,
     hints=[
         """`real = may_attend[:, 0, 0]` is True at the real tokens, and `token_ids[real]` is all of them, one
         text behind another. Whom may a token in that row attend to?""",
@@ -491,7 +485,7 @@ class PackingExercise(FunctionExercise):
 def packed(model, token_ids, may_attend):
     """What model(token_ids, may_attend) returns for the real tokens; zeros for the padding.
 
-    model: a ModernBert; model(token_ids, may_attend) returns its vectors and a list of weights
+    model: a ModernBert; model(token_ids, may_attend) returns its vectors, (batch, position, d_model)
     token_ids: (batch, position)
     may_attend: (batch, 1, 1, position), True at real tokens, which stand side by side in each text
     returns (batch, position, d_model)
@@ -526,7 +520,7 @@ def packed(model, token_ids, may_attend):
     for i, (text, _) in enumerate(places):
         for j, (other, _) in enumerate(places):
             mask[0, 0, i, j] = text == other
-    hidden, _ = model(torch.stack([token_ids[place] for place in places])[None], mask)
+    hidden = model(torch.stack([token_ids[place] for place in places])[None], mask)
     output = torch.zeros(batch, length, hidden.shape[-1])
     for place, vector in zip(places, hidden[0], strict=True):
         output[place] = vector
@@ -537,7 +531,7 @@ def packed(model, token_ids, may_attend):
 def packed(model, token_ids, may_attend):
     real = may_attend[:, 0, 0]  # (batch, position)
     text = real.nonzero()[:, 0]  # (token,): the text from which each came
-    hidden, _ = model(token_ids[real][None], (text[:, None] == text)[None, None])
+    hidden = model(token_ids[real][None], (text[:, None] == text)[None, None])
     output = torch.zeros(*real.shape, hidden.shape[-1])
     output[real] = hidden[0]
     return output
@@ -548,7 +542,7 @@ def packed(model, token_ids, may_attend):
     lengths = may_attend.sum(dim=-1).flatten().tolist()
     blocks = torch.block_diag(*[torch.ones(length, length) for length in lengths]).bool()
     row = torch.cat([ids[own[0, 0]] for ids, own in zip(token_ids, may_attend, strict=True)])
-    hidden = model(row[None], may_attend=blocks[None, None])[0]
+    hidden = model(row[None], may_attend=blocks[None, None])
     real = may_attend[:, 0, 0, :, None]
     return torch.zeros(*token_ids.shape, hidden.shape[-1]).masked_scatter(real, hidden)
 
