@@ -28,9 +28,17 @@ def cell(text, name, **others):
 
 
 def solved(exercise):
-    """The solution, run as a cell of its lesson, where the answers to the other exercises are."""
-    lesson = [each for each in exercise.namespace.values() if isinstance(each, Exercise)]
-    return cell(exercise.shown, exercise.name, **{each.name: each.reference for each in lesson})
+    """The solution, run as a cell of its lesson, where other answers are, of earlier lessons too."""
+    names = exercise.namespace
+    earlier = {name: each for name, each in names.items() if is_answer(each, names["__name__"])}
+    lesson = {each.name: each.reference for each in names.values() if isinstance(each, Exercise)}
+    return cell(exercise.shown, exercise.name, **earlier | lesson)
+
+
+def is_answer(thing, lesson):
+    """Whether it is what another lesson's exercise asked for."""
+    home = getattr(thing, "__module__", None) or ""
+    return callable(thing) and home.startswith("transformer_course.exercises.") and home != lesson
 
 
 def said(exercise, attempt):

@@ -7,11 +7,545 @@ import torch
 from torch import nn
 
 from transformer_course.checker import exercise, source
-from transformer_course.checker.kinds import ModuleExercise
+from transformer_course.checker.kinds import FunctionExercise, ModuleExercise
 from transformer_course.checker.parameters import set_parameters
+from transformer_course.exercises import encoder_layer, masking, rotary_embedding
+from transformer_course.exercises.encoder import FactoryExercise
 from transformer_lab import RotaryEmbedding
 
 F = nn.functional
+
+masked_attention = masking.masked_attention.reference  # what the learner wrote in 04.3, 02.7 and 07.4
+Rotary = rotary_embedding.Rotary.reference
+PreNormEncoderLayer = encoder_layer.PreNormEncoderLayer.reference
+
+# ------------------------------------------------------------------------------------------------------ 12.8
+
+
+@exercise(
+    "12.8",
+    "Who is near?",
+    hints=[
+        """`place = torch.arange(length)`. How far apart are query i and key j? `place[:, None] - place` has
+        all differences at once; the window lies on both sides, so their sign does not matter.""",
+        """Without a window every distance is near enough. Two axes of length 1 in front: `[None, None]`.""",
+    ],
+)
+def near(length, window=None):
+    """True where a key is at most `window` places from the query, on either side; everywhere, if None.
+
+    returns (1, 1, length, length), booleans
+    Write it yourself, without `transformer_lab`.
+    """
+    raise NotImplementedError
+
+
+@near.cases
+def near(normal):
+    for length, window in [(7, 2), (5, 0), (3, None), (11, 5), (2, 3), (1, 1)]:
+        yield {"length": length, "window": window}
+    yield {"length": 5}
+
+
+@near.specification
+def near(length, window=None):
+    rows = [[window is None or -window <= i - j <= window for j in range(length)] for i in range(length)]
+    return torch.tensor(rows)[None, None]
+
+
+@near.solution
+def near(length, window=None):
+    place = torch.arange(length)
+    distance = (place[:, None] - place).abs()  # (query_pos, key_pos)
+    return (distance <= (length if window is None else window))[None, None]
+
+
+@near.alternative
+def near(length, window=None):
+    everything = torch.ones(1, 1, length, length, dtype=torch.bool)
+    return everything if window is None else everything.tril(window).triu(-window)
+
+
+# ------------------------------------------------------------------------------------------------------ 12.9
+
+
+@exercise(
+    "12.9",
+    "A gate in one matrix",
+    hints=[
+        """One linear map from d_model to 2 · d_ff features, one from d_ff back to d_model, both with
+        `bias=False`.""",
+        """`self.Wi(x).chunk(2, dim=-1)` cuts the last axis into two halves, in their order.""",
+    ],
+)
+class GeGLU(nn.Module):
+    """Wo (GELU(first half of Wi x) ⊙ second half of Wi x), where ⊙ multiplies feature by feature.
+
+    Wi: from d_model to 2 · d_ff features; Wo: from d_ff to d_model. Neither has a bias.
+    """
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        raise NotImplementedError
+
+    def forward(self, x):
+        """x: (…, d_model), returns (…, d_model); GELU is the exact one"""
+        raise NotImplementedError
+
+
+@GeGLU.cases
+def GeGLU(normal):
+    yield {"d_model": 5, "d_ff": 7}, {"x": normal(2, 3, 5)}
+    yield {"d_model": 3, "d_ff": 3}, {"x": normal(5, 3)}
+    yield {"d_model": 1, "d_ff": 2}, {"x": 2 * normal(1, 1, 1)}
+
+
+@GeGLU.specification
+class GeGLU(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.Wi, self.Wo = nn.Linear(d_model, 2 * d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x):
+        d_ff, rows = len(self.Wi.weight) // 2, []
+        for token in x.reshape(-1, x.shape[-1]):
+            answers = [
+                sum(w * number for w, number in zip(row, token, strict=True)) for row in self.Wi.weight
+            ]
+            bent = [z * (1 + torch.erf(z / math.sqrt(2))) / 2 for z in answers[:d_ff]]
+            hidden = [one * other for one, other in zip(bent, answers[d_ff:], strict=True)]
+            row = [sum(w * number for w, number in zip(row, hidden, strict=True)) for row in self.Wo.weight]
+            rows.append(torch.stack(row))
+        return torch.stack(rows).reshape(x.shape)
+
+
+@GeGLU.solution
+class GeGLU(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.Wi = nn.Linear(d_model, 2 * d_ff, bias=False)
+        self.Wo = nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x):
+        gate, value = self.Wi(x).chunk(2, dim=-1)  # (…, d_ff) each
+        return self.Wo(F.gelu(gate) * value)
+
+
+@GeGLU.alternative
+class GeGLU(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.d_ff, self.bend = d_ff, nn.GELU()
+        self.Wi, self.Wo = nn.Linear(d_model, d_ff + d_ff, False), nn.Linear(d_ff, d_model, False)
+
+    def forward(self, x):
+        first, second = self.Wi.weight[: self.d_ff], self.Wi.weight[self.d_ff :]
+        return self.Wo(self.bend(x @ first.mT) * (x @ second.mT))
+
+
+# ----------------------------------------------------------------------------------------------------- 12.10
+
+
+@exercise(
+    "12.10",
+    "Attention that turns, and sees a window",
+    returns=("output", "weights"),
+    by_name=["may_attend"],
+    difficulty=2,
+    hints=[
+        """Wqkv gives 3 · n_heads heads, one behind another: `unflatten(-1, (3 * self.n_heads, -1))`, then
+        the heads forward with `transpose(1, 2)`. `chunk(3, dim=1)` makes queries, keys, values of them.""",
+        """What is turned depends on what a score is made of. Of the two masks, a pair must pass both.""",
+        """`masked_attention(query, key, value, allowed)` of 04.3 does the rest; `near(x.shape[1],
+        self.window)` is a mask already. Then merge the heads (05.2), and apply Wo.""",
+    ],
+)
+class ModernAttention(nn.Module):
+    """Self-attention without biases. Wqkv holds W_Q, W_K, W_V one below another, in each head below head.
+
+    rotary: a module; rotary(x) turns (batch, heads, position, d_head) by its positions
+    window: how far a token sees on each side; None: everything
+    """
+
+    def __init__(self, d_model, n_heads, rotary, window=None):
+        super().__init__()
+        self.n_heads, self.rotary, self.window = n_heads, rotary, window
+        self.Wqkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.Wo = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x, may_attend=None):
+        """x: (batch, position, d_model); may_attend: booleans that broadcast to the weights
+
+        returns output (batch, position, d_model) and weights (batch, n_heads, query_pos, key_pos);
+        a query that may attend to nothing gets zeros
+        """
+        raise NotImplementedError
+
+
+def padding(length, *lengths):
+    """A mask that hides what stands behind the real tokens of each text."""
+    return (torch.arange(length) < torch.tensor(lengths)[:, None])[:, None, None]
+
+
+@ModernAttention.cases
+def ModernAttention(normal):
+    for d_model, n_heads, window, shape, may_attend in [
+        (12, 2, 1, (2, 7), padding(7, 7, 3)),  # pads that see nothing
+        (12, 3, None, (2, 5), padding(5, 5, 2)),
+        (20, 2, 2, (3, 7), None),
+        (6, 3, None, (1, 3), None),
+        (4, 1, 2, (1, 5), torch.arange(5)[:, None].eq(torch.tensor([0, 1, 2, 0, 4]))[None, None]),
+    ]:
+        rotary = RotaryEmbedding(d_model // n_heads, base=50.0)
+        settings = {"d_model": d_model, "n_heads": n_heads, "rotary": rotary, "window": window}
+        yield settings, {"x": 2 * normal(*shape, d_model), "may_attend": may_attend}
+
+
+class Projected(nn.Module):
+    """What every answer has: the number of heads, what turns, the window, and two maps."""
+
+    def __init__(self, d_model, n_heads, rotary, window=None):
+        super().__init__()
+        self.n_heads, self.rotary, self.window = n_heads, rotary, window
+        self.Wqkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.Wo = nn.Linear(d_model, d_model, bias=False)
+
+
+@ModernAttention.specification
+class ModernAttention(Projected):
+    def forward(self, x, may_attend=None):
+        batch, length, d_model = x.shape
+        d_head = d_model // self.n_heads
+        allowed = torch.ones(batch, 1, length, length, dtype=torch.bool)
+        allowed = allowed if may_attend is None else allowed & may_attend
+        output, weights = (
+            torch.zeros(batch, length, d_model),
+            torch.zeros(batch, self.n_heads, length, length),
+        )
+        for b in range(batch):
+            query, key, value = (x[b] @ matrix.mT for matrix in self.Wqkv.weight.split(d_model))
+            for h in range(self.n_heads):
+                own = slice(h * d_head, (h + 1) * d_head)
+                asked, found = (self.rotary(each[None, None, :, own])[0, 0] for each in (query, key))
+                for i in range(length):
+                    seen = [j for j in range(length) if self.sees(i, j) and allowed[b, 0, i, j]]
+                    scores = [asked[i] @ found[j] / math.sqrt(d_head) for j in seen]
+                    grown = [(score - max(scores)).exp() for score in scores]
+                    for j, each in zip(seen, grown, strict=True):
+                        weights[b, h, i, j] = each / sum(grown)
+                output[b, :, own] = weights[b, h].clone() @ value[:, own]
+        return output @ self.Wo.weight.mT, weights
+
+    def sees(self, i, j):
+        return self.window is None or abs(i - j) <= self.window
+
+
+@ModernAttention.solution
+class ModernAttention(nn.Module):
+    def __init__(self, d_model, n_heads, rotary, window=None):
+        super().__init__()
+        self.n_heads, self.rotary, self.window = n_heads, rotary, window
+        self.Wqkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.Wo = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x, may_attend=None):
+        heads = self.Wqkv(x).unflatten(-1, (3 * self.n_heads, -1)).transpose(1, 2)
+        query, key, value = heads.chunk(3, dim=1)  # (batch, n_heads, position, d_head) each
+        allowed = near(x.shape[1], self.window)
+        allowed = allowed if may_attend is None else allowed & may_attend
+        output, weights = masked_attention(self.rotary(query), self.rotary(key), value, allowed)
+        return self.Wo(output.transpose(1, 2).flatten(-2)), weights
+
+
+@ModernAttention.alternative
+class ModernAttention(Projected):
+    def forward(self, x, may_attend=None):
+        batch, length, width = x.shape
+        q, k, v = self.Wqkv(x).view(batch, length, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
+        place = torch.arange(length)
+        hidden = torch.zeros(length, length, dtype=torch.bool)
+        if self.window is not None:
+            hidden = (place - place[:, None]).abs() > self.window
+        if may_attend is not None:
+            hidden = hidden | ~may_attend
+        scores = self.rotary(q) @ self.rotary(k).mT / (width // self.n_heads) ** 0.5
+        weights = scores.masked_fill(hidden, -math.inf).softmax(-1).nan_to_num(0.0)
+        return self.Wo((weights @ v).permute(0, 2, 1, 3).reshape(batch, length, width)), weights
+
+
+# ----------------------------------------------------------------------------------------------------- 12.11
+
+
+class LayerExercise(FactoryExercise):
+    """A function that builds one layer."""
+
+    describe = ModuleExercise.describe
+
+
+def modern_layer(number, d_model, n_heads, d_ff, window):
+    """Build layer `number` of ModernBERT, counted from 0: a new pre-norm layer, of your own parts.
+
+    window: of the local layers
+    The names are those of lesson 07: attention, feed_forward, attention_norm, feed_forward_norm.
+    """
+    raise NotImplementedError
+
+
+modern_layer = LayerExercise(
+    "12.11",
+    "Build layer number n",
+    "modern_layer",
+    source.text_of(modern_layer),
+    [
+        """Two kinds: what differs between a global and a local layer? The window, and one thing more. And
+        which layer is unlike all others?""",
+        """`PreNormEncoderLayer(attention, feed_forward, attention_norm, feed_forward_norm)`. A norm without a
+        bias is `nn.LayerNorm(d_model, bias=False)`; what does nothing is `nn.Identity()`.""",
+        """`Rotary(d_head, base)` turns what one head has: d_head is `d_model // n_heads`.""",
+    ],
+    returns=("output", "weights"),
+)
+
+
+@modern_layer.cases
+def modern_layer(normal):
+    for number, d_model, n_heads, d_ff, window in [
+        (0, 12, 2, 7, 1),
+        (1, 12, 3, 5, 2),
+        (2, 8, 2, 3, 1),
+        (3, 20, 2, 11, 1),
+        (5, 4, 1, 3, 3),
+        (9, 12, 2, 5, 0),
+    ]:
+        settings = {"number": number, "d_model": d_model, "n_heads": n_heads, "d_ff": d_ff, "window": window}
+        yield settings, {"x": 2 * normal(2, 7, d_model), "may_attend": padding(7, 7, 5)}
+
+
+@modern_layer.specification
+def modern_layer(number, d_model, n_heads, d_ff, window):
+    base, seen = (160_000.0, None) if number in range(0, 99, 3) else (10_000.0, window)
+    attention = ModernAttention.specified(
+        d_model, n_heads, RotaryEmbedding(d_model // n_heads, base=base), seen
+    )
+    first = nn.Identity() if number == 0 else nn.LayerNorm(d_model, bias=False)
+    last = nn.LayerNorm(d_model, bias=False)
+    return PreNormEncoderLayer(attention, GeGLU.specified(d_model, d_ff), first, last)
+
+
+@modern_layer.solution
+def modern_layer(number, d_model, n_heads, d_ff, window):
+    is_global = number % 3 == 0
+    rotary = Rotary(d_model // n_heads, 160_000 if is_global else 10_000)
+    return PreNormEncoderLayer(
+        ModernAttention(d_model, n_heads, rotary, None if is_global else window),
+        GeGLU(d_model, d_ff),
+        nn.LayerNorm(d_model, bias=False) if number else nn.Identity(),
+        nn.LayerNorm(d_model, bias=False),
+    )
+
+
+@modern_layer.alternative
+def modern_layer(n, d, h, f, w):
+    attention = ModernAttention(d, h, RotaryEmbedding(d // h, base=[160_000.0, 1e4, 1e4][n % 3]))
+    if n % 3:
+        attention.window = w
+    norms = [nn.LayerNorm((d,), 1e-5, bias=False) for _ in range(2)]
+    layer = PreNormEncoderLayer(attention, GeGLU(d, f), *norms)
+    if n == 0:
+        layer.attention_norm = nn.Identity()
+    return layer
+
+
+# ----------------------------------------------------------------------------------------------------- 12.12
+
+
+@exercise(
+    "12.12",
+    "Write ModernBERT",
+    by_name=["may_attend"],
+    hints=[
+        """Your encoder of 08.9, with one thing less: what tells this one where a token stands?""",
+        """`nn.ModuleList(modern_layer(number, d_model, n_heads, d_ff, window) for number in
+        range(n_layers))`.""",
+    ],
+)
+class ModernBert(nn.Module):
+    """Token ids in, vectors in context out."""
+
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, window):
+        super().__init__()
+        # self.embedding, self.embedding_norm, self.layers, self.final_norm
+        raise NotImplementedError
+
+    def forward(self, token_ids, may_attend=None):
+        """token_ids (batch, position). A layer is called as layer(x, may_attend=…) and returns a pair.
+
+        Returns the vectors, (batch, position, d_model).
+        """
+        raise NotImplementedError
+
+
+@ModernBert.cases
+def ModernBert(normal):
+    for vocab_size, d_model, n_heads, d_ff, n_layers, window, lengths in [
+        (11, 12, 2, 7, 5, 1, (7, 3)),
+        (5, 8, 2, 3, 2, 2, (5, 4, 5)),
+        (3, 4, 1, 5, 1, 1, (3,)),
+    ]:
+        names = ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "window")
+        sizes = (vocab_size, d_model, n_heads, d_ff, n_layers, window)
+        ids = (torch.arange(len(lengths) * max(lengths)) % vocab_size).view(len(lengths), -1)
+        mask = padding(max(lengths), *lengths) if len(lengths) > 1 else None
+        yield dict(zip(names, sizes, strict=True)), {"token_ids": ids, "may_attend": mask}
+
+
+@ModernBert.specification
+class ModernBert(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, window):
+        super().__init__()
+        sizes = (d_model, n_heads, d_ff, window)
+        self.embedding, self.layers = nn.Embedding(vocab_size, d_model), nn.ModuleList()
+        self.embedding_norm = nn.LayerNorm(d_model, bias=False)
+        for number in range(n_layers):
+            self.layers.append(modern_layer.specified(number, *sizes))
+        self.final_norm = nn.LayerNorm(d_model, bias=False)
+
+    def forward(self, token_ids, may_attend=None):
+        rows = [torch.stack([self.embedding.weight[token] for token in text]) for text in token_ids]
+        streams = [self.embedding_norm(torch.stack(rows))]
+        for layer in self.layers:
+            stream, _ = layer(streams[-1], may_attend=may_attend)
+            streams.append(stream)
+        return self.final_norm(streams[-1])
+
+
+@ModernBert.solution
+class ModernBert(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, window):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        sizes = (d_model, n_heads, d_ff, window)
+        self.layers = nn.ModuleList(modern_layer(number, *sizes) for number in range(n_layers))
+        self.embedding_norm, self.final_norm = (nn.LayerNorm(d_model, bias=False) for _ in range(2))
+
+    def forward(self, token_ids, may_attend=None):
+        x = self.embedding_norm(self.embedding(token_ids))
+        for layer in self.layers:
+            x, _ = layer(x, may_attend=may_attend)
+        return self.final_norm(x)
+
+
+@ModernBert.alternative
+class ModernBert(nn.Module):
+    def __init__(self, v, d, h, f, n, w):
+        super().__init__()
+        self.embedding, self.layers = nn.Embedding(v, d), nn.ModuleList()
+        while len(self.layers) < n:
+            self.layers.append(modern_layer(len(self.layers), d, h, f, w))
+        self.embedding_norm, self.final_norm = (nn.LayerNorm(d, bias=False) for _ in range(2))
+
+    def forward(self, ids, may_attend=None):
+        x = self.embedding_norm(F.embedding(ids, self.embedding.weight))
+        for each in self.layers:
+            x = each(x, may_attend=may_attend)[0]
+        return self.final_norm(x)
+
+
+# ----------------------------------------------------------------------------------------------------- 12.13
+
+
+class PackingExercise(FunctionExercise):
+    """Beside the result: how many rows and tokens the model was given, at each call."""
+
+    def call(self, answer, case):
+        shapes = []
+
+        def model(token_ids, may_attend=None):
+            shapes.append(f"{token_ids.shape[0]} × {token_ids.shape[-1]}")
+            return case["model"](token_ids, may_attend=may_attend)
+
+        result = super().call(answer, {**case, "model": model})
+        return None if result is None else (result, ", then ".join(shapes))
+
+
+@exercise(
+    "12.13",
+    "Take the padding out",
+    flavour=PackingExercise,
+    returns=("output", "rows × tokens that the model was given"),
+    difficulty=2,
+    hints=[
+        """`real = may_attend[:, 0, 0]` is True at the real tokens, and `token_ids[real]` is all of them, one
+        text behind another. Whom may a token in that row attend to?""",
+        """The row of the batch from which each token came: `real.nonzero()[:, 0]`. Where it is the same for
+        query and key, they may attend. As a mask it needs two axes in front.""",
+        """The other way: zeros of shape (batch, position, d_model), then `output[real] = hidden[0]`.""",
+    ],
+)
+def packed(model, token_ids, may_attend):
+    """What model(token_ids, may_attend) returns for the real tokens; zeros for the padding.
+
+    model: a ModernBert; model(token_ids, may_attend) returns its vectors, (batch, position, d_model)
+    token_ids: (batch, position)
+    may_attend: (batch, 1, 1, position), True at real tokens, which stand side by side in each text
+    returns (batch, position, d_model)
+    The model is called once, with one row that holds the real tokens of all texts and nothing else.
+    """
+    raise NotImplementedError
+
+
+@packed.cases
+def packed(normal):
+    for vocab_size, d_model, window, real in [
+        (11, 12, 2, padding(7, 3, 7, 5)),
+        (7, 8, 1, padding(5, 1, 4).flip(-1)),  # padding in front
+        (5, 4, 1, padding(3, 2)),
+        (5, 4, 1, padding(2, 2, 2)),  # none at all
+    ]:
+        model = ModernBert.specified(vocab_size, d_model, 2 if d_model > 4 else 1, 3, 3, window).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(normal(*parameter.shape))
+        model.requires_grad_(False)
+        batch, length = len(real), real.shape[-1]
+        ids = (torch.arange(batch * length) * 3 % vocab_size).view(batch, length)
+        yield {"model": model, "token_ids": ids, "may_attend": real}
+
+
+@packed.specification
+def packed(model, token_ids, may_attend):
+    batch, length = token_ids.shape
+    places = [(b, i) for b in range(batch) for i in range(length) if may_attend[b, 0, 0, i]]
+    mask = torch.zeros(1, 1, len(places), len(places), dtype=torch.bool)
+    for i, (text, _) in enumerate(places):
+        for j, (other, _) in enumerate(places):
+            mask[0, 0, i, j] = text == other
+    hidden = model(torch.stack([token_ids[place] for place in places])[None], mask)
+    output = torch.zeros(batch, length, hidden.shape[-1])
+    for place, vector in zip(places, hidden[0], strict=True):
+        output[place] = vector
+    return output
+
+
+@packed.solution
+def packed(model, token_ids, may_attend):
+    real = may_attend[:, 0, 0]  # (batch, position)
+    text = real.nonzero()[:, 0]  # (token,): the text from which each came
+    hidden = model(token_ids[real][None], (text[:, None] == text)[None, None])
+    output = torch.zeros(*real.shape, hidden.shape[-1])
+    output[real] = hidden[0]
+    return output
+
+
+@packed.alternative
+def packed(model, token_ids, may_attend):
+    lengths = may_attend.sum(dim=-1).flatten().tolist()
+    blocks = torch.block_diag(*[torch.ones(length, length) for length in lengths]).bool()
+    row = torch.cat([ids[own[0, 0]] for ids, own in zip(token_ids, may_attend, strict=True)])
+    hidden = model(row[None], may_attend=blocks[None, None])
+    real = may_attend[:, 0, 0, :, None]
+    return torch.zeros(*token_ids.shape, hidden.shape[-1]).masked_scatter(real, hidden)
+
 
 # ------------------------------------------------------------------------------------------------------ 12.1
 
@@ -189,6 +723,7 @@ def share(heads, n_heads):
     "12.4",
     "Count a layer of Llama",
     returns=("attention", "feed_forward", "norms"),
+    difficulty=2,
     hints=[
         """No map has a bias, so each has features in · features out. Queries are d_model wide. How wide are
         all keys of a token together?""",
@@ -283,6 +818,7 @@ def adapter_exercise(id: str, title: str, *, hints: list[str], **options):
     "12.5",
     "A small update beside a frozen map",
     returns=("unchanged", "trained", "learns", "passes", "output"),
+    difficulty=2,
     hints=[
         """`linear.requires_grad_(False)` freezes weight and bias at once. `self.down` and `self.up` are
         `nn.Parameter`: one of them random, the other zero.""",
@@ -378,6 +914,7 @@ class LowRankLinear(Adapter):
     "12.6",
     "One step with a cache",
     returns=("output", "keys", "values"),
+    difficulty=3,
     hints=[
         """How many tokens came before? That is the length of the cache, `old_keys.shape[-2]`. The first of
         the new tokens stands at that position.""",
@@ -469,6 +1006,7 @@ def step(query, key, value, old_keys, old_values, turn):
 @exercise(
     "12.7",
     "From many key heads to few (stretch)",
+    difficulty=2,
     hints=[
         """Each head owns d_head rows of the weight, and neighbours form a group. Cut the rows into three
         axes: which group, which head of it, which feature.""",
