@@ -13,6 +13,7 @@ from transformer_course.figures.cells import (
     masks,
     pairings,
     solved_squares,
+    steps,
 )
 from transformer_course.figures.curves import (
     activation_curves,

@@ -13,6 +13,7 @@ from transformer_course.figures import given
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
     DARK,
+    GREY,
     HIDDEN,
     NO,
     PALE,
@@ -20,6 +21,7 @@ from transformer_course.figures.layout import (
     YES_OR_NO,
     canvas,
     finished,
+    frame_cells,
     legend_of_cells,
 )
 from transformer_course.figures.maps import KEY_QUERY, draw_cells, draw_within, lay_maps
@@ -154,4 +156,41 @@ def cache_steps(tokens: Labels, *, title: str) -> Figure:
         kinds = kinds.astype(int)
         draw_cells(ax, kinds, steps, tokens, words=np.array(states)[kinds], **look)
         ax.set(title=name, xlabel="key and value of", ylabel="step", aspect="equal")
+    return finished(figure, title)
+
+
+def steps(
+    named: Mapping[str, Matrix],
+    rows: Labels,
+    columns: Labels,
+    kinds: Labels,
+    *,
+    axes_named: tuple[str, str],
+    title: str,
+    words: Sequence[Sequence[Labels]] = (),
+    framed: Sequence[Sequence[tuple[int, int]]] = (),
+    unit: float = 0.42,
+) -> Figure:
+    """Draw a table at several moments, side by side: each cell is of a kind, and may hold a word.
+
+    Args:
+        named: (rows, columns) each, integers: which kind every cell is of.
+        kinds: in words, at most four.
+        axes_named: what the columns are, and what the rows are.
+        words: for each moment a word in every cell.
+        framed: for each moment the cells that have a frame, as (row, column).
+    """
+    tables = given.tables_of(named)
+    colours = dict(zip(kinds, ("#ffffff", *PALE[2:0:-1], PALE[0]), strict=False))
+    side = unit * len(columns), unit * len(rows)
+    figure, axes = canvas(len(tables), side, (0.8, 1.3), sharey=True)
+    look = {"limits": (-0.5, len(kinds) - 0.5), "colours": ListedColormap(list(colours.values())), "gap": 0}
+    for i, (ax, (name, table)) in enumerate(zip(axes, tables.items(), strict=True)):
+        cells = np.array(words[i]) if len(words) else None
+        mesh = draw_cells(ax, table, rows, columns, words=cells, size=9, **look)
+        mesh.set(linewidth=0.5, edgecolor=GREY)
+        ax.set(title=name, xlabel=axes_named[0], aspect="equal")
+        frame_cells(ax, framed[i] if len(framed) else ())
+    axes[0].set_ylabel(axes_named[1])
+    legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in colours.items()})
     return finished(figure, title)

@@ -77,6 +77,10 @@ GOOD = {
     "row_maps": {"named": {"$x$": (WEIGHTS, TOKENS, [0, 1, 2])}, "rows": TOKENS, "title": ""},
     "seed_spread": {"named": {"$x$": [1.0, 2.0]}, "xlabel": "", "title": ""},
     "spectrum": {"strength": [1.0, 2.0], "length": 9, "bands": {"$x$": (4, 9)}, "title": ""},
+    "steps": {
+        **{"named": {"$x$": YES}, "rows": TOKENS, "columns": TOKENS, "kinds": ["$k$", "b"]},
+        **{"axes_named": ("$m$", "n"), "title": "", "words": [[TOKENS] * 3]},
+    },
     "token_depth": {"values": WEIGHTS, "rows": TOKENS, "tokens": TOKENS, "title": "", "bar": ""},
     "training_curves": {"histories": {"$x$": HISTORY, "b": HISTORY}},
     "turns": {"panels": {"$x$": {"$y$": [[1.0, 0.0]]}}, "names": ["$z$"]},
