@@ -10,10 +10,11 @@ from transformer_course.figures.cells import (
     catch_map,
     draw_mask,
     head_blocks,
+    key_blocks,
     masks,
     pairings,
+    ring_of_three,
     solved_squares,
-    steps,
 )
 from transformer_course.figures.curves import (
     activation_curves,
