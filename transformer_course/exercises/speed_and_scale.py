@@ -222,155 +222,6 @@ def attention_in_blocks(query, key, value, size):
     return mixture / total[:, None]
 
 
-# ------------------------------------------------------------------------------------------------------ 13.9
-
-
-class Shown:
-    """A function whose name in a verdict is the same everywhere."""
-
-    def __init__(self, function, words):
-        self.function, self.words = function, words
-
-    def __call__(self, *arguments):
-        return self.function(*arguments)
-
-    def __repr__(self):
-        return self.words
-
-
-class Kept:
-    """What a layer needs for its backward pass: there as long as the graph that holds it."""
-
-    alive: ClassVar = weakref.WeakSet()
-
-    def __init__(self, layer, tensor):
-        self.layer, self.tensor = layer, tensor
-        self.alive.add(self)
-
-
-class Frugal(nn.Linear):
-    """A layer that looks whether another layer's graph is still there."""
-
-    def plain(self, x):
-        return torch.tanh(super().forward(x))
-
-    def forward(self, x):
-        def keep(tensor):
-            kept = Kept(self, tensor)
-            if any(other.layer is not self for other in Kept.alive):
-                raise MemoryError("two layers at once hold what they need for their backward pass")
-            return kept
-
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda kept: kept.tensor):
-            return self.plain(x)
-
-    def __repr__(self):
-        return f"layer {self.in_features} → {self.out_features}"
-
-
-class FillsGradients(FunctionExercise):
-    """What it leaves in the layers is part of the result."""
-
-    def use(self, ready, inputs):
-        Kept.alive.clear()
-        found = super().use(ready, inputs)
-        if not isinstance(found, tuple | list):
-            return found
-        return *found, [each.grad for layer in inputs["layers"] for each in layer.parameters()]
-
-
-@exercise(
-    "13.9",
-    "Compute it again",
-    difficulty=2,
-    flavour=FillsGradients,
-    returns=("the loss", "the gradient of x", "the gradients in the layers"),
-    hints=[
-        """Two passes. In the first nothing is kept but the input of each layer: with `torch.no_grad()`
-        PyTorch keeps nothing at all. Which order must the second have, and what does each layer need in
-        it?""",
-        """A layer's own small graph: its input, as a tensor of its own that requires a gradient
-        (`.detach().requires_grad_()`), and its output, computed anew. `output.backward(upstream)` then
-        fills the gradients of its parameters, and `.grad` of that input.""",
-        """The gradient of a layer's input is what the layer before it gets as `upstream`. The first
-        `upstream` comes from the loss, which has a small graph as well: `loss_of` of the last output.""",
-    ],
-)
-def backward_again(layers, x, loss_of):
-    """What `loss.backward()` does, with one layer's graph at a time.
-
-    At no moment may more than one layer hold what it needs for its backward pass; of every layer its input
-    may stay. (A graph, and what it holds, is gone once `backward` has run through it.)
-
-    layers: a list of modules without dropout; each gets what the one before it returned
-    x: what the first one gets; it is not changed
-    loss_of: a function of the last output; returns the loss, a tensor of shape ()
-    returns the loss, and the gradient of x; in each parameter's .grad lies its gradient
-    """
-    raise NotImplementedError
-
-
-@backward_again.cases
-def backward_again(normal):
-    def half_square(output):
-        return (output * torch.arange(1.0, output.numel() + 1).view_as(output)).square().sum() / 2
-
-    for widths in ((5, 7, 3, 2), (3, 3, 3, 3, 3), (2, 5)):
-        layers = [Frugal(a, b) for a, b in pairwise(widths)]
-        for parameter in (each for layer in layers for each in layer.parameters()):
-            parameter.data = normal(*parameter.shape)
-        yield {"layers": layers, "x": normal(2, widths[0]), "loss_of": Shown(half_square, "a function")}
-
-
-@backward_again.specification
-def backward_again(layers, x, loss_of):
-    first = output = x.clone().requires_grad_()
-    for layer in layers:
-        output = layer.plain(output)  # all graphs at once
-    loss = loss_of(output)
-    loss.backward()
-    return loss, first.grad
-
-
-@backward_again.solution
-def backward_again(layers, x, loss_of):
-    inputs = [x]
-    with torch.no_grad():
-        for layer in layers:
-            inputs.append(layer(inputs[-1]))
-    output = inputs.pop().requires_grad_()
-    loss = loss_of(output)
-    loss.backward()
-    upstream = output.grad
-    for layer in reversed(layers):  # each computed again, with a graph of its own
-        start = inputs.pop().detach().requires_grad_()
-        layer(start).backward(upstream)
-        upstream = start.grad
-    return loss, upstream
-
-
-@backward_again.alternative
-def backward_again(layers, x, loss_of):
-    """Each layer is asked for the gradients, and they are put where they belong."""
-
-    def after(k):
-        with torch.no_grad():
-            y = x
-            for layer in layers[:k]:
-                y = layer(y)
-        return y.detach().clone().requires_grad_(True)
-
-    last = after(len(layers))
-    loss = loss_of(last)
-    (gradient,) = torch.autograd.grad(loss, last)
-    for k in range(len(layers) - 1, -1, -1):
-        start, parameters = after(k), list(layers[k].parameters())
-        gradient, *theirs = torch.autograd.grad(layers[k](start), [start, *parameters], gradient)
-        for parameter, each in zip(parameters, theirs, strict=True):
-            parameter.grad = each
-    return loss.detach(), gradient
-
-
 # ------------------------------------------------------------------------------------------------------ 13.4
 
 
@@ -471,6 +322,19 @@ def plain(tensor):
     """The same numbers, in nobody's memory."""
     with torch._C.DisableTorchFunctionSubclass():
         return tensor.as_subclass(torch.Tensor)
+
+
+class Shown:
+    """A function whose name in a verdict is the same everywhere."""
+
+    def __init__(self, function, words):
+        self.function, self.words = function, words
+
+    def __call__(self, *arguments):
+        return self.function(*arguments)
+
+    def __repr__(self):
+        return self.words
 
 
 class Ring:
@@ -776,6 +640,142 @@ def training_bytes(layers, n_activations, workers=1):
 def training_bytes(layers, n_activations, workers=1):
     held = 16 * (sum(layers) // workers) + 4 * n_activations
     return held + (8 * sorted(layers)[-1] if workers != 1 else 0)
+
+
+# ------------------------------------------------------------------------------------------------------ 13.9
+
+
+class Kept:
+    """What a layer needs for its backward pass: there as long as the graph that holds it."""
+
+    alive: ClassVar = weakref.WeakSet()
+
+    def __init__(self, layer, tensor):
+        self.layer, self.tensor = layer, tensor
+        self.alive.add(self)
+
+
+class Frugal(nn.Linear):
+    """A layer that looks whether another layer's graph is still there."""
+
+    def plain(self, x):
+        return torch.tanh(super().forward(x))
+
+    def forward(self, x):
+        def keep(tensor):
+            kept = Kept(self, tensor)
+            if any(other.layer is not self for other in Kept.alive):
+                raise MemoryError("two layers at once hold what they need for their backward pass")
+            return kept
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda kept: kept.tensor):
+            return self.plain(x)
+
+    def __repr__(self):
+        return f"layer {self.in_features} → {self.out_features}"
+
+
+class FillsGradients(FunctionExercise):
+    """What it leaves in the layers is part of the result."""
+
+    def use(self, ready, inputs):
+        Kept.alive.clear()
+        found = super().use(ready, inputs)
+        if not isinstance(found, tuple | list):
+            return found
+        return *found, [each.grad for layer in inputs["layers"] for each in layer.parameters()]
+
+
+@exercise(
+    "13.9",
+    "Compute it again",
+    difficulty=2,
+    flavour=FillsGradients,
+    returns=("the loss", "the gradient of x", "the gradients in the layers"),
+    hints=[
+        """Two passes. In the first nothing is kept but the input of each layer: with `torch.no_grad()`
+        PyTorch keeps nothing at all. Which order must the second have, and what does each layer need in
+        it?""",
+        """A layer's own small graph: its input, as a tensor of its own that requires a gradient
+        (`.detach().requires_grad_()`), and its output, computed anew. `output.backward(upstream)` then
+        fills the gradients of its parameters, and `.grad` of that input.""",
+        """The gradient of a layer's input is what the layer before it gets as `upstream`. The first
+        `upstream` comes from the loss, which has a small graph as well: `loss_of` of the last output.""",
+    ],
+)
+def backward_again(layers, x, loss_of):
+    """What `loss.backward()` does, with one layer's graph at a time.
+
+    At no moment may more than one layer hold what it needs for its backward pass; of every layer its input
+    may stay. (A graph, and what it holds, is gone once `backward` has run through it.)
+
+    layers: a list of modules without dropout; each gets what the one before it returned
+    x: what the first one gets; it is not changed
+    loss_of: a function of the last output; returns the loss, a tensor of shape ()
+    returns the loss, and the gradient of x; in each parameter's .grad lies its gradient
+    """
+    raise NotImplementedError
+
+
+@backward_again.cases
+def backward_again(normal):
+    def half_square(output):
+        return (output * torch.arange(1.0, output.numel() + 1).view_as(output)).square().sum() / 2
+
+    for widths in ((5, 7, 3, 2), (3, 3, 3, 3, 3), (2, 5)):
+        layers = [Frugal(a, b) for a, b in pairwise(widths)]
+        for parameter in (each for layer in layers for each in layer.parameters()):
+            parameter.data = normal(*parameter.shape)
+        yield {"layers": layers, "x": normal(2, widths[0]), "loss_of": Shown(half_square, "a function")}
+
+
+@backward_again.specification
+def backward_again(layers, x, loss_of):
+    first = output = x.clone().requires_grad_()
+    for layer in layers:
+        output = layer.plain(output)  # all graphs at once
+    loss = loss_of(output)
+    loss.backward()
+    return loss, first.grad
+
+
+@backward_again.solution
+def backward_again(layers, x, loss_of):
+    inputs = [x]
+    with torch.no_grad():
+        for layer in layers:
+            inputs.append(layer(inputs[-1]))
+    output = inputs.pop().requires_grad_()
+    loss = loss_of(output)
+    loss.backward()
+    upstream = output.grad
+    for layer in reversed(layers):  # each computed again, with a graph of its own
+        start = inputs.pop().detach().requires_grad_()
+        layer(start).backward(upstream)
+        upstream = start.grad
+    return loss, upstream
+
+
+@backward_again.alternative
+def backward_again(layers, x, loss_of):
+    """Each layer is asked for the gradients, and they are put where they belong."""
+
+    def after(k):
+        with torch.no_grad():
+            y = x
+            for layer in layers[:k]:
+                y = layer(y)
+        return y.detach().clone().requires_grad_(True)
+
+    last = after(len(layers))
+    loss = loss_of(last)
+    (gradient,) = torch.autograd.grad(loss, last)
+    for k in range(len(layers) - 1, -1, -1):
+        start, parameters = after(k), list(layers[k].parameters())
+        gradient, *theirs = torch.autograd.grad(layers[k](start), [start, *parameters], gradient)
+        for parameter, each in zip(parameters, theirs, strict=True):
+            parameter.grad = each
+    return loss.detach(), gradient
 
 
 # ------------------------------------------------------------------------------------------------------ 13.3
