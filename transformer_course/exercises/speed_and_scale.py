@@ -289,6 +289,9 @@ class Owned(torch.Tensor):
 
     worker: int | None = None
 
+    def __repr__(self):
+        return f"{self.numel()} numbers of worker {self.worker}"
+
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         workers = {each.worker for each in _tensors((args, kwargs)) if isinstance(each, cls)} - {None}
@@ -663,7 +666,7 @@ class Frugal(nn.Linear):
 
     def forward(self, x):
         def keep(tensor):
-            kept = Kept(self, tensor)
+            kept = Kept(self, tensor.detach())  # with its graph it would hold itself, and never go
             if any(other.layer is not self for other in Kept.alive):
                 raise MemoryError("two layers at once hold what they need for their backward pass")
             return kept
@@ -754,6 +757,23 @@ def backward_again(layers, x, loss_of):
         layer(start).backward(upstream)
         upstream = start.grad
     return loss, upstream
+
+
+@backward_again.alternative
+def backward_again(layers, x, loss_of):
+    """Each graph is built, and dropped at once."""
+    starts = []
+    for layer in layers:
+        starts.append(x.detach().clone().requires_grad_())
+        x = layer(starts[-1]).detach()
+    x.requires_grad_()
+    loss = loss_of(x)
+    loss.backward()
+    gradient = x.grad
+    for layer, start in zip(layers[::-1], starts[::-1], strict=True):
+        torch.autograd.backward(layer(start), gradient)
+        gradient = start.grad
+    return loss, gradient
 
 
 @backward_again.alternative
