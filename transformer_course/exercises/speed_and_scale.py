@@ -2,11 +2,14 @@
 
 import math
 import weakref
+from itertools import pairwise
 from typing import ClassVar
 
 import torch
+from torch import nn
 
 from transformer_course.checker import exercise
+from transformer_course.checker.kinds import FunctionExercise
 
 # ------------------------------------------------------------------------------------------------------ 13.1
 
@@ -14,13 +17,14 @@ from transformer_course.checker import exercise
 @exercise(
     "13.1",
     "The bill of a layer",
+    difficulty=1,
     hints=[
         """How many products does one text meet in a layer? Go through the table, row by row: which of the
         products grow with n, and which with n · n?""",
         """Each projection takes 2 · n · d_model · d_model operations, and there are four. The scores of all
         heads together are as dear as those of one head that is d_model wide.""",
-        """Scores and mixing take 2 · n · n · d_model each, up and down in the feed-forward
-        2 · n · d_model · d_ff each. Add all of it up.""",
+        """Scores and mixing take 2 · n · n · d_model each, up and down in the feed-forward 2 · n · d_model
+        · d_ff each. Add all of it up.""",
     ],
 )
 def layer_operations(n, d_model, d_ff):
@@ -81,193 +85,6 @@ def layer_operations(n, d_model, d_ff):
     return sum(2 * a * b * c for a, b, c in maps + attention)
 
 
-# ------------------------------------------------------------------------------------------------------ 13.2
-
-
-@exercise(
-    "13.2",
-    "Will it fit?",
-    hints=[
-        """How many numbers lie in memory for one single parameter, while Adam trains it? And which numbers
-        are kept for the backward pass, whoever has the parameters?""",
-        """For each parameter there are four numbers. Of all these, a worker holds its part: divide by
-        `workers`. What it keeps of its own forward pass nobody else holds for it.""",
-        """Count the numbers first, those that are shared and those that are not, and add them. Multiply the
-        whole sum by 4 in the end: each of the numbers takes 4 bytes.""",
-    ],
-)
-def training_bytes(n_parameters, n_activations, workers=1):
-    """Bytes that each worker keeps while it trains with Adam, everything in float32 (4 bytes a number).
-
-    n_parameters: parameters of the whole model. Each has a gradient and Adam's two means. Parameters,
-        gradients and means are sharded: each worker holds an equal part of all four
-    n_activations: numbers that one worker keeps for its backward pass; these are not sharded. What it
-        borrows for a moment is not counted
-    workers: how many share; it divides n_parameters
-    returns a number of bytes, for one worker
-    """
-    raise NotImplementedError
-
-
-@training_bytes.cases
-def training_bytes(normal):
-    yield {"n_parameters": 5 * 11, "n_activations": 5 * 7, "workers": 5}
-    yield {"n_parameters": 3 * 13, "n_activations": 3 * 101, "workers": 3}
-    yield {"n_parameters": 17, "n_activations": 23}
-    yield {"n_parameters": 2 * 19, "n_activations": 0, "workers": 2}
-    yield {"n_parameters": 1, "n_activations": 1, "workers": 1}  # 4 + 1 numbers: 20 bytes
-
-
-@training_bytes.specification
-def training_bytes(n_parameters, n_activations, workers=1):
-    memory = 0.0
-    for parameter in range(n_parameters):
-        if parameter % workers == 0:  # the first worker has this one, the next worker the next
-            for _kept in ("parameter", "gradient", "mean of gradients", "mean of squares"):
-                memory += 4
-    for _activation in range(n_activations):
-        memory += 4
-    return memory
-
-
-@training_bytes.solution
-def training_bytes(n_parameters, n_activations, workers=1):
-    gradients, means = n_parameters, 2 * n_parameters
-    sharded = n_parameters + gradients + means
-    return 4 * (sharded / workers + n_activations)  # a number in float32 has 4 bytes
-
-
-@training_bytes.alternative
-def training_bytes(n_parameters, n_activations, workers=1):
-    return 16 * (n_parameters // workers) + 4 * n_activations
-
-
-# ------------------------------------------------------------------------------------------------------ 13.3
-
-
-@exercise(
-    "13.3",
-    "When does packing pay?",
-    hints=[
-        """Two bills, each for all the texts of the batch: what is computed if they are padded, and what if
-        they are packed? Which length does each text have in the one, and which in the other?""",
-        """`layer_operations(n, d_model, d_ff)` is the bill of one text. Padded, every text has
-        `max(lengths)` tokens. Packed, each text has its own bill: nobody attends beyond it.""",
-    ],
-)
-def share_left(lengths, d_model, d_ff):
-    """The share of a layer's operations that is left if a batch is packed and not padded.
-
-    lengths: a list, the number of real tokens of each text in the batch
-    d_model, d_ff: the widths of the layer; operations are counted as in 13.1
-    padded: every text is as long as the longest one, and all its tokens are computed
-    packed: only real tokens are computed, and each attends to the tokens of its own text
-    returns operations packed / operations padded; 1 if nothing is saved
-    """
-    raise NotImplementedError
-
-
-@share_left.cases
-def share_left(normal):
-    yield {"lengths": [3, 11, 7], "d_model": 5, "d_ff": 13}
-    yield {"lengths": [2, 2, 31, 5, 17], "d_model": 3, "d_ff": 7}
-    yield {"lengths": [19, 1], "d_model": 23, "d_ff": 2}
-    yield {"lengths": [7, 7, 7], "d_model": 2, "d_ff": 5}  # nothing to save: 1
-    yield {"lengths": [13], "d_model": 3, "d_ff": 11}  # a batch of one: 1
-    yield {"lengths": [1, 2], "d_model": 1, "d_ff": 1}  # bills 16 and 40; (16 + 40) / (40 + 40) = .7
-
-
-@share_left.specification
-def share_left(lengths, d_model, d_ff):
-    of_token = 4 * d_model * d_model + 2 * d_model * d_ff  # multiply-adds in the maps
-    of_pair = 2 * d_model  # and in scores and mixing
-    packed = padded = 0
-    for length in lengths:
-        for token in range(max(lengths)):
-            for other in range(max(lengths)):
-                is_real = token < length and other < length
-                packed += of_pair * is_real
-                padded += of_pair
-            packed += of_token * (token < length)
-            padded += of_token
-    return packed / padded
-
-
-@share_left.solution
-def share_left(lengths, d_model, d_ff):
-    def bill(n):  # layer_operations(n, d_model, d_ff) does as well
-        return 8 * n * d_model**2 + 4 * n**2 * d_model + 4 * n * d_model * d_ff
-
-    packed = sum(bill(n) for n in lengths)
-    padded = len(lengths) * bill(max(lengths))
-    return packed / padded
-
-
-@share_left.alternative
-def share_left(lengths, d_model, d_ff):
-    widths, longest = 2 * d_model + d_ff, max(lengths)
-    shares = [n / longest * (widths + n) / (widths + longest) for n in lengths]
-    return sum(shares) / len(shares)
-
-
-# ------------------------------------------------------------------------------------------------------ 13.4
-
-
-@exercise(
-    "13.4",
-    "The mean of all workers",
-    gradients=True,
-    hints=[
-        """Two workers, three targets: one has the losses 3 and 6, the other has the loss 12. Which mean is
-        wanted? And what is the average of the two workers' own means?""",
-        """The mean of all is (everything added up) / total. Each worker can add up its own losses; which
-        division is made later anyway, when the gradients are averaged?""",
-        """Averaging divides by `n_workers`, too. Multiply by it beforehand, and the two cancel: what is left
-        is the division by `total`.""",
-    ],
-)
-def loss_to_hand_in(losses, total, n_workers):
-    """The number whose gradient this worker computes, one of n_workers with a part of the batch each.
-
-    Afterwards the workers' gradients are averaged: added up, and divided by n_workers. That must give
-    the gradient of the mean loss of ALL targets, wherever they are.
-
-    losses: (targets,), the cross-entropy of each target that this worker has; it may have none
-    total: how many targets all workers have together, an integer; never 0
-    n_workers: how many workers there are, this one included
-    returns a single number, as a tensor of shape (), through which gradients flow to the losses; where
-        there are none, too: `backward` is called on every worker
-    """
-    raise NotImplementedError
-
-
-@loss_to_hand_in.cases
-def loss_to_hand_in(normal):
-    for targets, total, n_workers in [(7, 29, 3), (11, 13, 5), (1, 17, 2), (5, 5, 1), (0, 19, 7)]:
-        yield {"losses": normal(targets).abs(), "total": total, "n_workers": n_workers}
-    yield {"losses": torch.tensor([3.0, 6.0]), "total": 3, "n_workers": 2}  # by hand: 9 · 2 / 3 = 6
-
-
-@loss_to_hand_in.specification
-def loss_to_hand_in(losses, total, n_workers):
-    handed_in = torch.tensor(0.0)
-    for loss in losses:
-        share_of_the_mean = loss / total
-        handed_in = handed_in + share_of_the_mean
-    return torch.stack([handed_in] * n_workers).sum()  # so that a division by n_workers leaves the share
-
-
-@loss_to_hand_in.solution
-def loss_to_hand_in(losses, total, n_workers):
-    return losses.sum() * n_workers / total
-
-
-@loss_to_hand_in.alternative
-def loss_to_hand_in(losses, total, n_workers):
-    targets_of_a_mean_worker = total / n_workers
-    return (losses / targets_of_a_mean_worker).sum()
-
-
 # ------------------------------------------------------------------------------------------------------ 13.5
 
 
@@ -306,10 +123,11 @@ class Watched(torch.Tensor):
 @exercise(
     "13.5",
     "Attention in blocks",
+    difficulty=3,
     without=("scaled_dot_product_attention",),
     hints=[
-        """Exercise 03.6 did it for one query and one key at a time. Which three things went along from key to
-        key? What shape have they for many queries?""",
+        """Exercise 03.6 did it for one query and one key at a time. Which three things went along from key
+        to key? What shape have they for many queries?""",
         """Carry for each query its largest score so far (query_pos, 1), the sum of the exponentials
         (query_pos, 1), and the sum of the weighted values (query_pos, d_value). `key.split(size)` cuts the
         blocks, the last one smaller.""",
@@ -404,21 +222,667 @@ def attention_in_blocks(query, key, value, size):
     return mixture / total[:, None]
 
 
+# ------------------------------------------------------------------------------------------------------ 13.4
+
+
+@exercise(
+    "13.4",
+    "The mean of all workers",
+    difficulty=1,
+    gradients=True,
+    hints=[
+        """Two workers, three targets: one has the losses 3 and 6, the other has the loss 12. Which mean is
+        wanted? And what is the average of the two workers' own means?""",
+        """The mean of all is (everything added up) / total. Each worker can add up its own losses; which
+        division is made later anyway, when the gradients are averaged?""",
+        """Averaging divides by `n_workers`, too. Multiply by it beforehand, and the two cancel: what is
+        left is the division by `total`.""",
+    ],
+)
+def loss_to_hand_in(losses, total, n_workers):
+    """The number whose gradient this worker computes, one of n_workers with a part of the batch each.
+
+    Afterwards the workers' gradients are averaged: added up, and divided by n_workers. That must give
+    the gradient of the mean loss of ALL targets, wherever they are.
+
+    losses: (targets,), the cross-entropy of each target that this worker has; it may have none
+    total: how many targets all workers have together, an integer; never 0
+    n_workers: how many workers there are, this one included
+    returns a single number, as a tensor of shape (), through which gradients flow to the losses; where
+        there are none, too: `backward` is called on every worker
+    """
+    raise NotImplementedError
+
+
+@loss_to_hand_in.cases
+def loss_to_hand_in(normal):
+    for targets, total, n_workers in [(7, 29, 3), (11, 13, 5), (1, 17, 2), (5, 5, 1), (0, 19, 7)]:
+        yield {"losses": normal(targets).abs(), "total": total, "n_workers": n_workers}
+    yield {"losses": torch.tensor([3.0, 6.0]), "total": 3, "n_workers": 2}  # by hand: 9 · 2 / 3 = 6
+
+
+@loss_to_hand_in.specification
+def loss_to_hand_in(losses, total, n_workers):
+    handed_in = torch.tensor(0.0)
+    for loss in losses:
+        share_of_the_mean = loss / total
+        handed_in = handed_in + share_of_the_mean
+    return torch.stack([handed_in] * n_workers).sum()  # so that a division by n_workers leaves the share
+
+
+@loss_to_hand_in.solution
+def loss_to_hand_in(losses, total, n_workers):
+    return losses.sum() * n_workers / total
+
+
+@loss_to_hand_in.alternative
+def loss_to_hand_in(losses, total, n_workers):
+    targets_of_a_mean_worker = total / n_workers
+    return (losses / targets_of_a_mean_worker).sum()
+
+
+# ------------------------------------------------------------------------------------------------------ 13.7
+
+
+class Owned(torch.Tensor):
+    """A tensor in the memory of one worker: no other one can compute with it."""
+
+    worker: int | None = None
+
+    def __repr__(self):
+        return f"{self.numel()} numbers of worker {self.worker}"
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        workers = {each.worker for each in _tensors((args, kwargs)) if isinstance(each, cls)} - {None}
+        if len(workers) > 1:
+            first, second = sorted(workers)[:2]
+            raise RuntimeError(f"what worker {first} and worker {second} hold, meets without being sent")
+        result = super().__torch_function__(function, types, args, kwargs or {})
+        for each in _tensors(result):
+            if isinstance(each, cls) and workers:
+                each.worker = next(iter(workers))
+        return result
+
+
+def _tensors(things):
+    if isinstance(things, torch.Tensor):
+        yield things
+    elif isinstance(things, tuple | list | dict):
+        for each in things.values() if isinstance(things, dict) else things:
+            yield from _tensors(each)
+
+
+def owned(tensor, worker):
+    """The same numbers, in a worker's memory."""
+    with torch._C.DisableTorchFunctionSubclass():
+        result = tensor.detach().clone().as_subclass(Owned)
+    result.worker = worker
+    return result
+
+
+def plain(tensor):
+    """The same numbers, in nobody's memory."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.as_subclass(torch.Tensor)
+
+
+class Shown:
+    """A function whose name in a verdict is the same everywhere."""
+
+    def __init__(self, function, words):
+        self.function, self.words = function, words
+
+    def __call__(self, *arguments):
+        return self.function(*arguments)
+
+    def __repr__(self):
+        return self.words
+
+
+class Ring:
+    """`pass_on` of some workers, which allows what a ring needs and no more."""
+
+    def __init__(self, n_workers, numbers):
+        self.n_workers, self.at_most, self.rounds = n_workers, numbers // n_workers, 0
+
+    def __call__(self, sent):
+        sent = list(sent)
+        if len(sent) != self.n_workers:
+            raise RuntimeError(
+                f"{len(sent)} tensors are sent, wanted one from each of {self.n_workers} workers"
+            )
+        longest = max(each.numel() for each in sent)
+        if longest > self.at_most:
+            raise RuntimeError(f"a worker sends {longest} numbers in one round; a piece has {self.at_most}")
+        self.rounds += 1
+        if self.rounds > 2 * (self.n_workers - 1):
+            raise RuntimeError(f"round {self.rounds}: {2 * (self.n_workers - 1)} are enough")
+        for worker, each in enumerate(sent):
+            if getattr(each, "worker", worker) != worker:
+                raise RuntimeError(f"worker {worker} sends what lies in the memory of worker {each.worker}")
+        return [owned(sent[worker - 1], worker) for worker in range(self.n_workers)]
+
+    def __repr__(self):
+        return "pass_on"
+
+
+class OfAll(FunctionExercise):
+    """Results of all workers, out of their memories."""
+
+    def use(self, ready, inputs):
+        return _out_of_memory(super().use(ready, inputs))
+
+
+def _out_of_memory(found):
+    if isinstance(found, tuple | list):
+        return type(found)(map(_out_of_memory, found))
+    return plain(found) if isinstance(found, Owned) else found
+
+
+@exercise(
+    "13.7",
+    "All-reduce, in a ring",
+    difficulty=3,
+    flavour=OfAll,
+    hints=[
+        """Follow one piece. Who sends it in round 0, who in round 1? So which piece does worker w send in
+        round r? A worker's number counts modulo the number of workers.""",
+        """In the first lap worker w sends piece (w − r) and gets piece (w − r − 1), which it adds to its
+        own. After it worker w holds the finished piece (w + 1). With which piece must it begin the second
+        lap?""",
+        """The second lap is the first with w + 1 for w: send piece (w + 1 − r), get piece (w − r), and put
+        it in the place of your own, without adding. `pieces = [list(each.chunk(n)) for each in
+        gradients]`.""",
+    ],
+)
+def all_reduce(gradients, pass_on):
+    """The mean of all workers' gradients, for each of them. The workers are a ring: w sends only to w + 1.
+
+    gradients: a list, one tensor (numbers,) for each of n workers; n divides the numbers. They stay as
+        they are
+    pass_on: pass_on([sent by worker 0, by worker 1, …]) is one round: it returns the list of what each
+        receives; worker w gets what w − 1 sent, and worker 0 what the last one sent
+    In a round each worker sends one piece, an n-th of a gradient. There are 2 (n − 1) rounds in all. A
+    worker computes only with what it holds or was sent.
+    returns a list, for each worker a tensor (numbers,)
+    """
+    raise NotImplementedError
+
+
+@all_reduce.cases
+def all_reduce(normal):
+    for n_workers, piece in ((3, 2), (5, 1), (2, 7), (4, 3), (1, 5)):
+        numbers = n_workers * piece
+        gradients = [owned(normal(numbers), worker) for worker in range(n_workers)]
+        yield {"gradients": gradients, "pass_on": Ring(n_workers, numbers)}
+    by_hand = torch.tensor([[3.0, 6, 9], [0, 3, 6], [6, 0, 3]])  # the means are 3, 3 and 6
+    yield {"gradients": [owned(row, worker) for worker, row in enumerate(by_hand)], "pass_on": Ring(3, 3)}
+
+
+@all_reduce.specification
+def all_reduce(gradients, pass_on):
+    rows = [each.tolist() for each in gradients]
+    mean = [0.0] * len(rows[0])
+    for row in rows:
+        for i, number in enumerate(row):
+            mean[i] += number / len(rows)
+    return [torch.tensor(mean) for _ in rows]
+
+
+@all_reduce.solution
+def all_reduce(gradients, pass_on):
+    n = len(gradients)
+    pieces = [list(each.chunk(n)) for each in gradients]  # pieces[worker][piece]
+    for r in range(n - 1):  # first lap: every piece collects a sum
+        received = pass_on([pieces[w][(w - r) % n] for w in range(n)])
+        for w in range(n):
+            pieces[w][(w - r - 1) % n] = pieces[w][(w - r - 1) % n] + received[w]
+    for r in range(n - 1):  # second lap: the finished sums go round
+        received = pass_on([pieces[w][(w + 1 - r) % n] for w in range(n)])
+        for w in range(n):
+            pieces[w][(w - r) % n] = received[w]
+    return [torch.cat(each) / n for each in pieces]
+
+
+@all_reduce.alternative
+def all_reduce(gradients, pass_on):
+    """What is under way is carried along; a worker never looks up a piece that it has received before."""
+    n, size = len(gradients), len(gradients[0]) // len(gradients)
+    cut = lambda w, piece: gradients[w][piece % n * size : (piece % n + 1) * size]  # noqa: E731
+    under_way = [cut(w, w + 2) / n for w in range(n)]
+    for step in range(1, n):
+        under_way = [got + cut(w, w - step + 2) / n for w, got in enumerate(pass_on(under_way))]
+    known = [{(w - n + 3) % n: mean} for w, mean in enumerate(under_way)]
+    for step in range(1, n):
+        under_way = pass_on(under_way)
+        for w in range(n):
+            known[w][(w - step - n + 3) % n] = under_way[w]
+    return [torch.cat([pieces[i] for i in range(n)]) for pieces in known]
+
+
+# ------------------------------------------------------------------------------------------------------ 13.8
+
+
+class Halves:
+    """The two halves of an all-reduce for workers with so many numbers, each used once in a step."""
+
+    def __init__(self, n_workers, numbers):
+        self.n_workers, self.numbers, self.used = n_workers, numbers, set()
+
+    def _check(self, name, tensors, size):
+        if name in self.used:
+            raise RuntimeError(f"{name} a second time: a step needs it once")
+        self.used.add(name)
+        if len(tensors) != self.n_workers:
+            raise RuntimeError(f"{name} got {len(tensors)} tensors, wanted one from each worker")
+        sizes = {each.numel() for each in tensors}
+        if sizes != {size}:
+            raise RuntimeError(f"{name} got {min(sizes)} numbers from a worker, wanted {size}")
+        for worker, each in enumerate(tensors):
+            if getattr(each, "worker", worker) != worker:
+                raise RuntimeError(f"worker {worker} sends what lies in the memory of worker {each.worker}")
+
+    def reduce_scatter(self, gradients):
+        self._check("reduce_scatter", gradients, self.numbers)
+        mean = sum(map(plain, gradients)) / self.n_workers
+        return [owned(part, worker) for worker, part in enumerate(mean.chunk(self.n_workers))]
+
+    def all_gather(self, parts):
+        self._check("all_gather", parts, self.numbers // self.n_workers)
+        whole = torch.cat([plain(part) for part in parts])
+        return [owned(whole, worker) for worker in range(self.n_workers)]
+
+
+@exercise(
+    "13.8",
+    "A sharded step",
+    difficulty=2,
+    flavour=OfAll,
+    returns=("parameters", "means"),
+    hints=[
+        """Follow one worker. Of which parameters does it keep the running mean? So of which does it need
+        the gradient, and which can it change? What does it not know yet when it has done so?""",
+        """`reduce_scatter` brings each worker the mean gradient of its part, which fits its running mean.
+        Its part of the parameters it must cut out itself: `parameters[w].chunk(n)[w]`.""",
+        """Step on the part, then `all_gather` the parts of the *parameters*: the running means stay where
+        they are.""",
+    ],
+)
+def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gather):
+    """One step of gradient descent with momentum, of which each of n workers keeps an n-th of the state.
+
+    The step itself: mean ← beta · mean + gradient; parameter ← parameter − lr · mean.
+
+    parameters: a list, for each worker the same tensor (numbers,): all parameters in a row
+    gradients: a list, for each worker its own gradient (numbers,); the step takes the mean of all
+    means: a list, for each worker (numbers / n,): the running mean of its part, and of no other
+    reduce_scatter: takes the gradients, returns the list of what each receives: worker w gets part w of
+        their mean. all_gather: takes a part from each, returns the whole for each. Both are used once
+    returns the new parameters and the new running means, both as they came; nothing is changed in place
+    """
+    raise NotImplementedError
+
+
+@sharded_step.cases
+def sharded_step(normal):
+    for n_workers, part in ((3, 2), (2, 5), (5, 1), (1, 7)):
+        numbers = n_workers * part
+        whole, halves = normal(numbers), Halves(n_workers, numbers)
+        yield {
+            "parameters": [owned(whole, worker) for worker in range(n_workers)],
+            "gradients": [owned(normal(numbers), worker) for worker in range(n_workers)],
+            "means": [owned(normal(part), worker) for worker in range(n_workers)],
+            "lr": 0.3,
+            "beta": 0.7,
+            "reduce_scatter": Shown(halves.reduce_scatter, "a function"),
+            "all_gather": Shown(halves.all_gather, "a function"),
+        }
+
+
+@sharded_step.specification
+def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gather):
+    n_workers, whole = len(parameters), parameters[0].tolist()
+    state = [number for part in means for number in part.tolist()]
+    rows = [each.tolist() for each in gradients]
+    for i in range(len(whole)):
+        state[i] = beta * state[i] + sum(row[i] for row in rows) / n_workers
+        whole[i] = whole[i] - lr * state[i]
+    size = len(whole) // n_workers
+    parts = [torch.tensor(state[size * w : size * (w + 1)]) for w in range(n_workers)]
+    return [torch.tensor(whole) for _ in range(n_workers)], parts
+
+
+@sharded_step.solution
+def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gather):
+    n = len(parameters)
+    received = reduce_scatter(gradients)  # for each worker, its part of the mean gradient
+    means = [beta * means[w] + received[w] for w in range(n)]
+    stepped = [parameters[w].chunk(n)[w] - lr * means[w] for w in range(n)]
+    return all_gather(stepped), means
+
+
+@sharded_step.alternative
+def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gather):
+    kept, own = [], []
+    for w, (mean, part) in enumerate(zip(means, reduce_scatter(gradients), strict=True)):
+        kept.append(torch.add(part, mean, alpha=beta))
+        size = len(mean)
+        own.append(parameters[w][w * size : (w + 1) * size] - kept[-1] * lr)
+    return all_gather(own), kept
+
+
+# ------------------------------------------------------------------------------------------------------ 13.2
+
+
+@exercise(
+    "13.2",
+    "Will it fit?",
+    difficulty=2,
+    hints=[
+        """How many numbers lie in memory for one single parameter, while Adam trains it? Of these a worker
+        holds its share. Which numbers does it hold that nobody can share with it?""",
+        """While a layer works, backward, a worker has two things of it whole: its parameters, and their
+        gradient, until that is cut up. Which layer decides what must fit? And what does a worker borrow
+        that is alone?""",
+        """4 · sum(layers) / workers numbers are shared, `n_activations` are not, and 2 · max(layers) come
+        on top if there are several workers. Multiply the whole sum by 4 in the end.""",
+    ],
+)
+def training_bytes(layers, n_activations, workers=1):
+    """The most bytes that one worker holds at any moment while it trains with Adam, all in float32.
+
+    layers: a list, the parameters of each layer. Each parameter has a gradient and Adam's two means. All
+        four are sharded: each worker keeps an equal part. While a layer works, every worker also holds a
+        whole copy of its parameters and, backward, its whole gradient; then both are given up. One layer
+        works at a time. A worker that is alone has everything already
+    n_activations: numbers that one worker keeps for its backward pass; these are not sharded
+    workers: how many share; it divides the parameters of each layer
+    returns a number of bytes, for one worker; a number in float32 has 4
+    """
+    raise NotImplementedError
+
+
+@training_bytes.cases
+def training_bytes(normal):
+    yield {"layers": [5 * 11, 5 * 3, 5 * 7], "n_activations": 5 * 17, "workers": 5}
+    yield {"layers": [3 * 2, 3 * 13], "n_activations": 3 * 101, "workers": 3}
+    yield {"layers": [17, 19], "n_activations": 23}
+    yield {"layers": [2 * 19], "n_activations": 0, "workers": 2}
+    yield {"layers": [1], "n_activations": 1, "workers": 1}  # 4 + 1 numbers: 20 bytes
+    yield {"layers": [2, 4], "n_activations": 1, "workers": 2}  # 4 · 6 / 2 + 2 · 4 + 1 numbers: 84 bytes
+
+
+@training_bytes.specification
+def training_bytes(layers, n_activations, workers=1):
+    most = 0.0
+    for working in range(len(layers)):  # the layer that works just now
+        memory = 0.0
+        for layer, parameters in enumerate(layers):
+            for parameter in range(parameters):
+                if parameter % workers == 0:  # the first worker has this one, the next worker the next
+                    for _kept in ("parameter", "gradient", "mean of gradients", "mean of squares"):
+                        memory += 4
+                if layer == working and workers > 1:
+                    memory += 4  # the whole layer
+                    memory += 4  # its whole gradient
+        for _activation in range(n_activations):
+            memory += 4
+        most = max(most, memory)
+    return most
+
+
+@training_bytes.solution
+def training_bytes(layers, n_activations, workers=1):
+    kept = 4 * sum(layers) / workers  # parameter, gradient, two means
+    borrowed = 2 * max(layers) if workers > 1 else 0  # of the layer at work: parameters, gradient
+    return 4 * (kept + borrowed + n_activations)  # a number in float32 has 4 bytes
+
+
+@training_bytes.alternative
+def training_bytes(layers, n_activations, workers=1):
+    held = 16 * (sum(layers) // workers) + 4 * n_activations
+    return held + (8 * sorted(layers)[-1] if workers != 1 else 0)
+
+
+# ------------------------------------------------------------------------------------------------------ 13.9
+
+
+class Kept:
+    """What a layer needs for its backward pass: there as long as the graph that holds it."""
+
+    alive: ClassVar = weakref.WeakSet()
+
+    def __init__(self, layer, tensor):
+        self.layer, self.tensor = layer, tensor
+        self.alive.add(self)
+
+
+class Frugal(nn.Linear):
+    """A layer that looks whether another layer's graph is still there."""
+
+    def plain(self, x):
+        return torch.tanh(super().forward(x))
+
+    def forward(self, x):
+        def keep(tensor):
+            kept = Kept(self, tensor.detach())  # with its graph it would hold itself, and never go
+            if any(other.layer is not self for other in Kept.alive):
+                raise MemoryError("two layers at once hold what they need for their backward pass")
+            return kept
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda kept: kept.tensor):
+            return self.plain(x)
+
+    def __repr__(self):
+        return f"layer {self.in_features} → {self.out_features}"
+
+
+class FillsGradients(FunctionExercise):
+    """What it leaves in the layers is part of the result."""
+
+    def use(self, ready, inputs):
+        Kept.alive.clear()
+        found = super().use(ready, inputs)
+        if not isinstance(found, tuple | list):
+            return found
+        return *found, [each.grad for layer in inputs["layers"] for each in layer.parameters()]
+
+
+@exercise(
+    "13.9",
+    "Compute it again",
+    difficulty=2,
+    flavour=FillsGradients,
+    returns=("the loss", "the gradient of x", "the gradients in the layers"),
+    hints=[
+        """Two passes. In the first nothing is kept but the input of each layer: with `torch.no_grad()`
+        PyTorch keeps nothing at all. Which order must the second have, and what does each layer need in
+        it?""",
+        """A layer's own small graph: its input, as a tensor of its own that requires a gradient
+        (`.detach().requires_grad_()`), and its output, computed anew. `output.backward(upstream)` then
+        fills the gradients of its parameters, and `.grad` of that input.""",
+        """The gradient of a layer's input is what the layer before it gets as `upstream`. The first
+        `upstream` comes from the loss, which has a small graph as well: `loss_of` of the last output.""",
+    ],
+)
+def backward_again(layers, x, loss_of):
+    """What `loss.backward()` does, with one layer's graph at a time.
+
+    At no moment may more than one layer hold what it needs for its backward pass; of every layer its input
+    may stay. (A graph, and what it holds, is gone once `backward` has run through it.)
+
+    layers: a list of modules without dropout; each gets what the one before it returned
+    x: what the first one gets; it is not changed
+    loss_of: a function of the last output; returns the loss, a tensor of shape ()
+    returns the loss, and the gradient of x; in each parameter's .grad lies its gradient
+    """
+    raise NotImplementedError
+
+
+@backward_again.cases
+def backward_again(normal):
+    def half_square(output):
+        return (output * torch.arange(1.0, output.numel() + 1).view_as(output)).square().sum() / 2
+
+    for widths in ((5, 7, 3, 2), (3, 3, 3, 3, 3), (2, 5)):
+        layers = [Frugal(a, b) for a, b in pairwise(widths)]
+        for parameter in (each for layer in layers for each in layer.parameters()):
+            parameter.data = normal(*parameter.shape)
+        yield {"layers": layers, "x": normal(2, widths[0]), "loss_of": Shown(half_square, "a function")}
+
+
+@backward_again.specification
+def backward_again(layers, x, loss_of):
+    first = output = x.clone().requires_grad_()
+    for layer in layers:
+        output = layer.plain(output)  # all graphs at once
+    loss = loss_of(output)
+    loss.backward()
+    return loss, first.grad
+
+
+@backward_again.solution
+def backward_again(layers, x, loss_of):
+    inputs = [x]
+    with torch.no_grad():
+        for layer in layers:
+            inputs.append(layer(inputs[-1]))
+    output = inputs.pop().requires_grad_()
+    loss = loss_of(output)
+    loss.backward()
+    upstream = output.grad
+    for layer in reversed(layers):  # each computed again, with a graph of its own
+        start = inputs.pop().detach().requires_grad_()
+        layer(start).backward(upstream)
+        upstream = start.grad
+    return loss, upstream
+
+
+@backward_again.alternative
+def backward_again(layers, x, loss_of):
+    """Each graph is built, and dropped at once."""
+    starts = []
+    for layer in layers:
+        starts.append(x.detach().clone().requires_grad_())
+        x = layer(starts[-1]).detach()
+    x.requires_grad_()
+    loss = loss_of(x)
+    loss.backward()
+    gradient = x.grad
+    for layer, start in zip(layers[::-1], starts[::-1], strict=True):
+        torch.autograd.backward(layer(start), gradient)
+        gradient = start.grad
+    return loss, gradient
+
+
+@backward_again.alternative
+def backward_again(layers, x, loss_of):
+    """Each layer is asked for the gradients, and they are put where they belong."""
+
+    def after(k):
+        with torch.no_grad():
+            y = x
+            for layer in layers[:k]:
+                y = layer(y)
+        return y.detach().clone().requires_grad_(True)
+
+    last = after(len(layers))
+    loss = loss_of(last)
+    (gradient,) = torch.autograd.grad(loss, last)
+    for k in range(len(layers) - 1, -1, -1):
+        start, parameters = after(k), list(layers[k].parameters())
+        gradient, *theirs = torch.autograd.grad(layers[k](start), [start, *parameters], gradient)
+        for parameter, each in zip(parameters, theirs, strict=True):
+            parameter.grad = each
+    return loss.detach(), gradient
+
+
+# ------------------------------------------------------------------------------------------------------ 13.3
+
+
+@exercise(
+    "13.3",
+    "When does packing pay?",
+    difficulty=1,
+    hints=[
+        """Two bills, each for all the texts of the batch: what is computed if they are padded, and what if
+        they are packed? Which length does each text have in the one, and which in the other?""",
+        """`layer_operations(n, d_model, d_ff)` is the bill of one text. Padded, every text has
+        `max(lengths)` tokens. Packed, each text has its own bill: nobody attends beyond it.""",
+    ],
+)
+def share_left(lengths, d_model, d_ff):
+    """The share of a layer's operations that is left if a batch is packed and not padded.
+
+    lengths: a list, the number of real tokens of each text in the batch
+    d_model, d_ff: the widths of the layer; operations are counted as in 13.1
+    padded: every text is as long as the longest one, and all its tokens are computed
+    packed: only real tokens are computed, and each attends to the tokens of its own text
+    returns operations packed / operations padded; 1 if nothing is saved
+    """
+    raise NotImplementedError
+
+
+@share_left.cases
+def share_left(normal):
+    yield {"lengths": [3, 11, 7], "d_model": 5, "d_ff": 13}
+    yield {"lengths": [2, 2, 31, 5, 17], "d_model": 3, "d_ff": 7}
+    yield {"lengths": [19, 1], "d_model": 23, "d_ff": 2}
+    yield {"lengths": [7, 7, 7], "d_model": 2, "d_ff": 5}  # nothing to save: 1
+    yield {"lengths": [13], "d_model": 3, "d_ff": 11}  # a batch of one: 1
+    yield {"lengths": [1, 2], "d_model": 1, "d_ff": 1}  # bills 16 and 40; (16 + 40) / (40 + 40) = .7
+
+
+@share_left.specification
+def share_left(lengths, d_model, d_ff):
+    of_token = 4 * d_model * d_model + 2 * d_model * d_ff  # multiply-adds in the maps
+    of_pair = 2 * d_model  # and in scores and mixing
+    packed = padded = 0
+    for length in lengths:
+        for token in range(max(lengths)):
+            for other in range(max(lengths)):
+                is_real = token < length and other < length
+                packed += of_pair * is_real
+                padded += of_pair
+            packed += of_token * (token < length)
+            padded += of_token
+    return packed / padded
+
+
+@share_left.solution
+def share_left(lengths, d_model, d_ff):
+    def bill(n):  # layer_operations(n, d_model, d_ff) does as well
+        return 8 * n * d_model**2 + 4 * n**2 * d_model + 4 * n * d_model * d_ff
+
+    packed = sum(bill(n) for n in lengths)
+    padded = len(lengths) * bill(max(lengths))
+    return packed / padded
+
+
+@share_left.alternative
+def share_left(lengths, d_model, d_ff):
+    widths, longest = 2 * d_model + d_ff, max(lengths)
+    shares = [n / longest * (widths + n) / (widths + longest) for n in lengths]
+    return sum(shares) / len(shares)
+
+
 # ------------------------------------------------------------------------------------------------------ 13.6
 
 
 @exercise(
     "13.6",
     "Eight bits",
+    difficulty=2,
     returns=("whole", "scale"),
     any_integer=False,  # that it is int8, is the point
     hints=[
         """By what must the row (2, −254, 63) be divided, so that its numbers just fit between −127 and 127?
         What becomes of them?""",
-        """`amax(dim=-1, keepdim=True)` is the largest number of each row. But it is −254 that needs the most
-        room: what belongs before?""",
-        """`.to(torch.int8)` cuts off what stands behind the point: 1.9 becomes 1. Round first. And where the
-        scale would be 0, let `torch.where` put a 1.""",
+        """`amax(dim=-1, keepdim=True)` is the largest number of each row. But it is −254 that needs the
+        most room: what belongs before?""",
+        """`.to(torch.int8)` cuts off what stands behind the point: 1.9 becomes 1. Round first. And where
+        the scale would be 0, let `torch.where` put a 1.""",
     ],
 )
 def in_eight_bits(weight):

@@ -10,8 +10,10 @@ from transformer_course.figures.cells import (
     catch_map,
     draw_mask,
     head_blocks,
+    key_blocks,
     masks,
     pairings,
+    ring_of_three,
     solved_squares,
 )
 from transformer_course.figures.curves import (

@@ -47,6 +47,7 @@ GOOD = {
         **{"images": torch.rand(2, 4, 4), "maps": torch.rand(2, 3, 4), "names": TOKENS},
         **{"patch": (2, 2), "title": "", "bar": ""},
     },
+    "key_blocks": {"n_queries": 3, "n_keys": 5, "size": 2, "title": "$x$"},
     "key_sharing": {"n_kv_heads": {"$x$": 2}, "n_heads": 4, "title": ""},
     "layer_maps": {
         **{"maps": [WEIGHTS], "rows": TOKENS, "columns": TOKENS, "titles": ["$x$"], "title": "", "bar": ""},
@@ -72,6 +73,7 @@ GOOD = {
     },
     "position_circles": {"named": {"$x$": torch.rand(5, 2)}, "title": ""},
     "position_tables": {"named": {"$x$": WEIGHTS}, "xlabel": "", "title": "", "bar": ""},
+    "ring_of_three": {"title": "$x$"},
     "roofline": {"parts": {"$x$": (2.0, 1e9)}, "speed": 1e10, "bandwidth": 1e9, "title": ""},
     "score_maps": {"named": {"$x$": WEIGHTS}, "title": "", "bar": ""},
     "row_maps": {"named": {"$x$": (WEIGHTS, TOKENS, [0, 1, 2])}, "rows": TOKENS, "title": ""},
