@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from tests.course.cells import cell, said
+from tests.gate.copies import PERSONAL
 from transformer_course.checker import judge, killing_test
 from transformer_course.checker.field_guide import attach, read
 from transformer_course.checker.killing import Suspects
@@ -84,6 +85,7 @@ def test_a_right_test_is_told_what_else_it_notices():
     assert judge(keeps_1, better).lines == (told,)
     assert verdict.headline == "✓ 99.1 correct."
     assert judge(keeps_1, better).headline == "✓✓ 99.1 correct."  # all variants, each time
+    assert all(PERSONAL.match(repr(judge(keeps_1, each))) for each in (better, keeps_1.reference))
     seldom = attempt(
         "x = torch.stack([-torch.ones(()), torch.randint(2, ()) * 4.0 - 1]); return double(x).equal(2 * x)"
     )
