@@ -135,6 +135,8 @@ def solved(cell: NotebookNode) -> NotebookNode:
 def verdict_of(id: str) -> NotebookNode:
     """Return what the check of an exercise shows when it is solved."""
     exercise = find(id)
-    verdict = Verdict.correct(exercise.id, exercise.beyond(exercise.outcomes(exercise.reference)))
+    outcomes = exercise.outcomes(exercise.reference)
+    honour = exercise.deserves_honour(outcomes)
+    verdict = Verdict.correct(exercise.id, exercise.beyond(outcomes), honour=honour)
     data = {"text/plain": repr(verdict), "text/html": verdict._repr_html_()}
     return nbformat.v4.new_output("display_data", data=data)

@@ -27,17 +27,17 @@ A stub that is a class makes an exercise about an `nn.Module`; its cases are pai
 
 A killing test is tried on suspects instead, and needs neither cases nor a specification:
 
-    @killing_test("14.32", "A causal mask that leaks", hints=["Whom may …?", "Change the last …"])
-    def keeps_32(attend):
+    @killing_test("14.4", "A causal mask that leaks", hints=["Whom may …?", "Change the last …"])
+    def keeps_04(attend):
         '''True if no token hears a later one.'''
         raise NotImplementedError
 
-    @keeps_32.suspects
-    def keeps_32():          # called anew for each attempt
+    @keeps_04.suspects
+    def keeps_04():          # called anew for each attempt
         return Suspects({"a mask": causal}, cut_with_view, twin=causal, others={"no mask at all": attend})
 
-    @keeps_32.solution
-    def keeps_32(attend): ...
+    @keeps_04.solution
+    def keeps_04(attend): ...
 """
 
 import ast

@@ -38,7 +38,8 @@ def _verdict(exercise: Exercise, attempt: Any, patience: Patience) -> Verdict:
     if first is None and not misnamed:
         found = looks.trouble(exercise, attempt, patience)
         if found is None:
-            return Verdict.correct(exercise.id, exercise.beyond(outcomes), outcomes[0].printed)
+            beyond, honour = exercise.beyond(outcomes), exercise.deserves_honour(outcomes)
+            return Verdict.correct(exercise.id, beyond, outcomes[0].printed, honour)
         return _not_yet(exercise, *found, outcomes[0].printed)
     mistakes = [] if first is None else recognised(exercise, outcomes)
     if mistakes:

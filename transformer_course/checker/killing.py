@@ -38,8 +38,8 @@ class Suspects:
         wrong: the one to be found.
         twin: what the wrong one should be, number by number.
         elsewhere: the same fault in other code, which bears other names inside.
-        others: usual faults that break the promise, by what is wrong with them, in words; a test may notice
-            them or not.
+        others: hidden variants of the fault, other ways to break the promise, by what is wrong with them, in
+            words; a test may notice them or not, and who notices them all gets ✓✓.
         beside: faults of which the promise does not speak; to let them pass is no fault of the test.
         signs: right for some inputs only. Nobody hears of them; they tell two weak tests apart.
         takes: the names of what they are called with, as the stub has them.
@@ -144,23 +144,28 @@ class KillingTest(FunctionExercise):
         return Difference("neither True nor False", text)
 
     def beyond(self, outcomes: list[Outcome]) -> list[str]:
-        """Which of the usual other faults it notices as well."""
-
-        def named(part: str, *said: Any) -> list[str]:
-            pairs = zip(self.parts, outcomes, strict=True)
-            return [name for (p, name), each in pairs if p == part and each.result in said]
-
-        noticed, missed = named(OTHER, False), named(OTHER, True)
+        """Which hidden variants of the fault it notices as well."""
+        noticed, missed = self._named(outcomes, OTHER, False), self._named(outcomes, OTHER, True)
         if missed and not noticed:
             return [
                 f"It kills this one alone. Can you make it notice more? It lets pass: {', '.join(missed)}."
             ]
         told = {
-            "It notices as well": noticed + named(BESIDE, False),
-            "It notices now and then": named(OTHER, BY_CHANCE),
+            "It notices as well": noticed + self._named(outcomes, BESIDE, False),
+            "It notices now and then": self._named(outcomes, OTHER, BY_CHANCE),
             "It would let pass": missed,
         }
         return [f"{words}: {', '.join(names)}." for words, names in told.items() if names]
+
+    def deserves_honour(self, outcomes: list[Outcome]) -> bool:
+        """Whether it notices every hidden variant, each time."""
+        variants = [name for part, name in self.parts if part == OTHER]
+        return bool(variants) and self._named(outcomes, OTHER, False) == variants
+
+    def _named(self, outcomes: list[Outcome], part: str, *said: Any) -> list[str]:
+        """The suspects of a part of which the test says one of these things."""
+        pairs = zip(self.parts, outcomes, strict=True)
+        return [name for (p, name), each in pairs if p == part and each.result in said]
 
 
 WORDS = {

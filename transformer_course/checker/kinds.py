@@ -175,6 +175,10 @@ class Exercise:
         """What to say of a right answer, beside that it is right."""
         return []
 
+    def deserves_honour(self, outcomes: list[Outcome]) -> bool:
+        """Whether a right answer does more than was asked for: ✓✓ in place of ✓."""
+        return False
+
     @cached_property
     def may_change(self) -> set[str]:
         """The arguments that the solution changes."""

@@ -20,7 +20,10 @@ FOLD = "What to change"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The state, the name of what is amiss, the sentences about it, what was printed, and how to mend it."""
+    """The state, the name of what is amiss, the sentences about it, what was printed, and how to mend it.
+
+    honour: a right answer that does more than was asked for; its symbol stands twice
+    """
 
     exercise_id: str
     state: str
@@ -28,11 +31,14 @@ class Verdict:
     lines: tuple[str, ...] = ()
     printed: str = ""
     cure: str = ""
+    honour: bool = False
 
     @classmethod
-    def correct(cls, exercise_id: str, lines: Sequence[str] = (), printed: str = "") -> Self:
+    def correct(
+        cls, exercise_id: str, lines: Sequence[str] = (), printed: str = "", honour: bool = False
+    ) -> Self:
         """Nothing is amiss."""
-        return cls(exercise_id, CORRECT, lines=tuple(lines), printed=printed)
+        return cls(exercise_id, CORRECT, lines=tuple(lines), printed=printed, honour=honour)
 
     @classmethod
     def not_attempted(cls, exercise_id: str, line: str = FALLBACK) -> Self:
@@ -51,7 +57,7 @@ class Verdict:
     def headline(self) -> str:
         """Symbol, exercise, state and name: `✗ 03.2 not yet: no scale.`"""
         name = f": {self.name}" if self.name else ""
-        return f"{SYMBOLS[self.state]} {self.exercise_id} {self.state}{name}."
+        return f"{SYMBOLS[self.state] * (1 + self.honour)} {self.exercise_id} {self.state}{name}."
 
     def __repr__(self) -> str:
         printed = [PRINTED, *(f"| {line}" for line in _excerpt(self.printed))] if self.printed else []

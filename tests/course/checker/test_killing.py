@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from tests.course.cells import cell, said
+from tests.gate.copies import PERSONAL
 from transformer_course.checker import judge, killing_test
 from transformer_course.checker.field_guide import attach, read
 from transformer_course.checker.killing import Suspects
@@ -82,6 +83,14 @@ def test_a_right_test_is_told_what_else_it_notices():
     better = attempt("x = torch.tensor([-1.0, 3.0]); return torch.equal(double(x), 2 * x)")
     told = "It notices as well: the neighbour is added, it raises an error, nothing."
     assert judge(keeps_1, better).lines == (told,)
+    assert verdict.headline == "✓ 99.1 correct."
+    assert judge(keeps_1, better).headline == "✓✓ 99.1 correct."  # all variants, each time
+    assert all(PERSONAL.match(repr(judge(keeps_1, each))) for each in (better, keeps_1.reference))
+    seldom = attempt(
+        "x = torch.stack([-torch.ones(()), torch.randint(2, ()) * 4.0 - 1]); return double(x).equal(2 * x)"
+    )
+    assert judge(keeps_1, seldom).headline == "✓ 99.1 correct."
+    assert "It notices now and then: the neighbour is added." in judge(keeps_1, seldom).lines
 
 
 def test_a_test_that_kills_one_alone_is_asked_for_more():
@@ -157,7 +166,7 @@ def test_a_test_may_do_with_a_suspect_what_it_likes():
         module.to(torch.bfloat16)
         return found
 
-    assert judge(keeps_2, keeps).state == CORRECT
+    assert judge(keeps_2, keeps).headline == "✓ 99.2 correct."  # without variants there is no honour
     assert judge(keeps_2, keeps).lines == ()
 
 
