@@ -33,8 +33,8 @@ def minilm():
         config.d_model,
         config.n_layers,
         lambda: make_layer(config, MultiHeadAttention, FeedForward, EncoderLayer),
-        embedding_norm=nn.LayerNorm(config.d_model, eps=config.norm_eps),
-        final_norm=nn.Identity(),
+        nn.LayerNorm(config.d_model, eps=config.norm_eps),
+        nn.Identity(),
     )
     names = {"embedding.vectors": "embedding.weight", "positions.table": "positions.weight"}
     encoder.load_state_dict({names.get(name, name): each for name, each in published.state_dict().items()})

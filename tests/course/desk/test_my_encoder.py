@@ -28,6 +28,11 @@ HIDING = "def hide_padding(token_ids, pad_id):\n    return helper(token_ids, pad
 LAYER = find("07.3").shown.replace("self.attention(x", "helper(self.attention, x")
 HELPER = "def helper(part, *given, **named):\n    return part(*given, **named)\n"
 CHECKS = {id: f'{find(id).name} = check("{id}", {find(id).name})' for id in PARTS}
+NAMED_OTHERWISE = (  # the norms; a right answer may do so
+    find("08.9")
+    .shown.replace("embedding_norm, final_norm):", "entrance, end):")
+    .replace("= embedding_norm, final_norm", "= entrance, end")
+)
 LOSES = "hide_padding = lambda token_ids, pad_id: token_ids != pad_id"
 
 
@@ -62,6 +67,12 @@ def test_a_right_answer_comes_onto_the_page_as_it_was_written(shell: Interactive
     mask = names["hide_padding"](torch.tensor([[5, 7, 0]]), 0)
     assert mask.tolist() == [[[[True, True, False]]]]
     assert re.match(r'"""My encoder.*?"""\n\nimport math\nimport torch\nfrom torch import nn\n', page())
+
+
+def test_minilm_runs_on_an_encoder_that_names_its_norms_otherwise(shell: InteractiveShell) -> None:  # noqa: F811
+    solve(shell, "08.9", NAMED_OTHERWISE)
+    assert "entrance, end):" in page()
+    assert len(exercises.my_encoder().minilm()[0].layers) == 6
 
 
 def test_two_helpers_of_one_name_keep_apart(shell: InteractiveShell) -> None:  # noqa: F811
