@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from transformer_course.desk import renumbered
 from transformer_course.desk.folder import keep_beside, set_aside, sweep, write
 from transformer_course.desk.merging import Cell, Merge, digest, merge, tags, text, without_outputs
 
@@ -63,7 +64,11 @@ def _update(shipped: Path, copy: Path) -> str:
     made_from = mine["metadata"].get(KEY, {})
     if made_from.get("version") == version(lesson):
         return ""
-    merged = merge(mine["cells"], made_from.get("cells", {}), lesson["cells"])
+    cells, base = mine["cells"], made_from.get("cells", {})
+    if renumbered.LAST in base:
+        cells, base = renumbered.followed(cells, base)
+        renumbered.follow_answers(copy.parent / "answers")
+    merged = merge(cells, base, lesson["cells"])
     mine["cells"], mine["metadata"][KEY] = merged.cells, origin(lesson, shipped.name)
     mine["nbformat"], mine["nbformat_minor"] = lesson["nbformat"], lesson["nbformat_minor"]
     keep_beside(copy, data)
