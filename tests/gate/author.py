@@ -20,7 +20,7 @@ from tests.gate.stored import ROOT, Lesson, as_text
 from transformer_course import lessons
 from transformer_course.exercises import exercise_cells
 
-EXERCISES_END = "## See it, yours", "## Summary"  # the second where a lesson still shows before it asks
+EXERCISES_END = "## See it, yours"
 EXERCISES = "transformer_course/exercises"
 TASK = "The task, in words."
 HOW = (
@@ -95,7 +95,7 @@ def put_exercise(exercise_id: str, notebook: NotebookNode) -> str:
     places = (i for i, cell in enumerate(notebook.cells) if cell.source.startswith(EXERCISES_END))
     end = next(places, None)
     if end is None:
-        raise ValueError(f"the lesson must have the heading {EXERCISES_END[0]!r}, got none; add it")
+        raise ValueError(f"the lesson must have the heading {EXERCISES_END!r}, got none; add it")
     task = new_markdown_cell(f"{texts.heading}\n\n*● · 0 minutes*\n\n{TASK}", id=f"exercise-{key}-task")
     stub, check = (
         new_code_cell(text, id=f"{kind}-{key}", metadata={"tags": [f"{kind}:{exercise_id}"]})

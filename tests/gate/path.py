@@ -22,16 +22,6 @@ HEADINGS = (  # of the lessons from 01 on, below the title
     "An open question",
     "Summary",
 )
-# Of a lesson that still shows before it asks.
-HEADINGS_BEFORE = (
-    *HEADINGS[:4],
-    "In the package",
-    "See it",
-    "Why so",
-    "Where people go wrong",
-    "Exercises",
-    "Summary",
-)
 DEEPER = "## Deeper"
 
 # A learner reads so many words of prose, or lines of code, in a minute, and thinks so long of a prediction.
@@ -46,12 +36,6 @@ MOST_BUGS = 4
 def has_one_path(lesson: Lesson) -> bool:
     """Whether it teaches; lesson 00 shows the way round, and has a form of its own."""
     return not lesson.path.name.startswith("00")
-
-
-def headings(lesson: Lesson) -> tuple[str, ...]:
-    """Return the headings that its path must have."""
-    is_written_first = any(cell.source.startswith("## Write it") for cell in lesson.notebook.cells)
-    return HEADINGS if is_written_first else HEADINGS_BEFORE
 
 
 def parts(lesson: Lesson) -> tuple[list[NotebookNode], list[NotebookNode]]:
@@ -123,7 +107,7 @@ def _promises(lesson: Lesson) -> Iterator[tuple[NotebookNode, re.Pattern, str]]:
     for section in sections(deeper):
         count = max(1, minutes(section))
         yield section[0], TOLD_DEEPER, f"{count} minute{'s' * (count > 1)}"
-    if headings(lesson) == HEADINGS:
+    if has_one_path(lesson):
         for task, id in tasks(lesson.notebook.cells):
             wanted = f"{'●' * find(id).difficulty} · {minutes_of_exercise(id)} minutes"
             yield task, TOLD_EXERCISE, wanted
@@ -164,7 +148,7 @@ def is_no_longer_than_a_path(lesson: Lesson) -> Iterator[str]:
 
 def _bugs(path: list[NotebookNode]) -> list[str]:
     text = "\n".join(cell.source for cell in path if cell.cell_type == "markdown")
-    part = text.partition("## Where people go wrong")[2].partition("## Exercises")[0]
+    part = text.partition("## Where people go wrong")[2].partition("## In the package")[0]
     return re.findall(r"^\*\*(?!Predict)[^*]+\.\*\*", part, re.MULTILINE)
 
 

@@ -160,9 +160,9 @@ def has_the_headings(lesson: Lesson) -> Iterator[str]:
     sections = tuple(text for level, text in headings if level == 2)
     if len(titles) != 1 or headings[0][0] != 1:
         yield f"a lesson has one title, on top; here are {titles}"
-    wanted = path.headings(lesson)
-    if path.has_one_path(lesson) and sections not in (wanted, (*wanted, "Deeper")):
-        yield f"the headings must be {', '.join(wanted)}; here they are {', '.join(sections)}"
+    wanted = (path.HEADINGS, (*path.HEADINGS, "Deeper"))
+    if path.has_one_path(lesson) and sections not in wanted:
+        yield f"the headings must be {', '.join(path.HEADINGS)}; here they are {', '.join(sections)}"
 
 
 def keeps_to_its_path(lesson: Lesson) -> Iterator[str]:
@@ -170,7 +170,6 @@ def keeps_to_its_path(lesson: Lesson) -> Iterator[str]:
     if path.has_one_path(lesson):
         for rule in path.ALL:
             yield from rule(lesson)
-    if path.headings(lesson) == path.HEADINGS:
         yield from nothing_asked_stands_above(lesson)
 
 
