@@ -27,9 +27,9 @@ def rotate_half_split(
     check_pairs(x, rotation)
     real, imaginary = x.chunk(2, dim=-1)  # each (*batch, position, d_head/2)
     cos, sin = rotation.real.contiguous(), rotation.imag.contiguous()
-    # (real + i·imaginary)(cos + i·sin); in place, because most of the time goes into fetching memory
-    turned_real = (real * cos).addcmul_(imaginary, sin, value=-1)  # real · cos − imaginary · sin
-    turned_imaginary = (real * sin).addcmul_(imaginary, cos)  # real · sin + imaginary · cos
+    # (real + i·imaginary)(cos + i·sin); addcmul adds a product in one pass over memory, where the time goes
+    turned_real = torch.addcmul(real * cos, imaginary, sin, value=-1)  # real · cos − imaginary · sin
+    turned_imaginary = torch.addcmul(real * sin, imaginary, cos)  # real · sin + imaginary · cos
     return torch.cat([turned_real, turned_imaginary], dim=-1)
 
 
