@@ -188,12 +188,7 @@ def load_weights(encoder: Encoder, published: dict[str, Tensor]) -> None:
         ValueError: a tensor is missing, unknown, or of another shape than its parameter.
     """
     theirs = parameter_names(encoder.config.n_layers)
-    parameters = encoder.state_dict()
-    remedy = "take the published file, and Encoder(MINILM)"
-    check_tensors(parameters, dict.fromkeys(theirs), remedy)
-    shapes = {name: tuple(parameters[ours].shape) for ours, name in theirs.items()}
-    shapes[SEGMENTS] = (2, encoder.config.d_model)
-    check_tensors(published, shapes | dict.fromkeys(IGNORED), remedy)
+    check_loadable(published, encoder, theirs)
     state = {ours: published[name] for ours, name in theirs.items()}
     # In float64, so that a float32 encoder rounds only once.
     state["positions.table"] = state["positions.table"].double() + published[SEGMENTS][0].double()
@@ -235,6 +230,15 @@ def attention_maps(
     batch = tokenizer([text]).to(encoder.embedding.vectors.device)
     _, weights = encoder(batch.token_ids, batch.may_attend)
     return batch.tokens[0], torch.cat(weights)
+
+
+def check_loadable(published: dict[str, Tensor], encoder: Encoder, theirs: dict[str, str]) -> None:
+    """Raise unless each parameter has its tensor, of its shape, and each tensor has its place."""
+    parameters, remedy = encoder.state_dict(), "take the published file, and Encoder(MINILM)"
+    check_tensors(parameters, dict.fromkeys(theirs), remedy)
+    shapes = {name: tuple(parameters[ours].shape) for ours, name in theirs.items()}
+    shapes[SEGMENTS] = (2, encoder.config.d_model)
+    check_tensors(published, shapes | dict.fromkeys(IGNORED), remedy)
 
 
 def check_texts(texts: Sequence[str]) -> None:
