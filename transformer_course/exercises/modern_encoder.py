@@ -378,7 +378,8 @@ class ModernBert(nn.Module):
         raise NotImplementedError
 
     def forward(self, token_ids, may_attend=None):
-        """token_ids (batch, position). A layer is called as layer(x, may_attend=…) and returns a pair.
+        """token_ids (batch, position); may_attend: booleans that broadcast to the weights. A layer is
+        called as layer(x, may_attend=…) and returns a pair.
 
         Returns the vectors, (batch, position, d_model).
         """
