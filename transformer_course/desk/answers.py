@@ -128,6 +128,9 @@ def _taken(table: symtable.SymbolTable) -> Iterator[str]:
 def _import_of(name: str, thing: Any) -> str:
     """The line that imports the thing under this name; empty if it was made in the notebook."""
     if ismodule(thing):
+        package, _, last = thing.__name__.rpartition(".")
+        if package and last == name:
+            return f"from {package} import {name}"
         return f"import {thing.__name__}" + (f" as {name}" if thing.__name__ != name else "")
     module = getattr(thing, "__module__", None)
     own = getattr(thing, "__name__", name)
