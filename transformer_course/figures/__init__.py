@@ -6,7 +6,6 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 
 from transformer_course.figures.algebra import file_parts, low_rank, shape_flow, weighted_sum
 from transformer_course.figures.cells import (
-    cache_steps,
     catch_map,
     draw_mask,
     head_blocks,
@@ -19,7 +18,6 @@ from transformer_course.figures.cells import (
 from transformer_course.figures.curves import (
     activation_curves,
     cost_shares,
-    error_curves,
     growth,
     lines,
     slopes,

@@ -26,7 +26,6 @@ from transformer_course.figures.layout import (
 )
 from transformer_course.figures.maps import KEY_QUERY, draw_cells, draw_within, lay_maps
 
-STATES = {"": "#ffffff", "kept": PALE[0], "again": PALE[3], "new": PALE[1]}  # of a key and value in a step
 IN_A_ROW = 22  # squares; more go on in the next
 DONE = "#116329"  # the green of a right answer's verdict
 
@@ -141,21 +140,6 @@ def pairings(named: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -
     look = {"limits": (0, width // 2), "colours": ListedColormap(PALE[: width // 2]), "gap": 2, "size": 9}
     draw_cells(ax, np.array(rows), list(named), [str(i) for i in range(width)], words=words, **look)
     ax.set_xlabel("feature")
-    return finished(figure, title)
-
-
-def cache_steps(tokens: Labels, *, title: str) -> Figure:
-    """Draw, for a text that grows by one token a step, whose keys and values are computed, or kept."""
-    length, states = len(tokens), list(STATES)
-    side = 1.0 + 0.5 * length
-    figure, axes = canvas(2, (side, side))
-    look = {"limits": (-0.5, len(states) - 0.5), "colours": ListedColormap(STATES.values()), "gap": 0.8}
-    steps = [str(step) for step in range(length)]
-    for ax, name, earlier in zip(axes, ("without a cache", "with a cache"), ("again", "kept"), strict=True):
-        kinds = states.index("new") * np.eye(length) + states.index(earlier) * np.tri(length, k=-1)
-        kinds = kinds.astype(int)
-        draw_cells(ax, kinds, steps, tokens, words=np.array(states)[kinds], **look)
-        ax.set(title=name, xlabel="key and value of", ylabel="step", aspect="equal")
     return finished(figure, title)
 
 

@@ -31,7 +31,6 @@ STYLES = {  # how lines are told apart besides by colour; inches across; more
     "smooth": ("linestyle", "-", 6.0, {"linewidth": 1.6}),
     "stepped": ("linestyle", DASHES, 5.8, {"linewidth": 2}),
 }
-SMOOTH = 10  # steps to a point of an error's curve
 LABEL = 0.075  # inches of a letter in a line's name
 
 
@@ -199,29 +198,6 @@ def activation_curves(functions: Mapping[str, Callable[[Tensor], Tensor]], *, ti
     left.set(title="the function", xlabel="before the activation", ylabel="after it")
     right.set(title="its slope", xlabel="before the activation", ylabel="factor for the gradient")
     _name(right, _ends(across, slopes), looks)
-    return finished(figure, title)
-
-
-def error_curves(panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]], *, title: str) -> Figure:
-    """Draw the errors of several runs for each name, one panel per task; each point is a mean over ten steps.
-
-    The last point of a run is the mean over the steps that are left.
-    """
-    names = dict.fromkeys(name for named in panels.values() for name in named)
-    looks = looks_of(names, ("--", "-.", ":", "-"))
-    figure, axes = canvas(len(panels), (3.6, 0), (LABEL * max(map(len, looks)), 3.4), sharey=True)
-    for ax, (task, named) in zip(axes, panels.items(), strict=True):
-        for name, runs in named.items():
-            for run in runs:
-                errors = given.numbers_of(run, 1, name=name)
-                starts = range(0, len(errors), SMOOTH)
-                means = [errors[start : start + SMOOTH].mean() for start in starts]
-                steps = [min(start + SMOOTH, len(errors)) for start in starts]
-                _plot(ax, steps, {name: means}, looks, linewidth=1.6)
-        ax.set(title=task, xlabel="step")
-    axes[0].set_ylim(min(0, *(ax.dataLim.y0 for ax in axes)), None)
-    axes[0].set_ylabel(f"error, mean of {SMOOTH} steps")
-    _name(axes[-1], _mean_ends(axes[-1]), looks)
     return finished(figure, title)
 
 

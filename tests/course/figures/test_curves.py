@@ -33,7 +33,6 @@ def test_every_curve_is_drawn_and_told_from_the_others(count):
         figures.lines([1, 2, 3], curves(count), **LABELS),
         figures.lines([1, 2, 3], curves(count), **LABELS, style="stepped"),
         figures.lines([1, 2, 3], curves(count), **LABELS, style="smooth"),
-        figures.error_curves({"task": {name: [run] for name, run in curves(count, 20).items()}}, title=""),
         figures.activation_curves(dict.fromkeys(curves(count), torch.tanh), title=""),
     ]
     for figure in drawings:
@@ -43,33 +42,11 @@ def test_every_curve_is_drawn_and_told_from_the_others(count):
         assert {text.get_text(): text.get_color() for text in ax.texts} == colours
 
 
-def test_a_name_looks_the_same_in_every_panel():
-    tasks = {"one": {"a": [[1.0] * 10], "b": [[2.0] * 10]}, "two": {"b": [[3.0] * 10]}}
-    one, two = figures.error_curves(tasks, title="").axes
-    assert one.lines[1].get_color() == two.lines[0].get_color()
-    assert one.lines[1].get_linestyle() == two.lines[0].get_linestyle()
-
-
-def test_no_error_is_above_or_below_the_panel():
-    one, two = figures.error_curves(
-        {"one": {"a": [[1.0] * 10]}, "two": {"a": [[-3.0] * 10 + [7.0] * 10]}}, title=""
-    ).axes
-    assert one.get_ylim() == two.get_ylim()
-    assert one.get_ylim()[0] <= -3 and one.get_ylim()[1] >= 7
-
-
 def test_no_score_is_outside_the_panel():
     losses, scores = figures.training_curves({"a": history([0.5, -2.0], {1: 0.5, 2: 3.0})}).axes
     assert losses.get_ylim()[0] <= -2 and scores.get_ylim()[1] >= 3
     usual = figures.training_curves({"a": history([1.0, 0.5], {2: 0.5})}, chance=0.25).axes[1]
     assert usual.get_ylim() == (0, 1.03)
-
-
-def test_the_last_steps_of_a_run_count():
-    (ax,) = figures.error_curves({"task": {"a": [[1.0] * 10 + [2.0] * 10 + [5.0] * 3]}}, title="").axes
-    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[10, 1], [20, 2], [23, 5]])
-    (ax,) = figures.error_curves({"task": {"a": [[1.0, 3.0]]}}, title="").axes
-    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[2, 2]])
 
 
 def test_lines_are_drawn_as_given():
