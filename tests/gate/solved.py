@@ -14,7 +14,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from tests.gate.stored import tags
-from transformer_course.checker.verdict import Verdict
+from transformer_course.checker.judging import right
 from transformer_course.exercises import find
 
 
@@ -135,8 +135,6 @@ def solved(cell: NotebookNode) -> NotebookNode:
 def verdict_of(id: str) -> NotebookNode:
     """Return what the check of an exercise shows when it is solved."""
     exercise = find(id)
-    outcomes = exercise.outcomes(exercise.reference)
-    honour = exercise.deserves_honour(outcomes)
-    verdict = Verdict.correct(exercise.id, exercise.beyond(outcomes), honour=honour)
+    verdict = right(exercise, exercise.outcomes(exercise.reference))
     data = {"text/plain": repr(verdict), "text/html": verdict._repr_html_()}
     return nbformat.v4.new_output("display_data", data=data)

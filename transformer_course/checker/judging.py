@@ -38,8 +38,7 @@ def _verdict(exercise: Exercise, attempt: Any, patience: Patience) -> Verdict:
     if first is None and not misnamed:
         found = looks.trouble(exercise, attempt, patience)
         if found is None:
-            beyond, honour = exercise.beyond(outcomes), exercise.deserves_honour(outcomes)
-            return Verdict.correct(exercise.id, beyond, outcomes[0].printed, honour)
+            return right(exercise, outcomes)
         return _not_yet(exercise, *found, outcomes[0].printed)
     mistakes = [] if first is None else recognised(exercise, outcomes)
     if mistakes:
@@ -49,6 +48,12 @@ def _verdict(exercise: Exercise, attempt: Any, patience: Patience) -> Verdict:
         remark = remarks.about_name(*misnamed)
         return Verdict.not_yet(exercise.id, remark.name, [remark.text])
     return _unknown(exercise, attempt, outcomes, first, troubles[first], patience)
+
+
+def right(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
+    """What is said of a right answer."""
+    beyond, honour = exercise.beyond(outcomes), exercise.deserves_honour(outcomes)
+    return Verdict.correct(exercise.id, beyond, outcomes[0].printed, honour)
 
 
 def _unknown(

@@ -65,9 +65,9 @@ def _update(shipped: Path, copy: Path) -> str:
     if made_from.get("version") == version(lesson):
         return ""
     cells, base = mine["cells"], made_from.get("cells", {})
-    if renumbered.LAST in base:
+    is_renumbered = renumbered.LAST in base
+    if is_renumbered:
         cells, base = renumbered.followed(cells, base)
-        renumbered.follow_answers(copy.parent / "answers")
     merged = merge(cells, base, lesson["cells"])
     mine["cells"], mine["metadata"][KEY] = merged.cells, origin(lesson, shipped.name)
     mine["nbformat"], mine["nbformat_minor"] = lesson["nbformat"], lesson["nbformat_minor"]
@@ -76,6 +76,8 @@ def _update(shipped: Path, copy: Path) -> str:
         return "is being saved by another program. It is brought up to date the next time."
     write(copy, as_bytes(mine))
     os.utime(copy, times)
+    if is_renumbered:  # behind the copy: as long as that is of old, its answers are
+        renumbered.follow_answers(copy.parent / "answers")
     return in_words(merged)
 
 

@@ -18,17 +18,20 @@ def followed(cells: list[Cell], base: dict[str, str]) -> tuple[list[Cell], dict[
 
     What has no place in today's lesson gets an id of its own, so that it stays the learner's.
     """
-    followed, known = [], {_id(id): said for id, said in base.items()}
-    for cell in cells:
-        old = str(cell.get("id", ""))
-        cell, number = cell | {"id": _id(old)}, _number(old)
-        if number and base.get(old) != digest(cell):
-            cell["source"] = _named(text(cell), number)
-        if number and number not in NOW:
-            kept = [tag for tag in tags(cell) if not tag.endswith(f":14.{number}")]
-            cell["metadata"] = cell["metadata"] | {"tags": kept}
-        followed.append(cell)
-    return followed, known
+    return [_followed(cell, base) for cell in cells], {_id(id): said for id, said in base.items()}
+
+
+def _followed(cell: Cell, base: dict[str, str]) -> Cell:
+    id = str(cell.get("id", ""))
+    found = ID.fullmatch(id)
+    if not found:
+        return cell
+    number = int(found[2])
+    if number not in NOW:
+        kept = [tag for tag in tags(cell) if not tag.endswith(f":14.{number}")]
+        return cell | {"id": _id(id), "metadata": cell["metadata"] | {"tags": kept}}
+    is_edited = base.get(id) != digest(cell)
+    return cell | {"id": _id(id)} | ({"source": _named(text(cell), number)} if is_edited else {})
 
 
 def follow_answers(folder: Path) -> None:
@@ -37,29 +40,25 @@ def follow_answers(folder: Path) -> None:
     Raises:
         OSError: a file cannot be moved or written.
     """
-    kept = {}
-    for path in sorted(folder.glob("14.*.py")):
-        number, said = int(path.stem.partition(".")[2]), path.read_text(encoding="utf-8")
-        set_aside(path)
-        if number in NOW:
-            said = said.replace(f"# 14.{number} ", f"# 14.{NOW[number]} ", 1)
-            kept[f"14.{NOW[number]}.py"] = _named(said, number)
-    for name, said in kept.items():
-        write(folder / name, said.encode())
-
-
-def _number(id: str) -> int:
-    found = ID.fullmatch(id)
-    return int(found[2]) if found else 0
+    old = {number: folder / f"14.{number}.py" for number in range(1, 47)}
+    said = {number: path.read_bytes() for number, path in old.items() if path.exists()}
+    for number in said:
+        set_aside(old[number])
+    for number in said.keys() & NOW.keys():
+        content = (
+            said[number].decode("utf-8", "replace").replace(f"# 14.{number} ", f"# 14.{NOW[number]} ", 1)
+        )
+        write(folder / f"14.{NOW[number]}.py", _named(content, number).encode())
 
 
 def _id(id: str) -> str:
-    kind_of, number = ID.fullmatch(id), _number(id)
-    if not kind_of:
+    found = ID.fullmatch(id)
+    if not found:
         return id
-    return f"{kind_of[1]}-14-{NOW[number]}{kind_of[3]}" if number in NOW else f"{id}-before"
+    kind, number, rest = found[1], int(found[2]), found[3]
+    return f"{kind}-14-{NOW[number]}{rest}" if number in NOW else f"{id}-before"
 
 
 def _named(said: str, number: int) -> str:
     """An answer's name ends with its exhibit's number."""
-    return re.sub(rf"\b(keeps|bug)_{number:02}\b", rf"\1_{NOW.get(number, number):02}", said)
+    return re.sub(rf"\b(keeps|bug)_{number:02}\b", rf"\1_{NOW[number]:02}", said)

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from transformer_course.checker import exercise
 from transformer_course.checker.kinds import FunctionExercise
 from transformer_course.checker.parts import Projections
+from transformer_lab.pretrained_encoder import CORRESPONDENCE
 
 # ------------------------------------------------------------------------------------------------------ 09.2
 
@@ -38,14 +39,9 @@ def layer_state(published, layer):
 
 
 PARTS = {
-    "attention.self.query": "attention.query_projection",
-    "attention.self.key": "attention.key_projection",
-    "attention.self.value": "attention.value_projection",
-    "attention.output.dense": "attention.output_projection",
-    "attention.output.LayerNorm": "attention_norm",
-    "intermediate.dense": "feed_forward.up_projection",
-    "output.dense": "feed_forward.down_projection",
-    "output.LayerNorm": "feed_forward_norm",
+    theirs.removeprefix("encoder.layer.{layer}.")[:-2]: ours.removeprefix("layers.{layer}.")[:-2]
+    for theirs, ours in CORRESPONDENCE
+    if "{layer}" in theirs
 }
 
 

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.course.desk.lessons import cell, lesson
 from transformer_course.desk import copies
 
@@ -83,3 +85,23 @@ def test_kept_answers_follow_once(tmp_path: Path) -> None:
     NEWER = NEW | {"cells": [*NEW["cells"], cell("end", "## Summary", "markdown")]}
     ship(tmp_path, NEWER)
     assert {path.name for path in answers.glob("*.py")} == found.keys()
+
+
+def test_a_copy_that_another_program_saves_leaves_the_answers_for_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ship(tmp_path, OLD)
+    copy, answers = tmp_path / "desk" / NAME, tmp_path / "desk" / "answers"
+    answers.mkdir()
+    (answers / "14.33.py").write_text(f"# 14.33 A title\n{MINE['exercise-14-33']}\n", encoding="utf-8")
+    (answers / "14.notes.py").write_text("# the learner's own", encoding="utf-8")
+
+    def save(path: Path, data: bytes) -> None:
+        copy.write_bytes(data + b" ")
+
+    monkeypatch.setattr(copies, "keep_beside", save)
+    assert "is being saved by another program" in ship(tmp_path, NEW)[0]
+    assert (answers / "14.33.py").exists()
+    monkeypatch.undo()
+    ship(tmp_path, NEW)
+    assert {path.name for path in answers.glob("*.py")} == {"14.1.py", "14.notes.py"}
