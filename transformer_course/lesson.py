@@ -103,19 +103,29 @@ def show_source(*things: type | Callable) -> None:
 
 
 def _without_checks(source: str) -> str:
-    """Leave out docstrings, and calls such as `check_inputs(query, key)`, which only refuse."""
+    """Leave out docstrings and what only refuses: `check_inputs(query, key)`, and an `if` that only raises.
+
+    Of a check itself the docstring alone is left out.
+    """
     left_out: set[int] = set()
     for definition in ast.walk(ast.parse(textwrap.dedent(source))):
-        body = definition.body if isinstance(definition, ast.FunctionDef | ast.ClassDef) else []
-        for node in body:
-            if isinstance(node, ast.Expr) and _only_tells_or_refuses(node.value):
-                left_out |= set(range(node.lineno, node.end_lineno + 1))
+        if isinstance(definition, ast.FunctionDef | ast.ClassDef):
+            is_check = definition.name.startswith("check_")
+            for node in definition.body:
+                if _is_text(node) or (not is_check and _only_refuses(node)):
+                    left_out |= set(range(node.lineno, node.end_lineno + 1))
     lines = enumerate(source.splitlines(keepends=True), 1)
     return "".join(line for number, line in lines if number not in left_out)
 
 
-def _only_tells_or_refuses(value: ast.expr) -> bool:
-    if isinstance(value, ast.Constant):
-        return isinstance(value.value, str)
-    is_call = isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
-    return is_call and value.func.id.startswith("check_")
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
+
+
+def _only_refuses(node: ast.stmt) -> bool:
+    match node:
+        case ast.Expr(ast.Call(ast.Name(name))):
+            return name.startswith("check_")
+        case ast.If(body=[ast.Raise()], orelse=[]):
+            return True
+    return False

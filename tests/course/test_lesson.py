@@ -19,7 +19,9 @@ from transformer_course import lesson
 from transformer_course.lessons import LESSONS, NAMES
 from transformer_lab import Encoder
 from transformer_lab.masking import combine_masks
+from transformer_lab.rotary_embedding import check_pairs
 from transformer_lab.scaled_dot_product_attention import attention_weights
+from transformer_lab.training.workers import rows_of_worker
 
 
 def settings_kept() -> None:
@@ -95,6 +97,10 @@ def test_of_the_package_docstrings_and_checks_are_left_out(monkeypatch: pytest.M
         ast.parse(textwrap.dedent(text.removeprefix("```python\n").removesuffix("```")))
     lesson.show_source(settings_kept)
     assert '"""Everything."""' in shown[3]
+    lesson.show_source(rows_of_worker)
+    assert "raise" not in shown[4] and "    return batch.rows(slice(rank, None, count))" in shown[4]
+    lesson.show_source(check_pairs)
+    assert '"""' not in shown[5] and "raise ValueError" in shown[5]
 
 
 def test_every_lesson_repeats_its_own_random_numbers() -> None:

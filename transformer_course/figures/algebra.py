@@ -34,7 +34,14 @@ THINNEST = 0.012  # of a matrix that is as large as its side: thinner could not 
 
 
 def weighted_sum(
-    weights: Sequence[float], values: Matrix, tokens: Labels, *, query: str, title: str = ""
+    weights: Sequence[float],
+    values: Matrix,
+    tokens: Labels,
+    *,
+    query: str,
+    of: str = "value",
+    result: str = "output",
+    title: str = "",
 ) -> Figure:
     """Draw values (token, 2) as arrows, and beside them each times its weight, laid end to end: the output.
 
@@ -43,6 +50,7 @@ def weighted_sum(
         values: what each token hands over.
         tokens: their names.
         query: the name of the token that asks.
+        of, result: what the values and their sum are called.
     """
     weights = given.numbers_of(weights, 1, name="weights")
     values = given.numbers_of(values, 2, name="values")
@@ -53,14 +61,14 @@ def weighted_sum(
         _vector(left, np.zeros(2), value, token, colour)
     for token, weight, start, end, colour in zip(tokens, weights, steps, steps[1:], colours, strict=False):
         _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
-    _vector(right, steps[0], steps[-1], "output", HERO, width=2.6, side=-1)
+    _vector(right, steps[0], steps[-1], result, HERO, width=2.6, side=-1)
     low, high = min(0.0, values.min(), steps.min()), max(values.max(), steps.max())
     room = 0.14 * (high - low or 1.0)
     for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
         ax.set(xlim=(low - room, high + 2 * room), ylim=(low - room, high + room), aspect="equal", title=name)
-        ax.set(xlabel="feature 0 of the value")
+        ax.set(xlabel=f"feature 0 of the {of}")
         ax.grid(alpha=0.3)
-    left.set_ylabel("feature 1 of the value")
+    left.set_ylabel(f"feature 1 of the {of}")
     return finished(figure, title)
 
 

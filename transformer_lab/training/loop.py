@@ -162,11 +162,16 @@ def training_step(
         group["lr"] = learning_rate
     optimizer.zero_grad()
     loss = workers.loss(model, batch)
-    check_trainable(loss)
+    if not loss.requires_grad:
+        raise ValueError("the loss depends on no parameter that is trained; is there a no_grad or a detach?")
     loss.backward()
     gradient_norm = nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
     loss, gradient_norm = workers.of_all(loss, gradient_norm)
-    check_finite(loss, gradient_norm)
+    if not (loss.isfinite() and gradient_norm.isfinite()):
+        raise FloatingPointError(
+            f"the loss is {loss.item():.3g} and its gradient's length {gradient_norm.item():.3g}, wanted "
+            "finite numbers; look for nan in the inputs, then lower the learning rate or lengthen the warm-up"
+        )
     optimizer.step()
     return loss.item(), gradient_norm.item()
 
@@ -256,21 +261,6 @@ def check_callable(**functions: Callable) -> None:
     for name, function in functions.items():
         if not callable(function):
             raise TypeError(f"{name} must be a function, got {function!r:.40}; write one, or a lambda")
-
-
-def check_trainable(loss: Tensor) -> None:
-    """Raise if no gradient flows from the loss."""
-    if not loss.requires_grad:
-        raise ValueError("the loss depends on no parameter that is trained; is there a no_grad or a detach?")
-
-
-def check_finite(loss: Tensor, gradient_norm: Tensor) -> None:
-    """Raise before a step that would spoil the weights."""
-    if not (loss.isfinite() and gradient_norm.isfinite()):
-        raise FloatingPointError(
-            f"the loss is {loss.item():.3g} and its gradient's length {gradient_norm.item():.3g}, wanted "
-            "finite numbers; look for nan in the inputs, then lower the learning rate or lengthen the warm-up"
-        )
 
 
 class ProgressBar:
