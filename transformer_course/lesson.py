@@ -126,6 +126,6 @@ def _only_refuses(node: ast.stmt) -> bool:
     match node:
         case ast.Expr(ast.Call(ast.Name(name))):
             return name.startswith("check_")
-        case ast.If(body=[ast.Raise()], orelse=[]):
+        case ast.If(body=[*_, ast.Raise()], orelse=[]):
             return True
     return False

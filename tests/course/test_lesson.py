@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from transformer_course import lesson
 from transformer_course.lessons import LESSONS, NAMES
 from transformer_lab import Encoder
+from transformer_lab.diagnostics.head_roles import attention_on
 from transformer_lab.masking import combine_masks
 from transformer_lab.rotary_embedding import check_pairs
 from transformer_lab.scaled_dot_product_attention import attention_weights
@@ -99,8 +100,10 @@ def test_of_the_package_docstrings_and_checks_are_left_out(monkeypatch: pytest.M
     assert '"""Everything."""' in shown[3]
     lesson.show_source(rows_of_worker)
     assert "raise" not in shown[4] and "    return batch.rows(slice(rank, None, count))" in shown[4]
+    lesson.show_source(attention_on)
+    assert "raise" not in shown[-1] and "    asked = wanted.any(dim=-1)" in shown[-1]
     lesson.show_source(check_pairs)
-    assert '"""' not in shown[5] and "raise ValueError" in shown[5]
+    assert '"""' not in shown[-1] and "raise ValueError" in shown[-1]
 
 
 def test_every_lesson_repeats_its_own_random_numbers() -> None:
