@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.multi_head_attention import MultiHeadAttention
-from transformer_lab.validation import check_floating, check_parts, check_vectors
+from transformer_lab.validation import check_shape_kept, check_vectors
 
 Weights = Float[Tensor, "batch n_heads query_pos key_pos"]
 
@@ -40,10 +40,7 @@ class EncoderLayer(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        parts = {"attention": attention, "feed_forward": feed_forward}
-        check_parts(**parts, attention_norm=attention_norm, feed_forward_norm=feed_forward_norm)
-        is_shared = attention_norm is feed_forward_norm and isinstance(attention_norm, nn.Module)
-        if is_shared and list(attention_norm.parameters()):
+        if attention_norm is feed_forward_norm and list(attention_norm.parameters()):
             raise ValueError(
                 "attention_norm and feed_forward_norm are the same module, got one norm twice, wanted two: "
                 "they would share their parameters; build a second one"
@@ -78,12 +75,7 @@ class EncoderLayer(nn.Module):
 
     def residual(self, x: Tensor, update: Tensor) -> Tensor:
         """x + dropout(update), without broadcasting."""
-        check_floating(update=update)
-        if update.shape != x.shape:
-            raise ValueError(
-                f"a sublayer must keep its shape, got {tuple(update.shape)}, wanted {tuple(x.shape)}; "
-                "check the part that was plugged in"
-            )
+        check_shape_kept("a sublayer", update, x)
         return x + self.dropout(update)
 
 
@@ -147,9 +139,12 @@ def from_torch_layer(theirs: nn.TransformerEncoderLayer) -> EncoderLayer:
     Raises:
         TypeError: not an nn.TransformerEncoderLayer.
         KeyError: an activation that is no module, and neither F.relu nor F.gelu.
-        ValueError: keys of zeros or a second dropout, for which this package's layer has no place.
     """
-    _check_we_can(theirs)
+    if type(theirs) is not nn.TransformerEncoderLayer:
+        raise TypeError(
+            f"wanted an nn.TransformerEncoderLayer as PyTorch wrote it, got {type(theirs).__name__}; "
+            "of an nn.TransformerEncoder take one of its layers, of a class derived from it compare outputs"
+        )
     d_ff, d_model = theirs.linear1.weight.shape
     bias = theirs.linear1.bias is not None
     attention, inner = theirs.self_attn, theirs.dropout.p
@@ -161,7 +156,7 @@ def from_torch_layer(theirs: nn.TransformerEncoderLayer) -> EncoderLayer:
         nn.LayerNorm(d_model, eps=theirs.norm2.eps, bias=bias),
         dropout=theirs.dropout1.p,
     )
-    ours.to(theirs.linear1.weight).load_state_dict(_from_torch_names(theirs.state_dict()))
+    ours.to(theirs.linear1.weight).load_state_dict(from_torch_names(theirs.state_dict()))
     return ours.train(theirs.training)
 
 
@@ -169,8 +164,8 @@ def to_torch_layer(ours: EncoderLayer) -> nn.TransformerEncoderLayer:
     """Return an nn.TransformerEncoderLayer (batch_first) that computes what `ours` does, with copied weights.
 
     Raises:
-        TypeError: a layer with other parts than `MultiHeadAttention` without rotary positions, `FeedForward`
-            and nn.LayerNorm.
+        TypeError: a layer with other parts than `MultiHeadAttention` without rotary positions and
+            `FeedForward`.
         ValueError: dropouts or eps that differ, of which PyTorch's layer has one.
     """
     _check_torch_can(ours)
@@ -184,7 +179,7 @@ def to_torch_layer(ours: EncoderLayer) -> nn.TransformerEncoderLayer:
         norm_first=isinstance(ours, PreNormEncoderLayer),
         bias=first.bias is not None,
     )
-    theirs.to(first.weight).load_state_dict(_to_torch_names(ours.state_dict()))
+    theirs.to(first.weight).load_state_dict(to_torch_names(ours.state_dict()))
     return theirs.train(ours.training)
 
 
@@ -192,38 +187,19 @@ def _as_module(activation) -> nn.Module:
     return deepcopy(activation) if isinstance(activation, nn.Module) else TORCH_ACTIVATIONS[activation]()
 
 
-def _check_we_can(theirs: nn.TransformerEncoderLayer) -> None:
-    """Raise unless the layer is PyTorch's own, and does nothing that ours cannot."""
-    if type(theirs) is not nn.TransformerEncoderLayer or "forward" in vars(theirs):
-        raise TypeError(
-            f"wanted an nn.TransformerEncoderLayer as PyTorch wrote it, got {type(theirs).__name__}; "
-            "of an nn.TransformerEncoder take one of its layers, of a class derived from it compare outputs"
-        )
-    if theirs.self_attn.add_zero_attn:
-        raise ValueError("the attention adds a key of zeros (add_zero_attn), which ours lacks; leave it out")
-    if theirs.dropout1.p != theirs.dropout2.p:
-        raise ValueError(
-            f"dropout is {theirs.dropout1.p} on the attention's output and {theirs.dropout2.p} on the "
-            "feed-forward's; ours has one probability for both: choose the same"
-        )
-
-
 def _check_torch_can(ours: EncoderLayer) -> None:
-    """Raise unless PyTorch's layer can do the same."""
+    """Raise unless PyTorch's layer can do the same; `load_state_dict` tells other norms."""
     if type(ours) not in (EncoderLayer, PreNormEncoderLayer):
         raise TypeError(
             f"wanted an EncoderLayer or a PreNormEncoderLayer, got {type(ours).__name__}; "
             "of a class derived from them compare outputs"
         )
-    parts = {"attention": MultiHeadAttention, "feed_forward": FeedForward, "attention.rotary": nn.Identity}
-    parts |= {"attention_norm": nn.LayerNorm, "feed_forward_norm": nn.LayerNorm}
-    parts |= {f"attention.{name}": nn.Linear for name in PROJECTIONS}  # adapt puts another in their place
-    found = dict(ours.named_modules(remove_duplicate=False))
+    parts = {"attention": MultiHeadAttention, "attention.rotary": nn.Identity, "feed_forward": FeedForward}
     for name, wanted in parts.items():
-        if type(found.get(name)) is not wanted:
+        found = type(ours.get_submodule(name))
+        if found is not wanted:
             raise TypeError(
-                f"{name} is {type(found.get(name)).__name__}, wanted {wanted.__name__}; "
-                "PyTorch's layer has no other (merge undoes adapt)"
+                f"{name} is {found.__name__}, wanted {wanted.__name__}; PyTorch's layer has no other"
             )
     dropouts = ours.dropout.p, ours.attention.dropout, ours.feed_forward.dropout.p
     for name, values in ("dropout", dropouts), ("eps", (ours.attention_norm.eps, ours.feed_forward_norm.eps)):
@@ -234,7 +210,8 @@ def _check_torch_can(ours: EncoderLayer) -> None:
             )
 
 
-def _from_torch_names(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+def from_torch_names(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return a state dict of PyTorch's layer as one of ours."""
     ours = {}
     for name, tensor in theirs.items():
         part, kind = name.rsplit(".", 1)
@@ -246,7 +223,8 @@ def _from_torch_names(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     return ours
 
 
-def _to_torch_names(ours: dict[str, Tensor]) -> dict[str, Tensor]:
+def to_torch_names(ours: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return a state dict of our layer as one of PyTorch's."""
     theirs = {}
     for name, tensor in ours.items():
         part, kind = name.rsplit(".", 1)

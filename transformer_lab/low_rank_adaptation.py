@@ -1,6 +1,7 @@
 """Low-rank adaptation (LoRA): train a small update beside a frozen projection. Used in lesson 12."""
 
 from collections.abc import Collection, Mapping
+from copy import deepcopy
 
 import torch
 import torch.nn.functional as F
@@ -48,24 +49,11 @@ class LowRankLinear(nn.Module):
         """The frozen weight: whoever asks a projection for its dtype, device or width finds it here."""
         return self.linear.weight
 
-    @property
-    def bias(self) -> Tensor | None:
-        """The frozen bias, which has no update."""
-        return self.linear.bias
-
     @torch.no_grad()
     def merged(self) -> nn.Linear:
         """Return one nn.Linear that computes the same: no cost is left when the model is used."""
-        linear = nn.Linear(
-            self.linear.in_features,
-            self.linear.out_features,
-            bias=self.linear.bias is not None,
-            device=self.linear.weight.device,
-            dtype=self.linear.weight.dtype,
-        )
-        linear.weight.copy_(self.linear.weight + self.scale * self.up @ self.down)
-        if self.linear.bias is not None:
-            linear.bias.copy_(self.linear.bias)
+        linear = deepcopy(self.linear).requires_grad_(True)
+        linear.weight += self.scale * self.up @ self.down
         return linear
 
 

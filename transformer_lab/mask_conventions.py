@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
 from transformer_lab.masking import AXES, Mask, check_boolean
-from transformer_lab.validation import can_be_read, check_axes, check_floating, check_integers, check_positive
+from transformer_lab.validation import can_be_read, check_axes, check_floating, check_integers
 
 
 def from_key_padding_mask(ignored: Bool[Tensor, "batch key_pos"]) -> Bool[Tensor, "batch 1 1 key_pos"]:
@@ -41,28 +41,18 @@ def from_attn_mask(
         check_boolean("attn_mask", ignored, "query_pos", "key_pos")
         return ~ignored[None, None]
     check_boolean("attn_mask", ignored, "batch·heads", "query_pos", "key_pos")
-    check_positive(n_heads=n_heads)
     return ~ignored.unflatten(0, (-1, n_heads))
 
 
-def to_attn_mask(may_attend: Mask, n_heads: int, batch: int | None = None) -> Bool[Tensor, "..."]:
-    """To nn.MultiheadAttention's `attn_mask` (True = *ignore*).
+def to_attn_mask(may_attend: Mask, n_heads: int) -> Bool[Tensor, "..."]:
+    """To nn.MultiheadAttention's `attn_mask` (True = *ignore*), which needs a row for each query.
 
     (query_pos, key_pos) if all sequences and heads share it, else (batch·heads, query_pos, key_pos).
     """
     check_boolean("may_attend", may_attend, *AXES)
-    check_positive(n_heads=n_heads)
-    sequences, heads, *length = may_attend.shape
-    is_one_query = (sequences, heads, length[0]) == (1, 1, 1)  # as `causal_mask(1, 5)`
-    if 1 in length and not is_one_query:
-        raise ValueError(
-            "may_attend must have a row for every query and a column for every key, because attn_mask is not "
-            f"broadcast, got shape {tuple(may_attend.shape)}; use to_key_padding_mask, or expand the axis"
-        )
-    if (sequences, heads) == (1, 1) and batch is None:
+    if may_attend.shape[:2] == (1, 1):
         return ~may_attend[0, 0]
-    batch = sequences if batch is None else batch
-    return ~may_attend.expand(batch, n_heads, -1, -1).flatten(0, 1)
+    return ~may_attend.expand(-1, n_heads, -1, -1).flatten(0, 1)
 
 
 def from_attention_mask(ones: Integer[Tensor, "batch key_pos"]) -> Bool[Tensor, "batch 1 1 key_pos"]:
@@ -101,15 +91,11 @@ def to_additive_mask(
 ) -> Float[Tensor, "batch heads query_pos key_pos"]:
     """To a mask that is added to the scores: 0 where attention is allowed, `hidden` elsewhere.
 
-    Raises ValueError for a `hidden` above −10⁴, which would not hide, or beyond the dtype's numbers.
+    Raises ValueError for a `hidden` above −10⁴, which would not hide.
     """
     check_boolean("may_attend", may_attend, *AXES)
-    dtype = torch.get_default_dtype() if dtype is None else dtype
-    lowest = torch.finfo(dtype).min
-    if hidden != -math.inf and not lowest <= hidden <= -1e4:
-        raise ValueError(
-            f"hidden must be −inf, or from {lowest:.4g} to −10⁴ in {dtype}, got {hidden}; leave it out"
-        )
+    if not hidden <= -1e4:
+        raise ValueError(f"hidden must be −inf, or −10⁴ or less, got {hidden}; leave it out")
     bias = torch.zeros(may_attend.shape, dtype=dtype, device=may_attend.device)
     return bias.masked_fill(~may_attend, hidden)
 

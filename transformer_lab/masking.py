@@ -14,7 +14,6 @@ from torch import Tensor
 from transformer_lab.validation import (
     can_be_read,
     check_axes,
-    check_dense,
     check_integer,
     check_integers,
     check_positive,
@@ -130,7 +129,6 @@ def _distance(query_length: int, key_length: int | None, device: torch.device | 
 
 def check_boolean(name: str, mask: Tensor, *axes: str) -> None:
     """Raise unless the mask is boolean and has these axes."""
-    check_dense(**{name: mask})
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         raise TypeError(
             f"{name} must be a boolean tensor, got {described(mask)}; compare first, for example ids == 0"

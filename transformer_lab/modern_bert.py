@@ -71,20 +71,11 @@ class LocalAttention(MultiHeadAttention):
         self.window = window
 
     def forward(
-        self,
-        query: Float[Tensor, "batch query_pos d_model"],
-        key: Float[Tensor, "batch key_pos d_model"] | None = None,
-        value: Float[Tensor, "batch key_pos d_model"] | None = None,
-        *,
-        may_attend: Bool[Tensor, "..."] | None = None,
-        need_weights: bool = True,
-        attend: Callable | None = None,
+        self, *inputs: Float[Tensor, "batch _ d_model"], attend: Callable | None = None, **options
     ) -> tuple[Float[Tensor, "batch query_pos d_model"], Weights | None]:
         """Attend as `MultiHeadAttention` does; a function given as `attend` is told the window too."""
         near = partial(attend_nearby if attend is None else attend, window=self.window)
-        return super().forward(
-            query, key, value, may_attend=may_attend, need_weights=need_weights, attend=near
-        )
+        return super().forward(*inputs, attend=near, **options)
 
 
 def attend_nearby(
@@ -172,8 +163,7 @@ def load_hugging_face(encoder: Encoder, published: dict[str, Tensor]) -> None:
     """Fill every parameter of `encoder` with the numbers of a `ModernBertModel`, of which none is left over.
 
     Raises:
-        TypeError: a tensor of integers, as of a quantised model.
-        ValueError: a tensor is missing, unknown, or of another shape than wanted.
+        ValueError: a tensor is missing, unknown, of another shape, or of integers, as in a quantised model.
     """
     ours = encoder.state_dict()
     names = parameter_names(encoder.config.n_layers)

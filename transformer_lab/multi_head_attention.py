@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import check_axes, check_floating, check_parts, check_positive, check_vectors
+from transformer_lab.validation import check_axes, check_positive, check_vectors
 
 
 class MultiHeadAttention(nn.Module):
@@ -68,7 +68,6 @@ class MultiHeadAttention(nn.Module):
             ValueError: wrong rank or width, an empty sequence, a mask of another shape.
             TypeError: a mask that is not boolean.
         """
-        check_parts(attend=attend)
         key = query if key is None else key
         value = key if value is None else value
         d_model = self.n_heads * self.d_head
@@ -94,14 +93,12 @@ def split_heads(
     The features are cut first and the axes swapped afterwards; one reshape would mix positions with heads.
     """
     check_vectors("x", x)
-    check_divisible(x.shape[-1], n_heads)
     cut = x.unflatten(-1, (n_heads, -1))  # (batch, position, n_heads, d_head)
     return cut.transpose(1, 2)  # (batch, n_heads, position, d_head)
 
 
 def merge_heads(x: Float[Tensor, "batch n_heads position d_head"]) -> Float[Tensor, "batch position d_model"]:
     """Undo `split_heads`: write the heads of each position side by side again."""
-    check_floating(x=x)
     check_axes("x", x, "batch", "heads", "position", "d_head")
     return x.transpose(1, 2).flatten(-2)  # (batch, position, n_heads · d_head)
 

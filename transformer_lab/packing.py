@@ -14,8 +14,8 @@ from transformer_lab.encoder import Encoder
 from transformer_lab.masking import check_padding_mask
 from transformer_lab.modern_bert import LocalAttention
 from transformer_lab.rotary_embedding import RotaryEmbedding
-from transformer_lab.scaled_dot_product_attention import check_inputs, scaled_dot_product_attention
-from transformer_lab.validation import check_integer, check_readable, check_token_ids
+from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
+from transformer_lab.validation import check_token_ids
 
 BLOCK = 128  # queries at a time: about as many as a window sees, so that little is computed in vain
 
@@ -34,7 +34,6 @@ def encode_packed(
     """
     check_token_ids(token_ids, *encoder.embedding.vectors.shape[:1], encoder.embedding.vectors.device)
     check_padding_mask(may_attend, token_ids)
-    check_readable(may_attend=may_attend)
     return encode_real(encoder, token_ids, may_attend)
 
 
@@ -82,7 +81,7 @@ def attend_within(
 
     A `LocalAttention` tells its window, which is counted within each sequence. A mask has no place here.
     """
-    check_row(may_attend, **options)
+    check_no_mask(may_attend)
     core = scaled_dot_product_attention if window is None else partial(attend_in_window, window=window)
     parts = (part.split_with_sizes(lengths, dim=-2) for part in (query, key, value))
     sequences = zip(*parts, strict=True)
@@ -103,9 +102,6 @@ def attend_in_window(
     A block of queries meets only the keys that one of them sees, so the work grows with the length, not with
     its square.
     """
-    check_integer(window=window, at_least=0)
-    check_row(**options)
-    check_inputs(query, key, value)
     length, outputs = query.shape[-2], []
     places = torch.arange(length, device=query.device)
     for start in range(0, length, BLOCK):
@@ -116,11 +112,10 @@ def attend_in_window(
     return torch.cat(outputs, dim=-2), None
 
 
-def check_row(may_attend: None = None, need_weights: bool = False, **_) -> None:
-    """Raise if a mask or weights are asked for, which would be ignored; PyTorch tells wrong lengths."""
-    if may_attend is not None or need_weights:
-        asked = "weights" if may_attend is None else "a mask"
+def check_no_mask(may_attend: None) -> None:
+    """Raise if there is a mask, which would be ignored; PyTorch tells wrong lengths."""
+    if may_attend is not None:
         raise ValueError(
-            f"packed attention takes no mask and returns no weights, got {asked}; leave it out: lengths and "
-            "window tell who attends to whom"
+            "packed attention takes no mask, got one; leave it out: "
+            "lengths and window tell who attends to whom"
         )

@@ -107,7 +107,6 @@ class LearnedEncoding(nn.Module):
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
-        check_positive(d_model=d_model, max_length=max_length)
         self.table = nn.Parameter(torch.empty(max_length, d_model))
         nn.init.normal_(self.table, std=0.02)  # BERT's choice: small beside the token vectors
 

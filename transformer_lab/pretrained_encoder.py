@@ -147,7 +147,9 @@ def find_model(folder: str | Path | None = None) -> Path:
         FileNotFoundError: the model's two files are not in it.
     """
     if folder is None:
-        folder = os.environ.get(FOLDER_VARIABLE) or installed_folder()
+        package = importlib.util.find_spec(PACKAGE)  # is not imported
+        installed = Path(package.origin).parent / "model" if package and package.origin else None
+        folder = os.environ.get(FOLDER_VARIABLE) or installed
     if folder is None:
         raise FileNotFoundError(
             f"the pretrained model is not installed: run `make lab`, or `{INSTALL}` in the project's folder, "
@@ -160,12 +162,6 @@ def find_model(folder: str | Path | None = None) -> Path:
             f"name that one (folder=, {FOLDER_VARIABLE}), or none and run `{INSTALL}` in the project's folder"
         )
     return Path(folder)
-
-
-def installed_folder() -> Path | None:
-    """Return where the installed package keeps the model, without importing it; None if not installed."""
-    package = importlib.util.find_spec(PACKAGE)
-    return Path(package.origin).parent / "model" if package and package.origin else None
 
 
 def check_published(path: Path) -> None:
@@ -213,7 +209,6 @@ def sentence_embeddings(
 
     Section 3 of arXiv:1908.10084. The dot product of two of them is their cosine similarity.
     """
-    check_texts(texts)
     means = []
     for start in range(0, len(texts), batch_size):
         batch = tokenizer(texts[start : start + batch_size]).to(encoder.embedding.vectors.device)
@@ -242,11 +237,6 @@ def check_loadable(published: dict[str, Tensor], encoder: Encoder, theirs: dict[
 
 
 def check_texts(texts: Sequence[str]) -> None:
-    """Raise if `texts` is one string, whose letters would be taken for texts, none, or half a letter."""
+    """Raise if `texts` is one string, whose letters would be taken for texts, or none."""
     if isinstance(texts, str) or not texts:
         raise TypeError(f"texts must be a list of strings, got {texts[:30]!r}; put it in brackets: [text]")
-    for index, text in enumerate(texts):  # of half a character the library would say that it is no string
-        readable = text.encode(errors="replace").decode() if isinstance(text, str) else text
-        if text != readable:
-            got = f"half a character (a lone surrogate) in texts[{index}]: {text[:30]!r}"
-            raise ValueError(f"texts must be a list of strings, got {got}; try {readable[:30]!r}")

@@ -30,19 +30,14 @@ class FeedForwardUnit(nn.Module):
     Args:
         d_model: features of each token vector, in and out.
         expansion: d_ff is expansion · d_model, rounded down.
-        bias: whether the two projections have one.
         dropout: probability of dropping a feature in between, in training.
     """
 
-    def __init__(
-        self, d_model: int, expansion: int | float = 2, *, bias: bool = True, dropout: float = 0.0
-    ) -> None:
+    def __init__(self, d_model: int, expansion: int | float = 2, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model, eps=EPS)
         d_ff = math.floor(expansion * d_model)
-        self.feed_forward = FeedForward(
-            d_model, d_ff, activation=nn.PReLU(init=SLOPE), dropout=dropout, bias=bias
-        )
+        self.feed_forward = FeedForward(d_model, d_ff, activation=nn.PReLU(init=SLOPE), dropout=dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Transform each vector by itself."""
@@ -50,16 +45,14 @@ class FeedForwardUnit(nn.Module):
 
 
 def feed_forward_stack(
-    d_model: int, n_layers: int = 1, expansion: int | float = 2, *, bias: bool = True, dropout: float = 0.0
+    d_model: int, n_layers: int, expansion: int | float, *, dropout: float
 ) -> nn.Sequential:
     """Build `n_layers` units, each with parameters of its own, one after the other.
 
     `[unit] * n_layers` would put one unit there n_layers times.
     """
     check_positive(n_layers=n_layers)
-    return nn.Sequential(
-        *(FeedForwardUnit(d_model, expansion, bias=bias, dropout=dropout) for _ in range(n_layers))
-    )
+    return nn.Sequential(*(FeedForwardUnit(d_model, expansion, dropout=dropout) for _ in range(n_layers)))
 
 
 class FullWidthHead(nn.Module):
@@ -69,22 +62,12 @@ class FullWidthHead(nn.Module):
     token looks at itself.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        *,
-        n_layers: int = 1,
-        expansion: int | float = 2,
-        bias: bool = True,
-        dropout: float = 0.0,
-        rotary: nn.Module | None = None,
-    ) -> None:
+    def __init__(self, d_model: int, *, expansion: int | float, dropout: float = 0.0) -> None:
         super().__init__()
-        options = {"bias": bias, "dropout": dropout}
-        self.to_query = feed_forward_stack(d_model, n_layers, expansion, **options)
-        self.to_key = feed_forward_stack(d_model, n_layers, expansion, **options)
-        self.to_value = feed_forward_stack(d_model, n_layers, expansion, **options)
-        self.rotary = rotary if rotary is not None else nn.Identity()
+        self.to_query = feed_forward_stack(d_model, 1, expansion, dropout=dropout)
+        self.to_key = feed_forward_stack(d_model, 1, expansion, dropout=dropout)
+        self.to_value = feed_forward_stack(d_model, 1, expansion, dropout=dropout)
+        self.rotary = RotaryEmbedding(d_model)
 
     def forward(
         self,
@@ -108,40 +91,22 @@ class ExpandingMultiHeadAttention(nn.Module):
     One projection makes the copies (d_model → h · d_model), so d_model need not be divisible by h.
 
     Args:
-        d_model: features of each token vector, in and out; even, if positions are rotary.
+        d_model: features of each token vector, in and out; even.
         n_heads: number of heads.
-        bias: whether projections have one.
-        dropout: probability inside the heads' feed-forward stacks, in training.
-        rotary: whether queries and keys are turned by their positions.
-        n_layers, expansion: of the stacks that make queries, keys and values.
+        expansion: of the stacks that make queries, keys and values.
+        dropout: probability inside these stacks, in training.
     """
 
     def __init__(
-        self,
-        d_model: int,
-        n_heads: int = 1,
-        *,
-        bias: bool = True,
-        dropout: float = 0.0,
-        rotary: bool = True,
-        n_layers: int = 1,
-        expansion: int | float = 1.5,
+        self, d_model: int, n_heads: int = 1, *, expansion: int | float = 1.5, dropout: float = 0.0
     ) -> None:
         super().__init__()
         check_positive(d_model=d_model, n_heads=n_heads)
-        self.expand_projection = nn.Linear(d_model, n_heads * d_model, bias=bias)
+        self.expand_projection = nn.Linear(d_model, n_heads * d_model)
         self.heads = nn.ModuleList(
-            FullWidthHead(
-                d_model,
-                n_layers=n_layers,
-                expansion=expansion,
-                bias=bias,
-                dropout=dropout,
-                rotary=RotaryEmbedding(d_model) if rotary else None,
-            )
-            for _ in range(n_heads)
+            FullWidthHead(d_model, expansion=expansion, dropout=dropout) for _ in range(n_heads)
         )
-        self.output_projection = nn.Linear(n_heads * d_model, d_model, bias=bias)
+        self.output_projection = nn.Linear(n_heads * d_model, d_model)
 
     def forward(
         self,
@@ -185,9 +150,8 @@ class RoFormerEncoder(nn.Module):
     Args:
         d_model: features of each token vector, in and out; even.
         n_heads: number of heads, each d_model wide.
-        ffn_layers, ffn_expansion: of the feed-forward stack, which is 2 · d_model wide.
-        attention_layers, attention_expansion: of the stacks in the heads; ffn_expansion if None.
-        bias: whether projections have one.
+        ffn_layers: units in the feed-forward stack, which is 2 · d_model wide.
+        ffn_expansion: of every stack, those in the heads too.
         dropout: probability in every stack, in training.
     """
 
@@ -198,25 +162,15 @@ class RoFormerEncoder(nn.Module):
         *,
         ffn_layers: int = 1,
         ffn_expansion: int | float = 2,
-        attention_layers: int = 1,
-        attention_expansion: int | float | None = None,
-        bias: bool = True,
         dropout: float = 0.02,
     ) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model, eps=EPS)
         self.attention = ExpandingMultiHeadAttention(
-            d_model,
-            n_heads,
-            bias=bias,
-            dropout=dropout,
-            n_layers=attention_layers,
-            expansion=ffn_expansion if attention_expansion is None else attention_expansion,
+            d_model, n_heads, expansion=ffn_expansion, dropout=dropout
         )
-        self.feed_forward = feed_forward_stack(
-            2 * d_model, ffn_layers, ffn_expansion, bias=bias, dropout=dropout
-        )
-        self.output_projection = nn.Linear(2 * d_model, d_model, bias=bias)
+        self.feed_forward = feed_forward_stack(2 * d_model, ffn_layers, ffn_expansion, dropout=dropout)
+        self.output_projection = nn.Linear(2 * d_model, d_model)
 
     def forward(
         self,

@@ -54,19 +54,11 @@ def check_flag(**flags: bool) -> None:
             raise TypeError(f"{name} must be True or False, got {flag!r:.40}; choose one")
 
 
-def check_parts(**parts: object) -> None:
-    """Raise unless every named part is a module or a function, built and ready to be called."""
-    for name, part in parts.items():
-        if isinstance(part, type):
-            raise TypeError(f"{name} must be built, got the class {part.__name__}; try {part.__name__}(…)")
-        if not callable(part):
-            raise TypeError(
-                f"{name} must be a module or a function, got {part!r:.40}; build one, hand it over"
-            )
-
-
 def check_floating(**tensors: Tensor) -> None:
-    """Raise unless every named argument is a dense tensor of floating-point numbers."""
+    """Raise unless every named argument is a dense tensor of floating-point numbers.
+
+    With some sparse and nested tensors PyTorch computes, with others it fails without naming the cause.
+    """
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             remedy = f"{name}, weights = …" if isinstance(tensor, tuple) else f"torch.as_tensor({name})"
@@ -78,23 +70,16 @@ def check_floating(**tensors: Tensor) -> None:
                 f"{name} must be a floating-point tensor, got {tensor.dtype}; convert it with .float(), "
                 "or, if it is a mask, pass it as may_attend="
             )
-    check_dense(**tensors)
-
-
-def check_dense(**tensors: Tensor) -> None:
-    """Raise if a named tensor is sparse or nested: PyTorch computes with some of them, and otherwise."""
-    for name, tensor in tensors.items():
-        if isinstance(tensor, Tensor) and (tensor.layout != torch.strided or tensor.is_nested):
+        if tensor.layout != torch.strided or tensor.is_nested:
             layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
             remedy = "pad it, with a padding mask" if tensor.is_nested else f"try {name}.to_dense()"
             raise TypeError(f"{name} must be a dense tensor, got a {layout} one; {remedy}")
 
 
 def check_readable(**tensors: Tensor) -> None:
-    """Raise unless the named tensors are dense and hold numbers, which on the meta device none does."""
-    check_dense(**tensors)
+    """Raise unless the named tensors hold numbers, which on the meta device none does."""
     for name, tensor in tensors.items():
-        if isinstance(tensor, Tensor) and tensor.is_meta:
+        if tensor.is_meta:
             raise ValueError(f"{name} must hold numbers, got a tensor on meta, which has none; use the CPU")
 
 
@@ -108,7 +93,6 @@ def check_shape_kept(part: str, got: Tensor, x: Tensor) -> None:
 
 def check_integers(name: str, tensor: Tensor, *axes: str) -> None:
     """Raise unless the tensor holds integers, and has these axes if they are named."""
-    check_dense(**{name: tensor})
     integers = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
     if not isinstance(tensor, Tensor) or tensor.dtype not in integers:
         raise TypeError(
@@ -148,8 +132,7 @@ def check_alike(**tensors: Tensor) -> None:
 
 
 def check_same_device(**tensors: Tensor) -> None:
-    """Raise unless the named tensors are dense and on one device: beside meta, a product may be on meta."""
-    check_dense(**tensors)
+    """Raise unless the named tensors are on one device: beside meta, a product may be on meta."""
     (first, reference), *others = tensors.items()
     for name, tensor in others:
         if tensor.device != reference.device:
@@ -231,7 +214,6 @@ def _each_or_1(shape: tuple[int, ...]) -> str:
 
 def check_token_ids(token_ids: Tensor, vocab_size: int, device: torch.device) -> None:
     """Raise unless the ids are integers (batch, position) within the vocabulary, on the model's device."""
-    check_dense(token_ids=token_ids)
     if not isinstance(token_ids, Tensor) or token_ids.dtype not in (torch.int64, torch.int32):
         got = token_ids.dtype if isinstance(token_ids, Tensor) else type(token_ids).__name__
         raise TypeError(
