@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.references import assert_equal, gradients, randn
+from transformer_lab.encoder_layer import to_torch_names
 
 State = dict[str, Tensor]
 
@@ -24,63 +25,15 @@ def to_torch_attention(ours: State) -> State:
     return theirs
 
 
-def to_torch_layer(ours: State) -> State:
-    """EncoderLayer or PreNormEncoderLayer → nn.TransformerEncoderLayer."""
-    attention = to_torch_attention(below("attention.", ours))
-    names = {
-        "feed_forward.up_projection": "linear1",
-        "feed_forward.down_projection": "linear2",
-        "attention_norm": "norm1",
-        "feed_forward_norm": "norm2",
-    }
-    rest = {name: tensor for name, tensor in ours.items() if not name.startswith("attention.")}
-    return {f"self_attn.{name}": tensor for name, tensor in attention.items()} | renamed(rest, names)
-
-
 def to_torch_encoder(ours: State) -> State:
     """The layers of an Encoder and its final norm, if any → nn.TransformerEncoder, which has no embedding."""
     n_layers = 1 + max(int(name.split(".")[1]) for name in ours if name.startswith("layers."))
     theirs = {
         f"layers.{i}.{name}": tensor
         for i in range(n_layers)
-        for name, tensor in to_torch_layer(below(f"layers.{i}.", ours)).items()
+        for name, tensor in to_torch_names(below(f"layers.{i}.", ours)).items()
     }
     return theirs | {f"norm.{name}": tensor for name, tensor in below("final_norm.", ours).items()}
-
-
-# Longer names come first where one name is the end of another.
-BERT_NAMES = {
-    "embeddings.word_embeddings.weight": "embedding.vectors",
-    "embeddings.position_embeddings.weight": "positions.table",
-    "embeddings.LayerNorm": "embedding_norm",
-    "encoder.layer": "layers",
-    "attention.self.query": "attention.query_projection",
-    "attention.self.key": "attention.key_projection",
-    "attention.self.value": "attention.value_projection",
-    "attention.output.dense": "attention.output_projection",
-    "attention.output.LayerNorm": "attention_norm",
-    "intermediate.dense": "feed_forward.up_projection",
-    "output.dense": "feed_forward.down_projection",
-    "output.LayerNorm": "feed_forward_norm",
-}
-
-
-def from_bert(theirs: State) -> State:
-    """Hugging Face's BertModel without pooler → Encoder, for texts of one segment.
-
-    BERT adds a vector for its segment to every token; the first segment's is moved into the position vectors.
-    """
-    ours = renamed(theirs, BERT_NAMES)
-    segment = ours.pop("embeddings.token_type_embeddings.weight")[0]
-    return ours | {"positions.table": ours["positions.table"] + segment}
-
-
-def from_roformer(theirs: State) -> State:
-    """Hugging Face's RoFormerModel → Encoder, for texts of one segment; rotations have no weights."""
-    ours = renamed(theirs, BERT_NAMES)
-    segment = ours.pop("embeddings.token_type_embeddings.weight")[0]
-    ours.pop("encoder.embed_positions.weight", None)  # fixed sines, which RotaryEmbedding computes
-    return ours | {"embedding.vectors": ours["embedding.vectors"] + segment}
 
 
 def below(prefix: str, state: State) -> State:

@@ -1,8 +1,7 @@
 """Lesson 08: ids → vectors → + positions → layers → output."""
 
-import copy
-import dataclasses
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,8 +10,6 @@ from torch import nn
 from tests.peers import (
     all_gradients,
     assert_same_state,
-    from_bert,
-    from_roformer,
     randomised,
     to_torch_encoder,
 )
@@ -20,20 +17,16 @@ from tests.references import BATCH, HEADS, assert_equal, both_dtypes, both_paths
 from transformer_lab import (
     Encoder,
     EncoderConfig,
-    EncoderLayer,
-    FeedForward,
-    MultiHeadAttention,
     RotaryEmbedding,
     SequenceHead,
     TokenHead,
     causal_mask,
     mean_pool,
     padding_mask,
-    rotate_interleaved,
     sinusoidal_encoding,
 )
 from transformer_lab.encoder import TokenEmbedding, standard_layer
-from transformer_lab.mask_conventions import to_attention_mask, to_attn_mask, to_key_padding_mask
+from transformer_lab.mask_conventions import to_attn_mask, to_key_padding_mask
 
 VOCAB, D_HEAD, D_FF, LAYERS, MAX_LENGTH = 19, 6, 17, 4, 13
 D_MODEL = HEADS * D_HEAD
@@ -42,8 +35,6 @@ D_MODEL = HEADS * D_HEAD
 IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 18, 8, 0, 0]])
 LENGTH = IDS.shape[1]
 PADDING = padding_mask(IDS)
-REAL = IDS != 0
-
 CONFIG = EncoderConfig(
     VOCAB, D_MODEL, HEADS, D_FF, LAYERS, MAX_LENGTH,
     dropout=0.0, norm_eps=1e-3,  # so large that a wrong one shows
@@ -55,7 +46,7 @@ both_orders = pytest.mark.parametrize("norm_first", [False, True], ids=["post", 
 
 def build(dtype=torch.float64, seed=0, build_layer=standard_layer, **changes):
     """Return an encoder none of whose parameters is zero or one."""
-    encoder = Encoder(dataclasses.replace(CONFIG, **changes), build_layer)
+    encoder = Encoder(replace(CONFIG, **changes), build_layer)
     return randomised(encoder, seed).to(dtype)
 
 
@@ -105,40 +96,28 @@ def test_layers_follow_one_another_and_pre_norm_ends_with_a_norm(positions, norm
     assert_equal(hidden[1, :5], encoder(IDS[1:, :5])[0][0])  # without the padding
 
 
-def test_parameters_of_a_tutorials_encoder_can_be_counted_on_the_meta_device():
-    # The sizes of tutorial C's demonstration; the count rests on our assumption about its embedding.
-    with torch.device("meta"):
-        encoder = Encoder(EncoderConfig(10_000, max_length=1000))
-    assert {p.device.type for p in encoder.parameters()} == {"meta"}
-    assert sum(p.numel() for p in encoder.parameters()) == 24_034_304
+def test_token_vectors_enter_the_encoder_with_standard_deviation_1():
+    for scale in (True, False):
+        vectors = TokenEmbedding(1000, 64, scale=scale)(torch.arange(1000)[None])
+        assert 0.98 < vectors.std() < 1.02
 
 
-@pytest.mark.parametrize("scale", [True, False])
-def test_token_vectors_enter_the_encoder_with_standard_deviation_1(scale):
-    torch.manual_seed(0)
-    vectors = TokenEmbedding(1000, 64, scale=scale)(torch.arange(1000)[None])
-    assert 0.98 < vectors.std() < 1.02
-
-
-@pytest.mark.parametrize(
-    ("activation", "function"),
-    [
-        ("relu", lambda a: a.clamp(min=0)),
-        ("gelu", lambda a: a * (1 + torch.erf(a / math.sqrt(2))) / 2),
-        ("gelu_tanh", lambda a: a / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * a**3)))),
-        ("silu", lambda a: a * torch.sigmoid(a)),
-    ],
-)
-def test_activation_goes_by_its_name(activation, function):
+def test_activation_goes_by_its_name():
     a = randn(BATCH, D_FF)
-    for layer in build(activation=activation).layers:
-        assert_equal(layer.feed_forward.activation(a.clone()), function(a))
+    functions = {
+        "relu": torch.relu,
+        "gelu": lambda a: a * (1 + torch.erf(a / math.sqrt(2))) / 2,
+        "gelu_tanh": lambda a: a / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * a**3))),
+        "silu": lambda a: a * torch.sigmoid(a),
+    }
+    for name, function in functions.items():
+        assert_equal(standard_layer(replace(CONFIG, activation=name)).feed_forward.activation(a), function(a))
 
 
 # --- peers ----------------------------------------------------------------------------------------
 
 
-def torch_encoder_like(encoder, enable_nested_tensor=False):
+def torch_encoder_like(encoder):
     """Return PyTorch's encoder, which begins with vectors, with the weights of our layers."""
     config, dtype = encoder.config, encoder.embedding.vectors.dtype
     layer = nn.TransformerEncoderLayer(
@@ -146,7 +125,7 @@ def torch_encoder_like(encoder, enable_nested_tensor=False):
         norm_first=config.norm_first, dtype=dtype,
     )  # fmt: skip
     norm = nn.LayerNorm(D_MODEL, eps=config.norm_eps, dtype=dtype) if config.norm_first else None
-    theirs = nn.TransformerEncoder(layer, LAYERS, norm, enable_nested_tensor=enable_nested_tensor)
+    theirs = nn.TransformerEncoder(layer, LAYERS, norm, enable_nested_tensor=False)
     theirs.load_state_dict(to_torch_encoder(layers_of(encoder.state_dict())))
     return theirs
 
@@ -184,99 +163,6 @@ def test_encoder_equals_torch_forward_and_backward(norm_first, dtype, need_weigh
     assert_same_state(to_torch_encoder(layers_of(our_parameters)), their_parameters)
 
 
-@pytest.mark.filterwarnings("ignore:.*nested")  # PyTorch says that it is a prototype, or that it is not used
-@both_orders
-@both_dtypes
-@pytest.mark.parametrize("nested", [False, True], ids=["padded", "nested"])
-@pytest.mark.parametrize("mask", ["none", "padding"])
-def test_encoder_equals_the_fast_path_of_torch(norm_first, dtype, nested, mask):
-    ours = build(dtype, norm_first=norm_first).eval()
-    theirs = torch_encoder_like(ours, enable_nested_tensor=nested).eval()
-    may_attend, torch_masks = TORCH_MASKS[mask]
-    real = REAL if mask == "padding" else ...  # the fast path leaves anything in the padding
-    with torch.inference_mode():
-        wanted = theirs(ours.embed(IDS), **torch_masks)[real]
-        assert_equal(ours(IDS, may_attend)[0][real], wanted)
-        assert_equal(ours(IDS, may_attend, need_weights=False)[0][real], wanted)
-
-
-BERT_SIZES = {
-    "vocab_size": VOCAB, "hidden_size": D_MODEL, "num_attention_heads": HEADS, "num_hidden_layers": LAYERS,
-    "intermediate_size": D_FF, "max_position_embeddings": MAX_LENGTH, "type_vocab_size": 2,
-    "hidden_act": "gelu", "layer_norm_eps": 1e-12, "pad_token_id": None,
-    "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "attn_implementation": "eager",
-}  # fmt: skip
-BERT_CHOICES = {
-    "activation": "gelu", "norm_eps": 1e-12, "scale_embedding": False, "embedding_norm": True,
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def bert():
-    """Return a small BERT of Hugging Face; imported here because the import takes seconds."""
-    from transformers.models.bert.modeling_bert import BertConfig, BertModel
-
-    return randomised(BertModel(BertConfig(**BERT_SIZES), add_pooling_layer=False), seed=7).eval()
-
-
-@pytest.fixture(scope="module")
-def roformer():
-    """Return a small RoFormer of Hugging Face."""
-    from transformers.models.roformer.modeling_roformer import RoFormerConfig, RoFormerModel
-
-    return randomised(RoFormerModel(RoFormerConfig(**BERT_SIZES, embedding_size=D_MODEL)), seed=8).eval()
-
-
-def roformer_layer(config):
-    """Build a layer whose attention turns neighbouring features, as the RoFormer does."""
-    rotary = RotaryEmbedding(config.d_head, rotate=rotate_interleaved)
-    return EncoderLayer(
-        MultiHeadAttention(config.d_model, config.n_heads, rotary=rotary),
-        FeedForward(config.d_model, config.d_ff, activation=nn.GELU()),
-        nn.LayerNorm(config.d_model, eps=config.norm_eps),
-        nn.LayerNorm(config.d_model, eps=config.norm_eps),
-    )
-
-
-def assert_equal_to_hugging_face(ours, theirs, translated, tolerance):
-    """Compare the output, every attention map, and the gradient of every parameter."""
-    attention_mask = to_attention_mask(PADDING)
-    wanted = theirs(input_ids=IDS, attention_mask=attention_mask, output_attentions=True)
-    hidden, weights = ours(IDS, PADDING)
-    assert_equal(hidden, wanted.last_hidden_state, tolerance)
-    assert_equal(tuple(weights), wanted.attentions, tolerance)
-    assert_equal(ours(IDS, PADDING, need_weights=False)[0], wanted.last_hidden_state, tolerance)
-
-    def their_output():
-        return theirs(input_ids=IDS, attention_mask=attention_mask).last_hidden_state
-
-    _, our_gradients = all_gradients(ours, lambda: ours(IDS, PADDING)[0])
-    _, their_gradients = all_gradients(theirs, their_output)
-    # The segment's vector is part of each token's, so its gradient is their sum.
-    segment = "embeddings.token_type_embeddings.weight"
-    table = our_gradients.get("positions.table", our_gradients["embedding.vectors"])
-    assert_equal(table.sum(dim=0), their_gradients[segment][0], tolerance)
-    their_gradients[segment] = torch.zeros(2, D_MODEL, dtype=hidden.dtype)
-    assert_same_state(our_gradients, translated(their_gradients), tolerance)
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=str)
-def test_encoder_equals_bert_of_hugging_face(bert, dtype, tolerance):
-    theirs = copy.deepcopy(bert).to(dtype)
-    ours = build(dtype, positions="learned", **BERT_CHOICES)
-    ours.load_state_dict(from_bert(theirs.state_dict()))
-    assert_equal_to_hugging_face(ours, theirs, from_bert, tolerance)
-
-
-# The table of sines of Hugging Face is rounded to float32, whatever the model's dtype.
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-6), (torch.float32, 1e-5)], ids=str)
-def test_encoder_equals_roformer_of_hugging_face(roformer, dtype, tolerance):
-    theirs = copy.deepcopy(roformer).to(dtype)
-    ours = build(dtype, build_layer=roformer_layer, positions="none", **BERT_CHOICES)
-    ours.load_state_dict(from_roformer(theirs.state_dict()))
-    assert_equal_to_hugging_face(ours, theirs, from_roformer, tolerance)
-
-
 # --- dropout, and layers of one's own -------------------------------------------------------------
 
 
@@ -289,20 +175,19 @@ def test_dropout_after_the_embedding():
 
 
 def test_each_dropout_of_the_config_reaches_its_place():
-    layer = standard_layer(dataclasses.replace(CONFIG, dropout=0.25, attention_dropout=0.5))
+    layer = standard_layer(replace(CONFIG, dropout=0.25, attention_dropout=0.5))
     assert (layer.dropout.p, layer.feed_forward.dropout.p, layer.attention.dropout) == (0.25, 0.25, 0.5)
 
 
 def test_build_layer_is_called_once_per_layer_with_the_config():
-    built = []
+    asked = []
 
     def build_layer(config):
-        built.append((config, standard_layer(config)))
-        return built[-1][1]
+        asked.append(config)
+        return standard_layer(config)
 
-    encoder = build(build_layer=build_layer)
-    assert [config for config, _ in built] == LAYERS * [CONFIG]
-    assert all(mine is theirs for mine, (_, theirs) in zip(encoder.layers, built, strict=True))
+    assert len(build(build_layer=build_layer).layers) == LAYERS
+    assert asked == LAYERS * [CONFIG]
 
 
 @pytest.mark.parametrize("part", ["layer", "feed_forward"])
@@ -343,23 +228,11 @@ def test_heads_score_every_token_and_the_mean_of_the_real_ones():
 # --- the config -----------------------------------------------------------------------------------
 
 
-def test_config_is_frozen_hashable_and_comparable():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        CONFIG.d_model = 24
-    same, other = dataclasses.replace(CONFIG), dataclasses.replace(CONFIG, n_layers=5)
-    assert same == CONFIG and hash(same) == hash(CONFIG) and other != CONFIG
-
-
-@pytest.mark.parametrize(
-    ("name", "choice", "choices"),
-    [
-        ("activation", "tanh", "relu, gelu, gelu_tanh, silu"),
-        ("positions", None, "sinusoidal, learned, rotary, none"),
-    ],
-)
-def test_refuses_choices_that_do_not_exist(name, choice, choices):
-    with pytest.raises(ValueError, match=f"{name} must be one of {choices}, got {choice!r}"):
-        EncoderConfig(VOCAB, **{name: choice})
+def test_refuses_choices_that_do_not_exist():
+    with pytest.raises(ValueError, match=r"activation must be one of relu, .*, silu, got 'tanh'"):
+        EncoderConfig(VOCAB, activation="tanh")
+    with pytest.raises(ValueError, match=r"positions must be one of sinusoidal, .*, none, got None"):
+        EncoderConfig(VOCAB, positions=None)
 
 
 def test_odd_widths_and_any_length_are_fine_where_no_pairs_are_made_and_no_table_is_used():

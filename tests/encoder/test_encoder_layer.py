@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests import peers
-from tests.peers import all_gradients, assert_same_state, randomised
+from tests.peers import assert_same_state, randomised
 from tests.references import (
     BATCH,
     HEADS,
@@ -29,8 +28,6 @@ from transformer_lab import (
     padding_mask_from_lengths,
 )
 from transformer_lab.encoder_layer import from_torch_layer, to_torch_layer
-from transformer_lab.low_rank_adaptation import adapt
-from transformer_lab.mask_conventions import to_attn_mask, to_key_padding_mask
 
 D_HEAD, D_FF = 4, 17
 D_MODEL = HEADS * D_HEAD
@@ -105,53 +102,6 @@ def test_other_options_are_handed_on_to_the_attention(order):
     layer = order(Stub(lambda x, **got: (x, got)), Stub(torch.sin), *[nn.Identity()] * 2)  # one norm twice
     got = {"may_attend": CAUSAL, "need_weights": False, "cache": "of one's own"}
     assert layer(stream(), **got)[1] == got
-
-
-# --- peers ----------------------------------------------------------------------------------------
-
-
-def torch_layer_like(layer):
-    """Return PyTorch's layer with the same weights."""
-    theirs = nn.TransformerEncoderLayer(
-        D_MODEL, HEADS, D_FF, dropout=0.0, layer_norm_eps=EPS, batch_first=True,
-        norm_first=isinstance(layer, PreNormEncoderLayer), dtype=layer.attention_norm.weight.dtype,
-    )  # fmt: skip
-    theirs.load_state_dict(peers.to_torch_layer(layer.state_dict()))
-    return theirs
-
-
-# Per head: PyTorch answers NaN where a query may attend to nothing, so each may attend to itself.
-EACH_ITSELF = PER_HEAD | torch.eye(POSITIONS).bool()
-TORCH_MASKS = {
-    "none": (None, {}),
-    "padding and causal": (
-        PADDING & CAUSAL,
-        {"src_key_padding_mask": to_key_padding_mask(PADDING), "src_mask": to_attn_mask(CAUSAL, HEADS)},
-    ),
-    "per head": (EACH_ITSELF, {"src_mask": to_attn_mask(EACH_ITSELF, HEADS)}),
-}
-
-
-@both_orders
-@both_dtypes
-@both_paths
-@pytest.mark.parametrize("mask", TORCH_MASKS)
-def test_layer_equals_torch_forward_and_backward(order, dtype, need_weights, mask):
-    ours = build(order, dtype)
-    theirs = torch_layer_like(ours)
-    may_attend, torch_masks = TORCH_MASKS[mask]
-
-    def our_output(x):
-        return ours(x, may_attend=may_attend, need_weights=need_weights)[0]
-
-    def their_output(x):
-        return theirs(x, **torch_masks)
-
-    assert_equal(our_output(stream(dtype)), their_output(stream(dtype)))
-    our_input, our_parameters = all_gradients(ours, our_output, stream(dtype))
-    their_input, their_parameters = all_gradients(theirs, their_output, stream(dtype))
-    assert_equal(our_input, their_input)
-    assert_same_state(peers.to_torch_layer(our_parameters), their_parameters)
 
 
 # --- dropout --------------------------------------------------------------------------------------
@@ -246,11 +196,3 @@ def test_a_converted_layer_keeps_its_mode(training):
 def test_refuses_dropouts_that_torchs_layer_cannot_tell_apart():
     with pytest.raises(ValueError, match=r"dropout differs .*, got 0\.5, 0\.0, 0\.0; .*: choose the same"):
         to_torch_layer(build(EncoderLayer, dropout=0.5))
-
-
-def test_refuses_an_adapted_layer_by_its_name():
-    layer = adapt(build(EncoderLayer), rank=2)
-    with pytest.raises(
-        TypeError, match=r"query_projection is LowRankLinear, wanted Linear; .*merge undoes adapt"
-    ):
-        to_torch_layer(layer)

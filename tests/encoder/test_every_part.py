@@ -1,7 +1,5 @@
 """What holds for every part of the encoder alike: each guarantee once, asked of all of them."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -93,20 +91,6 @@ def test_evaluation_repeats_itself_and_training_drops(name):
     drops |= any(getattr(each, "dropout", 0.0) == 0.5 for each in part.modules())
     torch.manual_seed(0)
     assert torch.equal(output(part, x), output(part, x)) != drops
-
-
-@of_every_part
-def test_copies_and_loaded_states_are_equal_and_independent(name):
-    part, x = built(name), given(name)
-    wanted = output(part, x)
-    loaded = PARTS[name]().double().eval()
-    loaded.load_state_dict(part.state_dict())
-    for other in (copy.deepcopy(part), loaded):
-        assert_equal(output(other, x), wanted, 0)
-        with torch.no_grad():
-            for parameter in other.parameters():
-                parameter.zero_()
-        assert_equal(output(part, x), wanted, 0)
 
 
 @of_every_part

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.peers import all_gradients, assert_same_state, randomised, renamed
-from tests.references import BATCH, KEYS, assert_equal, both_dtypes, linear_by_loops, numbers, randn
+from tests.peers import randomised
+from tests.references import BATCH, KEYS, assert_equal, linear_by_loops, numbers, randn
 from transformer_lab import FeedForward, GatedFeedForward
 
 D_MODEL, D_FF, POSITIONS = 11, 17, KEYS
@@ -58,38 +58,6 @@ def test_the_paper_bends_with_relu_and_has_biases_and_llama_with_silu_and_none()
     assert type(gated.activation) is nn.SiLU and len(list(gated.parameters())) == 3
 
 
-def the_same_forward_and_backward(ours, theirs, names, dtype):
-    theirs.load_state_dict(renamed(ours.state_dict(), names))
-    assert_equal(ours(tokens(dtype=dtype)), theirs(tokens(dtype=dtype)))
-    our_input, our_parameters = all_gradients(ours, ours, tokens(dtype=dtype))
-    their_input, their_parameters = all_gradients(theirs, theirs, tokens(dtype=dtype))
-    assert_equal(our_input, their_input)
-    assert_same_state(renamed(our_parameters, names), their_parameters)
-
-
-@both_dtypes
-@with_and_without_bias
-def test_feed_forward_equals_torch_forward_and_backward(bias, dtype):
-    ours = build(dtype=dtype, activation=nn.GELU(), bias=bias)
-    theirs = nn.Sequential(nn.Linear(D_MODEL, D_FF, bias), nn.GELU(), nn.Linear(D_FF, D_MODEL, bias))
-    the_same_forward_and_backward(
-        ours, theirs.to(dtype), {"up_projection": "0", "down_projection": "2"}, dtype
-    )
-
-
-@both_dtypes
-@with_and_without_bias
-def test_gated_feed_forward_equals_llamas_forward_and_backward(bias, dtype):
-    from transformers import LlamaConfig
-    from transformers.models.llama.modeling_llama import LlamaMLP
-
-    heads = {"num_attention_heads": 1, "head_dim": 2}  # of an attention that is not built
-    sizes = {"hidden_size": D_MODEL, "intermediate_size": D_FF}
-    llama = LlamaMLP(LlamaConfig(**sizes, **heads, hidden_act="silu", mlp_bias=bias)).to(dtype)
-    ours = build(GatedFeedForward, dtype, bias=bias)
-    the_same_forward_and_backward(ours, llama, {"_projection": "_proj"}, dtype)
-
-
 @pytest.mark.parametrize("kind", [FeedForward, GatedFeedForward])
 def test_dropout_in_training_zeroes_features_in_between_and_scales_the_others(kind):
     # Every projection passes features on, and all are positive: the output is what was kept, times four.
@@ -109,10 +77,3 @@ def test_dropout_leaves_the_output_alone():
     network = build(dropout=0.9).train()
     network.down_projection.weight.data.zero_()
     assert_equal(network(tokens()), network.down_projection.bias.expand(BATCH, POSITIONS, D_MODEL))
-
-
-def test_a_hook_sees_what_the_first_projection_gave():
-    network, seen = build(), []
-    network.up_projection.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    network(tokens())
-    assert_equal(seen[0], network.up_projection(tokens()))

@@ -35,6 +35,8 @@ def test_the_update_by_hand():
     merged = merge(part)  # a part alone is merged too
     assert type(merged) is nn.Linear
     assert_equal(merged(numbers([5.0, 7.0])), numbers([575.5, 1147.25]))
+    assert merged.weight.requires_grad and not part.linear.weight.requires_grad
+    assert_equal(part.linear.weight, torch.eye(2).double(), 0)
 
 
 def test_an_update_begins_at_zero_with_entries_of_size_one_over_the_root_of_its_width():
@@ -64,18 +66,9 @@ def test_only_the_chosen_updates_are_trained(projections):
     assert {name.split(".")[-1] for name in trained} == {"up", "down"}
 
 
-@pytest.mark.parametrize(("alpha", "scale"), [(3, 1.5), (None, 1.0)])
-def test_a_projection_adapted_by_itself_is_frozen_and_its_scale_alpha_over_rank(alpha, scale):
-    part = LowRankLinear(nn.Linear(5, 3), 2, alpha=alpha)
-    assert {name for name, p in part.named_parameters() if p.requires_grad} == {"up", "down"}
-    assert part.scale == scale
-
-
 def test_it_says_how_wide_it_is_like_a_linear_map():
-    linear = nn.Linear(5, 3)
-    part = LowRankLinear(linear, 2)
+    part = LowRankLinear(nn.Linear(5, 3), 2)
     assert (part.in_features, part.out_features) == (5, 3)
-    assert part.bias is linear.bias and LowRankLinear(nn.Linear(5, 3, bias=False), 2).bias is None
 
 
 def test_a_projection_in_two_places_gets_one_update():
@@ -104,7 +97,6 @@ def tied():
 @pytest.mark.parametrize(
     ("model", "given", "error", "words"),
     [
-        (build(), {"alpha": -3}, ValueError, "alpha must be above 0 and finite, got -3"),
         (
             build(),
             {"projections": "query_projection"},

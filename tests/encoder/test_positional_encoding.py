@@ -84,13 +84,6 @@ def test_positions_run_along_the_sequence_even_if_the_batch_is_as_large(module):
         assert_equal(module(x)[b], x[b] + module.table[:LENGTH])
 
 
-@both_modules
-@pytest.mark.parametrize("length", [1, MAX_LENGTH])
-def test_the_shortest_and_the_longest_sequence_fit(module, length):
-    module = build(module)
-    assert_equal(module(torch.zeros(1, length, D_MODEL, dtype=torch.float64))[0], module.table[:length])
-
-
 def test_the_learned_table_is_a_parameter_and_saved_and_the_sinusoidal_one_neither():
     assert build(SinusoidalEncoding).state_dict() == {}
     learned = build(LearnedEncoding)

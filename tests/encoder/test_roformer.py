@@ -18,11 +18,9 @@ from tests.references import (
     rotated_by_loops,
 )
 from transformer_lab import causal_mask, padding_mask_from_lengths
-from transformer_lab.diagnostics.certificates import permutation_equivariance
 from transformer_lab.roformer import (
     ExpandingMultiHeadAttention,
     FeedForwardUnit,
-    FullWidthHead,
     RoFormerEncoder,
     summary,
 )
@@ -36,10 +34,9 @@ MASKS = {
 }
 
 
-def build(**options):
+def build():
     """Return an encoder none of whose parameters is zero or one, in eval mode."""
-    sizes = {"ffn_layers": 2, "ffn_expansion": 1.5, "attention_layers": 2, "attention_expansion": 2.5}
-    return randomised(RoFormerEncoder(D_MODEL, N_HEADS, **sizes, **options)).double().eval()
+    return randomised(RoFormerEncoder(D_MODEL, N_HEADS, ffn_layers=2, ffn_expansion=1.5)).double().eval()
 
 
 def stream(positions=POSITIONS, seed=5):
@@ -96,9 +93,8 @@ def test_encoder_equals_plain_loops(may_attend, need_weights):
         assert weights is None
 
 
-@pytest.mark.parametrize("bias", [True, False])
-def test_attention_reads_another_text(bias):
-    attention = randomised(ExpandingMultiHeadAttention(D_MODEL, N_HEADS, bias=bias)).double()
+def test_attention_reads_another_text():
+    attention = randomised(ExpandingMultiHeadAttention(D_MODEL, N_HEADS)).double()
     x, y = stream(), stream(KEYS, seed=6)
     allowed = [[[True] * KEYS] * POSITIONS] * N_HEADS
     texts = zip(x.tolist(), y.tolist(), strict=True)
@@ -115,13 +111,10 @@ def count(module):
     return sum(p.numel() for p in module.parameters())
 
 
-@pytest.mark.parametrize(
-    ("n_heads", "wanted"),
-    [(1, 40_936_455), (2, 47_763_466), (4, 61_417_488), (8, 88_725_532), (12, 116_033_576)],
-)
-def test_parameter_counts(n_heads, wanted):
+def test_parameter_counts():
     with torch.device("meta"):
-        assert count(RoFormerEncoder(512, n_heads, ffn_layers=4, ffn_expansion=4)) == wanted
+        assert count(RoFormerEncoder(512, 1, ffn_layers=4, ffn_expansion=4)) == 40_936_455
+        assert count(RoFormerEncoder(512, 12, ffn_layers=4, ffn_expansion=4)) == 116_033_576
 
 
 def test_the_summary_has_the_fields_that_the_tutorial_prints():
@@ -142,13 +135,6 @@ def test_the_summary_has_the_fields_that_the_tutorial_prints():
         assert line in text
 
 
-def test_one_shared_unit_gives_the_count_of_the_printed_code():
-    with torch.device("meta"):
-        encoder = RoFormerEncoder(512, 12, ffn_layers=4, ffn_expansion=4)
-    encoder.feed_forward = nn.Sequential(*[encoder.feed_forward[0]] * 4)
-    assert count(encoder) == 90_846_245
-
-
 def test_what_nobody_chooses_is_as_in_the_tutorial():
     encoder = RoFormerEncoder(D_MODEL, N_HEADS)
     units = [module for module in encoder.modules() if isinstance(module, FeedForwardUnit)]
@@ -157,38 +143,5 @@ def test_what_nobody_chooses_is_as_in_the_tutorial():
     # 2 · d_model features in a head's stacks as in the encoder's own, 1.5 where the attention stands alone
     widths = [unit.feed_forward.up_projection.out_features for unit in units]
     assert widths == [2 * D_MODEL] * 3 * N_HEADS + [4 * D_MODEL]
-    alone = ExpandingMultiHeadAttention(7, rotary=False)
-    assert alone.heads[0].to_key[0].feed_forward.up_projection.out_features == 10  # 10.5, rounded down
-
-
-# --- what follows from how it is built ------------------------------------------------------------
-
-
-def test_a_token_looks_at_itself_before_any_training():
-    """The residual connection in the stacks puts x into q and k (uniform: 1/32)."""
-    torch.manual_seed(0)
-    calm = nn.LayerNorm(128)(torch.randn(4, 32, 128))
-    _, weights = FullWidthHead(128, expansion=1.5).eval()(calm, calm)
-    assert weights.diagonal(dim1=-2, dim2=-1).mean() > 0.9
-
-
-def test_six_blocks_make_all_tokens_alike():
-    """Published: cosine .994 without residual connections, .049 with them."""
-    torch.manual_seed(0)
-    blocks = [RoFormerEncoder(64, 4).eval() for _ in range(6)]
-
-    def cosine(residual):
-        x = torch.randn(1, 32, 64, generator=torch.Generator().manual_seed(1))
-        for block in blocks:
-            x = block(x, need_weights=False)[0] + (x if residual else 0)
-        alike = nn.functional.normalize(x[0], dim=-1)
-        return ((alike @ alike.T).sum() - 32) / (32 * 31)
-
-    with torch.no_grad():
-        assert cosine(residual=False) > 0.97
-        assert cosine(residual=True).abs() < 0.15
-
-
-def test_without_rotary_the_order_does_not_matter():
-    attention_ = randomised(ExpandingMultiHeadAttention(D_MODEL, N_HEADS, rotary=False)).double()
-    assert permutation_equivariance(attention_, stream()).holds
+    alone = ExpandingMultiHeadAttention(10, expansion=1.25)
+    assert alone.heads[0].to_key[0].feed_forward.up_projection.out_features == 12  # 12.5, rounded down

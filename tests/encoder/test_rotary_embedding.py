@@ -1,16 +1,11 @@
 """Lesson 02: pairs of features turned by an angle that grows with the position."""
 
-import functools
-import itertools
 import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.references import BATCH, HEADS, QUERIES, assert_equal, both_dtypes, gradients, properties, randn
+from tests.references import BATCH, HEADS, QUERIES, assert_equal, both_dtypes, gradients, randn
 from transformer_lab import RotaryEmbedding, rotate_half_split, rotate_interleaved
 from transformer_lab.rotary_embedding import (
     interleaved_to_half_split,
@@ -64,12 +59,6 @@ def test_rotation_equals_two_by_two_matrices(leading, offset, base, rotate, dtyp
     assert_equal(ours, rotate_by_loops(x, counted(x, offset), rotate, base))
 
 
-def test_rotations_are_points_on_the_unit_circle():
-    ours = rotations(torch.tensor([[0, 3], [5, 2]]), 4, base=100.0)
-    angle = torch.tensor([[[0.0, 0.0], [3.0, 0.3]], [[5.0, 0.5], [2.0, 0.2]]], dtype=torch.float64)
-    assert_equal(torch.view_as_real(ours), torch.stack([angle.cos(), angle.sin()], dim=-1))
-
-
 @both_pairings
 def test_input_may_be_any_view(rotate):
     # Heads cut from (batch, position, features): neither contiguous nor aligned to whole pairs.
@@ -77,41 +66,10 @@ def test_input_may_be_any_view(rotate):
     assert_equal(RotaryEmbedding(D_HEAD, rotate=rotate)(x), rotate_by_loops(x, counted(x), rotate))
 
 
-@both_dtypes
-@pytest.mark.parametrize("base", [10_000.0, 500_000.0])
-def test_half_split_pairs_equal_llama_of_hugging_face(dtype, base):
-    from transformers.models.llama.configuration_llama import LlamaConfig
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
-
-    query, key = (randn(BATCH, HEADS, LENGTH, D_HEAD, seed=seed, dtype=dtype) for seed in (1, 2))
-    positions = torch.tensor([[0, 1, 2, 3, 4], [7, 5, 3, 11, 2]])
-    parameters = {"rope_type": "default", "rope_theta": base}
-    config = LlamaConfig(head_dim=D_HEAD, rope_parameters=parameters)
-    theirs = apply_rotary_pos_emb(query, key, *LlamaRotaryEmbedding(config)(query, positions))
-    ours = RotaryEmbedding(D_HEAD, base=base)
-    # Theirs keeps its angles in float32.
-    both = (ours(query, positions=positions), ours(key, positions=positions))
-    assert_equal(both, theirs, tolerance=1e-5)
-
-
-@both_dtypes
-@both_pairings
-def test_gradients_are_turned_back_by_the_same_angle(rotate, dtype):
-    x = randn(BATCH, HEADS, LENGTH, D_HEAD, dtype=dtype)
-    (ours,) = gradients(RotaryEmbedding(D_HEAD, rotate=rotate), x)
-    weighting = randn(BATCH, HEADS, LENGTH, D_HEAD, seed=99, dtype=dtype)
-    assert_equal(ours, rotate_by_loops(weighting, -counted(x), rotate))
-
-
-@properties
-@given(half=st.integers(1, 20))
-def test_the_two_pairings_differ_only_in_the_order_of_features(half):
-    x = randn(BATCH, HEADS, LENGTH, 2 * half)
-    rotation = rotations(torch.arange(LENGTH), 2 * half)
-    there = interleaved_to_half_split(2 * half)
-    back = there.argsort()
-    assert_equal(rotate_half_split(x[..., there], rotation), rotate_interleaved(x, rotation)[..., there])
-    assert_equal(rotate_interleaved(x[..., back], rotation), rotate_half_split(x, rotation)[..., back])
+def test_the_two_pairings_differ_only_in_the_order_of_features():
+    x, rotation = randn(BATCH, HEADS, LENGTH, D_HEAD), rotations(torch.arange(LENGTH), D_HEAD)
+    order = interleaved_to_half_split(D_HEAD)
+    assert_equal(rotate_half_split(x[..., order], rotation), rotate_interleaved(x, rotation)[..., order])
 
 
 # --- which axis is the position, and which position is it
@@ -180,14 +138,6 @@ def test_a_far_offset_keeps_no_table():
     assert rotation_table.cache_info().currsize == 0
 
 
-def test_what_stands_in_for_a_tensor_keeps_no_table():
-    rotation_table.cache_clear()
-    x = randn(LENGTH, D_HEAD)
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        assert RotaryEmbedding(D_HEAD)(mode.from_tensor(x)).shape == x.shape
-    assert_equal(RotaryEmbedding(D_HEAD)(x), rotate_by_loops(x, counted(x)))
-
-
 def test_the_cached_table_serves_training_after_inference_and_is_neither_trained_nor_saved():
     rotation_table.cache_clear()
     rotary, x = RotaryEmbedding(D_HEAD), randn(LENGTH, D_HEAD)
@@ -196,14 +146,6 @@ def test_the_cached_table_serves_training_after_inference_and_is_neither_trained
     gradients(rotary, x)
     assert rotation_table.cache_info().currsize == 1
     assert not rotary.state_dict()
-
-
-def test_the_cached_table_is_one_for_each_base_width_dtype_and_length():
-    rotation_table.cache_clear()
-    settings = itertools.product((10_000.0, 100.0), (2, 14), (torch.float64, torch.float32), (9, 5, 1))
-    for base, d_head, dtype, length in [*settings] * 2:
-        x = randn(length, d_head, dtype=dtype)
-        assert_equal(RotaryEmbedding(d_head, base=base)(x), rotate_by_loops(x, counted(x), base=base))
 
 
 def test_decoding_builds_a_table_only_when_the_length_doubles():
@@ -216,10 +158,9 @@ def test_decoding_builds_a_table_only_when_the_length_doubles():
 def test_a_printed_module_tells_its_settings():
     module = RotaryEmbedding(D_HEAD, base=500.0, rotate=rotate_interleaved)
     assert repr(module) == "RotaryEmbedding(d_head=14, base=500, rotate=rotate_interleaved)"
-    assert "partial" in repr(RotaryEmbedding(8, rotate=functools.partial(rotate_half_split)))
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (1, LENGTH), (LENGTH, BATCH), (BATCH, HEADS, LENGTH)], ids=str)
+@pytest.mark.parametrize("shape", [(HEADS,), (1, LENGTH), (BATCH, HEADS, LENGTH)], ids=str)
 def test_refuses_positions_of_another_shape(shape):
     message = r"wanted \(5,\) or \(2, 5\) for x of shape \(2, 3, 5, 14\); the last axis but one of x is"
     with pytest.raises(ValueError, match=message):

