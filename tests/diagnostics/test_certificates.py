@@ -118,11 +118,6 @@ def test_the_encoder_earns_its_certificates(positions, dtype, ids):
     assert permutation_equivariance(model, ids).holds == (positions == "none")
 
 
-def test_attention_earns_its_certificates(attention, x):
-    for certificate in (padding_invariance, batch_invariance, eval_determinism, permutation_equivariance):
-        assert certificate(attention, x).holds
-
-
 def test_rotary_scores_depend_on_distance_only():
     assert distance_only(RotaryEmbedding(6), *torch.randn(2, 6)).holds
 
@@ -160,10 +155,6 @@ def test_no_module_that_ignores_its_mask_passes(name, length):
     for ids in (torch.arange(length)[None] + 1, torch.full((2, length), 10), torch.arange(length)[None]):
         if ids.any():
             assert not padding_invariance(lambda i, may_attend: hear(vectors(i)), ids).holds
-
-
-def test_a_module_that_always_hides_the_last_position_is_found(x):
-    assert not padding_invariance(lambda x, may_attend: x + x[:, :-1].mean(dim=1, keepdim=True), x).holds
 
 
 @pytest.mark.parametrize("whose", [0, -1])
@@ -236,20 +227,9 @@ def test_a_leak_between_sequences_is_located(x):
     assert certificate.difference == pytest.approx(100 * x[0, 1, 3].abs().item())
 
 
-def test_a_batch_norm_is_found_only_in_training(x):
-    norm = nn.BatchNorm1d(LENGTH)
-    assert batch_invariance(norm, x).holds
-    assert not batch_invariance(lambda x: norm.train()(x), x).holds
-
-
-def test_absolute_positions_and_such_as_collide_are_found():
-    def coarse(x):  # bfloat16 holds every integer up to 256 only
-        return RotaryEmbedding(6)(x, positions=torch.arange(len(x), dtype=torch.bfloat16).long())
-
+def test_absolute_positions_are_found():
     (query, key), table = torch.randn(2, 6), torch.randn(64, 6)
     assert not distance_only(lambda x: x + table, query, key).holds
-    assert distance_only(coarse, query, key, length=257).holds
-    assert not distance_only(coarse, query, key, length=270).holds
 
 
 def test_the_place_on_a_diagonal_is_named():
@@ -292,12 +272,11 @@ def test_rounding_is_a_share_of_the_size(size, x):
     assert leak_map(lambda x: x.cumsum(dim=1), size * x)[1, 0] > 0.01 * size
 
 
-@pytest.mark.parametrize("hear", [lambda x: x.amax(dim=1, keepdim=True), lambda x: (-x).relu().sum(1, True)])
-def test_what_a_maximum_or_a_relu_does_not_hear_of_a_little_is_a_leak(hear, x):
-    """Nor a maximum of a fall: of one feature a change has one direction, another from place to place."""
+def test_what_a_maximum_does_not_hear_of_a_little_is_a_leak(x):
+    """Nor of a fall: of one feature a change has one direction, another from place to place."""
     x = 50 + 50 * x.abs()
     x[:, 3] /= 50
-    assert (leak_map(lambda x: x + hear(x), x) > 0).all()
+    assert (leak_map(lambda x: x + x.amax(dim=1, keepdim=True), x) > 0).all()
     assert (leak_map(lambda x: x + x.amax(dim=1, keepdim=True), torch.ones(1, 13, 1)) > 0).all()
 
 

@@ -343,20 +343,11 @@ def test_what_a_layer_keeps_of_an_earlier_call_does_not_matter():
     assert keeping.one.dtype == torch.float32
 
 
-@pytest.mark.parametrize(
-    ("result", "got"), [(None, "NoneType"), ((torch.ones(2, 3, 5, 5), X), r"shape \(2, 3, 5, 5\)")]
-)
-def test_an_output_of_another_kind_or_shape_is_told(result, got):
-    found = first_divergence(Layer(torch_layer(), lambda *_: result), torch_layer())
+def test_an_output_of_another_shape_is_told():
+    weights_first = Layer(torch_layer(), lambda *_: (torch.ones(2, 3, 5, 5), X))
+    found = first_divergence(weights_first, torch_layer())
     assert found.step == "output"
-    assert re.search(rf"returns {got}, wanted a tensor of shape \(2, 5, 21\)", found.cause)
-
-
-def test_what_a_layer_never_computes_is_told():
-    found = first_divergence(nn.Linear(D_MODEL, D_MODEL), torch_layer())
-    assert found.step == "attention_output"
-    assert found.agree == ["attention_input"]
-    assert found.difference > 0
+    assert re.search(r"returns shape \(2, 3, 5, 5\), wanted a tensor of shape \(2, 5, 21\)", found.cause)
 
 
 # --- what it cannot see, and what it refuses ------------------------------------------------------

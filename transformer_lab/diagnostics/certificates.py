@@ -94,7 +94,7 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Certi
         ValueError: there are no pads, or no ids but 0.
     """
     check_positive(pads=pads)
-    _check_batch(x)
+    _check_input(x, axes=3)
     length = torch.full((len(x),), _length(x), device=x.device)
     alone = _run(function, x, may_attend=padding_mask_from_lengths(length))
     for padded, lengths in _paddings(function, x, pads, length, alone):
@@ -133,7 +133,7 @@ def batch_invariance(function: Callable, x: Tensor) -> Certificate:
     Raises:
         ValueError: there is only one sequence, or all are equal.
     """
-    _check_batch(x)
+    _check_input(x, axes=3)
     if (x == x[:1]).all():
         raise ValueError(
             f"x must hold different sequences, got {len(x)}, all equal: what one takes from another would "
@@ -218,11 +218,6 @@ def _axes(output: Tensor) -> tuple[str, ...]:
 
 def _difference(got: Tensor, wanted: Tensor) -> Tensor:
     """|got − wanted|; infinite where either is no finite number."""
-    if got.shape != wanted.shape:
-        raise ValueError(
-            f"the output must keep its shape {tuple(wanted.shape)} here, got {tuple(got.shape)}; "
-            "return one vector per position, (batch, position, features)"
-        )
     return (got - wanted).abs().nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
@@ -308,9 +303,10 @@ def _others(x: Tensor, seed: int = 0) -> list[Tensor]:
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def _check_input(x: Tensor) -> None:
+def _check_input(x: Tensor, axes: int = 2) -> None:
+    """Raise unless x holds ids, or vectors with as many axes at least."""
     ids = isinstance(x, Tensor) and x.dtype in IDS and x.dim() == 2
-    vectors = isinstance(x, Tensor) and x.dtype in ROUNDING and x.dim() >= 2
+    vectors = isinstance(x, Tensor) and x.dtype in ROUNDING and x.dim() >= axes
     if not (ids or vectors) or 0 in x.shape:
         raise ValueError(
             "x must hold vectors (batch, position, features) or ids (batch, position), "
@@ -319,14 +315,6 @@ def _check_input(x: Tensor) -> None:
     if not x.isfinite().all():
         raise ValueError(
             "x must hold finite numbers, got NaN or infinity; nothing could be told: replace them"
-        )
-
-
-def _check_batch(x: Tensor) -> None:
-    _check_input(x)
-    if x.is_floating_point() and x.dim() < 3:
-        raise ValueError(
-            f"x must have the axes (batch, position, features), got {described(x)}; add one with [None]"
         )
 
 

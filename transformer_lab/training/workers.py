@@ -32,18 +32,12 @@ def join() -> torch.device:
     Started by torchrun, the environment says who is who. Started alone, this process is a group of one.
     """
     alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
-    device = device_for(int(os.environ.get("LOCAL_RANK", 0)))
-    backend = "nccl" if device.type == "cuda" else "gloo"
+    device, backend = torch.device("cpu"), "gloo"
+    if torch.cuda.is_available():  # each worker of a machine has a GPU of its own
+        device, backend = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))), "nccl"
+        torch.cuda.set_device(device)
     dist.init_process_group(backend, timeout=TIMEOUT, **({} if "RANK" in os.environ else alone))
     return device
-
-
-def device_for(local: int) -> torch.device:
-    """Return the device of a machine's worker: a GPU of its own, or the processor if there is no GPU."""
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    torch.cuda.set_device(local)
-    return torch.device("cuda", local)
 
 
 def rows_of_worker(batch: Batch, rank: int, count: int) -> Batch:
