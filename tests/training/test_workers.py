@@ -364,9 +364,10 @@ def test_a_killed_worker_is_told_and_the_same_line_goes_on(measured, alone, capf
         assert_equal(tensors[f"model/{name}"], tensor, 1e-10)
 
 
-def test_an_error_of_the_job_keeps_pythons_own_words(tmp_path):
+def test_a_job_imports_what_stands_beside_it_and_its_error_keeps_pythons_own_words(tmp_path):
     path = tmp_path / "job.py"
-    path.write_text("config = missing")
+    path.write_text("import beside_the_job\nconfig = missing")
+    (tmp_path / "beside_the_job.py").touch()
     with pytest.raises(NameError, match="missing"):
         program.main([str(path)])
     assert not dist.is_initialized()
