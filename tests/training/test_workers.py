@@ -222,6 +222,11 @@ def test_rows_are_dealt_out_in_turn():
         rows_of_worker(batch, 0, 6)
 
 
+def test_losses_that_are_a_mean_already_are_refused():
+    with pytest.raises(ValueError, match="reduction='none'"):
+        loss_to_hand_in(torch.tensor(2.0), torch.tensor(8), 2)
+
+
 @pytest.mark.parametrize("parts", [[3, 5], [1, 0, 7]])
 def test_the_average_of_what_is_handed_in_is_the_mean_of_all(parts):
     losses = torch.arange(8.0, requires_grad=True)

@@ -58,7 +58,14 @@ def loss_to_hand_in(
     The workers' gradients are averaged: added, then divided by `n_workers`. Here the sum is divided by
     `total`, the number of targets of *all* workers, and multiplied by `n_workers`, which the average takes
     away again. So the average is the gradient of the mean over all targets, however many each worker has.
+
+    Raises:
+        ValueError: losses not one after the other: their mean would be divided twice.
     """
+    if losses.dim() != 1:
+        raise ValueError(
+            f"losses must have the axis (targets), got shape {tuple(losses.shape)}; take reduction='none'"
+        )
     return losses.sum() * n_workers / total
 
 
