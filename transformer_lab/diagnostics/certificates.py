@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_lab.masking import padding_mask_from_lengths
-from transformer_lab.validation import check_positive, described
+from transformer_lab.validation import check_integer, check_positive, described
 
 # The largest difference that rounding explains, for numbers of the size that a norm leaves.
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-1}
@@ -71,8 +71,12 @@ def leak_map(function: Callable, x: Tensor) -> Float[Tensor, "output_pos input_p
             "see eval_determinism, and mend that first"
         )
     columns = []
-    for position in range(_length(x)):
-        moved = [_difference(_run(function, changed), before) for changed in _changes(x, position)]
+    positions = torch.arange(_length(x), device=x.device)
+    for position in positions:
+        here = positions == position
+        here = here[:, None] if x.is_floating_point() else here
+        changed = [torch.where(here, other, x) for other in _others(x, seed=int(position))]
+        moved = [_difference(_run(function, each), before) for each in changed]
         columns.append(torch.stack(moved).movedim(-2, 0).flatten(1).amax(dim=1))  # (output_pos)
     return torch.stack(columns, dim=1)
 
@@ -80,8 +84,8 @@ def leak_map(function: Callable, x: Tensor) -> Float[Tensor, "output_pos input_p
 def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Certificate:
     """Does padding leave the real positions alone?  Called as `function(x, may_attend=…)`, with and without.
 
-    The pads look like real tokens, so that only the mask tells them apart: copies of real ones, then others,
-    which a mean hears too, then others in every second sequence only.
+    The pads look like real tokens, so that only the mask tells them apart: copies of real ones, then another
+    one, which a mean hears too, then that in every second sequence only.
 
     Wrap a function whose mask has another name, lambda x, may_attend: model(x, mask=may_attend), or another
     form, see mask_conventions.
@@ -90,11 +94,10 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Certi
         ValueError: there are no pads, or no ids but 0.
     """
     check_positive(pads=pads)
-    _check_batch(x)
-    x, others = _with_others(x, pads)
+    _check_input(x, axes=3)
     length = torch.full((len(x),), _length(x), device=x.device)
     alone = _run(function, x, may_attend=padding_mask_from_lengths(length))
-    for padded, lengths in _paddings(function, x, others, length, alone):
+    for padded, lengths in _paddings(function, x, pads, length, alone):
         mask = padding_mask_from_lengths(lengths, _length(padded))
         beside_pads = _run(function, padded, may_attend=mask)[..., : _length(x), :]
         certificate = _certify("padding invariance", beside_pads, alone, judged=lengths == length)
@@ -107,7 +110,7 @@ def permutation_equivariance(function: Callable, x: Tensor) -> Certificate:
     """Does another order of the input only reorder the output?  Reversed, shifted by one, and shuffled.
 
     Raises:
-        ValueError: all tokens are equal, or the output does not have one vector for each.
+        ValueError: all tokens are equal.
     """
     _check_input(x)
     axis = _position_axis(x)
@@ -119,11 +122,6 @@ def permutation_equivariance(function: Callable, x: Tensor) -> Certificate:
     shuffled = torch.randperm(len(positions), generator=torch.Generator().manual_seed(0)).to(x.device)
     orders = (positions.flip(0), positions.roll(1), shuffled)
     output = _run(function, x)
-    if output.shape[-2] != len(positions):
-        raise ValueError(
-            f"the output must have {len(positions)} positions, as x has, got shape {tuple(output.shape)}; "
-            "return one vector per position, (batch, position, features)"
-        )
     got = [_run(function, x.index_select(axis, order))[..., order.argsort(), :] for order in orders]
     got = torch.stack(got)  # back in the old order
     return _certify("permutation equivariance", got, output.expand_as(got), ("order", *_axes(output)))
@@ -135,7 +133,7 @@ def batch_invariance(function: Callable, x: Tensor) -> Certificate:
     Raises:
         ValueError: there is only one sequence, or all are equal.
     """
-    _check_batch(x)
+    _check_input(x, axes=3)
     if (x == x[:1]).all():
         raise ValueError(
             f"x must hold different sequences, got {len(x)}, all equal: what one takes from another would "
@@ -173,13 +171,9 @@ def distance_only(
     Raises:
         ValueError: a vector of zeros, whose scores are all 0; a single position, which has no distance.
     """
-    if length < 2:
-        raise ValueError(f"length must be at least 2, got {length}: one position has no distance; give more")
-    for vector in (query, key):
-        if not (vector.isfinite().all() and vector.any()):
-            raise ValueError(
-                f"query and key must be finite and not 0, got {vector.tolist()}; all scores would be alike"
-            )
+    check_integer(length=length, at_least=2)
+    if not (query.any() and key.any()):
+        raise ValueError("query and key must not be 0, got zeros; all scores would be alike: give others")
     queries, keys = (_run(rotate, vector.expand(length, -1)) for vector in (query, key))
     if queries.shape != (length, len(query)):
         raise ValueError(
@@ -224,11 +218,6 @@ def _axes(output: Tensor) -> tuple[str, ...]:
 
 def _difference(got: Tensor, wanted: Tensor) -> Tensor:
     """|got − wanted|; infinite where either is no finite number."""
-    if got.shape != wanted.shape:
-        raise ValueError(
-            f"the output must keep its shape {tuple(wanted.shape)} here, got {tuple(got.shape)}; "
-            "return one vector per position, (batch, position, features)"
-        )
     return (got - wanted).abs().nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
@@ -275,14 +264,15 @@ def _length(x: Tensor) -> int:
 
 
 def _paddings(
-    function: Callable, x: Tensor, others: Tensor, length: Tensor, alone: Tensor
+    function: Callable, x: Tensor, pads: int, length: Tensor, alone: Tensor
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield x with pads behind it, and how many positions of each sequence are real."""
     axis = _position_axis(x)
-    pads = _length(others)
     copies = x.index_select(axis, torch.arange(pads, device=x.device) % _length(x))
     yield torch.cat([x, copies], dim=axis), length
-    padded = torch.cat([x, others], dim=axis)
+    # Not the first token again, so that the mean is another one, and so is what attention finds.
+    other = _others(x)[-1].narrow(axis, 0, 1)
+    padded = torch.cat([x, *[other] * pads], dim=axis)
     yield padded, length
     if len(x) == 1:
         return
@@ -296,55 +286,27 @@ def _paddings(
             yield padded, lengths
 
 
-def _with_others(x: Tensor, pads: int) -> tuple[Tensor, Tensor]:
-    """x, and other tokens: vectors far away, or an id that each sequence lacks and that surely exists.
-
-    Where a sequence holds all such ids, x is cut until none does.
-    """
+def _others(x: Tensor, seed: int = 0) -> list[Tensor]:
+    """Other tokens for all of x: vectors moved a little, and much; or the ids before, which surely exist."""
     if x.is_floating_point():
-        token = x.narrow(-2, 0, 1)
-        return x, torch.cat([token + _noise(x, seed) for seed in range(pads)], dim=-2)
-    known = torch.cat([x, x.long() - 1]).unique().flip(0)  # 0, which may be a pad's own id, comes last
-    known = known[known >= 0]
-    for length in range(x.shape[1], 0, -1):
-        lacking = (x[:, :length, None] != known).all(dim=1)  # (batch, known)
-        if lacking.any(dim=1).all():
-            others = known[lacking.int().argmax(dim=1)].to(x.dtype)
-            return x[:, :length], others[:, None].expand(-1, pads)
-    raise _only_zeros()
-
-
-def _changes(x: Tensor, position: int) -> list[Tensor]:
-    """Copies of x with another token at one position: vectors moved a little and much, or the id before."""
-    if x.is_floating_point():
-        noise = _noise(x, position)
+        # Random features: a constant would be taken out by a layer norm, and a leak would go unseen.
+        noise = torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(seed), dtype=x.dtype)
+        noise = noise.to(x.device) * 10 * _size(x)
         # Much, and the other way: a maximum or a ReLU may not hear of a little.
-        others = x + noise / 10, x - noise
-        here = torch.arange(_length(x), device=x.device)[:, None] == position
-    elif x.any():
-        others = (torch.where(x > 0, x - 1, x.max()),)
-        here = torch.arange(_length(x), device=x.device) == position
-    else:
-        raise _only_zeros()
-    return [torch.where(here, other, x) for other in others]
-
-
-def _noise(x: Tensor, seed: int) -> Tensor:
-    """Large random features: a constant would be taken out by a layer norm, and a leak would go unseen."""
-    noise = torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(seed), dtype=x.dtype)
-    return noise.to(x.device) * 10 * _size(x)
-
-
-def _only_zeros() -> ValueError:
-    return ValueError("x must hold other ids than 0, got only that; no other is known to exist: give some")
+        return [x + noise / 10, x - noise]
+    if not x.any():
+        raise ValueError("x must hold other ids than 0, got only that; no other is known to exist: give some")
+    least = 1 if x.max() > 1 else 0  # 0 may be a pad's own id, so it is taken only if there is no other
+    return [torch.where(x > least, x - 1, x.max())]
 
 
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def _check_input(x: Tensor) -> None:
+def _check_input(x: Tensor, axes: int = 2) -> None:
+    """Raise unless x holds ids, or vectors with as many axes at least."""
     ids = isinstance(x, Tensor) and x.dtype in IDS and x.dim() == 2
-    vectors = isinstance(x, Tensor) and x.dtype in ROUNDING and x.dim() >= 2
+    vectors = isinstance(x, Tensor) and x.dtype in ROUNDING and x.dim() >= axes
     if not (ids or vectors) or 0 in x.shape:
         raise ValueError(
             "x must hold vectors (batch, position, features) or ids (batch, position), "
@@ -353,14 +315,6 @@ def _check_input(x: Tensor) -> None:
     if not x.isfinite().all():
         raise ValueError(
             "x must hold finite numbers, got NaN or infinity; nothing could be told: replace them"
-        )
-
-
-def _check_batch(x: Tensor) -> None:
-    _check_input(x)
-    if x.is_floating_point() and x.dim() < 3:
-        raise ValueError(
-            f"x must have the axes (batch, position, features), got {described(x)}; add one with [None]"
         )
 
 

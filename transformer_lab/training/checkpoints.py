@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 FACTS, DIGEST = "facts", "sha256"  # the two entries of the file's metadata
+PART = ".part"  # how the name of a file ends that is not whole yet
 
 
 @dataclass
@@ -31,20 +32,26 @@ class History:
         return len(self.loss)
 
 
+@dataclass
+class Run:
+    """What is trained, by what, and how: the settings must be those that the run began with."""
+
+    model: nn.Module
+    optimizer: Optimizer
+    settings: dict
+
+
 def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapping) -> None:
     """Write a safetensors file; `facts` must be made of what JSON knows.
 
     Whoever stops the program meanwhile finds the file that was there before: the new one is written beside
     it and takes its place when it is whole.
-
-    Raises:
-        ValueError: a place where no file can be.
     """
-    path = check_place(path)
+    path = Path(path).resolve()  # what a symbolic link names, not the link
     text = json.dumps(facts, sort_keys=True)
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     metadata = {FACTS: text, DIGEST: digest(copies, text)}
-    beside = path.with_name(path.name + ".part")
+    beside = path.with_name(path.name + PART)
     beside.write_bytes(safetensors.torch.save(copies, metadata))
     os.replace(beside, path)
 
@@ -60,12 +67,13 @@ def load_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict]:
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except safetensors.SafetensorError as error:
-        raise ValueError(refusal(path, f"got a file that cannot be read ({error})")) from error
-    if not {FACTS, DIGEST} <= metadata.keys():
-        raise ValueError(refusal(path, "got a safetensors file of something else"))
-    if digest(tensors, metadata[FACTS]) != metadata[DIGEST]:
-        raise ValueError(refusal(path, "got other contents than were written"))
+    except safetensors.SafetensorError:
+        metadata, tensors = {}, {}
+    if digest(tensors, metadata.get(FACTS, "")) != metadata.get(DIGEST):
+        raise ValueError(
+            f"{path} is not a whole checkpoint: got other contents than were saved there; delete it to begin "
+            "anew, or name another one"
+        )
     return tensors, json.loads(metadata[FACTS])
 
 
@@ -74,87 +82,67 @@ def digest(tensors: Mapping[str, Tensor], text: str) -> str:
     return hashlib.sha256(safetensors.torch.save(dict(tensors)) + text.encode()).hexdigest()
 
 
-def gather(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+def gather(run: Run) -> dict[str, Tensor]:
     """Return all numbers that the next step depends on: parameters, the optimizer's means, random numbers."""
-    names = names_of_trained(model, optimizer)
-    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
-    for number, state in optimizer.state_dict()["state"].items():
+    names = names_of_trained(run.model, run.optimizer)
+    tensors = {f"model/{name}": tensor for name, tensor in run.model.state_dict().items()}
+    for number, state in run.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{names[number]}/{quantity}": tensor for quantity, tensor in state.items()}
-    device = device_of(model)
+    device = device_of(run.model)
     tensors["random/cpu"] = torch.get_rng_state()
     if device.type == "cuda":
         tensors["random/cuda"] = torch.cuda.get_rng_state(device)
     return tensors
 
 
-def scatter(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: Optimizer) -> None:
+def scatter(tensors: Mapping[str, Tensor], run: Run) -> None:
     """Put back what `gather` returned, of the same model and an optimizer of the same parameters."""
     # Not PyTorch's set_optimizer_state_dict, which makes a step for parameters that had no gradient so far.
-    names = names_of_trained(model, optimizer)
-    state = optimizer.state_dict() | {"state": {}}
+    names = names_of_trained(run.model, run.optimizer)
+    state = run.optimizer.state_dict() | {"state": {}}
     for key, tensor in _under("optimizer/", tensors).items():
         name, _, quantity = key.rpartition("/")
         state["state"].setdefault(names.index(name), {})[quantity] = tensor
-    model.load_state_dict(_under("model/", tensors))
-    optimizer.load_state_dict(state)
-    device = device_of(model)
+    run.model.load_state_dict(_under("model/", tensors))
+    run.optimizer.load_state_dict(state)
+    device = device_of(run.model)
     torch.set_rng_state(tensors["random/cpu"])
     if device.type == "cuda" and "random/cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random/cuda"], device)
 
 
-def keep(path: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict, history: History) -> None:
+def keep(path: str | Path, run: Run, history: History) -> None:
     """Write all that a run goes on from."""
-    save_checkpoint(path, *all_of(model, optimizer, settings, history))
+    save_checkpoint(path, gather(run), {"history": asdict(history)} | what_must_agree(run))
 
 
-def all_of(
-    model: nn.Module, optimizer: Optimizer, settings: dict, history: History
-) -> tuple[dict[str, Tensor], dict]:
-    """Return the tensors and the facts that a run goes on from."""
-    tensors = gather(model, optimizer)
-    return tensors, {"history": asdict(history)} | what_must_agree(tensors, model, optimizer, settings)
-
-
-def resume(path: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict) -> History:
+def resume(path: str | Path, run: Run) -> History:
     """Fill model, optimizer and random numbers from a checkpoint, and return the history up to there.
 
     Raises:
         ValueError: the checkpoint is damaged, or of another model or run; nothing has changed then.
     """
-    return put_back(path, *load_checkpoint(path), model, optimizer, settings)
+    return put_back(path, *load_checkpoint(path), run)
 
 
-def put_back(
-    path: str | Path,
-    tensors: Mapping[str, Tensor],
-    facts: dict,
-    model: nn.Module,
-    optimizer: Optimizer,
-    settings: dict,
-) -> History:
+def put_back(path: str | Path, tensors: Mapping[str, Tensor], facts: dict, run: Run) -> History:
     """Fill all from what was read, after seeing that it belongs to this run and model."""
     history = History(**facts.pop("history", {}))
     history.scores = {int(step): score for step, score in history.scores.items()}  # JSON's keys are text
-    check_same_facts(path, facts, what_must_agree(tensors, model, optimizer, settings))
-    check_same_tensors(path, _under("model/", tensors), model.state_dict())
-    scatter(tensors, model, optimizer)
+    check_same_facts(path, facts, what_must_agree(run))
+    scatter(tensors, run)
     return history
 
 
-def what_must_agree(
-    tensors: Mapping[str, Tensor], model: nn.Module, optimizer: Optimizer, settings: dict
-) -> dict:
-    """Return the settings of a run, what it trains, and what its optimizer has kept."""
-    kept = sorted(name for name in tensors if name.startswith("optimizer/"))
-    return settings | {"trained": names_of_trained(model, optimizer), "kept": kept}
+def what_must_agree(run: Run) -> dict:
+    """Return the settings, what the model holds, and what of it is trained."""
+    held = [f"{name} {tuple(each.shape)} {each.dtype}" for name, each in run.model.state_dict().items()]
+    return run.settings | {"model": held, "trained": names_of_trained(run.model, run.optimizer)}
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Return where the model's parameters are; raise ValueError if it has none."""
-    for parameter in model.parameters():
-        return parameter.device
-    raise ValueError(f"{type(model).__name__} has no parameters, wanted a model that can be trained")
+    """Return where the model's parameters are; without any it may be anywhere."""
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
 
 
 def names_of_trained(model: nn.Module, optimizer: Optimizer) -> list[str]:
@@ -168,34 +156,14 @@ def names_of_trained(model: nn.Module, optimizer: Optimizer) -> list[str]:
     return [names[parameter] for parameter in updated]
 
 
-def check_place(path: str | Path) -> Path:
-    """Raise unless a file of that name can be; return its path: what a symbolic link names, not the link."""
-    name = Path(path)
-    try:  # the name, the folder, its rights: told now, not when hours of training are to be kept
-        path = name.resolve()
-        got = "a folder" if path.is_dir() else "" if path.parent.is_dir() else "a folder that does not exist"
-        if not got:
-            beside = path.with_name(path.name + ".part")
-            beside.touch()
-            beside.unlink()
-    except (OSError, ValueError) as error:
-        got = str(error)
-    if got:
-        raise ValueError(
-            f"{name!s:.80} cannot be written: got {got:.200}, wanted a file in one that exists; make it first"
-        )
-    return path
-
-
-def check_same_tensors(path: str | Path, got: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
-    """Raise ValueError unless both have the same names, shapes and dtypes."""
-    for name in sorted(got.keys() | wanted.keys()):
-        ours, theirs = (_described(tensors.get(name)) for tensors in (wanted, got))
-        if ours != theirs:
-            raise ValueError(
-                f"{path} is of another model: got {name} {theirs}, wanted {ours}; "
-                "build the model as it was built then, or name another file"
-            )
+def check_place(path: str | Path) -> None:
+    """Raise unless a file can be written there: now, not when hours of training are to be kept."""
+    path = Path(path).resolve()
+    if path.is_dir():
+        raise ValueError(f"{path} cannot be written: got a folder, wanted a file; name one in it")
+    beside = path.with_name(path.name + PART)
+    beside.touch()
+    beside.unlink()
 
 
 def check_same_facts(path: str | Path, got: Mapping, wanted: Mapping) -> None:
@@ -203,9 +171,9 @@ def check_same_facts(path: str | Path, got: Mapping, wanted: Mapping) -> None:
     for name in sorted(got.keys() | wanted.keys()):
         theirs, ours = got.get(name), wanted.get(name)
         if theirs != ours:
-            if isinstance(theirs, list) and isinstance(ours, list):  # say only in what they differ
+            if isinstance(theirs, list) and isinstance(ours, list):  # say only where they begin to differ
                 theirs, ours = (
-                    [each for each in a if each not in b] for a, b in ((theirs, ours), (ours, theirs))
+                    [each for each in a if each not in b][:1] for a, b in ((theirs, ours), (ours, theirs))
                 )
             raise ValueError(
                 f"{path} is of another run: got {name} = {theirs}, wanted {ours}; "
@@ -216,17 +184,3 @@ def check_same_facts(path: str | Path, got: Mapping, wanted: Mapping) -> None:
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names begin with the prefix, without it."""
     return {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
-
-
-def _described(tensor: Tensor | None) -> str:
-    if tensor is None:
-        return "absent"
-    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
-
-
-def refusal(path: str | Path, got: str) -> str:
-    """Return why a checkpoint is refused that is not as it was saved."""
-    return (
-        f"{path} is not a whole checkpoint: {got}, wanted one as it was saved; "
-        "delete it to begin anew, or name another file"
-    )

@@ -1,14 +1,11 @@
 """Examples and right answers, batch by batch. Used in lesson 10."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
-
-from transformer_lab.validation import check_integer, check_positive, check_token_ids
 
 IGNORED = -100  # the target where nothing is asked: of padding, or of a token that was not masked
 
@@ -50,14 +47,6 @@ class Batch:
         return Batch(tuple(tensor.to(device) for tensor in self.inputs), self.targets.to(device))
 
 
-def check_batch(batch: Batch) -> None:
-    """Raise unless it is a `Batch`."""
-    if not isinstance(batch, Batch):
-        raise TypeError(
-            f"a batch must be a Batch, got {type(batch).__name__}; try Batch((token_ids,), targets)"
-        )
-
-
 def check_targets(logits: Tensor, targets: Tensor, *, some_asked: bool = True) -> None:
     """Raise unless each target is a class of its row of logits, or IGNORED."""
     if targets.shape != logits.shape[:-1]:
@@ -76,16 +65,6 @@ def check_targets(logits: Tensor, targets: Tensor, *, some_asked: bool = True) -
         )
 
 
-def as_score(score: float | Tensor) -> float:
-    """Return what `evaluate` returned as a number; raise an error if it is NaN."""
-    number = float(score)
-    if math.isnan(number):
-        raise FloatingPointError(
-            f"evaluate must return a number, got {score!r}; look for a division of 0 by 0 in it"
-        )
-    return number
-
-
 def shuffled_batches(data: Batch, batch_size: int, *, seed: int = 0) -> Callable[[int], Batch]:
     """Return a function step → batch: all examples in a new order, then all in another, and so on.
 
@@ -93,9 +72,8 @@ def shuffled_batches(data: Batch, batch_size: int, *, seed: int = 0) -> Callable
     goes on after a stop needs to know nothing else.
 
     Raises:
-        ValueError: no examples, or batch_size below 1.
+        ValueError: no examples.
     """
-    check_positive(batch_size=batch_size)
     if not len(data):
         raise ValueError("data has no examples, wanted at least one; look how they were chosen")
     per_round = -(-len(data) // batch_size)  # rounded up
@@ -132,17 +110,10 @@ def mask_tokens(
         generator: where the random numbers come from, on the device of the ids.
 
     Raises:
-        TypeError: ids that are not integers.
-        ValueError: ids outside the vocabulary, a share outside (0, 1], or `may_mask` of another shape.
+        ValueError: a share outside (0, 1].
     """
-    check_token_ids(token_ids, vocab_size, token_ids.device)
-    check_integer(mask_id=mask_id, at_least=0, at_most=vocab_size - 1)
     if not 0 < share <= 1:
         raise ValueError(f"share must be above 0 and at most 1, got {share}; BERT's is 0.15")
-    if may_mask is not None and may_mask.shape != token_ids.shape:
-        raise ValueError(
-            f"may_mask has shape {tuple(may_mask.shape)}, wanted {tuple(token_ids.shape)}; one for each token"
-        )
     chance, fate = (
         torch.rand(token_ids.shape, generator=generator, device=token_ids.device) for _ in range(2)
     )

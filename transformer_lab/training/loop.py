@@ -9,15 +9,13 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from tqdm import tqdm
 
 from transformer_lab.encoder import Encoder
 from transformer_lab.training import checkpoints
-from transformer_lab.training.checkpoints import History, check_place, device_of, names_of_trained
-from transformer_lab.training.data import IGNORED, Batch, as_score, check_batch, check_targets
-from transformer_lab.training.schedule import TrainingConfig, check_config, is_due, learning_rate_at
-from transformer_lab.validation import check_number
+from transformer_lab.training.checkpoints import History, Run, check_place, device_of, names_of_trained
+from transformer_lab.training.data import IGNORED, Batch, check_targets
+from transformer_lab.training.schedule import TrainingConfig, is_due, learning_rate_at
 
 
 class Classifier(nn.Module):
@@ -58,13 +56,12 @@ class Alone:
         """Return what computes the logits; its parameters are those of `model`."""
         return model
 
-    def resume(
-        self, place: str | Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict
-    ) -> History:
+    def resume(self, place: str | Path | None, run: Run) -> History:
         """Go on from the checkpoint, if it is there already, and return the history up to it."""
-        if place is None or not check_place(place).exists():
+        if place is None:
             return History()
-        return checkpoints.resume(place, model, optimizer, settings)
+        check_place(place)
+        return checkpoints.resume(place, run) if Path(place).exists() else History()
 
     def share(self, batch: Batch, step: int) -> Batch:
         """Return the rows of a step's batch that this worker reads."""
@@ -78,11 +75,9 @@ class Alone:
         """Return the loss of the whole batch, and the length of its gradient."""
         return loss, gradient_norm
 
-    def keep(
-        self, place: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict, history: History
-    ) -> None:
+    def keep(self, place: str | Path, run: Run, history: History) -> None:
         """Write all that a run goes on from."""
-        checkpoints.keep(place, model, optimizer, settings, history)
+        checkpoints.keep(place, run, history)
 
 
 ALONE = Alone()
@@ -111,36 +106,29 @@ def train(
         workers: who shares the work, such as `Workers` of lesson 13.
 
     Raises:
-        FloatingPointError: the loss or the gradient is not finite; the parameters are still those before. Or
-            a score is NaN.
-        TypeError: an argument, a batch or a score of another kind.
+        FloatingPointError: the loss or the gradient is not finite; the parameters are still those before.
         ValueError: targets that do not fit the logits, or a checkpoint that is damaged or of another run.
     """
-    check_callable(batch_at=batch_at)
-    check_callable(evaluate=len if evaluate is None else evaluate, watch=len if watch is None else watch)
-    check_workers(workers)
     wrapped = workers.wrap(model)
-    optimizer = build_optimizer(model, config)
-    history = workers.resume(checkpoint, model, optimizer, asdict(config))
+    run = Run(model, build_optimizer(model, config), asdict(config))
+    history = workers.resume(checkpoint, run)
     device = device_of(model)
 
     for step in range(history.steps, config.steps):
         model.train()
         learning_rate = learning_rate_at(step, config)
-        batch = batch_at(step)
-        check_batch(batch)
-        batch = workers.share(batch, step).to(device)
+        batch = workers.share(batch_at(step), step).to(device)
         loss, gradient_norm = training_step(
-            wrapped, optimizer, batch, learning_rate, config.max_grad_norm, workers
+            wrapped, run.optimizer, batch, learning_rate, config.max_grad_norm, workers
         )
         history.loss.append(loss)
         history.learning_rate.append(learning_rate)
         history.gradient_norm.append(gradient_norm)
         if evaluate is not None and is_due(history.steps, config.evaluate_every, config.steps):
             with evaluating(model):
-                history.scores[history.steps] = as_score(evaluate(model))
+                history.scores[history.steps] = float(evaluate(model))
         if checkpoint is not None and is_due(history.steps, config.save_every, config.steps):
-            workers.keep(checkpoint, model, optimizer, asdict(config), history)
+            workers.keep(checkpoint, run, history)
         if watch is not None:
             watch(history, config)
     model.eval()
@@ -157,7 +145,6 @@ def training_step(
 ) -> tuple[float, float]:
     """Update the parameters once; return the loss, and the length of the gradient before it was clipped."""
     names_of_trained(model, optimizer)  # refuses what is no model and its optimizer
-    check_number(learning_rate=learning_rate, max_grad_norm=max_grad_norm, above=0)
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
     optimizer.zero_grad()
@@ -178,24 +165,14 @@ def training_step(
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
     """AdamW (arXiv:1711.05101) on what may be trained; only matrices decay, biases and norms do not."""
-    check_config(config)
-    trained = trained_parameters(model)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if any(parameter.dtype == torch.float16 for parameter in trained):
+        raise ValueError("got parameters in float16, in which AdamW's eps is 0; train in float32 or bfloat16")
     groups = [
         {"params": [p for p in trained if p.dim() >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=config.learning_rate)
-
-
-def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
-    """Return the parameters that may be trained; raise ValueError if there are none, or in float16."""
-    check_model(model)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if not trained:
-        raise ValueError("no parameter of the model requires a gradient; try model.requires_grad_(True)")
-    if any(parameter.dtype == torch.float16 for parameter in trained):
-        raise ValueError("got parameters in float16, in which AdamW's eps is 0; train in float32 or bfloat16")
-    return trained
 
 
 def loss_of(model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
@@ -233,7 +210,6 @@ def accuracy(model: nn.Module, data: Batch, *, batch_size: int = 256) -> float:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Within, no dropout and no gradients; afterwards every module is in the mode in which it was."""
-    check_model(model)
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -242,25 +218,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes.items():
             module.training = mode
-
-
-def check_model(model: nn.Module) -> None:
-    """Raise unless it is a module."""
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be an nn.Module, got {type(model).__name__}; build it first")
-
-
-def check_workers(workers: Alone) -> None:
-    """Raise unless they answer what `train` asks."""
-    if not isinstance(workers, Alone):
-        raise TypeError(f"workers must be Alone or Workers, got {workers!r}; see training/workers.py")
-
-
-def check_callable(**functions: Callable) -> None:
-    """Raise unless all of them can be called."""
-    for name, function in functions.items():
-        if not callable(function):
-            raise TypeError(f"{name} must be a function, got {function!r:.40}; write one, or a lambda")
 
 
 class ProgressBar:

@@ -42,10 +42,7 @@ class TrainingConfig:
 
 def learning_rate_at(step: int, config: TrainingConfig) -> float:
     """Return the learning rate of a step, counted from 0: never 0, and at its height after the warm-up."""
-    check_config(config)
-    check_integer(step=step, at_least=0)
-    if step >= config.steps:
-        raise ValueError(f"step must be below {config.steps}, got {step}; the run has no more")
+    check_integer(step=step, at_least=0, at_most=config.steps - 1)
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
     return config.learning_rate * (config.steps - step) / (config.steps - config.warmup_steps)
@@ -54,9 +51,3 @@ def learning_rate_at(step: int, config: TrainingConfig) -> float:
 def is_due(steps_done: int, every: int, steps: int) -> bool:
     """Whether something happens now that happens every so often, and at the end."""
     return steps_done == steps or (every > 0 and steps_done % every == 0)
-
-
-def check_config(config: TrainingConfig) -> None:
-    """Raise unless it is a `TrainingConfig`."""
-    if not isinstance(config, TrainingConfig):
-        raise TypeError(f"config must be a TrainingConfig, got {type(config).__name__}; build one")

@@ -1,45 +1,41 @@
 """Lesson 13. Workers that each hold a part of the parameters, and checkpoints that they write together."""
 
-import hashlib
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import chain
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
-from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.fsdp import fully_shard
-from torch.optim import Optimizer
 
-from transformer_lab.training import checkpoints
-from transformer_lab.training.checkpoints import History, load_checkpoint, refusal, save_checkpoint
-from transformer_lab.training.workers import Workers, gathered
+from transformer_lab.training.checkpoints import (
+    History,
+    Run,
+    gather,
+    load_checkpoint,
+    put_back,
+    save_checkpoint,
+    what_must_agree,
+)
+from transformer_lab.training.workers import Workers
 
 RUN = "run.safetensors"  # history and settings, and the name of the folder in which the numbers are
 STEP = "step-"  # how the names of these folders begin
 
 
 def check_folder(place: str | Path) -> None:
-    """Raise ValueError unless it is a folder for checkpoints, or can become one."""
+    """Make the folder; raise ValueError unless it is one for checkpoints: others of their names go."""
     place = Path(place)
-    try:
-        place.mkdir(exist_ok=True)
-        names = [path.name for path in place.iterdir()]
-        others = [name for name in names if name != RUN and not name.startswith(STEP)]
-        got = f"a folder with other things ({min(others)})" if others else ""
-        if not os.access(place, os.W_OK):
-            got = "a folder in which nothing can be written"
-    except (OSError, ValueError) as error:
-        got = "a file" if place.is_file() else str(error)
-    if got:
+    place.mkdir(exist_ok=True)
+    others = [path.name for path in place.iterdir() if not path.name.startswith((RUN, STEP))]
+    if others or not os.access(place, os.W_OK):
+        got = f"one with {min(others)}" if others else "one in which nothing can be written"
         raise ValueError(
-            f"{place!s:.80} is no place for a sharded checkpoint: got {got:.200}, wanted an empty folder, or "
-            "one of such a run; name another, or leave --sharded out"
+            f"{place} is no folder for a sharded checkpoint: got {got}, wanted an empty one, or one of such "
+            "a run; name another, or leave --sharded out"
         )
 
 
@@ -74,14 +70,12 @@ class Sharded(Workers):
         """Return the loss of the whole batch, and the length of its gradient, of which each has a part."""
         return super().of_all(loss, gradient_norm.full_tensor())
 
-    def keep(
-        self, place: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict, history: History
-    ) -> None:
+    def keep(self, place: str | Path, run: Run, history: History) -> None:
         """Write a new folder, all together; then worker 0 lets the file `RUN` name it, and deletes the old.
 
         Whoever stops the program meanwhile finds the checkpoint that was there before.
         """
-        tensors, facts = checkpoints.all_of(model, optimizer, settings, history)
+        tensors = gather(run)
         random = {name: tensors.pop(name) for name in list(tensors) if name.startswith("random/")}
         folder = Path(place) / f"{STEP}{history.steps}"
         if self.rank == 0:
@@ -93,11 +87,10 @@ class Sharded(Workers):
                 f"worker {self.rank} does not see the folder {folder.name} that worker 0 has made, wanted "
                 "one for all; name a place that every machine can reach"
             )
-        with failures_in_words():
-            dcp.save(tensors, checkpoint_id=folder)
+        dcp.save(tensors, checkpoint_id=folder)
         if self.rank == 0:
-            files = {path.name: digest_of(path) for path in sorted(folder.iterdir())}
-            save_checkpoint(Path(place) / RUN, random, facts | {"folder": folder.name, "files": files})
+            facts = {"history": asdict(history), "folder": folder.name} | what_must_agree(run)
+            save_checkpoint(Path(place) / RUN, random, facts)
             for other in Path(place).glob(f"{STEP}*"):
                 if other != folder:
                     shutil.rmtree(other)
@@ -108,13 +101,11 @@ class Sharded(Workers):
         """Return the file that is there if there is a checkpoint."""
         return Path(place) / RUN
 
-    def read(self, place: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict) -> History:
+    def read(self, place: str | Path, run: Run) -> History:
         """Read the checkpoint that is there: each worker its part."""
         tensors, facts = load_checkpoint(self.file_of(place))
-        folder = Path(place) / facts.pop("folder", "")
-        self.check_whole(folder, facts.pop("files", {}))
-        tensors |= self.load(folder, model)
-        return checkpoints.put_back(place, tensors, facts, model, optimizer, settings)
+        tensors |= self.load(Path(place) / facts.pop("folder"), run.model)
+        return put_back(place, tensors, facts, run)
 
     def load(self, folder: Path, model: nn.Module) -> dict[str, Tensor]:
         """Return what `gather` returned, dealt out as this model's parameters are."""
@@ -126,39 +117,10 @@ class Sharded(Workers):
             dealt = like is not None and like.shape == kept.size
             make = like.detach().new_zeros if dealt else torch.zeros
             tensors[key] = make(kept.size, dtype=kept.properties.dtype)
-        with failures_in_words():
-            dcp.load(tensors, checkpoint_id=folder)
+        dcp.load(tensors, checkpoint_id=folder)
         return tensors
-
-    def check_whole(self, folder: Path, files: dict[str, str]) -> None:
-        """Raise unless all files are as they were written; each worker looks at some of them."""
-        mine = sorted(files)[self.rank :: self.count]
-        damaged = [name for name in mine if digest_of(folder / name) != files[name]]
-        damaged = sorted(chain.from_iterable(gathered(damaged)))
-        if damaged:
-            raise ValueError(refusal(folder.parent, f"got other contents than were written in {damaged[0]}"))
 
 
 def as_no_view(model: nn.Module, inputs: tuple, output: Tensor) -> Tensor:
     """Return a copy: a view that is changed in place would not tell when its gradient is there."""
     return output.clone() if isinstance(output, Tensor) else output
-
-
-@contextmanager
-def failures_in_words() -> Iterator[None]:
-    """Within, what failed in any worker is an OSError here; PyTorch's own is no Exception."""
-    try:
-        yield
-    except CheckpointException as error:
-        rank, (cause, _) = min(error.failures.items(), key=lambda failure: failure[0])
-        raise OSError(
-            f"worker {rank} could not write or read its part ({cause}); look at the disk"
-        ) from error
-
-
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file; of one that is not there, nothing."""
-    if not path.is_file():
-        return ""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,13 +14,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import Optimizer
 
 from transformer_lab.training import checkpoints
-from transformer_lab.training.checkpoints import History, check_place
-from transformer_lab.training.data import IGNORED, Batch, check_batch, check_targets
-from transformer_lab.training.loop import Alone, trained_parameters
-from transformer_lab.validation import check_integer, check_positive
+from transformer_lab.training.checkpoints import History, Run, check_place
+from transformer_lab.training.data import IGNORED, Batch, check_targets
+from transformer_lab.training.loop import Alone
 
 # How long a worker waits for the others. One that dies is noticed at once, since its connections close. One
 # whose machine loses its power says nothing, and only waiting too long tells; but it must be longer than the
@@ -28,38 +26,22 @@ from transformer_lab.validation import check_integer, check_positive
 TIMEOUT = timedelta(seconds=60)
 
 
-def join() -> tuple[dist.Store, torch.device]:
-    """Meet the other workers; return what all of them can write to, and the device of this one.
+def join() -> torch.device:
+    """Meet the other workers; return the device of this one.
 
     Started by torchrun, the environment says who is who. Started alone, this process is a group of one.
     """
-    store, rank, count = dist.HashStore(), 0, 1
-    if "RANK" in os.environ:
-        store, rank, count = next(dist.rendezvous("env://", timeout=TIMEOUT))
-    device = device_for(int(os.environ.get("LOCAL_RANK", 0)))
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT)
-    return store, device
-
-
-def device_for(local: int) -> torch.device:
-    """Return the device of a machine's worker: a GPU of its own, or the processor if there is no GPU."""
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    if local >= torch.cuda.device_count():
-        raise ValueError(
-            f"got {local + 1} workers or more on a machine with {torch.cuda.device_count()} GPUs, wanted one "
-            "GPU for each; lower --nproc-per-node"
-        )
-    torch.cuda.set_device(local)
-    return torch.device("cuda", local)
+    alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    device, backend = torch.device("cpu"), "gloo"
+    if torch.cuda.is_available():  # each worker of a machine has a GPU of its own
+        device, backend = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))), "nccl"
+        torch.cuda.set_device(device)
+    dist.init_process_group(backend, timeout=TIMEOUT, **({} if "RANK" in os.environ else alone))
+    return device
 
 
 def rows_of_worker(batch: Batch, rank: int, count: int) -> Batch:
     """Return the rows rank, rank + count, rank + 2 · count, … of a batch: every row goes to one worker."""
-    check_batch(batch)
-    check_positive(count=count)
-    check_integer(rank=rank, at_least=0, at_most=count - 1)
     if len(batch) < count:
         raise ValueError(
             f"got a batch of {len(batch)} rows for {count} workers, wanted at least one for each; make the "
@@ -78,14 +60,12 @@ def loss_to_hand_in(
     away again. So the average is the gradient of the mean over all targets, however many each worker has.
 
     Raises:
-        TypeError, ValueError: losses not one after the other: their mean, say, would be divided twice; a
-            total or a number of workers that is no integer from 1 on. NaN is handed on: all stop together.
+        ValueError: losses not one after the other: their mean would be divided twice.
     """
     if losses.dim() != 1:
         raise ValueError(
             f"losses must have the axis (targets), got shape {tuple(losses.shape)}; take reduction='none'"
         )
-    check_positive(n_workers=n_workers, total=total.item() if isinstance(total, Tensor) else total)
     return losses.sum() * n_workers / total
 
 
@@ -113,7 +93,6 @@ class Workers(Alone):
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """Move the model to the device, make it equal to that of worker 0, and return what averages."""
-        trained_parameters(model)  # refuses what cannot be trained
         self.seed = torch.initial_seed() % 2**32
         model.to(self.device)
         for tensor in chain(model.parameters(), model.buffers()):
@@ -125,23 +104,20 @@ class Workers(Alone):
         # static_graph: parameters that the loss never depends on are no error, as they are none alone.
         return DistributedDataParallel(model, static_graph=True)
 
-    def resume(
-        self, place: str | Path | None, model: nn.Module, optimizer: Optimizer, settings: dict
-    ) -> History:
+    def resume(self, place: str | Path | None, run: Run) -> History:
         """Go on from the checkpoint, if it is there already: all workers from the same one."""
         if place is not None and self.rank == 0:
             self.check(place)
         seen = gathered(place is not None and self.file_of(place).exists())
-        history = self.read(place, model, optimizer, settings) if all(seen) else History()
-        steps = gathered(history.steps)
-        if any(seen) and not (all(seen) and len(set(steps)) == 1):
+        if any(seen) and not all(seen):
             raise ValueError(
-                f"got {place} in {sum(seen)} of {self.count} workers, after {steps} steps, wanted the same "
-                "for all; put it where every machine reads it"
+                f"got {place} in {sum(seen)} of {self.count} workers, wanted the same for all; put it where "
+                "every machine reads it"
             )
+        history = self.read(place, run) if all(seen) else History()
         self.steps = self.saved = history.steps
         goes_on = f"; going on from step {history.steps}" if history.steps else ""
-        self.tell(self.in_words(model) + goes_on)
+        self.tell(self.in_words(run.model) + goes_on)
         return history
 
     check = staticmethod(check_place)  # raises unless a checkpoint can be written there
@@ -150,9 +126,9 @@ class Workers(Alone):
         """Return the file that is there if there is a checkpoint."""
         return Path(place)
 
-    def read(self, place: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict) -> History:
+    def read(self, place: str | Path, run: Run) -> History:
         """Read the checkpoint that is there."""
-        return checkpoints.resume(place, model, optimizer, settings)
+        return checkpoints.resume(place, run)
 
     def in_words(self, model: nn.Module) -> str:
         """Say how many workers there are, and what each holds."""
@@ -197,12 +173,10 @@ class Workers(Alone):
         dist.all_reduce(mean)
         return mean, gradient_norm
 
-    def keep(
-        self, place: str | Path, model: nn.Module, optimizer: Optimizer, settings: dict, history: History
-    ) -> None:
+    def keep(self, place: str | Path, run: Run, history: History) -> None:
         """Worker 0 writes the same file as a process alone; the others wait until it is there."""
         if self.rank == 0:
-            super().keep(place, model, optimizer, settings, history)
+            super().keep(place, run, history)
         dist.barrier()
         self.saved = history.steps
 

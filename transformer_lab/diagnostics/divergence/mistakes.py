@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -36,48 +36,14 @@ def other_order(right: PostNormSteps) -> PostNormSteps:
     return order(right.layer, right.x, right.may_attend)
 
 
-def normalised(
-    norm: nn.LayerNorm,
-    x: Tensor,
-    *,
-    eps: float | None = None,
-    unbiased: bool = False,
-    dims: tuple[int, ...] = (-1,),
-) -> Tensor:
-    """(x − mean) / √(variance + eps), over the last axis or over others."""
-    deviation = x - x.mean(dim=dims, keepdim=True)
-    variance = x.var(dim=dims, keepdim=True, unbiased=unbiased)
-    return deviation / (variance + (norm.eps if eps is None else eps)).sqrt()
-
-
-def scaled(norm: nn.LayerNorm, x: Tensor) -> Tensor:
-    """The norm's own weight and bias."""
-    return x * norm.weight + (0 if norm.bias is None else norm.bias)
-
-
-def with_activation(words: str, function: Callable) -> Mistake:
-    """Another activation."""
-    return mistake(f"the activation is {words}", activated=lambda s: function(s.hidden))
-
-
-def mask_mistakes(words: str, wrong: Callable[[Tensor], Tensor]) -> list[Mistake]:
-    """Another mask, with each of the usual ways to hide; they differ where a query sees nothing."""
-    return [
-        mistake(words, hide=lambda s, scores: scores.masked_fill(~wrong(s.may_attend), -math.inf)),
-        mistake(words, hide=lambda s, scores: scores.masked_fill(~wrong(s.may_attend), -1e9)),
-        mistake(words, hide=lambda s, scores: scores - 1e9 * ~wrong(s.may_attend)),
-        mistake(
-            words,
-            weights=lambda s: (
-                s.scores.masked_fill(~wrong(s.may_attend), -math.inf).softmax(-1).nan_to_num(0.0)
-            ),
-        ),
-    ]
-
-
 def reordered(words: str, order: tuple[int, int, int]) -> Mistake:
     """Which of PyTorch's projections stand in the places of queries, keys and values."""
     return mistake(words, project=lambda s, part: PostNormSteps.project(s, order[part]))
+
+
+def scores_times(words: str, factor: Callable[[PostNormSteps], float]) -> Mistake:
+    """Scores multiplied by something else than 1 / √d_head."""
+    return mistake(f"the scores are {words}", scores=lambda s: s.queries @ s.keys.mT * factor(s))
 
 
 def attention_along(words: str, axis: int) -> Mistake:
@@ -90,18 +56,74 @@ def attention_along(words: str, axis: int) -> Mistake:
     )
 
 
-def with_eps(words: str, eps: float) -> Mistake:
-    """Another eps in both norms."""
-    return mistake(
-        f"eps is {words} in your layer norms, another one in PyTorch's; nn.LayerNorm takes 1e-5",
-        norm=lambda s, norm, x: scaled(norm, normalised(norm, x, eps=eps)),
-    )
+# The usual ways to hide; they differ where a query sees nothing.
+HIDINGS = [
+    lambda scores, seen: scores.masked_fill(~seen, -math.inf),
+    lambda scores, seen: scores.masked_fill(~seen, -1e9),
+    lambda scores, seen: scores - 1e9 * ~seen,
+]
+
+
+def weights_with(words: str, wrong: Callable[[Tensor], Tensor]) -> list[Mistake]:
+    """Other weights, made of the hidden scores, whichever way hides them."""
+    others = [lambda s, hide=hide: hide(s.scores, s.may_attend) for hide in HIDINGS[1:]]
+    return [
+        mistake(words, weights=lambda s, hidden=hidden: wrong(hidden(s)))
+        for hidden in (lambda s: s.hide(s.scores), *others)
+    ]
+
+
+def mask_mistakes(words: str, wrong: Callable[[Tensor], Tensor]) -> list[Mistake]:
+    """Another mask, whichever way hides the scores; a query that sees nothing may have zeros, too."""
+
+    def zeros_where_blind(s: PostNormSteps) -> Tensor:
+        return HIDINGS[0](s.scores, wrong(s.may_attend)).softmax(-1).nan_to_num(0.0)
+
+    hides = [lambda s, scores, hide=hide: hide(scores, wrong(s.may_attend)) for hide in HIDINGS]
+    return [*(mistake(words, hide=hide) for hide in hides), mistake(words, weights=zeros_where_blind)]
+
+
+def normalised(
+    norm: nn.LayerNorm,
+    x: Tensor,
+    *,
+    eps: float | None = None,
+    unbiased: bool = False,
+    dims: tuple[int, ...] = (-1,),
+) -> Tensor:
+    """(x − mean) / √(variance + eps), over the last axis or over others, with the norm's weight and bias."""
+    deviation = x - x.mean(dim=dims, keepdim=True)
+    variance = x.var(dim=dims, keepdim=True, unbiased=unbiased)
+    return scaled(norm, deviation / (variance + (norm.eps if eps is None else eps)).sqrt())
+
+
+def scaled(norm: nn.LayerNorm, x: Tensor) -> Tensor:
+    """The norm's own weight and bias."""
+    return x * norm.weight + (0 if norm.bias is None else norm.bias)
+
+
+def with_norm(words: str, **options: object) -> Mistake:
+    """Both norms, with other options."""
+    return mistake(words, norm=lambda s, norm, x: normalised(norm, x, **options))
+
+
+def eps_outside(norm: nn.LayerNorm, x: Tensor, unbiased: bool) -> Tensor:
+    """(x − mean) / (√variance + eps)"""
+    deviation = x - x.mean(-1, keepdim=True)
+    return scaled(norm, deviation / (x.std(-1, keepdim=True, unbiased=unbiased) + norm.eps))
 
 
 ORDER = "PyTorch stacks the projections in the order query, key, value"
 EACH = "wanted a projection for each of the three"
-CHUNKS = "PyTorch stacks all queries, then all keys, then all values; chunk(3, dim=-1) first"
 INVERTED = "the mask is inverted: True means may attend, and masked_fill wants ~may_attend"
+EPS = {1e-5: "1e-5", 1e-6: "1e-6", 1e-7: "1e-7", 1e-8: "1e-8 or smaller", 1e-12: "1e-8 or smaller"}
+ACTIVATIONS = {
+    "missing: two linear maps in a row are one linear map": lambda x: x,
+    "ReLU, another one in PyTorch's layer": F.relu,
+    "GELU, another one in PyTorch's layer (whose default is ReLU)": F.gelu,
+    "GELU's tanh approximation, another one in PyTorch's layer": partial(F.gelu, approximate="tanh"),
+    "SiLU, another one in PyTorch's layer": F.silu,
+}
 
 MISTAKES = [
     Mistake(
@@ -114,15 +136,7 @@ MISTAKES = [
         "the projections of queries, keys and values have no bias",
         project=lambda s, part: PostNormSteps.project(s, part, bias=False),
     ),
-    *(
-        mistake(
-            f"there is no projection of {', '.join(STEPS[1 + part] for part in parts)}",
-            project=lambda s, part, parts=parts: (
-                s.attention_input if part in parts else PostNormSteps.project(s, part)
-            ),
-        )
-        for parts in ((0,), (1,), (2,), (0, 1), (0, 1, 2))
-    ),
+    mistake("there is no projection of queries, keys, values", project=lambda s, part: s.attention_input),
     mistake(
         "the projections' weights are not transposed: nn.Linear computes x @ weight.T + bias",
         project=lambda s, part: (
@@ -148,24 +162,9 @@ MISTAKES = [
         split=lambda s, x: x.unflatten(-1, (-1, s.n_heads)).movedim(-1, 1),
     ),
     mistake(
-        f"your projection holds each head's queries, keys and values together: {CHUNKS}",
+        "your projection holds each head's queries, keys and values together: PyTorch stacks all queries, "
+        "then all keys, then all values; chunk(3, dim=-1) first",
         project=lambda s, part: s.stacked().unflatten(-1, (s.n_heads, 3, -1))[..., part, :].flatten(-2),
-    ),
-    mistake(
-        f"your projection holds queries, keys and values in turn, feature by feature: {CHUNKS}",
-        project=lambda s, part: s.stacked().unflatten(-1, (-1, 3))[..., part],
-    ),
-    *(
-        mistake(
-            f"the {name} alone are cut into heads by one reshape, which mixes positions with features: "
-            "unflatten(-1, (n_heads, d_head)).transpose(1, 2)",
-            **{
-                name: lambda s, part=part: s.project(part).reshape(
-                    len(s.x), s.n_heads, s.x.shape[1], s.d_head
-                )
-            },
-        )
-        for part, name in enumerate(("queries", "keys", "values"))
     ),
     mistake(
         "the keys are reshaped to (…, d_head, position), wanted transposed: keys.transpose(-2, -1)",
@@ -177,52 +176,24 @@ MISTAKES = [
         scores=lambda s: s.queries @ s.keys.mT / math.sqrt(s.queries.shape[-1]),
     ),
     # Scores and weights
-    mistake("the scores are not divided by √d_head", scores=lambda s: s.queries @ s.keys.mT),
-    mistake(
-        "the scores are divided by d_head, without the root",
-        scores=lambda s: s.queries @ s.keys.mT / s.d_head,
+    scores_times("not divided by √d_head", lambda s: 1),
+    scores_times("divided by d_head, without the root", lambda s: 1 / s.d_head),
+    scores_times(
+        "divided by √d_model; each sums over the d_head features of one head",
+        lambda s: 1 / math.sqrt(s.d_head * s.n_heads),
     ),
-    mistake(
-        "the scores are divided by √d_model; each sums over the d_head features of one head",
-        scores=lambda s: s.queries @ s.keys.mT / math.sqrt(s.d_head * s.n_heads),
-    ),
-    mistake(
-        "the scores are multiplied by √d_head, wanted a division",
-        scores=lambda s: s.queries @ s.keys.mT * math.sqrt(s.d_head),
-    ),
-    *(
-        mistake(
-            f"softmax runs over the {axis}, wanted dim=-1",
-            weights=lambda s, dim=dim, hide=hide: hide(s).softmax(dim),
-        )
-        for axis, dim in (("queries", -2), ("heads", 1))
-        for hide in (
-            lambda s: s.hide(s.scores),
-            lambda s: s.scores.masked_fill(~s.may_attend, -1e9),
-            lambda s: s.scores - 1e9 * ~s.may_attend,
-        )
-    ),
-    mistake("there is no softmax", weights=lambda s: s.hide(s.scores)),
-    mistake("there is no softmax", weights=lambda s: s.scores.masked_fill(~s.may_attend, -1e9)),
-    mistake(
-        "the weights are divided by √d_head after softmax, wanted the scores before it",
-        scores=lambda s: s.queries @ s.keys.mT,
-        weights=lambda s: s.hide(s.scores).softmax(-1) / math.sqrt(s.d_head),
-    ),
+    scores_times("multiplied by √d_head, wanted a division", lambda s: math.sqrt(s.d_head)),
+    *weights_with("softmax runs over the queries, wanted dim=-1", lambda scores: scores.softmax(-2)),
+    *weights_with("softmax runs over the heads, wanted dim=-1", lambda scores: scores.softmax(1)),
+    *weights_with("there is no softmax", lambda scores: scores),
     attention_along("the sequences of the batch: give nn.MultiheadAttention batch_first=True", axis=0),
     attention_along("the heads of each token: transpose(1, 2) first, so that positions stand last", axis=1),
     mistake("the mask is not used", hide=lambda s, scores: scores),
     mistake(
         "a causal mask is at work, which nobody gave",
-        hide=lambda s, scores: PostNormSteps.hide(s, scores).masked_fill(
-            ~causal_mask(scores.shape[-1]), -math.inf
-        ),
+        hide=lambda s, scores: HIDINGS[0](PostNormSteps.hide(s, scores), causal_mask(scores.shape[-1])),
     ),
     *mask_mistakes(INVERTED, lambda may_attend: ~may_attend),
-    mistake(
-        INVERTED,
-        hide=lambda s, scores: scores - 1e4 * s.may_attend,  # where all is hidden, nothing is
-    ),
     *mask_mistakes(
         "the mask hides rows, the queries, wanted columns, the keys: the last axis is the key's",
         lambda may_attend: may_attend.mT,
@@ -248,12 +219,6 @@ MISTAKES = [
         "the heads are merged without moving them behind the positions: transpose(1, 2).flatten(-2)",
         merge=lambda s, heads: heads.reshape(len(heads), heads.shape[2], -1),
     ),
-    mistake(
-        "the output projection's weight is not transposed: nn.Linear computes x @ weight.T + bias",
-        attention_output=lambda s: (
-            s.merge(s.heads) @ s.layer.self_attn.out_proj.weight + s.layer.self_attn.out_proj.bias
-        ),
-    ),
     mistake("there is no output projection", attention_output=lambda s: s.merge(s.heads)),
     mistake(
         "the output projection has no bias",
@@ -270,8 +235,6 @@ MISTAKES = [
         first_sum=lambda s: s.attention_input + s.attention_output,
         second_sum=lambda s: s.feed_forward_input + s.feed_forward_output,
     ),
-    mistake("the first residual is added twice", first_sum=lambda s: 2 * s.x + s.attention_output),
-    mistake("the first residual is a mean, wanted a sum", first_sum=lambda s: (s.x + s.attention_output) / 2),
     mistake(
         "both residuals are missing: x + attention(…), and x + feed_forward(…)",
         first_sum=lambda s: s.attention_output,
@@ -287,21 +250,6 @@ MISTAKES = [
         output=lambda s: s.second_sum,
     ),
     mistake(
-        "the first half is pre-norm, the second post-norm; one order for both",
-        attention_input=lambda s: s.norm(s.layer.norm1, s.x),
-        feed_forward_input=lambda s: s.first_sum,
-        second_sum=lambda s: s.first_sum + s.feed_forward_output,
-        output=lambda s: s.norm(s.layer.norm2, s.second_sum),
-    ),
-    mistake(
-        "the first half is post-norm, the second pre-norm; one order for both",
-        attention_input=lambda s: s.x,
-        first_sum=lambda s: s.norm(s.layer.norm1, s.x + s.attention_output),
-        feed_forward_input=lambda s: s.norm(s.layer.norm2, s.first_sum),
-        second_sum=lambda s: s.first_sum + s.feed_forward_output,
-        output=lambda s: s.second_sum,
-    ),
-    mistake(
         "the norm is missing between attention and feed-forward", feed_forward_input=lambda s: s.first_sum
     ),
     mistake("there are no norms at all", norm=lambda s, norm, x: x),
@@ -311,32 +259,25 @@ MISTAKES = [
     ),
     mistake("the first norm serves in both places", norm=lambda s, norm, x: s.layer.norm1(x)),
     mistake("the second norm serves in both places", norm=lambda s, norm, x: s.layer.norm2(x)),
-    mistake(
+    with_norm(
         "the norm divides by the unbiased variance (n − 1), the default of torch.var and torch.std",
-        norm=lambda s, norm, x: scaled(norm, normalised(norm, x, unbiased=True)),
+        unbiased=True,
     ),
     mistake(
         "the norm adds eps to the standard deviation; it belongs under the root: √(variance + eps)",
-        norm=lambda s, norm, x: scaled(
-            norm, (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True, unbiased=False) + norm.eps)
-        ),
+        norm=lambda s, norm, x: eps_outside(norm, x, unbiased=False),
     ),
     mistake(
         "the norm takes the unbiased standard deviation and adds eps outside the root, "
         "as a well-known annotated implementation does",
-        norm=lambda s, norm, x: scaled(
-            norm, (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + norm.eps)
-        ),
+        norm=lambda s, norm, x: eps_outside(norm, x, unbiased=True),
     ),
     mistake(
         "the norm does not subtract the mean: that is RMSNorm",
         norm=lambda s, norm, x: scaled(norm, x / (x.square().mean(-1, keepdim=True) + norm.eps).sqrt()),
     ),
     *(
-        mistake(
-            f"the norm runs over {axes}; each token is normalised by itself, dim=-1",
-            norm=lambda s, norm, x, dims=dims: scaled(norm, normalised(norm, x, dims=dims)),
-        )
+        with_norm(f"the norm runs over {axes}; each token is normalised by itself, dim=-1", dims=dims)
         for axes, dims in (
             ("the positions", (1,)),
             ("positions and features at once", (1, 2)),
@@ -347,31 +288,21 @@ MISTAKES = [
         "the norm's weight and bias are not used",
         norm=lambda s, norm, x: F.layer_norm(x, x.shape[-1:], eps=norm.eps),
     ),
-    mistake(
-        "the norm's bias is not used",
-        norm=lambda s, norm, x: F.layer_norm(x, x.shape[-1:], norm.weight, eps=norm.eps),
+    *(
+        with_norm(
+            f"eps is {words} in your layer norms, another one in PyTorch's; nn.LayerNorm takes 1e-5", eps=eps
+        )
+        for eps, words in EPS.items()
     ),
-    with_eps("1e-5", 1e-5),
-    with_eps("1e-6", 1e-6),
-    with_eps("1e-7", 1e-7),
-    with_eps("1e-8 or smaller", 1e-8),
-    with_eps("1e-8 or smaller", 1e-12),
     # Feed-forward
-    with_activation("missing: two linear maps in a row are one linear map", lambda x: x),
-    with_activation("ReLU, another one in PyTorch's layer", F.relu),
-    with_activation("GELU, another one in PyTorch's layer (whose default is ReLU)", F.gelu),
-    with_activation(
-        "GELU's tanh approximation, another one in PyTorch's layer", lambda x: F.gelu(x, approximate="tanh")
+    *(
+        mistake(f"the activation is {words}", activated=lambda s, function=function: function(s.hidden))
+        for words, function in ACTIVATIONS.items()
     ),
-    with_activation("SiLU, another one in PyTorch's layer", F.silu),
     mistake(
         "the activation comes after the second linear map, wanted between the two",
         activated=lambda s: s.hidden,
         feed_forward_output=lambda s: s.layer.activation(s.layer.linear2(s.hidden)),
-    ),
-    mistake(
-        "the activation comes after both linear maps, wanted after the first only",
-        feed_forward_output=lambda s: s.layer.activation(s.layer.linear2(s.activated)),
     ),
     mistake(
         "the feed-forward reads the layer's input, wanted what came out of the first half",
@@ -395,14 +326,9 @@ MISTAKES = [
     mistake(
         "the second residual is missing: x + feed_forward(…)", second_sum=lambda s: s.feed_forward_output
     ),
-    mistake("the second residual is added twice", second_sum=lambda s: 2 * s.road + s.feed_forward_output),
     mistake(
         "the second residual adds the layer's input, wanted what came out of the first half",
         second_sum=lambda s: s.x + s.feed_forward_output,
-    ),
-    mistake(
-        "the second residual adds the attention's output alone, wanted what came out of the first half",
-        second_sum=lambda s: s.attention_output + s.feed_forward_output,
     ),
     mistake(
         "the second residual adds what entered the norm, wanted what came out of it",

@@ -3,7 +3,6 @@
 import textwrap
 from copy import deepcopy
 from dataclasses import dataclass
-from operator import itemgetter
 
 import torch
 from jaxtyping import Bool, Float
@@ -161,11 +160,8 @@ def written_out(
 
 def check_input(x: Tensor) -> None:
     """Raise unless attention has something to choose from: finite vectors, not all of a sequence equal."""
-    got = f"shape {tuple(x.shape)}" if not len(x) or x.shape[1] == 1 else ""
-    got = got or (
-        "NaN or infinity" if not x.isfinite().all() else "equal tokens" * bool((x == x[:, :1]).all())
-    )
-    if got:
+    if not x.isfinite().all() or (x == x[:, :1]).all():
+        got = "equal tokens" if x.isfinite().all() else "NaN or infinity"
         raise ValueError(
             f"x must hold finite tokens that differ, got {got}: whom they attend to would not show; give "
             "another x, or none"
@@ -251,25 +247,23 @@ def likely_cause(
     exact = [wrong for wrong in wrongs if is_same(output, wrong[1].output)]
     if not exact and (own := own_weights(right.layer, step, numbers)):
         return own, None
-    seen_at = [(when_seen(steps, right, step, seen), words, steps) for words, steps in exact or wrongs]
-    telling = [found for found in seen_at if found[0] >= 0] or ([(0, *exact[0])] if exact else [])
-    if not telling:
-        return "", None
     # Scores that are divided by a wrong number were once undivided: of several, the last one seen counts.
-    _, words, steps = max(telling, key=itemgetter(0))
+    words, steps = max(exact or wrongs, key=lambda wrong: when_seen(wrong[1], right, step, seen))
     if exact:
         equal = [other for other, its in exact if torch.equal(its.output, steps.output)]
         words = "; or: ".join(dict.fromkeys([words, *equal]))
         return f"{words}. With this mistake built in, PyTorch's formula gives exactly your output", steps
+    if when_seen(steps, right, step, seen) < 0:
+        return "", None
     return f"{words}. That is not all: something behind it differs as well", steps
 
 
 def own_weights(reference: nn.TransformerEncoderLayer, step: str, numbers: Tensor) -> str:
     """Whether the weights were copied: in words, if the numbers of this step's matrix are not among yours."""
-    parameters = dict(reference.named_parameters())
     copied = {}
     for part, (name, third) in MATRICES.items():
-        matrix = parameters[name].chunk(3)[third] if "in_proj" in name else parameters[name]
+        matrix = reference.get_parameter(name)
+        matrix = matrix.chunk(3)[third] if "in_proj" in name else matrix
         copied[part] = torch.isin(matrix.flatten().float(), numbers).double().mean() > 0.5
     if not any(copied.values()):
         return (
