@@ -8,7 +8,7 @@ from transformer_course.checker.compare import VALUE, Difference
 from transformer_course.checker.kinds import Exercise, Mistake, ValueExercise
 from transformer_course.checker.patience import Endless, Patience
 from transformer_course.checker.run import Outcome, alike
-from transformer_course.checker.verdict import Verdict
+from transformer_course.checker.verdict import CORRECT, Verdict
 
 
 def judge(exercise: Exercise, attempt: Any) -> Verdict:
@@ -52,8 +52,8 @@ def _verdict(exercise: Exercise, attempt: Any, patience: Patience) -> Verdict:
 
 def right(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
     """What is said of a right answer."""
-    beyond, honour = exercise.beyond(outcomes), exercise.deserves_honour(outcomes)
-    return Verdict.correct(exercise.id, beyond, outcomes[0].printed, honour)
+    lines, honour = tuple(exercise.beyond(outcomes)), exercise.deserves_honour(outcomes)
+    return Verdict(exercise.id, CORRECT, lines=lines, printed=outcomes[0].printed, honour=honour)
 
 
 def _unknown(

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import compress
-from operator import is_not
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,28 +18,29 @@ KEPT[torch].pop("Storage")  # it follows the default dtype
 @contextmanager
 def whole() -> Iterator[list[str]]:
     """All as it was at first, so that the truth is the truth; yields what the notebook has replaced."""
-    of_the_notebook = [(library, name, vars(library)[name]) for library, name in _replaced()]
-    _put_back(of_the_notebook)
+    told, of_the_notebook = replaced(), _replaced()
+    _put_back()
     try:
-        yield [_full(library, name) for library, name, _ in of_the_notebook]
+        yield told
     finally:
-        _put_back(_replaced())
-        for library, name, value in of_the_notebook:
-            setattr(library, name, value)
+        _put_back()
+        for (library, name), thing in of_the_notebook.items():
+            setattr(library, name, thing)
 
 
 def replaced() -> list[str]:
     """The names of what was replaced since."""
-    return [_full(*each) for each in _replaced()]
+    return [f"{library.__name__}.{name}" for library, name in _replaced()]
 
 
-def _replaced() -> list[tuple[ModuleType, str]]:
-    others = [
-        (library, name)
+def _replaced() -> dict[tuple[ModuleType, str], Any]:
+    """What stands now in the place of a library's own."""
+    return {
+        (library, name): vars(library)[name]
         for library, own in KEPT.items()
-        for name in compress(own, map(is_not, own.values(), map(vars(library).get, own, own.values())))
-    ]
-    return [(library, name) for library, name in others if not _is_its_own(library, name)]
+        for name, thing in own.items()
+        if vars(library).get(name, thing) is not thing and not _is_its_own(library, name)
+    }
 
 
 def _is_its_own(library: ModuleType, name: str) -> bool:
@@ -50,10 +50,6 @@ def _is_its_own(library: ModuleType, name: str) -> bool:
     return getattr(now, "__name__", "") == name and made_in.startswith(library.__name__.split(".")[0])
 
 
-def _put_back(found: list[tuple]) -> None:
-    for library, name, *_ in found:
+def _put_back() -> None:
+    for library, name in _replaced():
         setattr(library, name, KEPT[library][name])
-
-
-def _full(library: ModuleType, name: str) -> str:
-    return f"{library.__name__}.{name}"
