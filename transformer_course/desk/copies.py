@@ -156,7 +156,7 @@ def parsed(data: bytes) -> Notebook:
             if not isinstance(cell.get("source", ""), str | list):
                 raise TypeError(f"a cell's source is {cell['source']!r}")
             text(cell), tags(cell), cell["cell_type"].isalpha()
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise NoNotebook(str(error)) from error
     return notebook
 
