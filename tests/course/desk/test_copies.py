@@ -241,13 +241,6 @@ def test_a_copy_that_is_a_link_stays_one(answered: Course, tmp_path: Path) -> No
     assert answered.sources()["exercise-03-1"] == ANSWER
 
 
-def test_a_renamed_copy_is_left_alone_and_a_new_one_made(answered: Course) -> None:
-    renamed = answered.copy.rename(answered.desk / "my_third.ipynb")
-    before = renamed.read_bytes()
-    assert answered.receive(end="## The end") == ["03 copied."]
-    assert renamed.read_bytes() == before
-
-
 def test_a_shipped_lesson_that_cannot_be_read_leaves_the_copy_alone(course: Course) -> None:
     (course.notebooks / NAME).write_text("<<<<<<< HEAD", encoding="utf-8")
     before = course.copy.read_bytes()
