@@ -32,8 +32,8 @@ def _verdict(exercise: Exercise, attempt: Any, patience: Patience) -> Verdict:
     everywhere = {*libraries.replaced()}.union(*(outcome.everywhere for outcome in outcomes))
     if everywhere and not isinstance(outcomes[-1].error, Endless):
         return _not_yet(exercise, 0, remarks.about_everywhere(sorted(everywhere)), outcomes[0].printed)
-    troubles = [_trouble(exercise, attempt, i, outcome) for i, outcome in enumerate(outcomes)]
-    first = next((i for i, trouble in enumerate(troubles) if trouble), None)
+    troubles = (_trouble(exercise, attempt, i, outcome) for i, outcome in enumerate(outcomes))
+    first, trouble = next(((i, found) for i, found in enumerate(troubles) if found), (None, None))
     misnamed = exercise.misnamed(attempt)
     if first is None and not misnamed:
         found = looks.trouble(exercise, attempt, patience)
@@ -47,7 +47,7 @@ def _verdict(exercise: Exercise, attempt: Any, patience: Patience) -> Verdict:
     if misnamed and (first is None or isinstance(outcomes[first].error, TypeError)):
         remark = remarks.about_name(*misnamed)
         return Verdict.not_yet(exercise.id, remark.name, [remark.text])
-    return _unknown(exercise, attempt, outcomes, first, troubles[first], patience)
+    return _unknown(exercise, attempt, outcomes, first, trouble, patience)
 
 
 def right(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
