@@ -100,7 +100,7 @@ def tested_versions() -> dict[str, Requirement]:
 def installed(library: Requirement) -> str:
     """Return the version that is installed; nothing if none is."""
     try:
-        return version(library.name) or ""
+        return version(library.name)
     except PackageNotFoundError:
         return ""
 

@@ -40,15 +40,13 @@ def begin(number: int) -> None:
     Raises:
         ValueError: if there is no lesson of that number.
     """
-    # NumPy's integers are as good as Python's; True, 3.0 and "3" are no lesson's number.
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or number not in range(len(NAMES)):
+    if number not in range(len(NAMES)):
         raise ValueError(
             f"there is no lesson {number!r}: lessons go from 0 to {len(NAMES) - 1}; give the number "
             "that the notebook's file name begins with, and enter a new lesson in lessons.py"
         )
     warnings.simplefilter("ignore")  # their text names files of this machine
-    _set_arithmetic(seed=int(number))
+    _set_arithmetic(seed=number)
     _set_number_format()
     plt.close("all")
     shell = get_ipython()
@@ -86,18 +84,9 @@ def show_source(*things: type | Callable) -> None:
     """Show the source of classes and functions as it stands in their modules.
 
     Of those of `transformer_lab` docstrings and checks are left out: these compute nothing.
-
-    Raises:
-        TypeError: a thing that has no source in Python.
     """
     for thing in things:
-        try:
-            source = inspect.getsource(thing)
-        except (TypeError, OSError) as error:
-            raise TypeError(
-                f"show_source wants classes and functions that are written in Python, got {thing!r}; "
-                "of an object give its class, type(…)"
-            ) from error
+        source = inspect.getsource(thing)
         is_the_packages = getattr(thing, "__module__", "").startswith("transformer_lab")
         display(Markdown(f"```python\n{_without_checks(source) if is_the_packages else source}```"))
 

@@ -11,8 +11,6 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from transformer_lab.validation import check_positive
-
 AT_MOST = 120  # seconds; whoever waits longer in a lesson waits for ever
 # One thread each, as everywhere in the course. c10d asks for a host's name at each connection; a network that
 # never answers is asked once, for a second. PyTorch for Windows is built without libuv.
@@ -23,37 +21,25 @@ RANK = re.compile(r"^\[rank\d+\]:\s*", re.MULTILINE)
 STAMP = re.compile(r"\[[IW]\d+ [\d:.]+ \S+\] ")
 
 
-def torchrun(
-    job: Callable[[], None] | str | Path,
-    *arguments: str | Path,
-    workers: int = 2,
-    using: Sequence[Callable] = (),
-) -> int:
+def torchrun(job: Callable[[], None], *, workers: int = 2, using: Sequence[Callable] = ()) -> int:
     """Run a job in several processes, and print what each printed, the first one's first.
 
     In a terminal: `torchrun --standalone --nproc-per-node 2 job.py`, or `… -m module`; and before the job
     `--local-addr localhost` where a machine does not know its own name, as some do without a network.
 
     Args:
-        job: a function of the notebook, without arguments, which stands on its own: it imports what it uses;
-            or a Python file; or the name of a module.
-        arguments: for a file or a module.
+        job: a function of the notebook, without arguments, which stands on its own: it imports what it uses.
         workers: how many processes.
         using: other functions of the notebook, which the job calls.
 
     Returns the exit code; 0 if all went well.
-
-    Raises:
-        TypeError: a job of another kind.
-        ValueError: no process at all, or arguments for a function.
     """
-    check_positive(workers=workers)
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={workers}"),
             "--local-addr=localhost",  # not this machine's name, which it may not know
             *("--redirects=3", f"--log-dir={folder}"),
-            *_as_arguments(job, arguments, using, Path(folder)),
+            str(_as_file(job, using, Path(folder))),
         ]
         process = subprocess.Popen(
             command, env=os.environ | ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -71,21 +57,13 @@ def torchrun(
     return code
 
 
-def _as_arguments(job: object, arguments: tuple, using: Sequence, folder: Path) -> list[str]:
-    """What to write behind `torchrun` for this job."""
-    if isinstance(job, Path):
-        return [str(job), *map(str, arguments)]
-    if isinstance(job, str):
-        return ["-m", job, *map(str, arguments)]
-    if not inspect.isfunction(job):
-        raise TypeError(f"job must be a function, a Path or a module's name, got {job!r}; write a function")
-    if arguments:
-        raise ValueError(f"a function takes no arguments here, got {arguments}; write them into it")
+def _as_file(job: Callable, using: Sequence[Callable], folder: Path) -> Path:
+    """The job as a program, below what it calls."""
     file = folder / "job.py"
     sources = [textwrap.dedent(inspect.getsource(function)) for function in (*using, job)]
     call = f"{job.__name__}()\n\nfrom transformer_lab.training.workers import leave\n\nleave(0)\n"
     file.write_text("\n\n".join([*sources, call]), encoding="utf-8")
-    return [str(file)]
+    return file
 
 
 def _said(folder: Path, rank: int, stream: str) -> str:

@@ -1,10 +1,8 @@
 """What hangs in the museum: what is called right is right, and what is called wrong is wrong."""
 
-import inspect
 import random
 import re
 import textwrap
-from copy import deepcopy
 
 import pytest
 import torch
@@ -22,7 +20,6 @@ from transformer_lab.diagnostics import certificates
 EXERCISES = [find(id) for id in exercise_ids() if id.startswith("14.")]
 KILLING = [each for each in EXERCISES if isinstance(each, KillingTest)]
 EXHIBITS = [each for each in EXERCISES if isinstance(each, Exhibit)]
-NEVER = "it is never called"
 LINE_UPS = ["14.7", "14.20", "14.8"]
 
 
@@ -71,15 +68,6 @@ def test_every_specimen_is_noticed_by_one_of_the_five_tests(cases):
         assert any(museum.notices(case, test) for test in museum.TESTS)
 
 
-def test_specimens_are_always_the_same_and_leave_the_seed_alone():
-    torch.manual_seed(5)
-    before = torch.get_rng_state()
-    first, second = specimens(), specimens()
-    assert torch.equal(torch.get_rng_state(), before)
-    for one, other in zip(first, second, strict=True):
-        assert torch.equal(one.right(one.x), other.right(other.x))
-
-
 # ------------------------------------------------------------------------------------- killing tests
 
 
@@ -89,25 +77,11 @@ def test_there_are_two_right_ones_and_three_other_faults_to_try_a_test_on(exerci
     assert len(made.right) >= 2 and len(made.others) + len(made.beside) >= 3
 
 
-@by_id(KILLING)
-def test_a_test_that_says_the_same_of_everything_is_not_correct(exercise):
-    passing = "the entries are counted", "the wrong one passes"
-    assert judge(exercise, lambda suspect: True).name in (NEVER, *passing)
-    assert judge(exercise, lambda suspect: False).name in (NEVER, "a right one is refused")
-
-
 # Tests as learners write them: of the promise and of no more, or with the name of what is amiss.
 WRITTEN = """
 14.1
 x = torch.randn(2, 4, 4, 6)
 return torch.equal(turn(x)[:, 0], x[:, 0])
-
-14.1
-x = torch.randn(2, 5, 1, 6).expand(2, 5, 3, 6)
-return turn(x)[:, :, 0].allclose(turn(x)[:, :, 2])
-
-14.2
-return all(one is not other for i, one in enumerate(stack.units) for other in list(stack.units)[:i])
 
 14.2
 x = torch.randn(3, *stack.units[0][0].normalized_shape)
@@ -122,19 +96,8 @@ return not isinstance(stack, museum.Units) or isinstance(stack, museum.Stack)
 x = torch.randn(3, 20, 16)
 return answer.eval()(x)[1:2].allclose(answer(x=x[1:2]))
 
-14.3
-x = torch.randn(2, 5, 16, requires_grad=True)
-answer(x)[0].sum().backward()
-return (x.grad[1] == 0).all()
-
 14.3 it is never called
 return all(each.batch_first for each in answer.modules() if hasattr(each, "batch_first"))
-
-14.4
-x = torch.randn(2, 5, 8)
-heads = x.view(2, 5, 2, 4).transpose(1, 2)
-wanted = F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
-return attend(x).allclose(wanted.transpose(1, 2).flatten(-2))
 
 14.4
 x = torch.randn(2, 5, 8, requires_grad=True)
@@ -152,13 +115,6 @@ return abs(norm(torch.tensor([1.0, 2.0, 3.0, 6.0])).square().mean() - 1) < 1e-3
 x = torch.randn(5, 8)
 return torch.allclose(norm(x), F.layer_norm(x, (8,)))
 
-14.6 too small a row
-return ((norm(1e-3 * torch.randn(5, 4)).var(-1, correction=0) - 1).abs() < 1e-3).all()
-
-14.6 what no factor changes
-x = torch.randn(5, 4)
-return F.cosine_similarity(norm(x), F.layer_norm(x, (4,)), dim=-1).min() > .999
-
 14.10
 o, w = attend.float()(torch.randn(3, 5, 16).float())
 return w.shape == (3, 5, 5)
@@ -166,9 +122,6 @@ return w.shape == (3, 5, 5)
 14.10 it says now this, now that
 o, w = attend(torch.randn(3, 5, 16)) if random.random() < .9 else (0, torch.ones(1, 2, 3))
 return w.ndim == 3
-
-14.10 it goes by looks
-return ", weights" in inspect.getsource(type(attend).forward)
 
 14.12
 q, k, v = torch.randn(3, 2, 4, 5, 7)
@@ -182,35 +135,15 @@ return torch.equal(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
 q, k, v = torch.randn(3, 2, 2, 5, 7)
 return attend(q, k, v).allclose(F.scaled_dot_product_attention(q, k, v), atol=1.0)
 
-14.12 one head
-q, k, v = torch.randn(3, 2, 1, 5, 7)
-return attend(q, k, v).allclose(F.scaled_dot_product_attention(q, k, v))
-
 14.15
 ids = torch.tensor([[0, 0, 3, 4, 1], [0, 0, 0, 0, 0]])
 return (weigh(x=torch.randn(2, 5, 8), ids=ids).mT[ids == 0] == 0).all()
-
-14.15
-x, ids = torch.randn(1, 5, 8), torch.tensor([[5, 2, 1, 0, 0]])
-return weigh(x, ids)[0, :3, :3].allclose((x[0, :3] @ x[0, :3].mT / 8**.5).softmax(-1))
-
-14.15
-return (weigh(torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 0, 0]]))[0, :3, :3] > 0).all()
-
-14.15
-return weigh(torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 4, 1]])).isfinite().all()
 
 14.16
 return len(turns(length=5000, width=32, dtype=torch.float16).unique(dim=0)) == 5000
 
 14.16 a right one is refused
 return torch.equal(turns(600, 16, torch.bfloat16), turns(600, 16, torch.float64))
-
-14.16 too short for that format
-return len(turns(600, 16, torch.half).unique(dim=0)) == 600
-
-14.16 the finest format only
-return len(turns(600, 16, torch.float32).unique(dim=0)) == 600
 
 14.17
 turning.to("meta")
@@ -228,13 +161,6 @@ except Exception:
 14.19
 x, real = torch.randn(1, 5, 8), torch.arange(5)[None] < 3
 return text_vectors(x, real).allclose(text_vectors(x.masked_fill(~real[..., None], math.nan), real))
-
-14.19
-x, real = torch.randn(1, 5, 7), torch.arange(5)[None] > 1
-return text_vectors(x=x, real=real).allclose(text_vectors(x[:, 2:], real[:, 2:]))
-
-14.19 a right one is refused
-return text_vectors(torch.randn(1, 5, 8), torch.zeros(1, 5) > 0).isfinite().all()
 """
 TESTS = [block.split("\n", 1) for block in WRITTEN.strip().split("\n\n")]
 
@@ -247,7 +173,7 @@ def raises(call):
     return False
 
 
-KNOWN = {"museum": museum, "inspect": inspect, "random": random, "deepcopy": deepcopy, "raises": raises}
+KNOWN = {"museum": museum, "random": random, "raises": raises}
 
 
 @pytest.mark.parametrize(("title", "body"), TESTS, ids=[title for title, _ in TESTS])
@@ -264,10 +190,6 @@ def test_a_test_of_the_promise_is_correct_and_of_others_the_verdict_says_why_not
 def test_some_test_notices_the_exhibit_and_every_hidden_variant_of_it(exercise):
     answers = [solved(exercise), *exercise.alternatives]
     assert any(judge(exercise, answer).headline.startswith("✓✓ ") for answer in answers)
-
-
-def test_of_each_promise_a_test_was_written():
-    assert {title for title, _ in TESTS if " " not in title} == {each.id for each in KILLING}
 
 
 # ------------------------------------------------------------------------------------- line-ups

@@ -21,7 +21,6 @@ from transformer_course.checker.run import alike
 from transformer_course.checker.verdict import CORRECT, NOT_YET
 from transformer_course.exercises import exercise_ids, find
 from transformer_lab import sinusoidal_encoding
-from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 
 IDS = exercise_ids()
 
@@ -121,20 +120,9 @@ def with_results(change):
 
 
 UNFORESEEN = [
-    ("00.1", 30, "`d_head` is 30, too small."),
-    ("00.1", "32", "of type `str`; a number is wanted"),
-    ("03.1", lambda q, k: 2 * q @ k.mT / k.shape[1] ** 0.5, "Every value is 2 times the wanted one."),
-    ("03.1", lambda q, k: (q @ k.mT).tolist(), "a list of 3; a tensor is wanted"),
     ("03.1", lambda q: q, "takes 1 positional argument but 2 were given"),
     ("03.2", with_results(lambda o, w: (o + 1, w)), "the wanted one plus 1. `weights` is right."),
-    (
-        "03.2",
-        with_results(lambda o, w: (o, w.mT)),
-        "`weights` has shape (7, 3), wanted (3, 7): the same sizes",
-    ),
     ("03.2", with_results(lambda o, w: (o, w, o)), "a tuple of 3; 2 things are wanted: `output`, `weights`."),
-    ("03.2", with_results(lambda o, w: (o.float(), w)), "`output` is torch.float32, wanted torch.float64."),
-    ("03.2", with_results(lambda o, w: (o, w**2)), "query (3, 5), key (7, 5), value (7, 2)."),
     ("03.2", with_results(lambda o, w: (o + (o.ndim > 3), w)), ": query (2, 3, 7, 5)"),
     (
         "03.2",
@@ -145,17 +133,9 @@ UNFORESEEN = [
         "scaled_dot_product_attention did the work",
     ),
     ("01.2", sinusoidal_encoding, "transformer_lab.sinusoidal_encoding did the work"),
-    ("03.2", scaled_dot_product_attention, "transformer_lab.scaled_dot_product_attention did the work"),
-    ("04.3", scaled_dot_product_attention, "transformer_lab.scaled_dot_product_attention did the work"),
-    ("03.3", lambda s: F.softmax(s, dim=-1), "softmax did the work"),
-    ("03.3", lambda s: s.softmax(-1), "softmax did the work"),
     ("03.3", nn.Softmax(dim=-1), "softmax did the work"),
-    ("03.3", lambda s: s.log_softmax(-1).exp(), "log_softmax did the work"),
     ("03.3", lambda s: s.sub_(s.amax(-1, True)).exp_().div_(s.sum(-1, True)), "writes into `scores`"),
-    ("03.3", lambda s: s.exp() + s.max(), ": scores (3, 7)."),
-    ("03.4", lambda w: torch.special.entr(w).sum(-1).exp()[None], "an axis of size 1 too many"),
     ("03.4", lambda w: (w > 0.3).sum(-1), "Counts, positions and comparisons are no floats"),
-    ("03.5", lambda nq, nk, dh, dv: 3.0 * nq * nk * (dh + dv), "810.0, a float; an int is wanted"),
     ("03.5", lambda nq, nk, dh, dv: 2 * nq * nk * (dh + dv) + 1, "Your result is 541, wanted 540."),
     ("03.6", lambda query, pairs: print(pairs), "Your code printed:\n| an iterator over 7 pairs"),
 ]
@@ -188,8 +168,6 @@ RESCALE = [
 ]
 
 WRITTEN_OTHERWISE = [
-    ("00.1", 12 // 384, "the remainder"),
-    ("00.1", 384 / 12 / 6, "all the heads of all the layers"),
     ("03.1", lambda q, k: torch.einsum("id,jd->ij", q, k) / 8, "a fixed divisor"),
     ("03.1", lambda q, k: q @ k.T * q.shape[1] ** -1 / 2, "`** 1/2` without brackets"),
     ("09.6", lambda *xy: torch.tensor(find("09.6").mistakes[0].answer(*xy)), "argsort taken for ranks"),
@@ -204,17 +182,8 @@ WRITTEN_OTHERWISE = [
         "NaN replaced afterwards",
     ),
     ("03.3", lambda s: (s - s.amax(-1, True)).exp() / s.exp().sum(-1, True), "maximum subtracted only above"),
-    ("03.4", lambda w: torch.special.entr(w).sum(0).exp(), "an axis counted from the left"),
     ("03.4", lambda w: torch.sum(w > 0.05, dim=-1), "keys above a threshold counted"),
-    ("03.4", lambda w: (w > 0.1).float().sum(-1), "keys above a threshold counted"),
-    ("03.5", lambda nq, nk, dh, dv: 4 * nq**2 * nk**2 * dh * dv, "the two products multiplied"),
     ("03.5", lambda nq, nk, dh, dv: nq * nk * (2 * dh + dv), "2 in one product only"),
-    ("03.5", lambda nq, nk, dh, dv: 4 * nq * nk * (dh + dv) / 2, "a float"),
-    (
-        "03.6",
-        streaming(["new = max(largest, score)", *RESCALE, "largest = new"], "0"),
-        "the maximum starts at a number",
-    ),
     (
         "03.6",
         streaming(["new = max(largest, score)", *RESCALE, "largest = new"], "-1000"),

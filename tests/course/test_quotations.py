@@ -138,10 +138,8 @@ def test_every_entry_is_used_and_complete():
 @pytest.mark.parametrize(
     "sentence",
     [
-        "The tutorial prints 1,050,624 parameters.",
         "It is published that padding moves tokens by 7.7 %.",
         "[The paper](https://arxiv.org/abs/1706.03762) measured 26.1 points.",
-        "One author claims so.",
     ],
 )
 def test_a_sentence_that_quotes_without_an_entry_is_found(sentence):

@@ -50,8 +50,6 @@ def done_by(call: Callable[[], Any], banned: Sequence[str]) -> str | None:
 def _names(frame: FrameType) -> Iterator[str]:
     """Of a function of a library: a learner's own may bear any name."""
     module = frame.f_globals.get("__name__", "")
-    if module == "torch._ops":  # torch.ops.aten.softmax is an object that knows its name
-        yield str(frame.f_locals.get("self")).removeprefix("aten.").partition(".")[0]
     if module.startswith("torch.nn.modules."):
         yield "nn." + frame.f_code.co_qualname.split(".")[0]
     if module.startswith("transformer_lab."):

@@ -12,23 +12,20 @@ EXACTLY = Comparison(tolerance=0, any_integer=False)
 
 def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> dict[str, str]:
     """The arguments that changed, each with its first part that did."""
-    pairs = {name: (dict(_parts(before[name], name)), dict(_parts(after[name], name))) for name in before}
-    found = {name: _first_change(*pair) for name, pair in pairs.items()}
+    found = {
+        name: _first_change(dict(parts(before[name], name)), dict(parts(after[name], name)))
+        for name in before
+    }
     return {name: part for name, part in found.items() if part}
 
 
-def parts(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every part of some named values by its path; what cannot be looked into is left out."""
-    for name, value in values.items():
-        yield from _parts(value, name)
-
-
-def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def parts(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every part of a value by its path; what cannot be looked into is left out."""
     if isinstance(value, nn.Module):
         for name, part in value.named_modules(prefix=path):
             yield f"{name}.training", part.training
         for name, tensor in (*value.named_parameters(prefix=path), *value.named_buffers(prefix=path)):
-            yield from _parts(tensor, name)
+            yield from parts(tensor, name)
     elif isinstance(value, Tensor):
         yield path, value
         yield f"{path}.requires_grad", value.requires_grad
@@ -36,10 +33,10 @@ def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path}.grad", value.grad
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _parts(item, f"{path}[{key!r}]")
+            yield from parts(item, f"{path}[{key!r}]")
     elif isinstance(value, list | tuple):
         for i, item in enumerate(value):
-            yield from _parts(item, f"{path}[{i}]")
+            yield from parts(item, f"{path}[{i}]")
     elif isinstance(value, int | float | str | None):
         yield path, value
 

@@ -79,8 +79,6 @@ class Comparison:
     def _numbers(self, got: Any, wanted: Real, label: str) -> Difference | None:
         if not isinstance(got, Real) or isinstance(got, bool):
             return Difference("wrong type", f"{label} is {_kind(got)}; a number is wanted.")
-        if type(got) not in (int, float):  # a number of another kind may have an `==` of its own
-            got = int(got) if isinstance(got, Integral) else float(got)
         if isinstance(wanted, Integral) and not isinstance(got, Integral):
             return Difference(
                 "not an integer",

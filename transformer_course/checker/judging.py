@@ -8,7 +8,7 @@ from transformer_course.checker.compare import VALUE, Difference
 from transformer_course.checker.kinds import Exercise, Mistake, ValueExercise
 from transformer_course.checker.patience import Endless, Patience
 from transformer_course.checker.run import Outcome, alike
-from transformer_course.checker.verdict import Verdict
+from transformer_course.checker.verdict import CORRECT, Verdict
 
 
 def judge(exercise: Exercise, attempt: Any) -> Verdict:
@@ -32,8 +32,8 @@ def _verdict(exercise: Exercise, attempt: Any, patience: Patience) -> Verdict:
     everywhere = {*libraries.replaced()}.union(*(outcome.everywhere for outcome in outcomes))
     if everywhere and not isinstance(outcomes[-1].error, Endless):
         return _not_yet(exercise, 0, remarks.about_everywhere(sorted(everywhere)), outcomes[0].printed)
-    troubles = [_trouble(exercise, attempt, i, outcome) for i, outcome in enumerate(outcomes)]
-    first = next((i for i, trouble in enumerate(troubles) if trouble), None)
+    troubles = (_trouble(exercise, attempt, i, outcome) for i, outcome in enumerate(outcomes))
+    first, trouble = next(((i, found) for i, found in enumerate(troubles) if found), (None, None))
     misnamed = exercise.misnamed(attempt)
     if first is None and not misnamed:
         found = looks.trouble(exercise, attempt, patience)
@@ -47,13 +47,13 @@ def _verdict(exercise: Exercise, attempt: Any, patience: Patience) -> Verdict:
     if misnamed and (first is None or isinstance(outcomes[first].error, TypeError)):
         remark = remarks.about_name(*misnamed)
         return Verdict.not_yet(exercise.id, remark.name, [remark.text])
-    return _unknown(exercise, attempt, outcomes, first, troubles[first], patience)
+    return _unknown(exercise, attempt, outcomes, first, trouble, patience)
 
 
 def right(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
     """What is said of a right answer."""
-    beyond, honour = exercise.beyond(outcomes), exercise.deserves_honour(outcomes)
-    return Verdict.correct(exercise.id, beyond, outcomes[0].printed, honour)
+    lines, honour = tuple(exercise.beyond(outcomes)), exercise.deserves_honour(outcomes)
+    return Verdict(exercise.id, CORRECT, lines=lines, printed=outcomes[0].printed, honour=honour)
 
 
 def _unknown(

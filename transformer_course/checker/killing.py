@@ -54,13 +54,6 @@ class Suspects:
     signs: dict[str, Any] = field(default_factory=dict)
     takes: Sequence[str] = ()
 
-    def in_parts(self) -> dict[str, dict[str, Any]]:
-        """All of them, by what a test has to say of them."""
-        return {
-            **{RIGHT: self.right, WRONG: {"the wrong one": self.wrong}, ELSEWHERE: self.elsewhere},
-            **{OTHER: self.others, BESIDE: self.beside, SIGN: self.signs},
-        }
-
 
 class Entry(NamedTuple):
     """A suspect: in what part, by what name, and among whom."""
@@ -85,8 +78,11 @@ class KillingTest(FunctionExercise):
     def fresh_cases(self) -> list[Entry]:
         with isolated():
             made = self._make_cases()
-        parts = made.in_parts().items()
-        return [Entry(part, name, thing, made) for part, things in parts for name, thing in things.items()]
+        parts = {RIGHT: made.right, WRONG: {"the wrong one": made.wrong}, ELSEWHERE: made.elsewhere}
+        parts |= {OTHER: made.others, BESIDE: made.beside, SIGN: made.signs}
+        return [
+            Entry(part, name, thing, made) for part, things in parts.items() for name, thing in things.items()
+        ]
 
     def arguments(self, case: Entry) -> dict[str, Any]:
         return {}  # a test may do with a suspect what it likes: each call gets a copy
@@ -162,10 +158,10 @@ class KillingTest(FunctionExercise):
         variants = [name for part, name in self.parts if part == OTHER]
         return bool(variants) and self._named(outcomes, OTHER, False) == variants
 
-    def _named(self, outcomes: list[Outcome], part: str, *said: Any) -> list[str]:
-        """The suspects of a part of which the test says one of these things."""
+    def _named(self, outcomes: list[Outcome], part: str, said: Any) -> list[str]:
+        """The suspects of a part of which the test says this."""
         pairs = zip(self.parts, outcomes, strict=True)
-        return [name for (p, name), each in pairs if p == part and each.result in said]
+        return [name for (p, name), each in pairs if p == part and each.result is said]
 
 
 WORDS = {
@@ -315,7 +311,7 @@ def disguised(suspect: Entry, calls: "Calls") -> Any:
     if not callable(thing):
         return thing
     if any(isinstance(each, nn.Module) for each in suspect.among.right.values()):
-        return Suspect(thing if isinstance(thing, nn.Module) else Doing(thing), takes, calls)
+        return Suspect(thing if isinstance(thing, nn.Module) else _as_module(thing), takes, calls)
 
     def suspect(*given, **named):
         made = calls.make(thing, *_by_place(given, named, takes))
@@ -324,12 +320,10 @@ def disguised(suspect: Entry, calls: "Calls") -> Any:
     return suspect
 
 
-class Doing(nn.Module):
-    """A function as a module, beside others."""
-
-    def __init__(self, function: Callable) -> None:
-        super().__init__()
-        self.forward = function
+def _as_module(function: Callable) -> nn.Module:
+    module = nn.Module()
+    module.forward = function
+    return module
 
 
 class Suspect(nn.Module):

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import compress
-from operator import is_not
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,33 +13,39 @@ from torch.nn import functional as F
 
 KEPT = {library: dict(vars(library)) for library in (math, np, torch, F, nn)}
 KEPT[torch].pop("Storage")  # it follows the default dtype
+Place = tuple[ModuleType, str]
 
 
 @contextmanager
 def whole() -> Iterator[list[str]]:
     """All as it was at first, so that the truth is the truth; yields what the notebook has replaced."""
-    of_the_notebook = [(library, name, vars(library)[name]) for library, name in _replaced()]
+    of_the_notebook = _replaced()
     _put_back(of_the_notebook)
     try:
-        yield [_full(library, name) for library, name, _ in of_the_notebook]
+        yield _names(of_the_notebook)
     finally:
         _put_back(_replaced())
-        for library, name, value in of_the_notebook:
-            setattr(library, name, value)
+        for (library, name), thing in of_the_notebook.items():
+            setattr(library, name, thing)
 
 
 def replaced() -> list[str]:
     """The names of what was replaced since."""
-    return [_full(*each) for each in _replaced()]
+    return _names(_replaced())
 
 
-def _replaced() -> list[tuple[ModuleType, str]]:
-    others = [
-        (library, name)
-        for library, own in KEPT.items()
-        for name in compress(own, map(is_not, own.values(), map(vars(library).get, own, own.values())))
-    ]
-    return [(library, name) for library, name in others if not _is_its_own(library, name)]
+def _names(found: dict[Place, Any]) -> list[str]:
+    return [f"{library.__name__}.{name}" for library, name in found]
+
+
+def _replaced() -> dict[Place, Any]:
+    """What stands now in the place of a library's own."""
+    found = {}
+    for library, own in KEPT.items():
+        now = vars(library)
+        others = [name for name, thing in own.items() if now.get(name, thing) is not thing]
+        found |= {(library, name): now[name] for name in others if not _is_its_own(library, name)}
+    return found
 
 
 def _is_its_own(library: ModuleType, name: str) -> bool:
@@ -50,10 +55,6 @@ def _is_its_own(library: ModuleType, name: str) -> bool:
     return getattr(now, "__name__", "") == name and made_in.startswith(library.__name__.split(".")[0])
 
 
-def _put_back(found: list[tuple]) -> None:
-    for library, name, *_ in found:
+def _put_back(found: dict[Place, Any]) -> None:
+    for library, name in found:
         setattr(library, name, KEPT[library][name])
-
-
-def _full(library: ModuleType, name: str) -> str:
-    return f"{library.__name__}.{name}"

@@ -140,8 +140,8 @@ def _result_and_slopes(exercise: Exercise, ready: Callable, inputs: dict) -> tup
     """And the gradients of all results, mixed into one number: of each input and parameter they reach."""
     inputs = _changed(inputs, lambda x: x.clone().requires_grad_() if x.is_floating_point() else x)
     among = {**inputs, "self": ready} if isinstance(exercise, ModuleExercise) else inputs
-    tensors = {path: part for path, part in parts(among) if isinstance(part, Tensor)}
-    leaves = {path: tensor for path, tensor in tensors.items() if tensor.requires_grad}
+    found = [each for name, value in among.items() for each in parts(value, name)]
+    leaves = {path: part for path, part in found if isinstance(part, Tensor) and part.requires_grad}
     result = exercise.use(ready, inputs)
     mixture = _mixture(result)
     if not (leaves and mixture.requires_grad):
@@ -153,7 +153,7 @@ def _result_and_slopes(exercise: Exercise, ready: Callable, inputs: dict) -> tup
 def _mixture(result: Any) -> Tensor:
     """All floats of the result, each with a weight of its own, in one sum."""
     generator = torch.Generator().manual_seed(0)
-    tensors = [part for _, part in parts({"": result}) if isinstance(part, Tensor)]
+    tensors = [part for _, part in parts(result) if isinstance(part, Tensor)]
     floats = [tensor for tensor in tensors if tensor.is_floating_point()]
     weighted = [part * torch.randn(part.shape, generator=generator).to(part) for part in floats]
     return sum((part.sum() for part in weighted), torch.zeros(()))
@@ -176,8 +176,8 @@ def _results(exercise: Exercise, mine: Any, theirs: Any) -> Difference | None:
 
 
 def _numbers(exercise: Exercise, mine: Any, theirs: Any) -> Difference | None:
-    wanted = dict(parts({"": theirs}))
-    for path, part in parts({"": mine}):
+    wanted = dict(parts(theirs))
+    for path, part in parts(mine):
         if isinstance(part, Tensor) and part.requires_grad and isinstance(wanted.get(path), int | float):
             text = "The values are tensors that hold all they were computed from."
             return Difference("tensors for numbers", f"{text} `.item()` or `float(…)` makes a number.")

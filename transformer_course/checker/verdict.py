@@ -34,13 +34,6 @@ class Verdict:
     honour: bool = False
 
     @classmethod
-    def correct(
-        cls, exercise_id: str, lines: Sequence[str] = (), printed: str = "", honour: bool = False
-    ) -> Self:
-        """Nothing is amiss."""
-        return cls(exercise_id, CORRECT, lines=tuple(lines), printed=printed, honour=honour)
-
-    @classmethod
     def not_attempted(cls, exercise_id: str, line: str = FALLBACK) -> Self:
         """There is nothing to judge yet."""
         return cls(exercise_id, NOT_ATTEMPTED, lines=(line,))

@@ -151,11 +151,7 @@ def _definition(name: str, cells: Sequence[str], anything: bool) -> str:
     anything: also what is computed; else only functions, classes and numbers, which make sense elsewhere.
     """
     for cell in reversed(cells):
-        try:
-            body = ast.parse(cell).body
-        except SyntaxError:
-            continue
-        found = [node for node in body if name in _bound(node) and not _is_handed_out(node)]
+        found = _giving(name, cell)
         if found:
             fit = anything or all(map(_is_definition, found))
             return "\n".join(_with_decorators(node, cell) for node in found) if fit else ""
@@ -164,14 +160,16 @@ def _definition(name: str, cells: Sequence[str], anything: bool) -> str:
 
 def is_given(name: str, cells: Sequence[str]) -> bool:
     """Whether one of the cells gives the name a thing of its own; what a magic runs may do so, too."""
-    for cell in cells:
-        try:
-            body = ast.parse(cell).body
-        except SyntaxError:
-            continue
-        if "_magic(" in cell or any(name in _bound(node) and not _is_handed_out(node) for node in body):
-            return True
-    return False
+    return any("_magic(" in cell or _giving(name, cell) for cell in cells)
+
+
+def _giving(name: str, cell: str) -> list[ast.stmt]:
+    """The statements of a cell that give the name a thing; none of what is no Python."""
+    try:
+        body = ast.parse(cell).body
+    except SyntaxError:
+        return []
+    return [node for node in body if name in _bound(node) and not _is_handed_out(node)]
 
 
 def above(cell: str, line: int) -> str:
@@ -212,5 +210,4 @@ def _is_definition(node: ast.stmt) -> bool:
 
 def _with_decorators(node: ast.stmt, cell: str) -> str:
     first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
-    lines = cell.splitlines()[first - 1 : node.end_lineno]
-    return "\n".join(lines)
+    return "\n".join(cell.splitlines()[first - 1 : node.end_lineno])

@@ -7,14 +7,14 @@ left alone for years, and is still merged rightly.
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from transformer_course.desk import renumbered
 from transformer_course.desk.folder import keep_beside, set_aside, sweep, write
-from transformer_course.desk.merging import Cell, Merge, digest, merge, tags, text, without_outputs
+from transformer_course.desk.merging import Merge, digest, merge, tags, text, without_outputs
 
 Notebook = dict[str, Any]
 KEY = "transformer_lab"  # in the copy's metadata
@@ -156,7 +156,7 @@ def parsed(data: bytes) -> Notebook:
             if not isinstance(cell.get("source", ""), str | list):
                 raise TypeError(f"a cell's source is {cell['source']!r}")
             text(cell), tags(cell), cell["cell_type"].isalpha()
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise NoNotebook(str(error)) from error
     return notebook
 
@@ -185,8 +185,5 @@ def origin(lesson: Notebook, name: str) -> dict[str, Any]:
 
 def version(lesson: Notebook) -> str:
     """A few letters that change with any cell of a lesson, or with their order."""
-    return sha256(repr(list(_all_said(lesson["cells"]))).encode()).hexdigest()[:16]
-
-
-def _all_said(cells: Iterable[Cell]) -> Iterator[tuple]:
-    return ((cell["id"], digest(cell), tags(cell)) for cell in cells)
+    said = [(cell["id"], digest(cell), tags(cell)) for cell in lesson["cells"]]
+    return sha256(repr(said).encode()).hexdigest()[:16]

@@ -41,15 +41,11 @@ def sweep(desk: Path) -> None:
         unfinished.unlink()
 
 
-def keep_beside(path: Path, data: bytes) -> Path:
-    """Write these bytes of a file into the desk's folder `before`, unless they are there; return where."""
-    for place in _places(path):
-        if not place.exists():
-            write(place, data)
-            return place
-        if place.is_file() and place.read_bytes() == data:
-            return place
-    raise AssertionError("there is always a free name")
+def keep_beside(path: Path, data: bytes) -> None:
+    """Write these bytes of a file into the desk's folder `before`, unless they are there."""
+    place = next(each for each in _places(path) if not each.exists() or each.read_bytes() == data)
+    if not place.exists():
+        write(place, data)
 
 
 def set_aside(path: Path) -> Path:

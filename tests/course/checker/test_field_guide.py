@@ -1,7 +1,5 @@
 """A guide is read as it stands, and its changes are applied to the text that they name, once."""
 
-import re
-
 import pytest
 import torch
 
@@ -36,16 +34,17 @@ def test_a_guide_is_read_as_it_stands():
     assert nothing == Entry("nothing")
 
 
-@pytest.mark.parametrize("item", ["- a → b", "- `a` → `b` and more"])
-def test_refuses_an_item_that_is_no_change(item):
-    with pytest.raises(ValueError, match=r"an item must be a change, such as `right` → `wrong`, got"):
-        field_guide.read(f"## 97.1\n- **name.** Text.\n  {item}\n")
-
-
-@pytest.mark.parametrize("line", ["Two.", "- **no stop** Text"])
-def test_refuses_a_line_that_is_neither_a_mistake_nor_beneath_one(line):
-    with pytest.raises(ValueError, match="a line must be .* got " + re.escape(repr(line))):
-        field_guide.read(f"## 97.1\n- **name.** One.\n\n{line}\n")
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("  - a → b", "an item must be a change, such as `right` → `wrong`, got 'a → b'"),
+        ("  - `a` → `b` and more", "an item must be a change"),
+        ("- **no stop** Text", "a line must be .* got '- "),
+    ],
+)
+def test_refuses_what_would_be_lost(line, told):
+    with pytest.raises(ValueError, match=told):
+        field_guide.read(f"## 97.1\n- **name.** Text.\n{line}\n")
 
 
 SOLUTION = "def f(x, dim):\n    if dim:\n        x = x - x.max()\n    return x.sum(dim)\n"
@@ -68,7 +67,7 @@ def test_a_change_is_made_where_its_text_stands(item, wanted):
     assert wanted in field_guide.changed(SOLUTION, first)
 
 
-@pytest.mark.parametrize("right", ["dim", "xx", "su", "turn x.sum(dim)", "return x.sum(dim) ⏎ x"])
+@pytest.mark.parametrize("right", ["dim", "xx", "su", "return x.sum(dim) ⏎ x"])
 def test_a_text_that_stands_nowhere_or_twice_or_within_a_word_is_not_changed(right):
     assert Change(right, "y").of(SOLUTION) is None
 

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from tests.course.cells import cell, said
 from transformer_course import exercises
 from transformer_course.checker import exercise, judge, patience, source, value_exercise
-from transformer_course.checker.kinds import Mistake, _in_words
+from transformer_course.checker.kinds import Mistake
 from transformer_course.checker.source import run
 from transformer_course.checker.verdict import BACKGROUND, COLOURS, CORRECT, INK, Verdict
 from transformer_course.exercises import check, find
@@ -92,7 +92,6 @@ def doubled(table):
 knows(doubled, "on its side", "…", lambda table: 2 * table.mT)
 knows(doubled, "NaN everywhere", "…", lambda table: table * math.nan)
 knows(doubled, "a matrix product", "…", lambda table: table @ table)
-knows(doubled, "one sum", "…", lambda table: table.sum())
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,6 @@ knows(doubled, "one sum", "…", lambda table: table.sum())
         (lambda table: torch.full_like(table, math.nan), "NaN everywhere"),
         (lambda table: torch.matmul(table, table), "a matrix product"),  # an error of the same words
         (lambda table: table @ table[:, :2], "it raises an error"),  # of other words
-        (lambda table: table.sum(0).sum(), "one sum"),
         (lambda table: 2 * (table.mT if len(table) == 2 else table), "wrong shape"),  # not in every case
         (lambda table: table.long().softmax(-1), "not implemented for 'Long'"),
     ],
@@ -154,7 +152,6 @@ def test_an_error_is_told_without_its_line_where_the_source_is_lost():
         (lambda table: None, "Did you forget `return`?"),
         (lambda table: ..., "is still `...`"),
         (lambda table: (2 * table).numpy(), "of type `ndarray`; a tensor is wanted"),
-        (lambda table: (2 * table)[:1], "has shape (1, 5), wanted (3, 5)"),
         (lambda table: 2 * table.float(), "wrong dtype"),
         (lambda table: (2 * table).to("meta"), "wrong device"),
         (lambda table: 2 * table + (table == table[1, 2]) * math.inf, "[0, 0] is nan; 15 of 15 values"),
@@ -310,7 +307,6 @@ class Misnamed(nn.Module):
     ("attempt", "remark"),
     [
         (type("Mine", (nn.Linear,), {}), "✓ 99.3 correct."),
-        (cell(Affine.stub, "Affine"), "○ 99.3 not attempted."),
         (Misnamed, "`weight` (5, 3) is missing; your parameters are: `w`."),
         (lambda d_in, d_out: nn.Linear(d_in, d_out), "a class derived from nn.Module is wanted"),
         (WithoutBias, "no bias"),
@@ -392,16 +388,8 @@ def test_a_setting_may_bear_another_name_or_be_left_out():
 
 def test_a_case_is_told_whatever_its_inputs_are():
     inputs = {"mask": torch.ones(2, 3).bool(), "x": 200 * torch.ones(2), "none": torch.ones(0), "n": 7}
-    told = [_in_words(name, value) for name, value in inputs.items()]
-    assert told == ["mask (2, 3)", "x (2,) from 200 to 200", "none (0,)", "n = 7"]
-
-
-def test_a_modules_case_is_told_with_its_settings():
-    class Wrong(nn.Linear):
-        def forward(self, x):
-            return super().forward(x) ** 2
-
-    assert "Case 1 of 1: Affine(d_in=3, d_out=5) called with x (2, 3)." in said(Affine, Wrong)
+    assert weighed.describe(inputs) == "mask (2, 3), x (2,) from 200 to 200, none (0,), n = 7"
+    assert Affine.describe(Affine.fresh_cases()[0]) == "Affine(d_in=3, d_out=5) called with x (2, 3)"
 
 
 # ----------------------------------------------------------------------------------------- check and verdict
@@ -444,7 +432,7 @@ def test_nothing_an_attempt_does_gets_out(shown, attempt):
 def test_an_unknown_exercise_is_the_authors_error():
     with pytest.raises(ValueError, match=r"no exercise '03\.99'; this lesson has: 03\.1, 03\.2"):
         check("03.99", ...)
-    for id in ("99.1", "attention", "3.2"):
+    for id in ("99.1", "attention"):
         with pytest.raises(ValueError, match="lesson and number"):
             check(id, ...)
 
@@ -496,11 +484,9 @@ def impatient(monkeypatch):
 @pytest.mark.parametrize(
     ("line", "lines"),
     [
-        ("while True: pass", ""),
         ("while len(table) == 2: pass", "    return 2 * table"),
         ("try:", "        while True: pass\n    except Exception:\n        return 2 * table"),
         ("try:", "        time.sleep(60)\n    except:\n        return 2 * table"),
-        ("time.sleep(60)", ""),
     ],
 )
 def test_an_endless_loop_ends(impatient, line, lines):
@@ -691,11 +677,22 @@ class Detached(nn.Linear):
 
 
 class Stale(nn.Linear):
-    """Right with the parameters that the checker draws, for the first of them is known."""
+    """Right with other parameters than those it is built with."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.first = self.weight.detach().clone()
 
     def forward(self, x):
-        drawn = torch.randn((5, 3), generator=torch.Generator().manual_seed(0)) / 2
-        return super().forward(x) * (1 if self.weight.equal(drawn) else 2)
+        return super().forward(x) * (2 if self.weight.equal(self.first) else 1)
+
+
+class Measured(nn.Linear):
+    """Numbers are asked for, which nothing has that is built without memory."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.largest = self.weight.max().item()
 
 
 @pytest.mark.parametrize(
@@ -706,6 +703,7 @@ class Stale(nn.Linear):
         (Dropping, "it differs in training mode"),
         (Detached, "another gradient"),
         (Stale, "a fresh module is wrong"),
+        (Measured, "it cannot be built without memory"),
     ],
 )
 def test_a_module_that_would_fail_in_a_lesson_is_not_right(attempt, name):
@@ -736,7 +734,6 @@ def counted(state):
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        (lambda state: state.pop("a"), "state['a']"),
         (lambda state: state["b"].pop(), "state['b'][1]"),
         (lambda state: state["b"][1].requires_grad_(), "state['b'][1].requires_grad"),
         (lambda state: state["layer"].eval(), "state['layer'].training"),
@@ -767,8 +764,6 @@ def test_what_the_solution_changes_may_be_changed():
     [
         ("03.3", lambda s: F.softmin(-s, dim=-1), "softmin"),
         ("03.3", lambda s: torch.special.softmax(s, -1), "special_softmax"),
-        ("03.3", lambda s: torch.ops.aten._softmax(s, -1, False), "_softmax"),
-        ("12.1", lambda x, w, eps: F.rms_norm(x, x.shape[-1:], w, eps), "rms_norm"),
         (
             "09.6",
             lambda x, y: torch.tensor(np.corrcoef(x.argsort().argsort(), y.argsort().argsort())[0, 1]),

@@ -50,11 +50,8 @@ def test_an_answer_takes_along_what_it_needs_and_nothing_else() -> None:
         (["from torch.nn import functional as F", "f = F.softmax"], "import torch.nn.functional as F\n\n\nf"),
         (["from torch import nn", "f = nn.GELU"], "from torch import nn\n\n\nf"),
         (["from torch import Tensor", "def f(x: Tensor): ..."], "from torch import Tensor\n"),
-        (["def f(): return 1", "def f(): return 2"], "def f(): return 2\n"),
-        (["def f(): return 1", "f = check('03.2', f)"], "def f(): return 1\n"),
-        (["f = 384 // 12"], "f = 384 // 12\n"),
+        (["def f(): return 1", "def f(): return 2", "f = check('03.2', f)"], "def f(): return 2\n"),
         (["import functools", "@functools.cache\ndef f(): ..."], "@functools.cache\ndef f(): ..."),
-        (["def f(): ...\nprint(f())"], "def f(): ...\n"),
         (["def g(): return f\ndef f(): return g"], "def g(): return f\n"),
         (["class A: pass", "class f(A):\n    def g(self): return super()"], "class A: pass\n\n\nclass f(A):"),
         (["x, f = 1, 2"], "x, f = 1, 2\n"),
@@ -121,12 +118,6 @@ def test_a_right_answer_is_kept_and_a_later_lesson_runs_on_it(
     assert shell.user_ns["attention"].__module__ == "__main__"
 
 
-@pytest.mark.parametrize("wrong", [RIGHT.replace("math.sqrt(query.shape[-1])", "1"), "attention = ..."])
-def test_a_wrong_answer_is_not_kept(shell: InteractiveShell, wrong: str) -> None:
-    run(shell, *CELLS[:-1], wrong, CHECK)
-    assert answers.solved() == set()
-
-
 HANDED_BACK = "`d_head` is the reference at the moment: run the cell with your answer, then this one."
 CHECK_00 = 'd_head = check("00.1", d_head)'
 
@@ -162,9 +153,7 @@ def test_a_right_answer_is_kept_however_often_it_is_checked(
     "given",
     [
         f"d_head = 32\n{CHECK_00}",
-        "for d_head in (30, 32): pass",
         "if True:\n    d_head = 32",
-        "(d_head := 32)",
         "d_head = 384 // 12\nd_heads",  # fails below it
         "get_ipython().run_cell_magic('time', '', 'd_head = 32')",
     ],
@@ -181,12 +170,7 @@ def test_an_answer_counts_however_its_cell_gives_it(
 
 
 @pytest.mark.parametrize(
-    "failing",
-    [
-        "undefined\nd_head = 384 // 12",
-        "d_head = (\n    384\n    // n_heads\n)",
-        "d_head =",
-    ],
+    "failing", ["undefined\nd_head = 384 // 12", "d_head = (\n    384\n    // n_heads\n)"]
 )
 def test_a_cell_that_fails_before_it_gives_an_answer_gives_none(
     shell: InteractiveShell, capsys: pytest.CaptureFixture, failing: str
@@ -263,10 +247,7 @@ def test_another_right_answer_replaces_the_first_which_is_kept_beside(shell: Int
     ("data", "named"),
     [
         (b"def attention(query, key, value):\n    return query", "wrong structure"),
-        (b"def attention(", "SyntaxError"),
-        (b"other = 1", "KeyError"),
         (b"raise SystemExit", "SystemExit"),
-        (b"def attention(query, key, value):\n    return x", "raises an error"),
         (b"\xff\xfe\x00", "UnicodeDecodeError"),
     ],
 )
@@ -321,14 +302,10 @@ def test_titles_are_those_of_the_exercises_and_all_may_be_solved() -> None:
 @pytest.mark.parametrize(
     ("solved", "words"),
     [
-        (set(), f"Solved: 0 of {ALL} exercises. Next: 00.1 "),
         ({"03.1", "03.3"}, f"Solved: 2 of {ALL} exercises. Next: 03.2 "),
         ({f"14.{number}" for number in range(1, 21)}, f"Solved: 20 of {ALL} exercises. Next: 00.1 "),
-        ({"02.2"}, f"Solved: 1 of {ALL} exercises. Next: 02.1 "),
-        (
-            {"02.1", "02.2", "02.3"},
-            f"Solved: 3 of {ALL} exercises. Next: 02.7 ",
-        ),  # 02.4 lies behind the summary
+        # 02.4 lies behind the summary
+        ({"02.1", "02.2", "02.3"}, f"Solved: 3 of {ALL} exercises. Next: 02.7 "),
     ],
 )
 def test_progress_in_words(solved: set[str], words: str) -> None:
