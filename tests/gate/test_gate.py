@@ -23,7 +23,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from tests.gate import hostile
+from tests.gate import hostile, itself
 from tests.gate.comparison import differences
 from tests.gate.refresh import chosen, refresh
 from tests.gate.solved import solved, tagged
@@ -34,7 +34,8 @@ from transformer_course.figures.pictures import in_palette, palette_of
 
 # nbval leaves the sockets of a kernel that it has stopped to the garbage collector.
 LEFT_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-pytestmark = [pytest.mark.gate_itself, LEFT_OPEN]
+NEEDED = pytest.mark.skipif(not itself.is_to_be_tried(), reason=itself.SKIPPED)
+pytestmark = [NEEDED, LEFT_OPEN]
 
 
 @pytest.fixture(scope="module", autouse=True)
