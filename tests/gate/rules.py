@@ -140,7 +140,7 @@ def file_is_as_stored(lesson: Lesson) -> Iterator[str]:
 def nothing_is_left_to_write(lesson: Lesson) -> Iterator[str]:
     """What `tests.gate.author` writes waits for an author's words."""
     for cell in lesson.notebook.cells:
-        if re.search(r"^The task, in words\.$|(^- |\*\* |: )…", cell.source, re.MULTILINE):
+        if re.search(r"^The task, in words\.$|(^|^- |\*\* |: )…", cell.source, re.MULTILINE):
             yield f"{cell.id} still has the skeleton's words: write yours"
 
 
