@@ -16,7 +16,7 @@ from PIL import Image
 
 from tests.gate import path, rules
 from tests.gate.stored import LESSONS, PICTURE, Lesson, as_text, code_cells
-from transformer_course.exercises import find
+from transformer_course.exercises import exercise_cells, find
 
 
 @pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.__name__)
@@ -27,8 +27,7 @@ def test_lesson_keeps_the_rule(path: Path, rule: rules.Rule) -> None:
 
 
 TITLE = "# Doubling\n\n**It takes** about 15 minutes.\n\n```python\n# a comment, no heading\n```"
-STUB = "def double(x):\n    raise NotImplementedError"
-HELP = "<details><summary>Hint</summary>Add.</details>\n<details><summary>Solution</summary>x + x</details>"
+EXERCISE = exercise_cells("03.1")
 DEEPER = "## Deeper\n\n### More\n\n*Good for:* you. *2 minutes.*"
 
 
@@ -42,10 +41,10 @@ def made_up_lesson() -> NotebookNode:
         new_code_cell("from transformer_course import lesson\n\nlesson.begin(3)", id="begin"),
         *sections[:4],
         new_code_cell("draw()", id="figure", outputs=[_picture(4, 2)]),
-        new_markdown_cell("### 03.1 Double\n\n*● · 6 minutes*", id="exercise-task"),
-        new_code_cell(STUB, id="exercise", metadata={"tags": ["exercise:03.1"]}),
-        new_code_cell('double = check("03.1", double)', id="check", outputs=[verdict]),
-        new_markdown_cell(HELP, id="help-03-1"),
+        new_markdown_cell(f"{EXERCISE.heading}\n\n*● · 6 minutes*", id="exercise-task"),
+        new_code_cell(EXERCISE.exercise, id="exercise", metadata={"tags": ["exercise:03.1"]}),
+        new_code_cell(EXERCISE.check, id="check", outputs=[verdict]),
+        new_markdown_cell(EXERCISE.help, id="help-03-1"),
         new_code_cell("line\n\n" * 9 + "line\n" * 7, id="code"),
         *sections[4:],
         new_markdown_cell(DEEPER, id="deeper"),
@@ -64,6 +63,12 @@ def _picture(width: int, of_the_page: int, alt: str = "A.", words: str = "Figure
     data = {PICTURE: base64.b64encode(buffer.getvalue()).decode(), "text/plain": words}
     about = {"alt": alt, "height": 1, "width": of_the_page}
     return new_output("display_data", data, metadata={PICTURE: about})
+
+
+@pytest.fixture(autouse=True)
+def a_guide_of_one_exercise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "rule" not in request.fixturenames:  # of the made-up lesson
+        monkeypatch.setattr(rules, "exercise_titles", lambda: {"03.1": "", "04.1": ""})
 
 
 def complaints_about(notebook: NotebookNode, text: str = "") -> list[str]:
@@ -141,15 +146,16 @@ FAULTS = {
     "two titles": (_told("deeper", "### More", "# More"), "one title, on top"),
     "headings reversed": (lambda notebook: notebook.cells.reverse(), "the headings must be"),
     "heading added": (_set("section-2", source="## By hand\n\n## More"), "the headings must be"),
-    "solved exercise": (_set("exercise", source="def double(x):\n    return x + x"), "it is solved"),
-    "another lesson's": (_set("exercise", metadata={"tags": ["exercise:04.1"]}), "a number of its own, of"),
-    "exercise twice": (_added(1, 0, "more", STUB, metadata={"tags": ["exercise:03.1"]}), "of its own"),
+    "solved exercise": (_set("exercise", source=find("03.1").shown), "it is not as declared"),
+    "another lesson's": (_set("exercise", metadata={"tags": ["exercise:04.1"]}), "its exercises are 04.1"),
+    "exercise twice": (_added(1, 0, "x", "", metadata={"tags": ["exercise:03.1"]}), "are 03.1, 03.1;"),
+    "other title": (_told("exercise-task", EXERCISE.heading, "#### 03.1 Other"), "it is not as declared"),
     "shown before": (_set("begin", source=f"lesson.begin(3)\n{find('03.1').shown}"), "stands above it"),
     "no difficulty": (_told("exercise-task", "*● · 6 minutes*", ""), "must say *● · 6 minutes*"),
     "other check": (_set("check", metadata={"tags": ["check:03.2"]}), "must have the tag check:03.1"),
-    "check of another": (_set("check", source='double = check("03.1", twice)'), "its check must read"),
+    "check of another": (_told("check", "03.1", "03.2"), "it is not as declared"),
     "verdict": (_set("check", outputs=[new_output("display_data", {"text/plain": "✓ 03.1"})]), "attempted"),
-    "no solution": (_told("help-03-1", "Solution", "More"), "a folded Hint and a folded Solution"),
+    "no solution": (_told("help-03-1", "Solution", "More"), "it is not as declared"),
     "check alone": (_set("exercise", metadata={}), "check 03.1 has no exercise before it"),
     "stale number": (_told("section-1", "Predict", ".17"), "tells .17"),
     "other minutes": (_told("title", "15 minutes", "20 minutes"), "about 15 minutes, got 20"),
@@ -177,6 +183,7 @@ def test_planted_fault_is_named(name: str) -> None:
     [
         ('"id": "deeper",', "", "the id ''"),
         ('"id": "deeper"', '"id": "check"', "two cells have the id 'check'"),
+        ('"metadata": {}', '"metadata": {"x": 1}', "in another layout"),
         ('"name": "python3"\n', '"name": "python3", "version": "3.11"\n', "in another layout"),
     ],
 )
@@ -201,9 +208,9 @@ def test_what_jupyterlab_says_of_the_language_is_no_change() -> None:
 def test_minutes_are_counted_from_words_lines_predictions_and_exercises_and_written_down() -> None:
     notebook = made_up_lesson()
     on_path, deeper = path.parts(Lesson(Path("03_doubling.ipynb"), "", notebook))
-    assert (path.words(on_path), path.lines(on_path)) == (728, 22)
+    assert (path.words(on_path), path.lines(on_path)) == (731, 27)
     solution = 1 + 2 + 3  # thinking, a degree of difficulty, and the lines of 03.1's solution
-    assert path.minutes(on_path) == round(728 / 180 + 22 / 10 + 2 + solution)
+    assert path.minutes(on_path) == round(731 / 180 + 27 / 10 + 2 + solution)
     assert path.minutes(deeper) == round(17 / 180 + 21 / 10)
     for name, told in {"title": "15", "deeper": "2"}.items():
         _told(name, f"{told} minutes", "0 minutes")(notebook)
