@@ -27,3 +27,8 @@ def test_names_on_the_roofline_cover_neither_each_other_nor_a_point():
     for number, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[number + 1 :])
         assert not any(box.contains(*point) for point in points)
+
+
+def test_bars_have_their_numbers_written():
+    figure = figures.bars({"time": {"a": 0.123, "b": 45.6}}, xlabel="", title="")
+    assert {text.get_text() for text in figure.axes[0].texts} == {"0.12", "46"}
