@@ -1,6 +1,6 @@
 """The gate is tried with planted faults: each has to be caught, and named; what is sound has to pass.
 
-One strict run tells of all: sound cells, the same with a fault, a half-solved lesson, a learner's copy.
+One strict run tells of all: sound cells, the same with a fault, two exercises, a learner's copy.
 """
 
 import base64
@@ -26,7 +26,6 @@ from PIL import Image
 from tests.gate import hostile, itself
 from tests.gate.comparison import differences
 from tests.gate.refresh import chosen, refresh
-from tests.gate.solved import solved, tagged
 from tests.gate.stored import NOTEBOOKS, PICTURE, Lesson, as_text, code_cells
 from transformer_course.desk import copies
 from transformer_course.figures import encoder_map
@@ -195,7 +194,7 @@ def run(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Reports:
     """Run the gate once, over all that it has to tell apart."""
     folder, reports = tmp_path_factory.mktemp("run"), Reports()
     (folder / "desk").mkdir()
-    made = {"faulty": faulty(stored), "half-solved": half_solved(), "desk/copy": copied()}
+    made = {"faulty": faulty(stored), "exercises": with_exercises(), "desk/copy": copied()}
     for name, notebook in made.items():
         (folder / f"{name}.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
@@ -219,12 +218,12 @@ def faulty(stored: Path) -> NotebookNode:
     return notebook
 
 
-def half_solved() -> NotebookNode:
-    """Return lesson 03 with every second exercise solved, and a cell that tells whether 03.2 is."""
+def with_exercises() -> NotebookNode:
+    """Return two exercises of lesson 03, unsolved, and a cell that tells whether the second is."""
     lesson = Lesson.load(NOTEBOOKS / "03_scaled_dot_product_attention.ipynb").notebook
-    for i, cell in enumerate(lesson.cells):
-        if int((tagged(cell, "exercise") or tagged(cell, "check") or "03.0")[3:]) % 2:
-            lesson.cells[i] = solved(cell)
+    names = ("begin", "hand-loops", "exercises-import", "exercise-03-1", "check-03-1")
+    kept = (*names, "exercise-03-2", "check-03-2")
+    lesson.cells = [cell for cell in lesson.cells if cell.id in kept]
     tell_tale = new_code_cell(
         "from transformer_course.exercises import find\nattention is find('03.2').reference",
         id="tell-tale",
@@ -266,8 +265,8 @@ def failures_of(notebook: str, run: Reports) -> dict[str, str]:
 
 
 def test_answers_fit_the_references_and_what_tells_them_apart_is_caught(run: Reports) -> None:
-    assert list(failures_of("half-solved", run)) == ["half-solved::solved-tell-tale"]
-    assert "half-solved::solved-check-03-2" in run.failures
+    assert list(failures_of("exercises", run)) == ["exercises::solved-tell-tale"]
+    assert "exercises::solved-check-03-2" in run.failures
 
 
 def test_a_copy_is_run_beside_the_shipped_lesson(run: Reports) -> None:
