@@ -53,4 +53,5 @@ def test_a_title_wider_than_its_figure_is_broken_once_near_the_middle():
         figure, _ = canvas(1, (2.5, 2))
         written = finished(figure, title).get_suptitle()
         assert written.replace("\n", " ") == title and len(written.splitlines()) == lines
+        assert " " not in title or max(map(len, written.splitlines())) < 30
     assert max(map(len, written.splitlines())) == 90

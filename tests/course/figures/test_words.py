@@ -107,10 +107,11 @@ def test_hidden_cells_are_blank() -> None:
     assert "  0: 0.500 blank blank" in words
 
 
-def test_image_is_told_from_its_first_row() -> None:
+def test_image_is_told_from_its_first_row_with_its_names() -> None:
     for origin in ("upper", "lower"):
-        words = describe(drawn(lambda ax, origin=origin: ax.imshow([[1, 2], [3, 4]], origin=origin)))
-        assert "  0: 1 2\n  1: 3 4" in words
+        figure = drawn(lambda ax, origin=origin: ax.imshow([[1, 2], [3, 4]], origin=origin))
+        figure.axes[0].set_yticks([0, 1], TOKENS[:2])
+        assert "  the: 1 2\n  cat: 3 4" in describe(figure)
 
 
 def test_line_is_told_by_its_course() -> None:
