@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.lab import OpenLesson
+from tests.course.figures import colours
 
 RIGHT = """\
 def attention(query, key, value):
@@ -80,12 +81,5 @@ def test_lesson_worked_in_and_saved_passes_its_check(my_lesson: OpenLesson, note
 
 
 def contrast(ink: str, ground: str) -> float:
-    """Return the contrast of two colours of a page, from 1 to 21, as WCAG 2 defines it."""
-    darker, lighter = sorted((luminance(ink), luminance(ground)))
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def luminance(colour: str) -> float:
-    shares = [int(number) / 255 for number in re.findall(r"\d+", colour)[:3]]
-    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    """Return the contrast of two colours as a page names them, such as rgb(0, 0, 0)."""
+    return colours.contrast(*([int(n) / 255 for n in re.findall(r"\d+", each)[:3]] for each in (ink, ground)))

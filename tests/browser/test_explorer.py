@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import Open, OpenCells
+from tests.browser.conftest import OpenCells
 
 EXPLORER = """\
 from transformer_course import figures, lesson
@@ -46,37 +46,3 @@ def test_sentence_and_head_change_the_picture(explorer: Locator) -> None:
     expect(picture).to_have_attribute("alt", re.compile("L0.H2"))
     expect(picture).not_to_have_attribute("src", before)
     expect(words).to_contain_text("L0.H2")
-
-
-def test_bad_input_is_answered_with_a_sentence(explorer: Locator) -> None:
-    words, box = explorer.get_by_role("status"), explorer.locator(".widget-text input")
-    box.fill("")
-    box.press("Enter")
-    expect(words).to_contain_text("type a sentence")
-    box.fill("word " * 600)
-    box.press("Enter")
-    expect(words).to_contain_text("too long")
-    box.fill("Short again.")
-    box.press("Enter")
-    expect(words).to_contain_text("L2.H9")
-
-
-def test_the_last_tokens_of_a_long_text_can_be_shown(explorer: Locator) -> None:
-    words, box = explorer.get_by_role("status"), explorer.locator(".widget-text input")
-    box.fill("a cat sat " * 12 + "on the very last mat")
-    box.press("Enter")
-    expect(words).to_contain_text("weight to tokens outside the map")
-    picture = explorer.locator(".widget-html img").first
-    before, said = picture.get_attribute("src"), words.inner_text()
-    explorer.locator(".widget-dropdown select").nth(2).select_option("11")
-    expect(picture).not_to_have_attribute("src", before)
-    expect(words).not_to_have_text(said)  # another page, another share of the weight
-
-
-def test_strip_is_shown_before_the_lesson_runs(open_lesson: Open) -> None:
-    lesson = open_lesson("09_pretrained_encoder.ipynb")
-    cell = lesson.cell("see-explorer")
-    expect(cell.locator(".widget-text")).to_have_count(0)
-    expect(cell.locator("img")).to_have_count(1)
-    assert cell.locator("img").evaluate("image => image.naturalWidth") > 500
-    lesson.close()

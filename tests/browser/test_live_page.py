@@ -269,9 +269,7 @@ def test_a_view_can_be_handed_on_as_an_address(visit: Visit) -> None:
     expect(view.locator(".live-map tbody th")).to_have_text(["[CLS]", "snow", "fell", ".", "[SEP]"])
 
 
-@pytest.mark.parametrize(
-    "state", ["head=9.9", "head=NaN.x", "text=<img src=x onerror=alert(1)>", "%E0%A4", "a&&=;"]
-)
+@pytest.mark.parametrize("state", ["head=NaN.x", "text=<img src=x onerror=alert(1)>", "%E0%A4"])
 def test_an_address_that_makes_no_sense_does_no_harm(visit: Visit, state: str) -> None:
     view = visit(f"live.html#{state}").view
     expect(view.locator("#live-head-title")).to_contain_text("Layer 2, head 9: same word")

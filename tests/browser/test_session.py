@@ -1,6 +1,4 @@
-"""A learner works through the end of lesson 09: the explorer, and every exercise."""
-
-import re
+"""A learner works through every exercise of lesson 09."""
 
 import pytest
 from playwright.sync_api import expect
@@ -28,15 +26,6 @@ def lesson(open_lesson: Open) -> OpenLesson:
     lesson = open_lesson("09_pretrained_encoder.ipynb")
     lesson.run_all()
     return lesson
-
-
-def test_the_explorer_reads_a_sentence_of_the_learners(lesson: OpenLesson) -> None:
-    cell = lesson.cell("see-explorer")
-    box = cell.locator(".widget-text input")
-    box.fill("The nurse thanked the driver because the nurse was late.")
-    box.press("Enter")
-    expect(cell.locator(".widget-html img").first).to_have_attribute("alt", re.compile("13 rows by 13"))
-    expect(cell.get_by_role("status")).to_contain_text("nurse")
 
 
 def test_every_exercise_has_a_slip() -> None:

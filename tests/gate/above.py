@@ -6,7 +6,6 @@ answer; what is called, and attributes, count by their names.
 
 import ast
 import io
-import keyword
 import re
 import textwrap
 import tokenize
@@ -56,7 +55,7 @@ def _tokens(code: str) -> Iterator[str]:
         if token.type in SKIPPED or _is_docstring(token):
             continue
         is_variable = token.type == tokenize.NAME and before != "." and token.string in variables
-        yield "_" if is_variable and not keyword.iskeyword(token.string) else token.string
+        yield "_" if is_variable else token.string
         before = token.string
 
 

@@ -23,23 +23,10 @@ from transformer_course.exercises import exercise_cells
 EXERCISES_END = "## See it, yours"
 EXERCISES = "transformer_course/exercises"
 TASK = "The task, in words."
-HOW = (
-    "Write your answer into the cell, run it, then run the `check` cell. Until you solve an exercise, the "
-    "cells below use the reference. Hints and a solution are folded underneath; try twice before opening."
-)
 
 
 def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
-    """Write what is missing of a lesson's files, and return them; what is there stays as it is.
-
-    Raises:
-        ValueError: a number that lessons.py does not have.
-    """
-    if number not in range(1, len(lessons.LESSONS)):
-        last = len(lessons.LESSONS) - 1
-        raise ValueError(
-            f"lesson must be from 1 to {last}, got {number}; enter it in transformer_course/lessons.py first"
-        )
+    """Write what is missing of a lesson's files, and return them; what is there stays as it is."""
     entry = lessons.LESSONS[number]
     name, place = entry.name, f"Lesson {number:02}"
     texts = {
@@ -60,21 +47,10 @@ def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
 
 
 def _skeleton(number: int, title: str) -> NotebookNode:
+    promise = f"# {title}\n\n**You will be able to** …\n\n**You need** …\n\n**It takes** about 0 minutes."
     begin = f"from transformer_course import figures, lesson\n\nlesson.begin({number})"
-    promise = [f"# {title}", "**You will be able to** …", "**You need** …", "**It takes** about 0 minutes."]
-    cells = [new_markdown_cell("\n\n".join(promise), id="title"), new_code_cell(begin, id="begin")]
-    cells.append(new_code_cell(f"figures.encoder_map({number})", id="map"))
-    cells.append(new_markdown_cell("What is lit, if anything: …", id="map-words"))
-    for heading in HEADINGS:
-        cells.append(new_markdown_cell(f"## {heading}", id=_slug(heading)))
-        if heading == "Write it":
-            cells[-1].source += f"\n\n…\n\n{HOW}"
-            source = "from transformer_course.exercises import check"
-            cells.append(new_code_cell(source, id="exercises-import"))
-    glossary = "[glossary](00_start_here.ipynb#Glossary)"
-    cells[-1].source += f"\n\n- …\n\n**New terms:** …. All are in the {glossary}."
-    if number + 1 < len(lessons.LESSONS):
-        cells[-1].source += f"\n\n**Next:** [lesson {number + 1}]({lessons.notebook(number + 1).name}), …"
+    cells = [new_markdown_cell(promise, id="title"), new_code_cell(begin, id="begin")]
+    cells += [new_markdown_cell(f"## {heading}\n\n…", id=_slug(heading)) for heading in HEADINGS]
     return new_notebook(cells=cells)
 
 
@@ -92,19 +68,12 @@ def put_exercise(exercise_id: str, notebook: NotebookNode) -> str:
         for id in changed:
             known[id].source = wanted[id]
         return f"brought up to date: {', '.join(changed)}" if changed else "is as declared"
-    places = (i for i, cell in enumerate(notebook.cells) if cell.source.startswith(EXERCISES_END))
-    end = next(places, None)
-    if end is None:
-        raise ValueError(f"the lesson must have the heading {EXERCISES_END!r}, got none; add it")
+    end = [cell.source.partition("\n")[0] for cell in notebook.cells].index(EXERCISES_END)
     task = new_markdown_cell(f"{texts.heading}\n\n*● · 0 minutes*\n\n{TASK}", id=f"exercise-{key}-task")
-    stub, check = (
-        new_code_cell(text, id=f"{kind}-{key}", metadata={"tags": [f"{kind}:{exercise_id}"]})
-        for kind, text in (("exercise", texts.exercise), ("check", texts.check))
-    )
+    stub = new_code_cell(texts.exercise, id=f"exercise-{key}", metadata={"tags": [f"exercise:{exercise_id}"]})
+    check = new_code_cell(texts.check, id=f"check-{key}", metadata={"tags": [f"check:{exercise_id}"]})
     notebook.cells[end:end] = [task, stub, check, new_markdown_cell(texts.help, id=f"help-{key}")]
-    return (
-        f"put in above {notebook.cells[end].source.splitlines()[0]!r}: write the task in the cell {task.id}"
-    )
+    return f"put in above {EXERCISES_END!r}: write the task in the cell {task.id}"
 
 
 def name_cells(notebook: NotebookNode, raw_cells: list[dict]) -> list[str]:

@@ -60,18 +60,14 @@ def minutes(cells: list[NotebookNode]) -> int:
     """Return how long a learner takes for these cells, exercises included."""
     predictions = sum(cell.source.count("**Predict") for cell in _prose(cells))
     reading = words(cells) / WORDS + lines(cells) / LINES
-    return round(reading + PREDICTION * predictions + minutes_of_writing(cells))
-
-
-def minutes_of_writing(cells: Iterable[NotebookNode]) -> int:
-    """Return how long a learner takes for the exercises among these cells."""
-    return sum(map(minutes_of_exercise, exercises_in(cells)))
+    writing = sum(map(minutes_of_exercise, exercises_in(cells)))
+    return round(reading + PREDICTION * predictions + writing)
 
 
 def minutes_of_exercise(id: str) -> int:
     """Return how long a learner takes for one exercise."""
     exercise = find(id)
-    return THINKING + 2 * exercise.difficulty + len(getattr(exercise, "shown", "").splitlines())
+    return THINKING + 2 * exercise.difficulty + len(exercise.shown.splitlines())
 
 
 def _prose(cells: Iterable[NotebookNode]) -> list[NotebookNode]:

@@ -19,29 +19,21 @@ from transformer_course.exercises import find
 
 
 def _keep(id: str, names: dict, kept: dict) -> None:
-    """Keep what a lesson's names and its random numbers are now."""
-    import random
-
-    import numpy
+    """Keep what a lesson's names and its random numbers are now; they all come from torch."""
     import torch
 
-    kept[id] = dict(names), torch.get_rng_state(), numpy.random.get_state(), random.getstate()
+    kept[id] = dict(names), torch.get_rng_state()
 
 
 def _go_back(id: str, names: dict, kept: dict, answered: set) -> None:
     """Make them what they were, but for the answers; names that begin with _ are IPython's."""
-    import random
-
-    import numpy
     import torch
 
-    before, of_torch, of_numpy, of_python = kept[id]
+    before, random_numbers = kept[id]
     for name in [name for name in names if name[0] != "_" and name not in before and name not in answered]:
         del names[name]
     names.update({name: it for name, it in before.items() if name[0] != "_" and name not in answered})
-    torch.set_rng_state(of_torch)
-    numpy.random.set_state(of_numpy)
-    random.setstate(of_python)
+    torch.set_rng_state(random_numbers)
 
 
 # They run in the lesson's kernel, which has no path to this file: so their text goes there.
@@ -81,46 +73,18 @@ def _reached(cells: list[NotebookNode]) -> Iterator[tuple[int, set[str]]]:
         if tagged(cell, "exercise") or tagged(cell, "check"):
             yield i, set(answers)
             answers |= _names(cell.source)[1]
-        elif any(name in cells[i].source for name in answers):
-            taken, given = _names(cell.source)
-            if taken & answers:
+        else:
+            used, given = _names(cell.source)
+            if used & answers:
                 yield i, set(answers)
             answers -= given
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
-    """The names that a cell takes from the cells before it, and those that it gives."""
-    taken: set[str] = set()
-    given: set[str] = set()
-    for node in _in_order(ast.parse(source).body):
-        table = symtable.symtable(ast.unparse(node), "", "exec")
-        targets = (each.target for each in ast.walk(node) if isinstance(each, ast.AugAssign))
-        changed = {target.id for target in targets if isinstance(target, ast.Name)}
-        taken |= (_from_around(table) | changed) - given
-        given |= {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
-    return taken, given
-
-
-def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements one after another: of a loop, a `with` or an `if` first its head, then what it holds."""
-    for node in body:
-        if isinstance(node, ast.For | ast.With | ast.If | ast.While):
-            inside = [*node.body, *getattr(node, "orelse", [])]
-            node.body = [ast.Pass()]
-            if hasattr(node, "orelse"):
-                node.orelse = []
-            yield node
-            yield from _in_order(inside)
-        else:
-            yield node
-
-
-def _from_around(table: symtable.SymbolTable) -> set[str]:
-    """The names that stand for something outside of all functions, in them or beside them."""
-    is_cell = table.get_type() == "module"
-    used = (each for each in table.get_symbols() if each.is_referenced())
-    own = {each.get_name() for each in used if is_cell or each.is_global()}
-    return own.union(*map(_from_around, table.get_children()))
+    """The names that a cell uses, in functions as well, and those that it gives to the cells behind it."""
+    used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    symbols = symtable.symtable(source, "", "exec").get_symbols()
+    return used, {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
 
 
 def solved(cell: NotebookNode) -> NotebookNode:

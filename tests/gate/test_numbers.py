@@ -7,9 +7,12 @@ from tests.gate import numbers
 from tests.gate.stored import NOTEBOOKS, Lesson
 
 
-def complaints(words, *, code="draw(384)", printed="0.17 of .640, 1,024 in all, 8.30 and 0.083", far=0):
+def complaints(
+    words, *, code="draw(384)", printed="0.17 of .640, 1,024 in all, 8.30 and 0.083", far=0, error=""
+):
     """What the rule says of these words, so many cells behind a cell that prints numbers."""
-    cell = new_code_cell(code, id="shown", outputs=[new_output("stream", text=printed)])
+    outputs = [new_output("stream", text=printed), new_output("error", ename="E", evalue=error)]
+    cell = new_code_cell(code, id="shown", outputs=outputs)
     between = [new_code_cell("pass", id=f"between-{i}") for i in range(far)]
     heading = new_markdown_cell("# Title\n\n**It takes** about 75 minutes.", id="title")
     told = new_markdown_cell(f"## The problem\n\n{words}", id="words")
@@ -56,6 +59,12 @@ def test_a_number_from_far_away_says_so(monkeypatch):
     monkeypatch.setitem(numbers.SOURCES, "99", {".17": "cell shown"})
     assert not complaints("It is .17.", far=3)
     assert complaints("It is .17.", far=3, printed="It is .18.")
+    monkeypatch.setitem(numbers.SOURCES, "99", {".17": "cell between-0"})
+    assert complaints("It is .17.", far=3)
+
+
+def test_a_number_in_the_words_of_an_error_counts():
+    assert not complaints("It is .55.", error="got 0.55")
 
 
 def test_a_number_in_a_comment_is_words_too():

@@ -60,7 +60,8 @@ def main(arguments: list[str]) -> int:
         for path in worked:
             print(take(path))
     elif worked:
-        files, answers = (", ".join(each) for each in ((p.name for p in worked), chain(*worked.values())))
+        files = ", ".join(path.name for path in worked)
+        answers = ", ".join(chain(*worked.values()))
         was = "was" if len(worked) == 1 else "were"
         print(ADVICE.format(files=files, was=was, answers=answers, python=sys.executable), file=sys.stderr)
         return 1

@@ -15,25 +15,21 @@ def test_numbers_come_from_everything_that_holds_them():
 
 
 @pytest.mark.parametrize(
-    ("refused", "words"),
+    ("values", "axes", "words"),
     [
-        (
-            lambda: numbers_of([[1.0]], 1),
-            r"the values must have 1 axes, .* got shape \(1, 1\); pick one head",
-        ),
-        (lambda: numbers_of([[]], 2), "none of them empty"),
-        (lambda: numbers_of([1.0, float("nan")]), "the values must be finite, got nan or inf"),
-        (lambda: numbers_of([float("inf")], gaps=False), "the values must be finite, got nan or inf"),
-        (
-            lambda: labelled(torch.ones(2, 3, 3), "abc", "abc"),
-            r"of shape \(2, 3, 3\), the labels fit \(3, 3\)",
-        ),
-        (lambda: labelled(torch.ones(2, 3), "abc", "ab"), r"of shape \(2, 3\), the labels fit \(3, 2\)"),
+        ([[1.0]], 1, r"the values must have 1 axes, .* got shape \(1, 1\); pick one head"),
+        ([[]], 2, "none of them empty"),
+        ([1.0, float("nan")], 1, "the values must be finite, got nan or inf"),
     ],
 )
-def test_what_a_picture_would_hide_is_refused(refused, words):
+def test_what_a_picture_would_hide_is_refused(values, axes, words):
     with pytest.raises(ValueError, match=words):
-        refused()
+        numbers_of(values, axes)
+
+
+def test_labels_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"of shape \(2, 3\), the labels fit \(2, 2\)"):
+        labelled(torch.ones(2, 3), "ab", "ab")
 
 
 def test_a_curve_may_have_gaps():

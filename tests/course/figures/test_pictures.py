@@ -35,7 +35,6 @@ FIGURES = {
     "heatmap": lambda ax: ax.pcolormesh(WEIGHTS, cmap="viridis"),
     "signed": lambda ax: ax.imshow(WEIGHTS - 0.5, cmap="RdBu_r"),
     "lines": lambda ax: ax.plot(WEIGHTS[0], color="#b34700", alpha=0.5),
-    "points": lambda ax: ax.scatter(WEIGHTS[0], WEIGHTS[1], c=WEIGHTS[2], cmap="magma", edgecolor="black"),
     "bars": lambda ax: ax.barh([0, 1], [2, 3], color=["#a6cee3", "#f4b6d2"], hatch="//"),
 }
 

@@ -22,15 +22,13 @@ def drawn(draw: Callable[[Axes], object]) -> Figure:
     return figure
 
 
-def attention(
-    weights: np.ndarray = WEIGHTS, tokens: list[str] = TOKENS, cmap: str = "viridis", label: str = "key"
-) -> Figure:
+def attention(weights: np.ndarray = WEIGHTS) -> Figure:
     figure = Figure()
     ax = figure.subplots()
-    mesh = ax.pcolormesh(weights, cmap=cmap, vmin=0, vmax=1)
-    ax.set_xticks([0.5, 1.5, 2.5], tokens)
+    mesh = ax.pcolormesh(weights, vmin=0, vmax=1)
+    ax.set_xticks([0.5, 1.5, 2.5], TOKENS)
     ax.set_yticks([0.5, 1.5, 2.5], TOKENS)
-    ax.set(title="Attention", xlabel=label, ylabel="query")
+    ax.set(title="Attention", xlabel="key", ylabel="query")
     figure.colorbar(mesh, label="weight")
     return figure
 
@@ -65,20 +63,6 @@ def test_alternative_text_ends_with_a_sentence_before_it_is_too_long_to_hear() -
     words = "\n".join(f"This is sentence {number}, and no more than a sentence." for number in range(99))
     assert len(told(words)) < 1250
     assert told(words).endswith("than a sentence. And more, not told here.")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"weights": WEIGHTS + np.array([[0.01], [0], [0]])},
-        {"tokens": ["the", "sat", "cat"]},
-        {"cmap": "magma"},
-        {"label": "keys"},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-def test_changed_heatmap_changes_the_words(change: dict) -> None:
-    assert describe(attention(**change)) != describe(attention())
 
 
 def test_last_digits_do_not_change_the_words() -> None:
@@ -123,32 +107,24 @@ def test_hidden_cells_are_blank() -> None:
     assert "  0: 0.500 blank blank" in words
 
 
-def test_image_is_told_from_its_first_row() -> None:
+def test_image_is_told_from_its_first_row_with_its_names() -> None:
     for origin in ("upper", "lower"):
-        words = describe(drawn(lambda ax, origin=origin: ax.imshow([[1, 2], [3, 4]], origin=origin)))
-        assert "  0: 1 2\n  1: 3 4" in words
-
-
-def loss(colour: str = "tab:blue", style: str = "-", scale: str = "log") -> Figure:
-    def draw(ax: Axes) -> None:
-        ax.plot(range(100), 0.9 ** np.arange(100), color=colour, linestyle=style, label="train")
-        ax.set(xlabel="step", ylabel="loss", yscale=scale)
-        ax.legend()
-
-    return drawn(draw)
+        figure = drawn(lambda ax, origin=origin: ax.imshow([[1, 2], [3, 4]], origin=origin))
+        figure.axes[0].set_yticks([0, 1], TOKENS[:2])
+        assert "  the: 1 2\n  cat: 3 4" in describe(figure)
 
 
 def test_line_is_told_by_its_course() -> None:
-    words = describe(loss())
+    def loss(ax: Axes) -> None:
+        ax.plot(range(100), 0.9 ** np.arange(100), label="train")
+        ax.set(xlabel="step", ylabel="loss", yscale="log")
+        ax.legend()
+
+    words = describe(drawn(loss))
     assert "y axis “loss” from 1.75e-05 to 1.68 (log)." in words
     assert "Line “train”, blue #1f77b4, solid, 100 points from (0, 1) to (99, 2.95e-05)" in words
     assert "\n  (0, 1); (9, 0.387); (18, 0.150); " in words
     assert "Legend: train." in words
-
-
-@pytest.mark.parametrize("change", [{"colour": "red"}, {"style": "--"}, {"scale": "linear"}])
-def test_changed_line_changes_the_words(change: dict) -> None:
-    assert describe(loss(**change)) != describe(loss())
 
 
 def encoder_parts(ax: Axes) -> None:
@@ -165,10 +141,7 @@ def encoder_parts(ax: Axes) -> None:
     [
         (lambda ax: ax.bar(TOKENS, [0.5, 0.25, 1]), "3 bars, blue #1f77b4: the 0.50; cat 0.25; sat 1.00."),
         (lambda ax: ax.barh(TOKENS, [1, 2, 3]), "3 bars, blue #1f77b4: the 1; cat 2; sat 3."),
-        (
-            lambda ax: ax.plot([1, 2], [3, 4], "o", ls=""),
-            "blue #1f77b4, no line, circle marks: (1, 3); (2, 4).",
-        ),
+        (lambda ax: ax.plot([1, 2], [3, 4], "o", ls=""), "no line, circle marks: (1, 3); (2, 4)."),
         (lambda ax: ax.plot([], []), "Line, blue #1f77b4, solid: nothing."),
         (lambda ax: ax.scatter([1, 2], [3, 4], label="a"), "2 points “a”, blue #1f77b4: (1, 3); (2, 4)."),
         (lambda ax: ax.scatter([1, 2], [3, 4], c=[5, 6]), "\n  Values: 5 6\n"),
@@ -182,21 +155,12 @@ def encoder_parts(ax: Axes) -> None:
         (lambda ax: ax.set(xlabel="time", xticks=[]), "x axis “time”, without numbers."),
         (lambda ax: ax.bar_label(ax.bar(TOKENS, [1, 2, 3])), "Written: “1”; “2”; “3”."),  # above the bars
         (lambda ax: [ax.plot([n]) for n in range(20)], "\n20 lines.\n  Line, "),
+        (lambda ax: ax.pie([1, 2]), "Figure"),  # a kind that no lesson draws is told without an error
+        (lambda ax: ax.boxplot([1, 2]), "Figure"),
     ],
 )
 def test_whatever_is_drawn_is_told(draw: Callable[[Axes], object], told: str) -> None:
     assert told in describe(drawn(draw))
-
-
-def test_panels_are_told_one_by_one() -> None:
-    figure = Figure()
-    for axes, title in zip(figure.subplots(1, 2), ("Head 1", "Head 2"), strict=True):
-        axes.set_title(title)
-    figure.suptitle("Heads")
-    words = describe(figure)
-    assert words.startswith(
-        "Figure “Heads” of 2 panels.\nPanel 1 “Head 1”.\nPanel 2 “Head 2”.\nIn every panel:\n"
-    )
 
 
 def test_what_panels_share_is_told_once_and_what_a_mask_hides_is_told() -> None:
@@ -214,12 +178,3 @@ def test_what_panels_share_is_told_once_and_what_a_mask_hides_is_told() -> None:
 def test_a_name_at_the_end_of_its_line_is_told_with_the_line_alone() -> None:
     words = describe(figures.lines([1, 2], {"a": [1, 2], "b": [2, 1]}, xlabel="", ylabel=""))
     assert words.count("“a”") == 1 and "Written" not in words
-
-
-@pytest.mark.parametrize("kind", ["pie", "boxplot", "violinplot", "contour", "hexbin", "polar", "3d"])
-def test_unusual_figure_is_told_without_an_error(kind: str) -> None:
-    figure = Figure()
-    ax = figure.add_subplot(projection=kind if kind in ("polar", "3d") else None)
-    data = {"contour": [WEIGHTS], "hexbin": [WEIGHTS[0], WEIGHTS[0]], "polar": [WEIGHTS[0]], "3d": [*WEIGHTS]}
-    getattr(ax, "plot" if kind in ("polar", "3d") else kind)(*data.get(kind, [WEIGHTS[0]]))
-    assert describe(figure).startswith("Figure")
