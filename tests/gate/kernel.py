@@ -1,6 +1,7 @@
 """The kernels that run the lessons: this interpreter, this checkout, nobody's own settings."""
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,13 +9,16 @@ from queue import Empty
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-from jupyter_client import AsyncKernelManager
+from jupyter_client import AsyncKernelManager, KernelManager
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager, RunningKernel
 
+from tests.gate.forked import ForkingManager
 from tests.gate.stored import ROOT
 
 CELL_TIMEOUT = 120  # seconds; the slowest cell of a lesson needs a fraction of it
 HEARTBEAT = 1.0  # seconds after which a kernel that is silent is asked whether it lives
+
+MANAGER = ForkingManager if sys.platform == "linux" else KernelManager  # elsewhere a fork is not safe
 
 
 class KernelDied(RuntimeError):
@@ -25,7 +29,8 @@ class WatchedKernel(RunningKernel):
     """A kernel whose death is noticed within seconds: nbval alone would wait for the cell's time-out."""
 
     def __init__(self, folder: str) -> None:
-        super().__init__(CURRENT_ENV_KERNEL_NAME, cwd=folder)
+        with patch("nbval.kernel.KernelManager", MANAGER):
+            super().__init__(CURRENT_ENV_KERNEL_NAME, cwd=folder)
 
     def execute_cell_input(self, cell_input: str, allow_stdin: bool | None = None) -> str:
         """Run a cell as a notebook does, with history: without it, a `;` at the end hides nothing."""
