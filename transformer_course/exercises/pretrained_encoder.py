@@ -17,11 +17,13 @@ from transformer_lab.pretrained_encoder import CORRESPONDENCE
 @exercise(
     "09.2",
     "From their names to yours",
+    difficulty=2,
     hints=[
         """All names of one layer begin with `f"encoder.layer.{layer}."`. Mind the dot at the end: without it,
         layer 1 takes layers 10 and 11 too. `name.removeprefix(…)` gives the rest.""",
-        """The shapes decide two of the eight pairs, the names the rest. `output` is in two names:
-        once it is attention's, and once, bare, the feed-forward's.""",
+        """The shapes decide two of the eight pairs, the names the rest. *intermediate* is between the two
+        maps of the feed-forward. `output`, the end of a part, is in two names: once it is attention's,
+        and once, bare, the feed-forward's.""",
         """Write the eight pairs as a dictionary from theirs to yours, and look up, each with `.weight` and
         `.bias`; with `replace`, `output.dense` hits in two places.""",
     ],
