@@ -157,8 +157,8 @@ TABLES = ("embedding.weight", "positions.weight")
         With a single text, which of the three is the same for every token of every text?""",
         """A constant may be added to every row of a table beforehand: the sums come out the same. Make a new
         tensor; `+=` would write into the file.""",
-        """`layer_state(published, layer)` is 09.2. In the whole encoder each of its names has `layers.`, the
-        number and a dot in front.""",
+        """`layer_state(published, layer)` has one layer. In the whole encoder each of its names has
+        `layers.`, the number and a dot in front.""",
     ],
 )
 def encoder_state(published, n_layers):
