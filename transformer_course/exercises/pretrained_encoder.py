@@ -17,11 +17,13 @@ from transformer_lab.pretrained_encoder import CORRESPONDENCE
 @exercise(
     "09.2",
     "From their names to yours",
+    difficulty=2,
     hints=[
         """All names of one layer begin with `f"encoder.layer.{layer}."`. Mind the dot at the end: without it,
         layer 1 takes layers 10 and 11 too. `name.removeprefix(…)` gives the rest.""",
-        """The shapes decide two of the eight pairs, the names the rest. `output` is in two names:
-        once it is attention's, and once, bare, the feed-forward's.""",
+        """The shapes decide two of the eight pairs, the names the rest. *intermediate* is between the two
+        maps of the feed-forward. `output`, the end of a part, is in two names: once it is attention's,
+        and once, bare, the feed-forward's.""",
         """Write the eight pairs as a dictionary from theirs to yours, and look up, each with `.weight` and
         `.bias`; with `replace`, `output.dense` hits in two places.""",
     ],
@@ -155,8 +157,8 @@ TABLES = ("embedding.weight", "positions.weight")
         With a single text, which of the three is the same for every token of every text?""",
         """A constant may be added to every row of a table beforehand: the sums come out the same. Make a new
         tensor; `+=` would write into the file.""",
-        """`layer_state(published, layer)` is 09.2. In the whole encoder each of its names has `layers.`, the
-        number and a dot in front.""",
+        """`layer_state(published, layer)` has one layer. In the whole encoder each of its names has
+        `layers.`, the number and a dot in front.""",
     ],
 )
 def encoder_state(published, n_layers):

@@ -55,17 +55,20 @@ def weighted_sum(
     weights = given.numbers_of(weights, 1, name="weights")
     values = given.numbers_of(values, 2, name="values")
     steps = np.concatenate([np.zeros((1, 2)), np.cumsum(weights[:, None] * values, axis=0)])
-    figure, (left, right) = canvas(2, (4.1, 4.1))
+    drawn = np.concatenate([values, steps])  # the steps begin at 0
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    room = 0.14 * ((high - low).max() or 1.0)
+    low, high = low - room, high + room * np.array([2, 1])
+    wide, tall = high - low
+    figure, (left, right) = canvas(2, (max(3.2, 4.1 * min(1.0, wide / tall)), 4.1))
     colours = LINES[1:]
     for token, value, colour in zip(tokens, values, colours, strict=False):
         _vector(left, np.zeros(2), value, token, colour)
     for token, weight, start, end, colour in zip(tokens, weights, steps, steps[1:], colours, strict=False):
         _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
     _vector(right, steps[0], steps[-1], result, HERO, width=2.6, side=-1)
-    low, high = min(0.0, values.min(), steps.min()), max(values.max(), steps.max())
-    room = 0.14 * (high - low or 1.0)
     for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
-        ax.set(xlim=(low - room, high + 2 * room), ylim=(low - room, high + room), aspect="equal", title=name)
+        ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", title=name)
         ax.set(xlabel=f"feature 0 of the {of}")
         ax.grid(alpha=0.3)
     left.set_ylabel(f"feature 1 of the {of}")
