@@ -155,16 +155,18 @@ class GeGLU(nn.Module):
     hints=[
         """Wqkv gives 3 · n_heads heads, one behind another: `unflatten(-1, (3 * self.n_heads, -1))`, then
         the heads forward with `transpose(1, 2)`. `chunk(3, dim=1)` makes queries, keys, values of them.""",
-        """What is turned depends on what a score is made of. Of the two masks, a pair must pass both.""",
-        """`masked_attention(query, key, value, allowed)` of 04.3 does the rest; `near(x.shape[1],
-        self.window)` is a mask already. Then merge the heads (05.2), and apply Wo.""",
+        """What is turned depends on what a score is made of. The window: with `place = torch.arange(…)`,
+        `place[:, None] - place` has all differences at once; their sign does not matter. Without a window
+        every distance is near enough. Of the two masks, a pair must pass both.""",
+        """`masked_attention(query, key, value, allowed)` of 04.3 does the rest; a mask of two axes gets two
+        more in front, `[None, None]`. Then merge the heads (05.2), and apply Wo.""",
     ],
 )
 class ModernAttention(nn.Module):
     """Self-attention without biases. Wqkv holds W_Q, W_K, W_V one below another, in each head below head.
 
     rotary: a module; rotary(x) turns (batch, heads, position, d_head) by its positions
-    window: how far a token sees on each side; None: everything
+    window: how many places a token sees on each side, 0 or more; None: everything
     """
 
     def __init__(self, d_model, n_heads, rotary, window=None):
@@ -194,6 +196,7 @@ def ModernAttention(normal):
         (12, 3, None, (2, 5), padding(5, 5, 2)),
         (20, 2, 2, (3, 7), None),
         (6, 3, None, (1, 3), None),
+        (8, 2, 0, (1, 4), None),
         (4, 1, 2, (1, 5), torch.arange(5)[:, None].eq(torch.tensor([0, 1, 2, 0, 4]))[None, None]),
     ]:
         rotary = RotaryEmbedding(d_model // n_heads, base=50.0)
@@ -251,7 +254,9 @@ class ModernAttention(nn.Module):
     def forward(self, x, may_attend=None):
         heads = self.Wqkv(x).unflatten(-1, (3 * self.n_heads, -1)).transpose(1, 2)
         query, key, value = heads.chunk(3, dim=1)  # (batch, n_heads, position, d_head) each
-        allowed = near(x.shape[1], self.window)
+        place = torch.arange(x.shape[1])
+        distance = (place[:, None] - place).abs()[None, None]  # (1, 1, query_pos, key_pos)
+        allowed = distance <= (x.shape[1] if self.window is None else self.window)
         allowed = allowed if may_attend is None else allowed & may_attend
         output, weights = masked_attention(self.rotary(query), self.rotary(key), value, allowed)
         return self.Wo(output.transpose(1, 2).flatten(-2)), weights
