@@ -139,12 +139,15 @@ def from_torch_layer(theirs: nn.TransformerEncoderLayer) -> EncoderLayer:
     Raises:
         TypeError: not an nn.TransformerEncoderLayer.
         KeyError: an activation that is no module, and neither F.relu nor F.gelu.
+        ValueError: keys of zeros, for which this package's layer has no place.
     """
     if type(theirs) is not nn.TransformerEncoderLayer:
         raise TypeError(
             f"wanted an nn.TransformerEncoderLayer as PyTorch wrote it, got {type(theirs).__name__}; "
             "of an nn.TransformerEncoder take one of its layers, of a class derived from it compare outputs"
         )
+    if theirs.self_attn.add_zero_attn:
+        raise ValueError("the attention adds a key of zeros (add_zero_attn), which ours lacks; leave it out")
     d_ff, d_model = theirs.linear1.weight.shape
     bias = theirs.linear1.bias is not None
     attention, inner = theirs.self_attn, theirs.dropout.p

@@ -193,6 +193,13 @@ def test_a_converted_layer_keeps_its_mode(training):
     assert to_torch_layer(ours).self_attn.training is training
 
 
+def test_refuses_a_key_of_zeros():
+    theirs = torch_layer()
+    theirs.self_attn.add_zero_attn = True
+    with pytest.raises(ValueError, match="key of zeros"):
+        from_torch_layer(theirs)
+
+
 def test_refuses_dropouts_that_torchs_layer_cannot_tell_apart():
     with pytest.raises(ValueError, match=r"dropout differs .*, got 0\.5, 0\.0, 0\.0; .*: choose the same"):
         to_torch_layer(build(EncoderLayer, dropout=0.5))

@@ -11,13 +11,18 @@ from tests.references import (
     KEYS,
     QUERIES,
     assert_equal,
+    attend_by_loops,
     both_dtypes,
     both_paths,
+    linear_by_loops,
+    numbers,
     randn,
     random_mask,
+    rotated_by_loops,
 )
 from transformer_lab import (
     MultiHeadAttention,
+    RotaryEmbedding,
     causal_mask,
     local_mask,
     padding_mask_from_lengths,
@@ -49,6 +54,42 @@ def inputs(dtype=torch.float64):
     """Return a query, a key and a value, of different lengths and different numbers."""
     sizes = ((QUERIES, 11), (KEYS, 12), (KEYS, 13))
     return tuple(randn(BATCH, positions, D_MODEL, seed=seed, dtype=dtype) for positions, seed in sizes)
+
+
+def attention_by_loops(attention, query, key, value, may_attend=None):
+    """The formula with numbers only: head h compares and takes features h·d_head … (h + 1)·d_head − 1."""
+    shape = (BATCH, HEADS, QUERIES, KEYS)
+    allowed = (torch.ones(shape) if may_attend is None else may_attend.expand(shape)).tolist()
+    rotates = isinstance(attention.rotary, RotaryEmbedding)
+    turned = rotated_by_loops if rotates else lambda vector, position: vector
+    output = torch.zeros(BATCH, QUERIES, D_MODEL, dtype=torch.float64)
+    weights = torch.zeros(shape, dtype=torch.float64)
+    for b in range(BATCH):
+        queries = [linear_by_loops(attention.query_projection, x) for x in query[b].tolist()]
+        keys = [linear_by_loops(attention.key_projection, x) for x in key[b].tolist()]
+        values = [linear_by_loops(attention.value_projection, x) for x in value[b].tolist()]
+        for i in range(QUERIES):
+            concatenated = []
+            for h in range(HEADS):
+                own = slice(h * D_HEAD, (h + 1) * D_HEAD)
+                own_keys = [turned(each[own], j) for j, each in enumerate(keys)]
+                own_values = [each[own] for each in values]
+                head = attend_by_loops(turned(queries[i][own], i), own_keys, own_values, allowed[b][h][i])
+                concatenated += head[0]
+                weights[b, h, i] = numbers(head[1])
+            output[b, i] = numbers(linear_by_loops(attention.output_projection, concatenated))
+    return output, weights
+
+
+@pytest.mark.parametrize("may_attend", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("rotary", [None, RotaryEmbedding(D_HEAD)], ids=["plain", "rotary"])
+def test_multi_head_attention_equals_plain_loops(rotary, may_attend):
+    attention = build(rotary=rotary)
+    wanted, wanted_weights = attention_by_loops(attention, *inputs(), may_attend)
+    fused, no_weights = attention(*inputs(), may_attend=may_attend, need_weights=False)
+    assert_equal(attention(*inputs(), may_attend=may_attend), (wanted, wanted_weights))
+    assert_equal(fused, wanted)
+    assert no_weights is None
 
 
 def test_key_and_value_default_to_query():
