@@ -27,11 +27,11 @@ from transformer_lab.multi_head_attention import MultiHeadAttention
     without=["layer_norm"],
 )
 def layer_norm(x, weight, bias, eps):
-    """Bring the features of each token to mean 0 and variance 1; then scale and shift each feature.
+    """Of weights of 1, biases of 0 and a tiny eps each token comes out with mean 0 and variance 1.
 
     x: (batch, position, d_model)
-    weight, bias: (d_model,)
-    eps: a number, added to the variance
+    weight, bias: (d_model,), trained scale and shift of each feature
+    eps: a number, keeps the root from zero
     returns (batch, position, d_model)
     """
     raise NotImplementedError
