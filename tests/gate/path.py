@@ -29,7 +29,7 @@ WORDS, LINES, PREDICTION = 180, 10, 2
 # Minutes about an exercise; two more for each degree of difficulty, and one for each line of its solution.
 THINKING = 1
 
-MOST_WORDS, MOST_LINES, MOST_CELLS, MOST_MINUTES = 3500, 300, 62, 125
+MOST_WORDS, MOST_LINES, MOST_CELLS, MOST_MINUTES = 3400, 260, 62, 110
 MOST_BUGS = 4
 
 
@@ -58,7 +58,7 @@ def lines(cells: Iterable[NotebookNode]) -> int:
 
 def minutes(cells: list[NotebookNode]) -> int:
     """Return how long a learner takes for these cells, exercises included."""
-    predictions = sum(cell.source.count("**Predict") for cell in _prose(cells))
+    predictions = sum(cell.source.count("**Predict.") for cell in _prose(cells))
     reading = words(cells) / WORDS + lines(cells) / LINES
     writing = sum(map(minutes_of_exercise, exercises_in(cells)))
     return round(reading + PREDICTION * predictions + writing)
