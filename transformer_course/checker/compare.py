@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -59,9 +59,8 @@ class Comparison:
             which = f": {', '.join(names)}" if self.names else f", in a {type(wanted).__name__}"
             return Difference("wrong structure", f"{label} is {_kind(got)}; {count} wanted{which}.")
         inner = replace(self, names=())
-        return _first(
-            {name: inner.difference(*pair, name) for name, *pair in zip(names, got, wanted, strict=True)}
-        )
+        pairs = zip(names, got, wanted, strict=True)
+        return self._first((name, inner.difference(*pair, name)) for name, *pair in pairs)
 
     def _dicts(self, got: Any, wanted: dict, label: str) -> Difference | None:
         if not isinstance(got, dict):
@@ -74,7 +73,22 @@ class Comparison:
             parts = [f"{words}: {_some_keys(keys)}" for words, keys in told.items() if keys]
             return Difference("wrong keys", f"{label} has other keys than wanted; {'; '.join(parts)}.")
         names = {key: f"{label}[{shown(key)}]" for key in wanted}
-        return _first({names[key]: self.difference(got[key], wanted[key], names[key]) for key in wanted})
+        return self._first(
+            (name, self.difference(got[key], wanted[key], name)) for key, name in names.items()
+        )
+
+    def _first(self, entries: Iterator[tuple[str, Difference | None]]) -> Difference | None:
+        if not self.in_words:  # whether one differs is enough
+            return next((difference for _, difference in entries if difference), None)
+        differences = dict(entries)
+        found = next(filter(None, differences.values()), None)
+        right = [name for name, difference in differences.items() if difference is None]
+        if found is None or not right:
+            return found
+        told = f"{', '.join(right)} {'is' if len(right) == 1 else 'are'}"
+        if len(right) > MOST:
+            told = f"{len(right)} of the {len(differences)} entries are"
+        return replace(found, text=f"{found.text} {told} right.")
 
     def _numbers(self, got: Any, wanted: Real, label: str) -> Difference | None:
         if not isinstance(got, Real) or isinstance(got, bool):
@@ -158,17 +172,6 @@ def plain(value: Any) -> Any:
     """A single number or truth value without its tensor."""
     is_single = isinstance(value, Tensor | np.generic) and value.ndim == 0
     return value.item() if is_single and not getattr(value, "is_meta", False) else value
-
-
-def _first(differences: dict[str, Difference | None]) -> Difference | None:
-    found = next(filter(None, differences.values()), None)
-    right = [name for name, difference in differences.items() if difference is None]
-    if found is None or not right:
-        return found
-    told = f"{', '.join(right)} {'is' if len(right) == 1 else 'are'}"
-    if len(right) > MOST:
-        told = f"{len(right)} of the {len(differences)} entries are"
-    return replace(found, text=f"{found.text} {told} right.")
 
 
 def _not_finite(got: Tensor, broken: Tensor, label: str) -> Difference:
