@@ -1,5 +1,6 @@
 """What a stored lesson must look like. Each rule yields its complaints, naming the cell and the remedy."""
 
+import ast
 import base64
 import io
 import re
@@ -22,6 +23,7 @@ LONGEST_CELL = 25  # lines
 LARGEST_FILE = 1_500_000  # bytes
 WIDEST = 900  # pixels of the page that a picture may take
 SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
+SHOWN_ANYWHERE = {"explore", "explorer"}  # figures that show themselves
 STABLE_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 RANDOM_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f-]{27})?")  # as nbformat and JupyterLab make them
 PATH = re.compile(r"(?<![\w.:/])/(home|root|tmp|var|opt|usr|Users)/|\b[A-Z]:\\(Users|Program|Windows)")
@@ -123,6 +125,17 @@ def _about_picture(output: NotebookNode) -> Iterator[str]:
 # Its file
 
 
+def figures_are_shown(lesson: Lesson) -> Iterator[str]:
+    """A notebook shows what a cell's last line returns: a figure before it would be drawn for nobody."""
+    for cell in code_cells(lesson.notebook):
+        for line in ast.parse(cell.source).body[:-1]:
+            match line:
+                case ast.Expr(ast.Call(ast.Attribute(ast.Name("figures"), name))) if (
+                    name not in SHOWN_ANYWHERE
+                ):
+                    yield f"{cell.id} draws a figure that nobody sees: move `figures.{name}(…)` to its end"
+
+
 def file_is_as_stored(lesson: Lesson) -> Iterator[str]:
     """One layout, so that a change shows as itself in a diff.
 
@@ -214,6 +227,7 @@ ALL: tuple[Rule, ...] = (
     nothing_is_exempt,
     outputs_are_clean,
     pictures_have_words_are_crisp_and_fit_the_page,
+    figures_are_shown,
     file_is_as_stored,
     nothing_is_left_to_write,
     begins_by_its_number,

@@ -138,6 +138,10 @@ FAULTS = {
     "picture undescribed": (_show(_picture(4, 2, words="<Figure size 640x480>")), "a picture without words"),
     "picture too wide": (_show(_picture(1802, 901)), "a picture 901 pixels wide, at most 900"),
     "picture too coarse": (_show(_picture(500, 500)), "a picture of 500 pixels for 500 of the page"),
+    "unseen picture": (
+        _set("figure", source="figures.lines()\nprint()"),
+        "figure draws a figure that nobody",
+    ),
     "no task": (_told("title", "takes", "\nThe task, in words.\n"), "title still has the skeleton's"),
     "unwritten": (_told("title", "**It", "**You need** …\n\n**It"), "title still has the skeleton's"),
     "large file": (_printed("x" * 1_600_000), "bytes, at most 1,500,000"),
@@ -162,10 +166,10 @@ FAULTS = {
     "no minutes": (_told("title", "15 minutes", "long"), "about 15 minutes, got nothing"),
     "deeper minutes": (_told("deeper", "2 minutes", "9 minutes"), "*2 minutes.*, got 9"),
     "no use": (_told("deeper", "*2 minutes.*", ""), "*Good for:* … *2 minutes.*, got nothing"),
-    "many words": (_told("section-0", "Recall", "Recall\n" + "word " * 3000), "words, at most 3500"),
-    "many lines": (_added(14, 3, "code", "line\n" * 22), "lines of code, at most 300"),
+    "many words": (_told("section-0", "Recall", "Recall\n" + "word " * 3000), "words, at most 3400"),
+    "many lines": (_added(14, 3, "code", "line\n" * 22), "lines of code, at most 260"),
     "many cells": (_added(60, 3, "code", "line"), "cells beside the exercises, at most 62"),
-    "many minutes": (_added(80, 3, "code", "line\n" * 22), "minutes, at most 125"),
+    "many minutes": (_added(80, 3, "code", "line\n" * 22), "minutes, at most 110"),
     "many bugs": (_told("section-7", "wrong", "wrong" + "\n\n**A bug.** Text." * 5), "5 bugs, at most 4"),
 }
 
