@@ -1,12 +1,14 @@
 """The mechanical part of writing lessons.
 
-    .venv/bin/python -m tests.gate.author lesson 13      the files of a lesson in lessons.py
-    .venv/bin/python -m tests.gate.author exercise 03.7  the cells of a declared exercise, put in or mended
+    .venv/bin/python -m tests.gate.author lesson 13          the files of a lesson in lessons.py
+    .venv/bin/python -m tests.gate.author exercise 03.7      a declared exercise's cells, put in or mended
+    .venv/bin/python -m tests.gate.author exercise 03.7 ID   the same; new ones come behind the cell ID
 
 CONTRIBUTING.md says what is left to do by hand.
 """
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tests.gate import form
-from tests.gate.path import HEADINGS
+from tests.gate.path import DEEPER, HEADINGS
 from tests.gate.rules import is_stable
 from tests.gate.stored import ROOT, Lesson, as_text
 from transformer_course import lessons
@@ -54,8 +56,11 @@ def _skeleton(number: int, title: str) -> NotebookNode:
     return new_notebook(cells=cells)
 
 
-def put_exercise(exercise_id: str, notebook: NotebookNode) -> str:
-    """Bring an exercise's cells in the notebook up to date, or add them below its last one; say which."""
+def put_exercise(exercise_id: str, notebook: NotebookNode, behind: str = "") -> str:
+    """Bring an exercise's cells in the notebook up to date, or add them; say which.
+
+    New ones come at the end of the path's exercises, or behind a cell that is named.
+    """
     texts, key = exercise_cells(exercise_id), exercise_id.replace(".", "-")
     wanted = {f"exercise-{key}": texts.exercise, f"check-{key}": texts.check, f"help-{key}": texts.help}
     known = {cell.id: cell for cell in notebook.cells}
@@ -68,12 +73,23 @@ def put_exercise(exercise_id: str, notebook: NotebookNode) -> str:
         for id in changed:
             known[id].source = wanted[id]
         return f"brought up to date: {', '.join(changed)}" if changed else "is as declared"
-    end = [cell.source.partition("\n")[0] for cell in notebook.cells].index(EXERCISES_END)
-    task = new_markdown_cell(f"{texts.heading}\n\n*● · 0 minutes*\n\n{TASK}", id=f"exercise-{key}-task")
+    headings = [cell.source.partition("\n")[0] for cell in notebook.cells]
+    end = [cell.id for cell in notebook.cells].index(behind) + 1 if behind else headings.index(EXERCISES_END)
+    heading = f"#{texts.heading}" if DEEPER in headings[:end] else texts.heading  # within a section
+    task = new_markdown_cell(f"{heading}\n\n*● · 0 minutes*\n\n{TASK}", id=f"exercise-{key}-task")
     stub = new_code_cell(texts.exercise, id=f"exercise-{key}", metadata={"tags": [f"exercise:{exercise_id}"]})
     check = new_code_cell(texts.check, id=f"check-{key}", metadata={"tags": [f"check:{exercise_id}"]})
     notebook.cells[end:end] = [task, stub, check, new_markdown_cell(texts.help, id=f"help-{key}")]
-    return f"put in above {EXERCISES_END!r}: write the task in the cell {task.id}"
+    return f"put in behind {notebook.cells[end - 1].id}: write the task in the cell {task.id}"
+
+
+def is_sound(exercise_id: str) -> bool:
+    """Whether its declaration is clean, and its answers, mistakes and cures are judged as they should be."""
+    place = f"{EXERCISES}/{lessons.LESSONS[int(exercise_id[:2])].name}.py"
+    judging = ["tests/course/test_exercises.py", "tests/course/test_cures.py", "-k", exercise_id]
+    commands = ["ruff", "check", place], ["pytest", "--quiet", *judging]
+    runs = [subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False) for command in commands]
+    return not any(run.returncode for run in runs)
 
 
 def name_cells(notebook: NotebookNode, raw_cells: list[dict]) -> list[str]:
@@ -96,7 +112,7 @@ def _slug(heading: str) -> str:
     return "-".join(letters[:4])
 
 
-def main(kind: str = "", what: str = "") -> None:
+def main(kind: str = "", what: str = "", behind: str = "") -> None:
     if kind == "lesson" and what.isdigit():
         for path in write_lesson(int(what)):
             print(f"written: {path.relative_to(ROOT)}")
@@ -104,14 +120,16 @@ def main(kind: str = "", what: str = "") -> None:
         print("written: the tables of lessons in README.md and lesson 00")
     elif kind == "exercise" and re.fullmatch(r"\d\d\.\d+", what):
         lesson = Lesson.load(lessons.notebook(int(what[:2])))
-        print(f"{what} {put_exercise(what, lesson.notebook)}")
+        print(f"{what} {put_exercise(what, lesson.notebook, behind)}")
         lesson.path.write_text(as_text(lesson.notebook), encoding="utf-8", newline="\n")
         for complaint in form.of_exercise(what, Lesson.load(lesson.path)):
             print(f"still to do: {complaint}")
+        if not is_sound(what):
+            sys.exit(f"mend what is told above, and call this again: author exercise {what}")
         print(f"then: make refresh LESSON={what[:2]}, which tells what else the lesson lacks")
     else:
         sys.exit(f"wanted: lesson 13, or exercise 03.7, got: {kind} {what}\n\n{__doc__}")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:4])

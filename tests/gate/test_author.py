@@ -51,6 +51,16 @@ def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
     assert notebook.cells[0].source.lstrip("#") == task.lstrip("#")
 
 
+def test_an_exercise_goes_behind_a_named_cell_and_in_deeper_has_a_heading_of_its_section() -> None:
+    names = {"write": "## Write it", "see": "## See it, yours", "deeper": "## Deeper", "more": "### More"}
+    notebook = new_notebook(cells=[new_markdown_cell(text, id=id) for id, text in names.items()])
+    author.put_exercise("03.1", notebook, "more")
+    author.put_exercise("03.2", notebook, "write")
+    headings = [cell.source.partition("\n")[0] for cell in notebook.cells]
+    assert headings[-4] == "#### 03.1 Compute the scaled scores"
+    assert headings[1] == "### 03.2 Write scaled dot-product attention"
+
+
 def test_an_author_is_told_of_the_lesson_its_terms_and_its_exercises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "ALL", [lambda lesson: ["a rule"]])
     monkeypatch.setattr(form.glossary, "complaints", lambda lesson: ["a term"])
