@@ -29,7 +29,7 @@ def lesson(open_lesson: Open) -> OpenLesson:
 
 
 def test_every_exercise_has_a_slip() -> None:
-    assert list(SLIPS) == [id for id in exercise_ids() if id.startswith("09.")]
+    assert SLIPS.keys() == {id for id in exercise_ids() if id.startswith("09.")}
 
 
 @pytest.mark.parametrize("id", SLIPS)
