@@ -167,3 +167,11 @@ def published():
 def test_refuses_a_file_that_does_not_fit(change, message):
     with pytest.raises(ValueError, match=message):
         load_hugging_face(build(), published() | change)
+
+
+@pytest.mark.parametrize(
+    "name", ["activation", "norm_first", "positions", "scale_embedding", "embedding_norm"]
+)
+def test_what_makes_it_a_modern_bert_is_not_to_be_chosen(name):
+    with pytest.raises(TypeError, match=name):
+        ModernBertConfig(vocab_size=7, **{name: None})
