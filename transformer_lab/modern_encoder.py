@@ -212,13 +212,16 @@ def cache_bytes_per_token(n_layers: int, n_kv_heads: int, d_head: int, bytes_per
 
 
 def check_caches(encoder: Encoder, caches: Sequence[KeyValueCache]) -> None:
-    """Raise unless each layer of the encoder has a cache of its own: in one for two their keys would mix."""
+    """Raise unless each layer has a cache of its own, or their keys would mix, and all are equally long."""
     different = len({id(cache) for cache in caches})
     if different < len(encoder.layers):
         raise ValueError(
             f"wanted a cache of its own for each layer, got {different} for {len(encoder.layers)} layers; "
             "begin with [KeyValueCache() for _ in encoder.layers], not with [KeyValueCache()] * n"
         )
+    lengths = [cache.length for cache in caches]
+    if len(set(lengths)) > 1:  # left by a call that was cut short, for one
+        raise ValueError(f"the caches hold {lengths} tokens, wanted as many in each; begin anew")
 
 
 def check_groups(n_heads: int, n_kv_heads: int) -> None:

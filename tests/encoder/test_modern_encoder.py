@@ -181,11 +181,18 @@ def test_refuses_another_text_in_a_cache():
         ours(stream()[:1], cache=cache)
 
 
+def of_different_lengths():
+    caches = [KeyValueCache() for _ in range(3)]
+    build().layers[1].attention(stream(), cache=caches[1])
+    return caches
+
+
 @pytest.mark.parametrize(
     ("caches", "message"),
     [
         ([KeyValueCache()], "wanted a cache of its own for each layer, got 1 for 3 layers"),
         ([KeyValueCache()] * 3, r"got 1 for 3 layers; .*not with \[KeyValueCache\(\)\] \* n"),
+        (of_different_lengths(), r"hold \[0, 7, 0\] tokens, wanted as many in each"),
     ],
 )
 def test_refuses_other_than_one_cache_for_each_layer(caches, message):

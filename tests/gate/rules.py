@@ -122,9 +122,6 @@ def _about_picture(output: NotebookNode) -> Iterator[str]:
         yield f"{width} pixels wide, at most {WIDEST}: fewer, smaller panels"
 
 
-# Its file
-
-
 def figures_are_shown(lesson: Lesson) -> Iterator[str]:
     """A notebook shows what a cell's last line returns: a figure before it would be drawn for nobody."""
     for cell in code_cells(lesson.notebook):
@@ -134,6 +131,9 @@ def figures_are_shown(lesson: Lesson) -> Iterator[str]:
                     name not in SHOWN_ANYWHERE
                 ):
                     yield f"{cell.id} draws a figure that nobody sees: move `figures.{name}(…)` to its end"
+
+
+# Its file
 
 
 def file_is_as_stored(lesson: Lesson) -> Iterator[str]:
