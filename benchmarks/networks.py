@@ -8,11 +8,12 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 from x_transformers import Encoder as XEncoder
 
-from tests.peers import from_bert, to_torch_encoder
+from tests.peers import to_torch_encoder
 from transformer_lab import Encoder, EncoderConfig
 from transformer_lab.encoder import ACTIVATIONS
 from transformer_lab.mask_conventions import to_attention_mask, to_key_padding_mask
 from transformer_lab.packing import encode_packed
+from transformer_lab.pretrained_encoder import SEGMENTS, parameter_names
 
 VOCAB = 1000
 # (token ids, padding mask or None) → the tokens' vectors
@@ -101,7 +102,10 @@ def networks(shape: Shape, activation: str = "relu") -> Networks:
         positions="learned", scale_embedding=False, embedding_norm=True,
     )  # fmt: skip
     ours = Encoder(config)
-    ours.load_state_dict(from_bert(bert.state_dict()))
+    published = bert.state_dict()
+    weights = {name: published[its] for name, its in parameter_names(shape.n_layers).items()}
+    segment = published[SEGMENTS][0]  # BERT adds it to every token of a first text
+    ours.load_state_dict(weights | {"positions.table": weights["positions.table"] + segment})
     layers = {name: tensor for name, tensor in ours.state_dict().items() if name.startswith("layers.")}
     torchs, nested = (torch_encoder(config, layers, nested=nested) for nested in (False, True))
     return Networks(ours, torchs, nested, bert, x_encoder(config, layers))

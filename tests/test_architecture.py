@@ -65,6 +65,25 @@ def imported_modules(path):
     return {name.removeprefix("transformer_lab.") for name in names if name.startswith("transformer_")}
 
 
+# What no test imports, because it needs a browser or other people's encoders, still has to fit the rest.
+unimported = [
+    *sorted((ROOT / "benchmarks").glob("*.py")),
+    *sorted((ROOT / "site").glob("*.py")),
+    *sorted((ROOT / "tests" / "browser").glob("*.py")),
+]
+
+
+@each(unimported)
+def test_what_is_imported_from_another_room_is_there(path):
+    for node in ast.walk(tree(path)):
+        source = ROOT / f"{(getattr(node, 'module', None) or '').replace('.', '/')}.py"
+        if isinstance(node, ast.ImportFrom) and source.is_file():
+            defined = {each.id for each in ast.walk(tree(source)) if isinstance(each, ast.Name)}
+            defined |= {each.name for each in tree(source).body if hasattr(each, "name")}
+            missing = {alias.name for alias in node.names} - defined
+            assert not missing, f"{path.name}: {node.module} has no {', '.join(missing)}"
+
+
 # --- the tower ------------------------------------------------------------------------------------
 
 
