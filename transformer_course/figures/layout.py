@@ -78,8 +78,12 @@ def canvas(
     return figure, panels[:count]
 
 
-def finished(figure: Figure, title: str | None = None) -> Figure:
-    """Return the figure under its claim, every text drawn as it stands: between two $ is no formula."""
+def finished(figure: Figure, title: str | None = None, see: str = "") -> Figure:
+    """Return the figure under its claim, every text drawn as it stands: between two $ is no formula.
+
+    `see` says in a sentence what there is to see, for whoever is told the figure in words.
+    """
+    figure.set_label(see)
     if title:
         _write_title(figure, title)
     powers = {

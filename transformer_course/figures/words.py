@@ -62,6 +62,8 @@ def _figure(figure: Figure) -> Iterator[str]:
         alike = f", in each {kinds[0]}" if len(set(kinds)) == 1 and kinds[0] else ""
         yield f"Figure{titles} of {phrases.counted(len(panels), 'panel')}{alike}."
         yield from _panels(panels, ["" if alike else each for each in kinds])
+    if figure.get_label():
+        yield figure.get_label()
     yield from (f"Colours show{phrases.titled(axes.get_ylabel() or axes.get_xlabel())}." for axes in bars)
     yield from (_legend(legend) for legend in figure.legends)
     yield f"  Size in inches: {' by '.join(phrases.number_words(figure.get_size_inches()))}"
