@@ -1,13 +1,13 @@
-"""A figure in words: for whoever cannot see the picture, and for the test that notices when it has changed.
+"""A figure in words, for whoever cannot see it, and in numbers, for the test that notices a change.
 
-A line that begins with a space gives numbers in full; the other lines tell the figure without them.
+Numbers are rounded twice, first to ten digits. Machines differ in the last of sixteen, and have to agree on
+which way 0.125 is rounded and on whether two entries are equally large.
 """
 
-import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from matplotlib import colors
@@ -15,143 +15,254 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.collections import Collection, LineCollection, PathCollection, QuadMesh
-from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
-from matplotlib.markers import MarkerStyle
 from matplotlib.patches import FancyBboxPatch, Patch
 from matplotlib.text import Annotation, Text
 from matplotlib.ticker import LogFormatter, ScalarFormatter
+from numpy.typing import ArrayLike
 
-from transformer_course.figures import phrases
+LONGEST_TOLD = 600  # characters of what is read aloud
+FEW = 12  # so many rows, columns or names are told one by one
+SAMPLE = 40  # so many of many alike, at most, stand in the numbers
 
-LONGEST_TOLD = 1200  # characters of what is read aloud
-LINE_STYLES = {"-": "solid", "--": "dashed", "-.": "dash-dotted", ":": "dotted", "None": "no line"}
+Item = TypeVar("Item")
 
 
 def describe(figure: Figure) -> str:
-    """Return the figure in words: titles, axes, labels, colours, and its values, rounded."""
+    """Return the figure in words, in one line, and below it what it shows in numbers, rounded."""
     if not isinstance(figure, Figure):
         raise TypeError(f"figure must be a matplotlib Figure, got {type(figure).__name__}; try ax.figure")
     figure.draw_without_rendering()  # only a drawn figure knows its tick labels
-    return "\n".join(_figure(figure))
+    return "\n".join([_read_aloud(figure), *(f"  {line}" for line in _numbers(figure))])
 
 
 def told(words: str) -> str:
-    """Return the words without tables and exact colours: short enough to be read aloud."""
-    told = " ".join(line for line in words.splitlines() if not line.startswith(" "))
-    told = re.sub(" #[0-9a-f]{6,8}", "", told)
-    if len(told) <= LONGEST_TOLD:
-        return told
-    return told[:LONGEST_TOLD].rpartition(". ")[0] + ". And more, not told here."
+    """Return what is read aloud of a described figure."""
+    return words.partition("\n")[0]
 
 
-# The figure, its panels and their axes
+# What is read aloud: the claim, what to see, and what the panels are; then as much more as there is time for
 
 
-def _figure(figure: Figure) -> Iterator[str]:
-    bars = [axes for axes in figure.axes if _is_colour_bar(axes)]
-    panels = [axes for axes in figure.axes if axes not in bars and not _is_blank(axes)]
-    titles = "".join(phrases.titled(text.get_text()) for text in figure.texts)
-    kinds = [_kinds(axes) for axes in panels]
-    if len(panels) == 1:
-        yield from _panel(panels[0], f"Figure{titles}", kinds[0])
-    else:
-        alike = f", in each {kinds[0]}" if len(set(kinds)) == 1 and kinds[0] else ""
-        yield f"Figure{titles} of {phrases.counted(len(panels), 'panel')}{alike}."
-        yield from _panels(panels, ["" if alike else each for each in kinds])
-    if figure.get_label():
-        yield figure.get_label()
-    yield from (f"Colours show{phrases.titled(axes.get_ylabel() or axes.get_xlabel())}." for axes in bars)
-    yield from (_legend(legend) for legend in figure.legends)
-    yield f"  Size in inches: {' by '.join(phrases.number_words(figure.get_size_inches()))}"
-
-
-def _is_blank(axes: Axes) -> bool:
-    return not (axes.axison or axes.has_data() or axes.texts)
-
-
-def _panels(panels: list[Axes], kinds: list[str]) -> Iterator[str]:
-    """Tell each panel, and once what is the same in all of them."""
-    named = enumerate(zip(panels, kinds, strict=True), 1)
-    each = [list(_panel(axes, f"Panel {number}", kind)) for number, (axes, kind) in named]
-    first = each[0][1:] if each else []
-    shared = [line for line in dict.fromkeys(first) if all(line in lines for lines in each)]
-    own = [line for lines in each for line in lines if line not in shared]
-    yield from own if len(panels) <= phrases.FEW else phrases.in_table(own)
-    if shared:
-        yield "In every panel:"
-        yield from shared
-
-
-def _kinds(axes: Axes) -> str:
-    """What a panel is, in a few words."""
-    if boxes := _boxes(axes):
-        return f"a drawing of {phrases.counted(len(boxes), 'block')}"
-    maps = [each for each in (*axes.images, *axes.collections) if isinstance(each, QuadMesh | AxesImage)]
-    points = [len(each.get_offsets()) for each in axes.collections if isinstance(each, PathCollection)]
-    bars = [len(group) for group in _bar_groups(axes)]
-    counts = {"line": len(axes.lines), "bar": sum(bars), "point": sum(points)}
-    kinds = [_size_of(maps[-1])] if maps else []
-    return " and ".join(kinds + [phrases.counted(count, kind) for kind, count in counts.items() if count])
-
-
-def _boxes(axes: Axes) -> list[Patch]:
-    return [patch for patch in axes.patches if isinstance(patch, FancyBboxPatch)]
-
-
-def _size_of(drawn: QuadMesh | AxesImage) -> str:
-    is_mesh = isinstance(drawn, QuadMesh)
-    rows, columns = (
-        n - is_mesh for n in (drawn.get_coordinates() if is_mesh else drawn.get_array()).shape[:2]
-    )
-    return f"a heatmap of {phrases.counted(rows, 'row')} by {phrases.counted(columns, 'column')}"
+def _read_aloud(figure: Figure) -> str:
+    claim = " ".join(_quoted(text.get_text()) for text in figure.texts)
+    panels = [axes for axes in figure.axes if not (_is_colour_bar(axes) or _is_blank(axes))]
+    sentences = [": ".join(filter(None, [f"Figure {claim}".rstrip(), _panels(panels)])), figure.get_label()]
+    sentences += [f"{side}: {name}" for axes in panels for side, name in _axes(axes)]
+    sentences += [f"Colours: {name}" for name in _bars(figure) if name]
+    sentences += [f"Legend: {_entries(legend)}" for legend in _legends(figure)]
+    sentences += [sentence for axes in panels if len(panels) == 1 for sentence in _held(axes)]
+    read = ""
+    for sentence in dict.fromkeys(filter(None, sentences)):
+        if len(read) + len(sentence) + 2 <= LONGEST_TOLD:
+            read += f" {sentence.removesuffix('.')}."
+    return read[1:]
 
 
 def _is_colour_bar(axes: Axes) -> bool:
     return hasattr(axes, "_colorbar")  # set by matplotlib, which asks the same way
 
 
-def _panel(axes: Axes, name: str, kind: str = "") -> Iterator[str]:
-    """Say what it is, what to see in it, along which axes, and then the rest."""
-    title = phrases.titled(axes.get_title() or axes.get_title("left") or axes.get_title("right"))
-    yield f"{name}{title}{f': {kind}' if kind else ''}."
-    for artist in (*axes.images, *axes.collections, *_bar_groups(axes)):
-        yield from _tell(artist, axes)
-    if _boxes(axes):
-        yield from _writing(axes)
-        yield from phrases.in_table(list(_lines(axes)))  # the roads from box to box
-    else:
-        yield from _lines(axes)
-    if axes.axison:
-        yield from _axis("x", axes.xaxis)
-        yield from _axis("y", axes.yaxis)
-    yield from _shapes(axes)
-    if not _boxes(axes):
-        yield from _writing(axes)
-    if axes.get_legend():
-        yield _legend(axes.get_legend())
+def _is_blank(axes: Axes) -> bool:
+    return not (axes.axison or axes.has_data() or axes.texts)
+
+
+def _bars(figure: Figure) -> list[str]:
+    return [axes.get_ylabel() or axes.get_xlabel() for axes in figure.axes if _is_colour_bar(axes)]
+
+
+def _legends(figure: Figure) -> list[Legend]:
+    return [*figure.legends, *filter(None, (axes.get_legend() for axes in figure.axes))]
+
+
+def _entries(legend: Legend) -> str:
+    return ", ".join(text.get_text() for text in legend.get_texts())
+
+
+def _panels(panels: list[Axes]) -> str:
+    """What each panel is called, and of what kind it is; the kind once where all are alike."""
+    kinds, each = [_kind(axes) for axes in panels], ""
+    names = [_quoted(axes.get_title() or axes.get_title("left")) for axes in panels]
+    if len(panels) > 1 and len(set(kinds)) == 1 and kinds[0]:
+        each, kinds = f"each {kinds[0]}", [""] * len(kinds)
+    parts = [", ".join(filter(None, both)) for both in zip(names, kinds, strict=True)]
+    held = "; ".join(filter(None, [*parts, each]))
+    return f"{len(panels)} panels: {held}" if len(panels) > 1 else held
+
+
+def _kind(axes: Axes) -> str:
+    boxes = sum(isinstance(patch, FancyBboxPatch) for patch in axes.patches)
+    if boxes:
+        return f"a drawing of {boxes} boxes"
+    for drawn in (*axes.images, *axes.collections):
+        if isinstance(drawn, QuadMesh | AxesImage):
+            rows, columns = _cells(drawn).shape
+            return f"a heatmap of {rows} × {columns} cells"
+    counts = {"bar": sum(len(group) for group in axes.containers), "line": len(_named_lines(axes))}
+    return " and ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items() if count)
+
+
+def _named_lines(axes: Axes) -> list[Line2D]:
+    return [line for line in axes.lines if not str(line.get_label()).startswith("_")]
+
+
+def _axes(axes: Axes) -> Iterator[tuple[str, str]]:
+    """The names of both axes, with their ends if they are numbers, or their few labels."""
+    for side, axis in (("Across", axes.xaxis), ("Upwards", axes.yaxis)) if axes.axison else ():
+        if side == "Upwards" and axis.get_inverted():
+            side = "Downwards"
+        labels = [label for _, label in _ticks(axis) if label]
+        words = f"{labels[0]} to {labels[-1]}" if _is_numeric(axis) and labels else ", ".join(labels[:FEW])
+        if axis.get_label_text():
+            yield side, " ".join(axis.get_label_text().split()) + (f", {words}" if words else "")
+        elif words and not _is_numeric(axis):
+            yield side, words
+
+
+def _held(axes: Axes) -> Iterator[str]:
+    """What an only panel holds, in a few words: where its rows are largest, how its lines go, its writing."""
+    maps = [each for each in (*axes.images, *axes.collections) if isinstance(each, QuadMesh | AxesImage)]
+    for drawn in maps:
+        values, rows, columns = _cells(drawn), _names(axes.yaxis, drawn, 1), _names(axes.xaxis, drawn, 0)
+        values = rounded_off(values)
+        largest = values == values.max(axis=1, keepdims=True)
+        if len(rows) <= FEW and (largest.sum(axis=1) == 1).all():
+            pairs = zip(rows, largest.argmax(axis=1), strict=True)
+            yield f"Largest in each row: {'; '.join(f'{row}: {columns[place]}' for row, place in pairs)}"
+    for line in _named_lines(axes):
+        y = np.asarray(line.get_ydata(), dtype=float)
+        if np.isfinite(y).sum() > 1:
+            first, last = number_words(y[np.isfinite(y)][[0, -1]], axes.get_yscale())
+            yield f"{_quoted(line.get_label())} from {first} to {last}"
+    known = {line.get_label() for line in _named_lines(axes)}
+    written = [_quoted(text.get_text()) for text in axes.texts if text.get_text() not in known]
+    if not maps and any(written):
+        yield f"Written: {', '.join(filter(None, written))}"
+
+
+# What it shows in numbers
+
+
+def _numbers(figure: Figure) -> Iterator[str]:
+    yield f"{' by '.join(number_words(figure.get_size_inches()))} inches"
+    for number, axes in enumerate(figure.axes, 1):
+        if not _is_colour_bar(axes):
+            yield from _panel(axes, f"panel {number}")
+    yield from (f"colours: {name}" for name in _bars(figure))
+
+
+def _panel(axes: Axes, name: str) -> Iterator[str]:
+    titles = [axes.get_title(where) for where in ("center", "left", "right")]
+    yield f"{name}: {' '.join(map(_quoted, filter(None, titles)))}"
+    for side, axis in (("x", axes.xaxis), ("y", axes.yaxis)) if axes.axison else ():
+        ends = " to ".join(number_words(axis.get_view_interval(), axis.get_scale()))
+        labels = [label for _, label in _ticks(axis) if label]
+        yield f"{side} {_quoted(axis.get_label_text())} {axis.get_scale()} {ends}: {' | '.join(labels)}"
+    for artists in (axes.images, axes.collections, axes.lines, axes.patches, axes.texts):
+        for artist in sampled(artists, SAMPLE):
+            yield from _tell(artist, axes)
+    yield from (f"legend: {_entries(legend)}" for legend in [axes.get_legend()] if legend)
     for inset in axes.child_axes:
         if isinstance(inset, Axes):  # and not a second scale of this panel
-            yield from _panel(inset, f"{name}, inset")
+            yield from _panel(inset, f"inset of {name}")
 
 
-def _axis(side: str, axis: Axis) -> Iterator[str]:
-    if not axis.get_tick_params().get("labelbottom" if side == "x" else "labelleft", True):
-        return  # that of a neighbour
-    name = f"{side} axis{phrases.titled(axis.get_label_text())}"
-    labels = [label for _, label in _ticks(axis) if label]
-    if not _is_numeric(axis) and (labels or axis.get_label_text()):
-        yield from phrases.listed(name, labels)
-    elif labels:
-        low, high = phrases.number_words(sorted(axis.get_view_interval()), axis.get_scale())
-        scale = "" if axis.get_scale() == "linear" else f" ({axis.get_scale()})"
-        yield f"{name} from {low} to {high}{scale}."
-        yield f"  {side} ticks: {' '.join(labels)}"
-    elif axis.get_label_text():
-        yield f"{name}, without numbers."
+@singledispatch
+def _tell(artist: Artist, axes: Axes) -> Iterator[str]:
+    yield f"{type(artist).__name__}{_label(artist)}"
+
+
+@_tell.register
+def _(collection: Collection, axes: Axes) -> Iterator[str]:
+    place = " to ".join(_corners(collection, axes))
+    yield f"{len(collection.get_paths())} shapes{_label(collection)} {_colours(collection)}: {place}"
+
+
+@_tell.register
+def _(patch: Patch, axes: Axes) -> Iterator[str]:
+    look = f"{_hex(patch.get_facecolor())} {patch.get_hatch() or ''}".strip()
+    yield f"{type(patch).__name__}{_label(patch)} {look}: {' to '.join(_corners(patch, axes))}"
+
+
+@_tell.register
+def _(line: Line2D, axes: Axes) -> Iterator[str]:
+    points = point_words(line.get_xdata(orig=False), line.get_ydata(orig=False), axes)
+    look = f"{_hex(line.get_color())} {line.get_linestyle()} {line.get_marker()}"
+    yield f"line{_label(line)} {look}, {len(points)} points: {' '.join(sampled(points, FEW))}"
+
+
+@_tell.register
+def _(points: PathCollection, axes: Axes) -> Iterator[str]:
+    told = point_words(*np.ma.filled(points.get_offsets(), np.nan).reshape(-1, 2).T, axes)
+    yield f"{len(told)} points{_label(points)} {_colours(points)}: {' '.join(sampled(told, SAMPLE))}"
+    if points.get_array() is not None:
+        yield f"values: {' '.join(sampled(number_words(_filled(points.get_array())), SAMPLE))}"
+
+
+@_tell.register
+def _(lines: LineCollection, axes: Axes) -> Iterator[str]:
+    told = [" to ".join(point_words(*np.transpose(segment), axes)) for segment in lines.get_segments()]
+    yield f"{len(told)} lines{_label(lines)} {_colours(lines)}: {'; '.join(sampled(told, SAMPLE))}"
+
+
+@_tell.register
+def _(text: Text, axes: Axes) -> Iterator[str]:
+    if text.get_text().strip():
+        yield f"{_quoted(text.get_text())} {_hex(text.get_color())}"
+    if isinstance(text, Annotation) and text.arrow_patch:
+        start, end = text.xyann, text.xy
+        x = [text.convert_xunits(place[0]) for place in (start, end)]
+        y = [text.convert_yunits(place[1]) for place in (start, end)]
+        yield f"arrow {' to '.join(point_words(x, y, axes))}"
+
+
+@_tell.register(QuadMesh)
+@_tell.register(AxesImage)
+def _(drawn: QuadMesh | AxesImage, axes: Axes) -> Iterator[str]:
+    values, rows, columns = _cells(drawn), _names(axes.yaxis, drawn, 1), _names(axes.xaxis, drawn, 0)
+    yield f"heatmap {drawn.get_cmap().name} {' to '.join(number_words(drawn.get_clim()))}"
+    down, across = (np.array_split(np.arange(size), min(size, FEW)) for size in values.shape)
+    means = np.array([[_mean(values[np.ix_(r, c)]) for c in across] for r in down])
+    printed = np.reshape(number_words(means), means.shape)
+    yield f"columns: {' | '.join(_span(columns, block) for block in across)}"
+    yield from (f"{_span(rows, block)}: {' '.join(row)}" for block, row in zip(down, printed, strict=True))
+
+
+def _cells(drawn: QuadMesh | AxesImage) -> np.ndarray:
+    """The cells of a heatmap (rows, columns), nan where one is hidden."""
+    values = _filled(drawn.get_array())
+    if isinstance(drawn, QuadMesh):
+        return values.reshape([size - 1 for size in drawn.get_coordinates().shape[:2]])
+    return values[..., :3].mean(axis=-1) if values.ndim == 3 else values  # a coloured picture: its brightness
+
+
+def _names(axis: Axis, drawn: QuadMesh | AxesImage, side: int) -> list[str]:
+    """The tick label within each row or column, or its number where there is not just one."""
+    if isinstance(drawn, QuadMesh):
+        corners = drawn.get_coordinates()  # (rows + 1, columns + 1, 2)
+        edges = corners[:, 0, 1] if side else corners[0, :, 0]
+    else:
+        left, right, bottom, top = drawn.get_extent()
+        ends = ((top, bottom) if drawn.origin == "upper" else (bottom, top)) if side else (left, right)
+        edges = np.linspace(*ends, _cells(drawn).shape[1 - side] + 1)
+    ticks = [] if _is_numeric(axis) else [(place, label) for place, label in _ticks(axis) if label]
+    within = [[name for place, name in ticks if min(cell) < place < max(cell)] for cell in pairwise(edges)]
+    return [names[0] if len(names) == 1 else str(number) for number, names in enumerate(within)]
+
+
+def _span(names: Sequence[str], block: np.ndarray) -> str:
+    return names[block[0]] if len(block) == 1 else f"{names[block[0]]} to {names[block[-1]]}"
+
+
+def _mean(values: np.ndarray) -> float:
+    shown = values[~np.isnan(values)]
+    return float(shown.mean()) if shown.size else np.nan
+
+
+# Of what both are made
 
 
 def _is_numeric(axis: Axis) -> bool:
@@ -159,261 +270,80 @@ def _is_numeric(axis: Axis) -> bool:
 
 
 def _ticks(axis: Axis) -> list[tuple[float, str]]:
-    """Return place and label of the ticks in view, one on the very edge included.
-
-    Also of a panel that leaves its labels to its neighbour, which has the same.
-    """
+    """The place and the label of each tick in view, also where a panel leaves the labels to its neighbour."""
     low, high = sorted(axis.get_view_interval())
     slack = 1e-6 * (high - low)
     places, formatter = axis.get_majorticklocs(), axis.get_major_formatter()
     labels = [str(label) for label in formatter.format_ticks(places)]
     if isinstance(formatter, LogFormatter):  # its labels are formulas, 10 to the power of n
-        powers = [phrases.number_words([place])[0] for place in places]
-        labels = [power if label else "" for power, label in zip(powers, labels, strict=True)]
+        labels = [f"{place:g}" if label else "" for place, label in zip(places, labels, strict=True)]
     both = zip(places, labels, strict=True)
     return [(place, label) for place, label in both if low - slack <= place <= high + slack]
 
 
-def _legend(legend: Legend) -> str:
-    entries = ", ".join(text.get_text() for text in legend.get_texts())
-    return f"Legend{phrases.titled(legend.get_title().get_text())}: {entries}."
+def _label(artist: Artist) -> str:
+    label = str(artist.get_label())
+    return "" if label.startswith("_") or not label else f" {_quoted(label)}"  # _ begins matplotlib's own
 
 
-# What a panel holds, told by its kind
+def _quoted(text: str) -> str:
+    return f"“{' '.join(text.split())}”" if text.strip() else ""
 
 
-@singledispatch
-def _tell(artist: Artist, axes: Axes) -> Iterator[str]:
-    yield f"Also drawn: {type(artist).__name__}."
+def _hex(colour: object) -> str:
+    return colors.to_hex(colour, keep_alpha=colors.to_rgba(colour)[3] < 1)
 
 
-@_tell.register
-def _(mesh: QuadMesh, axes: Axes) -> Iterator[str]:
-    corners = mesh.get_coordinates()  # (rows + 1, columns + 1, 2)
-    values = np.ma.reshape(mesh.get_array(), (len(corners) - 1, len(corners[0]) - 1))
-    return _heatmap(mesh, values, _names(axes.yaxis, corners[:, 0, 1]), _names(axes.xaxis, corners[0, :, 0]))
-
-
-@_tell.register
-def _(image: AxesImage, axes: Axes) -> Iterator[str]:
-    values = np.ma.asarray(image.get_array())
-    if values.ndim == 3:  # a coloured picture is told by its brightness
-        values = values[..., :3].mean(axis=-1)
-    left, right, bottom, top = image.get_extent()
-    first, last = (top, bottom) if image.origin == "upper" else (bottom, top)
-    down, across = np.linspace(first, last, len(values) + 1), np.linspace(left, right, len(values[0]) + 1)
-    return _heatmap(image, values, _names(axes.yaxis, down), _names(axes.xaxis, across))
-
-
-@_tell.register
-def _(points: PathCollection, axes: Axes) -> Iterator[str]:
-    x, y = phrases.rounded_off(phrases.blank_filled(points.get_offsets())).reshape(-1, 2).T
-    values = points.get_array()
-    colour = phrases.face_colours(points) if values is None else f"coloured by {points.get_cmap().name}"
-    yield from phrases.listed(
-        f"{phrases.counted(len(x), 'point')}{phrases.label_of(points)}, {colour}",
-        phrases.point_words(x, y, axes),
-    )
-    if values is not None:
-        every = phrases.number_words(phrases.blank_filled(values))
-        yield f"  Values: {' '.join(phrases.sampled(every, phrases.SAMPLE))}"
-
-
-@_tell.register
-def _(bars: BarContainer, axes: Axes) -> Iterator[str]:
-    along, across = (0, 1) if bars.orientation == "horizontal" else (1, 0)
-    boxes = np.array(
-        [bar.get_bbox().get_points() for bar in bars]
-    )  # (bars, lower left and upper right, x and y)
-    lengths = phrases.number_words(boxes[:, 1, along] - boxes[:, 0, along])
-    centres = phrases.number_words(boxes[:, :, across].mean(axis=1))
-    names = {
-        phrases.number_words([place])[0]: label
-        for place, label in _ticks((axes.xaxis, axes.yaxis)[across])
-        if label
-    }
-    told = [f"{names.get(centre, centre)} {length}" for centre, length in zip(centres, lengths, strict=True)]
-    colour = phrases.colour_words(bar.get_facecolor() for bar in bars)
-    yield from phrases.listed(f"{phrases.counted(len(bars), 'bar')}{phrases.label_of(bars)}, {colour}", told)
-
-
-@_tell.register
-def _(lines: LineCollection, axes: Axes) -> Iterator[str]:
-    told = [" to ".join(phrases.point_words(*segment.T, axes)) for segment in lines.get_segments()]
-    name = f"{phrases.counted(len(told), 'line')}{phrases.label_of(lines)}"
-    yield from phrases.listed(f"{name}, {phrases.colour_words(lines.get_edgecolor())}", told)
-
-
-@_tell.register
-def _(collection: Collection, axes: Axes) -> Iterator[str]:
-    parts = phrases.counted(len(collection.get_paths()), phrases.kind_of(collection))
-    within = " to ".join(_corners(collection, axes))
-    yield f"{parts}{phrases.label_of(collection)}, {phrases.face_colours(collection)}, within {within}."
-
-
-def _lines(axes: Axes) -> Iterator[str]:
-    told = [told for line in axes.lines for told in _line(line, axes)]
-    if len(axes.lines) > phrases.FEW:
-        yield f"{len(axes.lines)} lines."
-    yield from told if len(axes.lines) <= phrases.FEW else phrases.in_table(told)
-
-
-def _line(line: Line2D, axes: Axes) -> Iterator[str]:
-    x, y = phrases.rounded_off(line.get_xdata(orig=False)), phrases.rounded_off(line.get_ydata(orig=False))
-    style = LINE_STYLES.get(line.get_linestyle(), line.get_linestyle())
-    marker = MarkerStyle.markers.get(line.get_marker(), line.get_marker())
-    marks = "" if marker == "nothing" else f", {marker} marks"
-    name = f"Line{phrases.label_of(line)}, {phrases.colour_word(line.get_color())}, {style}{marks}"
-    points = phrases.point_words(x, y, axes)
-    if len(points) <= phrases.FEW:
-        yield from phrases.listed(name, points)
-    else:
-        yield f"{name}, {len(points)} points from {points[0]} to {points[-1]}{_extremes(y, points)}."
-        yield f"  {'; '.join(phrases.sampled(points, phrases.FEW))}"
-
-
-def _extremes(y: np.ndarray, points: list[str]) -> str:
-    if np.isnan(y).all():
-        return ""
-    return f", lowest {points[np.nanargmin(y)]}, highest {points[np.nanargmax(y)]}"
-
-
-def _bar_groups(axes: Axes) -> list[BarContainer]:
-    return [container for container in axes.containers if isinstance(container, BarContainer)]
-
-
-def _shapes(axes: Axes) -> Iterator[str]:
-    bars = {bar for group in _bar_groups(axes) for bar in group}
-    shapes = [patch for patch in axes.patches if patch not in bars]
-    if any(isinstance(artist, QuadMesh) for artist in axes.collections):
-        yield from _cells(axes, shapes)
-    elif shapes:
-        kinds = Counter(
-            f"{phrases.nearest_colour(shape.get_facecolor())} {phrases.kind_of(shape)}" for shape in shapes
-        )
-        yield f"Shapes: {', '.join(phrases.counted(number, kind) for kind, number in kinds.items())}."
-        for shape in phrases.sampled(shapes, phrases.SAMPLE):
-            place = " to ".join(_corners(shape, axes))
-            yield f"  {phrases.kind_of(shape)}, {phrases.colour_word(shape.get_facecolor())}, {place}"
-
-
-def _cells(axes: Axes, shapes: list[Patch]) -> Iterator[str]:
-    """Tell which cells of a heatmap are hatched, and which are framed."""
-    rows, columns = (dict(_ticks(axis)) for axis in (axes.yaxis, axes.xaxis))
-    for word, chosen in (
-        ("Hidden", [each for each in shapes if each.get_hatch()]),
-        ("Framed", [each for each in shapes if not each.get_hatch()]),
-    ):
-        places = [(each.get_y() + 0.5, each.get_x() + 0.5) for each in chosen]
-        names = [f"{rows.get(y, f'{y:g}')}–{columns.get(x, f'{x:g}')}" for y, x in places]
-        if 0 < len(names) <= phrases.FEW:
-            yield f"{word}: {'; '.join(names)}."
-        elif names:
-            yield f"{word}: {phrases.counted(len(names), 'cell')}."
-            yield f"  {word}: {'; '.join(names)}"
+def _colours(collection: Collection) -> str:
+    faces = collection.get_facecolor()
+    return " ".join(dict.fromkeys(map(_hex, faces if len(faces) else collection.get_edgecolor())))
 
 
 def _corners(artist: Artist, axes: Axes) -> list[str]:
     low, high = axes.transData.inverted().transform(artist.get_tightbbox())
-    return phrases.point_words(*np.transpose([low, high]), axes)
+    return point_words(*np.transpose([low, high]), axes)
 
 
-def _writing(axes: Axes) -> Iterator[str]:
-    named = {line.get_label() for line in axes.lines}  # told with their lines already
-    written = [text for text in axes.texts if text.get_text().strip() and text.get_text() not in named]
-    texts = [_text(text, axes) for text in written]
-    arrows = [_arrow(text, axes) for text in axes.texts if isinstance(text, Annotation) and text.arrow_patch]
-    if texts and any(isinstance(artist, QuadMesh | AxesImage) for artist in axes.get_children()):
-        yield f"  Written: {'; '.join(texts)}"  # a heatmap's numbers, told already
-    elif texts:
-        yield f"Written: {'; '.join(texts)}."
-    if arrows:
-        yield f"  Arrows: {'; '.join(arrows)}"
+def _filled(values: ArrayLike) -> np.ndarray:
+    return np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
 
 
-def _text(text: Text, axes: Axes) -> str:
-    ground = _ground(text, axes)
-    colour = phrases.colour_word(ground.get_facecolor()) if ground else "white"
-    return phrases.quoted(text.get_text()) + ("" if colour.startswith("white") else f" on {colour}")
+def rounded_off(values: ArrayLike) -> np.ndarray:
+    """Return the values to ten digits of the largest: beyond them, machines may differ."""
+    values = np.asarray(values, dtype=float)
+    return np.round(values, 9 - exponent_of(values))
 
 
-def _arrow(annotation: Annotation, axes: Axes) -> str:
-    (start_x, start_y), (end_x, end_y) = annotation.xyann, annotation.xy
-    x = [annotation.convert_xunits(start_x), annotation.convert_xunits(end_x)]
-    y = [annotation.convert_yunits(start_y), annotation.convert_yunits(end_y)]
-    return " to ".join(phrases.point_words(x, y, axes))
+def exponent_of(values: np.ndarray) -> int:
+    """Return the exponent m of the largest value, a × 10^m with 1 ≤ a < 10."""
+    largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
+    return int(np.floor(np.log10(largest))) if largest > 0 else 0
 
 
-def _ground(text: Text, axes: Axes) -> Patch | None:
-    """Return the shape that the text stands on: its colour is how a diagram marks a part."""
-    low, high = text.get_window_extent().get_points()
-    place = (low + high) / 2  # of the writing itself: its anchor may be the edge of a bar
-    shapes = [shape for shape in axes.patches if phrases.kind_of(shape) != "arrow"]
-    under = [shape for shape in shapes if shape.contains_point(place)]
-    return text.get_bbox_patch() or (under[-1] if under else None)
+def number_words(values: ArrayLike, scale: str = "linear") -> list[str]:
+    """Write values to three digits: of the largest on a linear scale, each of its own on another scale."""
+    if scale != "linear":
+        return [number_words([value])[0] for value in np.ravel(values)]
+    settled = rounded_off(values).ravel()
+    magnitude = exponent_of(settled)
+    if np.array_equal(settled, np.round(settled), equal_nan=True):
+        form = ".0f"
+    elif -4 <= magnitude < 6:
+        form = f".{max(0, 2 - magnitude)}f"
+    else:
+        form = ".2e"
+    # z: no minus before a zero
+    return ["blank" if np.isnan(value) else format(value, f"z{form}") for value in settled]
 
 
-# Heatmaps
+def point_words(x: ArrayLike, y: ArrayLike, axes: Axes) -> list[str]:
+    """Return points in words, each coordinate on the scale of its axis."""
+    across, up = number_words(x, axes.get_xscale()), number_words(y, axes.get_yscale())
+    return [f"({a}, {b})" for a, b in zip(across, up, strict=True)]
 
 
-def _heatmap(
-    drawn: QuadMesh | AxesImage, values: np.ma.MaskedArray, rows: list[str], columns: list[str]
-) -> Iterator[str]:
-    values = phrases.rounded_off(phrases.blank_filled(values))
-    low, high = phrases.number_words(drawn.get_clim())
-    norm = "" if type(drawn.norm) is colors.Normalize else f" ({type(drawn.norm).__name__})"
-    if len(rows) <= phrases.FEW:
-        told = [f"{name}: {_largest(row, columns)}" for name, row in zip(rows, values, strict=True)]
-        yield f"Largest in each row: {'; '.join(told)}."
-    yield f"{_range(values).capitalize()}."
-    if np.ndim(drawn.get_array()) < 3:
-        yield f"  Colour map {drawn.get_cmap().name} from {low} to {high}{norm}"
-    yield from _table(values, rows, columns)
-
-
-def _names(axis: Axis, edges: np.ndarray) -> list[str]:
-    """Return the tick label within each cell, or the cell's number where there is not just one."""
-    ticks = [] if _is_numeric(axis) else _ticks(axis)
-    cells = [sorted(cell) for cell in pairwise(edges)]
-    within = [[label for place, label in ticks if label and low < place < high] for low, high in cells]
-    return [labels[0] if len(labels) == 1 else str(number) for number, labels in enumerate(within)]
-
-
-def _range(values: np.ndarray) -> str:
-    shown = values[~np.isnan(values)]
-    if not shown.size:
-        return "all blank"
-    low, high = phrases.number_words([shown.min(), shown.max()])
-    blank = f", {values.size - shown.size} blank" if shown.size < values.size else ""
-    return f"values from {low} to {high}{blank}"
-
-
-def _largest(row: np.ndarray, columns: list[str]) -> str:
-    if np.isnan(row).all():
-        return "all blank"
-    best = np.flatnonzero(row == np.nanmax(row))
-    where = columns[best[0]] if len(best) == 1 else f"{len(best)} alike"
-    return f"{where} {phrases.number_words(row)[best[0]]}"
-
-
-def _table(values: np.ndarray, rows: list[str], columns: list[str]) -> Iterator[str]:
-    down, across = _blocks(len(rows)), _blocks(len(columns))
-    averages = np.array([[_average(values[np.ix_(r, c)]) for c in across] for r in down])
-    printed = np.reshape(phrases.number_words(averages), averages.shape)
-    if values.size > averages.size:
-        yield "  Averages over blocks"
-    yield f"  Columns: {' | '.join(_block_name(columns, block) for block in across)}"
-    for block, entries in zip(down, printed, strict=True):
-        yield f"  {_block_name(rows, block)}: {' '.join(entries)}"
-
-
-def _blocks(size: int) -> list[np.ndarray]:
-    return np.array_split(np.arange(size), min(size, phrases.FEW))
-
-
-def _block_name(names: list[str], block: np.ndarray) -> str:
-    return names[block[0]] if len(block) == 1 else f"{names[block[0]]} to {names[block[-1]]}"
-
-
-def _average(block: np.ndarray) -> float:
-    return np.nan if np.isnan(block).all() else np.nanmean(block)
+def sampled(items: Sequence[Item], most: int) -> list[Item]:
+    """Return at most so many items, evenly spaced, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    return [items[i * (len(items) - 1) // (most - 1)] for i in range(most)]
