@@ -11,6 +11,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 
 from pages import links
+from transformer_course.figures.widgets import slider
 from transformer_course.lessons import LESSONS, ROOT, notebook
 
 # At the beginning of a line: below the title the word is explained, and not asked.
@@ -21,8 +22,6 @@ NO_ANSWER = re.compile(r"\*\*Predict\b|<details|#")
 NEW_MATTER = re.compile(NO_ANSWER.pattern + r"|\*\*(?!\d)")
 # What lives with a kernel, and what a page can say of it.
 LIVE = {
-    "figures.explore(": "In the notebook this is a slider; here you see a part of what it shows. All heads "
-    'of the model, on any sentence: the <a href="../live.html">live page</a>.',
     "figures.explorer(": "In the notebook you type a sentence here; on this site, on the "
     '<a href="../live.html">live page</a>.',
 }
@@ -106,18 +105,24 @@ def _shown(output: NotebookNode, cell: NotebookNode, number: int, pictures: Path
     if "image/png" not in data:
         return output
     about = output.metadata["image/png"]
-    name = f"{number:02}-{cell.id}"
-    file = pictures / f"{name}-{sum(1 for _ in pictures.glob(f'{name}-*')) + 1}.png"
-    file.write_bytes(base64.b64decode(data["image/png"]))
+
+    def address(png: str) -> str:
+        name = f"{number:02}-{cell.id}"
+        file = pictures / f"{name}-{sum(1 for _ in pictures.glob(f'{name}-*')) + 1}.png"
+        file.write_bytes(base64.b64decode(png))
+        return f"../_static/figures/{file.name}"
+
     alt, size = html.escape(about["alt"]), f'width="{about["width"]}" height="{about["height"]}"'
-    source = f"../_static/figures/{file.name}"  # also alone, as large as it is: a phone shows little of it
+    source = address(data["image/png"])  # also alone, as large as it is: a phone shows little of it
+    shown = f'<a href="{source}"><img src="{source}" alt="{alt}" {size} loading="lazy"></a>'
+    if stops := about.get("stops"):  # a strip is what is left of a slider where no script runs
+        sources = [address(frame["png"]) for frame in stops["frames"]]
+        moving = slider(stops["name"], stops["frames"], sources, stops["first"])
+        shown = f"{moving}<noscript>{shown}</noscript>"
     captions = [f"<figcaption>{words}</figcaption>" for call, words in LIVE.items() if call in cell.source]
-    # What stands written in the picture can be read there.
-    lines = [line for line in data["text/plain"].splitlines() if not line.startswith("Written:")]
     return _html(
-        f'<figure class="drawn"><a href="{source}"><img src="{source}" alt="{alt}" {size} loading="lazy"></a>'
-        f"{''.join(captions)}<details><summary>In words and numbers</summary>"
-        f"<pre>{html.escape(chr(10).join(lines))}</pre></details></figure>"
+        f'<figure class="drawn">{shown}{"".join(captions)}<details><summary>In words and numbers</summary>'
+        f"<pre>{html.escape(data['text/plain'])}</pre></details></figure>"
     )
 
 

@@ -16,7 +16,12 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 
 PICTURE = "image/png"
 WORDS = "text/plain"
-ABOUT = ("alt", "height", "width")  # of a picture: its words, and its size in the page
+ABOUT = (
+    "alt",
+    "height",
+    "width",
+    "stops",
+)  # of a picture: its words, its size in the page, a slider's frames
 WIDGET = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
@@ -72,8 +77,8 @@ def as_text(notebook: NotebookNode) -> str:
 def as_stored(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
     """Return what is kept of a cell's outputs; the gate looks at both sides of a comparison through it.
 
-    A picture is kept with its words alone: a slider, or the HTML that brings its alternative text to
-    JupyterLab, lives only with a kernel. A widget without a picture, such as a progress bar, is not kept.
+    A picture is kept with its words, and with the frames of a slider: a widget, or the HTML that brings its
+    alternative text to JupyterLab, lives only with a kernel. A widget without a picture is not kept.
     """
     merged = _merge_streams(outputs)
     return [_kept(output) for output in merged if PICTURE in _data(output) or WIDGET not in _data(output)]

@@ -93,10 +93,10 @@ def test_what_leads_on_to_the_next_cell_stays_in_sight(leads_on: str) -> None:
     assert lessons._answer_folded(leads_on).endswith("</details>")  # the answer itself is folded
 
 
-def test_sliders_say_that_they_are_sliders_in_the_notebook(made: list[NotebookNode]) -> None:
+def test_sliders_are_sliders_here_too(made: list[NotebookNode]) -> None:
     for page in made:
         for cell in code(page):
-            assert ("In the notebook this is a slider" in html(cell)) == ("figures.explore(" in cell.source)
+            assert ('type="range"' in html(cell)) == ("figures.explore(" in cell.source)
 
 
 def test_every_lesson_asks_for_predictions(made: list[NotebookNode]) -> None:

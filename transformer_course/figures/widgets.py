@@ -1,4 +1,4 @@
-"""What lives with a kernel: slider, explorer of heads, measurement, live curve; a still picture elsewhere."""
+"""What moves: slider, explorer of heads, measurement, live curve; a still picture where nothing can move."""
 
 import json
 import time
@@ -63,19 +63,22 @@ def explore(
     *,
     strip: Sequence[Stop],
     title: str,
+    see: str = "",
     bar: str = "",
     size: Size = (3.0, 2.9),
     across: int | None = None,
 ) -> None:
-    """Show a slider that redraws a picture, and below it a strip of pictures.
+    """Show a slider over pictures that are drawn beforehand: it moves at once, and without a kernel.
 
-    A page without a kernel, such as a code host's, shows the strip alone.
+    A page that runs no script, such as a code host's, shows a strip of some of them.
 
     Args:
         draw: draws the picture for one value into the given axes.
         name: of the value that moves.
-        values: the places where the slider can stop, numbers or names.
-        strip: the values of the static strip.
+        values: the places where the slider stops, numbers or names; it begins at the first of the strip.
+        strip: the values of the strip.
+        title: of every picture.
+        see: what there is to see, in a sentence.
         bar: label of a colour bar for all pictures, which then share one scale; none if empty.
         size: of one picture, in inches.
         across: pictures of the strip in a row; all of them if None.
@@ -93,19 +96,48 @@ def explore(
             ax.tick_params(labelleft=number % columns == 0 or _labels(ax) != _labels(panels[0]))
         if bar:
             figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
-        return finished(figure, title)
+        return finished(figure, title, see)
 
-    def redraw(_: object = None) -> None:
-        picture.value = _as_html(drawn([slider.value]))
+    data, metadata = mime_bundle(drawn(strip))
+    frames = []
+    for value in values:
+        alone, about = mime_bundle(drawn([value]))
+        frames.append({"stop": f"{name} = {_called(value)}", "png": alone["image/png"], **about["image/png"]})
+        data["text/plain"] += f"\n{alone['text/plain']}"
+    first = list(values).index(strip[0])
+    sources = [f"data:image/png;base64,{frame['png']}" for frame in frames]
+    data["text/html"] = slider(name, frames, sources, first)
+    metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
+    publish_display_data(data, metadata)
 
-    still = drawn(strip)
-    slider = ipywidgets.SelectionSlider(
-        options=[(_called(value), value) for value in values], value=strip[0], description=name, **AT_THE_END
+
+MOVED = """const box = this.closest('.stops'), frames = box.querySelectorAll('img');
+frames.forEach((frame, place) => { frame.style.display = place == this.value ? '' : 'none'; });
+this.setAttribute('aria-valuetext', frames[this.value].dataset.stop);
+box.querySelector('output').textContent = frames[this.value].dataset.stop;"""
+
+
+def slider(name: str, frames: Sequence[Mapping[str, object]], sources: Sequence[str], first: int) -> str:
+    """Return a slider over pictures, as HTML.
+
+    Args:
+        name: of what moves.
+        frames: for each picture its `stop`, `alt` and `width`.
+        sources: the address of each.
+        first: the number of the one that is shown first.
+    """
+    pictures = []
+    for number, (frame, source) in enumerate(zip(frames, sources, strict=True)):
+        look = "max-width: 100%; height: auto" + "; display: none" * (number != first)
+        told = f'alt="{escape(frame["alt"])}" data-stop="{escape(frame["stop"])}"'
+        pictures.append(f'<img {told} src="{source}" width="{frame["width"]}" style="{look}">')
+    shown = escape(frames[first]["stop"])
+    return (
+        f'<div class="stops"><label>{escape(name)} <input type="range" min="0" max="{len(frames) - 1}" '
+        f'value="{first}" aria-valuetext="{shown}" oninput="{escape(MOVED)}" '
+        f'style="width: 16em; vertical-align: middle"></label> <output role="status">{shown}</output>'
+        f"<br>{''.join(pictures)}</div>"
     )
-    picture = ipywidgets.HTML()
-    slider.observe(redraw, "value")
-    redraw()
-    _publish(ipywidgets.VBox([slider, picture]), still, words=f"Slider: {name}")
 
 
 def _labels(ax: Axes) -> list[str]:

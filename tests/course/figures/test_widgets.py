@@ -33,20 +33,28 @@ def quick(monkeypatch):
 # A slider
 
 
-def test_a_slider_redraws_and_leaves_a_strip_where_no_kernel_runs(monkeypatch, published):
-    boxes, drawn, make_box = [], [], ipywidgets.VBox
-    monkeypatch.setattr(ipywidgets, "VBox", lambda *parts: boxes.append(make_box(*parts)) or boxes[-1])
-    draw = lambda ax, value: drawn.append(value) or ax.plot([0, value])  # noqa: E731
-    figures.explore(draw, "angle", [1, 2, 3], strip=[1, 3], title="It turns", size=(1.5, 1), across=1)
-    (live,), (data, metadata) = published
-    assert "application/vnd.jupyter.widget-view+json" in live and "image/png" not in live
-    assert "angle = 1" in data["text/plain"] and "angle = 3" in data["text/plain"]
+def test_a_slider_holds_all_its_pictures_and_a_strip_where_no_script_runs(published):
+    draw = lambda ax, value: ax.plot([0, value], label="way")  # noqa: E731
+    figures.explore(draw, "angle", [1, 2, 3], strip=[3, 1], title="It turns", size=(1.5, 1), across=1)
+    ((data, metadata),) = published
     about = metadata["image/png"]
     assert "It turns" in about["alt"] and about["height"] > about["width"]  # one picture below the other
-    slider, picture = boxes[0].children
-    slider.value = 2
-    assert drawn == [1, 3, 1, 2]  # the strip, the slider's first picture, and its next
-    assert "angle = 2" in picture.value and "<img alt=" in picture.value
+    stops = about["stops"]
+    assert (stops["name"], stops["first"]) == ("angle", 2)  # it begins where the strip does
+    assert [frame["stop"] for frame in stops["frames"]] == ["angle = 1", "angle = 2", "angle = 3"]
+    assert len({frame["png"] for frame in stops["frames"]}) == 3
+    assert all(frame["png"] in data["text/html"] for frame in stops["frames"])
+    assert (
+        "2 points: (0, 0) (1, 2)" in data["text/plain"]
+    )  # a picture that the strip has not: the gate sees it
+
+
+def test_a_slider_shows_one_picture_and_tells_its_change():
+    frames = [{"stop": f"n = {n}", "alt": f'"{n}"', "width": 9} for n in (1, 2)]
+    html = figures.widgets.slider("n", frames, ["one.png", "two.png"], first=1)
+    assert html.count("display: none") == 1 and html.index("display: none") < html.index("two.png")
+    assert 'type="range" min="0" max="1" value="1" aria-valuetext="n = 2"' in html
+    assert '<output role="status">n = 2</output>' in html and 'alt="&quot;1&quot;"' in html
 
 
 # An explorer of heads
