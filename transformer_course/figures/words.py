@@ -20,7 +20,7 @@ from matplotlib.image import AxesImage
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, Patch
-from matplotlib.text import Annotation, Text
+from matplotlib.text import Annotation
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 from numpy.typing import ArrayLike
 
@@ -130,8 +130,10 @@ def _held(axes: Axes) -> Iterator[str]:
         values = rounded_off(values)
         largest = values == values.max(axis=1, keepdims=True)
         if len(rows) <= FEW and (largest.sum(axis=1) == 1).all():
-            pairs = zip(rows, largest.argmax(axis=1), strict=True)
-            yield f"Largest in each row: {'; '.join(f'{row}: {columns[place]}' for row, place in pairs)}"
+            best = number_words(values.max(axis=1))
+            names = (columns[place] for place in largest.argmax(axis=1))
+            each = (f"{row}: {name} {value}" for row, name, value in zip(rows, names, best, strict=True))
+            yield f"Largest in each row: {'; '.join(each)}"
     for line in _named_lines(axes):
         y = np.asarray(line.get_ydata(), dtype=float)
         if np.isfinite(y).sum() > 1:
@@ -161,9 +163,11 @@ def _panel(axes: Axes, name: str) -> Iterator[str]:
         ends = " to ".join(number_words(axis.get_view_interval(), axis.get_scale()))
         labels = [label for _, label in _ticks(axis) if label]
         yield f"{side} {_quoted(axis.get_label_text())} {axis.get_scale()} {ends}: {' | '.join(labels)}"
-    for artists in (axes.images, axes.collections, axes.lines, axes.patches, axes.texts):
+    for artists in (axes.images, axes.collections, axes.lines, axes.patches):
         for artist in sampled(artists, SAMPLE):
             yield from _tell(artist, axes)
+    yield f"written: {' '.join(_quoted(text.get_text()) for text in axes.texts)}"
+    yield from (f"arrow {_arrow(each, axes)}" for each in axes.texts if getattr(each, "arrow_patch", None))
     yield from (f"legend: {_entries(legend)}" for legend in [axes.get_legend()] if legend)
     for inset in axes.child_axes:
         if isinstance(inset, Axes):  # and not a second scale of this panel
@@ -208,15 +212,11 @@ def _(lines: LineCollection, axes: Axes) -> Iterator[str]:
     yield f"{len(told)} lines{_label(lines)} {_colours(lines)}: {'; '.join(sampled(told, SAMPLE))}"
 
 
-@_tell.register
-def _(text: Text, axes: Axes) -> Iterator[str]:
-    if text.get_text().strip():
-        yield f"{_quoted(text.get_text())} {_hex(text.get_color())}"
-    if isinstance(text, Annotation) and text.arrow_patch:
-        start, end = text.xyann, text.xy
-        x = [text.convert_xunits(place[0]) for place in (start, end)]
-        y = [text.convert_yunits(place[1]) for place in (start, end)]
-        yield f"arrow {' to '.join(point_words(x, y, axes))}"
+def _arrow(text: Annotation, axes: Axes) -> str:
+    start, end = text.xyann, text.xy
+    x = [text.convert_xunits(place[0]) for place in (start, end)]
+    y = [text.convert_yunits(place[1]) for place in (start, end)]
+    return " to ".join(point_words(x, y, axes))
 
 
 @_tell.register(QuadMesh)

@@ -40,7 +40,7 @@ def test_a_heatmap_is_told_by_its_tokens() -> None:
     assert describe(figure).splitlines() == [
         "Figure “Twins”: “Attention”, a heatmap of 3 × 3 cells. A row for each query. "
         "Across: key, the, cat, sat. Upwards: query, the, cat, sat. Colours: weight. "
-        "Largest in each row: the: the; cat: sat; sat: sat.",
+        "Largest in each row: the: the 0.500; cat: sat 0.625; sat: sat 0.625.",
         "  6.40 by 4.80 inches",
         "  panel 1: “Attention”",
         "  x “key” linear 0 to 3: the | cat | sat",
@@ -50,6 +50,7 @@ def test_a_heatmap_is_told_by_its_tokens() -> None:
         "  the: 0.500 0.300 0.200",
         "  cat: 0.125 0.250 0.625",
         "  sat: 0.125 0.250 0.625",
+        "  written: ",
         "  colours: weight",
     ]
     assert told(describe(figure)) == describe(figure).splitlines()[0]
@@ -97,7 +98,7 @@ def test_no_zero_has_a_minus() -> None:
 def test_large_heatmap_is_averaged_over_blocks() -> None:
     words = describe(drawn(lambda ax: ax.imshow(np.repeat(np.arange(12.0), 5)[:, None] * np.ones(60))))
     assert words.startswith("Figure: a heatmap of 60 × 60 cells.")
-    assert words.endswith("\n  55 to 59: 11 11 11 11 11 11 11 11 11 11 11 11")
+    assert words.endswith("\n  55 to 59: 11 11 11 11 11 11 11 11 11 11 11 11\n  written: ")
 
 
 def test_hidden_cells_are_blank() -> None:
@@ -154,7 +155,7 @@ def encoder_parts(ax: Axes) -> None:
         (lambda ax: ax.fill_between([0, 1], [1, 2]), "\n  1 shapes #1f77b4: (0, 0) to (1, 2)"),
         (
             lambda ax: ax.annotate("here", (1, 1), (0, 0), arrowprops={}),
-            "\n  “here” #000000\n  arrow (0, 0) to (1, 1)",
+            "\n  written: “here”\n  arrow (0, 0) to (1, 1)",
         ),
         (encoder_parts, "Figure: a drawing of 2 boxes. Written: “embedding”, “attention”.\n"),
         (encoder_parts, "\n  FancyBboxPatch #ffd700: (1.00, 0.000) to (1.50, 0.500)\n"),
