@@ -5,6 +5,7 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
 from transformer_course.figures.algebra import file_parts, low_rank, shape_flow, weighted_sum
+from transformer_course.figures.attention import STEPS, draw_walk, query_and_keys
 from transformer_course.figures.cells import (
     catch_map,
     draw_mask,

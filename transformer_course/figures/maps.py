@@ -105,10 +105,11 @@ def draw_cells(
 def _cell_texts(values: np.ndarray) -> np.ndarray:
     """Two decimals as in the prose, .67 and not 0.67; none if all numbers of the matrix are whole."""
     are_whole = (values == values.round()).all()
-    return np.vectorize(lambda value: f"{value:.0f}" if are_whole else _two_decimals(value))(values)
+    return np.vectorize(lambda value: f"{value:.0f}" if are_whole else two_decimals(value))(values)
 
 
-def _two_decimals(value: float) -> str:
+def two_decimals(value: float) -> str:
+    """Write a number as the prose has it: .67, −.50."""
     text = f"{abs(value):.2f}".removeprefix("0")
     return f"−{text}" if value < 0 and text != ".00" else text
 

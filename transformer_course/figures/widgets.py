@@ -90,7 +90,7 @@ def explore(
         figure, panels = canvas(len(stops), (width, size[1]), (bool(bar), 0), columns=columns)
         for ax, value in zip(panels, stops, strict=True):
             draw(ax, value)
-            ax.set_title(f"{name} = {_called(value)}", loc="left" if across == 1 else "center")
+            ax.set_title(_called(name, value), loc="left" if across == 1 else "center")
         for number, ax in enumerate(panels[1:], 1):
             ax.set_ylabel("")  # that of the first, and so are the same tokens beside it
             ax.tick_params(labelleft=number % columns == 0 or _labels(ax) != _labels(panels[0]))
@@ -102,7 +102,7 @@ def explore(
     frames = []
     for value in values:
         alone, about = mime_bundle(drawn([value]))
-        frames.append({"stop": f"{name} = {_called(value)}", "png": alone["image/png"], **about["image/png"]})
+        frames.append({"stop": _called(name, value), "png": alone["image/png"], **about["image/png"]})
         data["text/plain"] += f"\n{alone['text/plain']}"
     first = list(values).index(strip[0])
     sources = [f"data:image/png;base64,{frame['png']}" for frame in frames]
@@ -144,8 +144,8 @@ def _labels(ax: Axes) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
-def _called(value: Stop) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
+def _called(name: str, value: Stop) -> str:
+    return value if isinstance(value, str) else f"{name} = {value:g}"
 
 
 # An explorer of heads

@@ -97,12 +97,16 @@ def _kind(axes: Axes) -> str:
     boxes = sum(isinstance(patch, FancyBboxPatch) for patch in axes.patches)
     if boxes:
         return f"a drawing of {boxes} boxes"
-    for drawn in (*axes.images, *axes.collections):
-        if isinstance(drawn, QuadMesh | AxesImage):
-            rows, columns = _cells(drawn).shape
-            return f"a heatmap of {rows} × {columns} cells"
+    if len(maps := _maps(axes)) > 1:
+        return f"{len(maps)} matrices"
+    if maps:
+        return f"a heatmap of {' × '.join(map(str, _cells(maps[0]).shape))} cells"
     counts = {"bar": sum(len(group) for group in axes.containers), "line": len(_named_lines(axes))}
     return " and ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items() if count)
+
+
+def _maps(axes: Axes) -> list[QuadMesh | AxesImage]:
+    return [each for each in (*axes.images, *axes.collections) if isinstance(each, QuadMesh | AxesImage)]
 
 
 def _named_lines(axes: Axes) -> list[Line2D]:
@@ -124,8 +128,8 @@ def _axes(axes: Axes) -> Iterator[tuple[str, str]]:
 
 def _held(axes: Axes) -> Iterator[str]:
     """What an only panel holds, in a few words: where its rows are largest, how its lines go, its writing."""
-    maps = [each for each in (*axes.images, *axes.collections) if isinstance(each, QuadMesh | AxesImage)]
-    for drawn in maps:
+    maps = _maps(axes)
+    for drawn in maps[:1]:
         values, rows, columns = _cells(drawn), _names(axes.yaxis, drawn, 1), _names(axes.xaxis, drawn, 0)
         values = rounded_off(values)
         largest = values == values.max(axis=1, keepdims=True)

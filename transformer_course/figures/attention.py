@@ -1,0 +1,154 @@
+"""How attention comes to its numbers: keys on the line of a query, and matrices cell by cell."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
+
+from transformer_course.figures.given import Matrix
+from transformer_course.figures.layout import COMPONENTS, HERO, LINES, MARK, SILVER, canvas, finished, literal
+from transformer_course.figures.maps import two_decimals
+
+# A query and keys in a plane
+
+
+def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], *, title: str) -> Figure:
+    """Draw keys (2,) as arrows, where each falls on the line of a query (2,), and the weights that follow."""
+    query, table = np.asarray(query, dtype=float), np.asarray(list(keys.values()), dtype=float)
+    scores = table @ query / np.sqrt(2)
+    weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+    figure, (plane, *both) = canvas(3, (2.9, 3.4), (0.6, 0), width_ratios=[1.9, 1, 1])
+    _draw_plane(plane, query, keys)
+    name = "score: reach · length of the query,\n÷ √2"
+    panels = {name: scores, "softmax: the weights": weights}
+    for ax, (name, heights) in zip(both, panels.items(), strict=True):
+        bars = ax.bar(list(keys), heights, color=LINES[1 : 1 + len(keys)])
+        ax.bar_label(bars, [two_decimals(height) for height in heights], padding=2, size=9)
+        ax.axhline(0, color="black", linewidth=0.8)
+        ax.margins(y=0.15)
+        ax.set_title(name, size=9.5)
+        ax.set_yticks([])
+        ax.spines[["left", "bottom"]].set_visible(False)
+    see = "Each key falls at a right angle on the line of the query; the further it reaches, the more weight."
+    return finished(figure, title, see)
+
+
+def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]) -> None:
+    along = query / np.hypot(*query)
+    feet = {name: (np.asarray(key) @ along) * along for name, key in keys.items()}
+    ends = np.array([*feet.values(), query, 0 * query]) @ along
+    ax.plot(*np.outer(along, [ends.min() - 0.4, ends.max() + 0.4]), color=HERO, linewidth=0.9, linestyle="--")
+    arrows = {"query": (query, HERO)} | {
+        name: (np.asarray(key, dtype=float), colour)
+        for (name, key), colour in zip(keys.items(), LINES[1:], strict=False)
+    }
+    for name, (end, colour) in arrows.items():
+        style = {"arrowstyle": "-|>", "color": colour, "linewidth": 2.2, "shrinkA": 0, "shrinkB": 0}
+        ax.annotate("", end, (0, 0), arrowprops=style, zorder=3)
+        beyond = end + 0.24 * end / np.hypot(*end)
+        text = ax.text(*beyond, name, color=colour, size=9.5, weight="bold", ha="center", va="center")
+        text.set_path_effects([withStroke(linewidth=3, foreground="white")])
+        if name in feet:
+            ax.plot(*np.transpose([end, feet[name]]), color=colour, linewidth=1.2, linestyle=":")
+            ax.plot(*feet[name], "o", color=colour, markersize=6, zorder=4)
+    corners = np.array([0 * query, query, *keys.values()])
+    low, high = corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+    ax.set(xlabel="feature 0", ylabel="feature 1", title="keys on the line of the query")
+    ax.title.set_size(9.5)
+    ax.grid(alpha=0.3)
+
+
+# From x to the output, one cell at a time
+
+# A matrix: the place of its upper left corner, in cells
+PLACES = {
+    **{"x": (0, 5), "W_Q": (6, 0), "W_K": (6, 5), "W_V": (6, 10)},
+    **{"query": (10, 0.5), "key": (10, 5.5), "value": (10, 10.5)},
+    **{"scores": (14.5, 3), "weights": (19.5, 3), "output": (24.5, 5.5)},
+}
+# A step: the matrix that it makes, and what of which matrix goes into one cell of it
+STEPS = {
+    "query = x W_Q": ("query", {"x": "row", "W_Q": "column"}),
+    "key = x W_K": ("key", {"x": "row", "W_K": "column"}),
+    "value = x W_V": ("value", {"x": "row", "W_V": "column"}),
+    "score = query · key": ("scores", {"query": "row", "key": "match"}),
+    "softmax(score ÷ √2)": ("weights", {"scores": "row"}),
+    "output = weights · values": ("output", {"weights": "row", "value": "column"}),
+}
+ROW, COLUMN = 1, 1  # of the cell that is followed; for scores the column is the key's row
+KEY = 2
+
+
+def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]) -> None:
+    """Draw all matrices of one head as far as they are known at a step, and light what makes one cell.
+
+    Args:
+        ax: where to draw.
+        step: one of `STEPS`.
+        x: (3 tokens, 4 features).
+        maps: W_Q, W_K and W_V, (4 features, 2 features) each.
+        tokens: the names of the three.
+    """
+    tables = _worked_out(np.asarray(x, dtype=float), {name: np.asarray(each) for name, each in maps.items()})
+    made, made_of = STEPS[step]
+    known = ["x", *maps, *(each for each, _ in list(STEPS.values())[: list(STEPS).index(step) + 1])]
+    for name, (left, top) in PLACES.items():
+        table = tables[name]
+        _draw_grid(ax, left, top, table if name in known else np.full_like(table, np.nan))
+        ax.text(left + table.shape[1] / 2, top - 0.25, name, ha="center", va="bottom", size=9, weight="bold")
+    parts = [_light(ax, name, tables[name], part) for name, part in made_of.items()]
+    cell = (ROW, KEY) if made in ("scores", "weights") else (ROW, COLUMN)
+    left, top = PLACES[made]
+    ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, facecolor=MARK, zorder=1))
+    ax.text(20, 11.5, f"{_sum_of(*parts)} = {_word(tables[made][cell])}", ha="center", va="center", size=11)
+    for row, token in enumerate(tokens):
+        ax.text(-0.2, PLACES["x"][1] + row + 0.5, token, ha="right", va="center", size=9)
+    ax.set(xlim=(-1.6, 26.7), ylim=(14.2, -1.2), aspect="equal")
+    ax.set_axis_off()
+    literal(ax)
+
+
+def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    query, key, value = (x @ each for each in maps.values())
+    scores = query @ key.T
+    grown = np.exp(scores / np.sqrt(2))
+    weights = grown / grown.sum(axis=1, keepdims=True)
+    made = {"query": query, "key": key, "value": value, "scores": scores}
+    return {"x": x, **maps, **made, "weights": weights, "output": weights @ value}
+
+
+def _sum_of(row: np.ndarray, other: np.ndarray | None = None) -> str:
+    """The arithmetic of the cell that is lit: products added up, or one of a row's shares."""
+    if other is None:
+        return f"exp({_word(row[KEY])}/√2) ÷ ({' + '.join(f'exp({_word(each)}/√2)' for each in row)})"
+    return " + ".join(f"{_word(one)} · {_word(two)}" for one, two in zip(row, other, strict=True))
+
+
+def _word(number: float) -> str:
+    if number == round(number):
+        return f"{number:.0f}"
+    return f"{number:.1f}" if number >= 1 else two_decimals(number)
+
+
+def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
+    """A matrix as cells, each with its number; one that is not known yet is empty."""
+    rows, columns = table.shape
+    edges = np.arange(columns + 1) + left, np.arange(rows + 1) + top
+    ax.pcolormesh(*edges, np.ma.masked_all(table.shape), edgecolor=SILVER, linewidth=0.8)
+    for (row, column), number in np.ndenumerate(table):
+        if np.isfinite(number):
+            look = {"ha": "center", "va": "center", "size": 9, "zorder": 4}
+            ax.text(left + column + 0.5, top + row + 0.5, _word(number), **look)
+
+
+def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:
+    """Light the row, the column or the row of the key that goes into the cell, and return its numbers."""
+    (left, top), (rows, columns) = PLACES[name], table.shape
+    row = KEY if part == "match" else ROW
+    place = (left + COLUMN, top, 1, rows) if part == "column" else (left, top + row, columns, 1)
+    ax.add_patch(Rectangle(place[:2], *place[2:], facecolor=COMPONENTS["attention"], zorder=1))
+    return table[:, COLUMN] if part == "column" else table[row]
