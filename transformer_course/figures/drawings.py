@@ -226,23 +226,23 @@ def _part_colour(label: str) -> str:
     return next(colour for name, colour in COMPONENTS.items() if name in label.lower())
 
 
-# The whole encoder
+# The whole encoder: the road through it, and the parts beside it, as a post-norm layer has them
 
 # lesson, label, component, left, bottom, width, height; outer boxes first, the others are drawn over them
 MAP = (
-    (8, "the full encoder", "", 1.45, -0.1, 11.25, 4.1),
-    (0, "token\nids", "", 0.0, 1.2, 0.95, 1.2),
-    (8, "embedding", "embedding", 1.7, 1.2, 1.35, 1.2),
-    (1, "positional\nencoding", "positions", 3.4, 1.2, 1.5, 1.2),
-    (7, "encoder layer, repeated", "", 5.25, 0.1, 7.25, 3.4),
-    (5, "multi-head attention", "attention", 5.65, 0.55, 2.8, 2.45),
-    (4, "mask", "attention", 5.8, 1.8, 1.0, 0.65),
-    (2, "rotary", "positions", 6.95, 1.8, 1.35, 0.65),
-    (3, "scaled dot-product\nattention", "attention", 5.8, 0.75, 2.5, 0.9),
-    (7, "add &\nnorm", "norm", 8.85, 1.2, 0.9, 1.2),
-    (6, "feed-\nforward", "feed-forward", 10.15, 1.2, 0.9, 1.2),
-    (7, "add &\nnorm", "norm", 11.45, 1.2, 0.9, 1.2),
-    (0, "vectors\nin context", "", 13.05, 1.2, 1.2, 1.2),
+    (8, "the full encoder", "", 1.4, -0.75, 11.9, 4.75),
+    (0, "token\nids", "", 0.0, 1.9, 0.95, 1.2),
+    (8, "embedding", "embedding", 1.65, 1.9, 1.3, 1.2),
+    (1, "positional\nencoding", "positions", 3.3, 1.9, 1.45, 1.2),
+    (7, "encoder layer, repeated", "", 5.05, -0.55, 8.0, 4.0),
+    (5, "multi-head attention", "attention", 5.75, -0.35, 2.7, 2.0),
+    (4, "mask", "attention", 5.88, 0.5, 1.0, 0.6),
+    (2, "rotary", "positions", 7.0, 0.5, 1.32, 0.6),
+    (3, "scaled dot-product\nattention", "attention", 5.88, -0.25, 2.44, 0.68),
+    (7, "norm", "norm", 9.2, 2.05, 0.8, 0.9),
+    (6, "feed-\nforward", "feed-forward", 10.55, 0.1, 0.95, 1.2),
+    (7, "norm", "norm", 12.1, 2.05, 0.8, 0.9),
+    (0, "vectors\nin context", "", 13.6, 1.9, 1.2, 1.2),
 )
 # What a lesson does that builds no box, and to which components, by the lessons that built them
 LATER = {
@@ -252,9 +252,11 @@ LATER = {
     12: ("exchanges what is inside the boxes that are lit", (4, 2, 5, 7, 6)),
     13: ("speeds up what is lit, where nearly all the work is done", (5, 6)),
 }
-ARROWS = ((0.95, 1.7), (3.05, 3.4), (4.9, 5.65), (8.45, 8.85), (9.75, 10.15), (11.05, 11.45), (12.35, 13.05))
-# start, end and height of the detours around a part: what "add" adds to (the residual stream, lesson 07)
-DETOURS = ((5.42, 9.3, 0.32), (9.95, 11.9, 0.85))
+ON_ROAD = 2.5  # the height of the road
+TO_ROAD = ((0.95, 1.65), (2.95, 3.3))  # arrows before it begins
+ROAD_BETWEEN = ((4.75, 9.2), (10.0, 12.1))  # the positions and the first norm, the two norms
+# Where a part is read from the road and added to it, its own left and right end, and how high it is entered
+BESIDE = ((5.4, 8.8, 5.75, 8.45, 0.95), (10.25, 11.75, 10.55, 11.5, 0.7))
 
 
 def encoder_map(lesson: int = 0) -> Figure:
@@ -263,28 +265,38 @@ def encoder_map(lesson: int = 0) -> Figure:
     A lit component has its colour, a group of them is pale yellow.
     """
     does, changed = LATER.get(lesson, ("", ()))
-    figure, (ax,) = canvas(1, (9.8, 3.2))
+    figure, (ax,) = canvas(1, (9.8, 3.5))
     for number, label, component, left, bottom, *size in MAP:
         is_lit = (number in changed and component != "") or 0 < lesson == number
         _map_box(ax, number, label, component, (left, bottom), size, is_lit=is_lit)
-    for start, end in ARROWS:
-        arrow(ax, (start, 1.8), (end, 1.8), zorder=4)
-    for start, end, height in DETOURS:
-        way(ax, (start, 1.8), (start, height), (end, height), (end, 1.2), width=1.2, zorder=3)
-    ax.set(xlim=(-0.1, 14.35), ylim=(-0.2, 4.1), aspect="equal")
+    for start, end in TO_ROAD:
+        arrow(ax, (start, ON_ROAD), (end, ON_ROAD), zorder=4)
+    for start, end in ROAD_BETWEEN:
+        line(ax, (start, ON_ROAD), (end, ON_ROAD), width=4, zorder=3)
+    arrow(ax, (12.9, ON_ROAD), (13.6, ON_ROAD), width=4, zorder=3)
+    ax.text(4.92, ON_ROAD + 0.18, "x", ha="center", size=10, zorder=5)
+    for read, added, left, right, height in BESIDE:
+        way(ax, (read, ON_ROAD), (read, height), (left, height), zorder=4)
+        way(ax, (right, height), (added, height), (added, ON_ROAD - 0.2), zorder=4)
+        plus(ax, (added, ON_ROAD))
+    ax.set(xlim=(-0.1, 14.9), ylim=(-0.85, 4.1), aspect="equal")
     ax.set_axis_off()
     built = next((label for number, label, *_ in MAP if lesson and number == lesson), "")
     if built:
         does = "builds the part that is lit: " + built.replace("-\n", "-").replace("\n", " ")
-    return finished(figure, f"Lesson {lesson:02d} {does}" if does else "The encoder, and its lessons")
+    title = f"Lesson {lesson:02d} {does}" if does else "The encoder, and its lessons"
+    see = (
+        "The thick road carries x, one vector for each token; each part reads it, and adds what it has found."
+    )
+    return finished(figure, title, see)
 
 
 def _map_box(
     ax: Axes, number: int, label: str, component: str, corner: Point, size: Point, *, is_lit: bool
 ) -> None:
     width, height = size
-    is_outer = height > 2
-    is_narrow = width < 1.4 and height > 1  # then its number stands on a line of its own
+    is_outer = height >= 2
+    is_narrow = width < 1.4 and height > 0.8  # then its number stands on a line of its own
     gap = "\n" if is_narrow else " "
     text = f"{number:02d}{gap}{label}" if number else label
     look = {"linewidth": 2.0, "weight": "bold"} if is_lit else {"edgecolor": GREY}

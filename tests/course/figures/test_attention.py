@@ -1,0 +1,69 @@
+"""Keys fall where their dot product says, and each cell of the walk is the sum that is written below it."""
+
+import math
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from transformer_course import figures
+from transformer_course.figures.attention import PLACES, STEPS
+from transformer_course.figures.layout import COMPONENTS, MARK
+
+X = [[1, 0, 2, 0], [0, 1, 1, 1], [2, 0, 0, 1]]
+MAPS = {"W_Q": [[1, 0], [0, 1], [1, 0], [0, 1]], "W_K": [[0, 1], [1, 1], [1, 0], [0, 1]]}
+MAPS["W_V"] = [[1, 0], [0, 2], [1, 0], [0, 1]]
+
+
+def test_a_key_falls_at_a_right_angle_on_the_line_of_the_query() -> None:
+    keys = {"a": [1.0, 2.0], "b": [-3.0, 1.0]}
+    plane = figures.query_and_keys([2.0, 0.0], keys, title="").axes[0]
+    feet = [line.get_xydata()[0] for line in plane.lines if line.get_marker() == "o"]
+    np.testing.assert_allclose(feet, [[1, 0], [-3, 0]], atol=1e-12)
+
+
+def test_what_softmax_makes_of_the_scores_stands_beside_them() -> None:
+    keys = {
+        "a": [0.0, 1.0],
+        "b": [math.log(3), 5.0],
+    }  # the query is √2 long: a score is a key's first feature
+    _, scores, weights = figures.query_and_keys([math.sqrt(2), 0.0], keys, title="").axes
+    assert [bar.get_height() for bar in scores.patches] == pytest.approx([0, math.log(3)])
+    assert [bar.get_height() for bar in weights.patches] == pytest.approx([0.25, 0.75])
+
+
+def walked(step: str):
+    ax = Figure().add_subplot()
+    figures.draw_walk(ax, step, X, MAPS, ["the", "cat", "sat"])
+    return ax
+
+
+@pytest.mark.parametrize(
+    ("step", "arithmetic"),
+    [
+        ("query = x W_Q", "0 · 0 + 1 · 1 + 1 · 0 + 1 · 1 = 2"),
+        ("key = x W_K", "0 · 1 + 1 · 1 + 1 · 0 + 1 · 1 = 2"),
+        ("value = x W_V", "0 · 0 + 1 · 2 + 1 · 0 + 1 · 1 = 3"),
+        ("score = query · key", "1 · 0 + 2 · 3 = 6"),
+        ("softmax(score ÷ √2)", "exp(6/√2) ÷ (exp(4/√2) + exp(6/√2) + exp(6/√2)) = .45"),
+        ("output = weights · values", ".11 · 0 + .45 · 3 + .45 · 1 = 1.8"),
+    ],
+)
+def test_the_marked_cell_is_the_sum_below(step: str, arithmetic: str) -> None:
+    ax = walked(step)
+    assert arithmetic in [text.get_text() for text in ax.texts]
+    made, made_of = STEPS[step]
+    places = {to_hex(patch.get_facecolor()): patch.get_xy() for patch in ax.patches}
+    (left, top), (x, y) = PLACES[made], places[MARK]
+    number = arithmetic.split(" = ")[1]
+    assert number in [t.get_text() for t in ax.texts if t.get_position() == (x + 0.5, y + 0.5)]
+    assert left <= x < left + 3 and top <= y < top + 3
+    assert sum(to_hex(patch.get_facecolor()) == COMPONENTS["attention"] for patch in ax.patches) == len(
+        made_of
+    )
+
+
+def test_what_is_not_known_yet_is_empty() -> None:
+    written = [len(walked(step).texts) for step in STEPS]
+    assert np.diff(written).tolist() == [6, 6, 9, 9, 6]

@@ -1,0 +1,48 @@
+"""Lines between lanes are as thick as the weights, and a norm's steps are as high as its numbers."""
+
+import numpy as np
+from matplotlib.colors import to_hex
+
+from transformer_course import figures
+from transformer_course.figures.layer import WIDTH
+from transformer_course.figures.layout import HERO
+
+TOKENS = ["a", "b", "c"]
+WEIGHTS = np.array([[0.02, 0.98, 0.0], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]])
+
+
+def crossing(ax, left):
+    """Lines that begin there: (key, query) → (width, lit)."""
+    found = {}
+    for line in ax.lines:
+        (x, start), (_, end) = line.get_xydata()[[0, -1]]
+        if x == left and line.get_marker() == "None":
+            found[-start, -end] = round(line.get_linewidth() / WIDTH, 9), to_hex(line.get_color()) == HERO
+    return found
+
+
+def test_a_line_leads_from_each_key_to_the_query_that_looks_at_it() -> None:
+    (ax,) = figures.lanes(WEIGHTS, TOKENS, lit=1, title="").axes
+    grey, lit = (
+        {(1, 0): (0.98, False), (2, 2): (1.0, False)},
+        {(k, 1): (w, True) for k, w in enumerate(WEIGHTS[1])},
+    )
+    assert crossing(ax, 1.2) == grey | lit  # and .02 is too thin to be drawn
+
+
+def test_in_a_graph_of_layers_only_the_lines_named_are_lit() -> None:
+    layers = {"one": WEIGHTS, "two": np.eye(3)}
+    (ax,) = figures.token_graph(layers, TOKENS, lit=[(0, 1, 2), (1, 0, 0)], title="").axes
+    assert {place for place, (_, lit) in crossing(ax, 0.5).items() if lit} == {(2, 1)}
+    assert {place for place, (_, lit) in crossing(ax, 3.5).items() if lit} == {(0, 0)}
+    assert len(crossing(ax, 3.5)) == 3
+    assert [text.get_text() for text in ax.texts if to_hex(text.get_color()) == HERO] == [".40", "1.00"]
+
+
+def test_the_bars_of_a_norm_are_its_numbers_and_the_mean_is_dashed() -> None:
+    steps = {"x": [[1, 2, 6], [3, 3, 3]], "minus the mean": [[-2, -1, 3], [0, 0, 0]]}
+    panels = figures.norm_steps(steps, ["a", "b"], title="").axes
+    heights = [[bar.get_height() for bar in ax.patches] for ax in panels]
+    assert heights == [[1, 2, 6], [-2, -1, 3], [3, 3, 3], [0, 0, 0]]
+    assert [ax.lines[-1].get_ydata()[0] for ax in panels] == [3, 0, 3, 0]
+    assert [ax.get_ylabel() for ax in panels] == ["a", "", "b", ""]

@@ -1,0 +1,115 @@
+"""Inside a layer: tokens as lanes of a road, who hears whom, and what layer norm does to a token."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+
+from transformer_course.figures import given
+from transformer_course.figures.drawings import arrow, box, line
+from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.layout import COMPONENTS, GREY, HERO, SILVER, canvas, finished
+from transformer_course.figures.maps import two_decimals
+
+LEAST = 0.04  # a thinner line would not be seen
+WIDTH = 5.0  # points, of a weight of 1
+LANE = 0.4  # inches
+
+
+def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
+    """Draw a post-norm layer with a lane for each token, and weights (query, key) as lines between lanes."""
+    weights = given.labelled(weights, tokens, tokens)
+    figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
+    _cross(ax, weights, 1.2, 3.3, lit)
+    for place, token in enumerate(tokens):
+        height = -place
+        ax.text(0, height, token, ha="right", va="center", size=9.5)
+        arrow(ax, (0.1, height), (9.6, height), width=2.5, colour=SILVER, zorder=1)
+        for norm in (4.2, 8.7):
+            box(ax, (norm, height), "norm", (0.7, 0.5), COMPONENTS["norm"], letters=8)
+        line(ax, (5.0, height), (5.2, height - 0.42), (7.6, height - 0.42), (7.8, height), width=1)
+        box(ax, (6.4, height - 0.42), "feed-forward", (1.3, 0.42), COMPONENTS["feed-forward"], letters=8)
+        for sum_of in (3.3, 7.8):
+            ax.plot(sum_of, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
+            ax.plot(sum_of, height, "+", markersize=7, color="black", zorder=5)
+    for middle, words in ((2.2, "attention: across the lanes"), (6.4, "feed-forward: each lane by itself")):
+        ax.text(middle, 0.75, words, ha="center", va="bottom", size=9.5, weight="bold")
+    ax.set(xlim=(-0.9, 9.7), ylim=(0.3 - len(tokens), 1.2))
+    ax.set_axis_off()
+    see = (
+        "A lane for each token, from left to right. A line between lanes is attention: the thicker, the more."
+    )
+    return finished(figure, title, see)
+
+
+def norm_steps(steps: Mapping[str, Matrix], tokens: Labels, *, title: str) -> Figure:
+    """Draw features (token, feature) as bars: a row for a token, a column for a step; dashed, the mean."""
+    tables = given.tables_of(steps)
+    figure, panels = canvas(len(tokens) * len(tables), (2.7, 1.35), columns=len(tables))
+    for number, ax in enumerate(panels):
+        row, (name, table) = number // len(tables), [*tables.items()][number % len(tables)]
+        bars = ax.bar(
+            range(table.shape[1]), table[row], color=COMPONENTS["norm"], edgecolor="black", linewidth=0.6
+        )
+        whole = (table == table.round()).all()
+        words = [f"{value:.0f}".replace("-", "−") if whole else two_decimals(value) for value in table[row]]
+        edge = [withStroke(linewidth=3, foreground="white")]
+        ax.bar_label(bars, words, padding=1, size=8.5, zorder=4, path_effects=edge)
+        ax.axhline(0, color="black", linewidth=0.8)
+        ax.axhline(table[row].mean(), color=HERO, linewidth=1.2, linestyle="--", zorder=3)
+        ax.margins(y=0.3)
+        ax.set_yticks([])
+        ax.set_xticks([])
+        ax.spines[:].set_visible(False)
+        ax.set(title=name if row == 0 else "", ylabel="" if number % len(tables) else tokens[row])
+    see = "A row for each token, a bar for each of its features, a column for each step; dashed: their mean."
+    return finished(figure, title, see)
+
+
+def token_graph(
+    layers: Mapping[str, Matrix], tokens: Labels, *, lit: Sequence[tuple[int, int, int]], title: str
+) -> Figure:
+    """Draw layers of weights (query, key) as lines from column to column of tokens.
+
+    Args:
+        layers: what stands between two columns, and the weights there.
+        tokens: one below the other.
+        lit: lines of which the title speaks: layer, query, key.
+        title: of the figure.
+    """
+    figure, (ax,) = canvas(1, (2.3 + 2.4 * len(layers), LANE * len(tokens) + 0.9))
+    for number, (name, weights) in enumerate(layers.items()):
+        rows = {query: key for layer, query, key in lit if layer == number}
+        left, right = 3 * number + 0.5, 3 * number + 2.5
+        for query, key in rows.items():
+            ax.text(
+                right + 0.1,
+                -query - 0.35,
+                f"{weights[query][key]:.2f}".removeprefix("0"),
+                color=HERO,
+                size=8.5,
+            )
+        _cross(ax, given.labelled(weights, tokens, tokens), left, right, rows)
+        ax.text((left + right) / 2, 0.7, name, ha="center", va="bottom", size=9.5, weight="bold")
+    for column in range(len(layers) + 1):
+        for place, token in enumerate(tokens):
+            ax.text(3 * column, -place, token, ha="center", va="center", size=9.5)
+    ax.set(xlim=(-0.7, 3 * len(layers) + 0.7), ylim=(0.4 - len(tokens), 1.2))
+    ax.set_axis_off()
+    see = "A line leads from the token that is looked at, on its left, to the one that looks: thick is much."
+    return finished(figure, title, see)
+
+
+def _cross(ax: Axes, weights: np.ndarray, left: float, right: float, lit: int | Mapping[int, int]) -> None:
+    """Lines from each key on the left to each query on the right; all of a lit query, or the one named."""
+    for (query, key), weight in np.ndenumerate(weights):
+        is_lit = query == lit if isinstance(lit, int) else lit.get(query) == key
+        if weight > LEAST:
+            look = {
+                "color": HERO if is_lit else GREY,
+                "alpha": 1.0 if is_lit else 0.45,
+                "zorder": 3 if is_lit else 2,
+            }
+            ax.plot([left, right], [-key, -query], linewidth=WIDTH * weight, solid_capstyle="butt", **look)
