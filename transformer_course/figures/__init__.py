@@ -42,7 +42,7 @@ from transformer_course.figures.images import (
     position_tables,
     score_maps,
 )
-from transformer_course.figures.layer import lanes, norm_steps, token_graph
+from transformer_course.figures.layer import draw_network, lanes, norm_steps, token_graph
 from transformer_course.figures.layout import COSINE
 from transformer_course.figures.maps import (
     attention_heatmap,

@@ -10,7 +10,7 @@ from matplotlib.patheffects import withStroke
 from transformer_course.figures import given
 from transformer_course.figures.drawings import arrow, box, line
 from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import COMPONENTS, GREY, HERO, SILVER, canvas, finished
+from transformer_course.figures.layout import COMPONENTS, GREY, HERO, LIT, SILVER, canvas, finished
 from transformer_course.figures.maps import two_decimals
 
 LEAST = 0.04  # a thinner line would not be seen
@@ -66,6 +66,67 @@ def norm_steps(steps: Mapping[str, Matrix], tokens: Labels, *, title: str) -> Fi
         ax.set(title=name if row == 0 else "", ylabel="" if number % len(tables) else tokens[row])
     see = "A row for each token, a bar for each of its features, a column for each step; dashed: their mean."
     return finished(figure, title, see)
+
+
+def draw_network(
+    ax: Axes,
+    features: Mapping[str, float],
+    up: Mapping[str, tuple[Sequence[float], float]],
+    down: Mapping[str, Sequence[float]],
+) -> None:
+    """Draw what a feed-forward with ReLU makes of one token: what each neuron asks, answers, and writes.
+
+    Args:
+        ax: where to draw.
+        features: those of the token, by name.
+        up: for each neuron what it asks, its weights (features,) and its bias.
+        down: for each output, by name, its weights (neurons,).
+    """
+    given_in = np.array(list(features.values()), dtype=float)
+    asked = np.array([given_in @ weights + bias for weights, bias in up.values()])
+    bent = np.maximum(asked, 0)
+    results = [bent @ weights for weights in down.values()]
+    ends = [_spread_out(len(each)) for each in (features, up, down)]
+    for neuron, (weights, _) in enumerate(up.values()):
+        _wires(ax, (0.75, ends[0]), (2.6, ends[1][neuron]), weights, given_in)
+    for output, weights in enumerate(down.values()):
+        _wires(ax, (5.6, ends[1]), (7.25, ends[2][output]), weights, bent)
+    for height, (name, value) in zip(ends[0], features.items(), strict=True):
+        box(ax, (0, height), f"{name}\n{value:g}", (1.5, 0.7), "white" if value == 0 else LIT, letters=9)
+    for height, question, before, after in zip(ends[1], up, asked, bent, strict=True):
+        words = f"{question}\n{before:g}, bent: {after:g}".replace("-", "−")
+        look = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
+        box(ax, (4.1, height), words, (3.0, 0.72), COMPONENTS["feed-forward"] if after else "white", **look)
+    for height, name, value in zip(ends[2], down, results, strict=True):
+        box(ax, (8, height), f"{name}\n{value:g}", (1.5, 0.7), LIT if value else "white", letters=9)
+    for place, words in ((0, "the token"), (4.1, "neurons: what they ask"), (8, "what is written")):
+        ax.text(place, 1.75, words, ha="center", size=9.5, weight="bold")
+    ax.set(xlim=(-1, 9), ylim=(-1.6, 2.1))
+    ax.set_axis_off()
+
+
+def _spread_out(count: int) -> np.ndarray:
+    """Heights of boxes, from above to below, around 0."""
+    return 1.05 * ((count - 1) / 2 - np.arange(count))
+
+
+def _wires(
+    ax: Axes,
+    start: tuple[float, np.ndarray],
+    end: tuple[float, float],
+    weights: Sequence[float],
+    values: np.ndarray,
+) -> None:
+    """A line for each weight that is not 0, with the weight on it; one that carries nothing is pale."""
+    for height, weight, value in zip(start[1], weights, values, strict=True):
+        if weight:
+            carries = bool(value)
+            ways = [start[0], end[0]], [height, end[1]]
+            ax.plot(*ways, color=HERO if carries else SILVER, linewidth=1.3 * abs(weight), zorder=2 + carries)
+            place = start[0] + 0.2 * (end[0] - start[0]), height + 0.2 * (end[1] - height)
+            ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            label = f"{weight:g}".replace("-", "−")
+            ax.text(*place, label, size=8.5, ha="center", va="center", bbox=ground, zorder=5)
 
 
 def token_graph(

@@ -32,6 +32,7 @@ GOOD = {
     "draw_mask": {"matrix": YES, "tokens": TOKENS},
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
     "draw_memory": {"models": {"$x$": (2**30, 2**20)}, "tokens": 7, "room": 5, "limit": 11},
+    "draw_network": {"features": {"$x$": 1}, "up": {"$y$": ([2], -1)}, "down": {"b": [3]}},
     "draw_walk": {
         **{"step": "score = query · key", "x": PLACES, "tokens": TOKENS},
         "maps": {name: [[1, 0], [0, 1], [1, 0], [0, 1]] for name in ("W_Q", "W_K", "W_V")},

@@ -2,6 +2,7 @@
 
 import numpy as np
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from transformer_course import figures
 from transformer_course.figures.layer import WIDTH
@@ -37,6 +38,24 @@ def test_in_a_graph_of_layers_only_the_lines_named_are_lit() -> None:
     assert {place for place, (_, lit) in crossing(ax, 3.5).items() if lit} == {(0, 0)}
     assert len(crossing(ax, 3.5)) == 3
     assert [text.get_text() for text in ax.texts if to_hex(text.get_color()) == HERO] == [".40", "1.00"]
+
+
+def test_a_neuron_that_fires_is_lit_and_writes_and_another_is_pale() -> None:
+    ax = Figure().add_subplot()
+    up = {"sum": ([1, 1], 0), "none": ([-1, -1], 1)}
+    figures.draw_network(ax, {"good": 2, "bad": 0}, up, {"praise": [3, 5], "blame": [0, -1]})
+    words = [text.get_text() for text in ax.texts]
+    for box in ("good\n2", "sum\n2, bent: 2", "none\n−1, bent: 0", "praise\n6", "blame\n0"):
+        assert box in words
+    assert [
+        text.get_text() for text in ax.texts if text.get_weight() == "bold" and "\n" in text.get_text()
+    ] == ["sum\n2, bent: 2"]
+    carrying = [line.get_linewidth() for line in ax.lines if to_hex(line.get_color()) == HERO]
+    assert np.divide(carrying, 1.3).round(9).tolist() == [
+        1,
+        1,
+        3,
+    ]  # from good to both, from the sum to praise
 
 
 def test_the_bars_of_a_norm_are_its_numbers_and_the_mean_is_dashed() -> None:
