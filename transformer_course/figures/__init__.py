@@ -43,7 +43,7 @@ from transformer_course.figures.images import (
     score_maps,
 )
 from transformer_course.figures.layer import draw_network, lanes, norm_steps, token_graph
-from transformer_course.figures.layout import COSINE
+from transformer_course.figures.layout import SIGNED
 from transformer_course.figures.maps import (
     attention_heatmap,
     draw_matrix,
@@ -64,6 +64,6 @@ from transformer_course.figures.points import (
     seed_spread,
     word_strips,
 )
-from transformer_course.figures.positions import curves_apart, length_curves, spectrum
+from transformer_course.figures.positions import curves_apart, digits_and_waves, length_curves, spectrum
 from transformer_course.figures.speed import bars, padding, roofline
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

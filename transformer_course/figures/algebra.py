@@ -72,7 +72,11 @@ def weighted_sum(
         ax.set(xlabel=f"feature 0 of the {of}")
         ax.grid(alpha=0.3)
     left.set_ylabel(f"feature 1 of the {of}")
-    return finished(figure, title)
+    see = (
+        "Left, what each token hands over, as an arrow. Right, each arrow cut to its weight "
+        "and laid end to end: the sum is the output."
+    )
+    return finished(figure, title, see)
 
 
 def _vector(
@@ -124,7 +128,11 @@ def shape_flow(
     ax.set(xlim=(-0.2, right - GAP + 0.2), ylim=(-reach - TALL / 2 - 0.9, reach + stack + 0.1))
     ax.set_aspect("equal")
     ax.set_axis_off()
-    return finished(figure, title)
+    see = (
+        "From left to right: a rectangle is a tensor, as tall as it has positions and as "
+        "wide as it has features; arrows lead from step to step."
+    )
+    return finished(figure, title, see)
 
 
 def _draw_steps(
@@ -186,7 +194,10 @@ def low_rank(rows: int, columns: int, rank: int, *, title: str = "") -> Figure:
         ax.text(place, tall / 2, sign, ha="center", va="center", size=16)
     ax.set(xlim=(-0.15, 2 * wide + 1.6), ylim=(-0.3, tall + 0.05), aspect="equal")
     ax.set_axis_off()
-    return finished(figure, title)
+    see = (
+        "Rectangles to scale: a large frozen matrix, plus the product of a tall thin one and a wide flat one."
+    )
+    return finished(figure, title, see)
 
 
 # What stands in a file
@@ -225,7 +236,11 @@ def file_parts(lines: Sequence[tuple[str, str, tuple[int, ...]]], *, title: str 
         ax.add_patch(Rectangle(corner, 10.6, tall, facecolor=LIT, edgecolor="none", zorder=0))
     ax.set(xlim=(-1.25, 9.5), ylim=(height + 0.05, -0.05))
     ax.set_axis_off()
-    return finished(figure, title)
+    see = (
+        "From above to below the parts of an encoder; beside each the names of its tensors, "
+        "in the file and in ours."
+    )
+    return finished(figure, title, see)
 
 
 def _component_of(name: str) -> str:

@@ -66,7 +66,10 @@ def masks(
     }
     figure, _ = lay_maps(maps.items(), queries or tokens, tokens, colours=YES_OR_NO, labels=labels, **look)
     legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})
-    return finished(figure, title)
+    see = (
+        "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
+    )
+    return finished(figure, title, see)
 
 
 def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") -> Figure:
@@ -83,7 +86,8 @@ def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") 
     labels = ("test: how many bugs it notices", "bug")
     draw_within(ax, values, bugs, columns, colours=YES_OR_NO, numbers=False, labels=labels)
     legend_of_cells(figure, {"notices it": {"facecolor": YES}, "does not": {"facecolor": NO}})
-    return finished(figure, title)
+    see = "A row for each bug, a column for each test; a filled cell is a bug that the test notices."
+    return finished(figure, title, see)
 
 
 # What is done
@@ -105,7 +109,8 @@ def solved_squares(solved: Mapping[str, Sequence[bool]], *, title: str = "") -> 
     ax.set(xlim=(0, longest + 4), ylim=(tops[-1] - 0.5, -0.5), xticks=[])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    return finished(figure, title)
+    see = "A row for each lesson, a square for each exercise; a filled one is solved."
+    return finished(figure, title, see)
 
 
 # Each cell has a word
@@ -128,7 +133,8 @@ def head_blocks(
         heads = origin % d_model // (d_model // n_heads)
         draw_cells(ax, heads, [], [], words=np.array(words), **look)
         ax.set_title(name)
-    return finished(figure, title)
+    see = "A row for each token, a column for each feature; what has one shade belongs to one head."
+    return finished(figure, title, see)
 
 
 def pairings(named: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -> Figure:
@@ -140,7 +146,7 @@ def pairings(named: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -
     look = {"limits": (0, width // 2), "colours": ListedColormap(PALE[: width // 2]), "gap": 2, "size": 9}
     draw_cells(ax, np.array(rows), list(named), [str(i) for i in range(width)], words=words, **look)
     ax.set_xlabel("feature")
-    return finished(figure, title)
+    return finished(figure, title, "Features in a row; two that are turned together have one shade.")
 
 
 def key_blocks(n_queries: int, n_keys: int, size: int, *, title: str) -> Figure:
@@ -199,4 +205,4 @@ def _moments(
         frame_cells(ax, framed[i] if len(framed) else ())
     axes[0].set_ylabel(named[1])
     legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in colours.items()})
-    return finished(figure, title)
+    return finished(figure, title, "The same table at several moments, from left to right.")

@@ -115,7 +115,7 @@ def lines(
     for name, height in (levels or {}).items():
         write_level(ax, height, name)
     _name(ax, _ends(x, curves), looks)
-    return finished(figure, title)
+    return finished(figure, title, "Each line bears its name where it ends.")
 
 
 def slopes(named: Curves, places: Sequence[str], *, ylabel: str, title: str) -> Figure:
@@ -129,7 +129,7 @@ def slopes(named: Curves, places: Sequence[str], *, ylabel: str, title: str) -> 
     ax.yaxis.set_major_formatter(ScalarFormatter())
     ax.yaxis.set_minor_formatter(NullFormatter())
     _name(ax, _ends(x, curves), looks)
-    return finished(figure, title)
+    return finished(figure, title, "A line for each name, from place to place.")
 
 
 def cost_shares(lengths: Sequence[int], parts: Curves, marks: Mapping[str, float], *, title: str) -> Figure:
@@ -150,7 +150,8 @@ def cost_shares(lengths: Sequence[int], parts: Curves, marks: Mapping[str, float
         ax.text(length, 1.01, name, ha="center", va="bottom", size=9)
     log_ticks(ax, lengths)
     ax.set(xlim=(lengths[0], lengths[-1]), ylim=(0, 1), xlabel="tokens", ylabel="share of the operations")
-    return finished(figure, title)
+    see = "Areas one above the other share out the whole; a mark stands where a model's texts end."
+    return finished(figure, title, see)
 
 
 def _name_area(ax: Axes, name: str, x: np.ndarray, share: np.ndarray, top: np.ndarray) -> None:
@@ -182,7 +183,7 @@ def growth(x: Sequence[float], panels: Mapping[str, Curves], *, xlabel: str, tit
         log_ticks(ax, x, rotation=45 if len(x) > 7 else 0)
         ax.grid(alpha=0.3)
         name_lines(ax, _ends(x, curves), {name: look["color"] for name, look in looks.items()})
-    return finished(figure, title)
+    return finished(figure, title, "A panel for each measure; each line bears its name where it ends.")
 
 
 def activation_curves(functions: Mapping[str, Callable[[Tensor], Tensor]], *, title: str) -> Figure:
@@ -198,7 +199,8 @@ def activation_curves(functions: Mapping[str, Callable[[Tensor], Tensor]], *, ti
     left.set(title="the function", xlabel="before the activation", ylabel="after it")
     right.set(title="its slope", xlabel="before the activation", ylabel="factor for the gradient")
     _name(right, _ends(across, slopes), looks)
-    return finished(figure, title)
+    see = "Left the functions, right their slopes: the factor that a gradient is multiplied by."
+    return finished(figure, title, see)
 
 
 def _mean_ends(ax: Axes) -> dict[str, tuple[float, float]]:
@@ -239,7 +241,8 @@ def training_curves(
     for ax in axes:
         ax.set_xlim(0, steps)
     _name(axes[-1], ends, looks)
-    return finished(figure, title)
+    see = "Left the loss in training, right the score on held-out data, both over the steps."
+    return finished(figure, title, see)
 
 
 def _lay_scores(ax: Axes, chance: float | None) -> None:

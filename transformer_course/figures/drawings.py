@@ -141,7 +141,11 @@ def norm_orders(*, title: str = "") -> Figure:
     _draw_road(pre, "Pre-norm: the norms stand beside the road", PRE_NORM, 10.6, x_at=-0.1)
     for ax in (post, pre):
         ax.set(xlim=(-0.5, 10.8), ylim=(-0.15, 2.1), aspect="equal")
-    return finished(figure, title)
+    see = (
+        "The thick road carries x. Post-norm: norms stand on the road. Pre-norm: they stand "
+        "beside it, before each part."
+    )
+    return finished(figure, title, see)
 
 
 def two_blocks(*, title: str = "") -> Figure:
@@ -155,7 +159,10 @@ def two_blocks(*, title: str = "") -> Figure:
     _draw_road(tutorial, name, TUTORIAL, TUTORIAL_END, x_at=-0.15)
     for ax in (paper, tutorial):
         ax.set(xlim=(-0.6, PAPER_END + 0.2), ylim=(-0.1, 2.1), aspect="equal")
-    return finished(figure, title)
+    see = (
+        "The thick line is x. Above, results are added to it; below it ends where both are laid side by side."
+    )
+    return finished(figure, title, see)
 
 
 # An encoder as a row of parts. A road leaves at READ and comes back at the next ADD; a layer is framed.
@@ -182,7 +189,8 @@ def then_and_now(*, title: str) -> Figure:
     for ax, (name, steps) in zip(panels, ENCODERS.items(), strict=True):
         _draw_steps(ax, steps, came=steps[1:] if name == "today" else ())
         ax.set_title(name, loc="left")
-    return finished(figure, title)
+    see = "Two rows of boxes, an encoder each; dashed boxes are gone today, filled ones are new."
+    return finished(figure, title, see)
 
 
 def _draw_steps(ax: Axes, steps: Labels, came: Labels) -> None:
@@ -342,7 +350,11 @@ def data_flow(n_layers: int, *, title: str) -> Figure:
         ax.text(place, -0.6, shape, va="top", **look)
     ax.set(xlim=(left - 0.45, right + 0.65), ylim=(low - 0.45, high + 0.45))
     ax.set_axis_off()
-    return finished(figure, title)
+    see = (
+        "From left to right, token ids become vectors, and pass one layer after the other; "
+        "shapes stand below."
+    )
+    return finished(figure, title, see)
 
 
 def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> Figure:
@@ -359,7 +371,11 @@ def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> F
                 box(ax, (middle, 0), f"k{key} v{key}", (0.9, 0.5), colour, letters=8)
         ax.set(xlim=(-0.7, n_heads - 0.3), ylim=(-0.4, 1.6), aspect="equal", title=name)
         ax.set_axis_off()
-    return finished(figure, title)
+    see = (
+        "Query heads above, key and value heads below; a line leads from a query head to the "
+        "keys that it reads."
+    )
+    return finished(figure, title, see)
 
 
 # Dials of radius 1
@@ -456,4 +472,8 @@ def turns(panels: Mapping[str, Tables], names: Labels = ("",), *, title: str = "
     for ax, (name, arrows) in zip(axes, panels.items(), strict=True):
         draw_turns(ax, arrows, names)
         ax.set_title(name, size=10)
-    return finished(figure, title)
+    see = (
+        "A dial for each pair of features: each arrow is one vector's pair, and the arc is "
+        "the angle between them."
+    )
+    return finished(figure, title, see)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from transformer_course.figures import given
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_course.figures.layout import ATTENTION, COSINE, GREY, SIGNED, WIDEST, canvas, finished
+from transformer_course.figures.layout import ATTENTION, GREY, SIGNED, WIDEST, canvas, finished
 
 # Signed tables and functions
 
@@ -42,16 +42,12 @@ def _signed(
     return figure, panels
 
 
-def position_tables(named: Tables, *, xlabel: str, title: str, bar: str, cosine: bool = False) -> Figure:
-    """Draw large signed tables side by side on a scale from −1 to 1: positions down, `xlabel` across.
-
-    Cosines have a colour map of their own.
-    """
+def position_tables(named: Tables, *, xlabel: str, title: str, bar: str) -> Figure:
+    """Draw large tables side by side on a scale from −1 to 1: positions down, `xlabel` across."""
     look = {"cell": (4.2, 4.2), "shrink": 1.0, "aspect": "auto", "interpolation": "nearest"}
-    look["cmap"] = COSINE if cosine else SIGNED
     tables = given.tables_of(named, limits=(-1, 1))
     figure, _ = _signed(tables, (xlabel, "position"), limits=(-1, 1), bar=bar, **look)
-    return finished(figure, title)
+    return finished(figure, title, "A row for each position; the two ends of the colour scale are −1 and 1.")
 
 
 def score_maps(named: Tables, *, title: str, bar: str) -> Figure:
@@ -60,7 +56,8 @@ def score_maps(named: Tables, *, title: str, bar: str) -> Figure:
     reach = max(np.abs(scores).max() for scores in tables.values())
     look = {"cell": (3.5, 4.1), "limits": (-reach, reach), "interpolation": "nearest"}
     figure, _ = _signed(tables, ("position of the key", "position of the query"), bar=bar, **look)
-    return finished(figure, title)
+    see = "A row for the position of each query, a column for that of each key; scores around zero."
+    return finished(figure, title, see)
 
 
 def planes(
@@ -88,7 +85,8 @@ def planes(
         ax.locator_params(nbins=4)
         for name, point in (points or {}).items():
             _name_point(ax, name, point)
-    return finished(figure, title)
+    see = "Two features span a plane; the shade at each place is what the function gives there."
+    return finished(figure, title, see)
 
 
 def _name_point(ax: Axes, name: str, point: tuple[float, float]) -> None:
@@ -146,7 +144,8 @@ def head_atlas(maps: Matrix, *, title: str = "") -> Figure:
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     figure.colorbar(ax.images[0], ax=ax, label="attention weight", shrink=0.6)
-    return finished(figure, title)
+    see = "A small map for each head, layers down and heads across; the brighter a dot, the more weight."
+    return finished(figure, title, see)
 
 
 # Attention over an image
@@ -179,7 +178,8 @@ def image_attention(
     for ax, name in zip(panels, ["image", *names], strict=False):
         ax.set_title(name, fontsize=10)
     figure.colorbar(shown, ax=figure.axes, label=bar, shrink=0.7)
-    return finished(figure, title)
+    see = "Left an image, beside it where each head looks; the brighter, the more weight."
+    return finished(figure, title, see)
 
 
 def _draw_ink(ax: Axes, image: np.ndarray, patch: tuple[int, int]) -> None:

@@ -10,7 +10,7 @@ from matplotlib.patheffects import withStroke
 from transformer_course.figures import given
 from transformer_course.figures.drawings import arrow, box, line
 from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import COMPONENTS, GREY, HERO, LIT, SILVER, canvas, finished
+from transformer_course.figures.layout import COMPONENTS, GREY, HERO, LIT, SILVER, canvas, finished, literal
 from transformer_course.figures.maps import two_decimals
 
 LEAST = 0.04  # a thinner line would not be seen
@@ -103,6 +103,7 @@ def draw_network(
         ax.text(place, 1.75, words, ha="center", size=9.5, weight="bold")
     ax.set(xlim=(-1, 9), ylim=(-1.6, 2.1))
     ax.set_axis_off()
+    literal(ax)
 
 
 def _spread_out(count: int) -> np.ndarray:

@@ -14,8 +14,7 @@ from matplotlib.ticker import LogFormatter
 
 # Colour maps: one for one quantity
 ATTENTION = "viridis"  # weights, and other numbers that are never negative
-COSINE = "magma"
-SIGNED = "RdBu_r"
+SIGNED = "RdBu_r"  # from −1 to 1 for every cosine
 
 YES, NO = "#31688e", "#f2f2f2"  # the cells of what is True or False
 YES_OR_NO = ListedColormap([NO, YES], name="yes or no")

@@ -1,6 +1,5 @@
 """Maps with a label for every row and column: attention, likeness, one number for each head or token."""
 
-import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,7 +13,6 @@ from transformer_course.figures import given
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
 from transformer_course.figures.layout import (
     ATTENTION,
-    COSINE,
     SIGNED,
     WIDEST,
     canvas,
@@ -147,17 +145,22 @@ def attention_heatmap(weights: Matrix, tokens: Labels, *, title: str = "") -> Fi
     figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
     labels = ("key (looked at)", "query (looking)")
     draw_within(ax, weights, tokens, tokens, bar="attention weight", labels=labels)
-    return finished(figure, title)
+    see = (
+        "A row for each query, a column for each key; the brighter a cell, the more of the "
+        "query's weight goes to that key."
+    )
+    return finished(figure, title, see)
 
 
 def token_depth(
-    values: Matrix, rows: Labels, tokens: Labels, *, title: str, bar: str, colours: str = ATTENTION
+    values: Matrix, rows: Labels, tokens: Labels, *, title: str, bar: str, cosine: bool = False
 ) -> Figure:
-    """Draw one number from 0 to 1 for each token at each place of a model: places down, tokens across."""
+    """Draw one number for each token at each place of a model, from 0 to 1, or from −1 if it is a cosine."""
     figure, (ax,) = canvas(1, (1.9 + 0.52 * len(tokens), 1.0 + 0.42 * len(rows)))
-    look = {"numbers": True, "bar": bar, "labels": ("token", ""), "colours": colours}
-    draw_within(ax, values, rows, tokens, **look)
-    return finished(figure, title)
+    look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {}
+    draw_within(ax, values, rows, tokens, numbers=True, bar=bar, labels=("token", ""), **look)
+    see = "A row for each place in the model, from the first down to the last; a column for each token."
+    return finished(figure, title, see)
 
 
 def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str) -> Figure:
@@ -167,7 +170,8 @@ def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str
     figure, (ax,) = canvas(1, (2.8 + unit * len(tokens), 1.5 + unit * len(names)))
     look = {"limits": given.from_zero(values), "numbers": False, "bar": "activation"}
     draw_within(ax, values, names, tokens, labels=("token", "neuron"), **look)
-    return finished(figure, title)
+    see = "A row for each neuron, a column for each token; the brighter, the more the neuron fires."
+    return finished(figure, title, see)
 
 
 # Several maps side by side
@@ -275,7 +279,8 @@ def head_grid(
     figure, panels = lay_maps(zip(titles, maps, strict=True), tokens, tokens, across=columns, **look)
     for ax, cells in zip(panels, framed, strict=False):
         frame_cells(ax, cells)
-    return finished(figure, title)
+    see = "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
+    return finished(figure, title, see)
 
 
 def layer_maps(
@@ -292,7 +297,8 @@ def layer_maps(
     limits = [given.from_zero(*(given.numbers_of(matrix, 2) for matrix in maps))] * len(maps)
     look = {"unit": 0.27, "limits": limits, "bar": bar, "labels": axes_named}
     figure, _ = lay_maps(zip(titles, maps, strict=True), rows, columns, across=3, **look)
-    return finished(figure, title)
+    see = "A map for each layer: a row for each query, a column for each key; the brighter, the more weight."
+    return finished(figure, title, see)
 
 
 def row_maps(
@@ -311,7 +317,8 @@ def row_maps(
         frame_cells(ax, enumerate(places))
     _label_once(panels, len(named))
     figure.colorbar(panels[0].collections[0], ax=figure.axes, label="attention weight", shrink=0.8)
-    return finished(figure, title)
+    see = "A row for each head: how it shares its weight among the tokens; framed is where it should look."
+    return finished(figure, title, see)
 
 
 def likeness_grid(
@@ -322,14 +329,13 @@ def likeness_grid(
     bar: str = "cosine",
     numbers: bool = False,
 ) -> Figure:
-    """Draw the cosine of every two tokens, one panel per name, on one scale: from 0, or the lowest, to 1."""
+    """Draw the cosine of every two tokens, one panel per name, on the scale from −1 to 1."""
     tables = given.tables_of(named, limits=(-1, 1))
-    lowest = min(table.min() for table in tables.values())
-    limits = [(min(0, math.floor(10 * lowest) / 10), 1)] * len(tables)
     unit = 0.42 if numbers else 0.21 if len(tokens) > 7 else 0.3
-    look = {"unit": unit, "colours": COSINE, "labels": ("", ""), "numbers": numbers}
-    figure, _ = lay_maps(tables.items(), tokens, tokens, limits=limits, bar=bar, **look)
-    return finished(figure, title)
+    look = {"unit": unit, "colours": SIGNED, "labels": ("", ""), "numbers": numbers}
+    figure, _ = lay_maps(tables.items(), tokens, tokens, limits=[(-1, 1)] * len(tables), bar=bar, **look)
+    see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
+    return finished(figure, title, see)
 
 
 def head_values(
@@ -360,7 +366,8 @@ def head_values(
     if n_layers * n_heads > FEW:  # one bar if all have one scale
         for ax, to in [(ax, ax) for ax in panels] if limit is None else [(panels[0], figure.axes)]:
             figure.colorbar(ax.collections[0], ax=to, shrink=0.9 if limit is None else 0.6)
-    return finished(figure, title)
+    see = "Layers down, heads across, a number for each head; the brighter, the larger."
+    return finished(figure, title, see)
 
 
 def _keep_numbers(ax: Axes, kept: np.ndarray) -> None:
@@ -407,4 +414,4 @@ def matrices(
         if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:
             ax.tick_params(labelleft=False)  # as in the first
     panels[0].set_ylabel(ylabel)
-    return finished(figure, title)
+    return finished(figure, title, "Small matrices side by side, each cell with its number.")

@@ -9,7 +9,16 @@ from matplotlib.figure import Figure
 from transformer_course.figures import given
 from transformer_course.figures.curves import LABEL, log_ticks, looks_of
 from transformer_course.figures.given import Curves, Limits, Matrix
-from transformer_course.figures.layout import GREY, HERO, MARK, canvas, finished, name_lines, write_level
+from transformer_course.figures.layout import (
+    COMPONENTS,
+    GREY,
+    HERO,
+    MARK,
+    canvas,
+    finished,
+    name_lines,
+    write_level,
+)
 
 # Curves over positions, one below the other
 
@@ -45,7 +54,30 @@ def curves_apart(
         _mark_places(ax, places or {}, named=ax is panels[0])
     panels[-1].set_xlabel(xlabel)
     figure.supylabel(ylabel, size=10)
-    return finished(figure, title)
+    see = "Panels one below the other share both scales; an upright line marks a place."
+    return finished(figure, title, see)
+
+
+def digits_and_waves(count: int, *, title: str) -> Figure:
+    """Draw the last `count` binary digits of each position, and on each a wave that goes the same way."""
+    positions = np.arange(2**count)
+    figure, panels = canvas(count, (8.4, 0.95), (0, 0.6), columns=1, sharex=True)
+    for row, ax in enumerate(panels):
+        period = 2 ** (count - row)
+        digits = positions // (period // 2) % 2
+        ax.bar(positions, digits, width=1, color=COMPONENTS["positions"], edgecolor="none")
+        fine = np.linspace(-0.5, positions[-1] + 0.5, 400)
+        ax.plot(fine, 0.5 - 0.5 * np.sin(2 * np.pi * (fine + 0.5) / period), color=HERO, linewidth=2)
+        for position, digit in zip(positions, digits, strict=True):
+            ax.text(position, 1.22, digit, ha="center", size=9)
+        ax.set(ylim=(-0.1, 1.75), yticks=[])
+        ax.set_ylabel(f"{period // 2}s", rotation=0, ha="right", va="center")
+        ax.spines[:].set_visible(False)
+        ax.tick_params(length=0)
+    panels[-1].set_xticks(positions)
+    panels[-1].set_xlabel("position")
+    see = "A row for each binary digit, slowest above: filled where it is 1, and there its wave is high."
+    return finished(figure, title, see)
 
 
 def _mark_top(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
@@ -101,7 +133,8 @@ def spectrum(strength: Sequence[float], length: float, bands: Mapping[str, Limit
     ax.set_ylabel("strength (area)")
     ax.set_xticks(peaks, [f"{peak:.0f}" for peak in peaks])
     ax.minorticks_off()
-    return finished(figure, title)
+    see = "Over the wavelengths, how strong each wave is in the table; shaded bands bear their share."
+    return finished(figure, title, see)
 
 
 # Lengths that a model was not trained on
@@ -142,4 +175,8 @@ def length_curves(
     _mark_places(ax, {"length in training": trained}, named=True)
     ends = {name: (lengths[-1], table[:, -1].mean()) for name, table in (shares | earlier).items()}
     name_lines(ax, ends, {name: look["color"] for name, look in looks.items()})
-    return finished(figure, title)
+    see = (
+        "The share of right answers over the length of the text; an upright line marks the "
+        "length in training."
+    )
+    return finished(figure, title, see)

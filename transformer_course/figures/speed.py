@@ -41,7 +41,10 @@ def roofline(
         ax.text(share, 0.97, f"{text} sets the limit", color=GREY, **where)
     along = np.geomspace(*ends, 80)
     _name_points(ax, list(parts), x, y / GIGA, along, np.minimum(speed, bandwidth * along) / GIGA)
-    return finished(figure, title)
+    see = (
+        "Over the work done for each byte, the most that the machine can do: first a slope, then a flat roof."
+    )
+    return finished(figure, title, see)
 
 
 def _name_points(ax: Axes, names: Sequence[str], x: np.ndarray, y: np.ndarray, *line: np.ndarray) -> None:
@@ -85,7 +88,7 @@ def bars(panels: Mapping[str, Mapping[str, float]], *, xlabel: str, title: str) 
         ax.invert_yaxis()
         ax.set(title=quantity, xlabel=xlabel, xlim=(0, values.max() * 1.2))
         ax.tick_params(labelleft=ax is axes[0] or list(named) != names[0])  # the same names stand once
-    return finished(figure, title)
+    return finished(figure, title, "A bar for each name, with its number.")
 
 
 def padding(batches: Mapping[str, Sequence[Sequence[int]]], *, title: str) -> Figure:
@@ -104,7 +107,8 @@ def padding(batches: Mapping[str, Sequence[Sequence[int]]], *, title: str) -> Fi
     panels[0].set_ylabel("texts")
     panels[0].invert_yaxis()
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
-    return finished(figure, title)
+    see = "A row for each text of a batch: real tokens, then padding up to the longest."
+    return finished(figure, title, see)
 
 
 def _draw_bars(ax: Axes, batches: Sequence[np.ndarray]) -> None:

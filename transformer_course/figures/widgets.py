@@ -259,7 +259,11 @@ def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first:
     name, axes_named = f"L{layer}.H{head}", ("key (looked at)", "query (looking)")
     draw_within(large, maps[head, shown, shown], labels, labels, title=name, numbers=False, labels=axes_named)
     figure.colorbar(large.collections[0], ax=large, label="attention weight", shrink=0.6)
-    return finished(figure, f"Layer {layer}: all heads, and head {head}")
+    see = (
+        "Left all heads of a layer, small; right the chosen one, a row for each query and a "
+        "column for each key."
+    )
+    return finished(figure, f"Layer {layer}: all heads, and head {head}", see)
 
 
 def _shrunk(matrix: np.ndarray) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Every figure draws what it is given as it stands, in colours that can be read, and shows it once."""
 
+import re
+
 import pytest
 import torch
 from matplotlib import pyplot as plt
@@ -28,6 +30,7 @@ GOOD = {
     "cost_shares": {"parts": {"$x$": [1, 2]}, "lengths": [2, 4], "marks": {"$m$": 3}, "title": ""},
     "curves_apart": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "places": {"$p$": 1}},
     "data_flow": {"n_layers": 3, "title": "$x$"},
+    "digits_and_waves": {"count": 2, "title": "$t$"},
     "draw_clocks": {"angles": [1.0, 2.0, 3.0], "names": TOKENS},
     "draw_mask": {"matrix": YES, "tokens": TOKENS},
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
@@ -122,6 +125,15 @@ def test_a_figure_is_shown_once_and_all_its_words_can_be_read_as_they_stand(name
     for text in texts:
         if colour := ground(text):
             assert contrast(text.get_color(), colour) >= 4.5, (text.get_text(), text.get_color(), colour)
+
+
+@pytest.mark.parametrize("name", sorted(set(GOOD) | ALONE - {"live_curve"}))
+def test_a_sentence_says_what_there_is_to_see_without_naming_a_colour(name):
+    if not name.startswith("draw_"):  # drawn into a panel of somebody else's
+        figure = drawn(name) if name in GOOD else getattr(figures, name)(title="")
+        see = figure.get_label()
+        assert 20 < len(see) <= 160 and see.endswith("."), see
+        assert not re.search(r"\b(red|blue|green|orange|yellow|pink|grey|purple|black|white)\b", see), see
 
 
 def test_powers_on_a_logarithmic_axis_are_still_formulas():

@@ -43,3 +43,12 @@ def test_each_run_is_a_thin_line_and_the_mean_a_thick_one_named_at_its_end():
     marked = [line for line in ax.lines if line.get_linestyle() == "--" and len(set(line.get_xdata())) == 1]
     assert [line.get_xdata()[0] for line in marked] == [32]
     assert {"chance", "length in training"} <= {text.get_text() for text in ax.texts}
+
+
+def test_a_wave_is_high_where_its_digit_is_one():
+    panels = figures.digits_and_waves(3, title="").axes
+    for ax, digits in zip(panels, ["00001111", "00110011", "01010101"], strict=True):
+        assert [f"{bar.get_height():.0f}" for bar in ax.patches] == list(digits)
+        x, y = ax.lines[0].get_data()
+        high = np.interp(range(8), x, y) > 0.5
+        assert "".join("01"[int(each)] for each in high) == digits
