@@ -18,12 +18,14 @@ from transformer_course.figures.maps import two_decimals
 def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], *, title: str) -> Figure:
     """Draw keys (2,) as arrows, where each falls on the line of a query (2,), and the weights that follow."""
     query, table = np.asarray(query, dtype=float), np.asarray(list(keys.values()), dtype=float)
-    scores = table @ query / np.sqrt(2)
+    length, scores = np.hypot(*query), table @ query / np.sqrt(2)
     weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
     figure, (plane, *both) = canvas(3, (2.9, 3.4), (0.6, 0), width_ratios=[1.9, 1, 1])
     _draw_plane(plane, query, keys)
-    name = "score: reach · length of the query,\n÷ √2"
-    panels = {name: scores, "softmax: the weights": weights}
+    panels = {
+        f"scores: reach × {two_decimals(length)} ÷ √2": scores,
+        "weights: softmax of the scores": weights,
+    }
     for ax, (name, heights) in zip(both, panels.items(), strict=True):
         bars = ax.bar(list(keys), heights, color=LINES[1 : 1 + len(keys)])
         ax.bar_label(bars, [two_decimals(height) for height in heights], padding=2, size=9)
@@ -32,6 +34,12 @@ def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], 
         ax.set_title(name, size=9.5)
         ax.set_yticks([])
         ax.spines[["left", "bottom"]].set_visible(False)
+        ax.tick_params(length=0)
+    reaches = [
+        f"{name}\nreach\n{two_decimals(key @ query / length)}" for name, key in zip(keys, table, strict=True)
+    ]
+    both[0].set_xticks(range(len(keys)), reaches)
+    both[1].set_xticks(range(len(keys)), [f"{name}\n\n" for name in keys])
     see = "Each key falls at a right angle on the line of the query; the further it reaches, the more weight."
     return finished(figure, title, see)
 
@@ -57,18 +65,18 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]
     corners = np.array([0 * query, query, *keys.values()])
     low, high = corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-    ax.set(xlabel="feature 0", ylabel="feature 1", title="keys on the line of the query")
+    ax.set(xlabel="feature 0", ylabel="feature 1", title="how far each key reaches along the query")
     ax.title.set_size(9.5)
     ax.grid(alpha=0.3)
 
 
 # From x to the output, one cell at a time
 
-# A matrix: the place of its upper left corner, in cells
+# A matrix: the place of its upper left corner, in cells. Those of the lower row have one row for each token.
 PLACES = {
-    **{"x": (0, 5), "W_Q": (6, 0), "W_K": (6, 5), "W_V": (6, 10)},
-    **{"query": (10, 0.5), "key": (10, 5.5), "value": (10, 10.5)},
-    **{"scores": (14.5, 3), "weights": (19.5, 3), "output": (24.5, 5.5)},
+    **{"x": (0, 4.4), "W_Q": (4.1, 0), "W_K": (9.2, 0), "W_V": (14.3, 0)},
+    **{"query": (4.1, 4.4), "key": (9.2, 4.4), "value": (14.3, 4.4)},
+    **{"scores": (17.6, 4.4), "weights": (21.8, 4.4), "output": (26, 4.4)},
 }
 # A step: the matrix that it makes, and what of which matrix goes into one cell of it
 STEPS = {
@@ -76,11 +84,11 @@ STEPS = {
     "key = x W_K": ("key", {"x": "row", "W_K": "column"}),
     "value = x W_V": ("value", {"x": "row", "W_V": "column"}),
     "score = query · key": ("scores", {"query": "row", "key": "match"}),
-    "softmax(score ÷ √2)": ("weights", {"scores": "row"}),
-    "output = weights · values": ("output", {"weights": "row", "value": "column"}),
+    "weight = softmax of a row of scores ÷ √4": ("weights", {"scores": "row"}),
+    "output = weights · value": ("output", {"weights": "row", "value": "column"}),
 }
 ROW, COLUMN = 1, 1  # of the cell that is followed; for scores the column is the key's row
-KEY = 2
+KEY = 0
 
 
 def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]) -> None:
@@ -89,8 +97,8 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
     Args:
         ax: where to draw.
         step: one of `STEPS`.
-        x: (3 tokens, 4 features).
-        maps: W_Q, W_K and W_V, (4 features, 2 features) each.
+        x: (3 tokens, 3 features).
+        maps: W_Q and W_K, (3 features, 4 features), and W_V, (3 features, 2 features).
         tokens: the names of the three.
     """
     tables = _worked_out(np.asarray(x, dtype=float), {name: np.asarray(each) for name, each in maps.items()})
@@ -101,13 +109,24 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
         _draw_grid(ax, left, top, table if name in known else np.full_like(table, np.nan))
         ax.text(left + table.shape[1] / 2, top - 0.25, name, ha="center", va="bottom", size=9, weight="bold")
     parts = [_light(ax, name, tables[name], part) for name, part in made_of.items()]
-    cell = (ROW, KEY) if made in ("scores", "weights") else (ROW, COLUMN)
+    cell = (ROW, KEY if made in ("scores", "weights") else COLUMN)
     left, top = PLACES[made]
     ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, facecolor=MARK, zorder=1))
-    ax.text(20, 11.5, f"{_sum_of(*parts)} = {_word(tables[made][cell])}", ha="center", va="center", size=11)
-    for row, token in enumerate(tokens):
-        ax.text(-0.2, PLACES["x"][1] + row + 0.5, token, ha="right", va="center", size=9)
-    ax.set(xlim=(-1.6, 26.7), ylim=(14.2, -1.2), aspect="equal")
+    equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
+    ax.text(
+        22.8,
+        1.5,
+        f"{_sum_of(*parts)} {equals} {_word(tables[made][cell])}",
+        ha="center",
+        va="center",
+        size=11,
+    )
+    for place, token in enumerate(tokens):
+        ax.text(-0.2, PLACES["x"][1] + place + 0.5, token, ha="right", va="center", size=9)
+        for name in ("scores", "weights"):
+            left, top = PLACES[name]
+            ax.text(left + place + 0.5, top + 3.2, token, ha="center", va="top", size=8.5)
+    ax.set(xlim=(-1.5, 28.1), ylim=(8.3, -1.2), aspect="equal")
     ax.set_axis_off()
     literal(ax)
 
@@ -115,7 +134,7 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
 def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     query, key, value = (x @ each for each in maps.values())
     scores = query @ key.T
-    grown = np.exp(scores / np.sqrt(2))
+    grown = np.exp(scores / np.sqrt(query.shape[1]))
     weights = grown / grown.sum(axis=1, keepdims=True)
     made = {"query": query, "key": key, "value": value, "scores": scores}
     return {"x": x, **maps, **made, "weights": weights, "output": weights @ value}
@@ -124,13 +143,14 @@ def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.n
 def _sum_of(row: np.ndarray, other: np.ndarray | None = None) -> str:
     """The arithmetic of the cell that is lit: products added up, or one of a row's shares."""
     if other is None:
-        return f"exp({_word(row[KEY])}/√2) ÷ ({' + '.join(f'exp({_word(each)}/√2)' for each in row)})"
+        grown = [_word(each) for each in np.exp(row / np.sqrt(4))]
+        return f"exp({_word(row[KEY])} ÷ √4) ≈ {grown[KEY]}\n{grown[KEY]} ÷ ({' + '.join(grown)})"
     return " + ".join(f"{_word(one)} · {_word(two)}" for one, two in zip(row, other, strict=True))
 
 
 def _word(number: float) -> str:
     if number == round(number):
-        return f"{number:.0f}"
+        return f"{number:.0f}".replace("-", "−")
     return f"{number:.1f}" if number >= 1 else two_decimals(number)
 
 
@@ -141,7 +161,7 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
     ax.pcolormesh(*edges, np.ma.masked_all(table.shape), edgecolor=SILVER, linewidth=0.8)
     for (row, column), number in np.ndenumerate(table):
         if np.isfinite(number):
-            look = {"ha": "center", "va": "center", "size": 9, "zorder": 4}
+            look = {"ha": "center", "va": "center", "size": 8, "zorder": 4}
             ax.text(left + column + 0.5, top + row + 0.5, _word(number), **look)
 
 

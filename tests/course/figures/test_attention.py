@@ -1,4 +1,4 @@
-"""Keys fall where their dot product says, and each cell of the walk is the sum that is written below it."""
+"""Keys fall where their dot product says, and each cell of the walk is the sum that is written above it."""
 
 import math
 
@@ -11,9 +11,12 @@ from transformer_course import figures
 from transformer_course.figures.attention import PLACES, STEPS
 from transformer_course.figures.layout import COMPONENTS, MARK
 
-X = [[1, 0, 2, 0], [0, 1, 1, 1], [2, 0, 0, 1]]
-MAPS = {"W_Q": [[1, 0], [0, 1], [1, 0], [0, 1]], "W_K": [[0, 1], [1, 1], [1, 0], [0, 1]]}
-MAPS["W_V"] = [[1, 0], [0, 2], [1, 0], [0, 1]]
+X = [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+MAPS = {
+    "W_Q": [[0, 1, 0, 0], [1, 1, 0, 0], [-1, 1, 1, 1]],
+    "W_K": [[2, 0, 0, 0], [-2, 2, 0, 0], [2, -2, 2, 0]],
+    "W_V": [[10, 0], [-10, 10], [20, 0]],
+}
 
 
 def test_a_key_falls_at_a_right_angle_on_the_line_of_the_query() -> None:
@@ -42,21 +45,24 @@ def walked(step: str):
 @pytest.mark.parametrize(
     ("step", "arithmetic"),
     [
-        ("query = x W_Q", "0 · 0 + 1 · 1 + 1 · 0 + 1 · 1 = 2"),
-        ("key = x W_K", "0 · 1 + 1 · 1 + 1 · 0 + 1 · 1 = 2"),
-        ("value = x W_V", "0 · 0 + 1 · 2 + 1 · 0 + 1 · 1 = 3"),
-        ("score = query · key", "1 · 0 + 2 · 3 = 6"),
-        ("softmax(score ÷ √2)", "exp(6/√2) ÷ (exp(4/√2) + exp(6/√2) + exp(6/√2)) = .45"),
-        ("output = weights · values", ".11 · 0 + .45 · 3 + .45 · 1 = 1.8"),
+        ("query = x W_Q", "1 · 1 + 1 · 1 + 0 · 1 = 2"),
+        ("key = x W_K", "1 · 0 + 1 · 2 + 0 · −2 = 2"),
+        ("value = x W_V", "1 · 0 + 1 · 10 + 0 · 0 = 10"),
+        ("score = query · key", "1 · 2 + 2 · 0 + 0 · 0 + 0 · 0 = 2"),
+        (
+            "weight = softmax of a row of scores ÷ √4",
+            "exp(2 ÷ √4) ≈ 2.7\n2.7 ÷ (2.7 + 7.4 + 1) ≈ .24",
+        ),
+        ("output = weights · value", ".24 · 0 + .67 · 10 + .09 · 10 ≈ 7.6"),
     ],
 )
-def test_the_marked_cell_is_the_sum_below(step: str, arithmetic: str) -> None:
+def test_the_marked_cell_is_the_sum_written(step: str, arithmetic: str) -> None:
     ax = walked(step)
     assert arithmetic in [text.get_text() for text in ax.texts]
     made, made_of = STEPS[step]
     places = {to_hex(patch.get_facecolor()): patch.get_xy() for patch in ax.patches}
     (left, top), (x, y) = PLACES[made], places[MARK]
-    number = arithmetic.split(" = ")[1]
+    number = arithmetic.split()[-1]
     assert number in [t.get_text() for t in ax.texts if t.get_position() == (x + 0.5, y + 0.5)]
     assert left <= x < left + 3 and top <= y < top + 3
     assert sum(to_hex(patch.get_facecolor()) == COMPONENTS["attention"] for patch in ax.patches) == len(
@@ -66,4 +72,4 @@ def test_the_marked_cell_is_the_sum_below(step: str, arithmetic: str) -> None:
 
 def test_what_is_not_known_yet_is_empty() -> None:
     written = [len(walked(step).texts) for step in STEPS]
-    assert np.diff(written).tolist() == [6, 6, 9, 9, 6]
+    assert np.diff(written).tolist() == [12, 6, 9, 9, 6]
