@@ -380,7 +380,7 @@ def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> F
 
 # Dials of radius 1
 
-PITCH = 3.0  # from the middle of one dial with arrows to that of the next
+PITCH = 3.8  # from the middle of one dial with arrows to that of the next
 ARC = 0.5  # radius of the arc between two arrows
 NEAR = 1.0  # radians: the names of arrows that are nearer move apart
 
@@ -407,12 +407,11 @@ def draw_clocks(ax: Axes, angles: Sequence[float], names: Labels) -> None:
 def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",), *, worth: str = "score") -> None:
     """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
 
-    A vector is given as pairs (pair, 2); the longest arrow of a dial reaches its rim. Where there are two, an
-    arc shows the angle between them, and `worth` with their dot product stands below the dial.
+    A vector is given as pairs (pair, 2); all dials have one scale, and the longest arrow reaches the rim.
+    Where there are two, an arc shows the angle between them, and `worth` with their dot product below.
     """
     pairs = given.tables_of(arrows)
-    lengths = np.array([np.hypot(*each.T) for each in pairs.values()])  # (vector, pair)
-    reach = np.where(lengths.any(axis=0), lengths.max(axis=0), 1.0)
+    reach = max(np.hypot(*each.T).max() for each in pairs.values()) or 1.0
     both = list(pairs.values()) if len(pairs) == 2 else []
     for number, name in enumerate(names):
         told = [name] if name else []
@@ -422,18 +421,18 @@ def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",), *, worth: str = 
             told.append(f"{worth} {_tenths(first @ second)}")
         _dial(ax, PITCH * number, "#9a9a9a", "\n".join(told), -1.65)
     for place, ((name, each), colour) in enumerate(zip(pairs.items(), LINES, strict=False)):
-        for number, tip in enumerate(each / reach[:, None]):
+        for number, tip in enumerate(each / reach):
             beside = both[1 - place][number] if both else None
             _draw_arrow(ax, (PITCH * number, 0), tip, name, colour, beside)
     rows = bool(both) + max(1 + name.count("\n") if name else 0 for name in names)
-    ax.set(xlim=(-1.6, PITCH * len(names) - 1.1), ylim=(-1.65 - 0.5 * rows, 1.6), aspect="equal")
+    ax.set(xlim=(-1.9, PITCH * (len(names) - 1) + 1.9), ylim=(-1.65 - 0.5 * rows, 1.6), aspect="equal")
     ax.set_axis_off()
     literal(ax)
 
 
 def _tenths(number: float) -> str:
     """The number as the prose has it: one decimal, none if it is whole."""
-    text = f"{abs(number):.1f}".removesuffix(".0")
+    text = f"{abs(number):.1f}".removesuffix(".0").removeprefix("0") or "0"
     return f"−{text}" if number < 0 and text != "0" else text
 
 

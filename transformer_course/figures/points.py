@@ -7,6 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
@@ -14,6 +15,7 @@ from transformer_course.figures.given import Curves, Matrix, Tables
 from transformer_course.figures.layout import (
     ATTENTION,
     GREY,
+    HERO,
     LINES,
     MARK,
     SILVER,
@@ -47,7 +49,7 @@ Place = tuple[int, int]
 def position_circles(named: Tables, *, title: str, first: int = 0, walk: Sequence[int] = ()) -> Figure:
     """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`.
 
-    Arrows lead through the positions of `walk`. All panels have the same limits.
+    A circle has their mean radius. Arrows lead through the positions of `walk`. All panels have one scale.
     """
     points, walk = given.tables_of(named), np.array(walk, dtype=int) - first
     reach = 1.08 * max(np.abs(each).max() for each in points.values()) or 1.0
@@ -55,10 +57,14 @@ def position_circles(named: Tables, *, title: str, first: int = 0, walk: Sequenc
     for ax, (name, each) in zip(panels, points.items(), strict=True):
         dots = ax.scatter(*each.T, c=first + np.arange(len(each)), s=11, edgecolors="none")
         _walk(ax, each[walk])
+        radius = np.hypot(*each.T)
+        mean, varies = radius.mean(), radius.std() / (radius.mean() or 1.0)
+        ax.add_patch(Circle((0, 0), mean, fill=False, edgecolor=HERO, linewidth=1.5, linestyle="--"))
+        name = f"{name}\nradius {mean:.2f}, varies by {varies:.0%}".replace(" 0.", " .")
         ax.set(title=name, aspect="equal", xlabel="first coordinate", xlim=(-reach, reach))
     panels[0].set(ylabel="second coordinate", ylim=(-reach, reach))
     figure.colorbar(dots, ax=figure.axes, label="position", shrink=0.8)
-    see = "A dot for each position, at two coordinates of its vector; the shade tells the position."
+    see = "A dot for each position, at two coordinates of its vector; a dashed circle has their mean radius."
     return finished(figure, title, see)
 
 

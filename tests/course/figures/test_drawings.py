@@ -64,11 +64,11 @@ def test_clocks_point_to_cosine_and_sine(ax):
     np.testing.assert_allclose(hands, [[[0, 0], [1, 0]], [[2.5, 0], [2.5, 1]]], atol=1e-12)
 
 
-def test_arrows_end_where_the_pair_points_and_the_longest_reaches_the_rim(ax):
+def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim(ax):
     query, key = torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([[0.0, 1.0], [-6.0, 0.0]])
     figures.draw_turns(ax, {"q": query, "k": key}, ["fast", "slow"])
     arrows = [(text.xyann, text.xy) for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch]
-    starts, ends = [(0, 0), (PITCH, 0)] * 2, [(1, 0), (PITCH, 0.5), (0, 0.5), (PITCH - 1, 0)]
+    starts, ends = [(0, 0), (PITCH, 0)] * 2, [(1 / 3, 0), (PITCH, 0.5), (0, 1 / 6), (PITCH - 1, 0)]
     np.testing.assert_allclose(arrows, list(zip(starts, ends, strict=True)), atol=1e-12)
     assert words(ax) == ["fast\nscore 0", "slow\nscore 0", "q", "q", "k", "k"]
     shown = {text.get_text(): text.get_color() for text in ax.texts}

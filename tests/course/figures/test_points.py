@@ -29,3 +29,10 @@ def test_names_in_a_scatter_without_room_are_written_all_the_same(heads):
     alike = torch.ones(heads)
     (ax,) = figures.head_scatter({"one": (alike, alike)}, ylabel="", marked={(0, 0): "a" * 90}).axes
     assert len(ax.texts) == 1
+
+
+def test_a_circle_has_the_mean_radius_of_its_points():
+    points = [[3.0, 4.0], [0.0, 15.0]]
+    ax = figures.position_circles({"a": points}, title="").axes[0]
+    assert ax.patches[0].get_radius() == 10
+    assert ax.get_title() == "a\nradius 10.00, varies by 50%"
