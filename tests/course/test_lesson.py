@@ -132,9 +132,9 @@ def test_figure_is_shown_with_its_words(shell: InteractiveShell) -> None:
     figure = Figure()
     figure.subplots().set_title("Weights")
     data, metadata = shell.display_formatter.format(figure)
-    assert data["text/plain"].startswith("Figure “Weights”.")
-    assert data["text/html"].startswith('<img alt="Figure “Weights”.')
-    assert metadata["image/png"]["alt"].startswith("Figure “Weights”.")
+    assert data["text/plain"].startswith("Figure: “Weights”.")
+    assert data["text/html"].startswith('<img alt="Figure: “Weights”.')
+    assert metadata["image/png"]["alt"].startswith("Figure: “Weights”.")
 
 
 def test_picture_is_opaque_and_the_same_each_time(shell: InteractiveShell) -> None:
