@@ -72,7 +72,8 @@ def weighted_sum(
         ax.set(xlabel=f"feature 0 of the {of}")
         ax.grid(alpha=0.3)
     left.set_ylabel(f"feature 1 of the {of}")
-    return finished(figure, title)
+    see = "Left: a value as an arrow for each token. Right: each times its weight, end to end, up to the sum."
+    return finished(figure, title, see)
 
 
 def _vector(
@@ -225,7 +226,8 @@ def file_parts(lines: Sequence[tuple[str, str, tuple[int, ...]]], *, title: str 
         ax.add_patch(Rectangle(corner, 10.6, tall, facecolor=LIT, edgecolor="none", zorder=0))
     ax.set(xlim=(-1.25, 9.5), ylim=(height + 0.05, -0.05))
     ax.set_axis_off()
-    return finished(figure, title)
+    see = "The parts from top to bottom; beside each its tensors, as the file and as the course calls them."
+    return finished(figure, title, see)
 
 
 def _component_of(name: str) -> str:

@@ -51,11 +51,14 @@ def masks(
     labels: tuple[str, str] = KEY_QUERY,
     columns: int = 4,
     queries: Labels | None = None,
+    numbers: Sequence[Matrix] = (),
+    framed: Sequence[Matrix] = (),
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
     `legend` says what filled cells, True, and hatched ones, False, mean; `labels` name the horizontal and the
-    vertical axis; `queries` are the tokens of the rows where they are not all of the columns'.
+    vertical axis; `queries` are the tokens of the rows where they are not all of the columns'. Some of the
+    matrices, from the first on, may have `numbers` in their cells, or frames where `framed` is True.
     """
     maps = given.tables_of(named)
     look = {
@@ -64,9 +67,20 @@ def masks(
         "below": 0.3,
         "hidden": [1 - each for each in maps.values()],
     }
-    figure, _ = lay_maps(maps.items(), queries or tokens, tokens, colours=YES_OR_NO, labels=labels, **look)
+    rows = queries or tokens
+    figure, panels = lay_maps(maps.items(), rows, tokens, colours=YES_OR_NO, labels=labels, **look)
+    for ax, shown, written in zip(panels, maps.values(), numbers, strict=False):
+        for (row, column), number in np.ndenumerate(given.numbers_of(written, 2)):
+            is_shown = shown[row, column]
+            ground = {"facecolor": YES if is_shown else NO, "edgecolor": "none", "pad": 1}
+            text = f"{number:.0f}".replace("-", "−")
+            look = {"ha": "center", "va": "center", "size": 8, "color": "white" if is_shown else DARK}
+            ax.text(column + 0.5, row + 0.5, text, bbox=ground, zorder=3, **look)
+    for ax, cells in zip(panels, framed, strict=False):
+        frame_cells(ax, np.argwhere(given.numbers_of(cells, 2)))
     legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})
-    return finished(figure, title)
+    see = f"Row by row: a filled cell says “{legend[0]}”, a hatched one “{legend[1]}”."
+    return finished(figure, title, see)
 
 
 def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") -> Figure:
@@ -83,7 +97,8 @@ def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") 
     labels = ("test: how many bugs it notices", "bug")
     draw_within(ax, values, bugs, columns, colours=YES_OR_NO, numbers=False, labels=labels)
     legend_of_cells(figure, {"notices it": {"facecolor": YES}, "does not": {"facecolor": NO}})
-    return finished(figure, title)
+    see = "A row for each bug, a column for each test; a cell is filled where the test notices the bug."
+    return finished(figure, title, see)
 
 
 # What is done
@@ -105,7 +120,8 @@ def solved_squares(solved: Mapping[str, Sequence[bool]], *, title: str = "") -> 
     ax.set(xlim=(0, longest + 4), ylim=(tops[-1] - 0.5, -0.5), xticks=[])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    return finished(figure, title)
+    see = "A square for each exercise, a row for each lesson; a full square is a solved exercise."
+    return finished(figure, title, see)
 
 
 # Each cell has a word
@@ -128,7 +144,8 @@ def head_blocks(
         heads = origin % d_model // (d_model // n_heads)
         draw_cells(ax, heads, [], [], words=np.array(words), **look)
         ax.set_title(name)
-    return finished(figure, title)
+    see = "Each cell names the token and the feature that its number came from; cells of a head are alike."
+    return finished(figure, title, see)
 
 
 def pairings(named: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -> Figure:
@@ -140,7 +157,8 @@ def pairings(named: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -
     look = {"limits": (0, width // 2), "colours": ListedColormap(PALE[: width // 2]), "gap": 2, "size": 9}
     draw_cells(ax, np.array(rows), list(named), [str(i) for i in range(width)], words=words, **look)
     ax.set_xlabel("feature")
-    return finished(figure, title)
+    see = "A row for each custom of pairing; two features with the same number are a pair."
+    return finished(figure, title, see)
 
 
 def key_blocks(n_queries: int, n_keys: int, size: int, *, title: str) -> Figure:

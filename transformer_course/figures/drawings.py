@@ -347,7 +347,8 @@ def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> F
                 box(ax, (middle, 0), f"k{key} v{key}", (0.9, 0.5), colour, letters=8)
         ax.set(xlim=(-0.7, n_heads - 0.3), ylim=(-0.4, 1.6), aspect="equal", title=name)
         ax.set_axis_off()
-    return finished(figure, title)
+    see = "Query heads above, key and value heads below; a line joins each query head to what it reads."
+    return finished(figure, title, see)
 
 
 # Dials of radius 1
@@ -444,4 +445,5 @@ def turns(panels: Mapping[str, Tables], names: Labels = ("",), *, title: str = "
     for ax, (name, arrows) in zip(axes, panels.items(), strict=True):
         draw_turns(ax, arrows, names)
         ax.set_title(name, size=10)
-    return finished(figure, title)
+    see = "A dial for each pair of features, an arrow for each vector: see how far it has turned."
+    return finished(figure, title, see)

@@ -51,7 +51,8 @@ def position_tables(named: Tables, *, xlabel: str, title: str, bar: str, cosine:
     look["cmap"] = COSINE if cosine else SIGNED
     tables = given.tables_of(named, limits=(-1, 1))
     figure, _ = _signed(tables, (xlabel, "position"), limits=(-1, 1), bar=bar, **look)
-    return finished(figure, title)
+    see = "A row for each position, a column for each number; stripes show what comes again."
+    return finished(figure, title, see)
 
 
 def score_maps(named: Tables, *, title: str, bar: str) -> Figure:
@@ -60,7 +61,8 @@ def score_maps(named: Tables, *, title: str, bar: str) -> Figure:
     reach = max(np.abs(scores).max() for scores in tables.values())
     look = {"cell": (3.5, 4.1), "limits": (-reach, reach), "interpolation": "nearest"}
     figure, _ = _signed(tables, ("position of the key", "position of the query"), bar=bar, **look)
-    return finished(figure, title)
+    see = "A cell for each query and key; on a diagonal all have the same distance; pale is near zero."
+    return finished(figure, title, see)
 
 
 def planes(
@@ -88,7 +90,8 @@ def planes(
         ax.locator_params(nbins=4)
         for name, point in (points or {}).items():
             _name_point(ax, name, point)
-    return finished(figure, title)
+    see = "Each point of a plane has the strength of the function there; pale is near zero."
+    return finished(figure, title, see)
 
 
 def _name_point(ax: Axes, name: str, point: tuple[float, float]) -> None:
@@ -146,7 +149,8 @@ def head_atlas(maps: Matrix, *, title: str = "") -> Figure:
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     figure.colorbar(ax.images[0], ax=ax, label="attention weight", shrink=0.6)
-    return finished(figure, title)
+    see = "A small map for each head, a row of maps for each layer; bright is where its queries look."
+    return finished(figure, title, see)
 
 
 # Attention over an image
@@ -179,7 +183,8 @@ def image_attention(
     for ax, name in zip(panels, ["image", *names], strict=False):
         ax.set_title(name, fontsize=10)
     figure.colorbar(shown, ax=figure.axes, label=bar, shrink=0.7)
-    return finished(figure, title)
+    see = "At the left an image cut into patches, beside it a map for each head: bright is where it looks."
+    return finished(figure, title, see)
 
 
 def _draw_ink(ax: Axes, image: np.ndarray, patch: tuple[int, int]) -> None:

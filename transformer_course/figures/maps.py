@@ -61,7 +61,7 @@ def draw_matrix(
     low, high = limits or (values.min(), values.max())
     covered = np.zeros_like(values) if hidden is None else given.numbers_of(hidden)
     with_numbers = max(values.shape) <= MANY if numbers is None else numbers
-    words = np.where(covered, "", _cell_texts(values)) if with_numbers else None
+    words = np.where(covered, "", cell_texts(values)) if with_numbers else None
     mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
     ax.set(title=title, aspect="equal")
     if bar is not None:
@@ -102,7 +102,7 @@ def draw_cells(
     return mesh
 
 
-def _cell_texts(values: np.ndarray) -> np.ndarray:
+def cell_texts(values: np.ndarray) -> np.ndarray:
     """Two decimals as in the prose, .67 and not 0.67; none if all numbers of the matrix are whole."""
     are_whole = (values == values.round()).all()
     return np.vectorize(lambda value: f"{value:.0f}" if are_whole else _two_decimals(value))(values)
@@ -146,7 +146,8 @@ def attention_heatmap(weights: Matrix, tokens: Labels, *, title: str = "") -> Fi
     figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
     labels = ("key (looked at)", "query (looking)")
     draw_within(ax, weights, tokens, tokens, bar="attention weight", labels=labels)
-    return finished(figure, title)
+    see = "Row by row: the brighter a cell, the more of its query's weight goes to the key of its column."
+    return finished(figure, title, see)
 
 
 def token_depth(
@@ -156,7 +157,8 @@ def token_depth(
     figure, (ax,) = canvas(1, (1.9 + 0.52 * len(tokens), 1.0 + 0.42 * len(rows)))
     look = {"numbers": True, "bar": bar, "labels": ("token", ""), "colours": colours}
     draw_within(ax, values, rows, tokens, **look)
-    return finished(figure, title)
+    see = "A column for each token, a row for each place in the model; the brighter, the nearer to 1."
+    return finished(figure, title, see)
 
 
 def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str) -> Figure:
@@ -166,7 +168,8 @@ def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str
     figure, (ax,) = canvas(1, (2.8 + unit * len(tokens), 1.5 + unit * len(names)))
     look = {"limits": given.from_zero(values), "numbers": False, "bar": "activation"}
     draw_within(ax, values, names, tokens, labels=("token", "neuron"), **look)
-    return finished(figure, title)
+    see = "A row for each neuron; the brighter a cell, the more it answers to the token of its column."
+    return finished(figure, title, see)
 
 
 # Several maps side by side
@@ -274,7 +277,8 @@ def head_grid(
     figure, panels = lay_maps(zip(titles, maps, strict=True), tokens, tokens, across=columns, **look)
     for ax, cells in zip(panels, framed, strict=False):
         frame_cells(ax, cells)
-    return finished(figure, title)
+    see = "In each panel, row by row: the brighter a cell, the more its row looks at its column"
+    return finished(figure, title, f"{see}; what is hatched is hidden." if hidden else f"{see}.")
 
 
 def layer_maps(
@@ -291,7 +295,8 @@ def layer_maps(
     limits = [given.from_zero(*(given.numbers_of(matrix, 2) for matrix in maps))] * len(maps)
     look = {"unit": 0.27, "limits": limits, "bar": bar, "labels": axes_named}
     figure, _ = lay_maps(zip(titles, maps, strict=True), rows, columns, across=3, **look)
-    return finished(figure, title)
+    see = "A map for each layer; the brighter a cell, the more its row looks at its column."
+    return finished(figure, title, see)
 
 
 def row_maps(
@@ -310,7 +315,8 @@ def row_maps(
         frame_cells(ax, enumerate(places))
     _label_once(panels, len(named))
     figure.colorbar(panels[0].collections[0], ax=figure.axes, label="attention weight", shrink=0.8)
-    return finished(figure, title)
+    see = "A row for each head: bright is where it looks, framed the token that it should look at."
+    return finished(figure, title, see)
 
 
 def likeness_grid(
@@ -328,7 +334,8 @@ def likeness_grid(
     unit = 0.42 if numbers else 0.21 if len(tokens) > 7 else 0.3
     look = {"unit": unit, "colours": COSINE, "labels": ("", ""), "numbers": numbers}
     figure, _ = lay_maps(tables.items(), tokens, tokens, limits=limits, bar=bar, **look)
-    return finished(figure, title)
+    see = "Each cell compares two tokens: 1 if they point the same way, 0 at right angles."
+    return finished(figure, title, see)
 
 
 def head_values(
@@ -359,7 +366,8 @@ def head_values(
     if n_layers * n_heads > FEW:  # one bar if all have one scale
         for ax, to in [(ax, ax) for ax in panels] if limit is None else [(panels[0], figure.axes)]:
             figure.colorbar(ax.collections[0], ax=to, shrink=0.9 if limit is None else 0.6)
-    return finished(figure, title)
+    see = "A cell for each head, one row for a layer; the brighter, the larger its number."
+    return finished(figure, title, see)
 
 
 def _keep_numbers(ax: Axes, kept: np.ndarray) -> None:
@@ -406,4 +414,4 @@ def matrices(
         if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:
             ax.tick_params(labelleft=False)  # as in the first
     panels[0].set_ylabel(ylabel)
-    return finished(figure, title)
+    return finished(figure, title, "Small tables side by side, a number in each cell.")

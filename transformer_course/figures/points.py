@@ -58,7 +58,8 @@ def position_circles(named: Tables, *, title: str, first: int = 0, walk: Sequenc
         ax.set(title=name, aspect="equal", xlabel="first coordinate", xlim=(-reach, reach))
     panels[0].set(ylabel="second coordinate", ylim=(-reach, reach))
     figure.colorbar(dots, ax=figure.axes, label="position", shrink=0.8)
-    return finished(figure, title)
+    see = "A dot for each position, at its two coordinates; the brighter, the later it comes."
+    return finished(figure, title, see)
 
 
 def _walk(ax: Axes, points: np.ndarray) -> None:
@@ -83,7 +84,8 @@ def seed_spread(named: Curves, *, xlabel: str, title: str) -> Figure:
     ax.set_yticks(range(len(named)), list(named))
     ax.set(xlabel=xlabel, ylim=(len(named) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
-    return finished(figure, title)
+    see = "A dot for each seed, a band of dots for each name, and a stroke at their mean."
+    return finished(figure, title, see)
 
 
 def word_strips(
@@ -100,7 +102,8 @@ def word_strips(
     ax.set(xlabel="activation")
     ax.grid(alpha=0.3, axis="x")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return finished(figure, title)
+    see = "A row for each neuron: dots are words of its own kind, strokes are all the others."
+    return finished(figure, title, see)
 
 
 # Every head of a model as a point
@@ -130,7 +133,7 @@ def head_scatter(
         ax.set(xlabel=name, yscale="log")
     panels[0].set_ylabel(ylabel)
     panels[-1].legend(title="layer", bbox_to_anchor=(1.0, 1.0), loc="upper left", frameon=False)
-    return finished(figure, title)
+    return finished(figure, title, "A dot for each head, brighter in later layers; some bear a name.")
 
 
 def _name_heads(ax: Axes, x: np.ndarray, y: np.ndarray, marked: Mapping[Place, str]) -> None:
@@ -192,7 +195,8 @@ def parameter_bars(models: Mapping[str, Mapping[str, int]], *, title: str) -> Fi
     ax.invert_yaxis()
     ax.set(xlim=(0, 1), xlabel="share of the parameters")
     figure.legend(loc="outside lower center", ncols=len(parts), frameon=False)
-    return finished(figure, title)
+    see = "A bar for each model, cut into parts; the wider a part, the larger its share."
+    return finished(figure, title, see)
 
 
 def draw_memory(

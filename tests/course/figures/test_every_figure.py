@@ -1,5 +1,7 @@
 """Every figure draws what it is given as it stands, in colours that can be read, and shows it once."""
 
+import re
+
 import pytest
 import torch
 from matplotlib import pyplot as plt
@@ -84,6 +86,11 @@ GOOD = {
     "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
 }  # fmt: skip
 ALONE = {"norm_orders", "then_and_now", "two_blocks", "live_curve"}  # these are given nothing but a title
+WITHOUT = {
+    *("activation_curves", "bars", "cost_shares", "curves_apart", "data_flow", "encoder_map", "growth"),
+    *("key_blocks", "length_curves", "lines", "low_rank", "norm_orders", "padding", "ring_of_three"),
+    *("roofline", "shape_flow", "slopes", "spectrum", "then_and_now", "training_curves", "two_blocks"),
+}  # figures whose sentence is still to be written
 WIDGETS = {"explore", "explorer", "measured"}
 
 
@@ -113,6 +120,19 @@ def test_a_figure_is_shown_once_and_all_its_words_can_be_read_as_they_stand(name
     for text in texts:
         if colour := ground(text):
             assert contrast(text.get_color(), colour) >= 4.5, (text.get_text(), text.get_color(), colour)
+
+
+COLOURS = re.compile(r"\b(red|orange|yellow|green|blue|violet|purple|pink|brown|gr[ae]y|black|white)\b", re.I)
+
+
+@pytest.mark.parametrize("name", [*GOOD, *ALONE - WIDGETS - {"live_curve"}])
+def test_a_figure_says_in_a_sentence_what_there_is_to_see(name):
+    if name.startswith("draw_") or name in WITHOUT:
+        return  # a drawing within `explore`, which has the sentence
+    figure = drawn(name) if name in GOOD else getattr(figures, name)(title="")
+    sentence = figure.get_label()
+    assert 20 < len(sentence) <= 160 and sentence.endswith("."), sentence
+    assert not COLOURS.search(sentence), sentence
 
 
 def test_powers_on_a_logarithmic_axis_are_still_formulas():
