@@ -56,6 +56,7 @@ from transformer_course.figures.maps import (
     row_maps,
     token_depth,
 )
+from transformer_course.figures.masking import draw_web, masked_row
 from transformer_course.figures.points import (
     draw_memory,
     head_scatter,

@@ -51,11 +51,14 @@ def masks(
     labels: tuple[str, str] = KEY_QUERY,
     columns: int = 4,
     queries: Labels | None = None,
+    numbers: Sequence[Matrix] = (),
+    framed: Sequence[Matrix] = (),
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
     `legend` says what filled cells, True, and hatched ones, False, mean; `labels` name the horizontal and the
-    vertical axis; `queries` are the tokens of the rows where they are not all of the columns'.
+    vertical axis; `queries` are the tokens of the rows where they are not all of the columns'. Some of the
+    matrices, from the first on, may have `numbers` in their cells, or frames where `framed` is True.
     """
     maps = given.tables_of(named)
     look = {
@@ -64,7 +67,17 @@ def masks(
         "below": 0.3,
         "hidden": [1 - each for each in maps.values()],
     }
-    figure, _ = lay_maps(maps.items(), queries or tokens, tokens, colours=YES_OR_NO, labels=labels, **look)
+    rows = queries or tokens
+    figure, panels = lay_maps(maps.items(), rows, tokens, colours=YES_OR_NO, labels=labels, **look)
+    for ax, shown, written in zip(panels, maps.values(), numbers, strict=False):
+        for (row, column), number in np.ndenumerate(given.numbers_of(written, 2)):
+            is_shown = shown[row, column]
+            ground = {"facecolor": YES if is_shown else NO, "edgecolor": "none", "pad": 1}
+            text = f"{number:.0f}".replace("-", "−")
+            look = {"ha": "center", "va": "center", "size": 8, "color": "white" if is_shown else DARK}
+            ax.text(column + 0.5, row + 0.5, text, bbox=ground, zorder=3, **look)
+    for ax, cells in zip(panels, framed, strict=False):
+        frame_cells(ax, np.argwhere(given.numbers_of(cells, 2)))
     legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})
     see = (
         "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."

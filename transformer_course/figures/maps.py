@@ -59,7 +59,7 @@ def draw_matrix(
     low, high = limits or (values.min(), values.max())
     covered = np.zeros_like(values) if hidden is None else given.numbers_of(hidden)
     with_numbers = max(values.shape) <= MANY if numbers is None else numbers
-    words = np.where(covered, "", _cell_texts(values)) if with_numbers else None
+    words = np.where(covered, "", cell_texts(values)) if with_numbers else None
     mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
     ax.set(title=title, aspect="equal")
     if bar is not None:
@@ -100,7 +100,7 @@ def draw_cells(
     return mesh
 
 
-def _cell_texts(values: np.ndarray) -> np.ndarray:
+def cell_texts(values: np.ndarray) -> np.ndarray:
     """Two decimals as in the prose, .67 and not 0.67; none if all numbers of the matrix are whole."""
     are_whole = (values == values.round()).all()
     return np.vectorize(lambda value: f"{value:.0f}" if are_whole else two_decimals(value))(values)

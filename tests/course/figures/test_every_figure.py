@@ -96,6 +96,11 @@ GOOD = {
     "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
 }  # fmt: skip
 ALONE = {"norm_orders", "then_and_now", "two_blocks", "live_curve"}  # these are given nothing but a title
+WITHOUT = {
+    *("activation_curves", "bars", "cost_shares", "curves_apart", "data_flow", "encoder_map", "growth"),
+    *("key_blocks", "length_curves", "lines", "low_rank", "norm_orders", "padding", "ring_of_three"),
+    *("roofline", "shape_flow", "slopes", "spectrum", "then_and_now", "training_curves", "two_blocks"),
+}  # figures whose sentence is still to be written
 WIDGETS = {"explore", "explorer", "measured"}
 
 
