@@ -28,9 +28,7 @@ from transformer_course.figures.maps import cell_texts, draw_matrix
 FAINT = 0.03  # a weight that is smaller has no line
 
 
-def masked_row(
-    scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = ""
-) -> Figure:
+def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = "") -> Figure:
     """Draw scores (query_pos, key_pos), and step by step, as bars, what a mask makes of one query's row."""
     table, row = given.labelled(scores, tokens, tokens), list(tokens).index(query)
     seen = given.labelled(may_attend, tokens, tokens)[row] > 0
@@ -51,7 +49,9 @@ def masked_row(
         ax.set_xticks(range(len(tokens)), tokens, rotation=90)
         ax.set_title(name, size=10)
         ax.set(xlabel="key", yticks=[])
-    see = "Bars, a key each. Dashed: without the mask. Hatched: hidden, gone; the others share out what it had."
+    see = (
+        "Bars, a key each. Dashed: without the mask. Hatched: hidden, gone; the others share out what it had."
+    )
     return finished(figure, title, see)
 
 

@@ -36,6 +36,7 @@ GOOD = {
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
     "draw_memory": {"models": {"$x$": (2**30, 2**20)}, "tokens": 7, "room": 5, "limit": 11},
     "draw_network": {"features": {"$x$": 1}, "up": {"$y$": ([2], -1)}, "down": {"b": [3]}},
+    "draw_web": {"layers": [YES, YES], "tokens": TOKENS, "lit": 1},
     "draw_walk": {
         **{"step": "score = query · key", "x": PLACES, "tokens": TOKENS},
         "maps": {name: [[1, 0], [0, 1], [1, 0], [0, 1]] for name in ("W_Q", "W_K", "W_V")},
@@ -65,6 +66,7 @@ GOOD = {
     },
     "lines": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "logarithmic": "y"},
     "low_rank": {"rows": 7, "columns": 5, "rank": 2, "title": "$x$"},
+    "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b"},
     "masks": {"named": {"$x$": YES}, "tokens": TOKENS},
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
     "neuron_map": {"activations": WEIGHTS, "names": TOKENS, "tokens": TOKENS, "title": ""},
