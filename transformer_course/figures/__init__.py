@@ -4,15 +4,13 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 """
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
-from transformer_course.figures.algebra import file_parts, low_rank, shape_flow, weighted_sum
+from transformer_course.figures.algebra import shape_flow, weighted_sum
 from transformer_course.figures.cells import (
     catch_map,
     draw_mask,
     head_blocks,
-    key_blocks,
     masks,
     pairings,
-    ring_of_three,
     solved_squares,
 )
 from transformer_course.figures.curves import (
@@ -51,8 +49,14 @@ from transformer_course.figures.maps import (
     likeness_grid,
     matrices,
     neuron_map,
-    row_maps,
     token_depth,
+)
+from transformer_course.figures.moves import (
+    attention_paths,
+    draw_tile,
+    packed_row,
+    reach,
+    ring_of_three,
 )
 from transformer_course.figures.points import (
     draw_memory,
@@ -63,5 +67,5 @@ from transformer_course.figures.points import (
     word_strips,
 )
 from transformer_course.figures.positions import curves_apart, length_curves, spectrum
-from transformer_course.figures.speed import bars, padding, roofline
+from transformer_course.figures.speed import bars, roofline
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

@@ -61,7 +61,7 @@ def draw_matrix(
     low, high = limits or (values.min(), values.max())
     covered = np.zeros_like(values) if hidden is None else given.numbers_of(hidden)
     with_numbers = max(values.shape) <= MANY if numbers is None else numbers
-    words = np.where(covered, "", _cell_texts(values)) if with_numbers else None
+    words = np.where(covered, "", cell_texts(values)) if with_numbers else None
     mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
     ax.set(title=title, aspect="equal")
     if bar is not None:
@@ -102,7 +102,7 @@ def draw_cells(
     return mesh
 
 
-def _cell_texts(values: np.ndarray) -> np.ndarray:
+def cell_texts(values: np.ndarray) -> np.ndarray:
     """Two decimals as in the prose, .67 and not 0.67; none if all numbers of the matrix are whole."""
     are_whole = (values == values.round()).all()
     return np.vectorize(lambda value: f"{value:.0f}" if are_whole else _two_decimals(value))(values)
@@ -291,25 +291,6 @@ def layer_maps(
     limits = [given.from_zero(*(given.numbers_of(matrix, 2) for matrix in maps))] * len(maps)
     look = {"unit": 0.27, "limits": limits, "bar": bar, "labels": axes_named}
     figure, _ = lay_maps(zip(titles, maps, strict=True), rows, columns, across=3, **look)
-    return finished(figure, title)
-
-
-def row_maps(
-    named: Mapping[str, tuple[Matrix, Labels, Sequence[int]]], rows: Labels, *, title: str
-) -> Figure:
-    """Draw for each text one row of attention per head, and frame in it the token that should be looked at.
-
-    Args:
-        named: by title: weights (head, key_pos) on a scale from 0 to 1, the tokens, the framed place per row.
-        rows: names of the heads.
-    """
-    width = sum(0.4 * len(tokens) + 0.6 for _, tokens, _ in named.values())
-    figure, panels = canvas(len(named), (0, 0), (width + 1.4, 1.7 + 0.36 * len(rows)))
-    for ax, (name, (weights, tokens, places)) in zip(panels, named.items(), strict=True):
-        draw_within(ax, weights, rows, tokens, title=name, numbers=True, labels=("key", "head"))
-        frame_cells(ax, enumerate(places))
-    _label_once(panels, len(named))
-    figure.colorbar(panels[0].collections[0], ax=figure.axes, label="attention weight", shrink=0.8)
     return finished(figure, title)
 
 

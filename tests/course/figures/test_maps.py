@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 
 from tests.course.figures.colours import contrast
 from transformer_course import figures
-from transformer_course.figures.maps import _cell_texts
+from transformer_course.figures.maps import cell_texts
 
 TOKENS = ["the", "old", "cat"]
 MAPS = torch.rand(4, 3, 3, generator=torch.Generator().manual_seed(3)).softmax(-1)
@@ -133,8 +133,8 @@ NEARLY_NOTHING = {0: ".00", 0.004: ".00", -0.004: ".00"}
 
 def test_cells_are_written_like_the_prose_and_all_of_a_matrix_alike():
     numbers = WRITTEN | NEARLY_NOTHING
-    assert _cell_texts(np.array([list(numbers)])).tolist() == [list(numbers.values())]
-    assert _cell_texts(np.array([[0.0, 4.0], [-2.0, 10.0]])).tolist() == [["0", "4"], ["-2", "10"]]
+    assert cell_texts(np.array([list(numbers)])).tolist() == [list(numbers.values())]
+    assert cell_texts(np.array([[0.0, 4.0], [-2.0, 10.0]])).tolist() == [["0", "4"], ["-2", "10"]]
 
 
 def test_large_maps_have_no_numbers():
