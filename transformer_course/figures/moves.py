@@ -159,11 +159,8 @@ def attention_paths(
                 above = 1 + (to == query) + ((to, come) == (query, key))
                 if weight > FAINT:
                     ends = [layer + 0.2, layer + 0.8], [come, to]
-                    look = {
-                        "color": (SILVER, DARK, HERO)[above - 1],
-                        "alpha": 0.5 if above == 1 else 1,
-                        "zorder": above,
-                    }
+                    look = {"color": (SILVER, DARK, HERO)[above - 1], "alpha": (0.5, 1, 1)[above - 1]}
+                    look |= {"linewidth": 6 * weight, "solid_capstyle": "round", "zorder": above}
                     ax.plot(*ends, **look)
         for place in range(len(maps) + 1):
             for row, token in enumerate(tokens):
