@@ -4,16 +4,14 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 """
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
-from transformer_course.figures.algebra import file_parts, low_rank, shape_flow, weighted_sum
+from transformer_course.figures.algebra import shape_flow, weighted_sum
 from transformer_course.figures.attention import STEPS, draw_walk, query_and_keys
 from transformer_course.figures.cells import (
     catch_map,
     draw_mask,
     head_blocks,
-    key_blocks,
     masks,
     pairings,
-    ring_of_three,
     solved_squares,
 )
 from transformer_course.figures.curves import (
@@ -42,7 +40,7 @@ from transformer_course.figures.images import (
     position_tables,
     score_maps,
 )
-from transformer_course.figures.layer import draw_network, lanes, norm_steps, token_graph
+from transformer_course.figures.layer import draw_network, lanes, norm_steps
 from transformer_course.figures.layout import SIGNED
 from transformer_course.figures.maps import (
     attention_heatmap,
@@ -53,10 +51,16 @@ from transformer_course.figures.maps import (
     likeness_grid,
     matrices,
     neuron_map,
-    row_maps,
     token_depth,
 )
 from transformer_course.figures.masking import draw_web, masked_row
+from transformer_course.figures.moves import (
+    attention_paths,
+    draw_tile,
+    packed_row,
+    reach,
+    ring_of_three,
+)
 from transformer_course.figures.points import (
     draw_memory,
     head_scatter,
@@ -66,5 +70,5 @@ from transformer_course.figures.points import (
     word_strips,
 )
 from transformer_course.figures.positions import curves_apart, digits_and_waves, length_curves, spectrum
-from transformer_course.figures.speed import bars, padding, roofline
+from transformer_course.figures.speed import bars, roofline
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

@@ -9,14 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from transformer_course.figures import given
-from transformer_course.figures.drawings import arrow, box, way
+from transformer_course.figures.drawings import arrow, way
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import (
-    COMPONENTS,
     DARK,
     HERO,
     LINES,
-    LIT,
     NO,
     PALE,
     WIDEST,
@@ -27,7 +25,6 @@ from transformer_course.figures.layout import (
 SHEET = 0.06  # from one head's sheet to the next
 TALL, WIDE, THIN = 0.36, 3.2, 0.1  # of what has the most positions, the most features; the least width
 GAP = 1.2  # from column to column
-THINNEST = 0.012  # of a matrix that is as large as its side: thinner could not be seen
 
 
 # A weighted sum
@@ -173,85 +170,3 @@ def _draw_sheets(
 def _sizes_of(shape: Sequence[int]) -> tuple[int, int, int]:
     """Return how many heads, positions and features."""
     return shape[1] if len(shape) == 4 else 1, shape[-2], shape[-1]
-
-
-def low_rank(rows: int, columns: int, rank: int, *, title: str = "") -> Figure:
-    """Draw a weight and what LoRA trains beside it, B times A, all to scale, with the count of numbers."""
-    figure, (ax,) = canvas(1, (7.0, 3.1))
-    tall, wide = rows / max(rows, columns), columns / max(rows, columns)
-    thin = max(rank / max(rows, columns), THINNEST)
-    parts = (
-        (f"W, frozen\n{rows:,} × {columns:,} = {rows * columns:,}", 0.0, wide, tall, COMPONENTS["embedding"]),
-        (f"B\n{rows:,} × {rank} = {rows * rank:,}", wide + 0.85, thin, tall, HERO),
-        (f"A\n{rank} × {columns:,} = {rank * columns:,}", wide + 1.4, wide, thin, HERO),
-    )
-    for label, left, width, height, colour in parts:
-        ax.add_patch(
-            Rectangle((left, tall - height), width, height, facecolor=colour, edgecolor=DARK, lw=0.6)
-        )
-        ax.text(left + width / 2, -0.06, label, ha="center", va="top", size=9)
-    for sign, place in (("+", wide + 0.42), ("·", wide + 1.22)):
-        ax.text(place, tall / 2, sign, ha="center", va="center", size=16)
-    ax.set(xlim=(-0.15, 2 * wide + 1.6), ylim=(-0.3, tall + 0.05), aspect="equal")
-    ax.set_axis_off()
-    see = (
-        "Rectangles to scale: a large frozen matrix, plus the product of a tall thin one and a wide flat one."
-    )
-    return finished(figure, title, see)
-
-
-# What stands in a file
-
-LAYER = ".N."  # in a name of each layer
-PARTS = {  # what begins a name of ours, without the layer, and the component
-    "embedding.": "embedding",
-    "positions.": "positions",
-    "attention.": "attention",
-    "feed_forward.": "feed-forward",
-}
-ROW = 0.24  # inches
-
-
-def file_parts(lines: Sequence[tuple[str, str, tuple[int, ...]]], *, title: str = "") -> Figure:
-    """Draw the parts of an encoder from above to below, and beside each the names of its tensors.
-
-    Args:
-        lines: for each tensor its name in a file, its name in our encoder, and its shape; N is any layer.
-    """
-    components = [_component_of(ours) for _, ours, _ in lines]
-    firsts = [i for i, each in enumerate(components) if i == 0 or each != components[i - 1]]
-    figure, (ax,) = canvas(1, (8.8, ROW * len(lines) + 0.16 * len(firsts) + 0.7))
-    in_layers, height = [], 0.0
-    for first, last in zip(firsts, [*firsts[1:], len(lines)], strict=True):
-        top, height = height, height + ROW * (last - first) + 0.16
-        middle, size = (top + height) / 2, (2.1, height - top - 0.08)
-        colour = COMPONENTS.get(components[first], "white")
-        box(ax, (0, middle), components[first], size, colour, rounding=0.05)
-        for row, (theirs, ours, shape) in enumerate(lines[first:last]):
-            _write_line(ax, top + 0.08 + ROW * (row + 0.5), theirs, f"{ours} {shape}")
-        if LAYER in lines[first][1]:
-            in_layers += [top, height]
-    if in_layers:
-        corner, tall = (-1.18, min(in_layers)), max(in_layers) - min(in_layers)
-        ax.add_patch(Rectangle(corner, 10.6, tall, facecolor=LIT, edgecolor="none", zorder=0))
-    ax.set(xlim=(-1.25, 9.5), ylim=(height + 0.05, -0.05))
-    ax.set_axis_off()
-    see = (
-        "From above to below the parts of an encoder; beside each the names of its tensors, "
-        "in the file and in ours."
-    )
-    return finished(figure, title, see)
-
-
-def _component_of(name: str) -> str:
-    """The component that a name of ours belongs to."""
-    name = name.rpartition(LAYER)[2]
-    if "norm" in name:
-        return "norm"
-    return next((component for start, component in PARTS.items() if name.startswith(start)), name)
-
-
-def _write_line(ax: Axes, height: float, left: str, right: str) -> None:
-    look = {"va": "center", "size": 8.5, "family": "monospace"}
-    ax.text(1.25, height, left, **look)
-    ax.text(9.3, height, right, ha="right", **look)

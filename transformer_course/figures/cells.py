@@ -13,7 +13,6 @@ from transformer_course.figures import given
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
     DARK,
-    GREY,
     HIDDEN,
     NO,
     PALE,
@@ -160,62 +159,3 @@ def pairings(named: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -
     draw_cells(ax, np.array(rows), list(named), [str(i) for i in range(width)], words=words, **look)
     ax.set_xlabel("feature")
     return finished(figure, title, "Features in a row; two that are turned together have one shade.")
-
-
-def key_blocks(n_queries: int, n_keys: int, size: int, *, title: str) -> Figure:
-    """Draw the map of scores while the keys are read `size` at a time: what is there, and what is not."""
-    moments = {}
-    for start in range(0, n_keys, size):
-        states = np.zeros((n_queries, n_keys), int)
-        states[:, :start], states[:, start : start + size] = 1, 2
-        moments[f"block {start // size}"] = states
-    rows, columns = map(str, range(n_queries)), map(str, range(n_keys))
-    kinds = ["not read yet", "forgotten", "in the cache"]
-    return _moments(moments, list(rows), list(columns), kinds, named=("key", "query"), unit=0.2, title=title)
-
-
-def ring_of_three(*, title: str) -> Figure:
-    """Draw what three workers in a ring hold, round by round; framed is the piece that each sends next."""
-    held = [[letter] * 3 for letter in "abc"]
-    moments, words, framed = {}, [], []
-    for r in range(5):
-        name = f"after round {r - 1}" if r else "start"
-        moments[name] = np.array([[len(sums) - 1 for sums in row] for row in held])
-        words.append([list(row) for row in held])
-        lap, step = divmod(r, 2)
-        sent = [(w, (w + lap - step) % 3) for w in range(3)] if r < 4 else []
-        framed.append(sent)
-        carried = [held[w][piece] for w, piece in sent]
-        for (w, piece), sums in zip(sent, carried, strict=True):
-            to = (w + 1) % 3
-            held[to][piece] = sums if lap else sums + held[to][piece]
-    rows, kinds = [f"worker {w}" for w in range(3)], ["of one", "sum of two", "sum of all"]
-    more = {"named": ("piece", ""), "words": words, "framed": framed, "title": title}
-    return _moments(moments, rows, list("012"), kinds, **more)
-
-
-def _moments(
-    tables: Mapping[str, np.ndarray],
-    rows: Labels,
-    columns: Labels,
-    kinds: Labels,
-    *,
-    named: tuple[str, str],
-    title: str,
-    words: Sequence[Sequence[Labels]] = (),
-    framed: Sequence[Sequence[tuple[int, int]]] = (),
-    unit: float = 0.42,
-) -> Figure:
-    """Draw a table at several moments, side by side: each cell is of one of three kinds; some hold words."""
-    colours = dict(zip(kinds, ("#ffffff", PALE[2], PALE[1]), strict=True))
-    figure, axes = canvas(len(tables), (unit * len(columns), unit * len(rows)), (0.8, 1.3), sharey=True)
-    look = {"limits": (-0.5, len(kinds) - 0.5), "colours": ListedColormap(list(colours.values())), "gap": 0}
-    for i, (ax, (name, table)) in enumerate(zip(axes, tables.items(), strict=True)):
-        cells = np.array(words[i]) if len(words) else None
-        mesh = draw_cells(ax, table, rows, columns, words=cells, size=9, **look)
-        mesh.set(linewidth=0.5, edgecolor=GREY)
-        ax.set(title=name, xlabel=named[0], aspect="equal")
-        frame_cells(ax, framed[i] if len(framed) else ())
-    axes[0].set_ylabel(named[1])
-    legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in colours.items()})
-    return finished(figure, title, "The same table at several moments, from left to right.")

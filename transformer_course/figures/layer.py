@@ -130,44 +130,10 @@ def _wires(
             ax.text(*place, label, size=8.5, ha="center", va="center", bbox=ground, zorder=5)
 
 
-def token_graph(
-    layers: Mapping[str, Matrix], tokens: Labels, *, lit: Sequence[tuple[int, int, int]], title: str
-) -> Figure:
-    """Draw layers of weights (query, key) as lines from column to column of tokens.
-
-    Args:
-        layers: what stands between two columns, and the weights there.
-        tokens: one below the other.
-        lit: lines of which the title speaks: layer, query, key.
-        title: of the figure.
-    """
-    figure, (ax,) = canvas(1, (2.3 + 2.4 * len(layers), LANE * len(tokens) + 0.9))
-    for number, (name, weights) in enumerate(layers.items()):
-        rows = {query: key for layer, query, key in lit if layer == number}
-        left, right = 3 * number + 0.5, 3 * number + 2.5
-        for query, key in rows.items():
-            ax.text(
-                right + 0.1,
-                -query - 0.35,
-                f"{weights[query][key]:.2f}".removeprefix("0"),
-                color=HERO,
-                size=8.5,
-            )
-        _cross(ax, given.labelled(weights, tokens, tokens), left, right, rows)
-        ax.text((left + right) / 2, 0.7, name, ha="center", va="bottom", size=9.5, weight="bold")
-    for column in range(len(layers) + 1):
-        for place, token in enumerate(tokens):
-            ax.text(3 * column, -place, token, ha="center", va="center", size=9.5)
-    ax.set(xlim=(-0.7, 3 * len(layers) + 0.7), ylim=(0.4 - len(tokens), 1.2))
-    ax.set_axis_off()
-    see = "A line leads from the token that is looked at, on its left, to the one that looks: thick is much."
-    return finished(figure, title, see)
-
-
-def _cross(ax: Axes, weights: np.ndarray, left: float, right: float, lit: int | Mapping[int, int]) -> None:
-    """Lines from each key on the left to each query on the right; all of a lit query, or the one named."""
+def _cross(ax: Axes, weights: np.ndarray, left: float, right: float, lit: int) -> None:
+    """Lines from each key on the left to each query on the right; those of the lit query stand out."""
     for (query, key), weight in np.ndenumerate(weights):
-        is_lit = query == lit if isinstance(lit, int) else lit.get(query) == key
+        is_lit = query == lit
         if weight > LEAST:
             look = {
                 "color": HERO if is_lit else GREY,

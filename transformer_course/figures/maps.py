@@ -301,26 +301,6 @@ def layer_maps(
     return finished(figure, title, see)
 
 
-def row_maps(
-    named: Mapping[str, tuple[Matrix, Labels, Sequence[int]]], rows: Labels, *, title: str
-) -> Figure:
-    """Draw for each text one row of attention per head, and frame in it the token that should be looked at.
-
-    Args:
-        named: by title: weights (head, key_pos) on a scale from 0 to 1, the tokens, the framed place per row.
-        rows: names of the heads.
-    """
-    width = sum(0.4 * len(tokens) + 0.6 for _, tokens, _ in named.values())
-    figure, panels = canvas(len(named), (0, 0), (width + 1.4, 1.7 + 0.36 * len(rows)))
-    for ax, (name, (weights, tokens, places)) in zip(panels, named.items(), strict=True):
-        draw_within(ax, weights, rows, tokens, title=name, numbers=True, labels=("key", "head"))
-        frame_cells(ax, enumerate(places))
-    _label_once(panels, len(named))
-    figure.colorbar(panels[0].collections[0], ax=figure.axes, label="attention weight", shrink=0.8)
-    see = "A row for each head: how it shares its weight among the tokens; framed is where it should look."
-    return finished(figure, title, see)
-
-
 def likeness_grid(
     named: Tables,
     tokens: Labels,

@@ -94,9 +94,13 @@ def seed_spread(named: Curves, *, xlabel: str, title: str) -> Figure:
 
 
 def word_strips(
-    named: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, legend: tuple[str, str], title: str
+    named: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    legend: tuple[str, str],
+    title: str,
+    xlabel: str = "activation",
 ) -> Figure:
-    """Draw one row per name: a neuron's activation for words of its own kind, and for all the others."""
+    """Draw one row per name, a neuron or a question: its number for its own kind, and for all the others."""
     figure, (ax,) = canvas(1, (7.4, 0.9 + 0.34 * len(named)))
     for kind, colour, marker in ((1, GREY, "|"), (0, MARK, "o")):
         rows = [given.numbers_of(words[kind], 1, name=name) for name, words in named.items()]
@@ -104,7 +108,7 @@ def word_strips(
         ax.scatter(np.concatenate(rows), y, s=26, color=colour, marker=marker, label=legend[kind], zorder=2)
     ax.set_yticks(range(len(named)), list(named))
     ax.invert_yaxis()
-    ax.set(xlabel="activation")
+    ax.set(xlabel=xlabel)
     ax.grid(alpha=0.3, axis="x")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     see = "A row for each neuron, a dot for each word, at how much the neuron fires."

@@ -1,4 +1,4 @@
-"""Time, memory and work: what a part costs, how it grows, and what is computed for nothing."""
+"""Time, memory and work: what a part costs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,6 @@ from transformer_course.figures.layout import DARK, GREY, MARK, PALE, WIDEST, ca
 GIGA = 1e9
 # Of a name from its point, the nearest first.
 OFFSETS = [(side * 8, up) for up in (0, -12, 12, -24, -36, 24) for side in (1, -1)]
-REAL, PADDED = PALE[0], MARK
 
 
 def roofline(
@@ -83,40 +82,9 @@ def bars(panels: Mapping[str, Mapping[str, float]], *, xlabel: str, title: str) 
     names = [list(named) for named in panels.values()]
     for ax, (quantity, named) in zip(axes, panels.items(), strict=True):
         values = given.numbers_of(list(named.values()), 1, name=quantity)
-        drawn = ax.barh(list(named), values, color=REAL, edgecolor="black", linewidth=0.6)
+        drawn = ax.barh(list(named), values, color=PALE[0], edgecolor="black", linewidth=0.6)
         ax.bar_label(drawn, [f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in values], padding=3)
         ax.invert_yaxis()
         ax.set(title=quantity, xlabel=xlabel, xlim=(0, values.max() * 1.2))
         ax.tick_params(labelleft=ax is axes[0] or list(named) != names[0])  # the same names stand once
     return finished(figure, title, "A bar for each name, with its number.")
-
-
-def padding(batches: Mapping[str, Sequence[Sequence[int]]], *, title: str) -> Figure:
-    """Draw texts as bars, one panel per way to batch them: real tokens, and what is padded behind them.
-
-    A way is a list of batches, a batch the lengths of its texts; all in a batch are as long as the longest.
-    """
-    lengths = {name: [given.numbers_of(batch, 1) for batch in way] for name, way in batches.items()}
-    figure, panels = canvas(
-        len(batches), (min(3.6, WIDEST / len(batches)), 0), (0, 4.0), sharex=True, sharey=True
-    )
-    for ax, (name, way) in zip(panels, lengths.items(), strict=True):
-        _draw_bars(ax, way)
-        real, computed = sum(batch.sum() for batch in way), sum(len(batch) * batch.max() for batch in way)
-        ax.set(title=f"{name}: {1 - real / computed:.0%} is padding", xlabel="tokens")
-    panels[0].set_ylabel("texts")
-    panels[0].invert_yaxis()
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
-    see = "A row for each text of a batch: real tokens, then padding up to the longest."
-    return finished(figure, title, see)
-
-
-def _draw_bars(ax: Axes, batches: Sequence[np.ndarray]) -> None:
-    """One bar for each text, a gap of one bar between batches, if they have more than one text."""
-    gap = int(max(map(len, batches)) > 1)
-    tops = np.cumsum([0] + [len(each) + gap for each in batches[:-1]])
-    rows = np.concatenate([top + np.arange(len(each)) for top, each in zip(tops, batches, strict=True)])
-    longest = np.concatenate([np.full(len(each), each.max()) for each in batches])
-    ax.barh(rows, longest, height=1.0, color=PADDED, label="padding")
-    ax.barh(rows, np.concatenate(batches), height=1.0, color=REAL, label="real tokens")
-    ax.set_yticks([])

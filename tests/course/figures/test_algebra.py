@@ -38,9 +38,3 @@ def test_a_tensor_has_a_sheet_for_each_head_and_its_shape_below():
     np.testing.assert_allclose(whole.get_width(), 7 * head.get_width())
     faces = {colors.to_hex(patch.get_facecolor()) for patch in ax.patches[1:]}
     assert len(faces) == 2  # head 0 and the others: a colour that comes twice would name two heads
-
-
-def test_the_numbers_of_low_rank_are_counted():
-    (ax,) = figures.low_rank(60, 40, 6, title="").axes
-    counts = [text.get_text().splitlines()[-1] for text in ax.texts[:3]]
-    assert counts == ["60 × 40 = 2,400", "60 × 6 = 360", "6 × 40 = 240"]

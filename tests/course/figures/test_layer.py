@@ -31,15 +31,6 @@ def test_a_line_leads_from_each_key_to_the_query_that_looks_at_it() -> None:
     assert crossing(ax, 1.2) == grey | lit  # and .02 is too thin to be drawn
 
 
-def test_in_a_graph_of_layers_only_the_lines_named_are_lit() -> None:
-    layers = {"one": WEIGHTS, "two": np.eye(3)}
-    (ax,) = figures.token_graph(layers, TOKENS, lit=[(0, 1, 2), (1, 0, 0)], title="").axes
-    assert {place for place, (_, lit) in crossing(ax, 0.5).items() if lit} == {(2, 1)}
-    assert {place for place, (_, lit) in crossing(ax, 3.5).items() if lit} == {(0, 0)}
-    assert len(crossing(ax, 3.5)) == 3
-    assert [text.get_text() for text in ax.texts if to_hex(text.get_color()) == HERO] == [".40", "1.00"]
-
-
 def test_a_neuron_that_fires_is_lit_and_writes_and_another_is_pale() -> None:
     ax = Figure().add_subplot()
     up = {"sum": ([1, 1], 0), "none": ([-1, -1], 1)}
