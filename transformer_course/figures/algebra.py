@@ -19,6 +19,7 @@ from transformer_course.figures.layout import (
     LIT,
     NO,
     PALE,
+    SILVER,
     WIDEST,
     canvas,
     finished,
@@ -181,7 +182,7 @@ def low_rank(rows: int, columns: int, rank: int, *, title: str = "") -> Figure:
     tall, wide = rows / max(rows, columns), columns / max(rows, columns)
     thin = max(rank / max(rows, columns), THINNEST)
     parts = (
-        (f"W, frozen\n{rows:,} × {columns:,} = {rows * columns:,}", 0.0, wide, tall, COMPONENTS["embedding"]),
+        (f"W, frozen\n{rows:,} × {columns:,} = {rows * columns:,}", 0.0, wide, tall, SILVER),
         (f"B\n{rows:,} × {rank} = {rows * rank:,}", wide + 0.85, thin, tall, HERO),
         (f"A\n{rank} × {columns:,} = {rank * columns:,}", wide + 1.4, wide, thin, HERO),
     )
