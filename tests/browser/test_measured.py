@@ -12,7 +12,8 @@ lesson.begin(13)
 lengths = [128, 256, 512, 1024, 2048, 4096, 8192]
 figures.measured(
     "beside", lambda: {"here": lengths},
-    lambda numbers, where: figures.growth(lengths, {"MB": numbers}, xlabel="tokens", title=f"On {where}"))"""
+    lambda numbers, where: figures.lines(
+        lengths, numbers, xlabel="tokens", ylabel="MB", title=f"On {where}", logarithmic="xy"))"""
 
 
 def test_a_press_measures_on_this_machine(open_cells: OpenCells) -> None:

@@ -1,42 +1,45 @@
 """How every figure is laid out and finished, and the one declaration of what a colour means."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
-from matplotlib.text import Text
-from matplotlib.ticker import LogFormatter
+from matplotlib.text import Annotation, Text
+from matplotlib.ticker import LogFormatter, LogLocator, NullFormatter, ScalarFormatter
 
 # Colour maps: one for one quantity
 ATTENTION = "viridis"  # weights, and other numbers that are never negative
 SIGNED = "RdBu_r"  # from −1 to 1 for every cosine
 
-YES, NO = "#31688e", "#f2f2f2"  # the cells of what is True or False
+YES, NO = "#5c4033", "#f2f2f2"  # the cells of what is True or False; no colour of a weight
 YES_OR_NO = ListedColormap([NO, YES], name="yes or no")
 HIDDEN = {"facecolor": "#e4e4e4", "edgecolor": "#8c8c8c", "hatch": "////", "linewidth": 0.0}
 
-# One colour for each component of the encoder; black text reads well on each
+# One colour for each component of the encoder; black text reads well on each. All in a group of colours are
+# told from each other by every eye, which a test measures.
 COMPONENTS = {
-    "embedding": "#cccccc",
-    "positions": "#fdbf6f",
-    "attention": "#86bbdd",
-    "scores": "#4a90c2",  # the part of attention in which every token meets every other
-    "feed-forward": "#f9cfe0",
-    "norm": "#cbe5a5",
+    "embedding": "#c3c1be",
+    "positions": "#e79e42",
+    "attention": "#84c4fe",
+    "scores": "#3a86c6",  # the part of attention in which every token meets every other
+    "feed-forward": "#f8cae9",
+    "norm": "#c4e77c",
 }
-PALE = ("#a6cee3", "#fdbf6f", "#cccccc", "#f4b6d2")  # of heads, pairs and groups, where no component is meant
-FREE = ("#e8dcb0", "#d9c3ea", "#d9d9d9")  # of what is no component
+PALE = ("#b6d7ea", "#e6a88f", "#efe7b1", "#c1a1de")  # of heads, pairs and groups, where no component is meant
+FREE = ("#c9bc8c", "#b299c6")  # of what is no component
 LIT = "#fff3c4"  # a group of boxes of which a title speaks
 
 # Of lines and their names, which contrast with white by 4.5 to 1 at least; the claim is about the first
-LINES = ("#b34700", "#1b6ca8", "#404040", "#1b7837", "#6a3d9a", "#a6266e", "#00707a")
+LINES = ("#b74800", "#0e72c1", "#303030", "#08833c", "#603698", "#9b1761", "#02606d")
 HERO = LINES[0]
-MARK = "#d95f02"  # a mark that is no text: a dot, a needle, a bar
+MARK = "#d95f02"  # the same where it is no text: a dot, a needle, a bar
 SILVER, GREY, DARK = "#bdbdbd", "#6b6b6b", "#404040"
 
 Size = tuple[float, float]  # width and height, in inches
@@ -44,6 +47,10 @@ Size = tuple[float, float]  # width and height, in inches
 WIDEST = 9.4  # inches; a page shows 900 pixels, 90 to an inch, with a margin
 LONGEST = 120.0  # inches; a larger picture needs more memory than a lesson has
 LINE = 11.0  # points from one written line to the next
+NEARNESS = (5, 9, 14, 20, 28, 38, 50)  # points from a dot to its name
+TURNS = (
+    2 * np.pi * np.array([0, 8, 1, 15, 7, 9, 2, 14, 6, 10, 4, 12, 3, 13, 5, 11]) / 16
+)  # first to the right
 
 
 def canvas(
@@ -85,17 +92,52 @@ def finished(figure: Figure, title: str | None = None, see: str = "") -> Figure:
     figure.set_label(see)
     if title:
         _write_title(figure, title)
-    powers = {
-        label
-        for ax in figure.axes
-        for axis in (ax.xaxis, ax.yaxis)
-        if isinstance(axis.get_major_formatter(), LogFormatter)
-        for label in axis.findobj(Text)
-        if label is not axis.label
-    }
+    for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
+        _write_numbers(axis)
     for text in figure.findobj(Text):
-        text.set_parse_math(text in powers)
+        text.set_parse_math(False)
     return figure
+
+
+# Numbers
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Write a number as all figures have it: .67, −3.5, 1,024."""
+    text = f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+    return _without_zero(text.replace("-", "−"))
+
+
+def _without_zero(text: str) -> str:
+    """Take away the zero in front of a point: .67 and not 0.67; 0.0 is 0."""
+    return re.sub(r"^(−?)0(?=\.)", r"\1", text) if text.strip("−0.") else "0" if text else ""
+
+
+class _Plain(ScalarFormatter):
+    """Numbers along an axis, all with as many decimals."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """Write one number."""
+        return _without_zero(super().__call__(x, pos))
+
+
+class _PlainPowers(LogFormatter):
+    """Numbers along a logarithmic axis, written out."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """Write one number."""
+        return number(x)
+
+
+def _write_numbers(axis: Axis) -> None:
+    """Let an axis have its numbers written as all others; a short logarithmic one names more than powers."""
+    if type(axis.get_major_formatter()) is ScalarFormatter:
+        axis.set_major_formatter(_Plain())
+    elif isinstance(axis.get_major_formatter(), LogFormatter):
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
+        axis.set_major_formatter(_PlainPowers())
+        axis.set_minor_formatter(NullFormatter())
 
 
 def _write_title(figure: Figure, title: str) -> None:
@@ -139,13 +181,30 @@ def legend_of_cells(figure: Figure, words: Mapping[str, Mapping[str, object]]) -
     figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), frameon=False)
 
 
-# Names of lines
+# Names
+
+
+def place_names(
+    ax: Axes,
+    points: Mapping[str, tuple[float, float]],
+    colours: Mapping[str, str] | None = None,
+    **look: object,
+) -> None:
+    """Write each name near its point, where it covers no line, no dot and no other name, if there is room.
+
+    Call it last, as the three functions below: the panel must be as large as it will be.
+    """
+    ax.figure.get_layout_engine().execute(ax.figure)
+    for name, point in points.items():
+        colour = (colours or {}).get(name, "black")
+        text = _annotate(ax, name, point, ha="center", va="center", color=colour, **look)
+        half = np.array(text.get_window_extent().size) / 2 * 72 / ax.figure.dpi
+        offsets = [(half + far) * (np.cos(turn), np.sin(turn)) for far in NEARNESS for turn in TURNS]
+        _settle(ax, text, ax.transData.transform(point), offsets)
 
 
 def name_lines(ax: Axes, ends: Mapping[str, tuple[float, float]], colours: Mapping[str, str]) -> None:
-    """Write each name to the right of where its line ends, in its colour, no name on another one.
-
-    Call it last: the limits of the axes must be what they will be.
+    """Write each name where its line ends, in its colour; those of the longest lines stand to their right.
 
     Args:
         ax: where the lines are.
@@ -154,13 +213,71 @@ def name_lines(ax: Axes, ends: Mapping[str, tuple[float, float]], colours: Mappi
     """
     ax.figure.get_layout_engine().execute(ax.figure)  # how high the panel is decides which names collide
     to_points = 72 / ax.figure.dpi
-    low, high = ax.bbox.y0 * to_points, ax.bbox.y1 * to_points
     points = ax.transData.transform(list(ends.values())) * to_points
-    heights = _spread(points[:, 1], low + LINE / 2, high - LINE / 2)
-    for (name, end), point, height in zip(ends.items(), points, heights, strict=True):
-        look = {"va": "center", "size": 9, "color": colours[name], "annotation_clip": False}
-        look["path_effects"] = [withStroke(linewidth=3, foreground="white")]  # where it meets another line
-        ax.annotate(name, end, (6, height - point[1]), textcoords="offset points", parse_math=False, **look)
+    last = {
+        name: point[1]
+        for name, point in zip(ends, points, strict=True)
+        if point[0] > points[:, 0].max() - LINE
+    }
+    low, high = ax.bbox.y0 * to_points + LINE / 2, ax.bbox.y1 * to_points - LINE / 2
+    heights = _spread(np.array(list(last.values())), low, high)
+    for (name, wanted), height in zip(last.items(), heights, strict=True):
+        _annotate(ax, name, ends[name], (6, height - wanted), va="center", color=colours[name])
+    place_names(ax, {name: end for name, end in ends.items() if name not in last}, colours)
+
+
+def write_level(ax: Axes, height: float, name: str) -> None:
+    """Draw a level that a curve is compared with, chance or a theory, and write its name along it."""
+    ax.axhline(height, color=GREY, linestyle="--", linewidth=1.2, zorder=1)
+    text = _annotate(ax, name, (0, height), xycoords=ax.get_yaxis_transform(), color=GREY, va="center")
+    room = ax.bbox.width * 72 / ax.figure.dpi - 6 * len(name)
+    offsets = [(along, over) for along in np.linspace(4, max(4, room), 12) for over in (7, -7)]
+    _settle(ax, text, ax.get_yaxis_transform().transform((0, height)), offsets)
+
+
+def write_place(ax: Axes, place: float, name: str) -> None:
+    """Draw an upright line at a place, and write its name above it."""
+    ax.axvline(place, color=GREY, linestyle="--", linewidth=1.2, zorder=1)
+    _annotate(ax, name, (place, 1), (0, 2), xycoords=ax.get_xaxis_transform(), ha="center", color=GREY)
+
+
+def _annotate(ax: Axes, name: str, point: tuple, offset: tuple = (0, 0), **look: object) -> Annotation:
+    """Write a name at an offset, in points, with a white edge where it meets a line."""
+    edge = {"path_effects": [withStroke(linewidth=3, foreground="white")], "annotation_clip": False}
+    look = {"size": 9, "parse_math": False} | edge | look
+    return ax.annotate(name, point, offset, textcoords="offset points", **look)
+
+
+def _settle(ax: Axes, text: Annotation, point: np.ndarray, offsets: Iterable[np.ndarray]) -> None:
+    """Move a text from a point on the screen by the first offset at which it covers nothing, or the first."""
+    size, scale = text.get_window_extent().size, ax.figure.dpi / 72
+    dots = np.concatenate([np.zeros((0, 2)), *_drawn(ax)])
+    others = np.array([each.get_window_extent().extents for each in ax.texts if each is not text]).reshape(
+        -1, 4
+    )
+    lefts = {"left": 0.0, "center": 0.5}[text.get_ha()]
+    for offset in offsets:
+        low = point + np.multiply(offset, scale) - size * (lefts, 0.5) - 2
+        high = low + size + 4
+        meets = ((others[:, :2] < high) & (others[:, 2:] > low)).all(axis=1).any()
+        covers = ((dots > low) & (dots < high)).all(axis=1).any()
+        if not (meets or covers or (low < ax.bbox.min).any() or (high > ax.bbox.max).any()):
+            break
+    else:
+        offset = next(iter(offsets))
+    text.set_position(tuple(offset))
+
+
+def _drawn(ax: Axes) -> Iterator[np.ndarray]:
+    """Yield points of the screen, a few pixels apart, along all lines, and on all dots."""
+    for line in ax.lines:
+        path = line.get_transform().transform(line.get_xydata())
+        path = path[np.isfinite(path).all(axis=1)]
+        run = np.concatenate([[0], np.hypot(*np.diff(path, axis=0).T).cumsum()]) if len(path) else []
+        even = np.arange(0, run[-1] + 3, 3) if len(run) else []
+        yield np.stack([np.interp(even, run, side) for side in path.T], axis=1) if len(run) else path
+    for dots in ax.collections:
+        yield ax.transData.transform(dots.get_offsets())
 
 
 def _spread(wanted: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -178,15 +295,6 @@ def _spread(wanted: np.ndarray, low: float, high: float) -> np.ndarray:
     heights = np.empty(len(wanted))
     heights[order] = np.clip(level, low, top) + steps
     return heights
-
-
-def write_level(ax: Axes, height: float, name: str, *, style: str = "--") -> None:
-    """Draw a level that a curve is compared with, chance or a theory, and write its name on it."""
-    ax.axhline(height, color=GREY, linestyle=style, linewidth=1.2, zorder=1)
-    look = {"ha": "left", "va": "bottom", "size": 8.5, "color": GREY, "parse_math": False}
-    ax.annotate(
-        name, (0, height), (4, 2), xycoords=ax.get_yaxis_transform(), textcoords="offset points", **look
-    )
 
 
 def component_colours(names: Iterable[str]) -> dict[str, str]:

@@ -24,21 +24,13 @@ from transformer_course.figures.layout import (
     component_colours,
     finished,
     literal,
+    place_names,
 )
 
 STEP = 0.15  # from one seed's dot down to the next, if a band is 1 high
 SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
 SEEN = 0.01  # a smaller share is a sliver that nobody sees
 GIB = 2**30
-
-# A panel of the scatter, in points of a 72nd of an inch
-PANEL = np.array([280.0, 175.0])  # between its outermost heads
-CLEAR = 7.0  # from a name to the nearest head
-OFFSETS = [  # where a name may stand, measured from its head: the nearest first
-    np.round([radius * np.cos(angle) * 1.5, radius * np.sin(angle)])
-    for radius in (18, 24, 32, 42, 54)
-    for angle in np.arange(0, 2 * np.pi, np.pi / 8)
-]
 
 Place = tuple[int, int]
 
@@ -137,48 +129,15 @@ def head_scatter(
         for layer, colour in enumerate(colours):
             look = {"color": colour, "edgecolor": "black", "linewidth": 0.4, "label": str(layer)}
             ax.scatter(across[layer], up[layer], s=42, **look)
-        _name_heads(ax, across, up, marked or {})
         ax.grid(alpha=0.3)
         ax.set(xlabel=name, yscale="log")
     panels[0].set_ylabel(ylabel)
     panels[-1].legend(title="layer", bbox_to_anchor=(1.0, 1.0), loc="upper left", frameon=False)
-    return finished(figure, title, "A dot for each head; the shade is its layer.")
-
-
-def _name_heads(ax: Axes, x: np.ndarray, y: np.ndarray, marked: Mapping[Place, str]) -> None:
-    """Write names beside some points, where they hide no point and no other name."""
-    relative = [np.interp(each, (each.min(), each.max()), (0, 1)) for each in (x, np.log(y))]
-    heads = np.stack(relative, axis=-1) * PANEL  # (layer, head, 2)
-    taken = heads.reshape(-1, 2)
-    look = {"size": 8, "ha": "center", "va": "center", "arrowprops": {"arrowstyle": "-", "linewidth": 0.6}}
-    for place, name in marked.items():
-        head, width = heads[place], 5 * len(name)
-        offset = _free_offset(head, width, taken)
-        taken = np.vstack([taken, _outline(head + offset, width)])  # the next name keeps away too
-        ax.annotate(name, (x[place], y[place]), tuple(offset), textcoords="offset points", **look)
-
-
-def _free_offset(head: np.ndarray, width: float, taken: np.ndarray) -> np.ndarray:
-    """Return the nearest offset of a name within the panel that leaves room, or else the one with most."""
-    best, most_room = OFFSETS[0], -1.0
-    for offset in OFFSETS:
-        line = np.multiply.outer(np.linspace(0, 1, 20), offset)  # from the head to its name
-        line = line[np.linalg.norm(line, axis=1) > CLEAR]
-        covered = np.vstack([_outline(head + offset, width), head + line])
-        if (covered < 0).any() or (covered > PANEL).any():
-            continue
-        room = np.linalg.norm(covered[:, None] - taken, axis=-1).min()
-        if room > CLEAR:
-            return offset
-        if room > most_room:
-            best, most_room = offset, room
-    return best
-
-
-def _outline(middle: np.ndarray, width: float) -> np.ndarray:
-    """Points along a written name: its upper and its lower edge, and the line between them."""
-    steps = [(along, over) for along in np.linspace(-0.5, 0.5, 9) for over in (-4, 0, 4)]
-    return np.array([(middle[0] + along * width, middle[1] + over) for along, over in steps])
+    finished(figure, title, "A dot for each head; the shade is its layer.")
+    for ax, (across, up) in zip(panels, pairs.values(), strict=True):
+        named_heads = {name: (across[place], up[place]) for place, name in (marked or {}).items()}
+        place_names(ax, named_heads, size=8, arrowprops={"arrowstyle": "-", "linewidth": 0.6})
+    return figure
 
 
 # Bars

@@ -1,17 +1,24 @@
 """Time, memory and work: what a part costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.layout import DARK, GREY, MARK, PALE, WIDEST, canvas, finished
+from transformer_course.figures.layout import (
+    DARK,
+    GREY,
+    MARK,
+    PALE,
+    WIDEST,
+    canvas,
+    finished,
+    number,
+    place_names,
+)
 
 GIGA = 1e9
-# Of a name from its point, the nearest first.
-OFFSETS = [(side * 8, up) for up in (0, -12, 12, -24, -36, 24) for side in (1, -1)]
 
 
 def roofline(
@@ -38,39 +45,12 @@ def roofline(
     for text, side, share in (("memory", "left", 0.02), ("arithmetic", "right", 0.98)):
         where = {"transform": ax.transAxes, "ha": side, "va": "top"}
         ax.text(share, 0.97, f"{text} sets the limit", color=GREY, **where)
-    along = np.geomspace(*ends, 80)
-    _name_points(ax, list(parts), x, y / GIGA, along, np.minimum(speed, bandwidth * along) / GIGA)
     see = (
         "Over the work done for each byte, the most that the machine can do: first a slope, then a flat roof."
     )
-    return finished(figure, title, see)
-
-
-def _name_points(ax: Axes, names: Sequence[str], x: np.ndarray, y: np.ndarray, *line: np.ndarray) -> None:
-    """Write each name beside its point, where it covers no point, no other name, and nothing of a line."""
-    points, along = (
-        ax.transData.transform(np.stack(each, axis=1)) * 72 / ax.figure.dpi for each in ((x, y), line)
-    )
-    taken = [(*(point - 4), *(point + 4)) for point in np.concatenate([points, along])]
-    for name, point, across, up in zip(names, points, x, y, strict=True):
-        free = (offset for offset in OFFSETS if not _covers(_box(point, offset, name), taken))
-        offset = next(free, OFFSETS[0])
-        taken.append(_box(point, offset, name))
-        look = {"size": 9, "ha": "left" if offset[0] > 0 else "right", "va": "center"}
-        ax.annotate(name, (across, up), offset, textcoords="offset points", **look)
-
-
-def _box(point: np.ndarray, offset: tuple[int, int], name: str) -> tuple[float, float, float, float]:
-    """What a name covers, in points of a 72nd of an inch."""
-    (x, y), width = point + offset, 5.2 * len(name)
-    left = x if offset[0] > 0 else x - width
-    return left, y - 6, left + width, y + 6
-
-
-def _covers(box: tuple, taken: list[tuple]) -> bool:
-    """Whether a box meets any of the others."""
-    left, bottom, right, top = box
-    return any(left < r and l < right and bottom < t and b < top for l, b, r, t in taken)  # noqa: E741
+    finished(figure, title, see)
+    place_names(ax, dict(zip(parts, zip(x, y / GIGA, strict=True), strict=True)))
+    return figure
 
 
 def bars(panels: Mapping[str, Mapping[str, float]], *, xlabel: str, title: str) -> Figure:
@@ -83,7 +63,7 @@ def bars(panels: Mapping[str, Mapping[str, float]], *, xlabel: str, title: str) 
     for ax, (quantity, named) in zip(axes, panels.items(), strict=True):
         values = given.numbers_of(list(named.values()), 1, name=quantity)
         drawn = ax.barh(list(named), values, color=PALE[0], edgecolor="black", linewidth=0.6)
-        ax.bar_label(drawn, [f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in values], padding=3)
+        ax.bar_label(drawn, [number(value, 2) for value in values], padding=3)
         ax.invert_yaxis()
         ax.set(title=quantity, xlabel=xlabel, xlim=(0, values.max() * 1.2))
         ax.tick_params(labelleft=ax is axes[0] or list(named) != names[0])  # the same names stand once

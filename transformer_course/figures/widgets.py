@@ -374,7 +374,7 @@ class LiveCurve(ProgressBar):
         super().__call__(history, config)
         if time.monotonic() - self.drawn_at > REDRAWN_AFTER or history.steps == config.steps:
             title = f"after {history.steps} steps"
-            so_far = training_curves({"this run": history}, title=title, steps=config.steps)
+            so_far = training_curves(history, title=title, steps=config.steps)
             self.picture.value = _as_html(so_far)
             self.drawn_at = time.monotonic()
 

@@ -23,13 +23,10 @@ HISTORY = History(loss=[1.0, 0.5], learning_rate=[0.1, 0.1], gradient_norm=[0.2,
 
 # One good call of every figure; the first argument is what it draws.
 GOOD = {
-    "activation_curves": {"functions": {"$x$": torch.relu}, "title": "$t$"},
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
     "attention_paths": {"named": {"$x$": [WEIGHTS] * 2}, "tokens": TOKENS, "edge": (1, 0), "title": ""},
     "bars": {"panels": {"$x$": {"$y$": 2.0}}, "xlabel": "", "title": ""},
     "catch_map": {"noticed": YES, "bugs": TOKENS, "tests": TOKENS},
-    "cost_shares": {"parts": {"$x$": [1, 2]}, "lengths": [2, 4], "marks": {"$m$": 3}, "title": ""},
-    "curves_apart": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "places": {"$p$": 1}},
     "data_flow": {"n_layers": 3, "title": "$x$"},
     "digits_and_waves": {"count": 2, "title": "$t$"},
     "draw_clocks": {"angles": [1.0, 2.0, 3.0], "names": TOKENS},
@@ -45,7 +42,6 @@ GOOD = {
     "draw_tile": {"scores": WEIGHTS, "tile": 1, "size": (1, 3), "values": [1, 2, 3]},
     "draw_turns": {"arrows": {"$x$": [[1.0, 0.0]] * 3}, "names": TOKENS},
     "encoder_map": {"lesson": 3},
-    "growth": {"panels": {"$x$": {"$y$": [1, 2]}}, "x": [1, 2], "xlabel": "", "title": ""},
     "head_atlas": {"maps": torch.rand(2, 3, 5, 5), "title": "$x$"},
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
     "head_grid": {"maps": [WEIGHTS], "tokens": TOKENS, "titles": ["$x$"]},
@@ -61,9 +57,6 @@ GOOD = {
         **{"maps": [WEIGHTS], "rows": TOKENS, "columns": TOKENS, "titles": ["$x$"], "title": "", "bar": ""},
     },
     "likeness_grid": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},
-    "length_curves": {
-        **{"runs": {"$x$": [[1.0, 0.5]]}, "lengths": [2, 4], "trained": 2, "chance": 0.1, "title": ""},
-    },
     "lines": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "logarithmic": "y"},
     "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b"},
     "masks": {"named": {"$x$": YES}, "tokens": TOKENS},
@@ -72,7 +65,6 @@ GOOD = {
     "shape_flow": {"shapes": {"$x$": (2, 5, 12), "q": (2, 3, 5, 4)}, "steps": ["cut"]},
     "norm_steps": {"steps": {"$x$": PLACES}, "tokens": TOKENS, "title": ""},
     "query_and_keys": {"query": [1, 0], "keys": {"$x$": [1, 2], "b": [2, 1]}, "title": ""},
-    "slopes": {"named": {"$x$": [1, 2], "b": [2, 1]}, "places": ["one", "two"], "ylabel": "", "title": ""},
     "solved_squares": {"solved": {"$01$ a lesson": [True, False, True], "02": [False]}},
     "packed_row": {"texts": [TOKENS, ["$y$"]], "title": ""},
     "pairings": {"named": {"$x$": [[0, 1], [2, 3]]}},
@@ -88,9 +80,8 @@ GOOD = {
     "roofline": {"parts": {"$x$": (2.0, 1e9)}, "speed": 1e10, "bandwidth": 1e9, "title": ""},
     "score_maps": {"named": {"$x$": WEIGHTS}, "title": "", "bar": ""},
     "seed_spread": {"named": {"$x$": [1.0, 2.0]}, "xlabel": "", "title": ""},
-    "spectrum": {"strength": [1.0, 2.0], "length": 9, "bands": {"$x$": (4, 9)}, "title": ""},
     "token_depth": {"values": WEIGHTS, "rows": TOKENS, "tokens": TOKENS, "title": "", "bar": ""},
-    "training_curves": {"histories": {"$x$": HISTORY, "b": HISTORY}},
+    "training_curves": {"history": HISTORY, "title": "$x$"},
     "turns": {"panels": {"$x$": {"$y$": [[1.0, 0.0]]}}, "names": ["$z$"]},
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
     "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
@@ -141,11 +132,15 @@ def test_a_sentence_says_what_there_is_to_see_without_naming_a_colour(name):
         assert not re.search(r"\b(red|blue|green|orange|yellow|pink|grey|purple|black|white)\b", see), see
 
 
-def test_powers_on_a_logarithmic_axis_are_still_formulas():
-    figure = figures.lines([1, 2], {"a": [0.01, 100.0]}, **LABELS, logarithmic="y")
-    figure.canvas.draw()
-    powers = [text for text in figure.findobj(Text) if "10^" in text.get_text() and text.get_visible()]
-    assert powers and all(text.get_parse_math() for text in powers)
+def test_numbers_along_an_axis_are_written_as_those_in_cells():
+    figure = figures.lines([1, 2000], {"a": [0.25, 0.5], "b": [0.0, -0.5]}, **LABELS, logarithmic="x")
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2,000"]
+    assert {"−.4", "0", ".4"} <= {label.get_text() for label in ax.get_yticklabels()}
+    figure = figures.lines([1, 2], {"a": [0.02, 200.0]}, **LABELS, logarithmic="y")
+    figure.draw_without_rendering()
+    assert {".1", "1", "10"} <= {label.get_text() for label in figure.axes[0].get_yticklabels()}
 
 
 def ground(text):

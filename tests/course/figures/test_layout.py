@@ -1,15 +1,24 @@
 """Titles, names at lines, frames and colours: what all figures have in common."""
 
+import itertools
+
 import numpy as np
 import pytest
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
+from matplotlib.path import Path
 
-from tests.course.figures.colours import contrast
+from tests.course.figures.colours import apart, ciede2000, contrast
+from transformer_course.figures.curves import lines as draw_lines
 from transformer_course.figures.layout import (
+    ATTENTION,
     COMPONENTS,
+    FREE,
     LINE,
     LINES,
     LIT,
     PALE,
+    YES,
     _spread,
     canvas,
     component_colours,
@@ -35,9 +44,46 @@ def test_a_name_stands_at_the_end_of_its_line_in_its_colour():
     assert finished(figure) is figure
 
 
+def test_no_name_covers_a_line_a_dot_or_another_name():
+    x, falling = np.arange(30), np.linspace(1, 0, 30)
+    ended = np.where(x < 15, 0.5, np.nan)  # where another line crosses it
+    named = {"falling": falling, "ends in the middle": ended, "level": np.full(30, 0.45)}
+    figure = draw_lines(x, named, xlabel="", ylabel="", style="smooth", levels={"what can be reached": 0.2})
+    figure.canvas.draw()
+    (ax,) = figure.axes
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(box.overlaps(other) for box, other in itertools.combinations(boxes, 2))
+    ways = [ax.transData.transform(line.get_xydata()) for line in ax.lines[:3]]
+    for box, way in itertools.product(boxes, ways):
+        assert not Path(way[np.isfinite(way).all(axis=1)]).intersects_bbox(box, filled=False)
+
+
 def test_every_colour_of_a_line_or_a_box_can_carry_its_words():
     assert min(contrast(colour, "white") for colour in LINES) >= 4.5
-    assert min(contrast(colour, "black") for colour in (*COMPONENTS.values(), *PALE, LIT)) >= 4.5
+    assert min(contrast(colour, "black") for colour in (*COMPONENTS.values(), *PALE, *FREE, LIT)) >= 4.5
+
+
+@pytest.mark.parametrize(
+    "colours", [(*COMPONENTS.values(), *FREE), PALE, LINES], ids=["parts", "pale", "lines"]
+)
+def test_colours_that_stand_side_by_side_are_told_apart_by_every_eye(colours):
+    assert min(apart(*pair) for pair in itertools.combinations(colours, 2)) >= 10
+    assert min(apart(colour, "white") for colour in colours) >= 10
+
+
+def test_one_colour_has_one_meaning():
+    assert not set(PALE) & {*COMPONENTS.values(), *FREE}
+    weights = [to_hex(colour) for colour in colormaps[ATTENTION](np.linspace(0, 1, 64))]
+    assert min(apart(YES, weight) for weight in weights) >= 10
+
+
+def test_the_distance_of_colours_is_that_of_its_authors():
+    for first, second, distance in (  # of table 1 of Sharma, Wu and Dalal
+        ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
+        ((50, 2.5, 0), (58, 24, 15), 19.4535),
+        ((22.7233, 20.0904, -46.6940), (23.0331, 14.9730, -42.5619), 2.0373),
+    ):
+        assert ciede2000(first, second) == pytest.approx(distance, abs=1e-4)
 
 
 def test_a_part_has_the_colour_of_its_component_and_others_have_their_own():

@@ -31,4 +31,4 @@ def test_names_on_the_roofline_cover_neither_each_other_nor_a_point():
 
 def test_bars_have_their_numbers_written():
     figure = figures.bars({"time": {"a": 0.123, "b": 45.6}}, xlabel="", title="")
-    assert {text.get_text() for text in figure.axes[0].texts} == {"0.12", "46"}
+    assert {text.get_text() for text in figure.axes[0].texts} == {".12", "46"}
