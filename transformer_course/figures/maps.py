@@ -151,13 +151,21 @@ def attention_heatmap(weights: Matrix, tokens: Labels, *, title: str = "") -> Fi
 
 
 def token_depth(
-    values: Matrix, rows: Labels, tokens: Labels, *, title: str, bar: str, colours: str = ATTENTION
+    values: Matrix,
+    rows: Labels,
+    tokens: Labels,
+    *,
+    title: str,
+    bar: str,
+    colours: str = ATTENTION,
+    across: str = "token",
 ) -> Figure:
     """Draw one number from 0 to 1 for each token at each place of a model: places down, tokens across."""
-    figure, (ax,) = canvas(1, (1.9 + 0.52 * len(tokens), 1.0 + 0.42 * len(rows)))
-    look = {"numbers": True, "bar": bar, "labels": ("token", ""), "colours": colours}
+    left, foot = (LETTER * max(map(len, labels)) for labels in (rows, tokens))
+    figure, (ax,) = canvas(1, (1.3 + left + 0.52 * len(tokens), 0.9 + foot + 0.42 * len(rows)))
+    look = {"numbers": True, "bar": bar, "labels": (across, ""), "colours": colours}
     draw_within(ax, values, rows, tokens, **look)
-    see = "A column for each token, a row for each place in the model; the brighter, the nearer to 1."
+    see = "One number for each row and column, from 0 to 1; the brighter, the nearer to 1."
     return finished(figure, title, see)
 
 
@@ -407,8 +415,8 @@ def matrices(
         down = rows if rows is not None and len(rows) == height else [str(i) for i in range(height)]
         across = columns.get(name, [str(i) for i in range(width)])
         reach = float(np.abs(table).max()) or 1.0
-        colours, scale = (SIGNED, (-reach, reach)) if table.min() < 0 else (ATTENTION, (0.0, reach))
-        look = {"colours": colours, "limits": limits.get(name, scale), "numbers": True}
+        scale = limits.get(name, (-reach if table.min() < 0 else 0.0, reach))
+        look = {"colours": SIGNED if scale[0] < 0 else ATTENTION, "limits": scale, "numbers": True}
         draw_matrix(ax, table, down, across, title=name, **look)
         ax.set_xlabel(xlabels.get(name, ""))
         if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:
