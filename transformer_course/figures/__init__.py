@@ -7,7 +7,6 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 from transformer_course.figures.algebra import file_parts, low_rank, shape_flow, weighted_sum
 from transformer_course.figures.cells import (
     catch_map,
-    draw_mask,
     head_blocks,
     key_blocks,
     masks,

@@ -31,7 +31,6 @@ GOOD = {
     "curves_apart": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "places": {"$p$": 1}},
     "data_flow": {"n_layers": 3, "title": "$x$"},
     "draw_clocks": {"angles": [1.0, 2.0, 3.0], "names": TOKENS},
-    "draw_mask": {"matrix": YES, "tokens": TOKENS},
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
     "draw_memory": {"models": {"$x$": (2**30, 2**20)}, "tokens": 7, "room": 5, "limit": 11},
     "draw_turns": {"arrows": {"$x$": [[1.0, 0.0]] * 3}, "names": TOKENS},
