@@ -107,7 +107,7 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
             label.set(**({"color": HERO, "weight": "bold"} if place in bold else {"color": GREY}))
     above.spines[:].set_visible(False)
     word = f"“{tokens[lit]}”"
-    if len(tables) > 1:
+    if len(tables) > 1 or tables[0].sum(axis=1).max() > 1.5:  # several layers, or a mask
         ax.set_xlabel(f"{word} hears of {len(reached)} of {len(tokens)}")
     else:
         most = [key for key in np.argsort(-shares[lit]) if shares[lit, key] > TOLD]
