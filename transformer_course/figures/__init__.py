@@ -8,7 +8,6 @@ from transformer_course.figures.algebra import shape_flow, weighted_sum
 from transformer_course.figures.attention import STEPS, draw_walk, query_and_keys
 from transformer_course.figures.cells import (
     catch_map,
-    draw_mask,
     head_blocks,
     masks,
     pairings,

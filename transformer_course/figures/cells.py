@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -30,15 +29,6 @@ DONE = "#116329"  # the green of a right answer's verdict
 
 
 # True or False
-
-
-def draw_mask(
-    ax: Axes, matrix: Matrix, tokens: Labels, *, title: str = "", labels: tuple[str, str] = KEY_QUERY
-) -> None:
-    """Draw one boolean matrix into `ax`: True filled, False grey and hatched."""
-    values = given.numbers_of(matrix, 2, name="the mask")
-    look = {"title": title, "colours": YES_OR_NO, "numbers": False, "labels": labels}
-    draw_within(ax, values, tokens, tokens, hidden=1 - values, **look)
 
 
 def masks(

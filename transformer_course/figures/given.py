@@ -48,11 +48,6 @@ def tables_of(named: Tables, limits: Limits | None = None) -> dict[str, np.ndarr
     return tables
 
 
-def curves_of(named: Curves) -> dict[str, np.ndarray]:
-    """Return curves as numbers, by name; where one is nan it has a gap."""
-    return {name: numbers_of(values, 1, name=name, gaps=True) for name, values in named.items()}
-
-
 def labelled(matrix: Matrix, rows: Labels, columns: Labels) -> np.ndarray:
     """Return the matrix as numbers; raise unless there is a label for every row and column."""
     values = numbers_of(matrix, name="the matrix")

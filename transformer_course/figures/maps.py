@@ -153,12 +153,20 @@ def attention_heatmap(weights: Matrix, tokens: Labels, *, title: str = "") -> Fi
 
 
 def token_depth(
-    values: Matrix, rows: Labels, tokens: Labels, *, title: str, bar: str, cosine: bool = False
+    values: Matrix,
+    rows: Labels,
+    tokens: Labels,
+    *,
+    title: str,
+    bar: str,
+    cosine: bool = False,
+    across: str = "token",
 ) -> Figure:
     """Draw one number for each token at each place of a model, from 0 to 1, or from −1 if it is a cosine."""
-    figure, (ax,) = canvas(1, (1.9 + 0.52 * len(tokens), 1.0 + 0.42 * len(rows)))
+    left, foot = (LETTER * max(map(len, labels)) for labels in (rows, tokens))
+    figure, (ax,) = canvas(1, (1.3 + left + 0.52 * len(tokens), 0.9 + foot + 0.42 * len(rows)))
     look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {}
-    draw_within(ax, values, rows, tokens, numbers=True, bar=bar, labels=("token", ""), **look)
+    draw_within(ax, values, rows, tokens, numbers=True, bar=bar, labels=(across, ""), **look)
     see = "A row for each place in the model, from the first down to the last; a column for each token."
     return finished(figure, title, see)
 
@@ -387,8 +395,8 @@ def matrices(
         down = rows if rows is not None and len(rows) == height else [str(i) for i in range(height)]
         across = columns.get(name, [str(i) for i in range(width)])
         reach = float(np.abs(table).max()) or 1.0
-        colours, scale = (SIGNED, (-reach, reach)) if table.min() < 0 else (ATTENTION, (0.0, reach))
-        look = {"colours": colours, "limits": limits.get(name, scale), "numbers": True}
+        scale = limits.get(name, (-reach if table.min() < 0 else 0.0, reach))
+        look = {"colours": SIGNED if scale[0] < 0 else ATTENTION, "limits": scale, "numbers": True}
         draw_matrix(ax, table, down, across, title=name, **look)
         ax.set_xlabel(xlabels.get(name, ""))
         if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:

@@ -25,7 +25,7 @@ from transformer_course.figures.layout import (
 )
 from transformer_course.figures.maps import cell_texts, draw_matrix
 
-FAINT = 0.03  # a weight that is smaller has no line
+FAINT, TOLD = 0.03, 0.1  # a smaller weight has no line; is not told
 
 
 def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = "") -> Figure:
@@ -35,7 +35,7 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     before, powers = table[row], np.exp(table[row])
     after = np.where(seen, powers, 0)
     steps = {
-        f"“{query}”: its row, plus M": (before, np.where(seen, before, -np.inf)),
+        f"row of {query}, plus M": (before, np.where(seen, before, -np.inf)),
         "e to the power of that": (powers, after),
         "divided by the sum": (powers / powers.sum(), after / after.sum()),
     }
@@ -106,6 +106,13 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
         for place, label in enumerate(side.get_xticklabels()):
             label.set(**({"color": HERO, "weight": "bold"} if place in bold else {"color": GREY}))
     above.spines[:].set_visible(False)
+    word = f"“{tokens[lit]}”"
+    if len(tables) > 1 or tables[0].sum(axis=1).max() > 1.5:  # several layers, or a mask
+        ax.set_xlabel(f"{word} hears of {len(reached)} of {len(tokens)}")
+    else:
+        most = [key for key in np.argsort(-shares[lit]) if shares[lit, key] > TOLD]
+        taken = zip(cell_texts(shares[lit, most]), most, strict=True)
+        ax.set_xlabel(f"{word} takes " + ", ".join(f"{share} from “{tokens[key]}”" for share, key in taken))
     ax.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-0.05, len(tables) + 0.05), yticks=[])
     ax.spines[:].set_visible(False)
     literal(ax)

@@ -8,7 +8,6 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.cells import draw_mask
 from transformer_course.figures.drawings import arrow, box
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import (
@@ -21,6 +20,7 @@ from transformer_course.figures.layout import (
     SILVER,
     WIDEST,
     YES,
+    YES_OR_NO,
     canvas,
     finished,
     hide_cells,
@@ -93,8 +93,10 @@ def packed_row(texts: Sequence[Labels], *, title: str) -> Figure:
     tokens = [token for text in texts for token in text]
     for place, token in enumerate(tokens):
         row.text(place + 0.5, 0.5, token, rotation=90, ha="center", va="center", size=8)
-    draw_mask(mask, text_of[:, None] == text_of, tokens)
-    mask.set(aspect="auto", xlabel="key: the tokens of the row, above")
+    own = text_of[:, None] == text_of
+    draw_cells(mask, own, tokens, tokens, limits=(0, 1), colours=YES_OR_NO)
+    hide_cells(mask, np.argwhere(~own))
+    mask.set(ylabel="query", xlabel="key: the tokens of the row, above")
     mask.tick_params(labelbottom=False)
     places = longest * len(texts)
     batch.set_title(f"padded: {places} places, {places - total} of them for nothing", loc="left")

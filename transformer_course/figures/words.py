@@ -15,6 +15,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.collections import Collection, LineCollection, PathCollection, QuadMesh
+from matplotlib.container import BarContainer, Container
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.legend import Legend
@@ -51,7 +52,11 @@ def _read_aloud(figure: Figure) -> str:
     claim = " ".join(_quoted(text.get_text()) for text in figure.texts)
     panels = [axes for axes in figure.axes if not (_is_colour_bar(axes) or _is_blank(axes))]
     sentences = [": ".join(filter(None, [f"Figure {claim}".rstrip(), _panels(panels)])), figure.get_label()]
-    sentences += [f"{side}: {name}" for axes in panels for side, name in _axes(axes)]
+    named: list[tuple[str, str]] = []
+    for each in (each for axes in panels for each in _axes(axes)):
+        if not any(each[0] == side and name.endswith(each[1]) for side, name in named):
+            named.append(each)  # and not the labels of another panel once more
+    sentences += [f"{side}: {name}" for side, name in named]
     sentences += [f"Colours: {name}" for name in _bars(figure) if name]
     sentences += [f"Legend: {_entries(legend)}" for legend in _legends(figure)]
     sentences += [sentence for axes in panels if len(panels) == 1 for sentence in _held(axes)]
@@ -101,12 +106,22 @@ def _kind(axes: Axes) -> str:
         return f"{len(maps)} matrices"
     if maps:
         return f"a heatmap of {' × '.join(map(str, _cells(maps[0]).shape))} cells"
-    counts = {"bar": sum(len(group) for group in axes.containers), "line": len(_named_lines(axes))}
+    counts = {"bar": len({place for group in axes.containers for place in _bar_places(group)})}
+    counts["line"] = len(_named_lines(axes))
     return " and ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items() if count)
 
 
 def _maps(axes: Axes) -> list[QuadMesh | AxesImage]:
     return [each for each in (*axes.images, *axes.collections) if isinstance(each, QuadMesh | AxesImage)]
+
+
+def _bar_places(group: Container) -> list[str]:
+    """Where the middles of bars stand: parts that are stacked, or drawn over each other, are one bar."""
+    if not isinstance(group, BarContainer):
+        return []
+    across = [bar.get_y() + bar.get_height() / 2 for bar in group]
+    upright = [bar.get_x() + bar.get_width() / 2 for bar in group]
+    return number_words(upright if group.orientation == "vertical" else across)
 
 
 def _named_lines(axes: Axes) -> list[Line2D]:
@@ -119,7 +134,9 @@ def _axes(axes: Axes) -> Iterator[tuple[str, str]]:
         if side == "Upwards" and axis.get_inverted():
             side = "Downwards"
         labels = [label for _, label in _ticks(axis) if label]
-        words = f"{labels[0]} to {labels[-1]}" if _is_numeric(axis) and labels else ", ".join(labels[:FEW])
+        words = ", ".join(labels[:FEW] + ["and so on"] * (len(labels) > FEW))
+        if labels and _is_numeric(axis):
+            words = f"{labels[0]} to {labels[-1]}"
         if axis.get_label_text():
             yield side, " ".join(axis.get_label_text().split()) + (f", {words}" if words else "")
         elif words and not _is_numeric(axis):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from matplotlib import colors
-from matplotlib import pyplot as plt
 
 from transformer_course import figures
 from transformer_course.figures.layout import HIDDEN, NO, YES
@@ -25,13 +24,11 @@ def hatched(ax):
 
 
 def test_a_mask_is_drawn_as_it_is_and_what_is_hidden_is_hatched():
-    figure, ax = plt.subplots()
     mask = causal_mask(3)[0, 0]
-    figures.draw_mask(ax, mask, TOKENS)
+    ax = figures.masks({"": mask}, TOKENS).axes[0]
     np.testing.assert_array_equal(ax.collections[0].get_array().reshape(3, 3), mask)
     assert cell_colours(ax)[:2] == [YES, NO]
     assert hatched(ax) == [(0, 1), (0, 2), (1, 2)]
-    plt.close(figure)
 
 
 @pytest.mark.parametrize("number", [1, 5])

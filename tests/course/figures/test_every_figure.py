@@ -30,17 +30,16 @@ GOOD = {
     "data_flow": {"n_layers": 3, "title": "$x$"},
     "digits_and_waves": {"count": 2, "title": "$t$"},
     "draw_clocks": {"angles": [1.0, 2.0, 3.0], "names": TOKENS},
-    "draw_mask": {"matrix": YES, "tokens": TOKENS},
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
     "draw_memory": {"models": {"$x$": (2**30, 2**20)}, "tokens": 7, "room": 5, "limit": 11},
     "draw_network": {"features": {"$x$": 1}, "up": {"$y$": ([2], -1)}, "down": {"b": [3]}},
-    "draw_web": {"layers": [YES, YES], "tokens": TOKENS, "lit": 1},
     "draw_walk": {
         **{"step": "score = query · key", "x": PLACES, "tokens": TOKENS},
         "maps": {name: [[1, 0], [0, 1], [1, 0], [0, 1]] for name in ("W_Q", "W_K", "W_V")},
     },
     "draw_tile": {"scores": WEIGHTS, "tile": 1, "size": (1, 3), "values": [1, 2, 3]},
     "draw_turns": {"arrows": {"$x$": [[1.0, 0.0]] * 3}, "names": TOKENS},
+    "draw_web": {"layers": [WEIGHTS, YES], "tokens": TOKENS, "lit": 1},
     "encoder_map": {"lesson": 3},
     "head_atlas": {"maps": torch.rand(2, 3, 5, 5), "title": "$x$"},
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
@@ -58,8 +57,8 @@ GOOD = {
     },
     "likeness_grid": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},
     "lines": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "logarithmic": "y"},
-    "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b"},
     "masks": {"named": {"$x$": YES}, "tokens": TOKENS},
+    "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b", "title": "$x$"},
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
     "neuron_map": {"activations": WEIGHTS, "names": TOKENS, "tokens": TOKENS, "title": ""},
     "shape_flow": {"shapes": {"$x$": (2, 5, 12), "q": (2, 3, 5, 4)}, "steps": ["cut"]},
@@ -87,11 +86,6 @@ GOOD = {
     "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
 }  # fmt: skip
 ALONE = {"norm_orders", "then_and_now", "two_blocks", "live_curve"}  # these are given nothing but a title
-WITHOUT = {
-    *("activation_curves", "bars", "cost_shares", "curves_apart", "data_flow", "encoder_map", "growth"),
-    *("key_blocks", "length_curves", "lines", "low_rank", "norm_orders", "padding", "ring_of_three"),
-    *("roofline", "shape_flow", "slopes", "spectrum", "then_and_now", "training_curves", "two_blocks"),
-}  # figures whose sentence is still to be written
 WIDGETS = {"explore", "explorer", "measured"}
 
 

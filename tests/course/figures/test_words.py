@@ -186,3 +186,16 @@ def test_what_panels_share_is_told_once_and_what_a_mask_hides_is_told() -> None:
 def test_a_name_at_the_end_of_its_line_is_read_aloud_with_the_line_alone() -> None:
     words = told(describe(figures.lines([1, 2], {"a": [1, 2], "b": [2, 1]}, xlabel="", ylabel="")))
     assert words.count("“a”") == 1 and "Written" not in words
+
+
+def test_bars_that_are_stacked_or_drawn_over_each_other_are_one() -> None:
+    def stacked(ax: Axes) -> None:
+        ax.barh(["a", "b"], [1, 2])
+        ax.barh(["a", "b"], [1, 1], left=[1, 2])
+
+    assert "2 bars" in told(describe(drawn(stacked)))
+
+
+def test_labels_that_panels_share_are_read_aloud_once() -> None:
+    figure = figures.masks({"x": np.eye(2), "y": np.eye(2)}, ["a", "b"])
+    assert told(describe(figure)).count("a, b") == 2  # across, and downwards
