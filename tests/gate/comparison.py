@@ -44,7 +44,9 @@ def _parts(output: NotebookNode) -> dict[str, str]:
     parts |= {name: output[name] for name in ("name", "text", "ename", "evalue") if name in output}
     parts |= {mime: str(value) for mime, value in output.get("data", {}).items()}
     for mime, about in output.get("metadata", {}).items():
-        parts |= {f"{mime} {name}": str(value) for name, value in about.items()}
+        parts |= {f"{mime} {name}": str(value) for name, value in about.items() if name != "stops"}
+        for frame in about.get("stops", {"frames": []})["frames"]:
+            parts |= {f"{frame['stop']}: words": frame["alt"], f"{frame['stop']}: {PICTURE}": frame["png"]}
     return parts
 
 
@@ -53,7 +55,7 @@ def _between(stored: dict[str, str], fresh: dict[str, str], names: tuple[str, st
         was, now = stored.get(name, ""), fresh.get(name, "")
         difference = (
             _between_pictures(was, now)
-            if name == PICTURE and was and now
+            if name.endswith(PICTURE) and was and now
             else _between_texts(was, now, names)
         )
         if difference:

@@ -119,7 +119,7 @@ UPDATE = "display(1, display_id='one').update(2)"
 FAULTS = {
     "wrong-weights": Fault("heatmap()", edited("()", "(scale=2)"), "Largest in each row"),
     "aspect": Fault("heatmap()", edited("()", "(aspect='auto')"), "image/png: the size was"),
-    "line-colour": Fault("curve()", edited("()", "('tab:red')"), "+Line “loss”, red"),
+    "line-colour": Fault("curve()", edited("()", "('tab:red')"), "+  line “loss” #d62728"),
     "one-channel-of-a-picture": Fault(
         "curve()", lambda cell: recoloured(cell, slice(10, 40), slice(10, 40), by=16), "pixels have changed"
     ),
