@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-LEVEL = 1.05  # within 5 % nobody is called faster
+LEVEL = 1.05  # within 5% nobody is called faster
 
 Run = Callable[[], Tensor]
 FEWEST = 3  # rounds, however long they take

@@ -138,7 +138,7 @@ def test_every_entry_is_used_and_complete():
 @pytest.mark.parametrize(
     "sentence",
     [
-        "It is published that padding moves tokens by 7.7 %.",
+        "It is published that padding moves tokens by 7.7%.",
         "[The paper](https://arxiv.org/abs/1706.03762) measured 26.1 points.",
     ],
 )

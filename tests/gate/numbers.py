@@ -24,7 +24,7 @@ OVERVIEWS = "Recall|Summary"  # with the title: what stands there is from anywhe
 REMEDY = "compute it, or say where it comes from in tests/gate/numbers.toml"
 
 NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\d+"
-IN_PROSE = re.compile(rf"(?<![\w.,^/-])({NUMBER})(?![\d⁰¹²³⁴-⁹⁻/]|\.\d)(?:[ -](%))?")
+IN_PROSE = re.compile(rf"(?<![\w.,^/-])({NUMBER})(?![\d⁰¹²³⁴-⁹⁻/]|\.\d)(?:[ -]?(%))?")
 CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]*\$", re.DOTALL)
 IN_FORMULA = re.compile(r"(?<![\w.,])(\d*\.\d+)")  # whole numbers are algebra there
@@ -103,7 +103,7 @@ def _plain(number: str) -> str:
 
 
 def _forms(number: str, is_share: bool) -> set[str]:
-    """Return what a number may be written as: 8.3 % is .083."""
+    """Return what a number may be written as: 8.3% is .083."""
     digits = len(number.partition(".")[2])
     return {number, _plain(f"{float(number) / 100:.{digits + 2}f}")} if is_share else {number}
 

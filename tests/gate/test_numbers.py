@@ -24,7 +24,7 @@ def complaints(
     "words",
     [
         "It is .17, or −.17, and .640.",
-        "With 1,024 of them, 8.3 % are left.",
+        "With 1,024 of them, 8.3% are left.",
         "Each of 384 features; in 2017, lesson 05, section 3.2.1, exercise 03.2, `x = 77` and $x^{55}$.",
         "In [this](https://example.org/123) a head, L2.H9, of all-MiniLM-L6-v2 in float32.",
     ],
@@ -39,12 +39,12 @@ def test_a_number_that_stands_nearby_needs_no_source(words):
         ("It is .18.", ".18"),
         ("About .64.", ".64"),
         ("With 1,025.", "1025"),
-        ("8.4 % are left.", "8.4"),
+        ("8.4% are left.", "8.4"),
         ("385.", "385"),
         ("So $e^{.17} ≈ 1.19$.", "1.19"),
         ("| name | 1,024 | .65 |", ".65"),
         ("- **One**: .17.\n- **Two**: .66.", ".66"),
-        ("9 % are left.", "9"),
+        ("9% are left.", "9"),
     ],
 )
 def test_a_stale_number_is_found(words, number):
@@ -54,7 +54,7 @@ def test_a_stale_number_is_found(words, number):
 def test_a_number_from_far_away_says_so(monkeypatch):
     assert complaints("It is .17.", far=3)
     assert complaints("With 1,024 of them.", far=3)
-    assert complaints("And 384 % are left.", far=3)
+    assert complaints("And 384% are left.", far=3)
     assert not complaints("Each of 384 features.", far=3)  # a size in the code holds for the whole lesson
     monkeypatch.setitem(numbers.SOURCES, "99", {".17": "cell shown"})
     assert not complaints("It is .17.", far=3)

@@ -32,6 +32,7 @@ STYLES = {  # how lines are told apart besides by colour; inches across; more
     "stepped": ("linestyle", ("-", "--", "-.", ":"), 5.8, {"linewidth": 2}),
 }
 MANY = 12  # more points have no tick each
+CROWDED = 0.031  # of a panel, a letter of a tick
 LABEL = 0.075  # inches of a letter in a line's name
 
 Named = Mapping[str, Sequence[float] | Matrix]
@@ -82,8 +83,9 @@ def lines(
     tables = {panel: _tables_of(each | (before or {})) for panel, each in panels.items()}
     by, kinds, width, more = STYLES[style]
     names = list(dict.fromkeys(name for each in tables.values() for name in each))
-    now = [name for name in names if name not in (before or {})]
-    looks = looks_of(now, kinds, by) | looks_of(before or {}, ["--"])
+    looks = looks_of([name for name in names if name not in (before or {})], kinds, by) | looks_of(
+        before or {}, ["--"]
+    )
     figure, axes = _lay(list(tables), width, names, below)
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
         across = _lay_across(ax, x, logarithmic)
@@ -101,8 +103,7 @@ def lines(
     finished(figure, title, see or _seen(nested, below))
     for ax, curves in zip(axes, tables.values(), strict=True):  # last: where names stand hangs on the layout
         ends = {name: _end(across, runs.mean(axis=0)) for name, runs in curves.items()}
-        if len(ends) > 1:
-            name_lines(ax, ends, {name: looks[name]["color"] for name in ends})
+        name_lines(ax, ends if len(ends) > 1 else {}, {name: looks[name]["color"] for name in ends})
         _mark(ax, levels or {}, places or {}, named=ax is axes[0])
         if tops:
             _mark_top(ax)
@@ -150,7 +151,9 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str) -> np.ndarray:
     if "x" in logarithmic:
         ax.set_xscale("log")
         if len(x) <= MANY:
-            ax.set_xticks(x, map(number, x), rotation=45 if len(x) > 9 else 0)
+            gap = np.diff(np.log(x)).min() / np.log(x[-1] / x[0])
+            names = [number(each) for each in x]
+            ax.set_xticks(x, names, rotation=45 if gap < CROWDED * max(map(len, names)) else 0)
         ax.minorticks_off()
     return x
 

@@ -47,7 +47,8 @@ Size = tuple[float, float]  # width and height, in inches
 WIDEST = 9.4  # inches; a page shows 900 pixels, 90 to an inch, with a margin
 LONGEST = 120.0  # inches; a larger picture needs more memory than a lesson has
 LINE = 11.0  # points from one written line to the next
-NEARNESS = (5, 9, 14, 20, 28, 38, 50)  # points from a dot to its name
+DOT = 3.5  # points from the middle of a dot to its edge
+NEARNESS = (6, 9, 14, 20, 28, 38, 50)  # points from a dot to its name
 TURNS = (
     2 * np.pi * np.array([0, 8, 1, 15, 7, 9, 2, 14, 6, 10, 4, 12, 3, 13, 5, 11]) / 16
 )  # first to the right
@@ -276,8 +277,9 @@ def _drawn(ax: Axes) -> Iterator[np.ndarray]:
         run = np.concatenate([[0], np.hypot(*np.diff(path, axis=0).T).cumsum()]) if len(path) else []
         even = np.arange(0, run[-1] + 3, 3) if len(run) else []
         yield np.stack([np.interp(even, run, side) for side in path.T], axis=1) if len(run) else path
+    ring = DOT * ax.figure.dpi / 72 * np.stack([np.cos(TURNS), np.sin(TURNS)], axis=1)
     for dots in ax.collections:
-        yield ax.transData.transform(dots.get_offsets())
+        yield (ax.transData.transform(dots.get_offsets())[:, None] + ring).reshape(-1, 2)
 
 
 def _spread(wanted: np.ndarray, low: float, high: float) -> np.ndarray:

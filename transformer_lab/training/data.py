@@ -98,7 +98,7 @@ def mask_tokens(
 ) -> tuple[Int[Tensor, "batch position"], Int[Tensor, "batch position"]]:
     """Hide some tokens; return the ids with the holes, and the targets: the hidden ids, IGNORED elsewhere.
 
-    Of the chosen tokens 80 % become `mask_id`, 10 % a random id and 10 % stay, so that the model cannot
+    Of the chosen tokens 80% become `mask_id`, 10% a random id and 10% stay, so that the model cannot
     rely on what it sees: Section 3.1 of arXiv:1810.04805 (BERT).
 
     Args:
