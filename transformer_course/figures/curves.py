@@ -103,18 +103,21 @@ def lines(
     finished(figure, title, see or _seen(nested, below))
     for ax, curves in zip(axes, tables.values(), strict=True):  # last: where names stand hangs on the layout
         ends = {name: _end(across, runs.mean(axis=0)) for name, runs in curves.items()}
-        name_lines(ax, ends if len(ends) > 1 else {}, {name: looks[name]["color"] for name in ends})
-        _mark(ax, levels or {}, places or {}, named=ax is axes[0])
-        if tops:
-            _mark_top(ax)
+        if len(ends) > 1:
+            name_lines(ax, ends, {name: looks[name]["color"] for name in ends})
+        _mark(ax, levels or {}, places or {}, named=ax is axes[0], tops=tops)
     return figure
 
 
-def _mark(ax: Axes, levels: Mapping[str, float], places: Mapping[str, float], *, named: bool) -> None:
+def _mark(
+    ax: Axes, levels: Mapping[str, float], places: Mapping[str, float], *, named: bool, tops: bool
+) -> None:
     for name, height in levels.items():
         write_level(ax, height, name)
     for name, place in places.items():
         write_place(ax, place, name if named else "")
+    if tops:
+        _mark_top(ax)
 
 
 def _tables_of(named: Named) -> dict[str, np.ndarray]:
