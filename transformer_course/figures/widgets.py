@@ -35,12 +35,12 @@ Stop = float | str
 Read = Callable[[str], tuple[Labels, Tensor]]
 
 
-def _publish(box: ipywidgets.Widget, still: Figure, *, words: str) -> None:
+def _publish(box: ipywidgets.Widget, data: dict, metadata: dict, *, words: str) -> None:
     """Show widgets, told in `words`, and below them the picture that is left where no kernel runs."""
     widget = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
     # Two outputs, because widgets whose kernel has ended would hide a picture in the same output.
     publish_display_data({"application/vnd.jupyter.widget-view+json": widget, "text/plain": words})
-    publish_display_data(*mime_bundle(still))
+    publish_display_data(data, metadata)
 
 
 def _as_html(figure: Figure) -> str:
@@ -68,9 +68,9 @@ def explore(
     size: Size = (3.0, 2.9),
     across: int | None = None,
 ) -> None:
-    """Show a slider over pictures that are drawn beforehand: it moves at once, and without a kernel.
+    """Show a slider over pictures that are drawn beforehand, so that it moves at once, also on the site.
 
-    A page that runs no script, such as a code host's, shows a strip of some of them.
+    A page without a kernel and without scripts, such as a code host's, shows a strip of some of them.
 
     Args:
         draw: draws the picture for one value into the given axes.
@@ -99,16 +99,21 @@ def explore(
         return finished(figure, title, see)
 
     data, metadata = mime_bundle(drawn(strip))
-    frames = []
+    frames, pictures = [], []
     for value in values:
         alone, about = mime_bundle(drawn([value]))
         frames.append({"stop": _called(name, value), "png": alone["image/png"], **about["image/png"]})
+        pictures.append(_status(_called(name, value)) + alone["text/html"])
         data["text/plain"] += f"\n{alone['text/plain']}"
     first = list(values).index(strip[0])
-    sources = [f"data:image/png;base64,{frame['png']}" for frame in frames]
-    data["text/html"] = slider(name, frames, sources, first)
     metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
-    publish_display_data(data, metadata)
+    options = [(value if isinstance(value, str) else f"{value:g}", i) for i, value in enumerate(values)]
+    stops = ipywidgets.SelectionSlider(
+        options=options, index=first, description=name, style=AT_THE_END["style"]
+    )
+    picture = ipywidgets.HTML(pictures[first])
+    stops.observe(lambda change: setattr(picture, "value", pictures[change["new"]]), "value")
+    _publish(ipywidgets.VBox([stops, picture]), data, metadata, words=f"Slider: {name}")
 
 
 MOVED = """const box = this.closest('.stops'), frames = box.querySelectorAll('img');
@@ -166,7 +171,9 @@ def explorer(read: Read, text: str, *, strip: Sequence[tuple[int, int]], title: 
     tokens, maps = _tokens_and_maps(read, text)
     titles = [f"L{layer}.H{head}" for layer, head in strip]
     still = head_grid([maps[tuple(place)] for place in strip], tokens, titles, title=title)
-    _publish(Explorer(read, text, place=strip[0]), still, words="Explorer: sentence, layer, head")
+    _publish(
+        Explorer(read, text, place=strip[0]), *mime_bundle(still), words="Explorer: sentence, layer, head"
+    )
 
 
 def _tokens_and_maps(read: Read, text: str) -> tuple[Labels, np.ndarray]:
@@ -325,7 +332,7 @@ def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers,
     """
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
     still = draw(examples["numbers"][name], examples["machine"])
-    _publish(Measurement(measure, draw), still, words="Button: measure on this machine")
+    _publish(Measurement(measure, draw), *mime_bundle(still), words="Button: measure on this machine")
 
 
 class Measurement(ipywidgets.VBox):
