@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 VALUE = "wrong value"
+DIGITS = {torch.float32: 1e-6}  # no comparison is finer than what a format holds
 MOST = 4  # entries that are right and told by their names
 
 
@@ -139,7 +140,8 @@ class Comparison:
         if got.is_meta:  # sizes without values
             return None
         if wanted.is_floating_point() or wanted.is_complex():
-            agrees = torch.isclose(got, wanted, rtol=self.tolerance, atol=self.tolerance, equal_nan=True)
+            room = max(self.tolerance, DIGITS.get(wanted.dtype, 0))
+            agrees = torch.isclose(got, wanted, rtol=room, atol=room, equal_nan=True)
         else:
             agrees = got == wanted
         if agrees.all():

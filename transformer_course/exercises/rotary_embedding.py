@@ -435,7 +435,8 @@ class WithFrequency(ModuleExercise):
         """In `forward` the positions are not 0, 1, 2, … but `offset`, `offset + 1`, …, as many as x has:
         `torch.arange(offset, offset + x.shape[-2])`. Made a column, and multiplied by the frequencies, they
         are the angles.""",
-        """The rest is 02.2, line by line. Count axes from the end, and any number may stand in front.""",
+        """The rest is 02.2, line by line. Count axes from the end, and any number may stand in front. Angles
+        in float64 make the product float64, too: `.to(x.dtype)` gives it back in the format of x.""",
     ],
 )
 class Rotary(nn.Module):
@@ -449,7 +450,8 @@ class Rotary(nn.Module):
     def forward(self, x, offset=0):
         """x (…, position, d_head), with any axes in front. Its first position is `offset`.
 
-        Returns a tensor of the same shape; angles in float64. Write it yourself, without transformer_lab.
+        Returns the same shape and dtype; the angles are in float64. Write it yourself, without
+        transformer_lab.
         """
         raise NotImplementedError
 
@@ -459,6 +461,7 @@ def Rotary(normal):
     yield {"d_head": 10, "base": 100.0}, {"x": normal(2, 3, 7, 10), "offset": 11}
     yield {"d_head": 6}, {"x": normal(5, 5, 6)}  # as many in front as positions: a wrong axis fits
     yield {"d_head": 14, "base": 500_000.0}, {"x": normal(3, 14), "offset": 2}
+    yield {"d_head": 4}, {"x": normal(2, 3, 4).float(), "offset": 1}  # what most models compute in
     yield {"d_head": 2}, {"x": normal(1, 1, 1, 2), "offset": 5003}  # far behind a table of fixed length
 
 
@@ -470,7 +473,7 @@ class Rotary(nn.Module):
         self.register_buffer("frequency", torch.zeros(self.half), persistent=False)
 
     def forward(self, x, offset=0):
-        result = torch.zeros(x.shape)
+        result = torch.zeros_like(x)
         for index in np.ndindex(*x.shape[:-1]):
             for i in range(self.half):
                 angle = (offset + index[-1]) / math.pow(self.base, i / self.half)
@@ -492,7 +495,8 @@ def solution():
             position = torch.arange(offset, offset + x.shape[-2], device=x.device)
             angle = position[:, None] * self.frequency  # (position, d_head/2)
             a, b = x.chunk(2, dim=-1)  # (…, position, d_head/2) each
-            return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1)
+            turned = torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1)
+            return turned.to(x.dtype)
 
     return Rotary
 
@@ -510,7 +514,8 @@ def alternative():
         def forward(self, tokens, offset=0):
             angle = torch.outer(offset + torch.arange(tokens.size(-2)), self.frequency).repeat(1, 2)
             first, second = tokens.tensor_split(2, -1)
-            return tokens * angle.cos() + torch.cat([-second, first], -1) * angle.sin()
+            cos, sin = angle.cos().type_as(tokens), angle.sin().type_as(tokens)
+            return tokens * cos + torch.cat([-second, first], -1) * sin
 
     return Rotary
 
