@@ -309,8 +309,8 @@ def who_moves(function, x):
     """Change one token at a time, and see whose output moves.
 
     function: takes x, returns (position, …), a vector for each position
-    x: (position, feature); stays as it is. Change all features of a token, each by another amount:
-        a function may take their mean off.
+    x: (position, feature); stays as it is. Add to each feature of the token another number: if all
+        grew alike, a function that takes their mean off would not notice.
     returns (position, position), booleans: at [i, j] True if output i moves, in any of its features and
         by more than rounding (1e-9), when token j is changed
     Write it yourself, without `transformer_lab`.

@@ -70,6 +70,8 @@ def masks(
     legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})
     see = (
         "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
+        if labels == KEY_QUERY
+        else f"Across: {labels[0]}. A plain cell: {legend[0]}; a hatched one: {legend[1]}."
     )
     return finished(figure, title, see)
 
