@@ -87,6 +87,22 @@ def test_who_only_reads_opens_all_answers_at_once(visit: Visit) -> None:
     expect(closed).to_have_count(folds.count())
 
 
+def test_a_slider_moves_with_the_keyboard_and_says_so_without_a_kernel(visit: Visit) -> None:
+    view = visit(LESSON).view
+    slider = view.locator(".stops:visible").first
+    stop = slider.get_by_role("slider")
+    stop.scroll_into_view_if_needed()
+    said, seen = slider.get_by_role("status"), slider.locator("img:visible")
+    before, picture = said.inner_text(), seen.get_attribute("src")
+    for key in ("ArrowRight", "ArrowLeft"):
+        stop.press(key)
+        expect(seen).to_have_count(1)
+        assert stop.get_attribute("aria-valuetext") == said.inner_text()
+        assert (said.inner_text() != before) == (key == "ArrowRight")
+        assert (seen.get_attribute("src") != picture) == (key == "ArrowRight")
+    assert seen.evaluate("image => image.naturalWidth") > 300
+
+
 def test_hints_and_solution_are_folded(visit: Visit) -> None:
     view = visit(LESSON).view
     solution = view.locator("details", has_text="Solution").first
