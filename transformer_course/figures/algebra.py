@@ -9,25 +9,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from transformer_course.figures import given
+from transformer_course.figures.colours import DARK, HERO, LINES, NO, PALE
 from transformer_course.figures.drawings import arrow, way
 from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import (
-    DARK,
-    HERO,
-    LINES,
-    NO,
-    PALE,
-    WIDEST,
-    canvas,
-    finished,
-)
+from transformer_course.figures.layout import WIDEST, canvas, finished
 
 SHEET = 0.06  # from one head's sheet to the next
 TALL, WIDE, THIN = 0.36, 3.2, 0.1  # of what has the most positions, the most features; the least width
 GAP = 1.2  # from column to column
-
-
-# A weighted sum
 
 
 def weighted_sum(
@@ -42,12 +31,7 @@ def weighted_sum(
 ) -> Figure:
     """Draw values (token, 2) as arrows, and beside them each times its weight, laid end to end: the output.
 
-    Args:
-        weights: of one query, one for each token; they add up to one.
-        values: what each token hands over.
-        tokens: their names.
-        query: the name of the token that asks.
-        of, result: what the values and their sum are called.
+    `query` names the token that asks; `of` and `result` are what the values and their sum are called.
     """
     weights = given.numbers_of(weights, 1, name="weights")
     values = given.numbers_of(values, 2, name="values")
@@ -69,10 +53,7 @@ def weighted_sum(
         ax.set(xlabel=f"feature 0 of the {of}")
         ax.grid(alpha=0.3)
     left.set_ylabel(f"feature 1 of the {of}")
-    see = (
-        "Left, what each token hands over, as an arrow. Right, each arrow cut to its weight "
-        "and laid end to end: the sum is the output."
-    )
+    see = "Left, what each token hands over; right, each arrow cut to its weight, end to end: their sum."
     return finished(figure, title, see)
 
 
@@ -80,16 +61,12 @@ def _vector(
     ax: Axes, start: np.ndarray, end: np.ndarray, name: str, colour: str, *, width: float = 1.8, side: int = 1
 ) -> None:
     """An arrow with its name beside its middle: on the right of its way, or the left (side −1)."""
-    style = {"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
-    ax.annotate("", tuple(end), tuple(start), arrowprops=style)
+    arrow(ax, start, end, width=width, colour=colour, zorder=3, gap=0)
     along = (end - start) / (np.hypot(*(end - start)) or 1.0)
     beside = 13 * side * np.array([along[1], -along[0]])  # points
     anchor = "left" if beside[0] > 0.1 else "right" if beside[0] < -0.1 else "center"
     look = {"color": colour, "size": 9, "ha": anchor, "va": "center", "textcoords": "offset points"}
     ax.annotate(name, tuple((start + end) / 2), tuple(beside / 2), **look)
-
-
-# Shapes on their way
 
 
 def shape_flow(

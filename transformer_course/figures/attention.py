@@ -1,4 +1,4 @@
-"""How attention comes to its numbers: keys on the line of a query, and matrices cell by cell."""
+"""How attention comes to its numbers: keys on the line of a query, a row behind its mask, cell by cell."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,9 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
-from transformer_course.figures.given import Matrix
-from transformer_course.figures.layout import COMPONENTS, HERO, LINES, MARK, SILVER, canvas, finished, literal
-from transformer_course.figures.maps import two_decimals
+from transformer_course.figures import given
+from transformer_course.figures.colours import COMPONENTS, DARK, HERO, HIDDEN, LINES, MARK, SILVER
+from transformer_course.figures.drawings import arrow
+from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.layout import canvas, cell_texts, finished, frame_cells, two_decimals
+from transformer_course.figures.maps import draw_matrix
 
 # A query and keys in a plane
 
@@ -22,11 +25,8 @@ def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], 
     weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
     figure, (plane, *both) = canvas(3, (2.9, 3.4), (0.6, 0), width_ratios=[1.9, 1, 1])
     _draw_plane(plane, query, keys)
-    panels = {
-        f"scores: reach × {two_decimals(length)} ÷ √2": scores,
-        "weights: softmax of the scores": weights,
-    }
-    for ax, (name, heights) in zip(both, panels.items(), strict=True):
+    names = f"scores: reach × {two_decimals(length)} ÷ √2", "weights: softmax of the scores"
+    for ax, name, heights in zip(both, names, (scores, weights), strict=True):
         bars = ax.bar(list(keys), heights, color=LINES[1 : 1 + len(keys)])
         ax.bar_label(bars, [two_decimals(height) for height in heights], padding=2, size=9)
         ax.axhline(0, color="black", linewidth=0.8)
@@ -35,10 +35,9 @@ def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], 
         ax.set_yticks([])
         ax.spines[["left", "bottom"]].set_visible(False)
         ax.tick_params(length=0)
-    reaches = [
-        f"{name}\nreach\n{two_decimals(key @ query / length)}" for name, key in zip(keys, table, strict=True)
-    ]
-    both[0].set_xticks(range(len(keys)), reaches)
+    reaches = map(two_decimals, table @ query / length)
+    labels = [f"{name}\nreach\n{reach}" for name, reach in zip(keys, reaches, strict=True)]
+    both[0].set_xticks(range(len(keys)), labels)
     both[1].set_xticks(range(len(keys)), [f"{name}\n\n" for name in keys])
     see = "Each key falls at a right angle on the line of the query; the further it reaches, the more weight."
     return finished(figure, title, see)
@@ -54,8 +53,7 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]
         for (name, key), colour in zip(keys.items(), LINES[1:], strict=False)
     }
     for name, (end, colour) in arrows.items():
-        style = {"arrowstyle": "-|>", "color": colour, "linewidth": 2.2, "shrinkA": 0, "shrinkB": 0}
-        ax.annotate("", end, (0, 0), arrowprops=style, zorder=3)
+        arrow(ax, (0, 0), end, width=2.2, colour=colour, zorder=3, gap=0)
         beyond = end + 0.24 * end / np.hypot(*end)
         text = ax.text(*beyond, name, color=colour, size=9.5, weight="bold", ha="center", va="center")
         text.set_path_effects([withStroke(linewidth=3, foreground="white")])
@@ -68,6 +66,58 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]
     ax.set(xlabel="feature 0", ylabel="feature 1", title="how far each key reaches along the query")
     ax.title.set_size(9.5)
     ax.grid(alpha=0.3)
+
+
+# A row of scores behind its mask
+
+
+def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = "") -> Figure:
+    """Draw scores (query_pos, key_pos), and step by step, as bars, what a mask makes of one query's row."""
+    table, row = given.labelled(scores, tokens, tokens), list(tokens).index(query)
+    seen = given.labelled(may_attend, tokens, tokens)[row] > 0
+    before, powers = table[row], np.exp(table[row])
+    after = np.where(seen, powers, 0)
+    steps = {
+        f"row of {query}, plus M": (before, np.where(seen, before, -np.inf)),
+        "e to the power of that": (powers, after),
+        "divided by the sum": (powers / powers.sum(), after / after.sum()),
+    }
+    figure, (left, *panels) = canvas(4, (2.3, 2.7))
+    draw_matrix(left, table, tokens, tokens, title="")
+    left.set_title("scaled scores", size=10)
+    left.set(xlabel="key", ylabel="query")
+    frame_cells(left, [(row, column) for column in range(len(tokens))])
+    for ax, (name, (old, new)) in zip(panels, steps.items(), strict=True):
+        _draw_change(ax, old, new)
+        ax.set_xticks(range(len(tokens)), tokens, rotation=90)
+        ax.set_title(name, size=10)
+        ax.set(xlabel="key", yticks=[])
+    see = "A bar for each key; dashed: without the mask. What is hatched is gone, the others share it out."
+    return finished(figure, title, see)
+
+
+def _draw_change(ax: Axes, old: np.ndarray, new: np.ndarray) -> None:
+    """Draw bars as they were, dashed, and as they are; what is gone is hatched, what has grown is marked."""
+    places, high = np.arange(len(old)), max(old.max(), new.max())
+    hidden = new < old
+    low = -0.45 * high if np.isinf(new).any() else 0
+    kept = np.where(hidden, 0, np.minimum(old, new))
+    ax.bar(places[hidden], 1.25 * high - low, bottom=low, width=1, **HIDDEN)
+    ax.bar(places, kept, width=0.6, color=COMPONENTS["scores"])
+    ax.bar(places, np.maximum(new - old, 0), bottom=kept, width=0.6, color=MARK)
+    ax.bar(places, old, width=0.6, fill=False, edgecolor=DARK, linestyle="--", linewidth=1)
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    look = {"ha": "center", "va": "bottom", "size": 9, "bbox": ground, "zorder": 5}
+    for place, value, text in zip(places, new, cell_texts(np.where(hidden, old, new)), strict=True):
+        ax.text(place, max(value, old[place]) + 0.03 * high, text, **look)
+        if np.isinf(value):
+            arrow(ax, (place, 0), (place, low), width=2.5, colour=HERO, zorder=4)
+            ax.text(place + 0.25, low / 2, "−∞", **look)
+        elif hidden[place]:
+            ax.text(place, 0.03 * high, "0", **look)
+    ax.axhline(0, color=DARK, linewidth=0.8)
+    ax.set(xlim=(-0.5, len(old) - 0.5), ylim=(low, 1.25 * high))
+    ax.spines[:].set_visible(False)
 
 
 # From x to the output, one cell at a time
@@ -94,12 +144,7 @@ KEY = 0
 def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]) -> None:
     """Draw all matrices of one head as far as they are known at a step, and light what makes one cell.
 
-    Args:
-        ax: where to draw.
-        step: one of `STEPS`.
-        x: (3 tokens, 3 features).
-        maps: W_Q and W_K, (3 features, 4 features), and W_V, (3 features, 2 features).
-        tokens: the names of the three.
+    The step is one of `STEPS`; x is (3 tokens, 3 features), the maps are W_Q and W_K (3, 4), and W_V (3, 2).
     """
     tables = _worked_out(np.asarray(x, dtype=float), {name: np.asarray(each) for name, each in maps.items()})
     made, made_of = STEPS[step]
@@ -113,14 +158,8 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
     left, top = PLACES[made]
     ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, facecolor=MARK, zorder=1))
     equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
-    ax.text(
-        22.8,
-        1.5,
-        f"{_sum_of(*parts)} {equals} {_word(tables[made][cell])}",
-        ha="center",
-        va="center",
-        size=11,
-    )
+    arithmetic = f"{_sum_of(*parts)} {equals} {_word(tables[made][cell])}"
+    ax.text(22.8, 1.5, arithmetic, ha="center", va="center", size=11)
     for place, token in enumerate(tokens):
         ax.text(-0.2, PLACES["x"][1] + place + 0.5, token, ha="right", va="center", size=9)
         for name in ("scores", "weights"):
@@ -128,7 +167,6 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
             ax.text(left + place + 0.5, top + 3.2, token, ha="center", va="top", size=8.5)
     ax.set(xlim=(-1.5, 28.1), ylim=(8.3, -1.2), aspect="equal")
     ax.set_axis_off()
-    literal(ax)
 
 
 def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

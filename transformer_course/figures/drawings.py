@@ -1,26 +1,14 @@
-"""Drawings: boxes on the road that carries x, heads that share keys, dials with hands and arrows."""
+"""Drawings: boxes on the road that carries x, and heads that share keys."""
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
-from matplotlib.patheffects import withStroke
 
-from transformer_course.figures import given
-from transformer_course.figures.given import Labels, Tables
-from transformer_course.figures.layout import (
-    COMPONENTS,
-    DARK,
-    GREY,
-    LINES,
-    LIT,
-    PALE,
-    canvas,
-    finished,
-    literal,
-)
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, PALE
+from transformer_course.figures.given import Labels
+from transformer_course.figures.layout import canvas, finished
 
 Point = tuple[float, float]
 
@@ -50,10 +38,17 @@ def box(
 
 
 def arrow(
-    ax: Axes, start: Point, end: Point, *, width: float = 1.2, colour: str = "black", zorder: int = 1
+    ax: Axes,
+    start: Point,
+    end: Point,
+    *,
+    width: float = 1.2,
+    colour: str = "black",
+    zorder: int = 1,
+    gap: float = 2.0,
 ) -> None:
-    """Draw an arrow from start to end, below boxes and sums."""
-    style = {"arrowstyle": "-|>", "color": colour, "lw": width}
+    """Draw an arrow from start to end but for a gap, in points; below boxes and sums."""
+    style = {"arrowstyle": "-|>", "color": colour, "lw": width, "shrinkA": gap, "shrinkB": gap}
     ax.annotate("", end, start, arrowprops=style, zorder=zorder)
 
 
@@ -102,16 +97,6 @@ PRE_NORM = [
     *_added(5.6, 9.2, _norm_or_sublayer("norm", 6.3), _norm_or_sublayer("feed-\nforward", 7.8)),
 ]
 PAPER_END, TUTORIAL_END = 11.2, 4.45  # how far x gets
-PAPER = [
-    (way, (0.8, ROAD), (0.8, SIDE), (3.3, SIDE), (3.3, ON_SUM)),
-    (way, (5.8, ROAD), (5.8, SIDE), (8.3, SIDE), (8.3, ON_SUM)),
-    (plus, (3.3, ROAD)),
-    (plus, (8.3, ROAD)),
-    _norm_or_sublayer("attention", 2.0),
-    _norm_or_sublayer("norm", 4.4, ROAD),
-    _norm_or_sublayer("feed-\nforward", 7.0),
-    _norm_or_sublayer("norm", 9.4, ROAD),
-]
 JOIN = LIT  # what lays two vectors beside each other, and chooses among them
 TUTORIAL = [
     (way, (0.5, ROAD), (0.5, SIDE), (4.9, SIDE), (4.9, ROAD - 0.3)),
@@ -154,14 +139,12 @@ def two_blocks(*, title: str = "") -> Figure:
     The thick line is x, as far as it can be found again behind nothing but norms.
     """
     figure, (paper, tutorial) = canvas(2, (8.6, 2.2), columns=1)
-    _draw_road(paper, "The paper's layer: what is worked out is added to x", PAPER, PAPER_END, x_at=-0.15)
+    _draw_road(paper, "The paper's layer: what is worked out is added to x", POST_NORM, PAPER_END, x_at=-0.15)
     name = "The tutorial's block: x is laid beside it, and one matrix chooses"
     _draw_road(tutorial, name, TUTORIAL, TUTORIAL_END, x_at=-0.15)
     for ax in (paper, tutorial):
         ax.set(xlim=(-0.6, PAPER_END + 0.2), ylim=(-0.1, 2.1), aspect="equal")
-    see = (
-        "The thick line is x. Above, results are added to it; below it ends where both are laid side by side."
-    )
+    see = "The thick line is x. Above, results are added to it; below, it ends where both lie side by side."
     return finished(figure, title, see)
 
 
@@ -253,13 +236,7 @@ MAP = (
     (0, "vectors\nin context", "", 13.6, 1.9, 1.2, 1.2),
 )
 # What a lesson does that builds no box, and to which components, by the lessons that built them
-LATER = {
-    9: ("fills the boxes that are lit with published numbers", (8, 1, 5, 7, 6)),
-    10: ("trains the numbers in the boxes that are lit", (8, 5, 7, 6)),
-    11: ("takes an encoder apart that differs in what is lit", (5, 7, 6)),
-    12: ("exchanges what is inside the boxes that are lit", (4, 2, 5, 7, 6)),
-    13: ("speeds up what is lit, where nearly all the work is done", (5, 6)),
-}
+LATER = {13: ("speeds up what is lit, where nearly all the work is done", (5, 6))}
 ON_ROAD = 2.5  # the height of the road
 TO_ROAD = ((0.95, 1.65), (2.95, 3.3))  # arrows before it begins
 ROAD_BETWEEN = ((4.75, 9.2), (10.0, 12.1))  # the positions and the first norm, the two norms
@@ -371,108 +348,5 @@ def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> F
                 box(ax, (middle, 0), f"k{key} v{key}", (0.9, 0.5), colour, letters=8)
         ax.set(xlim=(-0.7, n_heads - 0.3), ylim=(-0.4, 1.6), aspect="equal", title=name)
         ax.set_axis_off()
-    see = (
-        "Query heads above, key and value heads below; a line leads from a query head to the "
-        "keys that it reads."
-    )
-    return finished(figure, title, see)
-
-
-# Dials of radius 1
-
-PITCH = 3.8  # from the middle of one dial with arrows to that of the next
-ARC = 0.5  # radius of the arc between two arrows
-NEAR = 1.0  # radians: the names of arrows that are nearer move apart
-
-
-def _dial(ax: Axes, left: float, edge: str, name: str, below: float) -> None:
-    ax.add_patch(Circle((left, 0), 1, facecolor="white", edgecolor=edge))
-    ax.text(left, below, name, ha="center", va="top", size=9)
-
-
-def draw_clocks(ax: Axes, angles: Sequence[float], names: Labels) -> None:
-    """Draw one dial per angle, in radians from the right, counter-clockwise; its hand ends at (cos, sin)."""
-    angles = given.numbers_of(angles, 1, name="the angles")
-    for number, (angle, name) in enumerate(zip(angles, names, strict=True)):
-        left = 2.5 * number
-        _dial(ax, left, GREY, name, -1.25)
-        tip = (left + np.cos(angle), np.sin(angle))
-        ax.plot([left, tip[0]], [0, tip[1]], color="black", linewidth=2)
-        ax.plot(*tip, "o", color="black", markersize=4)
-    ax.set(xlim=(-2.2, 2.5 * len(names) - 0.3), ylim=(-1.9, 1.2), aspect="equal")
-    ax.set_axis_off()
-    literal(ax)
-
-
-def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",), *, worth: str = "score") -> None:
-    """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
-
-    A vector is given as pairs (pair, 2); all dials have one scale, and the longest arrow reaches the rim.
-    Where there are two, an arc shows the angle between them, and `worth` with their dot product below.
-    """
-    pairs = given.tables_of(arrows)
-    reach = max(np.hypot(*each.T).max() for each in pairs.values()) or 1.0
-    both = list(pairs.values()) if len(pairs) == 2 else []
-    for number, name in enumerate(names):
-        told = [name] if name else []
-        if both:
-            first, second = (each[number] for each in both)
-            _draw_arc(ax, PITCH * number, second, first)
-            told.append(f"{worth} {_tenths(first @ second)}")
-        _dial(ax, PITCH * number, "#9a9a9a", "\n".join(told), -1.65)
-    for place, ((name, each), colour) in enumerate(zip(pairs.items(), LINES, strict=False)):
-        for number, tip in enumerate(each / reach):
-            beside = both[1 - place][number] if both else None
-            _draw_arrow(ax, (PITCH * number, 0), tip, name, colour, beside)
-    rows = bool(both) + max(1 + name.count("\n") if name else 0 for name in names)
-    ax.set(xlim=(-1.9, PITCH * (len(names) - 1) + 1.9), ylim=(-1.65 - 0.5 * rows, 1.6), aspect="equal")
-    ax.set_axis_off()
-    literal(ax)
-
-
-def _tenths(number: float) -> str:
-    """The number as the prose has it: one decimal, none if it is whole."""
-    text = f"{abs(number):.1f}".removesuffix(".0").removeprefix("0") or "0"
-    return f"−{text}" if number < 0 and text != "0" else text
-
-
-def _angle(vector: np.ndarray) -> float:
-    return float(np.arctan2(vector[1], vector[0]))
-
-
-def _draw_arc(ax: Axes, left: float, start: np.ndarray, end: np.ndarray) -> None:
-    """Draw the angle between two arrows, the short way round."""
-    turn = (_angle(end) - _angle(start) + np.pi) % (2 * np.pi) - np.pi
-    angles = _angle(start) + turn * np.linspace(0, 1, 30)
-    ax.plot(left + ARC * np.cos(angles), ARC * np.sin(angles), color=DARK, linewidth=1.5)
-
-
-def _draw_arrow(
-    ax: Axes, start: Point, tip: np.ndarray, name: str, colour: str, beside: np.ndarray | None = None
-) -> None:
-    """An arrow, and its name beyond the tip, a little away from the arrow beside it."""
-    end = np.add(start, tip)
-    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
-    ax.annotate("", end, start, arrowprops=style)
-    angle = _angle(tip)
-    if beside is not None:
-        apart = (angle - _angle(beside) + np.pi) % (2 * np.pi) - np.pi
-        angle += np.sign(apart) * max(0.0, NEAR - abs(apart))
-    along = np.array([np.cos(angle), np.sin(angle)])
-    offset = along * (5 + np.abs(along) @ [2.8 * len(name), 5])  # half the name's width, and its height
-    look = {"color": colour, "ha": "center", "va": "center", "size": 9, "weight": "bold", "zorder": 5}
-    text = ax.annotate(name, end, tuple(offset), textcoords="offset points", **look)
-    text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
-
-
-def turns(panels: Mapping[str, Tables], names: Labels = ("",), *, title: str = "") -> Figure:
-    """Draw dials with arrows side by side, one panel for each name; what a panel holds: see `draw_turns`."""
-    figure, axes = canvas(len(panels), (max(1.9, 1.5 * len(names)), 2.6))
-    for ax, (name, arrows) in zip(axes, panels.items(), strict=True):
-        draw_turns(ax, arrows, names)
-        ax.set_title(name, size=10)
-    see = (
-        "A dial for each pair of features: each arrow is one vector's pair, and the arc is "
-        "the angle between them."
-    )
+    see = "Query heads above, key and value heads below; a line leads from a query to the keys that it reads."
     return finished(figure, title, see)

@@ -8,13 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
+from transformer_course.figures.colours import COMPONENTS, GREY, HERO, LIT, SILVER
 from transformer_course.figures.drawings import arrow, box, line
 from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import COMPONENTS, GREY, HERO, LIT, SILVER, canvas, finished, literal
-from transformer_course.figures.maps import two_decimals
+from transformer_course.figures.layout import canvas, finished, two_decimals
+from transformer_course.figures.ways import draw_ways
 
-LEAST = 0.04  # a thinner line would not be seen
-WIDTH = 5.0  # points, of a weight of 1
 LANE = 0.4  # inches
 
 
@@ -22,7 +21,7 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     """Draw a post-norm layer with a lane for each token, and weights (query, key) as lines between lanes."""
     weights = given.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
-    _cross(ax, weights, 1.2, 3.3, lit)
+    draw_ways(ax, weights, (1.2, 3.3), 2 * np.eye(len(tokens), dtype=int)[lit][:, None], step=-1)
     for place, token in enumerate(tokens):
         height = -place
         ax.text(0, height, token, ha="right", va="center", size=9.5)
@@ -103,7 +102,6 @@ def draw_network(
         ax.text(place, 1.75, words, ha="center", size=9.5, weight="bold")
     ax.set(xlim=(-1, 9), ylim=(-1.6, 2.1))
     ax.set_axis_off()
-    literal(ax)
 
 
 def _spread_out(count: int) -> np.ndarray:
@@ -128,16 +126,3 @@ def _wires(
             ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             label = f"{weight:g}".replace("-", "−")
             ax.text(*place, label, size=8.5, ha="center", va="center", bbox=ground, zorder=5)
-
-
-def _cross(ax: Axes, weights: np.ndarray, left: float, right: float, lit: int) -> None:
-    """Lines from each key on the left to each query on the right; those of the lit query stand out."""
-    for (query, key), weight in np.ndenumerate(weights):
-        is_lit = query == lit
-        if weight > LEAST:
-            look = {
-                "color": HERO if is_lit else GREY,
-                "alpha": 1.0 if is_lit else 0.45,
-                "zorder": 3 if is_lit else 2,
-            }
-            ax.plot([left, right], [-key, -query], linewidth=WIDTH * weight, solid_capstyle="butt", **look)

@@ -1,4 +1,4 @@
-"""What moves: a tile over the map, texts into one row, pieces round a ring, news from layer to layer."""
+"""What moves: a tile over the map, texts into one row, pieces round a ring, what a window lets through."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,26 +8,26 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.drawings import arrow, box
-from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import (
+from transformer_course.figures.colours import (
     COMPONENTS,
-    DARK,
     GREY,
     HERO,
     HIDDEN,
     PALE,
-    SILVER,
-    WIDEST,
     YES,
     YES_OR_NO,
+)
+from transformer_course.figures.drawings import arrow, box
+from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.layout import (
+    WIDEST,
     canvas,
+    cell_texts,
     finished,
     hide_cells,
     legend_of_cells,
-    literal,
 )
-from transformer_course.figures.maps import cell_texts, draw_cells
+from transformer_course.figures.maps import draw_cells
 
 HELD = {"of one": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a piece is in a ring
 
@@ -59,7 +59,6 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
             ax, np.where(states <= 0, table, -np.inf), given.numbers_of(values, 1), order.min(1) <= tile
         )
     ax.set_aspect("equal")
-    literal(ax)
 
 
 def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray) -> None:
@@ -141,39 +140,6 @@ def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> 
             ax.text(*beside[w], held[w][sent[w]], **look)
     ax.set(xlim=(-2.5, 2.5), ylim=(-1.45, 2.1), aspect="equal")
     ax.set_axis_off()
-
-
-FAINT = 0.04  # a smaller weight is not drawn
-
-
-def attention_paths(
-    named: Mapping[str, Sequence[Matrix]], tokens: Labels, edge: Sequence[int], *, title: str
-) -> Figure:
-    """Draw tokens in a column before and after each layer, joined by lines as wide as attention's weights.
-
-    Each panel has a map (query_pos, key_pos) for each layer; `edge` is the (query, key) of which it tells.
-    """
-    figure, panels = canvas(len(named), (min(4.6, WIDEST / len(named)), 0.42 * len(tokens) + 0.8), (0, 0.4))
-    query, key = edge
-    for ax, (name, maps) in zip(panels, named.items(), strict=True):
-        for layer, weights in enumerate(given.numbers_of(each, 2) for each in maps):
-            for (to, come), weight in np.ndenumerate(weights):
-                above = 1 + (to == query) + ((to, come) == (query, key))
-                if weight > FAINT:
-                    ends = [layer + 0.2, layer + 0.8], [come, to]
-                    look = {"color": (SILVER, DARK, HERO)[above - 1], "alpha": (0.5, 1, 1)[above - 1]}
-                    look |= {"linewidth": 6 * weight, "solid_capstyle": "round", "zorder": above}
-                    ax.plot(*ends, **look)
-        for place in range(len(maps) + 1):
-            for row, token in enumerate(tokens):
-                bold = {"weight": "bold", "color": HERO} if row in edge else {}
-                ax.text(place, row, token, ha="center", va="center", size=9, **bold)
-        ax.set(xlim=(-0.3, len(maps) + 0.3), ylim=(len(tokens) - 0.5, -0.5), yticks=[], title=name)
-        ax.set_xticks(range(len(maps) + 1), ["input", *(f"after layer {i}" for i in range(len(maps)))])
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
-    see = "Tokens in columns; the wider a line, the more weight its right end gives to its left end."
-    return finished(figure, title, see)
 
 
 def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *, title: str) -> Figure:

@@ -6,7 +6,7 @@ from matplotlib import colors
 from matplotlib.text import Annotation
 
 from transformer_course import figures
-from transformer_course.figures.layout import HERO
+from transformer_course.figures.colours import HERO
 
 WEIGHTS, VALUES = [0.2, 0.7, 0.1], [[10.0, 0.0], [0.0, 5.0], [3.0, 3.0]]
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from transformer_course import figures
 from transformer_course.figures.attention import PLACES, STEPS
-from transformer_course.figures.layout import COMPONENTS, MARK
+from transformer_course.figures.colours import COMPONENTS, MARK
 
 X = [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
 MAPS = {
@@ -73,3 +73,15 @@ def test_the_marked_cell_is_the_sum_written(step: str, arithmetic: str) -> None:
 def test_what_is_not_known_yet_is_empty() -> None:
     written = [len(walked(step).texts) for step in STEPS]
     assert np.diff(written).tolist() == [12, 6, 9, 9, 6]
+
+
+def test_a_masked_row_ends_at_the_softmax_of_what_is_left():
+    scores, seen = [[0, 0, 0], [0, 0, 0], [0, 2, 1]], [[True, False, True]] * 3
+    figure = figures.masked_row(scores, seen, ["the", "cat", "sat"], "sat")
+    weights = [1 / (1 + math.e), 0.0, math.e / (1 + math.e)]
+    _, kept, grown, before = figure.axes[-1].containers
+    total = [one.get_height() + more.get_height() for one, more in zip(kept, grown, strict=True)]
+    assert total == pytest.approx(weights)
+    without = np.exp([0, 2, 1])
+    assert [bar.get_height() for bar in before] == pytest.approx(without / without.sum())
+    assert [text.get_text() for text in figure.axes[1].texts if text.get_text()] == ["0", "2", "−∞", "1"]

@@ -5,30 +5,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from transformer_course import figures
-from transformer_course.figures.layer import WIDTH
-from transformer_course.figures.layout import HERO
-
-TOKENS = ["a", "b", "c"]
-WEIGHTS = np.array([[0.02, 0.98, 0.0], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]])
-
-
-def crossing(ax, left):
-    """Lines that begin there: (key, query) → (width, lit)."""
-    found = {}
-    for line in ax.lines:
-        (x, start), (_, end) = line.get_xydata()[[0, -1]]
-        if x == left and line.get_marker() == "None":
-            found[-start, -end] = round(line.get_linewidth() / WIDTH, 9), to_hex(line.get_color()) == HERO
-    return found
-
-
-def test_a_line_leads_from_each_key_to_the_query_that_looks_at_it() -> None:
-    (ax,) = figures.lanes(WEIGHTS, TOKENS, lit=1, title="").axes
-    grey, lit = (
-        {(1, 0): (0.98, False), (2, 2): (1.0, False)},
-        {(k, 1): (w, True) for k, w in enumerate(WEIGHTS[1])},
-    )
-    assert crossing(ax, 1.2) == grey | lit  # and .02 is too thin to be drawn
+from transformer_course.figures.colours import HERO
 
 
 def test_a_neuron_that_fires_is_lit_and_writes_and_another_is_pale() -> None:

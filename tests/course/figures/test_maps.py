@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 
 from tests.course.figures.colours import contrast
 from transformer_course import figures
-from transformer_course.figures.maps import cell_texts
+from transformer_course.figures.layout import cell_texts
 
 TOKENS = ["the", "old", "cat"]
 MAPS = torch.rand(4, 3, 3, generator=torch.Generator().manual_seed(3)).softmax(-1)

@@ -1,12 +1,11 @@
 """What moves is drawn where it is at each moment, and as large as it is."""
 
 import pytest
-import torch
 from matplotlib.colors import to_hex
 
 from transformer_course import figures
 from transformer_course.figures import layout
-from transformer_course.figures.layout import HERO
+from transformer_course.figures.colours import HERO
 
 
 def words(ax):
@@ -42,14 +41,6 @@ def test_a_ring_ends_with_all_sums_everywhere_and_every_arrow_carries_what_is_fr
         assert len(framed) == len(sent) and set(sent) == set(inside)
     pieces = [sorted(word) for word in words(frames[-1]) if "worker" not in word]
     assert pieces == [list("abc")] * 9
-
-
-def test_a_path_is_as_wide_as_its_weight_and_the_edge_is_lit():
-    weights = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
-    (ax,) = figures.attention_paths({"": [weights]}, ["a", "b"], (1, 0), title="").axes
-    drawn = {tuple(line.get_ydata()): (line.get_linewidth(), line.get_color()) for line in ax.lines}
-    assert set(drawn) == {(0, 0), (1, 0), (0, 1)}  # from key to query; none where there is no weight
-    assert drawn[0, 1] == (2 * drawn[0, 0][0], HERO) and drawn[0, 0][1] != HERO
 
 
 def test_what_a_token_has_heard_of_grows_by_each_window_and_ends_with_the_text():
