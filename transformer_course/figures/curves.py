@@ -82,9 +82,7 @@ def lines(
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
         across = _lay_across(ax, x, logarithmic, whole=style == "stepped")
         for name, runs in curves.items():
-            _plot(ax, across, name, runs, more | looks[name])
-            if style == "area":
-                ax.fill_between(across, runs[0], color=looks[name]["color"], alpha=0.5)
+            _plot(ax, across, name, runs, more | looks[name], filled=style == "area")
         ax.set(xlabel=xlabel, ylabel="" if below else panel, yscale="log" if "y" in logarithmic else "linear")
         if below:
             ax.set_title(panel, loc="left", size=10)
@@ -146,8 +144,10 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str, *, whole: bool) -> np.n
     return x
 
 
-def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict) -> None:
+def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, filled: bool) -> None:
     """Draw one line, or several runs thin and their mean thick."""
+    if filled:
+        ax.fill_between(x, runs[0], color=look["color"], alpha=0.5)
     if len(runs) > 1:
         ax.plot(x, runs.T, linewidth=0.9, alpha=0.5, color=look["color"])
         look = look | ({"linewidth": 1.4} if look.get("linestyle") == "--" else {"linewidth": 2.4})
