@@ -32,7 +32,7 @@ from transformer_course.figures.images import (
     position_tables,
     score_maps,
 )
-from transformer_course.figures.layer import draw_network, lanes, norm_steps
+from transformer_course.figures.layer import draw_network, lanes, norm_steps, one_neuron
 from transformer_course.figures.layout import SIGNED
 from transformer_course.figures.maps import (
     attention_heatmap,

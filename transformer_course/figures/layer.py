@@ -106,6 +106,53 @@ def draw_network(
     literal(ax)
 
 
+def one_neuron(
+    answers: Sequence[float],
+    bent: Sequence[float],
+    tokens: Labels,
+    asks: Mapping[str, float],
+    writes: Mapping[str, float],
+    *,
+    title: str,
+) -> Figure:
+    """Draw what a neuron asks each token, the answers before and after the bend, and what it adds for them.
+
+    `asks` and `writes` are the words whose vectors are most like its question and what it adds: cosines.
+    """
+    asked, bent = (given.numbers_of(each, 1) for each in (answers, bent))
+    foot, scale = 0.55 - len(tokens), 0.75 / np.abs([asked, bent]).max()
+    figure, (ax,) = canvas(1, (9.2, 0.3 * len(tokens) + 1.1))
+    for place, token in enumerate(tokens):
+        ax.text(0, -place, token, ha="right", va="center", size=9.5)
+        arrow(ax, (0.1, -place), (9.7, -place), width=1.5, colour=SILVER)
+        for zero, value, colour in ((4.2, asked[place], "white"), (6.1, bent[place], HERO)):
+            look = {"color": colour, "edgecolor": "black", "linewidth": 0.7, "zorder": 3}
+            ax.barh(-place, scale * value, 0.62, zero, **look)
+            side = np.sign(value) or 1.0
+            look = {"ha": "right" if side > 0 else "left", "bbox": {"fc": "white", "ec": "none", "pad": 1}}
+            ax.text(zero - 0.06 * side, -place, two_decimals(value), va="center", size=8, **look)
+        if scale * bent[place] > LEAST:
+            for start, end in ((6.1 + scale * bent[place], 7.3), (9.0, 9.55)):
+                ax.plot([start, end], [-place] * 2, color=HERO, linewidth=WIDTH * scale * bent[place])
+    for middle, words in ((1.75, asks), (8.1, writes)):
+        near = "\n".join(f"{word}  {two_decimals(cosine)}" for word, cosine in words.items())
+        words = f"most like the\nvectors of\n\n{near}"
+        size, colour = (1.8, 0.6 - foot), COMPONENTS["feed-forward"]
+        box(ax, (middle, foot / 2 + 0.25), words, size, colour, letters=9.5)
+    heads = "its question", "question · token + bias", "bent", "× what it adds"
+    for middle, words in zip((1.75, 4.2, 6.1, 8.1), heads, strict=True):
+        ax.text(middle, 0.75, words, ha="center", va="bottom", size=9.5, weight="bold")
+    for zero in (4.2, 6.1):
+        ax.plot([zero, zero], [0.5, foot], color="black", linewidth=0.8, zorder=4)
+    ax.set(xlim=(-0.9, 9.8), ylim=(foot - 0.1, 1.3))
+    ax.set_axis_off()
+    see = (
+        "Every token is asked. Bars are the answers, before and after the bend; the thicker "
+        "a line behind them, the more is added."
+    )
+    return finished(figure, title, see)
+
+
 def _spread_out(count: int) -> np.ndarray:
     """Heights of boxes, from above to below, around 0."""
     return 1.05 * ((count - 1) / 2 - np.arange(count))

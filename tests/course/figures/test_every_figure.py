@@ -63,6 +63,10 @@ GOOD = {
     "neuron_map": {"activations": WEIGHTS, "names": TOKENS, "tokens": TOKENS, "title": ""},
     "shape_flow": {"shapes": {"$x$": (2, 5, 12), "q": (2, 3, 5, 4)}, "steps": ["cut"]},
     "norm_steps": {"steps": {"$x$": PLACES}, "tokens": TOKENS, "title": ""},
+    "one_neuron": {
+        **{"answers": [1.0, -1.0, 2.0], "bent": [1.0, 0.0, 2.0], "tokens": TOKENS, "title": ""},
+        **{"asks": {"$y$": 0.5}, "writes": {"$z$": 0.4}},
+    },
     "query_and_keys": {"query": [1, 0], "keys": {"$x$": [1, 2], "b": [2, 1]}, "title": ""},
     "solved_squares": {"solved": {"$01$ a lesson": [True, False, True], "02": [False]}},
     "packed_row": {"texts": [TOKENS, ["$y$"]], "title": ""},
