@@ -5,7 +5,7 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
 from transformer_course.figures.algebra import shape_flow, weighted_sum
-from transformer_course.figures.attention import STEPS, draw_walk, query_and_keys
+from transformer_course.figures.attention import STEPS, draw_favourite, draw_heads, draw_walk, query_and_keys
 from transformer_course.figures.cells import (
     catch_map,
     head_blocks,

@@ -73,3 +73,20 @@ def test_the_marked_cell_is_the_sum_written(step: str, arithmetic: str) -> None:
 def test_what_is_not_known_yet_is_empty() -> None:
     written = [len(walked(step).texts) for step in STEPS]
     assert np.diff(written).tolist() == [12, 6, 9, 9, 6]
+
+
+def test_a_query_favours_the_key_that_reaches_furthest_and_remembers_whom_it_favoured():
+    ax = Figure().add_subplot()
+    figures.draw_favourite(ax, [[2, 0], [0, 1], [0.1, 0.1]], 90)
+    _, dots, ring = (each.get_offsets().tolist() for each in ax.collections)
+    assert dots == [[2, 0], [0, 1]]
+    assert ring == [[0, 1]]
+
+
+def test_what_the_heads_add_is_summed_up_to_the_one_that_is_shown():
+    ax, adds = Figure().add_subplot(), np.arange(12).reshape(2, 3, 2)
+    figures.draw_heads(ax, 1, np.full((2, 3, 3), 1 / 3), adds, ["a", "b", "c"], every=1)
+    weights, added, summed = (each.get_array() for each in ax.collections)
+    assert (weights == 1 / 3).all()
+    np.testing.assert_array_equal(added, adds[1])
+    np.testing.assert_array_equal(summed, adds.sum(axis=0))
