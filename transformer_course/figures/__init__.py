@@ -39,7 +39,6 @@ from transformer_course.figures.maps import (
     draw_matrix,
     head_grid,
     head_values,
-    layer_maps,
     likeness_grid,
     matrices,
     neuron_map,

@@ -45,26 +45,32 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
 
 
 def norm_steps(steps: Mapping[str, Matrix], tokens: Labels, *, title: str) -> Figure:
-    """Draw features (token, feature) as bars: a row for a token, a column for a step; dashed, the mean."""
+    """Draw features (token, feature) as bars: a row for a token, a column for a step; dashed, the mean.
+
+    All steps share a scale but the last, in which the numbers are divided: it has one of its own.
+    """
     tables = given.tables_of(steps)
-    figure, panels = canvas(len(tokens) * len(tables), (2.7, 1.35), columns=len(tables))
+    *before, last = tables.values()
+    figure, panels = canvas(len(tokens) * len(tables), (2.9, 1.35), columns=len(tables))
     for number, ax in enumerate(panels):
-        row, (name, table) = number // len(tables), [*tables.items()][number % len(tables)]
-        bars = ax.bar(
-            range(table.shape[1]), table[row], color=COMPONENTS["norm"], edgecolor="black", linewidth=0.6
-        )
-        whole = (table == table.round()).all()
-        words = [f"{value:.0f}".replace("-", "−") if whole else two_decimals(value) for value in table[row]]
+        row, column = divmod(number, len(tables))
+        name, table = [*tables.items()][column]
+        names = [str(feature) for feature in range(table.shape[1])]
+        bars = ax.bar(names, table[row], color=COMPONENTS["norm"], edgecolor="black", linewidth=0.6)
+        words = [two_decimals(each) if each % 1 else f"{each:.0f}".replace("-", "−") for each in table[row]]
         edge = [withStroke(linewidth=3, foreground="white")]
         ax.bar_label(bars, words, padding=1, size=8.5, zorder=4, path_effects=edge)
         ax.axhline(0, color="black", linewidth=0.8)
         ax.axhline(table[row].mean(), color=HERO, linewidth=1.2, linestyle="--", zorder=3)
-        ax.margins(y=0.3)
-        ax.set_yticks([])
-        ax.set_xticks([])
-        ax.spines[:].set_visible(False)
-        ax.set(title=name if row == 0 else "", ylabel="" if number % len(tables) else tokens[row])
-    see = "A row for each token, a bar for each of its features, a column for each step; dashed: their mean."
+        shared = np.stack([last] if table is last else before)
+        room = 0.2 * np.ptp(shared)
+        ax.set_ylim(min(0, shared.min()) - room, max(0, shared.max()) + room)
+        ax.locator_params(axis="y", nbins=4)
+        ax.tick_params(labelbottom=row == len(tokens) - 1, bottom=False)
+        ax.spines[["top", "right", "bottom"]].set_visible(False)
+        ax.set(title=name if row == 0 else "", ylabel="" if column else tokens[row])
+        ax.set_xlabel("feature" if row == len(tokens) - 1 else "")
+    see = "A row for each token, a bar for each feature; dashed: their mean. The last step has its own scale."
     return finished(figure, title, see)
 
 

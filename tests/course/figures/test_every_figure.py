@@ -54,9 +54,6 @@ GOOD = {
     },
     "key_sharing": {"n_kv_heads": {"$x$": 2}, "n_heads": 4, "title": ""},
     "lanes": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1, "title": ""},
-    "layer_maps": {
-        **{"maps": [WEIGHTS], "rows": TOKENS, "columns": TOKENS, "titles": ["$x$"], "title": "", "bar": ""},
-    },
     "likeness_grid": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},
     "lines": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "logarithmic": "y"},
     "masks": {"named": {"$x$": YES}, "tokens": TOKENS},
@@ -169,7 +166,7 @@ def test_no_number_is_drawn_as_the_end_of_its_scale(name, first, wrap):
             drawn(name, **{first: wrap(off)})
 
 
-@pytest.mark.parametrize("name", ["draw_matrix", "head_values", "layer_maps", "neuron_map", "score_maps"])
+@pytest.mark.parametrize("name", ["draw_matrix", "head_values", "neuron_map", "score_maps"])
 def test_zeros_can_be_drawn(name):
     first = next(iter(GOOD[name]))
     zeros = {"named": {"a": WEIGHTS * 0}, "maps": [WEIGHTS * 0]}.get(first, WEIGHTS * 0)
