@@ -13,7 +13,7 @@ from transformer_course.figures.cells import (
     pairings,
     solved_squares,
 )
-from transformer_course.figures.curves import lines, training_curves
+from transformer_course.figures.curves import digits_and_waves, lines, training_curves
 from transformer_course.figures.drawings import (
     data_flow,
     draw_clocks,
@@ -60,6 +60,5 @@ from transformer_course.figures.points import (
     seed_spread,
     word_strips,
 )
-from transformer_course.figures.positions import digits_and_waves
 from transformer_course.figures.speed import bars, roofline
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

@@ -107,14 +107,9 @@ KEY = 0
 
 
 def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]) -> None:
-    """Draw all matrices of one head as far as they are known at a step, and light what makes one cell.
+    """Draw all matrices of one head as far as they are known at one of `STEPS`, and light what makes a cell.
 
-    Args:
-        ax: where to draw.
-        step: one of `STEPS`.
-        x: (3 tokens, 3 features).
-        maps: W_Q and W_K, (3 features, 4 features), and W_V, (3 features, 2 features).
-        tokens: the names of the three.
+    Of three tokens: x is (3, 3 features); W_Q and W_K map it to 4 features, W_V to 2.
     """
     tables = _worked_out(np.asarray(x, dtype=float), {name: np.asarray(each) for name, each in maps.items()})
     made, made_of = STEPS[step]
@@ -128,14 +123,8 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
     left, top = PLACES[made]
     ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, facecolor=MARK, zorder=1))
     equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
-    ax.text(
-        22.8,
-        1.5,
-        f"{_sum_of(*parts)} {equals} {_word(tables[made][cell])}",
-        ha="center",
-        va="center",
-        size=11,
-    )
+    words = f"{_sum_of(*parts)} {equals} {_word(tables[made][cell])}"
+    ax.text(22.8, 1.5, words, ha="center", va="center", size=11)
     for place, token in enumerate(tokens):
         ax.text(-0.2, PLACES["x"][1] + place + 0.5, token, ha="right", va="center", size=9)
         for name in ("scores", "weights"):
@@ -195,13 +184,7 @@ def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:
 def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, every: int = 24) -> None:
     """Draw where a head looks, what it adds to each token, and the sum of the heads up to it.
 
-    Args:
-        ax: where to draw.
-        head: its number.
-        maps: (head, query_pos, key_pos).
-        adds: (head, position, d_model); they add up to the output.
-        tokens: their names.
-        every: of so many features one is drawn.
+    `maps` are (head, query_pos, key_pos), `adds` (head, position, d_model): one of `every` features is drawn.
     """
     weights, adds = given.numbers_of(maps, 3)[head], given.numbers_of(adds, 3)
     shown = adds[:, :, ::every]
@@ -253,7 +236,7 @@ def draw_favourite(ax: Axes, keys: Matrix, degrees: float) -> None:
     front = best + np.outer([-9, 9], [-way[1], way[0]])
     ax.plot(*front.T, color=HERO, linewidth=1.2, linestyle="--")
     ax.scatter(*best, s=190, facecolor="none", edgecolor=HERO, linewidth=2.5)
-    ax.annotate("", way * (best @ way), (0, 0), arrowprops={"arrowstyle": "-|>", "color": HERO, "lw": 2})
+    arrow(ax, (0, 0), way * (best @ way), width=2, colour=HERO)
     reach = 1.2 * np.abs(keys).max()
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     ax.set(xlabel="feature 0", ylabel="feature 1")

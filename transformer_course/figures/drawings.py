@@ -1,6 +1,7 @@
 """Drawings: boxes on the road that carries x, heads that share keys, dials with hands and arrows."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 from matplotlib.patheffects import withStroke
 
-from transformer_course.figures import given
+from transformer_course.figures import given, layout
 from transformer_course.figures.given import Labels, Tables
 from transformer_course.figures.layout import (
     COMPONENTS,
@@ -127,10 +128,7 @@ def norm_orders(*, title: str = "") -> Figure:
 
 
 def two_blocks(*, title: str = "") -> Figure:
-    """Draw the layer of a paper above the block of a tutorial, two encoders of one name.
-
-    The thick line is x, as far as it can be found again behind nothing but norms.
-    """
+    """Draw the layer of a paper above the block of a tutorial: x, as far as it is found behind norms only."""
     roads = {
         "The paper's layer: what is worked out is added to x": (POST_NORM, END),
         "The tutorial's block: x is laid beside it, and one matrix chooses": (TUTORIAL, 4.45),
@@ -141,87 +139,63 @@ def two_blocks(*, title: str = "") -> Figure:
     return finished(_two_roads(roads), title, see)
 
 
-def _two_roads(roads: Mapping[str, tuple[Sequence[tuple], float]]) -> Figure:
+def _two_roads(
+    roads: Mapping[str, tuple[Sequence[tuple], float]], size: Point = (8.6, 2.2), start: str = "x"
+) -> Figure:
     """Draw thick roads from 0 to their end, and on each its pieces: what draws them, and where."""
-    figure, panels = canvas(len(roads), (8.6, 2.2), columns=1)
+    figure, panels = canvas(len(roads), size, columns=1)
+    longest = max(end for _, end in roads.values())
     for ax, (name, (pieces, end)) in zip(panels, roads.items(), strict=True):
         arrow(ax, (0, ROAD), (end, ROAD), width=4, colour=DARK)
-        ax.text(-0.15, ROAD, "x", ha="right", va="center", size=11)
+        ax.text(-0.15, ROAD, start, ha="right", va="center", size=11)
         for draw, *where in pieces:
             draw(ax, *where)
-        ax.set(xlim=(-0.6, END + 0.2), ylim=(-0.1, 2.1), aspect="equal")
+        ax.set(xlim=(-0.6, longest + 0.2), ylim=(-0.2, 2.3), aspect="equal")
         ax.set_title(name, loc="left")
         ax.set_axis_off()
     return figure
 
 
-# An encoder as a row of parts. A road leaves at READ and comes back at the next ADD; a layer is framed.
-READ, ADD, BEGIN, CLOSE, GONE = "read", "add", "begin", "close", "(gone)"
-ENCODERS = {
-    "2017": (
-        "embedding", f"× √d_model\n{GONE}", f"add sinusoids\n{GONE}", BEGIN,
-        READ, "attention\n8 query heads\n8 key heads", ADD, f"LayerNorm\n{GONE}",
-        READ, "feed-forward\nReLU", ADD, f"LayerNorm\n{GONE}", CLOSE,
-    ),
-    "today": (
-        "embedding", BEGIN,
-        READ, "RMSNorm", "rotary attention\n8 query heads\n2 key heads", ADD,
-        READ, "RMSNorm", "feed-forward\nSwiGLU", ADD, CLOSE, "RMSNorm\nat the end",
-    ),
-}  # fmt: skip
-WIDTHS = {READ: 0.35, ADD: 0.75, BEGIN: 0.25, CLOSE: 0.25}  # of a part 2.0
-FRAME, FRAME_ENDS = "#f4f4f4", (-1.2, 1.15)  # of a layer; below and above it
+# An encoder of 2017 and one of today: what is gone is dashed, what came has its colour
+
+FRAME = "#f4f4f4"  # of a layer
+
+
+def _stage(label: str, place: float, height: float = ROAD, colour: str = "white", **look: object) -> tuple:
+    size = (1.35 if "Norm" in label else 1.7, 0.9)
+    return partial(box, letters=7.5, **look), (place, height), label, size, colour
+
+
+def _frame(ax: Axes, left: float, right: float) -> None:
+    look = {"boxstyle": "round,pad=0", "facecolor": FRAME, "linewidth": 0.8, "zorder": -1}
+    ax.add_patch(FancyBboxPatch((left, -0.1), right - left, 2.3, **look))
+    ax.text(left + 0.1, 1.8, "layer, repeated", va="bottom", size=8)
+
+
+DASHED = {"linestyle": "--"}
+THEN = [
+    *(_stage("embedding", 1.1), _stage("× √d_model\n(gone)", 2.95, **DASHED)),
+    *(_stage("add sinusoids\n(gone)", 4.8, **DASHED), (_frame, 5.85, 14.8)),
+    *_added(6.1, 8.5, _stage("attention\n8 query heads\n8 key heads", 7.3, SIDE)),
+    *(_stage("LayerNorm\n(gone)", 9.5, **DASHED), _stage("LayerNorm\n(gone)", 13.9, **DASHED)),
+    *_added(10.45, 12.85, _stage("feed-forward\nReLU", 11.65, SIDE)),
+]
+RMS_NORM = COMPONENTS["norm"]
+ROTARY = _stage("rotary attention\n8 query heads\n2 key heads", 8.8, SIDE, COMPONENTS["attention"])
+SWIGLU = _stage("feed-forward\nSwiGLU", 12.9, SIDE, COMPONENTS["feed-forward"])
+TODAY = [
+    *(_stage("embedding", 1.1), (_frame, 5.85, 14.8)),
+    *_added(6.1, 9.9, _stage("RMSNorm", 6.95, SIDE, RMS_NORM), ROTARY),
+    *_added(10.2, 14.0, _stage("RMSNorm", 11.05, SIDE, RMS_NORM), SWIGLU),
+    _stage("RMSNorm\nat the end", 15.7, ROAD, RMS_NORM),
+]
 
 
 def then_and_now(*, title: str) -> Figure:
     """Draw the encoder of 2017 above one of today: what is gone is dashed, what came has a colour."""
-    figure, panels = canvas(2, (9.6, 1.95), columns=1)
-    for ax, (name, steps) in zip(panels, ENCODERS.items(), strict=True):
-        _draw_steps(ax, steps, came=steps[1:] if name == "today" else ())
-        ax.set_title(name, loc="left")
+    figure = _two_roads({"2017": (THEN, 16.9), "today": (TODAY, 16.9)}, (9.4, 1.75), "ids")
     see = "Two rows of boxes, an encoder each; dashed boxes are gone today, filled ones are new."
     return finished(figure, title, see)
-
-
-def _draw_steps(ax: Axes, steps: Labels, came: Labels) -> None:
-    place, start, begin = 0.0, 0.0, 0.0
-    for step in steps:
-        width = WIDTHS.get(step, 2.0)
-        middle = place + width / 2
-        if step in (READ, BEGIN, CLOSE):  # nothing but road
-            line(ax, (place - 0.12, 0), (place + width, 0), width=1.2, zorder=0)
-        else:
-            arrow(ax, (place - 0.12, 0), (place + 0.2, 0))
-        if step == BEGIN:
-            begin = middle
-        elif step == CLOSE:
-            _draw_frame(ax, begin, middle)
-        elif step == READ:
-            start = middle
-        elif step == ADD:
-            way(ax, (start, 0), (start, -0.95), (middle, -0.95), (middle, -0.2), width=1.2, zorder=0)
-            plus(ax, (middle, 0))
-        else:
-            colour = _part_colour(step) if step in came else "white"
-            edge = {"linestyle": "--"} if GONE in step else {}
-            box(ax, (middle, 0), step, (width - 0.3, 1.2), colour, letters=7.5, **edge)
-        place += width
-    arrow(ax, (place - 0.12, 0), (place + 0.25, 0))
-    ax.set(xlim=(-0.3, 17.2), ylim=(FRAME_ENDS[0] - 0.1, FRAME_ENDS[1] + 0.1), aspect="equal")
-    ax.set_axis_off()
-
-
-def _draw_frame(ax: Axes, left: float, right: float) -> None:
-    """Frame a layer, behind everything."""
-    low, high = FRAME_ENDS
-    look = {"facecolor": FRAME, "edgecolor": "black", "linewidth": 0.8, "zorder": -1}
-    ax.add_patch(FancyBboxPatch((left, low), right - left, high - low, boxstyle="round,pad=0", **look))
-    ax.text(left + 0.15, high - 0.1, "layer, repeated", va="top", size=8)
-
-
-def _part_colour(label: str) -> str:
-    """The colour of the component that a label names, whatever its kind: LayerNorm, RMSNorm."""
-    return next(colour for name, colour in COMPONENTS.items() if name in label.lower())
 
 
 # The whole encoder: the road through it, and the parts beside it, as a post-norm layer has them
@@ -251,9 +225,12 @@ LATER = {
     13: ("speeds up what is lit, where nearly all the work is done", (5, 6)),
 }
 ON_ROAD = 2.5  # the height of the road
-TO_ROAD = ((0.95, 1.65), (2.95, 3.3))  # arrows before it begins
-ROAD_BETWEEN = ((4.75, 9.2), (10.0, 12.1))  # the positions and the first norm, the two norms
-BESIDE = [  # of the boxes of attention and of feed-forward, how they are joined to the road
+THIN, THICK = partial(arrow, zorder=4), partial(line, width=4, zorder=3)
+MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
+    *((THIN, (0.95, ON_ROAD), (1.65, ON_ROAD)), (THIN, (2.95, ON_ROAD), (3.3, ON_ROAD))),
+    *((THICK, (4.75, ON_ROAD), (9.2, ON_ROAD)), (THICK, (10.0, ON_ROAD), (12.1, ON_ROAD))),
+    (partial(arrow, width=4, zorder=3), (12.9, ON_ROAD), (13.6, ON_ROAD)),
+    (partial(Axes.text, s="x", ha="center", size=10, zorder=5), 4.92, ON_ROAD + 0.18),
     *_added(5.4, 8.8, (box, (7.1, 0.95), "", (2.7, 2.0)), road=ON_ROAD)[1:],
     *_added(10.25, 11.75, (box, (11.025, 0.7), "", (0.95, 1.2)), road=ON_ROAD)[1:],
 ]
@@ -269,13 +246,7 @@ def encoder_map(lesson: int = 0) -> Figure:
     for number, label, component, left, bottom, *size in MAP:
         is_lit = (number in changed and component != "") or 0 < lesson == number
         _map_box(ax, number, label, component, (left, bottom), size, is_lit=is_lit)
-    for start, end in TO_ROAD:
-        arrow(ax, (start, ON_ROAD), (end, ON_ROAD), zorder=4)
-    for start, end in ROAD_BETWEEN:
-        line(ax, (start, ON_ROAD), (end, ON_ROAD), width=4, zorder=3)
-    arrow(ax, (12.9, ON_ROAD), (13.6, ON_ROAD), width=4, zorder=3)
-    ax.text(4.92, ON_ROAD + 0.18, "x", ha="center", size=10, zorder=5)
-    for draw, *where in BESIDE:
+    for draw, *where in MAP_ROAD:
         draw(ax, *where)
     ax.set(xlim=(-0.1, 14.9), ylim=(-0.85, 4.1), aspect="equal")
     ax.set_axis_off()
@@ -322,7 +293,7 @@ def data_flow(n_layers: int, *, title: str) -> Figure:
     arrow(ax, (places["+ positions"], 0), (right - 0.55, 0), width=4, colour=DARK)
     look = {"ha": "center", "size": 9}
     for label, kind in kinds.items():
-        edge = {"linestyle": "--"} if label in SOME else {}
+        edge = DASHED if label in SOME else {}
         box(ax, (places[label], 0), label, (1.1, 0.8), colours[kind], letters=8.5, **edge)
         ax.text(places[label], -0.5, SOME.get(label, ""), va="top", **look)
     reached = [places[label] for label in layers]
@@ -404,7 +375,7 @@ def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",), *, worth: str = 
         if both:
             first, second = (each[number] for each in both)
             _draw_arc(ax, PITCH * number, second, first)
-            told.append(f"{worth} {_tenths(first @ second)}")
+            told.append(f"{worth} {layout.number(round(first @ second, 1))}")
         _dial(ax, PITCH * number, "#9a9a9a", "\n".join(told), -1.65)
     for place, ((name, each), colour) in enumerate(zip(pairs.items(), LINES, strict=False)):
         for number, tip in enumerate(each / reach):
@@ -414,12 +385,6 @@ def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",), *, worth: str = 
     ax.set(xlim=(-1.9, PITCH * (len(names) - 1) + 1.9), ylim=(-1.65 - 0.5 * rows, 1.6), aspect="equal")
     ax.set_axis_off()
     literal(ax)
-
-
-def _tenths(number: float) -> str:
-    """The number as the prose has it: one decimal, none if it is whole."""
-    text = f"{abs(number):.1f}".removesuffix(".0").removeprefix("0") or "0"
-    return f"−{text}" if number < 0 and text != "0" else text
 
 
 def _angle(vector: np.ndarray) -> float:

@@ -38,9 +38,7 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
         ax.text(middle, 0.75, words, ha="center", va="bottom", size=9.5, weight="bold")
     ax.set(xlim=(-0.9, 9.7), ylim=(0.3 - len(tokens), 1.2))
     ax.set_axis_off()
-    see = (
-        "A lane for each token, from left to right. A line between lanes is attention: the thicker, the more."
-    )
+    see = "A lane for each token. A line between lanes is attention: the thicker, the more."
     return finished(figure, title, see)
 
 
@@ -55,8 +53,8 @@ def norm_steps(steps: Mapping[str, Matrix], tokens: Labels, *, title: str) -> Fi
     for number, ax in enumerate(panels):
         row, column = divmod(number, len(tables))
         name, table = [*tables.items()][column]
-        names = [str(feature) for feature in range(table.shape[1])]
-        bars = ax.bar(names, table[row], color=COMPONENTS["norm"], edgecolor="black", linewidth=0.6)
+        features = [str(feature) for feature in range(table.shape[1])]
+        bars = ax.bar(features, table[row], color=COMPONENTS["norm"], edgecolor="black", linewidth=0.6)
         words = [two_decimals(each) if each % 1 else f"{each:.0f}".replace("-", "−") for each in table[row]]
         edge = [withStroke(linewidth=3, foreground="white")]
         ax.bar_label(bars, words, padding=1, size=8.5, zorder=4, path_effects=edge)
@@ -68,8 +66,8 @@ def norm_steps(steps: Mapping[str, Matrix], tokens: Labels, *, title: str) -> Fi
         ax.locator_params(axis="y", nbins=4)
         ax.tick_params(labelbottom=row == len(tokens) - 1, bottom=False)
         ax.spines[["top", "right", "bottom"]].set_visible(False)
-        ax.set(title=name if row == 0 else "", ylabel="" if column else tokens[row])
-        ax.set_xlabel("feature" if row == len(tokens) - 1 else "")
+        names = {"title": "" if row else name, "ylabel": "" if column else tokens[row]}
+        ax.set(xlabel="feature" if row == len(tokens) - 1 else "", **names)
     see = "A row for each token, a bar for each feature; dashed: their mean. The last step has its own scale."
     return finished(figure, title, see)
 
@@ -82,11 +80,7 @@ def draw_network(
 ) -> None:
     """Draw what a feed-forward with ReLU makes of one token: what each neuron asks, answers, and writes.
 
-    Args:
-        ax: where to draw.
-        features: those of the token, by name.
-        up: for each neuron what it asks, its weights (features,) and its bias.
-        down: for each output, by name, its weights (neurons,).
+    `up` has for each neuron, by what it asks, its weights and its bias; `down` for each output its weights.
     """
     given_in = np.array(list(features.values()), dtype=float)
     asked = np.array([given_in @ weights + bias for weights, bias in up.values()])
@@ -152,10 +146,7 @@ def one_neuron(
         ax.plot([zero, zero], [0.5, foot], color="black", linewidth=0.8, zorder=4)
     ax.set(xlim=(-0.9, 9.8), ylim=(foot - 0.1, 1.3))
     ax.set_axis_off()
-    see = (
-        "Every token is asked. Bars are the answers, before and after the bend; the thicker "
-        "a line behind them, the more is added."
-    )
+    see = "Bars are the answers to one question, before and after the bend; lines are what is added."
     return finished(figure, title, see)
 
 
@@ -186,11 +177,7 @@ def _wires(
 def _cross(ax: Axes, weights: np.ndarray, left: float, right: float, lit: int) -> None:
     """Lines from each key on the left to each query on the right; those of the lit query stand out."""
     for (query, key), weight in np.ndenumerate(weights):
-        is_lit = query == lit
         if weight > LEAST:
-            look = {
-                "color": HERO if is_lit else GREY,
-                "alpha": 1.0 if is_lit else 0.45,
-                "zorder": 3 if is_lit else 2,
-            }
-            ax.plot([left, right], [-key, -query], linewidth=WIDTH * weight, solid_capstyle="butt", **look)
+            colour, alpha, above = (HERO, 1.0, 3) if query == lit else (GREY, 0.45, 2)
+            look = {"color": colour, "alpha": alpha, "zorder": above, "solid_capstyle": "butt"}
+            ax.plot([left, right], [-key, -query], linewidth=WIDTH * weight, **look)

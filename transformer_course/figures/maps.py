@@ -273,11 +273,8 @@ def head_grid(
     """Draw several attention maps of one sentence side by side, on one shared scale from 0 to 1.
 
     Args:
-        maps: (query_pos, key_pos) each.
-        tokens: of rows and columns.
-        titles: of the maps.
-        columns: maps in a row.
-        unit: the side of a cell, in inches.
+        maps: (query_pos, key_pos) each, with `tokens` on both sides, and a title of `titles` above.
+        columns: maps in a row; a cell's side is `unit` inches.
         limits: a scale for each map; the colour bar is that of the first.
         bar: label of the colour bar; none if None.
         hidden: for each map a mask, True where a cell is hatched, or None.

@@ -103,3 +103,12 @@ def test_no_loss_or_score_is_outside_its_panel():
     losses, scores = figures.training_curves(history([0.5, -2.0], {1: 0.5, 2: 3.0})).axes
     assert losses.get_ylim()[0] <= -2 and scores.get_ylim()[1] >= 3
     assert len(figures.training_curves(history([2.0, 1.0])).axes) == 1
+
+
+def test_a_wave_is_high_where_its_digit_is_one():
+    panels = figures.digits_and_waves(3, title="").axes
+    for ax, digits in zip(panels, ["00001111", "00110011", "01010101"], strict=True):
+        assert [f"{bar.get_height():.0f}" for bar in ax.patches] == list(digits)
+        x, y = ax.lines[0].get_data()
+        high = np.interp(range(8), x, y) > 0.5
+        assert "".join("01"[int(each)] for each in high) == digits

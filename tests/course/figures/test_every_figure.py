@@ -60,7 +60,7 @@ GOOD = {
     "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b", "title": "$x$"},
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
     "neuron_map": {"activations": WEIGHTS, "names": TOKENS, "tokens": TOKENS, "title": ""},
-    "shape_flow": {"shapes": {"$x$": (2, 5, 12), "q": (2, 3, 5, 4)}, "steps": ["cut"]},
+    "shape_flow": {"batch": 2, "length": 5, "d_model": 12, "n_heads": 3, "title": "$x$"},
     "norm_steps": {"steps": {"$x$": PLACES}, "tokens": TOKENS, "title": ""},
     "one_neuron": {
         **{"answers": [1.0, -1.0, 2.0], "bent": [1.0, 0.0, 2.0], "tokens": TOKENS, "title": ""},
