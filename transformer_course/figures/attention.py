@@ -9,7 +9,19 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, HERO, HIDDEN, LINES, MARK, SILVER
+from transformer_course.figures.colours import (
+    ATTENTION,
+    COMPONENTS,
+    DARK,
+    GREY,
+    HERO,
+    HIDDEN,
+    LINES,
+    MARK,
+    NO,
+    SIGNED,
+    SILVER,
+)
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import canvas, cell_texts, finished, frame_cells, two_decimals
@@ -142,9 +154,9 @@ KEY = 0
 
 
 def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]) -> None:
-    """Draw all matrices of one head as far as they are known at a step, and light what makes one cell.
+    """Draw all matrices of one head as far as they are known at one of `STEPS`, and light what makes a cell.
 
-    The step is one of `STEPS`; x is (3 tokens, 3 features), the maps are W_Q and W_K (3, 4), and W_V (3, 2).
+    Of three tokens: x is (3, 3 features); W_Q and W_K map it to 4 features, W_V to 2.
     """
     tables = _worked_out(np.asarray(x, dtype=float), {name: np.asarray(each) for name, each in maps.items()})
     made, made_of = STEPS[step]
@@ -158,8 +170,8 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
     left, top = PLACES[made]
     ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, facecolor=MARK, zorder=1))
     equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
-    arithmetic = f"{_sum_of(*parts)} {equals} {_word(tables[made][cell])}"
-    ax.text(22.8, 1.5, arithmetic, ha="center", va="center", size=11)
+    words = f"{_sum_of(*parts)} {equals} {_word(tables[made][cell])}"
+    ax.text(22.8, 1.5, words, ha="center", va="center", size=11)
     for place, token in enumerate(tokens):
         ax.text(-0.2, PLACES["x"][1] + place + 0.5, token, ha="right", va="center", size=9)
         for name in ("scores", "weights"):
@@ -210,3 +222,66 @@ def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:
     place = (left + COLUMN, top, 1, rows) if part == "column" else (left, top + row, columns, 1)
     ax.add_patch(Rectangle(place[:2], *place[2:], facecolor=COMPONENTS["attention"], zorder=1))
     return table[:, COLUMN] if part == "column" else table[row]
+
+
+# What each head adds
+
+
+def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, every: int = 24) -> None:
+    """Draw where a head looks, what it adds to each token, and the sum of the heads up to it.
+
+    `maps` are (head, query_pos, key_pos), `adds` (head, position, d_model): one of `every` features is drawn.
+    """
+    weights, adds = given.numbers_of(maps, 3)[head], given.numbers_of(adds, 3)
+    shown = adds[:, :, ::every]
+    lengths, sums = np.linalg.norm(adds, axis=2), shown.cumsum(axis=0)
+    n, wide, reach = len(tokens), shown.shape[2], np.abs(sums).max() or 1.0
+    first, bars, last = n + 4, n + wide + 5, n + wide + 14  # where parts begin
+    named = f"what it adds, in {wide} of {adds.shape[2]} features"
+    panels = [
+        (0, weights, "where it looks", ATTENTION, (0, 1)),
+        (first, shown[head], named, SIGNED, (-reach, reach)),
+        (last, sums[head], f"sum of heads 0 to {head}", SIGNED, (-reach, reach)),
+    ]
+    for left, table, name, colours, (low, high) in panels:
+        edges = np.arange(table.shape[1] + 1) + left, np.arange(n + 1)
+        ax.pcolormesh(*edges, table, cmap=colours, vmin=low, vmax=high, edgecolor="white", linewidth=0.3)
+        ax.text(left + table.shape[1] / 2, -0.4, name, ha="center", va="bottom", size=9, weight="bold")
+    long = 3.6 * lengths[head] / lengths.max()
+    look = {"color": COMPONENTS["attention"], "edgecolor": "black", "linewidth": 0.5}
+    drawn = ax.barh(np.arange(n) + 0.5, long, 0.7, bars, **look)
+    ax.bar_label(drawn, [two_decimals(length) for length in lengths[head]], padding=2, size=8.5)
+    for start, words in ((n, "× value,\n× W_O"), (last - 4, "+")):
+        arrow(ax, (start + 0.3, n / 2), (start + 3.7, n / 2))
+        ax.text(start + 2, n / 2 - 0.3, words, ha="center", va="bottom", size=8)
+    ax.text(bars, -0.4, "length", va="bottom", size=9, weight="bold")
+    ax.set_xticks(np.arange(n) + 0.5, tokens, rotation=90)
+    ax.set_yticks(np.arange(n) + 0.5, tokens)
+    ax.set(xlim=(0, last + wide), ylim=(n, -1.8), aspect="equal")
+    ax.tick_params(length=0, labelsize=8)
+    ax.spines[:].set_visible(False)
+
+
+# Which key a query favours
+
+
+def draw_favourite(ax: Axes, keys: Matrix, degrees: float) -> None:
+    """Draw keys (key, 2), a query that has turned from 0 to so many degrees, and whom it has favoured.
+
+    A key's score is how far it reaches along the query; the line through the favourite leaves all behind it.
+    """
+    keys = given.numbers_of(keys, 2)
+    turned = np.radians(np.linspace(0, degrees, 1 + int(degrees)))
+    ways = np.stack([np.cos(turned), np.sin(turned)], axis=1)
+    winners = list(dict.fromkeys((ways @ keys.T).argmax(axis=1)))  # in the order in which they win
+    way, best = ways[-1], keys[(keys @ ways[-1]).argmax()]
+    ax.fill(*keys[winners].T, facecolor=NO, edgecolor=GREY)
+    ax.scatter(*keys.T, marker="x", color="black", zorder=3)
+    ax.scatter(*keys[winners].T, s=70, color=LINES[1])
+    front = best + np.outer([-9, 9], [-way[1], way[0]])
+    ax.plot(*front.T, color=HERO, linewidth=1.2, linestyle="--")
+    ax.scatter(*best, s=190, facecolor="none", edgecolor=HERO, linewidth=2.5)
+    arrow(ax, (0, 0), way * (best @ way), width=2, colour=HERO)
+    reach = 1.2 * np.abs(keys).max()
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+    ax.set(xlabel="feature 0", ylabel="feature 1")

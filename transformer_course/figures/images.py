@@ -120,8 +120,9 @@ def head_atlas(maps: Matrix, *, title: str = "") -> Figure:
     side = min(0.8, (WIDEST - 1.6) / n_heads)
     figure, (ax,) = canvas(1, (n_heads * side + 1.6, n_layers * side + 0.9))
     tiles = values.reshape(-1, length, length)
-    corners = draw_tiles(ax, tiles, n_heads, gap=2 + length // 5)
+    corners = draw_tiles(ax, tiles, n_heads, gap=1 + length // 8)
     middle = length / 2 - 0.5
+    ax.set_ylim(top=corners[0][0] - 0.5)  # no gap above the first
     ax.set_xticks([left + middle for _, left in corners[:n_heads]], [f"head {j}" for j in range(n_heads)])
     ax.set_yticks([top + middle for top, _ in corners[::n_heads]], [f"layer {i}" for i in range(n_layers)])
     ax.tick_params(length=0)

@@ -216,6 +216,7 @@ def head_grid(
     hidden: Sequence[Matrix | None] | None = None,
     framed: Sequence[Iterable[tuple[int, int]]] = (),
     axes_named: tuple[str, str] = KEY_QUERY,
+    of: str = "head",
 ) -> Figure:
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 
@@ -225,6 +226,7 @@ def head_grid(
         hidden: for each map a mask, True where a cell is hatched, or None.
         framed: for each map the cells (query, key) around which a frame stands.
         axes_named: what the columns and the rows are.
+        of: whose each map is.
     """
     scales, covers = limits or [(0, 1)] * len(maps), hidden or [None] * len(maps)
     own = [{"limits": scale, "hidden": cover} for scale, cover in zip(scales, covers, strict=True)]
@@ -232,25 +234,7 @@ def head_grid(
     figure, panels = lay_maps(zip(titles, maps, strict=True), tokens, tokens, **look)
     for ax, cells in zip(panels, framed, strict=False):
         frame_cells(ax, cells)
-    see = "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
-    return finished(figure, title, see)
-
-
-def layer_maps(
-    maps: Sequence[Matrix],
-    rows: Labels,
-    columns: Labels,
-    titles: Labels,
-    *,
-    title: str,
-    bar: str,
-    axes_named: tuple[str, str] = KEY_QUERY,
-) -> Figure:
-    """Draw one map per layer on one scale, from 0 to their largest value: paler jobs than a single head's."""
-    limits = given.from_zero(*(given.numbers_of(matrix, 2) for matrix in maps))
-    look = {"unit": 0.27, "limits": limits, "bar": bar, "labels": axes_named}
-    figure, _ = lay_maps(zip(titles, maps, strict=True), rows, columns, across=3, **look)
-    see = "A map for each layer: a row for each query, a column for each key; the brighter, the more weight."
+    see = f"A map for each {of}: a row for each query, a column for each key; the brighter, the more weight."
     return finished(figure, title, see)
 
 

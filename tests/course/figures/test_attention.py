@@ -85,3 +85,20 @@ def test_a_masked_row_ends_at_the_softmax_of_what_is_left():
     without = np.exp([0, 2, 1])
     assert [bar.get_height() for bar in before] == pytest.approx(without / without.sum())
     assert [text.get_text() for text in figure.axes[1].texts if text.get_text()] == ["0", "2", "−∞", "1"]
+
+
+def test_a_query_favours_the_key_that_reaches_furthest_and_remembers_whom_it_favoured():
+    ax = Figure().add_subplot()
+    figures.draw_favourite(ax, [[2, 0], [0, 1], [0.1, 0.1]], 90)
+    _, dots, ring = (each.get_offsets().tolist() for each in ax.collections)
+    assert dots == [[2, 0], [0, 1]]
+    assert ring == [[0, 1]]
+
+
+def test_what_the_heads_add_is_summed_up_to_the_one_that_is_shown():
+    ax, adds = Figure().add_subplot(), np.arange(12).reshape(2, 3, 2)
+    figures.draw_heads(ax, 1, np.full((2, 3, 3), 1 / 3), adds, ["a", "b", "c"], every=1)
+    weights, added, summed = (each.get_array() for each in ax.collections)
+    assert (weights == 1 / 3).all()
+    np.testing.assert_array_equal(added, adds[1])
+    np.testing.assert_array_equal(summed, adds.sum(axis=0))

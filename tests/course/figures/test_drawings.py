@@ -15,9 +15,9 @@ def words(ax):
 
 
 def test_data_flows_from_ids_through_every_step():
-    for n_layers, shown in (1, ["layer 0"]), (6, ["layer 0", "layer 1", "…", "layer 5"]):
+    for n_layers, shown in (1, ["layer 0"]), (6, ["layer 0", "…", "layer 5"]):
         ax = figures.data_flow(n_layers, title="flow").axes[0]
-        steps = ["look up", "× √d_model", "+ positions", *shown, "final norm"]
+        steps = ["look up", "× √d_model", "+ positions", "norm", *shown, "final norm"]
         assert [word for word in words(ax) if word in steps] == steps
 
 
