@@ -24,7 +24,14 @@ from transformer_course.figures.colours import (
 )
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import canvas, cell_texts, finished, frame_cells, two_decimals
+from transformer_course.figures.layout import (
+    canvas,
+    cell_texts,
+    finished,
+    frame_cells,
+    legend_of_cells,
+    two_decimals,
+)
 from transformer_course.figures.maps import draw_matrix
 
 # A query and keys in a plane
@@ -37,7 +44,7 @@ def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], 
     weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
     figure, (plane, *both) = canvas(3, (2.9, 3.4), (0.6, 0), width_ratios=[1.9, 1, 1])
     _draw_plane(plane, query, keys)
-    names = f"scores: reach × {two_decimals(length)} ÷ √2", "weights: softmax of the scores"
+    names = f"scores: reach × {two_decimals(length)} ÷ √d, d = 2", "weights: softmax of the scores"
     for ax, name, heights in zip(both, names, (scores, weights), strict=True):
         bars = ax.bar(list(keys), heights, color=LINES[1 : 1 + len(keys)])
         ax.bar_label(bars, [two_decimals(height) for height in heights], padding=2, size=9)
@@ -47,31 +54,31 @@ def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], 
         ax.set_yticks([])
         ax.spines[["left", "bottom"]].set_visible(False)
         ax.tick_params(length=0)
-    reaches = map(two_decimals, table @ query / length)
-    labels = [f"{name}\nreach\n{reach}" for name, reach in zip(keys, reaches, strict=True)]
-    both[0].set_xticks(range(len(keys)), labels)
-    both[1].set_xticks(range(len(keys)), [f"{name}\n\n" for name in keys])
     see = "Each key falls at a right angle on the line of the query; the further it reaches, the more weight."
     return finished(figure, title, see)
 
 
 def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]) -> None:
     along = query / np.hypot(*query)
+    beside = np.array([along[1], -along[0]])  # at a right angle to it
     feet = {name: (np.asarray(key) @ along) * along for name, key in keys.items()}
     ends = np.array([*feet.values(), query, 0 * query]) @ along
     ax.plot(*np.outer(along, [ends.min() - 0.4, ends.max() + 0.4]), color=HERO, linewidth=0.9, linestyle="--")
-    arrows = {"query": (query, HERO)} | {
+    arrows = {f"query, {two_decimals(np.hypot(*query))} long": (query, HERO)} | {
         name: (np.asarray(key, dtype=float), colour)
         for (name, key), colour in zip(keys.items(), LINES[1:], strict=False)
     }
     for name, (end, colour) in arrows.items():
         arrow(ax, (0, 0), end, width=2.2, colour=colour, zorder=3, gap=0)
-        beyond = end + 0.24 * end / np.hypot(*end)
+        beyond = end + (0.24 * end / np.hypot(*end) if name in feet else -0.3 * beside)
         text = ax.text(*beyond, name, color=colour, size=9.5, weight="bold", ha="center", va="center")
         text.set_path_effects([withStroke(linewidth=3, foreground="white")])
         if name in feet:
             ax.plot(*np.transpose([end, feet[name]]), color=colour, linewidth=1.2, linestyle=":")
             ax.plot(*feet[name], "o", color=colour, markersize=6, zorder=4)
+            look = {"color": colour, "size": 9.5, "ha": "center", "va": "center", "zorder": 5}
+            reach = ax.text(*feet[name] + 0.2 * beside, two_decimals(feet[name] @ along), **look)
+            reach.set_path_effects([withStroke(linewidth=3, foreground="white")])
     corners = np.array([0 * query, query, *keys.values()])
     low, high = corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
@@ -104,6 +111,8 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
         ax.set_xticks(range(len(tokens)), tokens, rotation=90)
         ax.set_title(name, size=10)
         ax.set(xlabel="key", yticks=[])
+    words = {"dashed: without the mask": {"facecolor": "white", "edgecolor": DARK, "linestyle": "--"}}
+    legend_of_cells(figure, words | {"hidden": HIDDEN, "what the others gain": {"facecolor": MARK}})
     see = "A bar for each key; dashed: without the mask. What is hatched is gone, the others share it out."
     return finished(figure, title, see)
 

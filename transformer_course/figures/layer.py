@@ -22,7 +22,8 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     """Draw a post-norm layer with a lane for each token, and weights (query, key) as lines between lanes."""
     weights = given.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
-    draw_ways(ax, weights, (1.2, 3.3), 2 * np.eye(len(tokens), dtype=int)[lit][:, None], step=-1)
+    row = 2 * np.eye(len(tokens), dtype=int)[lit][:, None]
+    draw_ways(ax, weights, (1.2, 3.3), row, step=-1, others=COMPONENTS["scores"])
     for place, token in enumerate(tokens):
         height = -place
         ax.text(0, height, token, ha="right", va="center", size=9.5)
@@ -34,9 +35,15 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
         for sum_of in (3.3, 7.8):
             ax.plot(sum_of, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
             ax.plot(sum_of, height, "+", markersize=7, color="black", zorder=5)
-    for middle, words in ((2.2, "attention: across the lanes"), (6.4, "feed-forward: each lane by itself")):
-        ax.text(middle, 0.75, words, ha="center", va="bottom", size=9.5, weight="bold")
-    ax.set(xlim=(-0.9, 9.7), ylim=(0.3 - len(tokens), 1.2))
+    across = f"attention: across the lanes\nwidth: weight; lit: what “{tokens[lit]}” takes"
+    for middle, words in (
+        (2.2, across),
+        (6.4, "feed-forward: each lane by itself,\nall with the same weights"),
+    ):
+        head, _, note = words.partition("\n")
+        ax.text(middle, 1.0, head, ha="center", va="bottom", size=9.5, weight="bold")
+        ax.text(middle, 0.6, note, ha="center", va="bottom", size=9)
+    ax.set(xlim=(-0.9, 9.7), ylim=(0.3 - len(tokens), 1.5))
     ax.set_axis_off()
     see = "A lane for each token. A line between lanes is attention: the thicker, the more."
     return finished(figure, title, see)

@@ -15,7 +15,6 @@ from transformer_course.figures.colours import (
     HIDDEN,
     PALE,
     YES,
-    YES_OR_NO,
 )
 from transformer_course.figures.drawings import arrow, box
 from transformer_course.figures.given import Labels, Matrix
@@ -26,6 +25,7 @@ from transformer_course.figures.layout import (
     finished,
     hide_cells,
     legend_of_cells,
+    two_decimals,
 )
 from transformer_course.figures.maps import draw_cells
 
@@ -58,7 +58,28 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
         _draw_kept(
             ax, np.where(states <= 0, table, -np.inf), given.numbers_of(values, 1), order.min(1) <= tile
         )
+        ax.set_xlabel(
+            _sum_so_far(table[top, left : left + width], table[top, :left], top), size=8.5, loc="left"
+        )
     ax.set_aspect("equal")
+
+
+def _sum_so_far(here: np.ndarray, before: np.ndarray, query: int) -> str:
+    """How a query's sum grows by a tile: what was summed before is brought to the new largest score."""
+    largest = max(*here, *before)
+
+    def power(score: float) -> str:
+        ends = cell_texts(np.array([score, -largest + 0.0]))
+        return (
+            "1" if score == largest else f"e^({ends[0]} {'+' if largest < 0 else '−'} {ends[1].strip('−')})"
+        )
+
+    terms = [power(score) for score in here]
+    if len(before):
+        old = two_decimals(np.exp(before - before.max()).sum())
+        terms.insert(0, old if before.max() == largest else f"{old} · {power(before.max())}")
+    total = np.exp(np.append(here, before) - largest).sum()
+    return f"sum of q{query}: {' + '.join(terms)} = {two_decimals(total)}"
 
 
 def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray) -> None:
@@ -93,7 +114,7 @@ def packed_row(texts: Sequence[Labels], *, title: str) -> Figure:
     for place, token in enumerate(tokens):
         row.text(place + 0.5, 0.5, token, rotation=90, ha="center", va="center", size=8)
     own = text_of[:, None] == text_of
-    draw_cells(mask, own, tokens, tokens, limits=(0, 1), colours=YES_OR_NO)
+    draw_cells(mask, np.where(own, text_of, 0), tokens, tokens, **look)
     hide_cells(mask, np.argwhere(~own))
     mask.set(ylabel="query", xlabel="key: the tokens of the row, above")
     mask.tick_params(labelbottom=False)
@@ -101,8 +122,9 @@ def packed_row(texts: Sequence[Labels], *, title: str) -> Figure:
     batch.set_title(f"padded: {places} places, {places - total} of them for nothing", loc="left")
     row.set_title(f"packed: {total} places", loc="left")
     mask.set_title("who may attend to whom", loc="left")
-    legend_of_cells(figure, {"may attend": {"facecolor": YES}, "padding, or hidden": HIDDEN})
-    return finished(figure, title, "The mask has a block on its diagonal for each text; all else is hidden.")
+    legend_of_cells(figure, {"padding above, hidden below": HIDDEN})
+    see = "The mask has a block on its diagonal for each text, in its colour; all else is hidden."
+    return finished(figure, title, see)
 
 
 def ring_of_three(*, title: str) -> Figure:
@@ -155,10 +177,11 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
             ax.barh(range(len(wide)), high - low + 1, height, low, color=colour)
         ax.set(title=name, xlabel="place in the text", xlim=(0, length))
         ax.set_yticks(range(len(wide)))
-        ax.axvline(place, color=HERO, linewidth=1.2)
+        ax.vlines(place, -0.6, len(wide) - 0.5, color=HERO, linewidth=1.2)
+        ax.text(place, len(wide) - 0.45, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         ax.tick_params(axis="y", length=0, labelsize=8)
         ax.spines[["left", "right", "top"]].set_visible(False)
-    panels[0].set(ylabel="layer", ylim=(-0.6, max(map(len, named.values())) - 0.4))
+    panels[0].set(ylabel="layer", ylim=(-0.6, max(map(len, named.values())) + 0.4))
     words = {"this layer sees": {"facecolor": YES}, "heard of by now": {"facecolor": PALE[0]}}
     legend_of_cells(figure, words)
     see = "For each layer, the first at the foot, what one token sees in it, and has heard of by then."

@@ -15,7 +15,6 @@ from transformer_course.figures.layout import WIDEST, canvas, cell_texts, finish
 
 FAINT, TOLD = 0.035, 0.1  # a smaller weight has no line; is not told
 WIDTH = 6.0  # points, of a weight of 1
-OTHERS = to_rgba(GREY, 0.3)  # where they lie over each other they are seen as several
 
 
 def draw_ways(
@@ -26,17 +25,19 @@ def draw_ways(
     *,
     step: int = 1,
     upright: bool = False,
+    others: str = GREY,
 ) -> None:
     """Draw a line from each key to each query, as wide as the weight (query, key), from left to right.
 
     Keys stand at ends[0], queries at ends[1], `step` from one to the next; `upright` lets the lines go up.
-    `lit` is 2 for the lines of which is told, 1 for those of the same query, and else 0; these lie below.
+    `lit` is 2 for the lines of which is told, 1 for those of the same query, and else 0; these lie below,
+    pale, so that where they lie over each other they are seen as several.
     """
     lit = np.broadcast_to(lit, weights.shape)
     drawn = sorted(np.argwhere(weights > FAINT).tolist(), key=lambda place: lit[*place])
     lines = [[(ends[0], step * key), (ends[1], step * query)] for query, key in drawn]
     look = {"linewidths": [WIDTH * weights[*place] for place in drawn]}
-    look["colors"] = [(OTHERS, DARK, HERO)[lit[*place]] for place in drawn]
+    look["colors"] = [(to_rgba(others, 0.3), DARK, HERO)[lit[*place]] for place in drawn]
     ax.add_collection(LineCollection(np.flip(lines, axis=2) if upright else lines, **look))
 
 
@@ -85,7 +86,11 @@ def attention_paths(
     lit[edge[0]], lit[*edge] = 1, 2
     for ax, (name, maps) in zip(panels, named.items(), strict=True):
         for layer, weights in enumerate(maps):
-            draw_ways(ax, given.labelled(weights, tokens, tokens), (layer + 0.2, layer + 0.8), lit)
+            table, ends = given.labelled(weights, tokens, tokens), (layer + 0.2, layer + 0.8)
+            draw_ways(ax, table, ends, lit)
+            if not table[*edge]:  # cut
+                ax.plot(ends, edge[::-1], color=HERO, linewidth=1.5, linestyle=":")
+                ax.plot(layer + 0.5, sum(edge) / 2, "x", color=HERO, markersize=9, markeredgewidth=2.5)
         for place in range(len(maps) + 1):
             for row, token in enumerate(tokens):
                 bold = {"weight": "bold", "color": HERO} if row in edge else {}
@@ -94,5 +99,5 @@ def attention_paths(
         ax.set_xticks(range(len(maps) + 1), ["input", *(f"after layer {i}" for i in range(len(maps)))])
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-    see = "Tokens in columns; the wider a line, the more weight its right end gives to its left end."
+    see = "Tokens in columns; a line is as wide as its right end's weight for its left end; a cross: cut."
     return finished(figure, title, see)
