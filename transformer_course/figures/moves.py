@@ -69,10 +69,8 @@ def _sum_so_far(here: np.ndarray, before: np.ndarray, query: int) -> str:
     largest = max(*here, *before)
 
     def power(score: float) -> str:
-        ends = cell_texts(np.array([score, -largest + 0.0]))
-        return (
-            "1" if score == largest else f"e^({ends[0]} {'+' if largest < 0 else '−'} {ends[1].strip('−')})"
-        )
+        less = f"{'+' if largest < 0 else '−'} {two_decimals(abs(largest))}"
+        return "1" if score == largest else f"e^({two_decimals(score)} {less})"
 
     terms = [power(score) for score in here]
     if len(before):
@@ -177,7 +175,7 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
             ax.barh(range(len(wide)), high - low + 1, height, low, color=colour)
         ax.set(title=name, xlabel="place in the text", xlim=(0, length))
         ax.set_yticks(range(len(wide)))
-        ax.vlines(place, -0.6, len(wide) - 0.5, color=HERO, linewidth=1.2)
+        ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2)
         ax.text(place, len(wide) - 0.45, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         ax.tick_params(axis="y", length=0, labelsize=8)
         ax.spines[["left", "right", "top"]].set_visible(False)

@@ -17,6 +17,7 @@ def test_a_tile_shows_its_scores_and_what_is_kept_of_all_before():
     figures.draw_tile(ax, [[0, 1, 2], [3, 4, 5]], 1, (1, 1), [1, 2, 0])
     told = words(ax)
     assert [told.count("forgotten"), told.count("not yet")] == [1, 4]
+    assert ax.get_xlabel() == "sum of q0: 1.00 · e^(.00 − 1.00) + 1 = 1.37"
     assert told[0] == "1"  # the score of the tile
     # of query 0, after keys 0 and 1: largest 1, sum 1/e + 1, mixture 1/e · 1 + 1 · 2
     assert {"largest", "1.00", "1.37", "2.37"} <= set(told)
@@ -27,7 +28,12 @@ def test_a_packed_row_counts_its_places_and_stands_over_its_mask():
     batch, row, mask = figures.packed_row([["a", "b"], ["c"]], title="").axes
     assert "4 places, 1 of them" in batch.get_title("left") and "3 places" in row.get_title("left")
     assert words(row) == ["a", "b", "c"]
-    assert mask.collections[0].get_array().tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    assert mask.collections[0].get_array().tolist() == [
+        [0, 0, 0],
+        [0, 0, 0],
+        [0, 0, 1],
+    ]  # in the colours of the texts
+    assert sum(each.get_hatch() is not None for each in mask.patches) == 4
     assert mask.get_xlim() == row.get_xlim()
 
 

@@ -6,10 +6,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from transformer_course import figures
-from transformer_course.figures.colours import DARK, HERO
-from transformer_course.figures.ways import OTHERS, WIDTH
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO
+from transformer_course.figures.ways import WIDTH
 
-PALE = to_hex(OTHERS)
+PALE, ACROSS = GREY, COMPONENTS["scores"]
 TOKENS = ["the", "cat", "sat"]
 WEIGHTS = np.array([[0.02, 0.98, 0.0], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]])
 
@@ -24,7 +24,7 @@ def ways(ax, level=0):
 
 def test_in_a_layer_a_line_leads_from_each_key_to_the_query_that_looks_at_it():
     (ax,) = figures.lanes(WEIGHTS, TOKENS, lit=1, title="").axes
-    others = {(1, 0): (0.98, PALE), (2, 2): (1.0, PALE)}  # and .02 is too thin to be drawn
+    others = {(1, 0): (0.98, ACROSS), (2, 2): (1.0, ACROSS)}  # and .02 is too thin to be drawn
     assert ways(ax) == others | {(key, 1): (weight, HERO) for key, weight in enumerate(WEIGHTS[1])}
 
 
@@ -35,6 +35,17 @@ def test_of_a_path_one_edge_is_lit_and_what_else_its_query_takes_is_dark():
         **{(0, 0): (0.5, PALE), (1, 0): (0.5, PALE)},
         **{(0, 1): (0.8, HERO), (1, 1): (0.2, DARK)},
     }
+
+
+def test_an_edge_that_is_cut_is_crossed_out_in_each_layer():
+    whole, cut = [[0.5, 0.5], [0.8, 0.2]], [[0.5, 0.5], [0, 1]]
+    panels = figures.attention_paths(
+        {"whole": [whole] * 2, "cut": [cut] * 2}, ["a", "b"], (1, 0), title=""
+    ).axes
+    crosses = [
+        [each.get_xydata()[0].tolist() for each in ax.lines if each.get_marker() == "x"] for ax in panels
+    ]
+    assert crosses == [[], [[0.5, 0.5], [1.5, 0.5]]]
 
 
 def test_a_web_lights_what_reaches_one_token():
