@@ -11,7 +11,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 
 from pages import links
-from transformer_course.figures.widgets import slider
+from pages.slider import slider
 from transformer_course.lessons import LESSONS, ROOT, notebook
 
 # At the beginning of a line: below the title the word is explained, and not asked.

@@ -10,6 +10,7 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from pages import lessons, links
+from pages.slider import slider
 from transformer_course.exercises import exercise_ids
 from transformer_course.lessons import LESSONS, notebook
 
@@ -147,3 +148,11 @@ def test_every_lesson_says_how_to_run_it_and_names_what_belongs_to_it() -> None:
     assert "(../reference/scaled_dot_product_attention.md)" in box
     assert "(../field_guide/03_scaled_dot_product_attention.md)" in box
     assert "reference" not in lessons.how_to_run(13)  # a lesson without a module
+
+
+def test_a_slider_shows_one_picture_and_tells_its_change():
+    frames = [{"stop": f"n = {n}", "alt": f'"{n}"', "width": 9} for n in (1, 2)]
+    html = slider("n", frames, ["one.png", "two.png"], first=1)
+    assert html.count("display: none") == 1 and html.index("display: none") < html.index("two.png")
+    assert 'type="range" min="0" max="1" value="1" aria-valuetext="n = 2"' in html
+    assert '<output role="status">n = 2</output>' in html and 'alt="&quot;1&quot;"' in html

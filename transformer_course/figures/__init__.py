@@ -5,62 +5,46 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
 from transformer_course.figures.algebra import shape_flow, weighted_sum
-from transformer_course.figures.attention import STEPS, draw_walk, query_and_keys
-from transformer_course.figures.cells import (
-    catch_map,
-    head_blocks,
-    masks,
-    pairings,
-    solved_squares,
+from transformer_course.figures.attention import (
+    STEPS,
+    draw_favourite,
+    draw_heads,
+    draw_walk,
+    masked_row,
+    query_and_keys,
 )
+from transformer_course.figures.cells import catch_map, head_blocks, masks, pairings, solved_squares
+from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import lines, training_curves
 from transformer_course.figures.drawings import (
     data_flow,
-    draw_clocks,
-    draw_turns,
     encoder_map,
     key_sharing,
     norm_orders,
     then_and_now,
-    turns,
     two_blocks,
 )
-from transformer_course.figures.images import (
-    head_atlas,
-    image_attention,
-    planes,
-    position_tables,
-    score_maps,
-)
-from transformer_course.figures.layer import draw_network, lanes, norm_steps
-from transformer_course.figures.layout import SIGNED
+from transformer_course.figures.images import head_atlas, image_attention, planes, position_tables
+from transformer_course.figures.layer import draw_network, lanes, norm_steps, one_neuron
 from transformer_course.figures.maps import (
     attention_heatmap,
     draw_matrix,
     head_grid,
     head_values,
-    layer_maps,
     likeness_grid,
     matrices,
     neuron_map,
     token_depth,
 )
-from transformer_course.figures.masking import draw_web, masked_row
-from transformer_course.figures.moves import (
-    attention_paths,
-    draw_tile,
-    packed_row,
-    reach,
-    ring_of_three,
-)
+from transformer_course.figures.moves import draw_tile, packed_row, reach, ring_of_three
 from transformer_course.figures.points import (
     draw_memory,
     head_scatter,
     parameter_bars,
-    position_circles,
+    roofline,
     seed_spread,
     word_strips,
 )
-from transformer_course.figures.positions import digits_and_waves
-from transformer_course.figures.speed import bars, roofline
+from transformer_course.figures.positions import digits_and_waves, draw_turns, position_circles, turns
+from transformer_course.figures.ways import attention_paths, draw_web
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

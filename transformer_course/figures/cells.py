@@ -5,30 +5,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from transformer_course.figures import given
+from transformer_course.figures.colours import DARK, HIDDEN, NO, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
-from transformer_course.figures.layout import (
-    DARK,
-    HIDDEN,
-    NO,
-    PALE,
-    YES,
-    YES_OR_NO,
-    canvas,
-    finished,
-    frame_cells,
-    legend_of_cells,
-)
-from transformer_course.figures.maps import KEY_QUERY, draw_cells, draw_within, lay_maps
+from transformer_course.figures.layout import canvas, finished, frame_cells, legend_of_cells, number
+from transformer_course.figures.maps import KEY_QUERY, draw_cells, draw_matrix, lay_maps
 
-IN_A_ROW = 22  # squares; more go on in the next
 DONE = "#116329"  # the green of a right answer's verdict
-
-
-# True or False
 
 
 def masks(
@@ -54,17 +39,16 @@ def masks(
         "unit": 0.36 if len(tokens) < 8 else 0.23,
         "across": columns,
         "below": 0.3,
-        "hidden": [1 - each for each in maps.values()],
+        "own": [{"hidden": 1 - each} for each in maps.values()],
     }
     rows = queries or tokens
     figure, panels = lay_maps(maps.items(), rows, tokens, colours=YES_OR_NO, labels=labels, **look)
     for ax, shown, written in zip(panels, maps.values(), numbers, strict=False):
-        for (row, column), number in np.ndenumerate(given.numbers_of(written, 2)):
+        for (row, column), value in np.ndenumerate(given.numbers_of(written, 2)):
             is_shown = shown[row, column]
             ground = {"facecolor": YES if is_shown else NO, "edgecolor": "none", "pad": 1}
-            text = f"{number:.0f}".replace("-", "−")
             look = {"ha": "center", "va": "center", "size": 8, "color": "white" if is_shown else DARK}
-            ax.text(column + 0.5, row + 0.5, text, bbox=ground, zorder=3, **look)
+            ax.text(column + 0.5, row + 0.5, number(value), bbox=ground, zorder=3, **look)
     for ax, cells in zip(panels, framed, strict=False):
         frame_cells(ax, np.argwhere(given.numbers_of(cells, 2)))
     legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})
@@ -87,37 +71,28 @@ def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") 
     size = (0.085 * max(map(len, bugs)) + 0.42 * len(tests) + 1.2, 0.3 * len(bugs) + 2.2)
     figure, (ax,) = canvas(1, size)
     columns = [f"{name}: {int(count)}" for name, count in zip(tests, values.sum(axis=0), strict=True)]
-    labels = ("test: how many bugs it notices", "bug")
-    draw_within(ax, values, bugs, columns, colours=YES_OR_NO, numbers=False, labels=labels)
+    look = {"limits": (0, 1), "labels": ("test: how many bugs it notices", "bug")}
+    draw_matrix(ax, values, bugs, columns, colours=YES_OR_NO, numbers=False, **look)
     legend_of_cells(figure, {"notices it": {"facecolor": YES}, "does not": {"facecolor": NO}})
     see = "A row for each bug, a column for each test; a filled cell is a bug that the test notices."
     return finished(figure, title, see)
 
 
-# What is done
-
-
 def solved_squares(solved: Mapping[str, Sequence[bool]], *, title: str = "") -> Figure:
     """Draw a square for each exercise, full if solved, a row for each lesson; behind it, how many are."""
-    rows = [-(-len(marks) // IN_A_ROW) for marks in solved.values()]
-    tops = np.cumsum([0, *rows])
-    longest = min(IN_A_ROW, max(map(len, solved.values())))
-    figure, (ax,) = canvas(1, (0.2 * longest + 3.2, 0.25 * tops[-1] + 0.4))
-    for top, marks in zip(tops, solved.values(), strict=False):
-        for number, mark in enumerate(marks):
-            place, row = number % IN_A_ROW, top + number // IN_A_ROW
-            look = {"facecolor": DONE if mark else "white", "edgecolor": DARK, "linewidth": 0.8}
-            ax.add_patch(Rectangle((place + 0.1, row - 0.35), 0.8, 0.7, **look))
-        ax.text(place + 1.4, row, f"{sum(marks)} of {len(marks)}", va="center", fontsize=8)
-    ax.set_yticks(tops[:-1], list(solved))
-    ax.set(xlim=(0, longest + 4), ylim=(tops[-1] - 0.5, -0.5), xticks=[])
+    longest = max(map(len, solved.values()))
+    figure, (ax,) = canvas(1, (0.2 * longest + 3.2, 0.25 * len(solved) + 0.4))
+    for row, marks in enumerate(solved.values()):
+        look = {"marker": "s", "s": 130, "edgecolors": DARK, "linewidths": 0.8}
+        colours = [DONE if mark else "white" for mark in marks]
+        ax.scatter(range(len(marks)), [row] * len(marks), c=colours, **look)
+        ax.text(len(marks), row, f"{sum(marks)} of {len(marks)}", va="center", fontsize=8)
+    ax.set_yticks(range(len(solved)), list(solved))
+    ax.set(xlim=(-0.7, longest + 3.3), ylim=(len(solved) - 0.5, -0.5), xticks=[])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     see = "A row for each lesson, a square for each exercise; a filled one is solved."
     return finished(figure, title, see)
-
-
-# Each cell has a word
 
 
 def head_blocks(

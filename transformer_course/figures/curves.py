@@ -9,20 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
+from transformer_course.figures.colours import LINES, MARK
 from transformer_course.figures.given import Matrix
-from transformer_course.figures.layout import (
-    LINES,
-    MARK,
-    WIDEST,
-    canvas,
-    finished,
-    literal,
-    name_lines,
-    number,
-    place_names,
-    write_level,
-    write_place,
-)
+from transformer_course.figures.layout import WIDEST, canvas, finished, number
+from transformer_course.figures.names import name_lines, place_names, write_level, write_place
 from transformer_lab.training.loop import History
 
 STYLES = {  # how lines are told apart besides by colour; inches across; more
@@ -78,29 +68,28 @@ def lines(
         below: draw each line in a panel of its own, one below the other, on one scale.
         tops: whether the highest point of each panel's line is marked.
     """
-    nested = isinstance(next(iter(named.values())), Mapping)
+    nested, before = isinstance(next(iter(named.values())), Mapping), before or {}
     panels = {name: {"": y} for name, y in named.items()} if below else named if nested else {ylabel: named}
-    tables = {panel: _tables_of(each | (before or {})) for panel, each in panels.items()}
+    tables = {panel: _tables_of(each | before) for panel, each in panels.items()}
     by, kinds, width, more = STYLES[style]
     names = list(dict.fromkeys(name for each in tables.values() for name in each))
-    looks = looks_of([name for name in names if name not in (before or {})], kinds, by) | looks_of(
-        before or {}, ["--"]
-    )
+    looks = looks_of([name for name in names if name not in before], kinds, by) | looks_of(before, ["--"])
+    told = "Each line has its name at its end."
+    if nested or below:
+        what = "Panels one below the other share both scales" if below else "A panel for each measure"
+        told = f"{what}; a line bears its name where it ends."
     figure, axes = _lay(list(tables), width, names, below)
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
-        across = _lay_across(ax, x, logarithmic)
+        across = _lay_across(ax, x, logarithmic, whole=style == "stepped")
         for name, runs in curves.items():
-            _plot(ax, across, name, runs, more | looks[name])
-            if style == "area":
-                ax.fill_between(across, runs[0], color=looks[name]["color"], alpha=0.5)
-        ax.set(xlabel=xlabel, yscale="log" if "y" in logarithmic else "linear")
-        ax.set(**{"title": panel} if below else {"ylabel": panel})
-        ax.grid(alpha=0.3)
-        if style == "stepped":
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+            _plot(ax, across, name, runs, more | looks[name], filled=style == "area")
+        ax.set(xlabel=xlabel, ylabel="" if below else panel, yscale="log" if "y" in logarithmic else "linear")
+        if below:
+            ax.set_title(panel, loc="left", size=10)
+            ax.label_outer()
     if below:
-        _share(figure, axes, ylabel)
-    finished(figure, title, see or _seen(nested, below))
+        figure.supylabel(ylabel, size=10)
+    finished(figure, title, see or told)
     for ax, curves in zip(axes, tables.values(), strict=True):  # last: where names stand hangs on the layout
         ends = {name: _end(across, runs.mean(axis=0)) for name, runs in curves.items()}
         if len(ends) > 1:
@@ -125,15 +114,6 @@ def _tables_of(named: Named) -> dict[str, np.ndarray]:
     return {name: np.atleast_2d(given.numbers_of(each, name=name, gaps=True)) for name, each in named.items()}
 
 
-def _seen(nested: bool, below: bool) -> str:
-    what = "Panels one below the other share both scales" if below else "A panel for each measure"
-    return (
-        f"{what}; a line bears its name where it ends."
-        if nested or below
-        else "Each line has its name at its end."
-    )
-
-
 def _lay(panels: Sequence[str], width: float, names: Sequence[str], below: bool) -> tuple[Figure, np.ndarray]:
     """Return the figure with its panels, side by side or one below the other, and room for names."""
     if below:
@@ -144,8 +124,11 @@ def _lay(panels: Sequence[str], width: float, names: Sequence[str], below: bool)
     return canvas(len(panels), (min(4.2 + names, WIDEST / len(panels)), 3.6))
 
 
-def _lay_across(ax: Axes, x: Sequence, logarithmic: str) -> np.ndarray:
+def _lay_across(ax: Axes, x: Sequence, logarithmic: str, *, whole: bool) -> np.ndarray:
     """Let the x axis be as it is wanted; return where the points are on it."""
+    ax.grid(alpha=0.3)
+    if whole:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if isinstance(x[0], str):
         ax.set_xticks(range(len(x)), list(x))
         ax.margins(x=0.3 / len(x))
@@ -161,22 +144,14 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str) -> np.ndarray:
     return x
 
 
-def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict) -> None:
+def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, filled: bool) -> None:
     """Draw one line, or several runs thin and their mean thick."""
+    if filled:
+        ax.fill_between(x, runs[0], color=look["color"], alpha=0.5)
     if len(runs) > 1:
         ax.plot(x, runs.T, linewidth=0.9, alpha=0.5, color=look["color"])
         look = look | ({"linewidth": 1.4} if look.get("linestyle") == "--" else {"linewidth": 2.4})
     ax.plot(x, runs.mean(axis=0), label=name, **look)
-
-
-def _share(figure: Figure, axes: Sequence[Axes], ylabel: str) -> None:
-    """Let panels below each other have one name for each axis."""
-    for ax in axes:
-        ax.set_title(ax.get_title(), loc="left", size=10)
-        ax.set_title("")
-    for ax in axes[:-1]:
-        ax.set_xlabel("")
-    figure.supylabel(ylabel, size=10)
 
 
 def _end(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -196,13 +171,9 @@ def _mark_top(ax: Axes) -> None:
 def training_curves(
     history: History, *, title: str = "", chance: float | None = None, steps: int | None = None
 ) -> Figure:
-    """Draw a run's loss, and beside it its accuracy where it was taken.
+    """Draw a run's loss, and beside it its accuracy where it was taken, and that of guessing, if it is given.
 
-    Args:
-        history: of the run.
-        title: of the figure.
-        chance: the accuracy of guessing, drawn as a named line if given.
-        steps: where the step axis ends, for a run that still goes on; with the run if None.
+    For a run that still goes on, `steps` is where its axis ends.
     """
     figure, axes = canvas(1 + bool(history.scores), (3.9, 0), (0.2, 3.2))
     axes[0].plot(range(1, history.steps + 1), history.loss, color=LINES[0], linewidth=1.2)
@@ -215,6 +186,5 @@ def training_curves(
     for ax in axes:
         ax.set(xlabel="step", xlim=(0, steps))
         ax.grid(alpha=0.3)
-        literal(ax)
     see = "Left the loss in training, right the score on held-out data, both over the steps."
     return finished(figure, title, see)

@@ -1,26 +1,15 @@
-"""Drawings: boxes on the road that carries x, heads that share keys, dials with hands and arrows."""
+"""Drawings: boxes on the road that carries x, and heads that share keys."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
-from matplotlib.patheffects import withStroke
 
-from transformer_course.figures import given
-from transformer_course.figures.given import Labels, Tables
-from transformer_course.figures.layout import (
-    COMPONENTS,
-    DARK,
-    GREY,
-    LINES,
-    LIT,
-    PALE,
-    canvas,
-    finished,
-    literal,
-)
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, PALE
+from transformer_course.figures.layout import canvas, finished
 
 Point = tuple[float, float]
 
@@ -50,10 +39,17 @@ def box(
 
 
 def arrow(
-    ax: Axes, start: Point, end: Point, *, width: float = 1.2, colour: str = "black", zorder: int = 1
+    ax: Axes,
+    start: Point,
+    end: Point,
+    *,
+    width: float = 1.2,
+    colour: str = "black",
+    zorder: int = 1,
+    gap: float = 2.0,
 ) -> None:
-    """Draw an arrow from start to end, below boxes and sums."""
-    style = {"arrowstyle": "-|>", "color": colour, "lw": width}
+    """Draw an arrow from start to end but for a gap, in points; below boxes and sums."""
+    style = {"arrowstyle": "-|>", "color": colour, "lw": width, "shrinkA": gap, "shrinkB": gap}
     ax.annotate("", end, start, arrowprops=style, zorder=zorder)
 
 
@@ -68,170 +64,130 @@ def line(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 2) -> None:
     ax.plot(*zip(*points, strict=True), color="black", lw=width, zorder=zorder)
 
 
-def way(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 2) -> None:
+def way(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 4) -> None:
     """Draw a line through the points, its last piece an arrow."""
     line(ax, *points[:-1], width=width, zorder=zorder)
     arrow(ax, points[-2], points[-1], width=width, zorder=zorder)
 
 
-# The road through a layer, and what stands on it and beside it
+# The road that carries x, and what stands on it and beside it
 
 ROAD, SIDE = 1.6, 0.45  # heights
-ON_SUM = ROAD - 0.2  # where an arrow from below meets a sum
+END = 11.2  # of a road
 
 
-def _norm_or_sublayer(label: str, place: float, height: float = SIDE) -> tuple:
+def _part(label: str, place: float, height: float = SIDE) -> tuple:
     size = (0.8, 0.6) if label == "norm" else (1.3, 0.75)
     return box, (place, height), label, size, COMPONENTS[label.replace("-\n", "-")]
 
 
-def _added(start: float, end: float, *parts: tuple) -> list[tuple]:
-    """The pieces where the road is read at `start`, and what the parts make of it is added at `end`."""
-    read = line, (start, ROAD), (start, SIDE)
-    return [read, *parts, (way, (start, SIDE), (end, SIDE), (end, ON_SUM)), (plus, (end, ROAD))]
+def _added(read: float, added: float, *parts: tuple, road: float = ROAD, gap: float = 0.2) -> list[tuple]:
+    """The pieces of parts beside a road: where it is read, and where what they make of x is added to it."""
+    edges = [(middle[0] - size[0] / 2, middle[0] + size[0] / 2) for _, middle, _, size, *_ in parts]
+    height = parts[0][1][1]
+    enter, leave = (edges[0][0], height), (edges[-1][1], height)
+    between = [(way, (one[1], height), (two[0], height)) for one, two in pairwise(edges)]
+    enters = way, (read, road), (read, height), enter
+    leaves = way, leave, (added, height), (added, road - gap)
+    return [*parts, enters, *between, leaves, (plus, (added, road))]
 
 
 POST_NORM = [
-    *_added(0.8, 3.2, _norm_or_sublayer("attention", 2.0)),
-    _norm_or_sublayer("norm", 4.3, ROAD),
-    *_added(5.6, 8.0, _norm_or_sublayer("feed-\nforward", 6.8)),
-    _norm_or_sublayer("norm", 9.1, ROAD),
+    *_added(0.8, 3.3, _part("attention", 2.0)),
+    _part("norm", 4.4, ROAD),
+    *_added(5.8, 8.3, _part("feed-\nforward", 7.0)),
+    _part("norm", 9.4, ROAD),
 ]
 PRE_NORM = [
-    *_added(0.8, 4.4, _norm_or_sublayer("norm", 1.5), _norm_or_sublayer("attention", 3.0)),
-    *_added(5.6, 9.2, _norm_or_sublayer("norm", 6.3), _norm_or_sublayer("feed-\nforward", 7.8)),
+    *_added(0.8, 4.6, _part("norm", 1.6), _part("attention", 3.1)),
+    *_added(5.8, 9.6, _part("norm", 6.6), _part("feed-\nforward", 8.1)),
 ]
-PAPER_END, TUTORIAL_END = 11.2, 4.45  # how far x gets
-PAPER = [
-    (way, (0.8, ROAD), (0.8, SIDE), (3.3, SIDE), (3.3, ON_SUM)),
-    (way, (5.8, ROAD), (5.8, SIDE), (8.3, SIDE), (8.3, ON_SUM)),
-    (plus, (3.3, ROAD)),
-    (plus, (8.3, ROAD)),
-    _norm_or_sublayer("attention", 2.0),
-    _norm_or_sublayer("norm", 4.4, ROAD),
-    _norm_or_sublayer("feed-\nforward", 7.0),
-    _norm_or_sublayer("norm", 9.4, ROAD),
-]
-JOIN = LIT  # what lays two vectors beside each other, and chooses among them
 TUTORIAL = [
-    (way, (0.5, ROAD), (0.5, SIDE), (4.9, SIDE), (4.9, ROAD - 0.3)),
-    (way, (5.35, ROAD), (PAPER_END, ROAD)),
-    _norm_or_sublayer("norm", 1.5),
-    _norm_or_sublayer("attention", 3.1),
-    (box, (4.9, ROAD), "A ‖ x", (0.9, 0.7), JOIN),
+    *_added(0.5, 4.9, _part("norm", 1.5), _part("attention", 3.1), gap=0.35)[:-1],
+    (arrow, (5.35, ROAD), (END, ROAD)),
+    (box, (4.9, ROAD), "A ‖ x", (0.9, 0.7), LIT),  # lays two vectors beside each other
     (box, (7.1, ROAD), "feed-forward\n2 · d_model wide", (2.0, 0.7), COMPONENTS["feed-forward"]),
-    (box, (9.4, ROAD), "W", (0.8, 0.7), JOIN),
+    (box, (9.4, ROAD), "W", (0.8, 0.7), LIT),  # chooses among them
 ]
-
-
-def _draw_road(ax: Axes, name: str, pieces: Sequence[tuple], end: float, *, x_at: float) -> None:
-    """Draw the thick road from 0 to its end, and the pieces: what draws each, and where."""
-    arrow(ax, (0, ROAD), (end, ROAD), width=4, colour=DARK)
-    ax.text(x_at, ROAD, "x", ha="right", va="center", size=11)
-    for draw, *where in pieces:
-        draw(ax, *where)
-    ax.set_title(name, loc="left")
-    ax.set_axis_off()
 
 
 def norm_orders(*, title: str = "") -> Figure:
     """Draw both orders of a layer: the road through it, what reads from it, and where the norms stand."""
-    figure, (post, pre) = canvas(2, (8.6, 2.2), columns=1)
-    _draw_road(post, "Post-norm: the norms stand on the road", POST_NORM, 10.6, x_at=-0.1)
-    _draw_road(pre, "Pre-norm: the norms stand beside the road", PRE_NORM, 10.6, x_at=-0.1)
-    for ax in (post, pre):
-        ax.set(xlim=(-0.5, 10.8), ylim=(-0.15, 2.1), aspect="equal")
-    see = (
-        "The thick road carries x. Post-norm: norms stand on the road. Pre-norm: they stand "
-        "beside it, before each part."
-    )
-    return finished(figure, title, see)
+    roads = {
+        "Post-norm: the norms stand on the road": (POST_NORM, END),
+        "Pre-norm: the norms stand beside the road": (PRE_NORM, END),
+    }
+    see = "The thick road carries x. Post-norm: norms stand on it. Pre-norm: beside it, before each part."
+    return finished(_two_roads(roads), title, see)
 
 
 def two_blocks(*, title: str = "") -> Figure:
-    """Draw the layer of a paper above the block of a tutorial, two encoders of one name.
-
-    The thick line is x, as far as it can be found again behind nothing but norms.
-    """
-    figure, (paper, tutorial) = canvas(2, (8.6, 2.2), columns=1)
-    _draw_road(paper, "The paper's layer: what is worked out is added to x", PAPER, PAPER_END, x_at=-0.15)
-    name = "The tutorial's block: x is laid beside it, and one matrix chooses"
-    _draw_road(tutorial, name, TUTORIAL, TUTORIAL_END, x_at=-0.15)
-    for ax in (paper, tutorial):
-        ax.set(xlim=(-0.6, PAPER_END + 0.2), ylim=(-0.1, 2.1), aspect="equal")
-    see = (
-        "The thick line is x. Above, results are added to it; below it ends where both are laid side by side."
-    )
-    return finished(figure, title, see)
+    """Draw the layer of a paper above the block of a tutorial: x, as far as it is found behind norms only."""
+    roads = {
+        "The paper's layer: what is worked out is added to x": (POST_NORM, END),
+        "The tutorial's block: x is laid beside it, and one matrix chooses": (TUTORIAL, 4.45),
+    }
+    see = "The thick line is x. Above, results are added to it; below, it ends where both lie side by side."
+    return finished(_two_roads(roads), title, see)
 
 
-# An encoder as a row of parts. A road leaves at READ and comes back at the next ADD; a layer is framed.
-READ, ADD, BEGIN, END, GONE = "read", "add", "begin", "end", "(gone)"
-ENCODERS = {
-    "2017": (
-        "embedding", f"× √d_model\n{GONE}", f"add sinusoids\n{GONE}", BEGIN,
-        READ, "attention\n8 query heads\n8 key heads", ADD, f"LayerNorm\n{GONE}",
-        READ, "feed-forward\nReLU", ADD, f"LayerNorm\n{GONE}", END,
-    ),
-    "today": (
-        "embedding", BEGIN,
-        READ, "RMSNorm", "rotary attention\n8 query heads\n2 key heads", ADD,
-        READ, "RMSNorm", "feed-forward\nSwiGLU", ADD, END, "RMSNorm\nat the end",
-    ),
-}  # fmt: skip
-WIDTHS = {READ: 0.35, ADD: 0.75, BEGIN: 0.25, END: 0.25}  # of a part 2.0
-FRAME, FRAME_ENDS = "#f4f4f4", (-1.2, 1.15)  # of a layer; below and above it
+def _two_roads(
+    roads: Mapping[str, tuple[Sequence[tuple], float]], size: Point = (8.6, 2.2), start: str = "x"
+) -> Figure:
+    """Draw thick roads from 0 to their end, and on each its pieces: what draws them, and where."""
+    figure, panels = canvas(len(roads), size, columns=1)
+    longest = max(end for _, end in roads.values())
+    for ax, (name, (pieces, end)) in zip(panels, roads.items(), strict=True):
+        arrow(ax, (0, ROAD), (end, ROAD), width=4, colour=DARK)
+        ax.text(-0.15, ROAD, start, ha="right", va="center", size=11)
+        for draw, *where in pieces:
+            draw(ax, *where)
+        ax.set(xlim=(-0.6, longest + 0.2), ylim=(-0.2, 2.3), aspect="equal")
+        ax.set_title(name, loc="left")
+        ax.set_axis_off()
+    return figure
+
+
+# An encoder of 2017 and one of today: what is gone is dashed, what came has its colour
+
+FRAME = "#f4f4f4"  # of a layer
+
+
+def _stage(label: str, place: float, height: float = ROAD, colour: str = "white", **look: object) -> tuple:
+    size = (1.35 if "Norm" in label else 1.7, 0.9)
+    return partial(box, letters=7.5, **look), (place, height), label, size, colour
+
+
+def _frame(ax: Axes, left: float, right: float) -> None:
+    look = {"boxstyle": "round,pad=0", "facecolor": FRAME, "linewidth": 0.8, "zorder": -1}
+    ax.add_patch(FancyBboxPatch((left, -0.1), right - left, 2.3, **look))
+    ax.text(left + 0.1, 1.8, "layer, repeated", va="bottom", size=8)
+
+
+DASHED = {"linestyle": "--"}
+THEN = [
+    *(_stage("embedding", 1.1), _stage("× √d_model\n(gone)", 2.95, **DASHED)),
+    *(_stage("add sinusoids\n(gone)", 4.8, **DASHED), (_frame, 5.85, 14.8)),
+    *_added(6.1, 8.5, _stage("attention\n8 query heads\n8 key heads", 7.3, SIDE)),
+    *(_stage("LayerNorm\n(gone)", 9.5, **DASHED), _stage("LayerNorm\n(gone)", 13.9, **DASHED)),
+    *_added(10.45, 12.85, _stage("feed-forward\nReLU", 11.65, SIDE)),
+]
+RMS_NORM = COMPONENTS["norm"]
+ROTARY = _stage("rotary attention\n8 query heads\n2 key heads", 8.8, SIDE, COMPONENTS["attention"])
+SWIGLU = _stage("feed-forward\nSwiGLU", 12.9, SIDE, COMPONENTS["feed-forward"])
+TODAY = [
+    *(_stage("embedding", 1.1), (_frame, 5.85, 14.8)),
+    *_added(6.1, 9.9, _stage("RMSNorm", 6.95, SIDE, RMS_NORM), ROTARY),
+    *_added(10.2, 14.0, _stage("RMSNorm", 11.05, SIDE, RMS_NORM), SWIGLU),
+    _stage("RMSNorm\nat the end", 15.7, ROAD, RMS_NORM),
+]
 
 
 def then_and_now(*, title: str) -> Figure:
     """Draw the encoder of 2017 above one of today: what is gone is dashed, what came has a colour."""
-    figure, panels = canvas(2, (9.6, 1.95), columns=1)
-    for ax, (name, steps) in zip(panels, ENCODERS.items(), strict=True):
-        _draw_steps(ax, steps, came=steps[1:] if name == "today" else ())
-        ax.set_title(name, loc="left")
+    figure = _two_roads({"2017": (THEN, 16.9), "today": (TODAY, 16.9)}, (9.4, 1.75), "ids")
     see = "Two rows of boxes, an encoder each; dashed boxes are gone today, filled ones are new."
     return finished(figure, title, see)
-
-
-def _draw_steps(ax: Axes, steps: Labels, came: Labels) -> None:
-    place, start, begin = 0.0, 0.0, 0.0
-    for step in steps:
-        width = WIDTHS.get(step, 2.0)
-        middle = place + width / 2
-        if step in (READ, BEGIN, END):  # nothing but road
-            line(ax, (place - 0.12, 0), (place + width, 0), width=1.2, zorder=0)
-        else:
-            arrow(ax, (place - 0.12, 0), (place + 0.2, 0))
-        if step == BEGIN:
-            begin = middle
-        elif step == END:
-            _draw_frame(ax, begin, middle)
-        elif step == READ:
-            start = middle
-        elif step == ADD:
-            way(ax, (start, 0), (start, -0.95), (middle, -0.95), (middle, -0.2), width=1.2, zorder=0)
-            plus(ax, (middle, 0))
-        else:
-            colour = _part_colour(step) if step in came else "white"
-            edge = {"linestyle": "--"} if GONE in step else {}
-            box(ax, (middle, 0), step, (width - 0.3, 1.2), colour, letters=7.5, **edge)
-        place += width
-    arrow(ax, (place - 0.12, 0), (place + 0.25, 0))
-    ax.set(xlim=(-0.3, 17.2), ylim=(FRAME_ENDS[0] - 0.1, FRAME_ENDS[1] + 0.1), aspect="equal")
-    ax.set_axis_off()
-
-
-def _draw_frame(ax: Axes, left: float, right: float) -> None:
-    """Frame a layer, behind everything."""
-    low, high = FRAME_ENDS
-    look = {"facecolor": FRAME, "edgecolor": "black", "linewidth": 0.8, "zorder": -1}
-    ax.add_patch(FancyBboxPatch((left, low), right - left, high - low, boxstyle="round,pad=0", **look))
-    ax.text(left + 0.15, high - 0.1, "layer, repeated", va="top", size=8)
-
-
-def _part_colour(label: str) -> str:
-    """The colour of the component that a label names, whatever its kind: LayerNorm, RMSNorm."""
-    return next(colour for name, colour in COMPONENTS.items() if name in label.lower())
 
 
 # The whole encoder: the road through it, and the parts beside it, as a post-norm layer has them
@@ -253,18 +209,17 @@ MAP = (
     (0, "vectors\nin context", "", 13.6, 1.9, 1.2, 1.2),
 )
 # What a lesson does that builds no box, and to which components, by the lessons that built them
-LATER = {
-    9: ("fills the boxes that are lit with published numbers", (8, 1, 5, 7, 6)),
-    10: ("trains the numbers in the boxes that are lit", (8, 5, 7, 6)),
-    11: ("takes an encoder apart that differs in what is lit", (5, 7, 6)),
-    12: ("exchanges what is inside the boxes that are lit", (4, 2, 5, 7, 6)),
-    13: ("speeds up what is lit, where nearly all the work is done", (5, 6)),
-}
+LATER = {13: ("speeds up what is lit, where nearly all the work is done", (5, 6))}
 ON_ROAD = 2.5  # the height of the road
-TO_ROAD = ((0.95, 1.65), (2.95, 3.3))  # arrows before it begins
-ROAD_BETWEEN = ((4.75, 9.2), (10.0, 12.1))  # the positions and the first norm, the two norms
-# Where a part is read from the road and added to it, its own left and right end, and how high it is entered
-BESIDE = ((5.4, 8.8, 5.75, 8.45, 0.95), (10.25, 11.75, 10.55, 11.5, 0.7))
+THIN, THICK = partial(arrow, zorder=4), partial(line, width=4, zorder=3)
+MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
+    *((THIN, (0.95, ON_ROAD), (1.65, ON_ROAD)), (THIN, (2.95, ON_ROAD), (3.3, ON_ROAD))),
+    *((THICK, (4.75, ON_ROAD), (9.2, ON_ROAD)), (THICK, (10.0, ON_ROAD), (12.1, ON_ROAD))),
+    (partial(arrow, width=4, zorder=3), (12.9, ON_ROAD), (13.6, ON_ROAD)),
+    (partial(Axes.text, s="x", ha="center", size=10, zorder=5), 4.92, ON_ROAD + 0.18),
+    *_added(5.4, 8.8, (box, (7.1, 0.95), "", (2.7, 2.0)), road=ON_ROAD)[1:],
+    *_added(10.25, 11.75, (box, (11.025, 0.7), "", (0.95, 1.2)), road=ON_ROAD)[1:],
+]
 
 
 def encoder_map(lesson: int = 0) -> Figure:
@@ -277,16 +232,8 @@ def encoder_map(lesson: int = 0) -> Figure:
     for number, label, component, left, bottom, *size in MAP:
         is_lit = (number in changed and component != "") or 0 < lesson == number
         _map_box(ax, number, label, component, (left, bottom), size, is_lit=is_lit)
-    for start, end in TO_ROAD:
-        arrow(ax, (start, ON_ROAD), (end, ON_ROAD), zorder=4)
-    for start, end in ROAD_BETWEEN:
-        line(ax, (start, ON_ROAD), (end, ON_ROAD), width=4, zorder=3)
-    arrow(ax, (12.9, ON_ROAD), (13.6, ON_ROAD), width=4, zorder=3)
-    ax.text(4.92, ON_ROAD + 0.18, "x", ha="center", size=10, zorder=5)
-    for read, added, left, right, height in BESIDE:
-        way(ax, (read, ON_ROAD), (read, height), (left, height), zorder=4)
-        way(ax, (right, height), (added, height), (added, ON_ROAD - 0.2), zorder=4)
-        plus(ax, (added, ON_ROAD))
+    for draw, *where in MAP_ROAD:
+        draw(ax, *where)
     ax.set(xlim=(-0.1, 14.9), ylim=(-0.85, 4.1), aspect="equal")
     ax.set_axis_off()
     built = next((label for number, label, *_ in MAP if lesson and number == lesson), "")
@@ -315,45 +262,41 @@ def _map_box(
 
 
 STEP = 1.32  # from box to box of the flow
+SOME = {"× √d_model": "in the paper", "norm": "in BERT,\nMiniLM", "final norm": "in pre-norm"}
 
 
 def data_flow(n_layers: int, *, title: str) -> Figure:
-    """Draw what becomes of token ids, step by step, with the shape of what passes from box to box."""
-    shown = ["layer 0", "layer 1", "…", f"layer {n_layers - 1}"] if n_layers > 3 else []
-    layers = shown or [f"layer {number}" for number in range(n_layers)]
-    kinds = {"look up": "embedding", "× √d_model": "", "+ positions": "positions"}
+    """Draw how token ids become vectors in context; dashed is what some models have, and below it who."""
+    layers = [f"layer {number}" for number in range(n_layers)]
+    layers = [layers[0], "…", layers[-1]] if n_layers > 3 else layers
+    kinds = {"look up": "embedding", "× √d_model": "", "+ positions": "positions", "norm": "norm"}
     kinds |= dict.fromkeys(layers, "layer") | {"final norm": "norm"}
     colours = COMPONENTS | {"": "white", "layer": LIT}
+    places = {label: STEP * number for number, label in enumerate(kinds)}
+    left, right, high, low = -1.25, STEP * len(kinds) + 0.1, 1.15, -1.15
     figure, (ax,) = canvas(1, (0.98 * len(kinds) + 1.6, 2.9))
-    left, right, high, low = -1.25, STEP * len(kinds), 1.15, -1.15
-    for place, label in ((left, "token\nids"), (right, "vectors\nin context")):
-        ax.text(place, 0, label, ha="center", va="center", size=9)
-    for place in range(len(kinds) + 1):
-        arrow(ax, (STEP * place - (0.8 if place else 0.9), 0), (STEP * place - 0.52, 0))
-    for number, (label, kind) in enumerate(kinds.items()):
-        box(ax, (STEP * number, 0), label, (1.04, 0.8), colours[kind], letters=8.5)
-    reached = [STEP * number for number, label in enumerate(kinds) if label in layers and label != "…"]
+    arrow(ax, (left + 0.35, 0), (places["+ positions"], 0))
+    arrow(ax, (places["+ positions"], 0), (right - 0.55, 0), width=4, colour=DARK)
+    look = {"ha": "center", "size": 9}
+    for label, kind in kinds.items():
+        edge = DASHED if label in SOME else {}
+        box(ax, (places[label], 0), label, (1.1, 0.8), colours[kind], letters=8.5, **edge)
+        ax.text(places[label], -0.5, SOME.get(label, ""), va="top", **look)
+    reached = [places[label] for label in layers]
     for height, start, end in ((high, high, 0.45), (low, -0.45, low)):
         line(ax, (reached[0], height), (reached[-1], height), width=1.2)
         for place in reached:
             arrow(ax, (place, start), (place, end))
-    look = {"ha": "center", "size": 9}
-    ax.text(
-        (reached[0] + reached[-1]) / 2, high + 0.08, "may_attend goes to every layer", va="bottom", **look
-    )
-    ax.text((reached[0] + reached[-1]) / 2, low - 0.08, "weights come out of every layer", va="top", **look)
-    for place, shape in (
-        (left, "(batch,\nposition)"),
-        (STEP, "(batch, position, d_model)\nfrom here to the end"),
-        (STEP * (len(kinds) - 1), "in pre-norm"),
-    ):
-        ax.text(place, -0.6, shape, va="top", **look)
+    middle = (reached[0] + reached[-1]) / 2
+    ax.text(middle, high + 0.08, "may_attend goes to every layer", va="bottom", **look)
+    ax.text(middle, low - 0.08, "weights come out of every layer", va="top", **look)
+    for place, label in ((left, "token\nids"), (right, "vectors\nin context")):
+        ax.text(place, 0, label, va="center", **look)
+    ax.text(left, -0.5, "(batch,\nposition)", va="top", **look)
+    ax.text(0.62, 0.5, "x, from here to the end:\n(batch, position, d_model)", va="bottom", size=9)
     ax.set(xlim=(left - 0.45, right + 0.65), ylim=(low - 0.45, high + 0.45))
     ax.set_axis_off()
-    see = (
-        "From left to right, token ids become vectors, and pass one layer after the other; "
-        "shapes stand below."
-    )
+    see = "From left to right, ids become vectors and pass all layers; a dashed box is in some models only."
     return finished(figure, title, see)
 
 
@@ -371,108 +314,5 @@ def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> F
                 box(ax, (middle, 0), f"k{key} v{key}", (0.9, 0.5), colour, letters=8)
         ax.set(xlim=(-0.7, n_heads - 0.3), ylim=(-0.4, 1.6), aspect="equal", title=name)
         ax.set_axis_off()
-    see = (
-        "Query heads above, key and value heads below; a line leads from a query head to the "
-        "keys that it reads."
-    )
-    return finished(figure, title, see)
-
-
-# Dials of radius 1
-
-PITCH = 3.8  # from the middle of one dial with arrows to that of the next
-ARC = 0.5  # radius of the arc between two arrows
-NEAR = 1.0  # radians: the names of arrows that are nearer move apart
-
-
-def _dial(ax: Axes, left: float, edge: str, name: str, below: float) -> None:
-    ax.add_patch(Circle((left, 0), 1, facecolor="white", edgecolor=edge))
-    ax.text(left, below, name, ha="center", va="top", size=9)
-
-
-def draw_clocks(ax: Axes, angles: Sequence[float], names: Labels) -> None:
-    """Draw one dial per angle, in radians from the right, counter-clockwise; its hand ends at (cos, sin)."""
-    angles = given.numbers_of(angles, 1, name="the angles")
-    for number, (angle, name) in enumerate(zip(angles, names, strict=True)):
-        left = 2.5 * number
-        _dial(ax, left, GREY, name, -1.25)
-        tip = (left + np.cos(angle), np.sin(angle))
-        ax.plot([left, tip[0]], [0, tip[1]], color="black", linewidth=2)
-        ax.plot(*tip, "o", color="black", markersize=4)
-    ax.set(xlim=(-2.2, 2.5 * len(names) - 0.3), ylim=(-1.9, 1.2), aspect="equal")
-    ax.set_axis_off()
-    literal(ax)
-
-
-def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",), *, worth: str = "score") -> None:
-    """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
-
-    A vector is given as pairs (pair, 2); all dials have one scale, and the longest arrow reaches the rim.
-    Where there are two, an arc shows the angle between them, and `worth` with their dot product below.
-    """
-    pairs = given.tables_of(arrows)
-    reach = max(np.hypot(*each.T).max() for each in pairs.values()) or 1.0
-    both = list(pairs.values()) if len(pairs) == 2 else []
-    for number, name in enumerate(names):
-        told = [name] if name else []
-        if both:
-            first, second = (each[number] for each in both)
-            _draw_arc(ax, PITCH * number, second, first)
-            told.append(f"{worth} {_tenths(first @ second)}")
-        _dial(ax, PITCH * number, "#9a9a9a", "\n".join(told), -1.65)
-    for place, ((name, each), colour) in enumerate(zip(pairs.items(), LINES, strict=False)):
-        for number, tip in enumerate(each / reach):
-            beside = both[1 - place][number] if both else None
-            _draw_arrow(ax, (PITCH * number, 0), tip, name, colour, beside)
-    rows = bool(both) + max(1 + name.count("\n") if name else 0 for name in names)
-    ax.set(xlim=(-1.9, PITCH * (len(names) - 1) + 1.9), ylim=(-1.65 - 0.5 * rows, 1.6), aspect="equal")
-    ax.set_axis_off()
-    literal(ax)
-
-
-def _tenths(number: float) -> str:
-    """The number as the prose has it: one decimal, none if it is whole."""
-    text = f"{abs(number):.1f}".removesuffix(".0").removeprefix("0") or "0"
-    return f"−{text}" if number < 0 and text != "0" else text
-
-
-def _angle(vector: np.ndarray) -> float:
-    return float(np.arctan2(vector[1], vector[0]))
-
-
-def _draw_arc(ax: Axes, left: float, start: np.ndarray, end: np.ndarray) -> None:
-    """Draw the angle between two arrows, the short way round."""
-    turn = (_angle(end) - _angle(start) + np.pi) % (2 * np.pi) - np.pi
-    angles = _angle(start) + turn * np.linspace(0, 1, 30)
-    ax.plot(left + ARC * np.cos(angles), ARC * np.sin(angles), color=DARK, linewidth=1.5)
-
-
-def _draw_arrow(
-    ax: Axes, start: Point, tip: np.ndarray, name: str, colour: str, beside: np.ndarray | None = None
-) -> None:
-    """An arrow, and its name beyond the tip, a little away from the arrow beside it."""
-    end = np.add(start, tip)
-    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
-    ax.annotate("", end, start, arrowprops=style)
-    angle = _angle(tip)
-    if beside is not None:
-        apart = (angle - _angle(beside) + np.pi) % (2 * np.pi) - np.pi
-        angle += np.sign(apart) * max(0.0, NEAR - abs(apart))
-    along = np.array([np.cos(angle), np.sin(angle)])
-    offset = along * (5 + np.abs(along) @ [2.8 * len(name), 5])  # half the name's width, and its height
-    look = {"color": colour, "ha": "center", "va": "center", "size": 9, "weight": "bold", "zorder": 5}
-    text = ax.annotate(name, end, tuple(offset), textcoords="offset points", **look)
-    text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
-
-
-def turns(panels: Mapping[str, Tables], names: Labels = ("",), *, title: str = "") -> Figure:
-    """Draw dials with arrows side by side, one panel for each name; what a panel holds: see `draw_turns`."""
-    figure, axes = canvas(len(panels), (max(1.9, 1.5 * len(names)), 2.6))
-    for ax, (name, arrows) in zip(axes, panels.items(), strict=True):
-        draw_turns(ax, arrows, names)
-        ax.set_title(name, size=10)
-    see = (
-        "A dial for each pair of features: each arrow is one vector's pair, and the arc is "
-        "the angle between them."
-    )
+    see = "Query heads above, key and value heads below; a line leads from a query to the keys that it reads."
     return finished(figure, title, see)

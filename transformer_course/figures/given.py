@@ -19,14 +19,8 @@ def numbers_of(
 ) -> np.ndarray:
     """Return the values as NumPy numbers, without gradients, on the CPU.
 
-    Args:
-        values: numbers.
-        rank: how many axes they must have, none of them empty; any number if None.
-        name: what an error calls them.
-        gaps: whether nan is allowed, where nothing is drawn.
-
     Raises:
-        ValueError: another rank, an empty axis, a number that is not finite.
+        ValueError: another `rank`, an empty axis, or a number that is not finite, unless `gaps` are allowed.
     """
     held = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
     numbers = np.asarray(held, dtype=float)

@@ -6,15 +6,12 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from transformer_course.figures import given
+from transformer_course.figures.colours import ATTENTION, GREY, SIGNED
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_course.figures.layout import ATTENTION, GREY, SIGNED, WIDEST, canvas, finished
-
-# Signed tables and functions
+from transformer_course.figures.layout import WIDEST, canvas, finished, frame_cells
 
 
 def _signed(
@@ -42,21 +39,13 @@ def _signed(
     return figure, panels
 
 
-def position_tables(named: Tables, *, xlabel: str, title: str, bar: str) -> Figure:
-    """Draw large tables side by side on a scale from −1 to 1: positions down, `xlabel` across."""
-    look = {"cell": (4.2, 4.2), "shrink": 1.0, "aspect": "auto", "interpolation": "nearest"}
-    tables = given.tables_of(named, limits=(-1, 1))
-    figure, _ = _signed(tables, (xlabel, "position"), limits=(-1, 1), bar=bar, **look)
-    return finished(figure, title, "A row for each position; the two ends of the colour scale are −1 and 1.")
-
-
-def score_maps(named: Tables, *, title: str, bar: str) -> Figure:
-    """Draw scores (position of the query, position of the key) side by side, all on one scale around zero."""
+def position_tables(named: Tables, *, labels: tuple[str, str], title: str, bar: str) -> Figure:
+    """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down."""
     tables = given.tables_of(named)
-    reach = max(np.abs(scores).max() for scores in tables.values())
-    look = {"cell": (3.5, 4.1), "limits": (-reach, reach), "interpolation": "nearest"}
-    figure, _ = _signed(tables, ("position of the key", "position of the query"), bar=bar, **look)
-    see = "A row for the position of each query, a column for that of each key; scores around zero."
+    reach = max(np.abs(table).max() for table in tables.values())
+    look = {"cell": (3.9, 4.4), "shrink": 1.0, "aspect": "auto", "interpolation": "nearest"}
+    figure, _ = _signed(tables, labels, limits=(-reach, reach), bar=bar, **look)
+    see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
     return finished(figure, title, see)
 
 
@@ -95,9 +84,6 @@ def _name_point(ax: Axes, name: str, point: tuple[float, float]) -> None:
     ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=ground)
 
 
-# Many small maps in one picture: drawn faster than a panel for each, and told in fewer words
-
-
 def draw_tiles(
     ax: Axes,
     maps: np.ndarray,
@@ -119,11 +105,8 @@ def draw_tiles(
     for (top, left), tile in zip(corners, maps, strict=True):
         picture[top : top + side, left : left + side] = tile
     ax.imshow(picture, vmin=0, vmax=1, cmap=ATTENTION, interpolation="nearest")
-    for number in framed:
-        top, left = corners[number]
-        frame = Rectangle((left - 0.5, top - 0.5), side, side, fill=False, edgecolor="white", linewidth=2)
-        frame.set_path_effects([withStroke(linewidth=4, foreground="black")])
-        ax.add_patch(frame)
+    framed = [corners[number] for number in framed]
+    frame_cells(ax, [(top - 0.5, left - 0.5) for top, left in framed], side)
     for (top, left), name in zip(corners, names, strict=False):
         ax.text(left + side / 2 - 0.5, top - 1, name, size=7.5, ha="center", va="bottom")
     return corners
@@ -137,8 +120,9 @@ def head_atlas(maps: Matrix, *, title: str = "") -> Figure:
     side = min(0.8, (WIDEST - 1.6) / n_heads)
     figure, (ax,) = canvas(1, (n_heads * side + 1.6, n_layers * side + 0.9))
     tiles = values.reshape(-1, length, length)
-    corners = draw_tiles(ax, tiles, n_heads, gap=2 + length // 5)
+    corners = draw_tiles(ax, tiles, n_heads, gap=1 + length // 8)
     middle = length / 2 - 0.5
+    ax.set_ylim(top=corners[0][0] - 0.5)  # no gap above the first
     ax.set_xticks([left + middle for _, left in corners[:n_heads]], [f"head {j}" for j in range(n_heads)])
     ax.set_yticks([top + middle for top, _ in corners[::n_heads]], [f"layer {i}" for i in range(n_layers)])
     ax.tick_params(length=0)
@@ -148,20 +132,12 @@ def head_atlas(maps: Matrix, *, title: str = "") -> Figure:
     return finished(figure, title, see)
 
 
-# Attention over an image
-
-
 def image_attention(
     images: Matrix, maps: Matrix, names: Labels, *, patch: tuple[int, int], title: str, bar: str
 ) -> Figure:
-    """Draw each image, and beside it, for each head, how much weight its patches get.
+    """Draw each image (rows, columns), and beside it, for each head, how much weight its patches get.
 
-    Args:
-        images: (image, rows, columns); the larger, the more ink.
-        maps: (image, head, patches), the patches in reading order.
-        names: of the heads.
-        patch: height and width of a patch.
-        bar: what the colours mean.
+    `maps` are (image, head, patches), in reading order; a patch is given by its height and width.
     """
     images, maps = given.numbers_of(images, 3, name="images"), given.numbers_of(maps, 3, name="maps")
     n_images, rows, columns = images.shape
@@ -185,8 +161,7 @@ def image_attention(
 def _draw_ink(ax: Axes, image: np.ndarray, patch: tuple[int, int]) -> None:
     """The image itself, and the lines along which it is cut."""
     ax.imshow(image, cmap="gray_r")
-    for row in range(patch[0], len(image), patch[0]):
-        ax.axhline(row - 0.5, color=GREY, linewidth=0.8)
-    for column in range(patch[1], len(image[0]), patch[1]):
-        ax.axvline(column - 0.5, color=GREY, linewidth=0.8)
+    for height, draw, length in zip(patch, (ax.axhline, ax.axvline), image.shape, strict=True):
+        for place in range(height, length, height):
+            draw(place - 0.5, color=GREY, linewidth=0.8)
     ax.set_axis_off()

@@ -10,17 +10,9 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
+from transformer_course.figures.colours import ATTENTION, SIGNED
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_course.figures.layout import (
-    ATTENTION,
-    SIGNED,
-    WIDEST,
-    canvas,
-    finished,
-    frame_cells,
-    hide_cells,
-    literal,
-)
+from transformer_course.figures.layout import WIDEST, canvas, cell_texts, finished, frame_cells, hide_cells
 
 FEW = 24  # heads of a model whose numbers are all written
 MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
@@ -44,29 +36,30 @@ def draw_matrix(
     title: str = "",
     limits: Limits | None = None,
     colours: str | Colormap = ATTENTION,
-    numbers: bool | None = None,
+    numbers: bool | np.ndarray | None = None,
     bar: str | None = None,
     hidden: Matrix | None = None,
+    labels: tuple[str, str] = ("", ""),
 ) -> None:
     """Draw one matrix into `ax`: a label for every row and column, numbers in the cells where there is room.
 
-    A number beyond `limits` has the colour of the nearer one. Cells that are True in `hidden` are hatched.
+    `numbers` may also say for each cell whether it has its own. Cells that are True in `hidden` are hatched.
 
     Raises:
-        ValueError: the labels do not match the matrix, or a number that is not finite.
+        ValueError: the labels do not match the matrix, a number is not finite, or lies beyond the limits.
     """
     values = given.labelled(matrix, rows, columns)
     low, high = limits or (values.min(), values.max())
+    given.check_scale(values, (low, high))
     covered = np.zeros_like(values) if hidden is None else given.numbers_of(hidden)
-    with_numbers = max(values.shape) <= MANY if numbers is None else numbers
-    words = np.where(covered, "", cell_texts(values)) if with_numbers else None
+    told = max(values.shape) <= MANY if numbers is None else numbers
+    words = np.where(told & (covered == 0), cell_texts(values), "") if np.any(told) else None
     mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
-    ax.set(title=title, aspect="equal")
+    ax.set(title=title, aspect="equal", xlabel=labels[0], ylabel=labels[1])
     if bar is not None:
         ax.figure.colorbar(mesh, ax=ax, label=bar, shrink=0.8).outline.set_linewidth(0)
     _readable_numbers(ax)
     hide_cells(ax, np.argwhere(covered))
-    literal(ax)
 
 
 def draw_cells(
@@ -83,8 +76,7 @@ def draw_cells(
 ) -> QuadMesh:
     """Draw a heatmap, a label for every row and column, and a word in every cell if there are some.
 
-    As `seaborn.heatmap` does, which draws the whole figure once for every panel, to look for labels that
-    overlap, and brings pandas and scipy.stats: a second to every kernel.
+    As `seaborn.heatmap` does, which draws the figure once for every panel, and is slow to import.
     """
     scale = dict(zip(("vmin", "vmax"), limits, strict=True))
     mesh = ax.pcolormesh(values, **scale, cmap=colours, linewidths=gap, edgecolor="white")
@@ -100,18 +92,6 @@ def draw_cells(
     return mesh
 
 
-def cell_texts(values: np.ndarray) -> np.ndarray:
-    """Two decimals as in the prose, .67 and not 0.67; none if all numbers of the matrix are whole."""
-    are_whole = (values == values.round()).all()
-    return np.vectorize(lambda value: f"{value:.0f}" if are_whole else two_decimals(value))(values)
-
-
-def two_decimals(value: float) -> str:
-    """Write a number as the prose has it: .67, −.50."""
-    text = f"{abs(value):.2f}".removeprefix("0")
-    return f"−{text}" if value < 0 and text != ".00" else text
-
-
 def _readable_numbers(ax: Axes) -> None:
     """Make each number black or white, whichever contrasts more with its cell: at least 4.5 to 1."""
     mesh = ax.collections[0]
@@ -123,32 +103,13 @@ def _readable_numbers(ax: Axes) -> None:
         text.set_color("black" if light > 0.179 else "white")
 
 
-def draw_within(
-    ax: Axes,
-    matrix: Matrix,
-    rows: Labels,
-    columns: Labels,
-    *,
-    limits: Limits = (0, 1),
-    labels: tuple[str, str] = KEY_QUERY,
-    **look: object,
-) -> None:
-    """Draw as `draw_matrix` does, and name the axes; raise where a number lies beyond the limits."""
-    given.check_scale(given.labelled(matrix, rows, columns), limits)
-    draw_matrix(ax, matrix, rows, columns, limits=limits, **look)
-    ax.set(xlabel=labels[0], ylabel=labels[1])
-
-
 def attention_heatmap(weights: Matrix, tokens: Labels, *, title: str = "") -> Figure:
     """Draw one attention map (query_pos, key_pos), queries down and keys across, on a scale from 0 to 1."""
     side = 0.42 * max(len(tokens), 5)
     figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
-    labels = ("key (looked at)", "query (looking)")
-    draw_within(ax, weights, tokens, tokens, bar="attention weight", labels=labels)
-    see = (
-        "A row for each query, a column for each key; the brighter a cell, the more of the "
-        "query's weight goes to that key."
-    )
+    look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
+    draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
+    see = "A row for each query, a column for each key; the brighter, the more of the query's weight."
     return finished(figure, title, see)
 
 
@@ -165,8 +126,8 @@ def token_depth(
     """Draw one number for each token at each place of a model, from 0 to 1, or from −1 if it is a cosine."""
     left, foot = (LETTER * max(map(len, labels)) for labels in (rows, tokens))
     figure, (ax,) = canvas(1, (1.3 + left + 0.52 * len(tokens), 0.9 + foot + 0.42 * len(rows)))
-    look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {}
-    draw_within(ax, values, rows, tokens, numbers=True, bar=bar, labels=(across, ""), **look)
+    look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": (0, 1)}
+    draw_matrix(ax, values, rows, tokens, numbers=True, bar=bar, labels=(across, ""), **look)
     see = "A row for each place in the model, from the first down to the last; a column for each token."
     return finished(figure, title, see)
 
@@ -177,7 +138,7 @@ def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str
     unit = min(0.33, (WIDEST - 2.8) / len(tokens))
     figure, (ax,) = canvas(1, (2.8 + unit * len(tokens), 1.5 + unit * len(names)))
     look = {"limits": given.from_zero(values), "numbers": False, "bar": "activation"}
-    draw_within(ax, values, names, tokens, labels=("token", "neuron"), **look)
+    draw_matrix(ax, values, names, tokens, labels=("token", "neuron"), **look)
     see = "A row for each neuron, a column for each token; the brighter, the more the neuron fires."
     return finished(figure, title, see)
 
@@ -191,11 +152,10 @@ def lay_maps(
     columns: Labels,
     *,
     unit: float,
-    limits: Sequence[Limits] | None = None,
     across: int | None = None,
     bar: str | None = None,
     below: float = 0.0,
-    hidden: Sequence[Matrix | None] | None = None,
+    own: Sequence[Mapping[str, object]] = (),
     **look: object,
 ) -> tuple[Figure, np.ndarray]:
     """Draw titles and maps that share their labels; return the figure with its panels.
@@ -203,45 +163,33 @@ def lay_maps(
     Labels stand once: those of the rows at the left, those of the columns at the foot.
 
     Args:
-        named: titles and maps.
-        rows: labels.
-        columns: labels.
+        named: titles and maps, so many `across`, all in a row if None, with labels of `rows` and `columns`.
         unit: the side of a cell, in inches; less if the figure would be wider than a page.
-        limits: of the colours, a pair for each map; from 0 to 1 if None.
-        across: maps in a row; all of them if None.
         bar: label of the colour bar, which is that of the first map.
         below: room at the foot of the figure, in inches.
-        hidden: for each map the cells that are hatched, or None.
-        look: see `draw_within`.
+        own, look: for each map what it alone has, and what all have, of the options of `draw_matrix`.
     """
     named = list(named)
-    limits = [(0, 1)] * len(named) if limits is None else limits
-    hidden = [None] * len(named) if hidden is None else hidden
+    look = {"limits": (0, 1), "labels": KEY_QUERY, "numbers": False} | look
     across = min(across or len(named), len(named))
     down = -(-len(named) // across)
     left, foot = (BELOW + LETTER * max(map(len, labels)) for labels in (rows, columns))
     beside = left + across * AROUND + (BAR if bar is not None else 0.2)
     most = (WIDEST - beside) / across
     unit = min(unit, most / len(columns))
-    titles = [_wrapped(title, most) for title, _ in named]
+    titles = [textwrap.fill(title, max(8, int(most / HEAD_LETTER))) or title for title, _ in named]
     panel = max(
         unit * len(columns), *(HEAD_LETTER * len(line) for each in titles for line in each.split("\n"))
     )
     above = ABOVE * max(1 + each.count("\n") for each in titles)
     size = across * panel + beside, down * (unit * len(rows) + above) + foot + HEADLINE + below
     figure, panels = canvas(len(named), (0, 0), size, columns=across)
-    for ax, title, (_, matrix), scale, cover in zip(panels, titles, named, limits, hidden, strict=True):
-        more = {"title": title, "limits": scale, "hidden": cover}
-        draw_within(ax, matrix, rows, columns, **({"numbers": False} | look | more))
+    for ax, title, (_, matrix), more in zip(panels, titles, named, own or [{}] * len(named), strict=True):
+        draw_matrix(ax, matrix, rows, columns, title=title, **(look | more))
     _label_once(panels, across)
     if bar is not None:
         figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
     return figure, panels
-
-
-def _wrapped(title: str, width: float) -> str:
-    """The title in lines that are not wider than so many inches."""
-    return textwrap.fill(title, max(8, int(width / HEAD_LETTER))) or title
 
 
 def _label_once(panels: np.ndarray, across: int) -> None:
@@ -268,44 +216,25 @@ def head_grid(
     hidden: Sequence[Matrix | None] | None = None,
     framed: Sequence[Iterable[tuple[int, int]]] = (),
     axes_named: tuple[str, str] = KEY_QUERY,
+    of: str = "head",
 ) -> Figure:
-    """Draw several attention maps of one sentence side by side, on one shared scale from 0 to 1.
+    """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 
     Args:
-        maps: (query_pos, key_pos) each.
-        tokens: of rows and columns.
-        titles: of the maps.
-        columns: maps in a row.
-        unit: the side of a cell, in inches.
-        limits: a scale for each map; the colour bar is that of the first.
+        limits: a scale for each map, from 0 to 1 if None; the colour bar is that of the first.
         bar: label of the colour bar; none if None.
         hidden: for each map a mask, True where a cell is hatched, or None.
         framed: for each map the cells (query, key) around which a frame stands.
         axes_named: what the columns and the rows are.
+        of: whose each map is.
     """
-    look = {"unit": unit, "limits": limits, "bar": bar, "hidden": hidden, "labels": axes_named}
-    figure, panels = lay_maps(zip(titles, maps, strict=True), tokens, tokens, across=columns, **look)
+    scales, covers = limits or [(0, 1)] * len(maps), hidden or [None] * len(maps)
+    own = [{"limits": scale, "hidden": cover} for scale, cover in zip(scales, covers, strict=True)]
+    look = {"unit": unit, "across": columns, "bar": bar, "labels": axes_named, "own": own}
+    figure, panels = lay_maps(zip(titles, maps, strict=True), tokens, tokens, **look)
     for ax, cells in zip(panels, framed, strict=False):
         frame_cells(ax, cells)
-    see = "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
-    return finished(figure, title, see)
-
-
-def layer_maps(
-    maps: Sequence[Matrix],
-    rows: Labels,
-    columns: Labels,
-    titles: Labels,
-    *,
-    title: str,
-    bar: str,
-    axes_named: tuple[str, str] = KEY_QUERY,
-) -> Figure:
-    """Draw one map per layer on one scale, from 0 to their largest value: paler jobs than a single head's."""
-    limits = [given.from_zero(*(given.numbers_of(matrix, 2) for matrix in maps))] * len(maps)
-    look = {"unit": 0.27, "limits": limits, "bar": bar, "labels": axes_named}
-    figure, _ = lay_maps(zip(titles, maps, strict=True), rows, columns, across=3, **look)
-    see = "A map for each layer: a row for each query, a column for each key; the brighter, the more weight."
+    see = f"A map for each {of}: a row for each query, a column for each key; the brighter, the more weight."
     return finished(figure, title, see)
 
 
@@ -321,7 +250,7 @@ def likeness_grid(
     tables = given.tables_of(named, limits=(-1, 1))
     unit = 0.42 if numbers else 0.21 if len(tokens) > 7 else 0.3
     look = {"unit": unit, "colours": SIGNED, "labels": ("", ""), "numbers": numbers}
-    figure, _ = lay_maps(tables.items(), tokens, tokens, limits=[(-1, 1)] * len(tables), bar=bar, **look)
+    figure, _ = lay_maps(tables.items(), tokens, tokens, limits=(-1, 1), bar=bar, **look)
     see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
     return finished(figure, title, see)
 
@@ -342,27 +271,22 @@ def head_values(
     tables = given.tables_of(named)
     n_layers, n_heads = next(iter(tables.values())).shape
     layers, heads = [f"layer {i}" for i in range(n_layers)], [str(i) for i in range(n_heads)]
-    framed = [layer * n_heads + head for layer, head in marked]
-    limits = [given.from_zero(table) if limit is None else (0.0, limit) for table in tables.values()]
-    look = {"unit": 0.42, "across": columns, "numbers": True, "labels": ("head", "")}
-    figure, panels = lay_maps(tables.items(), layers, heads, limits=limits, **look)
-    for ax, table, (_, high) in zip(panels, tables.values(), limits, strict=True):
+    own = []
+    for table in tables.values():
+        low, high = given.from_zero(table) if limit is None else (0.0, limit)
+        told = (table > high / 2) | (table.size <= FEW)
+        for place in marked:
+            told[place] = True
+        own.append({"limits": (low, high), "numbers": told})
+    look = {"unit": 0.42, "across": columns, "labels": ("head", ""), "own": own}
+    figure, panels = lay_maps(tables.items(), layers, heads, **look)
+    for ax in panels:
         frame_cells(ax, marked)
-        if table.size > FEW:
-            is_framed = np.isin(np.arange(table.size), framed).reshape(table.shape)
-            _keep_numbers(ax, is_framed | (table > high / 2))
     if n_layers * n_heads > FEW:  # one bar if all have one scale
         for ax, to in [(ax, ax) for ax in panels] if limit is None else [(panels[0], figure.axes)]:
             figure.colorbar(ax.collections[0], ax=to, shrink=0.9 if limit is None else 0.6)
     see = "Layers down, heads across, a number for each head; the brighter, the larger."
     return finished(figure, title, see)
-
-
-def _keep_numbers(ax: Axes, kept: np.ndarray) -> None:
-    """Take the numbers out of all other cells."""
-    for text, stays in zip(ax.texts, kept.ravel(), strict=True):
-        if not stays:
-            text.set_text("")
 
 
 def matrices(
@@ -377,13 +301,8 @@ def matrices(
 ) -> Figure:
     """Draw small matrices side by side, each with its numbers, its name and, unless told, its own scale.
 
-    Args:
-        named: the matrices by name.
-        rows: labels of the rows, for each matrix that has as many.
-        columns: labels of the columns, by name.
-        xlabels: what the columns are, by name.
-        ylabel: what the rows of the first matrix are.
-        limits: of the colours, by name.
+    Labels of `rows` are for each matrix that has as many; `ylabel` says what those of the first are. Labels
+    of its columns, what they are, and limits of its colours go by a matrix's name.
     """
     tables = given.tables_of(named)
     columns, xlabels, limits = columns or {}, xlabels or {}, limits or {}

@@ -1,4 +1,4 @@
-"""What moves: a tile over the map, texts into one row, pieces round a ring, news from layer to layer."""
+"""What moves: a tile over the map, texts into one row, pieces round a ring, what a window lets through."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,26 +8,26 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.drawings import arrow, box
-from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import (
+from transformer_course.figures.colours import (
     COMPONENTS,
-    DARK,
     GREY,
     HERO,
     HIDDEN,
     PALE,
-    SILVER,
-    WIDEST,
     YES,
-    YES_OR_NO,
+)
+from transformer_course.figures.drawings import arrow, box
+from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.layout import (
+    WIDEST,
     canvas,
+    cell_texts,
     finished,
     hide_cells,
     legend_of_cells,
-    literal,
+    two_decimals,
 )
-from transformer_course.figures.maps import cell_texts, draw_cells
+from transformer_course.figures.maps import draw_cells
 
 HELD = {"of one": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a piece is in a ring
 
@@ -58,8 +58,26 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
         _draw_kept(
             ax, np.where(states <= 0, table, -np.inf), given.numbers_of(values, 1), order.min(1) <= tile
         )
+        ax.set_xlabel(
+            _sum_so_far(table[top, left : left + width], table[top, :left], top), size=8.5, loc="left"
+        )
     ax.set_aspect("equal")
-    literal(ax)
+
+
+def _sum_so_far(here: np.ndarray, before: np.ndarray, query: int) -> str:
+    """How a query's sum grows by a tile: what was summed before is brought to the new largest score."""
+    largest = max(*here, *before)
+
+    def power(score: float) -> str:
+        less = f"{'+' if largest < 0 else '−'} {two_decimals(abs(largest))}"
+        return "1" if score == largest else f"e^({two_decimals(score)} {less})"
+
+    terms = [power(score) for score in here]
+    if len(before):
+        old = two_decimals(np.exp(before - before.max()).sum())
+        terms.insert(0, old if before.max() == largest else f"{old} · {power(before.max())}")
+    total = np.exp(np.append(here, before) - largest).sum()
+    return f"sum of q{query}: {' + '.join(terms)} = {two_decimals(total)}"
 
 
 def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray) -> None:
@@ -94,7 +112,7 @@ def packed_row(texts: Sequence[Labels], *, title: str) -> Figure:
     for place, token in enumerate(tokens):
         row.text(place + 0.5, 0.5, token, rotation=90, ha="center", va="center", size=8)
     own = text_of[:, None] == text_of
-    draw_cells(mask, own, tokens, tokens, limits=(0, 1), colours=YES_OR_NO)
+    draw_cells(mask, np.where(own, text_of, 0), tokens, tokens, **look)
     hide_cells(mask, np.argwhere(~own))
     mask.set(ylabel="query", xlabel="key: the tokens of the row, above")
     mask.tick_params(labelbottom=False)
@@ -102,8 +120,9 @@ def packed_row(texts: Sequence[Labels], *, title: str) -> Figure:
     batch.set_title(f"padded: {places} places, {places - total} of them for nothing", loc="left")
     row.set_title(f"packed: {total} places", loc="left")
     mask.set_title("who may attend to whom", loc="left")
-    legend_of_cells(figure, {"may attend": {"facecolor": YES}, "padding, or hidden": HIDDEN})
-    return finished(figure, title, "The mask has a block on its diagonal for each text; all else is hidden.")
+    legend_of_cells(figure, {"padding above, hidden below": HIDDEN})
+    see = "The mask has a block on its diagonal for each text, in its colour; all else is hidden."
+    return finished(figure, title, see)
 
 
 def ring_of_three(*, title: str) -> Figure:
@@ -143,39 +162,6 @@ def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> 
     ax.set_axis_off()
 
 
-FAINT = 0.04  # a smaller weight is not drawn
-
-
-def attention_paths(
-    named: Mapping[str, Sequence[Matrix]], tokens: Labels, edge: Sequence[int], *, title: str
-) -> Figure:
-    """Draw tokens in a column before and after each layer, joined by lines as wide as attention's weights.
-
-    Each panel has a map (query_pos, key_pos) for each layer; `edge` is the (query, key) of which it tells.
-    """
-    figure, panels = canvas(len(named), (min(4.6, WIDEST / len(named)), 0.42 * len(tokens) + 0.8), (0, 0.4))
-    query, key = edge
-    for ax, (name, maps) in zip(panels, named.items(), strict=True):
-        for layer, weights in enumerate(given.numbers_of(each, 2) for each in maps):
-            for (to, come), weight in np.ndenumerate(weights):
-                above = 1 + (to == query) + ((to, come) == (query, key))
-                if weight > FAINT:
-                    ends = [layer + 0.2, layer + 0.8], [come, to]
-                    look = {"color": (SILVER, DARK, HERO)[above - 1], "alpha": (0.5, 1, 1)[above - 1]}
-                    look |= {"linewidth": 6 * weight, "solid_capstyle": "round", "zorder": above}
-                    ax.plot(*ends, **look)
-        for place in range(len(maps) + 1):
-            for row, token in enumerate(tokens):
-                bold = {"weight": "bold", "color": HERO} if row in edge else {}
-                ax.text(place, row, token, ha="center", va="center", size=9, **bold)
-        ax.set(xlim=(-0.3, len(maps) + 0.3), ylim=(len(tokens) - 0.5, -0.5), yticks=[], title=name)
-        ax.set_xticks(range(len(maps) + 1), ["input", *(f"after layer {i}" for i in range(len(maps)))])
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
-    see = "Tokens in columns; the wider a line, the more weight its right end gives to its left end."
-    return finished(figure, title, see)
-
-
 def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *, title: str) -> Figure:
     """Draw for one token of a text what each layer lets it see, and what it has heard of behind the layer.
 
@@ -189,10 +175,11 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
             ax.barh(range(len(wide)), high - low + 1, height, low, color=colour)
         ax.set(title=name, xlabel="place in the text", xlim=(0, length))
         ax.set_yticks(range(len(wide)))
-        ax.axvline(place, color=HERO, linewidth=1.2)
+        ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2)
+        ax.text(place, len(wide) - 0.45, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         ax.tick_params(axis="y", length=0, labelsize=8)
         ax.spines[["left", "right", "top"]].set_visible(False)
-    panels[0].set(ylabel="layer", ylim=(-0.6, max(map(len, named.values())) - 0.4))
+    panels[0].set(ylabel="layer", ylim=(-0.6, max(map(len, named.values())) + 0.4))
     words = {"this layer sees": {"facecolor": YES}, "heard of by now": {"facecolor": PALE[0]}}
     legend_of_cells(figure, words)
     see = "For each layer, the first at the foot, what one token sees in it, and has heard of by then."

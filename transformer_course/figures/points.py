@@ -1,71 +1,25 @@
-"""Points and bars: one mark for each head, seed, word or position, one bar for each model."""
+"""Points and bars: one mark for each head, seed, word or part, one bar for each model."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
-from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.given import Curves, Matrix, Tables
-from transformer_course.figures.layout import (
-    ATTENTION,
-    GREY,
-    HERO,
-    LINES,
-    MARK,
-    SILVER,
-    WIDEST,
-    canvas,
-    component_colours,
-    finished,
-    literal,
-    place_names,
-)
+from transformer_course.figures.colours import ATTENTION, COMPONENTS, DARK, FREE, GREY, LINES, MARK, SILVER
+from transformer_course.figures.given import Curves, Matrix
+from transformer_course.figures.layout import WIDEST, canvas, finished
+from transformer_course.figures.names import place_names
 
 STEP = 0.15  # from one seed's dot down to the next, if a band is 1 high
 SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
 SEEN = 0.01  # a smaller share is a sliver that nobody sees
-GIB = 2**30
+GIGA, GIB = 1e9, 2**30
 
 Place = tuple[int, int]
-
-
-# Points
-
-
-def position_circles(named: Tables, *, title: str, first: int = 0, walk: Sequence[int] = ()) -> Figure:
-    """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`.
-
-    A circle has their mean radius. Arrows lead through the positions of `walk`. All panels have one scale.
-    """
-    points, walk = given.tables_of(named), np.array(walk, dtype=int) - first
-    reach = 1.08 * max(np.abs(each).max() for each in points.values()) or 1.0
-    figure, panels = canvas(len(named), (3.6, 0), (1.2, 3.9), sharey=True)
-    for ax, (name, each) in zip(panels, points.items(), strict=True):
-        dots = ax.scatter(*each.T, c=first + np.arange(len(each)), s=11, edgecolors="none")
-        _walk(ax, each[walk])
-        radius = np.hypot(*each.T)
-        mean, varies = radius.mean(), radius.std() / (radius.mean() or 1.0)
-        ax.add_patch(Circle((0, 0), mean, fill=False, edgecolor=HERO, linewidth=1.5, linestyle="--"))
-        name = f"{name}\nradius {mean:.2f}, varies by {varies:.0%}".replace(" 0.", " .")
-        ax.set(title=name, aspect="equal", xlabel="first coordinate", xlim=(-reach, reach))
-    panels[0].set(ylabel="second coordinate", ylim=(-reach, reach))
-    figure.colorbar(dots, ax=figure.axes, label="position", shrink=0.8)
-    see = "A dot for each position, at two coordinates of its vector; a dashed circle has their mean radius."
-    return finished(figure, title, see)
-
-
-def _walk(ax: Axes, points: np.ndarray) -> None:
-    """Draw an arrow from each point to the next, black with a white edge."""
-    for start, end in itertools.pairwise(points):
-        style = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
-        arrow = ax.annotate("", end, start, arrowprops=style)
-        arrow.arrow_patch.set_path_effects([withStroke(linewidth=3.0, foreground="white")])
 
 
 def seed_spread(named: Curves, *, xlabel: str, title: str) -> Figure:
@@ -91,6 +45,7 @@ def word_strips(
     legend: tuple[str, str],
     title: str,
     xlabel: str = "activation",
+    see: str = "A row for each neuron, a dot for each word, at how much the neuron fires.",
 ) -> Figure:
     """Draw one row per name, a neuron or a question: its number for its own kind, and for all the others."""
     figure, (ax,) = canvas(1, (7.4, 0.9 + 0.34 * len(named)))
@@ -103,11 +58,34 @@ def word_strips(
     ax.set(xlabel=xlabel)
     ax.grid(alpha=0.3, axis="x")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    see = "A row for each neuron, a dot for each word, at how much the neuron fires."
     return finished(figure, title, see)
 
 
-# Every head of a model as a point
+def roofline(
+    speed: float, bandwidth: float, parts: Mapping[str, tuple[float, float]], *, title: str
+) -> Figure:
+    """Draw the roof of a machine, operations and bytes a second at best, and below it the parts of a model.
+
+    A part is given by its operations for each byte, and its operations a second.
+    """
+    x, y = given.numbers_of(list(parts.values()), 2, name="parts").T
+    ridge = speed / bandwidth
+    ends = np.array([min(x.min(), ridge) / 6, max(x.max(), ridge) * 8])
+    figure, (ax,) = canvas(1, (7.4, 4.2))
+    over = np.array([ends[0], ridge, ends[1]])
+    ax.plot(over, np.minimum(speed, bandwidth * over) / GIGA, color=DARK, linewidth=2)
+    ax.scatter(x, y / GIGA, s=45, color=MARK, edgecolor="black", linewidth=0.6, zorder=3)
+    ax.axvline(ridge, color=GREY, linestyle=":", linewidth=1.2)
+    ax.set(xscale="log", yscale="log", xlim=tuple(ends))
+    ax.set(xlabel="operations for each byte moved", ylabel="billion operations a second")
+    ax.set_ylim(y.min() / GIGA / 4, speed / GIGA * 4)
+    for text, side, share in (("memory", "left", 0.02), ("arithmetic", "right", 0.98)):
+        where = {"transform": ax.transAxes, "ha": side, "va": "top"}
+        ax.text(share, 0.97, f"{text} sets the limit", color=GREY, **where)
+    see = "Over the work for each byte, the most that the machine can do: first a slope, then a flat roof."
+    finished(figure, title, see)
+    place_names(ax, dict(zip(parts, zip(x, y / GIGA, strict=True), strict=True)))
+    return figure
 
 
 def head_scatter(
@@ -138,9 +116,6 @@ def head_scatter(
         named_heads = {name: (across[place], up[place]) for place, name in (marked or {}).items()}
         place_names(ax, named_heads, size=8, arrowprops={"arrowstyle": "-", "linewidth": 0.6})
     return figure
-
-
-# Bars
 
 
 def parameter_bars(models: Mapping[str, Mapping[str, int]], *, title: str) -> Figure:
@@ -182,4 +157,14 @@ def draw_memory(
     ax.invert_yaxis()
     ax.set(xlim=(0, limit), xlabel="GiB")
     ax.legend(loc="upper right", fontsize=8)
-    literal(ax)
+
+
+def component_colours(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each part: its component's if it is called like one, else a pale one of its own.
+
+    What stands behind a colon says more about the component: "attention: projections".
+    """
+    known = {name: COMPONENTS.get(name.partition(":")[0]) for name in names}
+    left = (colour for colour in (*FREE, *COMPONENTS.values()) if colour not in known.values())
+    free = itertools.cycle(left)
+    return {name: colour or next(free) for name, colour in known.items()}

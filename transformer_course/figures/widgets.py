@@ -20,7 +20,7 @@ from transformer_course.figures.curves import training_curves
 from transformer_course.figures.given import Labels
 from transformer_course.figures.images import draw_tiles
 from transformer_course.figures.layout import WIDEST, Size, canvas, finished
-from transformer_course.figures.maps import draw_within, head_grid
+from transformer_course.figures.maps import draw_matrix, head_grid
 from transformer_course.figures.pictures import mime_bundle
 from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
 
@@ -43,9 +43,9 @@ def _publish(box: ipywidgets.Widget, data: dict, metadata: dict, *, words: str) 
     publish_display_data(data, metadata)
 
 
-def _as_html(figure: Figure) -> str:
-    """The picture with its alternative text: the form that a widget can show."""
-    return mime_bundle(figure)[0]["text/html"]
+def _as_html(shown: Figure | str) -> str:
+    """A picture with its alternative text, or words as they stand: the form that a widget can show."""
+    return f"<pre>{escape(shown)}</pre>" if isinstance(shown, str) else mime_bundle(shown)[0]["text/html"]
 
 
 def _status(text: str) -> str:
@@ -73,15 +73,11 @@ def explore(
     A page without a kernel and without scripts, such as a code host's, shows a strip of some of them.
 
     Args:
-        draw: draws the picture for one value into the given axes.
-        name: of the value that moves.
-        values: the places where the slider stops, numbers or names; it begins at the first of the strip.
-        strip: the values of the strip.
-        title: of every picture.
-        see: what there is to see, in a sentence.
+        draw: draws the picture for one value into the given axes, `size` inches large.
+        name, values: what moves, and where it stops, numbers or names; it begins at the first of the strip.
+        strip: the values of the strip, so many `across` in a row, or all of them.
+        title, see: of every picture.
         bar: label of a colour bar for all pictures, which then share one scale; none if empty.
-        size: of one picture, in inches.
-        across: pictures of the strip in a row; all of them if None.
     """
 
     def drawn(stops: Sequence[Stop]) -> Figure:
@@ -116,35 +112,6 @@ def explore(
     _publish(ipywidgets.VBox([stops, picture]), data, metadata, words=f"Slider: {name}")
 
 
-MOVED = """const box = this.closest('.stops'), frames = box.querySelectorAll('img');
-frames.forEach((frame, place) => { frame.style.display = place == this.value ? '' : 'none'; });
-this.setAttribute('aria-valuetext', frames[this.value].dataset.stop);
-box.querySelector('output').textContent = frames[this.value].dataset.stop;"""
-
-
-def slider(name: str, frames: Sequence[Mapping[str, object]], sources: Sequence[str], first: int) -> str:
-    """Return a slider over pictures, as HTML.
-
-    Args:
-        name: of what moves.
-        frames: for each picture its `stop`, `alt` and `width`.
-        sources: the address of each.
-        first: the number of the one that is shown first.
-    """
-    pictures = []
-    for number, (frame, source) in enumerate(zip(frames, sources, strict=True)):
-        look = "max-width: 100%; height: auto" + "; display: none" * (number != first)
-        told = f'alt="{escape(frame["alt"])}" data-stop="{escape(frame["stop"])}"'
-        pictures.append(f'<img {told} src="{source}" width="{frame["width"]}" style="{look}">')
-    shown = escape(frames[first]["stop"])
-    return (
-        f'<div class="stops"><label>{escape(name)} <input type="range" min="0" max="{len(frames) - 1}" '
-        f'value="{first}" aria-valuetext="{shown}" oninput="{escape(MOVED)}" '
-        f'style="width: 16em; vertical-align: middle"></label> <output role="status">{shown}</output>'
-        f"<br>{''.join(pictures)}</div>"
-    )
-
-
 def _labels(ax: Axes) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
@@ -164,16 +131,11 @@ def explorer(read: Read, text: str, *, strip: Sequence[tuple[int, int]], title: 
     Args:
         read: from a text to its tokens, [CLS] first and [SEP] last, and maps (layers, heads, n, n); a text
             that it cannot read raises ValueError.
-        text: the first sentence.
         strip: (layer, head) of the maps in the strip; the explorer begins with the first of them.
-        title: of the strip, says what to see.
     """
-    tokens, maps = _tokens_and_maps(read, text)
-    titles = [f"L{layer}.H{head}" for layer, head in strip]
-    still = head_grid([maps[tuple(place)] for place in strip], tokens, titles, title=title)
-    _publish(
-        Explorer(read, text, place=strip[0]), *mime_bundle(still), words="Explorer: sentence, layer, head"
-    )
+    box, titles = Explorer(read, text, place=strip[0]), [f"L{layer}.H{head}" for layer, head in strip]
+    still = head_grid([box.maps[tuple(place)] for place in strip], box.tokens, titles, title=title)
+    _publish(box, *mime_bundle(still), words="Explorer: sentence, layer, head")
 
 
 def _tokens_and_maps(read: Read, text: str) -> tuple[Labels, np.ndarray]:
@@ -263,13 +225,10 @@ def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first:
     draw_tiles(small, tiles, columns, gap=gap, names=map(str, range(len(tiles))), framed=[head])
     small.set_title("heads of this layer")
     small.set_axis_off()
-    name, axes_named = f"L{layer}.H{head}", ("key (looked at)", "query (looking)")
-    draw_within(large, maps[head, shown, shown], labels, labels, title=name, numbers=False, labels=axes_named)
+    look = {"limits": (0, 1), "numbers": False, "labels": ("key (looked at)", "query (looking)")}
+    draw_matrix(large, maps[head, shown, shown], labels, labels, title=f"L{layer}.H{head}", **look)
     figure.colorbar(large.collections[0], ax=large, label="attention weight", shrink=0.6)
-    see = (
-        "Left all heads of a layer, small; right the chosen one, a row for each query and a "
-        "column for each key."
-    )
+    see = "Left all heads of a layer; right the chosen one, a row for each query, a column for each key."
     return finished(figure, f"Layer {layer}: all heads, and head {head}", see)
 
 
@@ -319,7 +278,7 @@ EXAMPLES = Path(__file__).with_name("examples.json")  # what was measured elsewh
 Numbers = Mapping[str, object]  # of what JSON knows
 
 
-def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure]) -> None:
+def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure | str]) -> None:
     """Show a button that measures on this machine, and below it what was measured on another one.
 
     A page without a kernel, such as a code host's, shows the example alone, and so do stored notebooks: no
@@ -328,17 +287,18 @@ def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers,
     Args:
         name: of the example in examples.json, which `python -m benchmarks.examples` writes.
         measure: returns numbers, made of what JSON knows.
-        draw: draws them; its second argument says in words where they were measured.
+        draw: draws them, or tells them in lines; its second argument says where they were measured.
     """
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
     still = draw(examples["numbers"][name], examples["machine"])
-    _publish(Measurement(measure, draw), *mime_bundle(still), words="Button: measure on this machine")
+    bundle = ({"text/plain": still}, {}) if isinstance(still, str) else mime_bundle(still)
+    _publish(Measurement(measure, draw), *bundle, words="Button: measure on this machine")
 
 
 class Measurement(ipywidgets.VBox):
     """The widgets: a button, words, and the picture of what was measured here."""
 
-    def __init__(self, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure]) -> None:
+    def __init__(self, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure | str]) -> None:
         self.measure, self.draw = measure, draw
         self.button = ipywidgets.Button(description="Measure on this machine", layout={"width": "auto"})
         self.words, self.picture = ipywidgets.HTML(), ipywidgets.HTML()

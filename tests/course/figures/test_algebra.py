@@ -1,12 +1,11 @@
 """Sums of arrows end where they should, and shapes are drawn to scale."""
 
 import numpy as np
-import torch
 from matplotlib import colors
 from matplotlib.text import Annotation
 
 from transformer_course import figures
-from transformer_course.figures.layout import HERO
+from transformer_course.figures.colours import HERO
 
 WEIGHTS, VALUES = [0.2, 0.7, 0.1], [[10.0, 0.0], [0.0, 5.0], [3.0, 3.0]]
 
@@ -28,13 +27,12 @@ def test_weighted_values_lie_end_to_end_and_reach_the_output():
 
 
 def test_a_tensor_has_a_sheet_for_each_head_and_its_shape_below():
-    shapes = {"x": (2, 5, 448), "q": torch.Size((2, 7, 5, 64)), "scores": (2, 7, 5, 5)}
-    (ax,) = figures.shape_flow(shapes, ["cut", "compare"]).axes
-    assert len(ax.patches) == 1 + 7 + 7
-    written = [text.get_text() for text in ax.texts if text.get_text()]
-    assert written == ["x\n(2, 5, 448)", "q\n(2, 7, 5, 64)", "scores\n(2, 7, 5, 5)", "cut", "compare"]
-    whole, head, scores = ax.patches[0], ax.patches[7], ax.patches[-1]
-    assert whole.get_height() == scores.get_height() == scores.get_width() < head.get_width()
+    (ax,) = figures.shape_flow(2, 5, 448, 7).axes
+    assert len(ax.patches) == 3 + 5 * 7
+    written = [text.get_text() for text in ax.texts]
+    assert {"x\n(2, 5, 448)", "q\n(2, 7, 5, 64)", "weights\n(2, 7, 5, 5)", "merge"} < set(written)
+    whole, head, weights = ax.patches[0], ax.patches[7], ax.patches[28]
+    assert whole.get_height() == weights.get_height() == weights.get_width() < head.get_width()
     np.testing.assert_allclose(whole.get_width(), 7 * head.get_width())
     faces = {colors.to_hex(patch.get_facecolor()) for patch in ax.patches[1:]}
     assert len(faces) == 2  # head 0 and the others: a colour that comes twice would name two heads

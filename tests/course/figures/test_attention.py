@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from transformer_course import figures
 from transformer_course.figures.attention import PLACES, STEPS
-from transformer_course.figures.layout import COMPONENTS, MARK
+from transformer_course.figures.colours import COMPONENTS, MARK
 
 X = [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
 MAPS = {
@@ -24,6 +24,7 @@ def test_a_key_falls_at_a_right_angle_on_the_line_of_the_query() -> None:
     plane = figures.query_and_keys([2.0, 0.0], keys, title="").axes[0]
     feet = [line.get_xydata()[0] for line in plane.lines if line.get_marker() == "o"]
     np.testing.assert_allclose(feet, [[1, 0], [-3, 0]], atol=1e-12)
+    assert {"query, 2.00 long", "1.00", "−3.00"} <= {text.get_text() for text in plane.texts}
 
 
 def test_what_softmax_makes_of_the_scores_stands_beside_them() -> None:
@@ -73,3 +74,32 @@ def test_the_marked_cell_is_the_sum_written(step: str, arithmetic: str) -> None:
 def test_what_is_not_known_yet_is_empty() -> None:
     written = [len(walked(step).texts) for step in STEPS]
     assert np.diff(written).tolist() == [12, 6, 9, 9, 6]
+
+
+def test_a_masked_row_ends_at_the_softmax_of_what_is_left():
+    scores, seen = [[0, 0, 0], [0, 0, 0], [0, 2, 1]], [[True, False, True]] * 3
+    figure = figures.masked_row(scores, seen, ["the", "cat", "sat"], "sat")
+    weights = [1 / (1 + math.e), 0.0, math.e / (1 + math.e)]
+    _, kept, grown, before = figure.axes[-1].containers
+    total = [one.get_height() + more.get_height() for one, more in zip(kept, grown, strict=True)]
+    assert total == pytest.approx(weights)
+    without = np.exp([0, 2, 1])
+    assert [bar.get_height() for bar in before] == pytest.approx(without / without.sum())
+    assert [text.get_text() for text in figure.axes[1].texts if text.get_text()] == ["0", "2", "−∞", "1"]
+
+
+def test_a_query_favours_the_key_that_reaches_furthest_and_remembers_whom_it_favoured():
+    ax = Figure().add_subplot()
+    figures.draw_favourite(ax, [[2, 0], [0, 1], [0.1, 0.1]], 90)
+    _, dots, ring = (each.get_offsets().tolist() for each in ax.collections)
+    assert dots == [[2, 0], [0, 1]]
+    assert ring == [[0, 1]]
+
+
+def test_what_the_heads_add_is_summed_up_to_the_one_that_is_shown():
+    ax, adds = Figure().add_subplot(), np.arange(12).reshape(2, 3, 2)
+    figures.draw_heads(ax, 1, np.full((2, 3, 3), 1 / 3), adds, ["a", "b", "c"], every=1)
+    weights, added, summed = (each.get_array() for each in ax.collections)
+    assert (weights == 1 / 3).all()
+    np.testing.assert_array_equal(added, adds[1])
+    np.testing.assert_array_equal(summed, adds.sum(axis=0))

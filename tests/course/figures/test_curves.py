@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from transformer_course import figures
-from transformer_course.figures.layout import LINES
+from transformer_course.figures.colours import LINES
 from transformer_lab.training.loop import History
 
 LABELS = {"xlabel": "", "ylabel": "", "title": ""}

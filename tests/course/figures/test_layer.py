@@ -3,32 +3,12 @@
 import numpy as np
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from transformer_course import figures
-from transformer_course.figures.layer import WIDTH
-from transformer_course.figures.layout import HERO
+from transformer_course.figures.colours import HERO
 
 TOKENS = ["a", "b", "c"]
-WEIGHTS = np.array([[0.02, 0.98, 0.0], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]])
-
-
-def crossing(ax, left):
-    """Lines that begin there: (key, query) → (width, lit)."""
-    found = {}
-    for line in ax.lines:
-        (x, start), (_, end) = line.get_xydata()[[0, -1]]
-        if x == left and line.get_marker() == "None":
-            found[-start, -end] = round(line.get_linewidth() / WIDTH, 9), to_hex(line.get_color()) == HERO
-    return found
-
-
-def test_a_line_leads_from_each_key_to_the_query_that_looks_at_it() -> None:
-    (ax,) = figures.lanes(WEIGHTS, TOKENS, lit=1, title="").axes
-    grey, lit = (
-        {(1, 0): (0.98, False), (2, 2): (1.0, False)},
-        {(k, 1): (w, True) for k, w in enumerate(WEIGHTS[1])},
-    )
-    assert crossing(ax, 1.2) == grey | lit  # and .02 is too thin to be drawn
 
 
 def test_a_neuron_that_fires_is_lit_and_writes_and_another_is_pale() -> None:
@@ -47,6 +27,15 @@ def test_a_neuron_that_fires_is_lit_and_writes_and_another_is_pale() -> None:
         1,
         3,
     ]  # from good to both, from the sum to praise
+
+
+def test_a_neuron_answers_each_token_with_a_bar_and_adds_where_it_fires() -> None:
+    given = {"answers": [2.0, -1.0, 0.5], "bent": [2.0, -0.1, 0.5], "tokens": TOKENS}
+    (ax,) = figures.one_neuron(**given, asks={"may": 0.3}, writes={"june": 0.4}, title="").axes
+    widths = np.array([bar.get_width() for bar in ax.patches if isinstance(bar, Rectangle)])
+    assert (widths / widths[0] * 2).round(9).tolist() == [2, 2, -1, -0.1, 0.5, 0.5]
+    adding = [line for line in ax.lines if to_hex(line.get_color()) == HERO]
+    assert [line.get_ydata()[0] for line in adding] == [0, 0, -2, -2]
 
 
 def test_the_bars_of_a_norm_are_its_numbers_and_the_mean_is_dashed() -> None:

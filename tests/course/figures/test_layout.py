@@ -9,22 +9,11 @@ from matplotlib.colors import to_hex
 from matplotlib.path import Path
 
 from tests.course.figures.colours import apart, ciede2000, contrast
+from transformer_course.figures.colours import ATTENTION, COMPONENTS, FREE, LINES, LIT, PALE, YES
 from transformer_course.figures.curves import lines as draw_lines
-from transformer_course.figures.layout import (
-    ATTENTION,
-    COMPONENTS,
-    FREE,
-    LINE,
-    LINES,
-    LIT,
-    PALE,
-    YES,
-    _spread,
-    canvas,
-    component_colours,
-    finished,
-    name_lines,
-)
+from transformer_course.figures.layout import canvas, finished
+from transformer_course.figures.names import LINE, _spread, name_lines
+from transformer_course.figures.points import component_colours
 
 
 @pytest.mark.parametrize("wanted", [[50, 50, 50], [10, 95, 12, 90, 11], [300, -20]])

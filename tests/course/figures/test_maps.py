@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 
 from tests.course.figures.colours import contrast
 from transformer_course import figures
-from transformer_course.figures.maps import cell_texts
+from transformer_course.figures.layout import cell_texts
 
 TOKENS = ["the", "old", "cat"]
 MAPS = torch.rand(4, 3, 3, generator=torch.Generator().manual_seed(3)).softmax(-1)
@@ -39,7 +39,6 @@ def frames(ax):
 
 LAID = {
     "head_grid": lambda: figures.head_grid(list(MAPS), TOKENS, list(NAMED)),
-    "layer_maps": lambda: figures.layer_maps(list(MAPS), TOKENS, TOKENS, list(NAMED), title="", bar=""),
     "likeness_grid": lambda: figures.likeness_grid(NAMED, TOKENS),
     "matrices": lambda: figures.matrices(NAMED, rows=TOKENS, columns=dict.fromkeys(NAMED, TOKENS)),
 }
@@ -95,8 +94,6 @@ def limits(figure, count=2):
 
 
 def test_maps_share_a_scale_unless_each_has_its_own():
-    layers = figures.layer_maps([MAPS[0] / 3, MAPS[1] / 9], TOKENS, TOKENS, ["a", "b"], title="", bar="")
-    assert limits(layers) == [(0, MAPS[0].max().item() / 3)] * 2
     own = figures.head_grid(list(MAPS[:2]), TOKENS, ["a", "b"], limits=[(0, 1), (-1, 2)])
     assert limits(own) == [(0, 1), (-1, 2)]
     alike = figures.likeness_grid({"a": MAPS[0], "b": MAPS[1] - 0.5}, TOKENS)

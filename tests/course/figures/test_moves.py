@@ -1,12 +1,11 @@
 """What moves is drawn where it is at each moment, and as large as it is."""
 
 import pytest
-import torch
 from matplotlib.colors import to_hex
 
 from transformer_course import figures
 from transformer_course.figures import layout
-from transformer_course.figures.layout import HERO
+from transformer_course.figures.colours import HERO
 
 
 def words(ax):
@@ -18,6 +17,7 @@ def test_a_tile_shows_its_scores_and_what_is_kept_of_all_before():
     figures.draw_tile(ax, [[0, 1, 2], [3, 4, 5]], 1, (1, 1), [1, 2, 0])
     told = words(ax)
     assert [told.count("forgotten"), told.count("not yet")] == [1, 4]
+    assert ax.get_xlabel() == "sum of q0: 1.00 · e^(.00 − 1.00) + 1 = 1.37"
     assert told[0] == "1"  # the score of the tile
     # of query 0, after keys 0 and 1: largest 1, sum 1/e + 1, mixture 1/e · 1 + 1 · 2
     assert {"largest", "1.00", "1.37", "2.37"} <= set(told)
@@ -28,7 +28,12 @@ def test_a_packed_row_counts_its_places_and_stands_over_its_mask():
     batch, row, mask = figures.packed_row([["a", "b"], ["c"]], title="").axes
     assert "4 places, 1 of them" in batch.get_title("left") and "3 places" in row.get_title("left")
     assert words(row) == ["a", "b", "c"]
-    assert mask.collections[0].get_array().tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    assert mask.collections[0].get_array().tolist() == [
+        [0, 0, 0],
+        [0, 0, 0],
+        [0, 0, 1],
+    ]  # in the colours of the texts
+    assert sum(each.get_hatch() is not None for each in mask.patches) == 4
     assert mask.get_xlim() == row.get_xlim()
 
 
@@ -42,14 +47,6 @@ def test_a_ring_ends_with_all_sums_everywhere_and_every_arrow_carries_what_is_fr
         assert len(framed) == len(sent) and set(sent) == set(inside)
     pieces = [sorted(word) for word in words(frames[-1]) if "worker" not in word]
     assert pieces == [list("abc")] * 9
-
-
-def test_a_path_is_as_wide_as_its_weight_and_the_edge_is_lit():
-    weights = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
-    (ax,) = figures.attention_paths({"": [weights]}, ["a", "b"], (1, 0), title="").axes
-    drawn = {tuple(line.get_ydata()): (line.get_linewidth(), line.get_color()) for line in ax.lines}
-    assert set(drawn) == {(0, 0), (1, 0), (0, 1)}  # from key to query; none where there is no weight
-    assert drawn[0, 1] == (2 * drawn[0, 0][0], HERO) and drawn[0, 0][1] != HERO
 
 
 def test_what_a_token_has_heard_of_grows_by_each_window_and_ends_with_the_text():

@@ -1,9 +1,9 @@
-"""No name hides a point."""
+"""Every part is a point where its numbers are, and no name hides one."""
 
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.text import Text
+from matplotlib.text import Annotation, Text
 
 from transformer_course import figures
 
@@ -31,8 +31,24 @@ def test_names_in_a_scatter_without_room_are_written_all_the_same(heads):
     assert len(ax.texts) == 1
 
 
-def test_a_circle_has_the_mean_radius_of_its_points():
-    points = [[3.0, 4.0], [0.0, 15.0]]
-    ax = figures.position_circles({"a": points}, title="").axes[0]
-    assert ax.patches[0].get_radius() == 10
-    assert ax.get_title() == "a\nradius 10.00, varies by 50%"
+def test_the_roof_rises_with_the_bandwidth_and_ends_at_the_speed():
+    figure = figures.roofline(100e9, 20e9, {"a part": (2.0, 30e9)}, title="")
+    roof, ridge = figure.axes[0].lines
+    for x, y in zip(*roof.get_data(), strict=True):
+        assert y == pytest.approx(min(100, 20 * x))
+    assert 5 in roof.get_xdata() and list(ridge.get_xdata()) == [5, 5]
+    assert figure.axes[0].collections[0].get_offsets().tolist() == [[2.0, 30.0]]
+
+
+def test_names_on_the_roofline_cover_neither_each_other_nor_a_point():
+    rates = {"norm, residual": (0.4, 9e9), "GELU": (0.62, 9.9e9), "softmax": (0.62, 9.4e9)}
+    rates |= {"scores": (25.6, 76e9), "mixing": (25.6, 78e9), "projections": (171, 93e9)}
+    figure = figures.roofline(95e9, 36e9, rates | {"feed-forward maps": (171, 97e9)}, title="")
+    figure.canvas.draw()
+    ax = figure.axes[0]
+    boxes = [text.get_window_extent() for text in ax.texts if isinstance(text, Annotation)]
+    points = ax.transData.transform(ax.collections[0].get_offsets())
+    assert len(boxes) == 7
+    for number, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+        assert not any(box.contains(*point) for point in points)

@@ -1,8 +1,16 @@
-"""A wave goes as its digit does."""
+"""A wave goes as its digit does, arrows in dials end where the numbers say, and their names can be read."""
+
+import math
 
 import numpy as np
+import pytest
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.text import Annotation
 
 from transformer_course import figures
+from transformer_course.figures.colours import LINES
+from transformer_course.figures.positions import ARC, PITCH
 
 
 def test_a_wave_is_high_where_its_digit_is_one():
@@ -12,3 +20,60 @@ def test_a_wave_is_high_where_its_digit_is_one():
         x, y = ax.lines[0].get_data()
         high = np.interp(range(8), x, y) > 0.5
         assert "".join("01"[int(each)] for each in high) == digits
+
+
+def test_a_circle_has_the_mean_radius_of_its_points():
+    points = [[3.0, 4.0], [0.0, 15.0]]
+    ax = figures.position_circles({"a": points}, title="").axes[0]
+    assert ax.patches[0].get_radius() == 10
+    assert ax.get_title() == "a\nradius 10.00, varies by 50%"
+
+
+def words(ax):
+    return [text.get_text() for text in ax.texts if text.get_text()]
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim(ax):
+    query, key = torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([[0.0, 1.0], [-6.0, 0.0]])
+    figures.draw_turns(ax, {"q": query, "k": key}, ["fast", "slow"])
+    arrows = [(text.xyann, text.xy) for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch]
+    starts, ends = [(0, 0), (PITCH, 0)] * 2, [(1 / 3, 0), (PITCH, 0.5), (0, 1 / 6), (PITCH - 1, 0)]
+    np.testing.assert_allclose(arrows, list(zip(starts, ends, strict=True)), atol=1e-12)
+    assert words(ax) == ["fast\nscore 0", "slow\nscore 0", "q", "q", "k", "k"]
+    shown = {text.get_text(): text.get_color() for text in ax.texts}
+    assert (shown["q"], shown["k"]) == LINES[:2]
+
+
+def test_the_angle_between_two_arrows_is_an_arc_and_their_dot_product_stands_below(ax):
+    query, key = torch.tensor([[1.0, -1.0], [-1.0, 0.1]]), torch.tensor([[2.0, 0.5], [-1.0, -0.1]])
+    figures.draw_turns(ax, {"q": query, "k": key}, worth="adds", names=["one", "two"])
+    assert words(ax)[:2] == ["one\nadds 1.5", "two\nadds 1"]
+    for number, (arc, ends) in enumerate(zip(ax.lines, zip(query, key, strict=True), strict=True)):
+        points = arc.get_xydata() - [PITCH * number, 0]
+        for point, tip in zip(points[[-1, 0]], ends, strict=True):
+            np.testing.assert_allclose(point, ARC * tip / tip.norm(), atol=1e-7)
+        turned = np.linalg.norm(np.diff(points, axis=0), axis=1).sum() / ARC
+        assert turned < math.pi  # the short way round, past the left as well
+
+
+def test_no_name_of_an_arrow_stands_on_another(ax):
+    for degrees in range(0, 360, 15):
+        ax.clear()
+        turned = torch.tensor([math.cos(math.radians(degrees)), math.sin(math.radians(degrees))])
+        figures.draw_turns(ax, {"cat": turned[None], "old": torch.tensor([[0.8, 0.3]])})
+        ax.figure.canvas.draw()
+        first, second = [text.get_window_extent() for text in ax.texts if text.get_text() in ("cat", "old")]
+        assert not first.overlaps(second), degrees
+
+
+def test_an_arrow_without_length_is_drawn_as_none(ax):
+    figures.draw_turns(ax, {"q": torch.zeros(1, 2), "k": torch.tensor([[1.0, 0.0]])})
+    arrows = [(*text.xyann, *text.xy) for text in ax.texts if isinstance(text, Annotation)]
+    assert np.isfinite(arrows).all()

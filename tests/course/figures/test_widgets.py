@@ -55,14 +55,6 @@ def test_a_slider_moves_over_pictures_and_leaves_a_strip(monkeypatch, published)
     assert stops["frames"][1]["png"] in picture.value and 'role="status">angle = 2' in picture.value
 
 
-def test_a_slider_shows_one_picture_and_tells_its_change():
-    frames = [{"stop": f"n = {n}", "alt": f'"{n}"', "width": 9} for n in (1, 2)]
-    html = figures.widgets.slider("n", frames, ["one.png", "two.png"], first=1)
-    assert html.count("display: none") == 1 and html.index("display: none") < html.index("two.png")
-    assert 'type="range" min="0" max="1" value="1" aria-valuetext="n = 2"' in html
-    assert '<output role="status">n = 2</output>' in html and 'alt="&quot;1&quot;"' in html
-
-
 # An explorer of heads
 
 N_LAYERS, N_HEADS = 2, 5
@@ -196,8 +188,8 @@ def test_the_words_tell_the_largest_weight_between_words(looked_at, tokens, word
 
 
 def test_a_strip_is_published_where_no_kernel_runs(monkeypatch, published):
-    boxes = []
-    monkeypatch.setattr(widgets, "Explorer", lambda *_, **named: boxes.append(named) or ipywidgets.VBox())
+    boxes, make = [], widgets.Explorer
+    monkeypatch.setattr(widgets, "Explorer", lambda *a, **named: boxes.append(named) or make(*a, **named))
     figures.explorer(read, SENTENCE, strip=[(0, 2), (1, 4)], title="Two heads")
     (live,), (data, metadata) = published
     assert "application/vnd.jupyter.widget-view+json" in live and "image/png" not in live
@@ -251,6 +243,15 @@ def test_an_example_stands_below_the_button_and_nothing_was_measured(published, 
     assert live["text/plain"] == "Button: measure on this machine"
     assert "7 beads on an abacus" in data["text/plain"]
     assert metadata["image/png"]["alt"]
+
+
+def test_what_is_measured_may_be_told_in_lines(published, examples):
+    tell = lambda numbers, where: f"beads & co., on {where}:\n{numbers['count']}"  # noqa: E731
+    figures.measured("beads", dict, tell)
+    assert published[1][0] == {"text/plain": "beads & co., on an abacus:\n7"}
+    box = widgets.Measurement(lambda: {"count": 5}, tell)
+    box.button.click()
+    assert box.picture.value == "<pre>beads &amp; co., on this machine:\n5</pre>"
 
 
 def test_the_button_measures_here_as_often_as_it_is_pressed(quick):

@@ -1,0 +1,59 @@
+"""Lines lead from keys to queries, as wide as the weights, and what is told of is lit."""
+
+import numpy as np
+import torch
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from transformer_course import figures
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO
+from transformer_course.figures.ways import WIDTH
+
+PALE, ACROSS = GREY, COMPONENTS["scores"]
+TOKENS = ["the", "cat", "sat"]
+WEIGHTS = np.array([[0.02, 0.98, 0.0], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]])
+
+
+def ways(ax, level=0):
+    """The lines from one level to the next: (key, query) → (weight, colour)."""
+    lines = ax.collections[level]
+    places = [tuple(np.abs(ends[:, 1]).tolist()) for ends in lines.get_segments()]
+    weights = [round(width / WIDTH, 6) for width in lines.get_linewidths()]
+    return dict(zip(places, zip(weights, map(to_hex, lines.get_colors()), strict=True), strict=True))
+
+
+def test_in_a_layer_a_line_leads_from_each_key_to_the_query_that_looks_at_it():
+    (ax,) = figures.lanes(WEIGHTS, TOKENS, lit=1, title="").axes
+    others = {(1, 0): (0.98, ACROSS), (2, 2): (1.0, ACROSS)}  # and .02 is too thin to be drawn
+    assert ways(ax) == others | {(key, 1): (weight, HERO) for key, weight in enumerate(WEIGHTS[1])}
+
+
+def test_of_a_path_one_edge_is_lit_and_what_else_its_query_takes_is_dark():
+    weights = torch.tensor([[0.5, 0.5], [0.8, 0.2]])
+    (ax,) = figures.attention_paths({"": [weights]}, ["a", "b"], (1, 0), title="").axes
+    assert ways(ax) == {
+        **{(0, 0): (0.5, PALE), (1, 0): (0.5, PALE)},
+        **{(0, 1): (0.8, HERO), (1, 1): (0.2, DARK)},
+    }
+
+
+def test_an_edge_that_is_cut_is_crossed_out_in_each_layer():
+    whole, cut = [[0.5, 0.5], [0.8, 0.2]], [[0.5, 0.5], [0, 1]]
+    panels = figures.attention_paths(
+        {"whole": [whole] * 2, "cut": [cut] * 2}, ["a", "b"], (1, 0), title=""
+    ).axes
+    crosses = [
+        [each.get_xydata()[0].tolist() for each in ax.lines if each.get_marker() == "x"] for ax in panels
+    ]
+    assert crosses == [[], [[0.5, 0.5], [1.5, 0.5]]]
+
+
+def test_a_web_lights_what_reaches_one_token():
+    ax = Figure().add_subplot()
+    causal = torch.ones(3, 3).tril().bool()
+    figures.draw_web(ax, [causal, torch.eye(3)], TOKENS, 1)
+    bold = [label.get_text() for label in ax.get_xticklabels() if label.get_weight() == "bold"]
+    assert bold == ["the", "cat"]
+    assert ax.get_xlabel() == "“cat” hears of 2 of 3"
+    figures.draw_web(ax, [[[1, 0, 0], [0.4, 0.6, 0], [0, 0, 1]]], TOKENS, 1)
+    assert ax.get_xlabel() == "“cat” takes .60 from “cat”, .40 from “the”"

@@ -1,0 +1,31 @@
+"""The one declaration of what a colour means."""
+
+from matplotlib.colors import ListedColormap
+
+# Colour maps: one for one quantity
+ATTENTION = "viridis"  # weights, and other numbers that are never negative
+SIGNED = "RdBu_r"  # from −1 to 1 for every cosine
+
+YES, NO = "#5c4033", "#f2f2f2"  # the cells of what is True or False; no colour of a weight
+YES_OR_NO = ListedColormap([NO, YES], name="yes or no")
+HIDDEN = {"facecolor": "#e4e4e4", "edgecolor": "#8c8c8c", "hatch": "////", "linewidth": 0.0}
+
+# One colour for each component of the encoder; black text reads well on each. All in a group of colours are
+# told from each other by every eye, which a test measures.
+COMPONENTS = {
+    "embedding": "#c3c1be",
+    "positions": "#e79e42",
+    "attention": "#84c4fe",
+    "scores": "#3a86c6",  # the part of attention in which every token meets every other
+    "feed-forward": "#f8cae9",
+    "norm": "#c4e77c",
+}
+PALE = ("#b6d7ea", "#e6a88f", "#efe7b1", "#c1a1de")  # of heads, pairs and groups, where no component is meant
+FREE = ("#c9bc8c", "#b299c6")  # of what is no component
+LIT = "#fff3c4"  # a group of boxes of which a title speaks
+
+# Of lines and their names, which contrast with white by 4.5 to 1 at least; the claim is about the first
+LINES = ("#b74800", "#0e72c1", "#303030", "#08833c", "#603698", "#9b1761", "#02606d")
+HERO = LINES[0]
+MARK = "#d95f02"  # the same where it is no text: a dot, a needle, a bar
+SILVER, GREY, DARK = "#bdbdbd", "#6b6b6b", "#404040"

@@ -1,0 +1,103 @@
+"""Who takes from whom: a line for each weight, the wider the more, from layer to layer."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from transformer_course.figures import given
+from transformer_course.figures.colours import DARK, GREY, HERO
+from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.layout import WIDEST, canvas, cell_texts, finished
+
+FAINT, TOLD = 0.035, 0.1  # a smaller weight has no line; is not told
+WIDTH = 6.0  # points, of a weight of 1
+
+
+def draw_ways(
+    ax: Axes,
+    weights: np.ndarray,
+    ends: tuple[float, float],
+    lit: np.ndarray,
+    *,
+    step: int = 1,
+    upright: bool = False,
+    others: str = GREY,
+) -> None:
+    """Draw a line from each key to each query, as wide as the weight (query, key), from left to right.
+
+    Keys stand at ends[0], queries at ends[1], `step` from one to the next; `upright` lets the lines go up.
+    `lit` is 2 for the lines of which is told, 1 for those of the same query, and else 0; these lie below,
+    pale, so that where they lie over each other they are seen as several.
+    """
+    lit = np.broadcast_to(lit, weights.shape)
+    drawn = sorted(np.argwhere(weights > FAINT).tolist(), key=lambda place: lit[*place])
+    lines = [[(ends[0], step * key), (ends[1], step * query)] for query, key in drawn]
+    look = {"linewidths": [WIDTH * weights[*place] for place in drawn]}
+    look["colors"] = [(to_rgba(others, 0.3), DARK, HERO)[lit[*place]] for place in drawn]
+    ax.add_collection(LineCollection(np.flip(lines, axis=2) if upright else lines, **look))
+
+
+def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, upright: bool = False) -> None:
+    """Draw a line from each token up to each that takes from it, the wider the more, layer upon layer.
+
+    Lit is what reaches token number `lit` at the top. `layers` are weights or masks (query_pos, key_pos), the
+    lowest first; `upright` turns the tokens' names.
+    """
+    tables = [given.labelled(layer, tokens, tokens) for layer in layers]
+    places = np.arange(len(tokens))
+    reached = places == lit
+    for level, table in reversed(list(enumerate(tables))):
+        shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)  # a row of a mask adds up to more
+        draw_ways(ax, shares, (level, level + 1), 2 * reached[:, None], upright=True)
+        ax.scatter(places, 0 * places + level + 1, s=12, color=np.where(reached, HERO, GREY), zorder=3)
+        reached = (shares[reached] > FAINT).any(axis=0)
+    turned = 90 * upright
+    ax.set_xticks(places, tokens, rotation=turned)
+    top = ax.secondary_xaxis("top")
+    top.set_xticks(places, tokens, rotation=turned)
+    for side, bold in ((ax, reached), (top, places == lit)):
+        side.tick_params(length=0)
+        for label, is_bold in zip(side.get_xticklabels(), bold, strict=True):
+            label.set(**({"color": HERO, "weight": "bold"} if is_bold else {"color": GREY}))
+        side.spines[:].set_visible(False)
+    word = f"“{tokens[lit]}”"
+    if len(tables) > 1 or tables[0].sum(axis=1).max() > 1.5:  # several layers, or a mask
+        ax.set_xlabel(f"{word} hears of {reached.sum()} of {len(tokens)}")
+    else:
+        most = [key for key in np.argsort(-shares[lit]) if shares[lit, key] > TOLD]
+        taken = zip(cell_texts(shares[lit, most]), most, strict=True)
+        ax.set_xlabel(f"{word} takes " + ", ".join(f"{share} from “{tokens[key]}”" for share, key in taken))
+    ax.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-0.05, len(tables) + 0.05), yticks=[])
+
+
+def attention_paths(
+    named: Mapping[str, Sequence[Matrix]], tokens: Labels, edge: tuple[int, int], *, title: str
+) -> Figure:
+    """Draw tokens in a column before and after each layer, joined by lines as wide as attention's weights.
+
+    Each panel has a map (query_pos, key_pos) for each layer; `edge` is the (query, key) of which it tells.
+    """
+    figure, panels = canvas(len(named), (min(4.6, WIDEST / len(named)), 0.42 * len(tokens) + 0.8), (0, 0.4))
+    lit = np.zeros((len(tokens), len(tokens)), int)
+    lit[edge[0]], lit[*edge] = 1, 2
+    for ax, (name, maps) in zip(panels, named.items(), strict=True):
+        for layer, weights in enumerate(maps):
+            table, ends = given.labelled(weights, tokens, tokens), (layer + 0.2, layer + 0.8)
+            draw_ways(ax, table, ends, lit)
+            if not table[*edge]:  # cut
+                ax.plot(ends, edge[::-1], color=HERO, linewidth=1.5, linestyle=":")
+                ax.plot(layer + 0.5, sum(edge) / 2, "x", color=HERO, markersize=9, markeredgewidth=2.5)
+        for place in range(len(maps) + 1):
+            for row, token in enumerate(tokens):
+                bold = {"weight": "bold", "color": HERO} if row in edge else {}
+                ax.text(place, row, token, ha="center", va="center", size=9, **bold)
+        ax.set(xlim=(-0.3, len(maps) + 0.3), ylim=(len(tokens) - 0.5, -0.5), yticks=[], title=name)
+        ax.set_xticks(range(len(maps) + 1), ["input", *(f"after layer {i}" for i in range(len(maps)))])
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+    see = "Tokens in columns; a line is as wide as its right end's weight for its left end; a cross: cut."
+    return finished(figure, title, see)
