@@ -246,7 +246,7 @@ def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, 
     lengths, sums = np.linalg.norm(adds, axis=2), shown.cumsum(axis=0)
     n, wide, reach = len(tokens), shown.shape[2], np.abs(sums).max() or 1.0
     first, bars, last = n + 4, n + wide + 5, n + wide + 14  # where parts begin
-    named = f"what it adds, in {wide} of {adds.shape[2]} features"
+    named = f"adds, in {wide} of {adds.shape[2]} features"
     panels = [
         (0, weights, "where it looks", ATTENTION, (0, 1)),
         (first, shown[head], named, SIGNED, (-reach, reach)),
