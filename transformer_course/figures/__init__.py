@@ -13,7 +13,7 @@ from transformer_course.figures.cells import (
     pairings,
     solved_squares,
 )
-from transformer_course.figures.curves import digits_and_waves, lines, training_curves
+from transformer_course.figures.curves import digits_and_waves, draw_bends, lines, training_curves
 from transformer_course.figures.drawings import (
     data_flow,
     draw_clocks,

@@ -15,6 +15,7 @@ from transformer_course.figures.layout import (
     HERO,
     LINES,
     MARK,
+    SILVER,
     WIDEST,
     canvas,
     finished,
@@ -242,3 +243,14 @@ def digits_and_waves(count: int, *, title: str) -> Figure:
     panels[-1].set_xlabel("position")
     see = "A row for each binary digit, slowest above: filled where it is 1, and there its wave is high."
     return finished(figure, title, see)
+
+
+def draw_bends(
+    ax: Axes, x: Sequence[float], wanted: Sequence[float], drawn: Sequence[float], bends: Sequence[float]
+) -> None:
+    """Draw a curve, thick, what a network makes of it, and a triangle where each of its neurons wakes up."""
+    foot = 1.4 * min(wanted)
+    ax.plot(x, wanted, color=SILVER, linewidth=5, label="wanted")
+    ax.plot(x, drawn, color=LINES[0], label="network")
+    ax.plot(bends, [foot] * len(bends), "^", color="black", markersize=4, label="neuron wakes up")
+    ax.set(xlabel="feature in", ylabel="feature out", ylim=(1.1 * foot, 1.4 * max(wanted)))
