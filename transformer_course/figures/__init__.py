@@ -15,7 +15,7 @@ from transformer_course.figures.attention import (
 )
 from transformer_course.figures.cells import catch_map, head_blocks, masks, pairings, solved_squares
 from transformer_course.figures.colours import SIGNED
-from transformer_course.figures.curves import lines, training_curves
+from transformer_course.figures.curves import draw_bends, lines, training_curves
 from transformer_course.figures.drawings import (
     data_flow,
     encoder_map,

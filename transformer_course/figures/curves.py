@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import LINES, MARK
+from transformer_course.figures.colours import LINES, MARK, SILVER
 from transformer_course.figures.given import Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, number
 from transformer_course.figures.names import name_lines, place_names, write_level, write_place
@@ -188,3 +188,14 @@ def training_curves(
         ax.grid(alpha=0.3)
     see = "Left the loss in training, right the score on held-out data, both over the steps."
     return finished(figure, title, see)
+
+
+def draw_bends(
+    ax: Axes, x: Sequence[float], wanted: Sequence[float], drawn: Sequence[float], bends: Sequence[float]
+) -> None:
+    """Draw a curve, thick, what a network makes of it, and a triangle where each of its neurons wakes up."""
+    foot = 1.4 * min(wanted)
+    ax.plot(x, wanted, color=SILVER, linewidth=5, label="wanted")
+    ax.plot(x, drawn, color=LINES[0], label="network")
+    ax.plot(bends, [foot] * len(bends), "^", color="black", markersize=4, label="neuron wakes up")
+    ax.set(xlabel="feature in", ylabel="feature out", ylim=(1.1 * foot, 1.4 * max(wanted)))
