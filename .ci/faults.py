@@ -37,7 +37,7 @@ ROOMS = {
     "checker": (["transformer_course/checker/*"], [], ["tests/course/checker"]),
     "desk": (["transformer_course/desk/*"], [], ["tests/course/desk"]),
 }
-NOTICED = ("killed", "not checked")
+NOTICED = ("killed", "timeout", "not checked")
 
 
 def main(room: str, *names: str) -> None:

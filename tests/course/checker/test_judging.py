@@ -154,7 +154,10 @@ def test_an_error_is_told_without_its_line_where_the_source_is_lost():
         (lambda table: (2 * table).numpy(), "of type `ndarray`; a tensor is wanted"),
         (lambda table: 2 * table.float(), "wrong dtype"),
         (lambda table: (2 * table).to("meta"), "wrong device"),
-        (lambda table: 2 * table + (table == table[1, 2]) * math.inf, "[0, 0] is nan; 15 of 15 values"),
+        (
+            lambda table: 2 * table + (table == table[1, 2]) * math.inf,
+            "[0, 0] is nan; 15 of 15 values are not finite. NaN comes from 0/0",
+        ),
         (lambda table: table.mul_(2), "writes into `table`"),
         (lambda table: -2 * table, "Every value is -1 times the wanted one."),
         (lambda table: 2 * table + 1e-8 * (table == table[1, 2]), "[1, 2] is"),
@@ -226,6 +229,7 @@ def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
     [
         (32, 32.0, "`x` is 32.0, a float; an int is wanted"),
         (32, 33, "`x` is 33, too large."),
+        (10**10, 10**10 + 1, "`x` is 10000000001, too large."),
         (1, True, "of type `bool`; a number is wanted"),
         (2.0, None, "`x` is `None`; a number is wanted."),
         ([2], [], "a list of 0; one thing is wanted, in a list."),

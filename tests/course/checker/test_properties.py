@@ -69,7 +69,8 @@ masked.reference, masked.shown = masked.specified, "..."
 
 def test_a_hidden_token_that_is_heard_is_told():
     attempt = lambda x, m: (x @ x.mT - 3 * ~m[:, 0]).softmax(-1) @ x  # noqa: E731
-    assert "changes with a token that the mask hides" in said(masked, attempt)
+    words = "not yet: hidden tokens that are heard.\nYour result changes with a token that the mask hides"
+    assert words in said(masked, attempt)
 
 
 @pytest.mark.parametrize("exercise", [ROWS, PLAIN])
