@@ -714,6 +714,24 @@ def test_a_module_that_would_fail_in_a_lesson_is_not_right(attempt, name):
     assert judge(Affine, attempt).name == name
 
 
+def test_a_module_that_remembers_what_it_was_given_once_is_not_right():
+    class Shifted(nn.Linear):
+        def forward(self, x, shift=0):
+            return super().forward(x) + shift
+
+    class Keeping(Shifted):
+        kept = 0
+
+        def forward(self, x, shift=None):
+            self.kept = self.kept if shift is None else shift
+            return super().forward(x, self.kept)
+
+    shifted = exercise("99.3", "A shifted map", hints=[])(Shifted)
+    shifted.cases(lambda normal: [({"d_in": 3, "d_out": 5}, {"x": normal(2, 3), "shift": 11})])
+    shifted.specification(Shifted).solution(Shifted)
+    assert judge(shifted, Keeping).name == "it remembers an earlier call"
+
+
 @exercise("99.5", "Count the entries", hints=[])
 def counted(state):
     raise NotImplementedError

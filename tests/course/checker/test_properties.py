@@ -34,7 +34,11 @@ SQUARE = with_truth(lambda x: x[..., :3] * torch.arange(1.0, 4.0))
         (UNIT, lambda x: x / x.norm(dim=-2, keepdim=True), "have length 1 if they are right"),
         (CENTRED, lambda x: x - x.mean(), "have the mean 0"),
         (POSITIVE, lambda x: x.exp() - 1, "has no negative number"),
-        (PLAIN, lambda x: (x + x.sin()).flip(-1), "right, and stand in other places"),
+        (
+            PLAIN,
+            lambda x: (x + x.sin()).flip(-1),
+            "All numbers of your result are right, and stand in other places",
+        ),
         (PLAIN, lambda x: x + x.sin().mean(0), "changes with the others in its batch"),
         (SQUARE, lambda x: (x[..., :3] * torch.arange(1.0, 4.0)).mT, "with its axes 1 and 2 exchanged"),
     ],
