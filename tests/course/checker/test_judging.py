@@ -391,8 +391,8 @@ def test_a_setting_may_bear_another_name_or_be_left_out():
 
 
 def test_a_case_is_told_whatever_its_inputs_are():
-    inputs = {"mask": torch.ones(2, 3).bool(), "x": 200 * torch.ones(2), "none": torch.ones(0), "n": 7}
-    assert weighed.describe(inputs) == "mask (2, 3), x (2,) from 200 to 200, none (0,), n = 7"
+    inputs = {"mask": torch.ones(2, 3).bool(), "x": 101 * torch.ones(2), "none": torch.ones(0), "n": 7}
+    assert weighed.describe(inputs) == "mask (2, 3), x (2,) from 101 to 101, none (0,), n = 7"
     assert Affine.describe(Affine.fresh_cases()[0]) == "Affine(d_in=3, d_out=5) called with x (2, 3)"
 
 
