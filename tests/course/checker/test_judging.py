@@ -149,7 +149,10 @@ def test_an_error_is_told_without_its_line_where_the_source_is_lost():
     [
         (lambda table: sys.exit("enough"), "SystemExit: enough"),
         (lambda table: {}[object()], "<object object at 0x…>"),
-        (lambda table: None, "Did you forget `return`?"),
+        (
+            lambda table: None,
+            "not yet: nothing returned.\nYour code returns `None`. Did you forget `return`?",
+        ),
         (lambda table: ..., "is still `...`"),
         (lambda table: (2 * table).numpy(), "of type `ndarray`; a tensor is wanted"),
         (lambda table: 2 * table.float(), "wrong dtype"),
