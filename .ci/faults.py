@@ -11,7 +11,7 @@ import shutil
 import sys
 
 from mutmut.__main__ import cli
-from mutmut.configuration import config
+from mutmut.configuration import ForkServerWarmup, ProcessIsolation, config
 from mutmut.mutation.data import SourceFileMutationData
 from mutmut.mutation.file_mutation import mutate_file_contents
 from mutmut.stats import status_by_exit_code
@@ -43,6 +43,9 @@ NOTICED = ("killed", "timeout", "not checked")
 def main(room: str, *names: str) -> None:
     settings = config()
     settings.only_mutate, settings.do_not_mutate, settings.pytest_add_cli_args_test_selection = ROOMS[room]
+    if room != "encoder":  # elsewhere modules compute while they are loaded: each fault meets them anew
+        settings.process_isolation = ProcessIsolation.FORKSERVER
+        settings.forkserver_warmup = ForkServerWarmup.NONE
     if names and names[0].isdecimal():
         names = (*draw(int(names[0])), *names[1:])
     shutil.rmtree("mutants", ignore_errors=True)
