@@ -3,7 +3,7 @@
 
 # Yours to set: the Python to build .venv from; TORCH=cpu on Linux without a GPU; a lesson's number, such as
 # 03, to check or refresh; one of which you want a new copy; the folder of your copies; arguments handed on to
-# JupyterLab or pytest; a browser; a package to look for a new version of.
+# JupyterLab or pytest; a browser; a package to look for a new version of; the room in which to plant faults.
 PYTHON     ?=
 TORCH      ?=
 LESSON     ?=
@@ -12,6 +12,7 @@ MY_LESSONS ?= my_lessons
 ARGS       ?=
 CHROMIUM   ?=
 PACKAGE    ?=
+ROOM       ?=
 GATE       ?=
 # The one that constraints.txt was written with: another may lay it out otherwise.
 UV         := uv==0.13.9
@@ -51,10 +52,8 @@ refresh: $(READY)  ## run the lessons and store what they print and draw; one le
 hostile: $(READY)  ## the same tests without a network or a home, elsewhere, on the plainest arithmetic
 	$(RUN) -m tests.gate.hostile -n 2 $(ARGS)
 
-faults: .venv/ready-faults  ## break the encoder on purpose, line by line: which faults does no test notice?
-	rm -rf mutants
-	$(RUN) -m mutmut run --max-children 2 $(ARGS)
-	$(RUN) -m mutmut results
+faults: .venv/ready-faults  ## break the encoder, or ROOM=training, on purpose: what does no test notice? (a draw: ARGS=60)
+	$(RUN) .ci/faults.py $(or $(ROOM),encoder) $(ARGS)
 
 browser: chromium .venv/ready-browser site  ## use the lessons and the site in a real browser, as a learner does
 	$(RUN) -m pytest tests/browser $(ARGS)

@@ -296,13 +296,17 @@ def test_all_exact_causes_are_told():
     assert "divided by d_head, without the root; or: the scores are divided by √d_model" in cause
 
 
-@pytest.mark.parametrize("hidden", [-torch.inf, -1e4])
+@pytest.mark.parametrize(
+    ("hidden", "blind"),
+    [(-torch.inf, torch.nan), (-torch.inf, 0.0), (-1e4, 0.0)],
+    ids=["nan", "zeros", "low"],
+)
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [("the mask is inverted", lambda m: ~m), ("the mask hides rows, the queries, wanted", lambda m: m.mT)],
     ids=["inverted", "rows"],
 )
-def test_a_wrong_mask_is_named_whatever_the_number_that_hides(words, wrong, hidden):
+def test_a_wrong_mask_is_named_whatever_the_number_that_hides(words, wrong, hidden, blind):
     """A sequence without padding sees nothing through an inverted mask."""
     mask = MASK.clone()
     mask[1] = True
@@ -311,10 +315,12 @@ def test_a_wrong_mask_is_named_whatever_the_number_that_hides(words, wrong, hidd
         def hide(self, scores):
             return scores.masked_fill(~wrong(self.may_attend), hidden)
 
+        weights = property(lambda self: self.hide(self.scores).softmax(-1).nan_to_num(blind))
+
     reference = torch_layer()
     found = first_divergence(with_steps(reference, Wrong), reference, X, mask)
     assert found.step == "weights"
-    assert found.cause.startswith(words)
+    assert found.cause.startswith(words) and found.cause.endswith("exactly your output")
 
 
 def test_weights_that_were_not_copied_are_told():

@@ -125,7 +125,7 @@ MAPS, ALL = torch.eye(3).expand(2, 3, 3), torch.ones(3, 3).bool()
         (MAPS, ALL[:, :1], r"\(3, 1\), wanted .* = \(3, 3\); make it"),
         (MAPS, ~ALL, "False everywhere"),
         (-MAPS, ALL, "weights must be from 0 to 1, .*, got .*; take those behind"),
-        (3 * MAPS, ALL, "and 1 in sum for each query, got .*; take those behind"),
+        (1.1 * MAPS, ALL, "and 1 in sum for each query, got .*; take those behind"),
     ],
 )
 def test_what_is_refused(weights, wanted, message):

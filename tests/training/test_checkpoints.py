@@ -153,6 +153,12 @@ def test_the_optimizers_numbers_go_by_name():
     assert_equal(tensors["optimizer/first.weight/exp_avg"], moments)
 
 
+def test_a_run_that_began_on_a_gpu_goes_on_without(monkeypatch):
+    run = Run(*build(), {})
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda *_: pytest.fail("there is none"))
+    scatter(gather(run) | {"random/cuda": torch.zeros(16, dtype=torch.uint8)}, run)
+
+
 def test_a_place_where_nothing_can_be_written_is_told_before_the_work(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "file")
     for name, words in {

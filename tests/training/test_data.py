@@ -105,7 +105,9 @@ def test_random_ids_come_from_the_whole_vocabulary():
     replaced = hidden[(hidden != MANY) & (hidden != MASK)]
     assert replaced.min() < 20 and replaced.max() > VOCABULARY - 20
     assert len(replaced.unique()) > 0.9 * VOCABULARY
-    assert_equal(masked(share=1.0)[0], hidden, 0)  # by the same generator
+    again, targets = masked(share=1.0, token_ids=MANY.int())
+    assert_equal(again, hidden.int(), 0)  # by the same generator, in the type that the ids came in
+    assert targets.dtype == torch.int64
 
 
 def test_a_share_in_percent_is_refused():

@@ -218,6 +218,7 @@ def test_both_workers_refuse_in_the_same_words(measured, kind):
 def test_rows_are_dealt_out_in_turn():
     batch = Batch((torch.arange(5),), torch.arange(5))
     assert [rows_of_worker(batch, rank, 2).targets.tolist() for rank in range(2)] == [[0, 2, 4], [1, 3]]
+    assert [rows_of_worker(batch, rank, 5).targets.tolist() for rank in range(5)] == [[0], [1], [2], [3], [4]]
     with pytest.raises(ValueError, match="got a batch of 5 rows for 6 workers, wanted at least one for each"):
         rows_of_worker(batch, 0, 6)
 
@@ -409,11 +410,17 @@ def test_a_run_that_is_told_to_end_says_how_it_goes_on(
     ],
 )
 def test_why_a_worker_ends(error, words):
-    workers = SimpleNamespace(rank=1, count=3, steps=70, saved=50)
-    lost = f"rank 1 of 3 workers ends after step 70: {words}; the same line again goes on from step 50"
+    workers = SimpleNamespace(rank=1, count=2, steps=70, saved=50)
+    lost = f"rank 1 of 2 workers ends after step 70: {words}; the same line again goes on from step 50"
     assert program.end_in_words(error, workers, None) == lost
     assert program.is_lost(error) == (not isinstance(error, KeyboardInterrupt))
     assert not program.is_lost(RuntimeError("shapes cannot be"))
+
+
+def test_a_worker_that_loses_another_ends_in_words(job, capfd, monkeypatch):
+    monkeypatch.setattr(program, "run", raising(dist.DistBackendError("NCCL communicator was aborted")))
+    assert program.main([str(job)]) == program.STOPPED
+    assert "ends after step 0: another worker is gone; the same line again" in capfd.readouterr().err
 
 
 # --- what each of two workers does, and writes down

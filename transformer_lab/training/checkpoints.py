@@ -48,7 +48,7 @@ def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapp
     it and takes its place when it is whole.
     """
     path = Path(path).resolve()  # what a symbolic link names, not the link
-    text = json.dumps(facts, sort_keys=True)
+    text = json.dumps(facts)
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     metadata = {FACTS: text, DIGEST: digest(copies, text)}
     beside = path.with_name(path.name + PART)

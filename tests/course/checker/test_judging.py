@@ -149,12 +149,18 @@ def test_an_error_is_told_without_its_line_where_the_source_is_lost():
     [
         (lambda table: sys.exit("enough"), "SystemExit: enough"),
         (lambda table: {}[object()], "<object object at 0x…>"),
-        (lambda table: None, "Did you forget `return`?"),
+        (
+            lambda table: None,
+            "not yet: nothing returned.\nYour code returns `None`. Did you forget `return`?",
+        ),
         (lambda table: ..., "is still `...`"),
         (lambda table: (2 * table).numpy(), "of type `ndarray`; a tensor is wanted"),
         (lambda table: 2 * table.float(), "wrong dtype"),
         (lambda table: (2 * table).to("meta"), "wrong device"),
-        (lambda table: 2 * table + (table == table[1, 2]) * math.inf, "[0, 0] is nan; 15 of 15 values"),
+        (
+            lambda table: 2 * table + (table == table[1, 2]) * math.inf,
+            "[0, 0] is nan; 15 of 15 values are not finite. NaN comes from 0/0",
+        ),
         (lambda table: table.mul_(2), "writes into `table`"),
         (lambda table: -2 * table, "Every value is -1 times the wanted one."),
         (lambda table: 2 * table + 1e-8 * (table == table[1, 2]), "[1, 2] is"),
@@ -226,6 +232,7 @@ def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
     [
         (32, 32.0, "`x` is 32.0, a float; an int is wanted"),
         (32, 33, "`x` is 33, too large."),
+        (10**10, 10**10 + 1, "`x` is 10000000001, too large."),
         (1, True, "of type `bool`; a number is wanted"),
         (2.0, None, "`x` is `None`; a number is wanted."),
         ([2], [], "a list of 0; one thing is wanted, in a list."),
@@ -387,8 +394,8 @@ def test_a_setting_may_bear_another_name_or_be_left_out():
 
 
 def test_a_case_is_told_whatever_its_inputs_are():
-    inputs = {"mask": torch.ones(2, 3).bool(), "x": 200 * torch.ones(2), "none": torch.ones(0), "n": 7}
-    assert weighed.describe(inputs) == "mask (2, 3), x (2,) from 200 to 200, none (0,), n = 7"
+    inputs = {"mask": torch.ones(2, 3).bool(), "x": 101 * torch.ones(2), "none": torch.ones(0), "n": 7}
+    assert weighed.describe(inputs) == "mask (2, 3), x (2,) from 101 to 101, none (0,), n = 7"
     assert Affine.describe(Affine.fresh_cases()[0]) == "Affine(d_in=3, d_out=5) called with x (2, 3)"
 
 
@@ -708,6 +715,24 @@ class Measured(nn.Linear):
 )
 def test_a_module_that_would_fail_in_a_lesson_is_not_right(attempt, name):
     assert judge(Affine, attempt).name == name
+
+
+def test_a_module_that_remembers_what_it_was_given_once_is_not_right():
+    class Shifted(nn.Linear):
+        def forward(self, x, shift=0):
+            return super().forward(x) + shift
+
+    class Keeping(Shifted):
+        kept = 0
+
+        def forward(self, x, shift=None):
+            self.kept = self.kept if shift is None else shift
+            return super().forward(x, self.kept)
+
+    shifted = exercise("99.3", "A shifted map", hints=[])(Shifted)
+    shifted.cases(lambda normal: [({"d_in": 3, "d_out": 5}, {"x": normal(2, 3), "shift": 11})])
+    shifted.specification(Shifted).solution(Shifted)
+    assert judge(shifted, Keeping).name == "it remembers an earlier call"
 
 
 @exercise("99.5", "Count the entries", hints=[])

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import nbformat
+
 from transformer_course.desk import copies
 
 NAME = "03_doubling.ipynb"
@@ -69,7 +71,10 @@ class Course:
         return self.update()
 
     def cells(self) -> list[dict]:
-        return json.loads(self.copy.read_text(encoding="utf-8"))["cells"]
+        """The copy's cells; it is a notebook that JupyterLab opens."""
+        notebook = json.loads(self.copy.read_text(encoding="utf-8"))
+        nbformat.validate(notebook)
+        return notebook["cells"]
 
     def sources(self) -> dict[str, str]:
         """What the copy's cells say, by their ids, in order."""

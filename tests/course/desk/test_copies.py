@@ -68,12 +68,13 @@ def test_the_course_changes_adds_and_takes_away(course: Course) -> None:
 
 def test_what_the_learner_wrote_stays_in_its_place(answered: Course) -> None:
     answered.work(write("hand", "print(30 + 30)"))
+    answered.work(lambda cells: cells.insert(0, cell("00000000", "above = 1")))
     answered.work(add("begin", "first = 1", "11111111"))
     answered.work(add("11111111", "second = 2", "22222222"))
     said = answered.receive(end="## The end")
-    assert said == ["03 is newer: 1 cell new; 1 answer and 1 changed cell and 2 cells of your own kept."]
+    assert said == ["03 is newer: 1 cell new; 1 answer and 1 changed cell and 3 cells of your own kept."]
     sources = answered.sources()
-    assert list(sources) == ["title", "begin", "11111111", "22222222", *list(CELLS)[2:]]
+    assert list(sources) == ["00000000", "title", "begin", "11111111", "22222222", *list(CELLS)[2:]]
     assert (sources["exercise-03-1"], sources["hand"]) == (ANSWER, "print(30 + 30)")
 
 
@@ -215,7 +216,7 @@ def test_line_ends_do_not_count_as_changes(course: Course) -> None:
         b'{"worksheets": [], "nbformat": 3}',
         b"\x89PNG\r\n",
     ],
-    ids=lambda data: repr(data[:20]),
+    ids=["nothing", "cells", "source", "version", "picture"],
 )
 def test_a_file_that_is_no_notebook_is_set_aside_and_named(course: Course, data: bytes) -> None:
     course.copy.write_bytes(data)
