@@ -11,7 +11,7 @@ PICTURE = ROOT / ".github" / "head.png"
 
 
 def stored_head() -> bytes:
-    """The attention heatmap as lesson 00 stores it."""
+    """One head, as lesson 00 stores it."""
     lesson = nbformat.read(ROOT / "notebooks" / "00_start_here.ipynb", as_version=4)
     cell = next(cell for cell in lesson.cells if cell.id == "wow-figure")
     return base64.b64decode(cell.outputs[0].data["image/png"])
