@@ -11,7 +11,7 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, HERO, LINES, NO, PALE
 from transformer_course.figures.drawings import arrow, way
 from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import WIDEST, canvas, finished
+from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
 SHEET = 0.06  # from one head's sheet to the next
 TALL, WIDE = 0.36, 3.2  # of what has all positions, all features
@@ -78,7 +78,10 @@ ARROWS = [  # from one to the next: x and y of both ends
     *(((3.3, 0), (4.3, 1.6)), ((3.3, 0), (4.3, 0)), ((3.3, 0), (4.3, -1.6)), ((5.3, 1.6), (6.3, 0.05))),
     *(((5.3, 0), (6.3, 0)), ((7.3, 0), (8.3, 0)), ((9.3, 0), (10.3, 0)), ((13.7, 0), (14.7, 0))),
 ]
-DONE = {"project, cut": (2.3, 0.3), "mix": (7.8, 0.1), "merge": (9.8, 0.1), "project": (14.2, 0.1)}
+DONE = {
+    **{"× W_Q, W_K, W_V;\ncut": (1.9, 0.35), "mix": (7.8, 0.1), "merge": (9.8, 0.1), "× W_O": (14.2, 0.1)},
+    "compare,\nsoftmax": (6.2, 0.75),
+}
 
 
 def shape_flow(batch: int, length: int, d_model: int, n_heads: int, *, title: str = "") -> Figure:
@@ -93,18 +96,21 @@ def shape_flow(batch: int, length: int, d_model: int, n_heads: int, *, title: st
         shape = shapes.get(name, cut)
         heads, features = (n_heads, shape[-1]) if len(shape) == 4 else (1, d_model)
         wide = TALL if name == "weights" else WIDE * features / d_model
-        for head in reversed(range(heads)):  # head 0 in front, and coloured
-            corner = left + SHEET * head, middle - TALL / 2 + SHEET * head
-            look = {"facecolor": PALE[0] if heads > 1 and head == 0 else NO, "edgecolor": DARK}
-            ax.add_patch(Rectangle(corner, wide, TALL, linewidth=0.8, **look))
+        pieces = n_heads if name == "merged" else 1
+        for head in reversed(range(heads * pieces)):  # head 0 in front, and coloured
+            aside, up = (wide / pieces, 0) if pieces > 1 else (SHEET, SHEET)
+            corner = left + aside * head, middle - TALL / 2 + up * head
+            look = {"facecolor": PALE[0] if heads * pieces > 1 and head == 0 else NO, "edgecolor": DARK}
+            ax.add_patch(Rectangle(corner, wide / pieces, TALL, linewidth=0.8, **look))
         place = left + (wide + SHEET * (heads - 1)) / 2, middle - TALL / 2 - 0.08
         ax.text(*place, f"{name}\n{shape}", ha="center", va="top", size=8.5)
     for start, end in ARROWS:
         arrow(ax, start, end)
     way(ax, (5.3, -1.65), (7.8, -1.65), (7.8, -0.05), width=1.2)
-    for step, place in (DONE | {"compare,\nsoftmax": (6.7, 0.95)}).items():
+    for step, place in DONE.items():
         ax.text(*place, step, ha="center", va="bottom", size=8.5)
     ax.set(xlim=(-0.2, 18.2), ylim=(-2.75, 2.4), aspect="equal")
     ax.set_axis_off()
+    legend_of_cells(figure, {"head 0": {"facecolor": PALE[0], "edgecolor": DARK}})
     see = "Each rectangle is a tensor, as tall as it has positions and as wide as it has features."
     return finished(figure, title, see)

@@ -35,7 +35,7 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
         for sum_of in (3.3, 7.8):
             ax.plot(sum_of, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
             ax.plot(sum_of, height, "+", markersize=7, color="black", zorder=5)
-    across = f"attention: across the lanes\nwidth: weight; lit: what “{tokens[lit]}” takes"
+    across = f"attention: across the lanes\none head; width: weight; lit: what “{tokens[lit]}” takes"
     for middle, words in (
         (2.2, across),
         (6.4, "feed-forward: each lane by itself,\nall with the same weights"),
@@ -52,7 +52,7 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
 def norm_steps(steps: Mapping[str, Matrix], tokens: Labels, *, title: str) -> Figure:
     """Draw features (token, feature) as bars: a row for a token, a column for a step; dashed, the mean.
 
-    All steps share a scale but the last, in which the numbers are divided: it has one of its own.
+    Each row has a scale of its own; what is divided in the last step is on one scale again.
     """
     tables = given.tables_of(steps)
     *before, last = tables.values()
@@ -67,7 +67,7 @@ def norm_steps(steps: Mapping[str, Matrix], tokens: Labels, *, title: str) -> Fi
         ax.bar_label(bars, words, padding=1, size=8.5, zorder=4, path_effects=edge)
         ax.axhline(0, color="black", linewidth=0.8)
         ax.axhline(table[row].mean(), color=HERO, linewidth=1.2, linestyle="--", zorder=3)
-        shared = np.stack([last] if table is last else before)
+        shared = last if table is last else np.stack([each[row] for each in before])
         room = 0.2 * np.ptp(shared)
         ax.set_ylim(min(0, shared.min()) - room, max(0, shared.max()) + room)
         ax.locator_params(axis="y", nbins=4)
@@ -75,7 +75,7 @@ def norm_steps(steps: Mapping[str, Matrix], tokens: Labels, *, title: str) -> Fi
         ax.spines[["top", "right", "bottom"]].set_visible(False)
         names = {"title": "" if row else name, "ylabel": "" if column else tokens[row]}
         ax.set(xlabel="feature" if row == len(tokens) - 1 else "", **names)
-    see = "A row for each token, a bar for each feature; dashed: their mean. The last step has its own scale."
+    see = "A row for each token, with its own scale, a bar for each feature; only the last column shares one."
     return finished(figure, title, see)
 
 

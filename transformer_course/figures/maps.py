@@ -122,13 +122,13 @@ def token_depth(
     bar: str,
     cosine: bool = False,
     across: str = "token",
+    see: str = "A row for each place in the model, from the first down to the last; a column for each token.",
 ) -> Figure:
     """Draw one number for each token at each place of a model, from 0 to 1, or from −1 if it is a cosine."""
     left, foot = (LETTER * max(map(len, labels)) for labels in (rows, tokens))
     figure, (ax,) = canvas(1, (1.3 + left + 0.52 * len(tokens), 0.9 + foot + 0.42 * len(rows)))
     look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": (0, 1)}
     draw_matrix(ax, values, rows, tokens, numbers=True, bar=bar, labels=(across, ""), **look)
-    see = "A row for each place in the model, from the first down to the last; a column for each token."
     return finished(figure, title, see)
 
 

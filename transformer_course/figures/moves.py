@@ -77,7 +77,7 @@ def _sum_so_far(here: np.ndarray, before: np.ndarray, query: int) -> str:
         old = two_decimals(np.exp(before - before.max()).sum())
         terms.insert(0, old if before.max() == largest else f"{old} · {power(before.max())}")
     total = np.exp(np.append(here, before) - largest).sum()
-    return f"sum of q{query}: {' + '.join(terms)} = {two_decimals(total)}"
+    return f"sum of q{query}: {' + '.join(terms)} ≈ {two_decimals(total)}"
 
 
 def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray) -> None:
@@ -174,6 +174,7 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
             low, high = np.maximum(place - distances, 0), np.minimum(place + distances, length - 1)
             ax.barh(range(len(wide)), high - low + 1, height, low, color=colour)
         ax.set(title=name, xlabel="place in the text", xlim=(0, length))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.set_yticks(range(len(wide)))
         ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2)
         ax.text(place, len(wide) - 0.45, "this token", color=HERO, ha="center", va="bottom", size=8.5)

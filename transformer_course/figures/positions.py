@@ -90,15 +90,26 @@ def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",), *, worth: str = 
         if both:
             first, second = (each[dial] for each in both)
             _draw_arc(ax, PITCH * dial, second, first)
-            told.append(f"{worth} {number(round(first @ second, 1))}")
+            told.append(f"{worth} {number(round(first @ second, 2))}")
         ax.add_patch(Circle((PITCH * dial, 0), 1, facecolor="white", edgecolor=GREY))
         ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
     for place, ((name, each), colour) in enumerate(zip(pairs.items(), LINES, strict=False)):
         for dial, tip in enumerate(each / reach):
             beside = both[1 - place][dial] if both else None
             _draw_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
+    right = PITCH * (len(names) - 1) + 1.9
+    if both and len(names) > 1:
+        ax.text(
+            right,
+            0,
+            f"{'score' if worth != 'score' else 'sum'}\n{number(round((both[0] * both[1]).sum(), 2))}",
+            ha="left",
+            va="center",
+            size=10,
+        )
+        right += 1.6
     rows = bool(both) + max(1 + name.count("\n") if name else 0 for name in names)
-    ax.set(xlim=(-1.9, PITCH * (len(names) - 1) + 1.9), ylim=(-rim - 0.5 * rows, rim - 0.05), aspect="equal")
+    ax.set(xlim=(-1.9, right), ylim=(-rim - 0.5 * rows, rim - 0.05), aspect="equal")
     ax.set_axis_off()
 
 

@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import DARK, GREY, HERO
+from transformer_course.figures.colours import DARK, GREY, HERO, SILVER
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, cell_texts, finished
 
@@ -52,7 +52,7 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
     reached = places == lit
     for level, table in reversed(list(enumerate(tables))):
         shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)  # a row of a mask adds up to more
-        draw_ways(ax, shares, (level, level + 1), 2 * reached[:, None], upright=True)
+        draw_ways(ax, shares, (level, level + 1), 2 * reached[:, None], upright=True, others=SILVER)
         ax.scatter(places, 0 * places + level + 1, s=12, color=np.where(reached, HERO, GREY), zorder=3)
         reached = (shares[reached] > FAINT).any(axis=0)
     turned = 90 * upright

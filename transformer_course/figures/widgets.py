@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from torch import Tensor
 
-from transformer_course.figures import given
+from transformer_course.figures import given, layout
 from transformer_course.figures.curves import training_curves
 from transformer_course.figures.given import Labels
 from transformer_course.figures.images import draw_tiles
@@ -103,7 +103,7 @@ def explore(
         data["text/plain"] += f"\n{alone['text/plain']}"
     first = list(values).index(strip[0])
     metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
-    options = [(value if isinstance(value, str) else f"{value:g}", i) for i, value in enumerate(values)]
+    options = [(_told(value), i) for i, value in enumerate(values)]
     stops = ipywidgets.SelectionSlider(
         options=options, index=first, description=name, style=AT_THE_END["style"]
     )
@@ -117,7 +117,11 @@ def _labels(ax: Axes) -> list[str]:
 
 
 def _called(name: str, value: Stop) -> str:
-    return value if isinstance(value, str) else f"{name} = {value:g}"
+    return value if isinstance(value, str) else f"{name} = {_told(value)}"
+
+
+def _told(value: Stop) -> str:
+    return value if isinstance(value, str) else layout.number(value)
 
 
 # An explorer of heads

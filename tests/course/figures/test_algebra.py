@@ -28,7 +28,7 @@ def test_weighted_values_lie_end_to_end_and_reach_the_output():
 
 def test_a_tensor_has_a_sheet_for_each_head_and_its_shape_below():
     (ax,) = figures.shape_flow(2, 5, 448, 7).axes
-    assert len(ax.patches) == 3 + 5 * 7
+    assert len(ax.patches) == 2 + 6 * 7  # x, output; q, k, v, weights, mixtures, merged: by heads
     written = [text.get_text() for text in ax.texts]
     assert {"x\n(2, 5, 448)", "q\n(2, 7, 5, 64)", "weights\n(2, 7, 5, 5)", "merge"} < set(written)
     whole, head, weights = ax.patches[0], ax.patches[7], ax.patches[28]

@@ -24,7 +24,8 @@ def test_a_key_falls_at_a_right_angle_on_the_line_of_the_query() -> None:
     plane = figures.query_and_keys([2.0, 0.0], keys, title="").axes[0]
     feet = [line.get_xydata()[0] for line in plane.lines if line.get_marker() == "o"]
     np.testing.assert_allclose(feet, [[1, 0], [-3, 0]], atol=1e-12)
-    assert {"query, 2.00 long", "1.00", "−3.00"} <= {text.get_text() for text in plane.texts}
+    assert {"query", "1.00", "−3.00"} <= {text.get_text() for text in plane.texts}
+    assert plane.get_title() == "reach along the query, 2.00 long"
 
 
 def test_what_softmax_makes_of_the_scores_stands_beside_them() -> None:

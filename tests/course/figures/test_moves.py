@@ -17,7 +17,7 @@ def test_a_tile_shows_its_scores_and_what_is_kept_of_all_before():
     figures.draw_tile(ax, [[0, 1, 2], [3, 4, 5]], 1, (1, 1), [1, 2, 0])
     told = words(ax)
     assert [told.count("forgotten"), told.count("not yet")] == [1, 4]
-    assert ax.get_xlabel() == "sum of q0: 1.00 · e^(.00 − 1.00) + 1 = 1.37"
+    assert ax.get_xlabel() == "sum of q0: 1.00 · e^(.00 − 1.00) + 1 ≈ 1.37"
     assert told[0] == "1"  # the score of the tile
     # of query 0, after keys 0 and 1: largest 1, sum 1/e + 1, mixture 1/e · 1 + 1 · 2
     assert {"largest", "1.00", "1.37", "2.37"} <= set(told)
