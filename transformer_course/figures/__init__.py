@@ -4,7 +4,7 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 """
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
-from transformer_course.figures.algebra import shape_flow, weighted_sum
+from transformer_course.figures.algebra import journey, shape_flow, weighted_sum
 from transformer_course.figures.attention import (
     STEPS,
     draw_favourite,

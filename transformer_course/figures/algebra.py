@@ -1,16 +1,18 @@
-"""Vectors, matrices and shapes as pictures: a weighted sum, tensors on their way, what stands in a file."""
+"""Vectors, matrices and shapes as pictures: a weighted sum, a sentence and tensors on their way."""
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import DARK, HERO, LINES, NO, PALE
-from transformer_course.figures.drawings import arrow, way
-from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LINES, NO, PALE, SIGNED
+from transformer_course.figures.drawings import arrow, box, way
+from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
 SHEET = 0.06  # from one head's sheet to the next
@@ -114,3 +116,89 @@ def shape_flow(batch: int, length: int, d_model: int, n_heads: int, *, title: st
     legend_of_cells(figure, {"head 0": {"facecolor": PALE[0], "edgecolor": DARK}})
     see = "Each rectangle is a tensor, as tall as it has positions and as wide as it has features."
     return finished(figure, title, see)
+
+
+# A sentence on its way, in inches: a lane for each token, a strip of features for each stage
+
+LANE, STRIP, TALL_STRIP, GAP, BEGIN = 0.34, 0.56, 0.24, 0.28, 1.4  # the last is where the strips begin
+WIDER = 0.18, 0.14  # the gaps in which positions are added, and in which all become one
+
+
+def journey(stages: Tables, tokens: Labels, ids: Sequence[int], *, title: str) -> Figure:
+    """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
+
+    Stages go by the name that stands below them. The first is what is looked up, and has a scale of its own;
+    the second is what enters the first layer; the last is one vector for all.
+    """
+    tables = given.tables_of(stages)
+    looked_up, *others = (np.abs(table).max() for table in tables.values())
+    heights, foot = -LANE * np.arange(len(tokens)), -LANE * (len(tokens) - 0.3)
+    figure, (ax,) = canvas(1, (WIDEST, LANE * len(tokens) + 2.0))
+    for place, (token, number, height) in enumerate(zip(tokens, ids, heights, strict=True)):
+        ax.text(0.5, height, token, ha="right", va="center", size=9)
+        look = {"letters": 8, "rounding": 0.02, "linewidth": 0.6}
+        box(ax, (0.85, height), f"{int(number)}", (0.5, TALL_STRIP), COMPONENTS["embedding"], **look)
+        box(ax, (BEGIN + STRIP + 0.2, height), f"+P{place}", (0.29, 0.2), COMPONENTS["positions"], **look)
+        for start, end in ((1.1, BEGIN), (BEGIN + STRIP, BEGIN + STRIP + GAP + WIDER[0])):
+            arrow(ax, (start, height), (end, height), width=0.8, gap=0)
+    lefts = BEGIN + (STRIP + GAP) * np.arange(len(tables))
+    lefts[1:] += WIDER[0]
+    lefts[-1] += WIDER[1]
+    for stage, (left, (name, table)) in enumerate(zip(lefts, tables.items(), strict=True)):
+        lanes = heights if len(table) > 1 else heights[[0, -1]].mean(keepdims=True)
+        if stage > 1:
+            _all_to(ax, heights, lefts[stage - 1] + STRIP, lanes, left)
+        mesh = _strips(ax, table, left, lanes, max(others) if stage else looked_up)
+        if stage < 2:
+            name_of = "the rows of the table", "all other strips"
+            _bar_below(figure, mesh, (0.19, 0.55)[stage], f"numbers in {name_of[stage]}")
+        below = foot if len(table) > 1 else lanes[0] - 0.2
+        ax.text(left + STRIP / 2, below, name, ha="center", va="top", size=8.5)
+    _say_above(ax, lefts)
+    ax.set(xlim=(0.05, lefts[-1] + STRIP + 0.15), ylim=(foot - 1.0, 0.65))
+    ax.set_axis_off()
+    see = "A lane for each token, from its id to its vectors; a strip is a vector. At the end all become one."
+    return finished(figure, title, see)
+
+
+def _all_to(ax: Axes, starts: np.ndarray, before: float, ends: np.ndarray, left: float) -> None:
+    """Draw lines from every lane to every lane, or to one; an arrow shows where each goes on."""
+    meet = left if len(ends) > 1 else left - 0.15
+    for start, end in product(starts, ends):
+        ax.plot([before, meet], [start, end], color=GREY, linewidth=0.6, zorder=1)
+    for end in ends:
+        arrow(ax, (before if len(ends) > 1 else meet, end), (left, end), width=0.8, gap=0)
+
+
+def _strips(ax: Axes, table: np.ndarray, left: float, lanes: np.ndarray, reach: float) -> QuadMesh:
+    """Draw a row of the table in each lane, on a scale that reaches so far to both sides of 0."""
+    for row, height in zip(table, lanes, strict=True):
+        foot = height - TALL_STRIP / 2
+        edges = np.linspace(left, left + STRIP, len(row) + 1), (foot, foot + TALL_STRIP)
+        mesh = ax.pcolormesh(*edges, row[None], cmap=SIGNED, vmin=-reach, vmax=reach)
+        ax.add_patch(Rectangle((left, foot), STRIP, TALL_STRIP, fill=False, linewidth=0.6))
+    return mesh
+
+
+def _say_above(ax: Axes, lefts: np.ndarray) -> None:
+    """Write above the stages what the tokens do there."""
+    entered, last = lefts[1] + STRIP, lefts[-1]
+    spans = {
+        "token, id": (0.1, 1.1),
+        "each token by itself": (lefts[0], entered),
+        "in every layer, each token hears all": (entered + 0.08, last - GAP - WIDER[1]),
+        "all in one": (last - GAP - 0.06, last + STRIP),
+    }
+    for words, (start, end) in spans.items():
+        ax.plot([start, end], [0.28, 0.28], color="black", linewidth=0.8)
+        ax.text((start + end) / 2, 0.32, words, ha="center", va="bottom", size=9, weight="bold")
+
+
+def _bar_below(figure: Figure, mesh: QuadMesh, left: float, name: str) -> None:
+    """Draw a scale at the foot of the figure."""
+    inch = 1 / figure.get_figheight()
+    place = figure.add_axes((left, 0.5 * inch, 0.26, 0.12 * inch))
+    bar = figure.colorbar(mesh, cax=place, orientation="horizontal")
+    bar.set_label(name, size=9)
+    bar.outline.set_linewidth(0.6)
+    place.tick_params(labelsize=8)

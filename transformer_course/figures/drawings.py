@@ -275,7 +275,7 @@ def data_flow(n_layers: int, *, title: str) -> Figure:
     places = {label: STEP * number for number, label in enumerate(kinds)}
     left, right, high, low = -1.25, STEP * len(kinds) + 0.1, 1.15, -1.15
     figure, (ax,) = canvas(1, (0.98 * len(kinds) + 1.6, 2.9))
-    arrow(ax, (left + 0.35, 0), (places["+ positions"], 0))
+    arrow(ax, (left + 0.45, 0), (places["+ positions"], 0))
     arrow(ax, (places["+ positions"], 0), (right - 0.55, 0), width=4, colour=DARK)
     look = {"ha": "center", "size": 9}
     for label, kind in kinds.items():
@@ -288,11 +288,12 @@ def data_flow(n_layers: int, *, title: str) -> Figure:
         for place in reached:
             arrow(ax, (place, start), (place, end))
     middle = (reached[0] + reached[-1]) / 2
-    ax.text(middle, high + 0.08, "may_attend goes to every layer", va="bottom", **look)
+    ax.text(middle, high + 0.08, "the mask goes to every layer", va="bottom", **look)
     ax.text(middle, low - 0.08, "weights come out of every layer", va="top", **look)
-    for place, label in ((left, "token\nids"), (right, "vectors\nin context")):
+    for place, label in ((left, "token ids\n(batch,\nposition)"), (right, "vectors\nin context")):
         ax.text(place, 0, label, va="center", **look)
-    ax.text(left, -0.5, "(batch,\nposition)", va="top", **look)
+    box(ax, (left - 0.1, low - 0.18), "", (0.4, 0.24), rounding=0.05, **DASHED)
+    ax.text(left + 0.2, low - 0.18, "dashed: only in some models", va="center", size=9)
     ax.text(0.62, 0.5, "x, from here to the end:\n(batch, position, d_model)", va="bottom", size=9)
     ax.set(xlim=(left - 0.45, right + 0.65), ylim=(low - 0.45, high + 0.45))
     ax.set_axis_off()

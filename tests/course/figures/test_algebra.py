@@ -1,4 +1,4 @@
-"""Sums of arrows end where they should, and shapes are drawn to scale."""
+"""Sums of arrows end where they should, shapes are drawn to scale, and a sentence becomes one vector."""
 
 import numpy as np
 from matplotlib import colors
@@ -36,3 +36,20 @@ def test_a_tensor_has_a_sheet_for_each_head_and_its_shape_below():
     np.testing.assert_allclose(whole.get_width(), 7 * head.get_width())
     faces = {colors.to_hex(patch.get_facecolor()) for patch in ax.patches[1:]}
     assert len(faces) == 2  # head 0 and the others: a colour that comes twice would name two heads
+
+
+def test_a_sentence_goes_from_ids_through_strips_on_two_scales_to_one_vector():
+    looked_up, entered = np.array([[0.1, -0.2], [0.0, 0.1]]), np.array([[1.0, 2.0], [-3.0, 0.5]])
+    stages = {"row": looked_up, "enters": entered, "layer": entered / 2, "mean": entered.mean(0)[None]}
+    ax, *bars = figures.journey(stages, ["a", "b"], [7, 11], title="").axes
+    strips = [mesh.get_array().ravel().tolist() for mesh in ax.collections]
+    assert strips == np.concatenate([*stages.values()]).tolist()
+    assert [mesh.get_clim() for mesh in ax.collections] == [(-0.2, 0.2)] * 2 + [(-3, 3)] * 5
+    assert [bar.get_xlabel() for bar in bars] == [
+        "numbers in the rows of the table",
+        "numbers in all other strips",
+    ]
+    written = [text.get_text() for text in ax.texts]
+    assert {"a", "7", "+P0", "b", "11", "+P1", *stages} < set(written)
+    heard = [line.get_ydata() for line in ax.lines if len(set(line.get_ydata())) == 2]
+    assert len(heard) == 2 + 2  # across in a layer, and from each to the mean

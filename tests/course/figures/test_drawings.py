@@ -19,6 +19,7 @@ def test_data_flows_from_ids_through_every_step():
         ax = figures.data_flow(n_layers, title="flow").axes[0]
         steps = ["look up", "× √d_model", "+ positions", "norm", *shown, "final norm"]
         assert [word for word in words(ax) if word in steps] == steps
+        assert "dashed: only in some models" in words(ax)
 
 
 @pytest.mark.parametrize("lesson", range(14))

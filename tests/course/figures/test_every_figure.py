@@ -52,6 +52,10 @@ GOOD = {
         **{"images": torch.rand(2, 4, 4), "maps": torch.rand(2, 3, 4), "names": TOKENS},
         **{"patch": (2, 2), "title": "", "bar": ""},
     },
+    "journey": {
+        **{"stages": {"$y$": WEIGHTS, "b": PLACES, "c": WEIGHTS[:1]}, "tokens": TOKENS},
+        **{"ids": [7, 8, 9], "title": "$x$"},
+    },
     "key_sharing": {"n_kv_heads": {"$x$": 2}, "n_heads": 4, "title": ""},
     "lanes": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1, "title": ""},
     "likeness_grid": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},

@@ -100,6 +100,12 @@ def test_maps_share_a_scale_unless_each_has_its_own():
     assert limits(alike) == [(-1, 1)] * 2  # every cosine
 
 
+def test_the_rows_of_likenesses_may_have_longer_names():
+    (ax, *_) = figures.likeness_grid({"": MAPS[0]}, TOKENS, rows=[f"a long {token}" for token in TOKENS]).axes
+    across, down = ([label.get_text() for label in axis.get_ticklabels()] for axis in (ax.xaxis, ax.yaxis))
+    assert (across, down) == (TOKENS, [f"a long {token}" for token in TOKENS])
+
+
 def test_matrices_diverge_only_if_signed():
     signed, positive = torch.tensor([[-2.0, 1.0]]), torch.tensor([[0.0, 3.0]])
     one, two = (ax.collections[0] for ax in figures.matrices({"signed": signed, "positive": positive}).axes)
