@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrow, Rectangle
+from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, GREY, HERO, HIDDEN, LINES, NO, PALE
@@ -69,6 +70,8 @@ def _hidden_vector(ax: Axes, value: np.ndarray, name: str) -> None:
     )
     look = {"color": GREY, "size": 9, "va": "center", "textcoords": "offset points"}
     ax.annotate(name, tuple(value / 2), (9, 0), **look)
+    for text in ax.texts:  # a name is read where it crosses the arrow, too
+        text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
 
 
 def _vector(
