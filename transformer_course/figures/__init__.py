@@ -46,5 +46,6 @@ from transformer_course.figures.points import (
     word_strips,
 )
 from transformer_course.figures.positions import digits_and_waves, draw_turns, position_circles, turns
+from transformer_course.figures.training import one_step
 from transformer_course.figures.ways import attention_paths, draw_web
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

@@ -7,10 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import FancyArrow, Rectangle
+from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LINES, NO, PALE, SIGNED
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, HIDDEN, LINES, NO, PALE, SIGNED
 from transformer_course.figures.drawings import arrow, box, way
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
@@ -31,7 +32,8 @@ def weighted_sum(
 ) -> Figure:
     """Draw values (token, 2) as arrows, and beside them each times its weight, laid end to end: the output.
 
-    `query` names the token that asks; `of` and `result` are what the values and their sum are called.
+    `query` names the token that asks; `of` and `result` are what the values and their sum are called. What
+    has no weight is hatched, and hands over nothing.
     """
     weights = given.numbers_of(weights, 1, name="weights")
     values = given.numbers_of(values, 2, name="values")
@@ -43,10 +45,14 @@ def weighted_sum(
     wide, tall = high - low
     figure, (left, right) = canvas(2, (max(3.2, 4.1 * min(1.0, wide / tall)), 4.1))
     colours = LINES[1:]
-    for token, value, colour in zip(tokens, values, colours, strict=False):
-        _vector(left, np.zeros(2), value, token, colour)
-    for token, weight, start, end, colour in zip(tokens, weights, steps, steps[1:], colours, strict=False):
-        _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
+    for token, weight, value, start, end, colour in zip(
+        *(tokens, weights, values, steps, steps[1:], colours), strict=False
+    ):
+        if weight:
+            _vector(left, np.zeros(2), value, token, colour)
+            _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
+        else:
+            _hidden_vector(left, value, f"{token}: weight 0")
     _vector(right, steps[0], steps[-1], result, HERO, width=2.6, side=-1)
     for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
         ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", title=name)
@@ -55,6 +61,19 @@ def weighted_sum(
     left.set_ylabel(f"feature 1 of the {of}")
     see = "Left, what each token hands over; right, each arrow cut to its weight, end to end: their sum."
     return finished(figure, title, see)
+
+
+def _hidden_vector(ax: Axes, value: np.ndarray, name: str) -> None:
+    """A hatched arrow from 0, of a token that hands over nothing."""
+    wide = 0.025 * np.hypot(*value)
+    look = HIDDEN | {"linewidth": 0.8}
+    ax.add_patch(
+        FancyArrow(0, 0, *value, width=wide, length_includes_head=True, head_width=2.5 * wide, **look)
+    )
+    look = {"color": GREY, "size": 9, "va": "center", "textcoords": "offset points"}
+    ax.annotate(name, tuple(value / 2), (9, 0), **look)
+    for text in ax.texts:  # a name is read where it crosses the arrow, too
+        text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
 
 
 def _vector(

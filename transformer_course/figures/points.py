@@ -22,10 +22,13 @@ GIGA, GIB = 1e9, 2**30
 Place = tuple[int, int]
 
 
-def seed_spread(named: Curves, *, xlabel: str, title: str) -> Figure:
+def seed_spread(
+    named: Curves, *, xlabel: str, title: str, levels: Mapping[str, float] | None = None
+) -> Figure:
     """Draw one dot for each seed, one band of dots for each name, and a stroke at the mean.
 
-    The dots of a band stand one below the other, so that equal ones are seen as two.
+    The dots of a band stand one below the other, so that equal ones are seen as two. `levels` are dashed,
+    with their names above.
     """
     figure, (ax,) = canvas(1, (6.4, 0.9 + 0.8 * len(named)))
     for row, (name, values) in enumerate(named.items()):
@@ -33,8 +36,11 @@ def seed_spread(named: Curves, *, xlabel: str, title: str) -> Figure:
         down = row + STEP * (np.arange(len(numbers)) - (len(numbers) - 1) / 2)
         ax.scatter(numbers, down, s=34, color=LINES[row % len(LINES)], alpha=0.85)
         ax.plot([numbers.mean()] * 2, [row - 0.38, row + 0.38], color="black", linewidth=1.5)
+    for name, level in (levels or {}).items():
+        ax.axvline(level, color=GREY, linestyle="--", linewidth=1.2)
+        ax.text(level, -0.55, name, color=GREY, ha="center", va="bottom", size=9)
     ax.set_yticks(range(len(named)), list(named))
-    ax.set(xlabel=xlabel, ylim=(len(named) - 0.5, -0.5))
+    ax.set(xlabel=f"{xlabel}\na dot: one seed; the stroke: their mean", ylim=(len(named) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
     return finished(figure, title, "A row for each name, a dot for each seed.")
 

@@ -26,6 +26,13 @@ def test_weighted_values_lie_end_to_end_and_reach_the_output():
     assert {".20 · a", ".70 · b", ".10 · c"} < set(written) and written["output"] == HERO
 
 
+def test_what_has_no_weight_is_hatched_and_hands_over_nothing():
+    values, output = figures.weighted_sum([0.5, 0, 0.5], VALUES, ["a", "pad", "c"], query="b").axes
+    assert [patch.get_hatch() for patch in values.patches] == ["////"] and not output.patches
+    assert "pad: weight 0" in [text.get_text() for text in values.texts]
+    assert not any("pad" in text.get_text() for text in output.texts) and len(arrows(output)) == 3
+
+
 def test_a_tensor_has_a_sheet_for_each_head_and_its_shape_below():
     (ax,) = figures.shape_flow(2, 5, 448, 7).axes
     assert len(ax.patches) == 2 + 6 * 7  # x, output; q, k, v, weights, mixtures, merged: by heads

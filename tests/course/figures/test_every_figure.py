@@ -70,6 +70,10 @@ GOOD = {
         **{"answers": [1.0, -1.0, 2.0], "bent": [1.0, 0.0, 2.0], "tokens": TOKENS, "title": ""},
         **{"asks": {"$y$": 0.5}, "writes": {"$z$": 0.4}},
     },
+    "one_step": {
+        **{"weights": [[0, 0], [0, 1]], "x": [3, 4], "right": 0},
+        **{"rate": 0.1, "allowed": 1, "title": "$x$"},
+    },
     "query_and_keys": {"query": [1, 0], "keys": {"$x$": [1, 2], "b": [2, 1]}, "title": ""},
     "solved_squares": {"solved": {"$01$ a lesson": [True, False, True], "02": [False]}},
     "packed_row": {"texts": [TOKENS, ["$y$"]], "title": ""},

@@ -52,3 +52,10 @@ def test_names_on_the_roofline_cover_neither_each_other_nor_a_point():
     for number, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[number + 1 :])
         assert not any(box.contains(*point) for point in points)
+
+
+def test_a_level_beside_the_seeds_is_dashed_and_named():
+    (ax,) = figures.seed_spread({"a": [1.0, 2.0]}, xlabel="x", title="", levels={"before": 0.5}).axes
+    (level,) = [line for line in ax.lines if line.get_linestyle() == "--"]
+    assert set(level.get_xdata()) == {0.5} and ax.texts[0].get_text() == "before"
+    assert ax.get_xlabel() == "x\na dot: one seed; the stroke: their mean"
