@@ -1,5 +1,8 @@
 """A learner works through every exercise of lesson 09."""
 
+from pathlib import Path
+
+import nbformat
 import pytest
 from playwright.sync_api import expect
 
@@ -20,10 +23,14 @@ SLIPS = {
 }
 
 
+LESSON = "09_pretrained_encoder.ipynb"
+CELLS = [cell.id for cell in nbformat.read(Path("notebooks", LESSON), as_version=4).cells]
+
+
 @pytest.fixture(scope="module")
 def lesson(open_lesson: Open) -> OpenLesson:
     """Lesson 09, everything run once with nothing solved."""
-    lesson = open_lesson("09_pretrained_encoder.ipynb")
+    lesson = open_lesson(LESSON)
     lesson.run_all()
     return lesson
 
@@ -40,5 +47,7 @@ def test_an_exercise_is_answered_with_a_slip_and_then_rightly(lesson: OpenLesson
     expect(told).to_contain_text(f"✗ {id} not yet: ")
     assert told.inner_text().split(": ", 1)[1].split(".")[0] in {m.name for m in find(id).mistakes}
     expect(lesson.answer(id, right)).to_have_text(f"✓ {id} correct.")
-    lesson.go_to_and_run(f"exercise-{id.replace('.', '-')}-use")
+    use = f"exercise-{id.replace('.', '-')}-use"
+    if use in CELLS:
+        lesson.go_to_and_run(use)
     assert lesson.ask("errors") == []
