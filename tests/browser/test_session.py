@@ -1,12 +1,10 @@
 """A learner works through every exercise of lesson 09."""
 
-from pathlib import Path
-
 import nbformat
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Open
+from tests.browser.conftest import LESSONS, Open
 from tests.browser.lab import OpenLesson
 from transformer_course.exercises import exercise_ids, find
 
@@ -24,7 +22,7 @@ SLIPS = {
 
 
 LESSON = "09_pretrained_encoder.ipynb"
-CELLS = [cell.id for cell in nbformat.read(Path("notebooks", LESSON), as_version=4).cells]
+CELLS = [cell.id for cell in nbformat.read(LESSONS / LESSON, as_version=4).cells]
 
 
 @pytest.fixture(scope="module")
