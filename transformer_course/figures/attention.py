@@ -63,33 +63,24 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]
     feet = {name: (np.asarray(key) @ along) * along for name, key in keys.items()}
     ends = np.array([*feet.values(), query, 0 * query]) @ along
     ax.plot(*np.outer(along, [ends.min() - 0.4, ends.max() + 0.4]), color=HERO, linewidth=0.9, linestyle="--")
-    arrows = {"query": (query, HERO)} | {
-        name: (np.asarray(key, dtype=float), colour)
-        for (name, key), colour in zip(keys.items(), LINES[1:], strict=False)
-    }
-    for name, (end, colour) in arrows.items():
-        arrow(ax, (0, 0), end, width=2.2, colour=colour, zorder=3, gap=0)
-        beyond = end + 0.24 * end / np.hypot(*end) if name in feet else (ends.max() + 0.75) * along
-        text = ax.text(*beyond, name, color=colour, size=9.5, weight="bold", ha="center", va="center")
-        text.set_path_effects([withStroke(linewidth=3, foreground="white")])
-        if name in feet:
-            ax.plot(*np.transpose([end, feet[name]]), color=colour, linewidth=1.2, linestyle=":")
-            ax.plot(*feet[name], "o", color=colour, markersize=6, zorder=4)
-            look = {"color": colour, "size": 9.5, "ha": "center", "va": "center", "zorder": 5}
-            away = feet[name] - end  # from the key, on the other side of the line
-            reach = ax.text(
-                *feet[name] + 0.22 * away / np.hypot(*away), two_decimals(feet[name] @ along), **look
-            )
-            reach.set_path_effects([withStroke(linewidth=3, foreground="white")])
+    halo = [withStroke(linewidth=3, foreground="white")]
+    word = {"size": 9.5, "ha": "center", "va": "center", "path_effects": halo}
+    arrow(ax, (0, 0), query, width=2.2, colour=HERO, zorder=3, gap=0)
+    ax.text(*(ends.max() + 0.75) * along, "query", color=HERO, weight="bold", **word)
+    for (name, foot), key, colour in zip(
+        feet.items(), map(np.asarray, keys.values()), LINES[1:], strict=False
+    ):
+        arrow(ax, (0, 0), key, width=2.2, colour=colour, zorder=3, gap=0)
+        ax.text(*key * (1 + 0.24 / np.hypot(*key)), name, color=colour, weight="bold", **word)
+        ax.plot(*np.transpose([key, foot]), color=colour, linewidth=1.2, linestyle=":")
+        ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)
+        beyond = foot + 0.22 * (foot - key) / np.hypot(*(foot - key))  # the other side of the line
+        ax.text(*beyond, two_decimals(foot @ along), color=colour, zorder=5, **word)
     corners = np.array([0 * query, query, *keys.values()])
     low, high = corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-    ax.set(
-        xlabel="feature 0",
-        ylabel="feature 1",
-        title=f"reach along the query, {two_decimals(np.hypot(*query))} long",
-    )
-    ax.title.set_size(9.5)
+    ax.set(xlabel="feature 0", ylabel="feature 1")
+    ax.set_title(f"reach along the query, {two_decimals(np.hypot(*query))} long", size=9.5)
     ax.grid(alpha=0.3)
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
+from matplotlib.text import Annotation
 
 from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, PALE
 from transformer_course.figures.layout import canvas, finished
@@ -47,10 +48,10 @@ def arrow(
     colour: str = "black",
     zorder: int = 1,
     gap: float = 2.0,
-) -> None:
+) -> Annotation:
     """Draw an arrow from start to end but for a gap, in points; below boxes and sums."""
     style = {"arrowstyle": "-|>", "color": colour, "lw": width, "shrinkA": gap, "shrinkB": gap}
-    ax.annotate("", end, start, arrowprops=style, zorder=zorder)
+    return ax.annotate("", end, start, arrowprops=style, zorder=zorder)
 
 
 def plus(ax: Axes, middle: Point) -> None:

@@ -67,9 +67,8 @@ def position_circles(named: Tables, *, title: str, first: int = 0, walk: Sequenc
 def _walk(ax: Axes, points: np.ndarray) -> None:
     """Draw an arrow from each point to the next, black with a white edge."""
     for start, end in itertools.pairwise(points):
-        style = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
-        arrow = ax.annotate("", end, start, arrowprops=style)
-        arrow.arrow_patch.set_path_effects([withStroke(linewidth=3.0, foreground="white")])
+        drawn = arrow(ax, start, end, zorder=3, gap=0)
+        drawn.arrow_patch.set_path_effects([withStroke(linewidth=3.0, foreground="white")])
 
 
 # Dials of radius 1
@@ -99,14 +98,8 @@ def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",), *, worth: str = 
             _draw_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
     right = PITCH * (len(names) - 1) + 1.9
     if both and len(names) > 1:
-        ax.text(
-            right,
-            0,
-            f"{'score' if worth != 'score' else 'sum'}\n{number(round((both[0] * both[1]).sum(), 2))}",
-            ha="left",
-            va="center",
-            size=10,
-        )
+        total, in_all = (both[0] * both[1]).sum(), "sum" if worth == "score" else "score"
+        ax.text(right, 0, f"{in_all}\n{number(round(total, 2))}", ha="left", va="center", size=10)
         right += 1.6
     rows = bool(both) + max(1 + name.count("\n") if name else 0 for name in names)
     ax.set(xlim=(-1.9, right), ylim=(-rim - 0.5 * rows, rim - 0.05), aspect="equal")
