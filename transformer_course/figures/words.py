@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 LONGEST_TOLD = 600  # characters of what is read aloud
 FEW = 12  # so many rows, columns or names are told one by one
 SAMPLE = 40  # so many of many alike, at most, stand in the numbers
+RESIDUE = 1e-16  # what is left where equal numbers are subtracted: 0 on one machine, 9e-18 on another
 
 Item = TypeVar("Item")
 
@@ -336,9 +337,9 @@ def rounded_off(values: ArrayLike) -> np.ndarray:
 
 
 def exponent_of(values: np.ndarray) -> int:
-    """Return the exponent m of the largest value, a × 10^m with 1 ≤ a < 10."""
+    """Return the exponent m of the largest value, a × 10^m with 1 ≤ a < 10; 0 if all are nothing but rounding."""
     largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
-    return int(np.floor(np.log10(largest))) if largest > 0 else 0
+    return int(np.floor(np.log10(largest))) if largest > RESIDUE else 0
 
 
 def number_words(values: ArrayLike, scale: str = "linear") -> list[str]:

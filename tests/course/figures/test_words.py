@@ -78,6 +78,7 @@ def test_last_digits_do_not_change_the_words() -> None:
         (0.125, "0.125"),
         (2.675, "2.67"),  # between two digits: which way it goes must not hang on the last bit
         (-1e-9, "-1.00e-09"),
+        (9.16e-18, "0"),  # equal numbers, subtracted
         (123456.7, "123457"),
         (3.0, "3"),
         (1e12, "1000000000000"),
