@@ -17,6 +17,8 @@ GATE       ?=
 # The one that constraints.txt was written with: another may lay it out otherwise.
 UV         := uv==0.13.9
 export MY_LESSONS GATE
+# What Python has compiled is kept: every fresh interpreter, and there are some, then starts seconds sooner.
+unexport PYTHONDONTWRITEBYTECODE
 
 RUN     := .venv/bin/python
 READY   := .venv/ready
