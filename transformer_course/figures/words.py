@@ -337,7 +337,7 @@ def rounded_off(values: ArrayLike) -> np.ndarray:
 
 
 def exponent_of(values: np.ndarray) -> int:
-    """Return the exponent m of the largest value, a × 10^m with 1 ≤ a < 10; 0 if all are nothing but rounding."""
+    """Return the exponent m of the largest value, a × 10^m with 1 ≤ a < 10; 0 where only rounding is left."""
     largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
     return int(np.floor(np.log10(largest))) if largest > RESIDUE else 0
 
