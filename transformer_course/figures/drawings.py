@@ -222,6 +222,7 @@ MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
     *_added(10.25, 11.75, (box, (11.025, 0.7), "", (0.95, 1.2)), road=ON_ROAD)[1:],
 ]
 MAP_WORDS = {6.95: ("one vector for each token", 0.15)}  # beside the road: what is there, and how high
+MAP_WORDS |= dict.fromkeys((0.475, 14.2), ("the boy saw", -0.95))  # such tokens
 MAP_WORDS |= dict.fromkeys((5.95, 10.8), ("reads x", -0.35)) | dict.fromkeys((8.48, 11.42), ("adds", -0.6))
 
 
