@@ -12,7 +12,7 @@ from transformer_course.lessons import ROOT
 
 OURS = "the course's cell"  # in a cell's metadata
 # Verdicts, and how much is solved: these tell of the learner, and differ with good reason.
-PERSONAL = re.compile(r"[✓○✗]+ \d\d\.\d+ |(Figure “)?Solved: \d+ of ")
+PERSONAL = re.compile(r"[✓○✗]+ \d\d\.\d+ |Solved: \d+ of ")
 
 
 def is_copy(notebook: NotebookNode) -> bool:

@@ -1,24 +1,20 @@
 """What is solved, lesson by lesson, and what to do next."""
 
-from matplotlib.figure import Figure
-
-from transformer_course import figures
 from transformer_course.desk import answers, folder
 from transformer_course.exercises import exercise_titles
 from transformer_course.lessons import LESSONS, notebook
 
 
-def progress() -> Figure:
-    """Print what is solved and what comes next; return the picture of it."""
+def progress() -> None:
+    """Print what is solved, what comes next, and for each lesson its exercises: a full square is solved."""
     titles = exercise_titles()
     solved = answers.solved() & titles.keys() if folder.ON_DESK else set()
     print(in_words(titles, solved))
-    rows = {
-        f"{number:02} {lesson.title}": [id in solved for id in titles if id.startswith(f"{number:02}.")]
-        for number, lesson in enumerate(LESSONS)
-    }
-    title = f"Solved: {len(solved)} of {len(titles)}"
-    return figures.solved_squares({name: row for name, row in rows.items() if row}, title=title)
+    for number, lesson in enumerate(LESSONS):
+        marks = [id in solved for id in titles if id.startswith(f"{number:02}.")]
+        if marks:
+            squares = "".join("□■"[mark] for mark in marks)
+            print(f"{number:02} {lesson.title:31} {squares} {sum(marks)} of {len(marks)}")
 
 
 def in_words(titles: dict[str, str], solved: set[str]) -> str:

@@ -13,7 +13,7 @@ from transformer_course.figures.attention import (
     masked_row,
     query_and_keys,
 )
-from transformer_course.figures.cells import catch_map, head_blocks, masks, pairings, solved_squares
+from transformer_course.figures.cells import catch_map, head_blocks, masks, pairings
 from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import draw_bends, lines, training_curves
 from transformer_course.figures.drawings import (
@@ -45,7 +45,7 @@ from transformer_course.figures.points import (
     seed_spread,
     word_strips,
 )
-from transformer_course.figures.positions import digits_and_waves, draw_turns, position_circles, turns
+from transformer_course.figures.positions import clock_table, digits_and_waves, draw_turns, position_circles
 from transformer_course.figures.training import one_step
 from transformer_course.figures.ways import attention_paths, draw_web
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

@@ -13,8 +13,6 @@ from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import canvas, finished, frame_cells, legend_of_cells, number
 from transformer_course.figures.maps import KEY_QUERY, draw_cells, draw_matrix, lay_maps
 
-DONE = "#116329"  # the green of a right answer's verdict
-
 
 def masks(
     named: Tables,
@@ -75,23 +73,6 @@ def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") 
     draw_matrix(ax, values, bugs, columns, colours=YES_OR_NO, numbers=False, **look)
     legend_of_cells(figure, {"notices it": {"facecolor": YES}, "does not": {"facecolor": NO}})
     see = "A row for each bug, a column for each test; a filled cell is a bug that the test notices."
-    return finished(figure, title, see)
-
-
-def solved_squares(solved: Mapping[str, Sequence[bool]], *, title: str = "") -> Figure:
-    """Draw a square for each exercise, full if solved, a row for each lesson; behind it, how many are."""
-    longest = max(map(len, solved.values()))
-    figure, (ax,) = canvas(1, (0.2 * longest + 3.2, 0.25 * len(solved) + 0.4))
-    for row, marks in enumerate(solved.values()):
-        look = {"marker": "s", "s": 130, "edgecolors": DARK, "linewidths": 0.8}
-        colours = [DONE if mark else "white" for mark in marks]
-        ax.scatter(range(len(marks)), [row] * len(marks), c=colours, **look)
-        ax.text(len(marks), row, f"{sum(marks)} of {len(marks)}", va="center", fontsize=8)
-    ax.set_yticks(range(len(solved)), list(solved))
-    ax.set(xlim=(-0.7, longest + 3.3), ylim=(len(solved) - 0.5, -0.5), xticks=[])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    see = "A row for each lesson, a square for each exercise; a filled one is solved."
     return finished(figure, title, see)
 
 

@@ -221,35 +221,39 @@ MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
     *_added(5.4, 8.8, (box, (7.1, 0.95), "", (2.7, 2.0)), road=ON_ROAD)[1:],
     *_added(10.25, 11.75, (box, (11.025, 0.7), "", (0.95, 1.2)), road=ON_ROAD)[1:],
 ]
+MAP_WORDS = {6.95: ("one vector for each token", 0.15)}  # beside the road: what is there, and how high
+MAP_WORDS |= dict.fromkeys((0.475, 14.2), ("the boy saw", -0.95))  # such tokens
+MAP_WORDS |= dict.fromkeys((5.95, 10.8), ("reads x", -0.35)) | dict.fromkeys((8.48, 11.42), ("adds", -0.6))
 
 
 def encoder_map(lesson: int = 0) -> Figure:
     """Draw the whole encoder and light what one lesson builds, or changes; a part bears its lesson's number.
 
-    A lit component has its colour, a group of them is pale yellow.
+    A lit component has its colour, a group of them is pale yellow; the map without a lesson has all colours.
     """
     does, changed = LATER.get(lesson, ("", ()))
     figure, (ax,) = canvas(1, (9.8, 3.5))
     for number, label, component, left, bottom, *size in MAP:
         is_lit = (number in changed and component != "") or 0 < lesson == number
-        _map_box(ax, number, label, component, (left, bottom), size, is_lit=is_lit)
+        colour = COMPONENTS.get(component, LIT) if is_lit or (component and not lesson) else ""
+        _map_box(ax, number, label, colour, (left, bottom), size, is_lit=is_lit)
     for draw, *where in MAP_ROAD:
         draw(ax, *where)
+    for place, (word, up) in () if lesson else MAP_WORDS.items():
+        ax.text(place, ON_ROAD + up, word, ha="center", size=8.5)
     ax.set(xlim=(-0.1, 14.9), ylim=(-0.85, 4.1), aspect="equal")
     ax.set_axis_off()
     built = next((label for number, label, *_ in MAP if lesson and number == lesson), "")
     if built:
         does = "builds the part that is lit: " + built.replace("-\n", "-").replace("\n", " ")
-    title = f"Lesson {lesson:02d} {does}" if does else "The encoder, and its lessons"
+    title = f"Lesson {lesson:02d} {does}" if does else "The encoder: parts beside the road add to x"
     see = (
         "The thick road carries x, one vector for each token; each part reads it, and adds what it has found."
     )
     return finished(figure, title, see)
 
 
-def _map_box(
-    ax: Axes, number: int, label: str, component: str, corner: Point, size: Point, *, is_lit: bool
-) -> None:
+def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Point, *, is_lit: bool) -> None:
     width, height = size
     is_outer = height >= 2
     is_narrow = width < 1.4 and height > 0.8  # then its number stands on a line of its own
@@ -257,9 +261,8 @@ def _map_box(
     text = f"{number:02d}{gap}{label}" if number else label
     look = {"linewidth": 2.0, "weight": "bold"} if is_lit else {"edgecolor": GREY}
     look |= {"label_up": height / 2 - 0.25 if is_outer else 0.0, "rounding": 0.12, "letters": 8.5}
-    colour = COMPONENTS.get(component, LIT) if is_lit else FRAME if is_outer else "white"
-    middle = corner[0] + width / 2, corner[1] + height / 2
-    box(ax, middle, text, size, colour, **look)
+    middle = at[0] + width / 2, at[1] + height / 2
+    box(ax, middle, text, size, colour or (FRAME if is_outer else "white"), **look)
 
 
 STEP = 1.32  # from box to box of the flow

@@ -43,7 +43,8 @@ def position_tables(named: Tables, *, labels: tuple[str, str], title: str, bar: 
     """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down."""
     tables = given.tables_of(named)
     reach = max(np.abs(table).max() for table in tables.values())
-    look = {"cell": (3.9, 4.4), "shrink": 1.0, "aspect": "auto", "interpolation": "nearest"}
+    cell = 6.4 if len(tables) == 1 else 3.9, 4.4
+    look = {"cell": cell, "shrink": 1.0, "aspect": "auto", "interpolation": "nearest"}
     figure, _ = _signed(tables, labels, limits=(-reach, reach), bar=bar, **look)
     see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
     return finished(figure, title, see)
@@ -106,7 +107,7 @@ def draw_tiles(
         picture[top : top + side, left : left + side] = tile
     ax.imshow(picture, vmin=0, vmax=1, cmap=ATTENTION, interpolation="nearest")
     framed = [corners[number] for number in framed]
-    frame_cells(ax, [(top - 0.5, left - 0.5) for top, left in framed], side)
+    frame_cells(ax, [(top - 0.5, left - 0.5) for top, left in framed], side, side)
     for (top, left), name in zip(corners, names, strict=False):
         ax.text(left + side / 2 - 0.5, top - 1, name, size=7.5, ha="center", va="bottom")
     return corners

@@ -108,6 +108,7 @@ def attention_heatmap(weights: Matrix, tokens: Labels, *, title: str = "") -> Fi
     side = 0.42 * max(len(tokens), 5)
     figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
     look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
+    look["numbers"] = given.numbers_of(weights) >= 0.2 * (len(tokens) > MANY)  # of many the larger alone
     draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
     see = "A row for each query, a column for each key; the brighter, the more of the query's weight."
     return finished(figure, title, see)
@@ -299,14 +300,15 @@ def matrices(
     rows: Labels | None = None,
     columns: Mapping[str, Labels] | None = None,
     xlabels: Mapping[str, str] | None = None,
-    ylabel: str = "",
     title: str = "",
     limits: Mapping[str, Limits] | None = None,
+    signs: str = "",
+    framed: Sequence[int] = (),
 ) -> Figure:
     """Draw small matrices side by side, each with its numbers, its name and, unless told, its own scale.
 
-    Labels of `rows` are for each matrix that has as many; `ylabel` says what those of the first are. Labels
-    of its columns, what they are, and limits of its colours go by a matrix's name.
+    Labels of `rows` are for each matrix that has as many. Labels of its columns, what they are, and limits of
+    its colours go by a matrix's name. `signs` stand before all but the first; rows in `framed` have frames.
     """
     tables = given.tables_of(named)
     columns, xlabels, limits = columns or {}, xlabels or {}, limits or {}
@@ -324,5 +326,7 @@ def matrices(
         ax.set_xlabel(xlabels.get(name, ""))
         if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:
             ax.tick_params(labelleft=False)  # as in the first
-    panels[0].set_ylabel(ylabel)
+        frame_cells(ax, [(row, 0) for row in framed], width)
+    for ax, sign in zip(panels[1:], signs, strict=False):
+        ax.text(-0.085, 0.5, sign, transform=ax.transAxes, ha="center", va="center", size=20)
     return finished(figure, title, "Small matrices side by side, each cell with its number.")

@@ -1,7 +1,4 @@
-"""Of positions: the digits of a number, waves in their place, circles, and dials with arrows."""
-
-import itertools
-from collections.abc import Mapping, Sequence
+"""Of positions: the digits of a number, waves in their place, clocks, circles, and dials with arrows."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,49 +7,84 @@ from matplotlib.patches import Circle
 from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LINES
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LINES, LIT, SIGNED
 from transformer_course.figures.drawings import Point, arrow
-from transformer_course.figures.given import Labels, Tables
-from transformer_course.figures.layout import canvas, finished, number
+from transformer_course.figures.given import Labels, Matrix, Tables
+from transformer_course.figures.layout import canvas, finished, number, two_decimals
+from transformer_course.figures.maps import draw_matrix
 
 PITCH = 3.8  # from the middle of one dial with arrows to that of the next
 ARC = 0.5  # radius of the arc between two arrows
 NEAR = 1.0  # radians: the names of arrows that are nearer move apart
+UNIT, WIDE, RADIUS = 0.68, 1.9, 0.46  # inches of a row; a dial with its angle and its radius, in rows
+SINE, COSINE = LINES[3], LINES[4]  # the hand's way up, and its way to the right
 
 
-def digits_and_waves(count: int, *, title: str) -> Figure:
-    """Draw the last `count` binary digits of each position, and on each a wave that goes the same way."""
+def digits_and_waves(count: int, lit: int, *, title: str) -> Figure:
+    """Draw the last `count` binary digits of each position, and waves that go alike; `lit` is written out."""
     positions = np.arange(2**count)
-    figure, panels = canvas(count, (8.4, 0.95), (0, 0.6), columns=1, sharex=True)
+    figure, panels = canvas(count, (9.2, 0.95), (0, 0.9), columns=1, sharex=True)
     for row, ax in enumerate(panels):
         period = 2 ** (count - row)
         digits = positions // (period // 2) % 2
         ax.bar(positions, digits, width=1, color=COMPONENTS["positions"], edgecolor="none")
         fine = np.linspace(-0.5, positions[-1] + 0.5, 400)
-        ax.plot(fine, 0.5 - 0.5 * np.sin(2 * np.pi * (fine + 0.5) / period), color=HERO, linewidth=2)
+        *wave, height = 0.5 - 0.5 * np.sin(2 * np.pi * (np.append(fine, lit) + 0.5) / period)
+        ax.plot(fine, wave, color=HERO, linewidth=2)
+        ax.axvspan(lit - 0.5, lit + 0.5, color=LIT, zorder=0)
+        ax.plot(lit, height, "o", color="black", markersize=6)
         for position, digit in zip(positions, digits, strict=True):
-            ax.text(position, 1.22, digit, ha="center", size=9)
-        ax.set(ylim=(-0.1, 1.75), yticks=[])
+            ax.text(position, 1.22, digit, ha="center", size=9, weight="bold" if position == lit else None)
+        for place, told in ((17.2, str(digits[lit])), (19, two_decimals(height))):
+            ax.text(place, 0.5, told, ha="center", va="center", size=11)
+        ax.set(ylim=(-0.1, 1.75), yticks=[], xlim=(-0.6, 20))
         ax.set_ylabel(f"{period // 2}s", rotation=0, ha="right", va="center")
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0)
-    panels[-1].set_xticks(positions)
-    panels[-1].set_xlabel("position")
-    see = "A row for each binary digit, slowest above: filled where it is 1, and there its wave is high."
-    return finished(figure, title, see)
+    for place, told in ((lit, f"position {lit}"), (17.2, "in digits"), (19, "in waves")):
+        panels[0].text(place, 1.9, told, ha="center", va="bottom", size=10)
+    panels[-1].set(xticks=positions, xlabel="position")
+    return finished(
+        figure, title, "A row for each binary digit: filled where it is 1, there its wave is high."
+    )
 
 
-def position_circles(named: Tables, *, title: str, first: int = 0, walk: Sequence[int] = ()) -> Figure:
-    """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`.
+def clock_table(angles: Matrix, *, title: str) -> Figure:
+    """Draw each clock's hand at its angle (position, clock), and beside them the table of their tips."""
+    angles = given.numbers_of(angles, 2, name="angles")
+    length, count = angles.shape
+    tips = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+    size = UNIT * (WIDE + 2) * count + 1.6, UNIT * length + 1.5
+    figure, (dials, cells) = canvas(2, (0, 0), size, width_ratios=(WIDE, 2))
+    for (row, clock), angle in np.ndenumerate(angles):
+        x, y = WIDE * (clock + 0.62), row + 0.5
+        up, across = y - RADIUS * tips[row, clock, 0], x + RADIUS * tips[row, clock, 1]
+        dials.add_patch(Circle((x, y), RADIUS, facecolor="white", edgecolor=GREY))
+        dials.plot((x, across), (y, y), color=COSINE, linewidth=4, solid_capstyle="butt")
+        dials.plot((across, across), (y, up), color=SINE, linewidth=4, solid_capstyle="butt")
+        arrow(dials, (x, y), (across, up), width=1.5, zorder=3, gap=0)
+        dials.text(x - 0.6, y, two_decimals(angle), ha="right", va="center")
+    dials.set_yticks(np.arange(length) + 0.5, [f"pos {position}" for position in range(length)])
+    told = [f"clock {clock} turns\n{number(speed)} a position" for clock, speed in enumerate(angles[1])]
+    dials.set_xticks(WIDE * (np.arange(count) + 0.55), told)
+    dials.set(xlim=(0, WIDE * count), ylim=(length, 0), aspect="equal", title="angle (in radians), and hand")
+    dials.spines[:].set_visible(False)
+    table, names = tips.reshape(length, -1), [f"{way} {i}" for i in range(count) for way in ("sin", "cos")]
+    draw_matrix(cells, table, [""] * length, names, title="the table", limits=(-1, 1), colours=SIGNED)
+    for ax in (dials, cells):
+        ax.tick_params(length=0, labeltop=True, labelbottom=False, rotation=0)
+    for label in cells.get_xticklabels():
+        label.set(color=SINE if "sin" in label.get_text() else COSINE, weight="bold")
+    return finished(figure, title, "Dials; beside them in numbers how high and how far right the hands are.")
 
-    A circle has their mean radius. Arrows lead through the positions of `walk`. All panels have one scale.
-    """
-    points, walk = given.tables_of(named), np.array(walk, dtype=int) - first
+
+def position_circles(named: Tables, *, title: str, first: int = 0) -> Figure:
+    """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`."""
+    points = given.tables_of(named)
     reach = 1.08 * max(np.abs(each).max() for each in points.values()) or 1.0
     figure, panels = canvas(len(named), (3.6, 0), (1.2, 3.9), sharey=True)
     for ax, (name, each) in zip(panels, points.items(), strict=True):
         dots = ax.scatter(*each.T, c=first + np.arange(len(each)), s=11, edgecolors="none")
-        _walk(ax, each[walk])
         radius = np.hypot(*each.T)
         mean, varies = radius.mean(), radius.std() / (radius.mean() or 1.0)
         ax.add_patch(Circle((0, 0), mean, fill=False, edgecolor=HERO, linewidth=1.5, linestyle="--"))
@@ -64,45 +96,42 @@ def position_circles(named: Tables, *, title: str, first: int = 0, walk: Sequenc
     return finished(figure, title, see)
 
 
-def _walk(ax: Axes, points: np.ndarray) -> None:
-    """Draw an arrow from each point to the next, black with a white edge."""
-    for start, end in itertools.pairwise(points):
-        drawn = arrow(ax, start, end, zorder=3, gap=0)
-        drawn.arrow_patch.set_path_effects([withStroke(linewidth=3.0, foreground="white")])
-
-
-# Dials of radius 1
-
-
-def draw_turns(ax: Axes, arrows: Tables, names: Labels = ("",), *, worth: str = "score") -> None:
+def draw_turns(
+    ax: Axes, arrows: Tables, names: Labels = ("",), *, before: Tables | None = None, summed: bool = False
+) -> None:
     """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
 
     A vector is given as pairs (pair, 2); all dials have one scale, and the longest arrow reaches the rim.
-    Where there are two, an arc shows the angle between them, and `worth` with their dot product below.
+    Where there are two, an arc shows the angle between them, and their dot product stands below: a score, or,
+    `summed`, what the dial adds to one. Dashed is where arrows were `before`, dotted the way of their tips.
     """
     pairs = given.tables_of(arrows)
     reach = max(np.hypot(*each.T).max() for each in pairs.values()) or 1.0
     both = list(pairs.values()) if len(pairs) == 2 else []
-    rim = 1.65 if any(pairs) else 1.2  # there is room for names of arrows
+    rim = 1.5 if any(pairs) else 1.2  # there is room for names of arrows
+    worth = "adds" if summed else "score"
     for dial, name in enumerate(names):
         told = [name] if name else []
         if both:
             first, second = (each[dial] for each in both)
-            _draw_arc(ax, PITCH * dial, second, first)
-            told.append(f"{worth} {number(round(first @ second, 2))}")
+            angle = _apart(first, second)
+            ax.plot(*_arc(PITCH * dial, ARC, second, angle), color=DARK, linewidth=1.5)
+            told += [f"{np.degrees(abs(angle)):.0f}° apart", f"{worth} {number(round(first @ second, 2))}"]
         ax.add_patch(Circle((PITCH * dial, 0), 1, facecolor="white", edgecolor=GREY))
         ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
     for place, ((name, each), colour) in enumerate(zip(pairs.items(), LINES, strict=False)):
         for dial, tip in enumerate(each / reach):
             beside = both[1 - place][dial] if both else None
             _draw_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
-    right = PITCH * (len(names) - 1) + 1.9
-    if both and len(names) > 1:
-        total, in_all = (both[0] * both[1]).sum(), "sum" if worth == "score" else "score"
-        ax.text(right, 0, f"{in_all}\n{number(round(total, 2))}", ha="left", va="center", size=10)
-        right += 1.6
-    rows = bool(both) + max(1 + name.count("\n") if name else 0 for name in names)
-    ax.set(xlim=(-1.9, right), ylim=(-rim - 0.5 * rows, rim - 0.05), aspect="equal")
+        for dial, start in enumerate(given.tables_of(before)[name] / reach if before else ()):
+            _draw_way(ax, PITCH * dial, start, each[dial], colour)
+    right = PITCH * (len(names) - 1) + rim
+    if summed:
+        total = (both[0] * both[1]).sum()
+        ax.text(right, 0, f"score\n{number(round(total, 2))}", ha="left", va="center", size=10)
+        right += 1.2
+    rows = 2 * bool(both) + max(1 + name.count("\n") if name else 0 for name in names)
+    ax.set(xlim=(-rim, right), ylim=(-rim - 0.37 * rows, rim), aspect="equal")
     ax.set_axis_off()
 
 
@@ -110,11 +139,21 @@ def _angle(vector: np.ndarray) -> float:
     return float(np.arctan2(vector[1], vector[0]))
 
 
-def _draw_arc(ax: Axes, left: float, start: np.ndarray, end: np.ndarray) -> None:
-    """Draw the angle between two arrows, the short way round."""
-    turn = (_angle(end) - _angle(start) + np.pi) % (2 * np.pi) - np.pi
+def _apart(one: np.ndarray, two: np.ndarray) -> float:
+    """The angle from arrow two to arrow one, the short way round."""
+    return (_angle(one) - _angle(two) + np.pi) % (2 * np.pi) - np.pi
+
+
+def _arc(left: float, radius: float, start: np.ndarray, turn: float) -> tuple[np.ndarray, np.ndarray]:
     angles = _angle(start) + turn * np.linspace(0, 1, 30)
-    ax.plot(left + ARC * np.cos(angles), ARC * np.sin(angles), color=DARK, linewidth=1.5)
+    return left + radius * np.cos(angles), radius * np.sin(angles)
+
+
+def _draw_way(ax: Axes, left: float, start: np.ndarray, end: np.ndarray, colour: str) -> None:
+    """Draw where an arrow was, and how its tip came to where it is, counter-clockwise."""
+    ax.plot((left, left + start[0]), (0, start[1]), color=colour, linewidth=1.4, linestyle="--")
+    turn = (_angle(end) - _angle(start) + 1e-9) % (2 * np.pi)  # nearly nothing is not once round
+    ax.plot(*_arc(left, np.hypot(*start), start, turn), color=colour, linewidth=1.8, linestyle=":")
 
 
 def _draw_arrow(
@@ -125,20 +164,10 @@ def _draw_arrow(
     arrow(ax, start, end, width=1.8, colour=colour, zorder=3, gap=0)
     angle = _angle(tip)
     if beside is not None:
-        apart = (angle - _angle(beside) + np.pi) % (2 * np.pi) - np.pi
+        apart = _apart(tip, beside)
         angle += np.sign(apart) * max(0.0, NEAR - abs(apart))
     along = np.array([np.cos(angle), np.sin(angle)])
     offset = along * (5 + np.abs(along) @ [2.8 * len(name), 5])  # half the name's width, and its height
     look = {"color": colour, "ha": "center", "va": "center", "size": 9, "weight": "bold", "zorder": 5}
     text = ax.annotate(name, end, tuple(offset), textcoords="offset points", **look)
     text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
-
-
-def turns(panels: Mapping[str, Tables], names: Labels = ("",), *, title: str = "") -> Figure:
-    """Draw dials with arrows side by side, one panel for each name; what a panel holds: see `draw_turns`."""
-    figure, axes = canvas(len(panels), (max(1.9, 1.5 * len(names)), 2.6))
-    for ax, (name, arrows) in zip(axes, panels.items(), strict=True):
-        draw_turns(ax, arrows, names)
-        ax.set_title(name, size=10)
-    see = "A dial for each pair of features: an arrow is one vector's pair, the arc the angle between two."
-    return finished(figure, title, see)

@@ -64,6 +64,7 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
         for label, is_bold in zip(side.get_xticklabels(), bold, strict=True):
             label.set(**({"color": HERO, "weight": "bold"} if is_bold else {"color": GREY}))
         side.spines[:].set_visible(False)
+    ax.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-0.05, len(tables) + 0.05), yticks=[])
     word = f"“{tokens[lit]}”"
     if len(tables) > 1 or tables[0].sum(axis=1).max() > 1.5:  # several layers, or a mask
         ax.set_xlabel(f"{word} hears of {reached.sum()} of {len(tokens)}")
@@ -71,7 +72,7 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
         most = [key for key in np.argsort(-shares[lit]) if shares[lit, key] > TOLD]
         taken = zip(cell_texts(shares[lit, most]), most, strict=True)
         ax.set_xlabel(f"{word} takes " + ", ".join(f"{share} from “{tokens[key]}”" for share, key in taken))
-    ax.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-0.05, len(tables) + 0.05), yticks=[])
+        ax.set_yticks((0, 1), ["looked at", "looks"])
 
 
 def attention_paths(

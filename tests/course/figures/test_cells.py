@@ -50,13 +50,6 @@ def test_a_catch_map_counts_what_each_test_notices():
     assert [label.get_text() for label in ax.get_xticklabels()] == ["sizes: 2", "loop: 1"]
 
 
-def test_solved_squares_are_full_where_solved():
-    (ax,) = figures.solved_squares({"01": [True, False], "02": [False, True, True], "03": [False]}).axes
-    full = [(row.get_facecolor()[:, 0] < 1).tolist() for row in ax.collections]
-    assert full == [[True, False], [False, True, True], [False]]
-    assert [text.get_text() for text in ax.texts] == ["1 of 2", "2 of 3", "0 of 1"]
-
-
 def test_a_mask_may_have_numbers_in_its_cells_and_frames():
     seen, ids = torch.tensor([[True, False]] * 2), torch.tensor([[7, 0]] * 2)
     figure = figures.masks({"a": seen}, ["x", "[PAD]"], numbers=[ids], framed=[~seen])

@@ -7,7 +7,7 @@ from matplotlib import colors
 
 from transformer_course import figures
 from transformer_course.figures.colours import COMPONENTS, LIT
-from transformer_course.figures.drawings import MAP
+from transformer_course.figures.drawings import MAP, MAP_WORDS
 
 
 def words(ax):
@@ -27,7 +27,8 @@ def test_no_text_of_the_map_leaves_its_box(lesson):
     figure = figures.encoder_map(lesson)
     figure.savefig(io.BytesIO())  # lays the figure out
     (ax,) = figure.axes
-    labels = [text for text in ax.texts if text.get_text() not in ("", "+", "x")]
+    beside = {"", "+", "x", *(word for word, _ in MAP_WORDS.values())}
+    labels = [text for text in ax.texts if text.get_text() not in beside]
     for text, (_, label, _, left, bottom, width, height) in zip(labels, MAP, strict=True):
         extent = text.get_window_extent().transformed(ax.transData.inverted())
         assert left <= extent.x0 and extent.x1 <= left + width, label
@@ -36,7 +37,7 @@ def test_no_text_of_the_map_leaves_its_box(lesson):
 
 @pytest.mark.parametrize(
     ("lesson", "lit"),
-    [(0, []), (3, ["attention"]), (7, ["", "norm", "norm"]), (13, ["attention", "feed-forward"])],
+    [(3, ["attention"]), (7, ["", "norm", "norm"]), (13, ["attention", "feed-forward"])],
 )
 def test_the_map_lights_what_a_lesson_is_about_in_the_colours_of_its_components(lesson, lit):
     (ax,) = figures.encoder_map(lesson).axes
@@ -45,3 +46,13 @@ def test_the_map_lights_what_a_lesson_is_about_in_the_colours_of_its_components(
     assert [colour for colour in drawn if colour not in unlit] == [COMPONENTS.get(each, LIT) for each in lit]
     bold = [text for text in ax.texts if text.get_weight() == "bold"]
     assert len(bold) == len(lit)
+    assert "reads x" not in words(ax)
+
+
+def test_the_whole_map_has_the_colours_of_all_components_and_says_what_the_road_carries():
+    (ax,) = figures.encoder_map().axes
+    drawn = [colors.to_hex(patch.get_facecolor()) for patch in ax.patches[: len(MAP)]]
+    wanted = [COMPONENTS[each] for _, _, each, *_ in MAP if each]
+    assert [colour for colour in drawn if colour not in ("#ffffff", "#f4f4f4")] == wanted
+    assert [words(ax).count(each) for each in ("one vector for each token", "reads x", "adds")] == [1, 2, 2]
+    assert not [text for text in ax.texts if text.get_weight() == "bold"]

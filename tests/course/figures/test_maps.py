@@ -140,6 +140,18 @@ def test_cells_are_written_like_the_prose_and_all_of_a_matrix_alike():
     assert cell_texts(np.array([[0.0, 4.0], [-2.0, 10.0]])).tolist() == [["0", "4"], ["-2", "10"]]
 
 
-def test_large_maps_have_no_numbers():
-    labels = [str(i) for i in range(13)]
-    assert not figures.attention_heatmap(torch.rand(13, 13), labels).axes[0].texts
+def test_a_large_map_tells_its_larger_weights_alone():
+    labels, weights = [str(i) for i in range(13)], torch.full((13, 13), 0.02)
+    weights[3, 5] = 0.76
+    (told,) = [text for text in figures.attention_heatmap(weights, labels).axes[0].texts if text.get_text()]
+    assert (told.get_text(), told.get_position()) == (".76", (5.5, 3.5))
+    assert not figures.head_grid([weights], labels, ["a"]).axes[0].texts
+
+
+def test_matrices_have_signs_between_them_and_frames_around_rows():
+    one, two = torch.tensor([[1.0, 2], [3, 4]]), torch.tensor([[5.0], [6]])
+    first, second = figures.matrices({"a": one, "b": two}, signs="=", framed=[1]).axes
+    assert ["=" in [text.get_text() for text in ax.texts] for ax in (first, second)] == [False, True]
+    for ax, width in (first, 2), (second, 1):
+        (frame,) = ax.patches
+        assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((0, 1), width, 1)

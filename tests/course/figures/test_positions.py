@@ -10,16 +10,38 @@ from matplotlib.text import Annotation
 
 from transformer_course import figures
 from transformer_course.figures.colours import LINES
-from transformer_course.figures.positions import ARC, PITCH
+from transformer_course.figures.positions import ARC, PITCH, RADIUS
 
 
 def test_a_wave_is_high_where_its_digit_is_one():
-    panels = figures.digits_and_waves(3, title="").axes
+    panels = figures.digits_and_waves(3, 6, title="").axes
     for ax, digits in zip(panels, ["00001111", "00110011", "01010101"], strict=True):
-        assert [f"{bar.get_height():.0f}" for bar in ax.patches] == list(digits)
+        *bars, band = ax.patches
+        assert [f"{bar.get_height():.0f}" for bar in bars] == list(digits)
+        assert (band.get_x(), band.get_width()) == (5.5, 1)
         x, y = ax.lines[0].get_data()
         high = np.interp(range(8), x, y) > 0.5
         assert "".join("01"[int(each)] for each in high) == digits
+        assert words(ax)[8] == digits[6]
+    ends = [words(ax)[9] for ax in panels]  # ½ − ½ sin of 13/8 · π, 13/4 · π and 13/2 · π
+    assert ends == [".96", ".85", ".00"]
+
+
+def test_a_hand_is_as_high_as_the_sine_beside_it_and_as_far_right_as_the_cosine():
+    dials, cells = figures.clock_table([[0.0, 0.0], [math.pi / 2, math.pi / 6]], title="").axes
+    table = cells.collections[0].get_array().reshape(2, 4)
+    np.testing.assert_allclose(table, [[0, 1, 0, 1], [1, 0, 0.5, 0.75**0.5]], atol=1e-12)
+    assert cells.collections[0].get_clim() == (-1, 1)
+    names = {label.get_text(): label.get_color() for label in cells.get_xticklabels()}
+    assert list(names) == ["sin 0", "cos 0", "sin 1", "cos 1"]
+    hands = [(text.xyann, text.xy) for text in dials.texts if isinstance(text, Annotation)]
+    tips = [np.subtract(end, start) * (1, -1) / RADIUS for start, end in hands]
+    np.testing.assert_allclose(tips, table.reshape(4, 2)[:, ::-1], atol=1e-12)
+    across, up = dials.lines[6:]  # of the last hand
+    assert (across.get_color(), up.get_color()) == (names["cos 1"], names["sin 1"])
+    np.testing.assert_allclose(np.ptp(across.get_xdata()), RADIUS * 0.75**0.5)
+    np.testing.assert_allclose(np.ptp(up.get_ydata()), RADIUS / 2)
+    assert [text.get_text() for text in dials.get_xticklabels()][1] == "clock 1 turns\n.524 a position"
 
 
 def test_a_circle_has_the_mean_radius_of_its_points():
@@ -46,21 +68,35 @@ def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim
     arrows = [(text.xyann, text.xy) for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch]
     starts, ends = [(0, 0), (PITCH, 0)] * 2, [(1 / 3, 0), (PITCH, 0.5), (0, 1 / 6), (PITCH - 1, 0)]
     np.testing.assert_allclose(arrows, list(zip(starts, ends, strict=True)), atol=1e-12)
-    assert sorted(words(ax)) == ["fast\nscore 0", "k", "k", "q", "q", "slow\nscore 0", "sum\n0"]
+    below = ["fast\n90° apart\nscore 0", "k", "k", "q", "q", "slow\n90° apart\nscore 0"]
+    assert sorted(words(ax)) == below
     shown = {text.get_text(): text.get_color() for text in ax.texts}
     assert (shown["q"], shown["k"]) == LINES[:2]
 
 
 def test_the_angle_between_two_arrows_is_an_arc_and_their_dot_product_stands_below(ax):
     query, key = torch.tensor([[1.0, -1.0], [-1.0, 0.1]]), torch.tensor([[2.0, 0.5], [-1.0, -0.1]])
-    figures.draw_turns(ax, {"q": query, "k": key}, worth="adds", names=["one", "two"])
-    assert words(ax)[:2] == ["one\nadds 1.5", "two\nadds .99"] and "score\n2.49" in words(ax)
+    figures.draw_turns(ax, {"q": query, "k": key}, names=["one", "two"], summed=True)
+    assert words(ax)[:2] == ["one\n59° apart\nadds 1.5", "two\n11° apart\nadds .99"]
+    assert "score\n2.49" in words(ax)
     for number, (arc, ends) in enumerate(zip(ax.lines, zip(query, key, strict=True), strict=True)):
         points = arc.get_xydata() - [PITCH * number, 0]
         for point, tip in zip(points[[-1, 0]], ends, strict=True):
             np.testing.assert_allclose(point, ARC * tip / tip.norm(), atol=1e-7)
         turned = np.linalg.norm(np.diff(points, axis=0), axis=1).sum() / ARC
         assert turned < math.pi  # the short way round, past the left as well
+
+
+def test_an_arrow_that_was_turned_shows_where_it_was_and_its_way_against_the_clock(ax):
+    unturned = {"q": [[3.0, 4.0]] * 2}
+    figures.draw_turns(ax, {"q": [[3.0, 4.0], [4.0, -3.0]]}, ["at 0", "at 3"], before=unturned)
+    (still, no_way), (dashed, dotted) = ax.lines[:2], ax.lines[2:]
+    np.testing.assert_allclose(still.get_xydata(), [[0, 0], [0.6, 0.8]])
+    assert np.ptp(no_way.get_xydata(), axis=0).max() < 1e-6
+    np.testing.assert_allclose(dashed.get_xydata() - [PITCH, 0], [[0, 0], [0.6, 0.8]])
+    way = dotted.get_xydata() - [PITCH, 0]
+    np.testing.assert_allclose(way[[0, -1]], [[0.6, 0.8], [0.8, -0.6]], atol=1e-7)
+    assert way[:, 0].min() < -0.9  # three quarters round, over the left
 
 
 def test_no_name_of_an_arrow_stands_on_another(ax):

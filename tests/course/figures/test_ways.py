@@ -54,6 +54,8 @@ def test_a_web_lights_what_reaches_one_token():
     figures.draw_web(ax, [causal, torch.eye(3)], TOKENS, 1)
     bold = [label.get_text() for label in ax.get_xticklabels() if label.get_weight() == "bold"]
     assert bold == ["the", "cat"]
-    assert ax.get_xlabel() == "“cat” hears of 2 of 3"
+    assert ax.get_xlabel() == "“cat” hears of 2 of 3" and not ax.get_yticklabels()
     figures.draw_web(ax, [[[1, 0, 0], [0.4, 0.6, 0], [0, 0, 1]]], TOKENS, 1)
     assert ax.get_xlabel() == "“cat” takes .60 from “cat”, .40 from “the”"
+    ends = {label.get_text(): label.get_position()[1] for label in ax.get_yticklabels()}
+    assert ends == {"looked at": 0, "looks": 1}
