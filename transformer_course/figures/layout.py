@@ -75,6 +75,11 @@ def _write_title(figure: Figure, title: str) -> None:
         text.set_text(f"{title[:middle]}\n{title[middle + 1 :]}")
 
 
+def sign_before(ax: Axes, sign: str, height: float = 0.5) -> None:
+    """Write a sign, such as + or =, between a panel and the one on its left."""
+    ax.text(-0.08, height, sign, transform=ax.transAxes, ha="right", va="center", size=16)
+
+
 # Numbers: .67, −3.5, 1,024
 
 
@@ -131,11 +136,11 @@ def _write_numbers(axis: Axis) -> None:
 # Cells of a heatmap
 
 
-def frame_cells(ax: Axes, cells: Iterable[tuple[float, float]], side: int = 1) -> None:
-    """Draw a frame around cells (row, column), or squares of them: seen on every colour."""
+def frame_cells(ax: Axes, cells: Iterable[tuple[float, float]], side: int = 1, down: int = 0) -> None:
+    """Draw a frame around cells (row, column), or so many across and down: seen on every colour."""
     for row, column in cells:
         corner = float(column), float(row)
-        frame = Rectangle(corner, side, side, fill=False, edgecolor="white", linewidth=2)
+        frame = Rectangle(corner, side, down or side, fill=False, edgecolor="white", linewidth=2)
         frame.set(path_effects=[withStroke(linewidth=4, foreground="black")], zorder=3)
         frame.set_clip_on(False)  # whole, at the edge of the map, too
         ax.add_patch(frame)
