@@ -16,8 +16,7 @@ from transformer_course.figures.drawings import arrow, box
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
-# Of the shapes, in inches: all features of a token, all positions, the features of one head, from one row of
-# pictures to the next, and from one head's sheet to the next
+# Of the shapes, in inches: all features, all positions, a head's features, from row to row, sheet to sheet
 WHOLE, TALL, NARROW, ROW, SHEET = 0.9, 0.66, 0.34, 1.3, 0.022
 
 
@@ -121,11 +120,10 @@ def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: st
     """
     figure, (ax,) = canvas(1, (WIDEST, 5.1))
     n, length, cut = len(texts), len(texts[0]), d_model // n_heads
-    shapes = {"weights": (n, n_heads, length, length)}
-    kinds = {"sheets": (n, n_heads, length, cut), "rows": (d_model, d_model)}
+    shapes = dict.fromkeys(("W_Q", "W_K", "W_V", "W_O"), (d_model, d_model))
+    shapes["weights"] = (n, n_heads, length, length)
     for name, (left, middle, wide, tall, pieces) in SHAPES.items():
-        square = name.startswith("W_")
-        shape = shapes.get(name, (d_model, d_model) if square else kinds.get(pieces, (n, length, d_model)))
+        shape = shapes.get(name, (n, n_heads, length, cut) if pieces == "sheets" else (n, length, d_model))
         _pieces(ax, left, middle - tall / 2, wide, tall, pieces, n_heads)
         place = left + (wide + SHEET * (n_heads - 1) * (pieces == "sheets")) / 2, middle - tall / 2 - 0.05
         ax.text(*place, f"{name}\n{shape}\n{AXES.get(name, '')}", ha="center", va="top", size=8.5)
@@ -146,15 +144,12 @@ def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: st
 
 def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces: str, count: int) -> None:
     """A rectangle: whole, cut into columns or rows, or so many sheets behind each other; the first is lit."""
-    count = count if pieces else 1
-    across, down = {"columns": (count, 1), "rows": (1, count)}.get(pieces, (1, 1))
-    step = {"columns": (wide / count, 0), "rows": (0, -tall / count), "sheets": (SHEET, SHEET)}
-    aside, up = step.get(pieces, (0, 0))
-    top = foot + tall - tall / down
+    count, step = (count if pieces else 1), {"columns": (wide / count, 0), "rows": (0, -tall / count)}
+    aside, up = step.get(pieces, (SHEET, SHEET))
+    size = {"columns": (aside, tall), "rows": (wide, -up)}.get(pieces, (wide, tall))
     for piece in reversed(range(count)):  # the first in front
         look = {"facecolor": PALE[0] if pieces and piece == 0 else NO, "edgecolor": DARK, "linewidth": 0.6}
-        corner = left + aside * piece, top + up * piece
-        ax.add_patch(Rectangle(corner, wide / across, tall / down, **look))
+        ax.add_patch(Rectangle((left + aside * piece, foot + tall - size[1] + up * piece), *size, **look))
 
 
 # A sentence on its way, in inches: a lane for each token, a strip of features for each stage

@@ -74,14 +74,11 @@ def products(factors: Tables, tokens: Labels, *, result: str, title: str = "") -
     """Draw two numbers of each token as bars, and what they make, multiplied: a row for each token."""
     columns = {name: given.numbers_of(each, 1, name=name) for name, each in factors.items()}
     columns[result] = np.prod(list(columns.values()), axis=0)
-    figure, panels = canvas(3, (2.6, 0), (0.9, 0.7 + 0.24 * len(tokens)))
+    figure, panels = canvas(3, (2.6, 0), (0.9, 0.7 + 0.24 * len(tokens)), sharey=True)
     for ax, (name, lengths), sign in zip(panels, columns.items(), ("", "×", "="), strict=True):
         _bars(ax, tokens, lengths, MARK if name == result else COMPONENTS["attention"], sign)
         ax.set_title(name)
-        ax.tick_params(labelleft=ax is panels[0])
-    return finished(
-        figure, title, "A row for each token: two bars, and in the third what they make, multiplied."
-    )
+    return finished(figure, title, "A row for each token: two bars, and what they make when multiplied.")
 
 
 def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colour: str | Sequence[str], sign: str) -> None:
@@ -101,9 +98,9 @@ def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colour: str | Sequence[s
 
 def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = "") -> Figure:
     """Draw scores (query_pos, key_pos), and step by step, as bars, what a mask makes of one query's row."""
-    table, row = given.labelled(scores, tokens, tokens), list(tokens).index(query)
-    seen = given.labelled(may_attend, tokens, tokens)[row] > 0
-    before, powers = table[row], np.exp(table[row])
+    table, mask = (given.labelled(each, tokens, tokens) for each in (scores, may_attend))
+    row = list(tokens).index(query)
+    seen, before, powers = mask[row] > 0, table[row], np.exp(table[row])
     after = np.where(seen, powers, 0)
     steps = {
         f"their sum, row {query}": (before, np.where(seen, before, -np.inf)),
@@ -112,7 +109,7 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     }
     figure, (left, added, *panels) = canvas(5, (1.84, 2.7))
     draw_matrix(left, table, tokens, tokens, title="scaled scores", labels=("key", "query"))
-    _draw_added(added, given.labelled(may_attend, tokens, tokens), tokens)
+    _draw_added(added, mask, tokens)
     for ax in (left, added):
         frame_cells(ax, [(row, 0)], len(tokens), 1)
     for ax, (name, (old, new)) in zip(panels, steps.items(), strict=True):
@@ -179,7 +176,6 @@ STEPS = {
     "weight = softmax(scores ÷ √4)": ("weights", {"scores": "row"}),
     "output = weights · value": ("output", {"weights": "row", "value": "column"}),
 }
-ALL = "all steps"
 IN_SHORT = [step for step, (made, _) in STEPS.items() if made not in ("key", "value")]  # made as the query is
 ROW, COLUMN = 1, 1  # of the cell that is followed; for scores the column is the key's row
 KEY = 0
@@ -188,12 +184,11 @@ KEY = 0
 def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]) -> None:
     """Draw all matrices of one head as far as they are known at one of `STEPS`, and light what makes a cell.
 
-    Of three tokens: x is (3, 3 features); W_Q and W_K map it to 4 features, W_V to 2. `ALL` steps light a
-    cell of each, and their arithmetic stands line by line.
+    Of three tokens: x is (3, 3 features); W_Q and W_K map it to 4 features, W_V to 2. Any other step is all.
     """
     tables = _worked_out(np.asarray(x, dtype=float), {name: np.asarray(each) for name, each in maps.items()})
-    lit, last = (IN_SHORT, len(STEPS) - 1) if step == ALL else ([step], list(STEPS).index(step))
-    known = ["x", *maps, *(made for made, _ in list(STEPS.values())[: last + 1])]
+    lit = [step] if step in STEPS else IN_SHORT
+    known = ["x", *maps, *(made for made, _ in list(STEPS.values())[: list(STEPS).index(lit[-1]) + 1])]
     how = {made: f"= {step.split(' = ')[1]}".replace("(", "\n(") for step, (made, _) in STEPS.items()}
     for name, (left, top) in PLACES.items():
         table = tables[name]
@@ -208,8 +203,7 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
         for name in ("scores", "weights"):
             left, top = PLACES[name]
             ax.text(left + place + 0.5, top + 3.2, token, ha="center", va="top", size=8.5)
-    kinds = {"goes in": COMPONENTS["attention"], "comes out": MARK}
-    patches = [Patch(label=word, facecolor=colour) for word, colour in kinds.items()]
+    patches = [Patch(color=COMPONENTS["attention"], label="goes in"), Patch(color=MARK, label="comes out")]
     ax.legend(handles=patches, loc="upper left", frameon=False)
     ax.set(xlim=(-1.5, 28.6), ylim=(9.6, -1.2), aspect="equal")
     ax.set_axis_off()
@@ -250,12 +244,7 @@ def _word(number: float) -> str:
 
 
 def draw_grid(
-    ax: Axes,
-    left: float,
-    top: float,
-    table: np.ndarray,
-    write: Callable[[float], str] = _word,
-    wide: float = 1,
+    ax: Axes, left: float, top: float, table: np.ndarray, write: Callable = _word, wide: float = 1
 ) -> None:
     """A matrix as cells, each with its number; one that is not known yet is empty."""
     rows, columns = table.shape

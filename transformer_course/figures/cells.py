@@ -35,7 +35,7 @@ def masks(
     """
     maps = given.tables_of(named)
     look = {
-        "unit": 0.36 if len(tokens) < 8 else 0.32 if len(numbers) else 0.23,
+        "unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23,
         "across": columns,
         "below": 0.3,
         "own": [{"hidden": 1 - each} for each in maps.values()],
@@ -109,8 +109,7 @@ def head_blocks(
         heads = origin % d_model // (d_model // n_heads)
         draw_cells(ax, heads, [], [], words=np.array(words), **look)
         ax.set_title(name)
-    for ax in axes[1:2]:
-        sign_before(ax, "→")
+        sign_before(ax, "→" if ax in axes[1:2] else "")
     see = "A row for each token, a column for each feature; what has one shade belongs to one head."
     return finished(figure, title, see)
 

@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from transformer_course import figures
-from transformer_course.figures.attention import ALL, PLACES, STEPS
+from transformer_course.figures.attention import PLACES, STEPS
 from transformer_course.figures.colours import COMPONENTS, MARK
 
 X = [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
@@ -78,7 +78,7 @@ def test_what_is_not_known_yet_is_empty() -> None:
 
 
 def test_all_steps_mark_one_cell_each_and_write_its_sum() -> None:
-    ax = walked(ALL)
+    ax = walked("all steps")
     lines = next(text.get_text() for text in ax.texts if text.get_text().startswith("query: "))
     assert lines.split("\n")[1:3] == [
         "scores:  1 · 2 + 2 · 0 + 0 · 0 + 0 · 0 = 2",
