@@ -5,14 +5,7 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
 from transformer_course.figures.algebra import journey, shape_flow, weighted_sum
-from transformer_course.figures.attention import (
-    STEPS,
-    draw_favourite,
-    draw_heads,
-    draw_walk,
-    masked_row,
-    query_and_keys,
-)
+from transformer_course.figures.attention import STEPS, draw_walk, masked_row, products, query_and_keys
 from transformer_course.figures.cells import catch_map, head_blocks, masks, pairings
 from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import draw_bends, lines, training_curves
@@ -24,7 +17,7 @@ from transformer_course.figures.drawings import (
     then_and_now,
     two_blocks,
 )
-from transformer_course.figures.images import head_atlas, image_attention, planes, position_tables
+from transformer_course.figures.images import draw_heads, head_atlas, image_attention, planes, position_tables
 from transformer_course.figures.layer import draw_network, lanes, norm_steps, one_neuron
 from transformer_course.figures.maps import (
     attention_heatmap,

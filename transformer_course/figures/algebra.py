@@ -12,12 +12,12 @@ from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, HIDDEN, LINES, NO, PALE, SIGNED
-from transformer_course.figures.drawings import arrow, box, way
+from transformer_course.figures.drawings import arrow, box
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
-SHEET = 0.06  # from one head's sheet to the next
-TALL, WIDE = 0.36, 3.2  # of what has all positions, all features
+# Of the shapes, in inches: all features, all positions, a head's features, from row to row, sheet to sheet
+WHOLE, TALL, NARROW, ROW, SHEET = 0.9, 0.66, 0.34, 1.3, 0.022
 
 
 def weighted_sum(
@@ -88,53 +88,68 @@ def _vector(
     ax.annotate(name, tuple((start + end) / 2), tuple(beside / 2), **look)
 
 
-# Shapes on their way
+# Shapes on their way: all that multi-head attention multiplies, named, with the part of head 0 lit
 
-# A tensor of multi-head attention: the place of its left end and its middle, in the order in which they come
-PLACES = {
-    **{"x": (0, 0), "q": (4.4, 1.65), "k": (4.4, 0), "v": (4.4, -1.65), "weights": (6.4, 0)},
-    **{"mixtures": (8.4, 0), "merged": (10.4, 0), "output": (14.8, 0)},
+# A tensor: the left end and the middle of its picture, its size, and how it is cut into heads
+UP = {"q": ROW, "k": 0, "v": -ROW}
+SHAPES = {
+    "x": (0.68, 0, WHOLE, TALL, ""),
+    **{f"W_{name.upper()}": (1.82, up, WHOLE, WHOLE, "columns") for name, up in UP.items()},
+    **{name: (2.97, up, WHOLE, TALL, "columns") for name, up in UP.items()},
+    **{f"{name}, cut": (4.5, up, NARROW, TALL, "sheets") for name, up in UP.items()},
+    **{"weights": (5.7, 0.7, TALL, TALL, "sheets"), "mixtures": (7.05, -0.25, NARROW, TALL, "sheets")},
+    **{"merged": (8.42, ROW, WHOLE, TALL, "columns"), "W_O": (8.42, 0, WHOLE, WHOLE, "rows")},
+    "output": (8.42, -ROW, WHOLE, TALL, ""),
 }
+AXES = {"x": "text, position,\nfeature", "v, cut": "text, head, position, feature"}
+AXES |= {"weights": "text, head, query, key", "output": "text, position, feature"}
+WORDS = {"×": (1.7, 0), "=": (2.85, 0), " ×": (8.3, 0), " =": (8.3, -ROW)}
+WORDS |= {"tokens": (1.13, 2), "1 project": (2.27, 2), "2 cut": (4.8, 2), "3 compare, softmax": (6.1, 2)}
+WORDS |= {"4 mix": (7.35, 2), "5 merge, project": (8.75, 2)}
 ARROWS = [  # from one to the next: x and y of both ends
-    *(((3.3, 0), (4.3, 1.6)), ((3.3, 0), (4.3, 0)), ((3.3, 0), (4.3, -1.6)), ((5.3, 1.6), (6.3, 0.05))),
-    *(((5.3, 0), (6.3, 0)), ((7.3, 0), (8.3, 0)), ((9.3, 0), (10.3, 0)), ((13.7, 0), (14.7, 0))),
+    *(((3.9, up), (4.48, up)) for up in UP.values()),
+    *(((5.1, 1.25), (5.67, 0.95)), ((5.1, 0.1), (5.67, 0.45)), ((6.62, 0.5), (7.1, 0.2))),
+    *(((5.1, -1.25), (7.02, -0.45)), ((7.65, 0.1), (8.38, 1.1))),
 ]
-DONE = {
-    **{"× W_Q, W_K, W_V;\ncut": (1.9, 0.35), "mix": (7.8, 0.1), "merge": (9.8, 0.1), "× W_O": (14.2, 0.1)},
-    "compare,\nsoftmax": (6.2, 0.75),
-}
 
 
-def shape_flow(batch: int, length: int, d_model: int, n_heads: int, *, title: str = "") -> Figure:
-    """Draw the tensors of multi-head attention: rectangles of positions by features, a sheet for each head.
+def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: str = "") -> Figure:
+    """Draw all tensors of multi-head attention on the first of some texts, equally long, and their shapes.
 
-    Features have one scale, positions another: a weight has two positions and no feature, so it is square.
+    What is cut into heads shows the cut: the columns of W_Q, W_K, W_V, the rows of W_O.
     """
-    figure, (ax,) = canvas(1, (WIDEST, 3.1))
-    whole, cut = (batch, length, d_model), (batch, n_heads, length, d_model // n_heads)
-    shapes = {"weights": (batch, n_heads, length, length), "x": whole, "merged": whole, "output": whole}
-    for name, (left, middle) in PLACES.items():
-        shape = shapes.get(name, cut)
-        heads, features = (n_heads, shape[-1]) if len(shape) == 4 else (1, d_model)
-        wide = TALL if name == "weights" else WIDE * features / d_model
-        pieces = n_heads if name == "merged" else 1
-        for head in reversed(range(heads * pieces)):  # head 0 in front, and coloured
-            aside, up = (wide / pieces, 0) if pieces > 1 else (SHEET, SHEET)
-            corner = left + aside * head, middle - TALL / 2 + up * head
-            look = {"facecolor": PALE[0] if heads * pieces > 1 and head == 0 else NO, "edgecolor": DARK}
-            ax.add_patch(Rectangle(corner, wide / pieces, TALL, linewidth=0.8, **look))
-        place = left + (wide + SHEET * (heads - 1)) / 2, middle - TALL / 2 - 0.08
-        ax.text(*place, f"{name}\n{shape}", ha="center", va="top", size=8.5)
+    figure, (ax,) = canvas(1, (WIDEST, 5.1))
+    n, length, cut = len(texts), len(texts[0]), d_model // n_heads
+    shapes = dict.fromkeys(("W_Q", "W_K", "W_V", "W_O"), (d_model, d_model))
+    shapes["weights"] = (n, n_heads, length, length)
+    for name, (left, middle, wide, tall, pieces) in SHAPES.items():
+        shape = shapes.get(name, (n, n_heads, length, cut) if pieces == "sheets" else (n, length, d_model))
+        _pieces(ax, left, middle - tall / 2, wide, tall, pieces, n_heads)
+        place = left + (wide + SHEET * (n_heads - 1) * (pieces == "sheets")) / 2, middle - tall / 2 - 0.05
+        ax.text(*place, f"{name}\n{shape}\n{AXES.get(name, '')}", ha="center", va="top", size=8.5)
+    for row, token in enumerate(texts[0]):
+        height = TALL * (0.5 - (row + 0.5) / length)
+        ax.text(SHAPES["x"][0] - 0.05, height, token, ha="right", va="center", size=8)
     for start, end in ARROWS:
         arrow(ax, start, end)
-    way(ax, (5.3, -1.65), (7.8, -1.65), (7.8, -0.05), width=1.2)
-    for step, place in DONE.items():
-        ax.text(*place, step, ha="center", va="bottom", size=8.5)
-    ax.set(xlim=(-0.2, 18.2), ylim=(-2.75, 2.4), aspect="equal")
+    for word, place in WORDS.items():
+        ax.text(*place, word, ha="center", va="center", size=9.5, weight="bold")
+    ax.set(xlim=(0, WIDEST), ylim=(-2.3, 2.15), aspect="equal")
     ax.set_axis_off()
-    legend_of_cells(figure, {"head 0": {"facecolor": PALE[0], "edgecolor": DARK}})
-    see = "Each rectangle is a tensor, as tall as it has positions and as wide as it has features."
+    words = f"head 0, one of {n_heads}: it has {cut} of the {d_model} features"
+    legend_of_cells(figure, {words: {"facecolor": PALE[0], "edgecolor": DARK}})
+    see = "Every tensor from x to the output with its name and shape; what belongs to the first head is lit."
     return finished(figure, title, see)
+
+
+def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces: str, count: int) -> None:
+    """A rectangle: whole, cut into columns or rows, or so many sheets behind each other; the first is lit."""
+    count, step = (count if pieces else 1), {"columns": (wide / count, 0), "rows": (0, -tall / count)}
+    aside, up = step.get(pieces, (SHEET, SHEET))
+    size = {"columns": (aside, tall), "rows": (wide, -up)}.get(pieces, (wide, tall))
+    for piece in reversed(range(count)):  # the first in front
+        look = {"facecolor": PALE[0] if pieces and piece == 0 else NO, "edgecolor": DARK, "linewidth": 0.6}
+        ax.add_patch(Rectangle((left + aside * piece, foot + tall - size[1] + up * piece), *size, **look))
 
 
 # A sentence on its way, in inches: a lane for each token, a strip of features for each stage

@@ -5,31 +5,20 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import (
-    ATTENTION,
-    COMPONENTS,
-    DARK,
-    GREY,
-    HERO,
-    HIDDEN,
-    LINES,
-    MARK,
-    NO,
-    SIGNED,
-    SILVER,
-)
+from transformer_course.figures.colours import COMPONENTS, DARK, HERO, HIDDEN, LINES, MARK, SILVER, YES_OR_NO
 from transformer_course.figures.drawings import arrow
-from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
     canvas,
     cell_texts,
     finished,
     frame_cells,
     legend_of_cells,
+    sign_before,
     two_decimals,
 )
 from transformer_course.figures.maps import draw_matrix
@@ -42,18 +31,12 @@ def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], 
     query, table = np.asarray(query, dtype=float), np.asarray(list(keys.values()), dtype=float)
     length, scores = np.hypot(*query), table @ query / np.sqrt(2)
     weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
-    figure, (plane, *both) = canvas(3, (2.9, 3.4), (0.6, 0), width_ratios=[1.9, 1, 1])
+    figure, (plane, *both) = canvas(3, (2.9, 3.4), (0.3, 0), width_ratios=[1.5, 1, 1])
     _draw_plane(plane, query, keys)
-    names = f"scores: reach × {two_decimals(length)} ÷ √d, d = 2", "weights: softmax of the scores"
-    for ax, name, heights in zip(both, names, (scores, weights), strict=True):
-        bars = ax.bar(list(keys), heights, color=LINES[1 : 1 + len(keys)])
-        ax.bar_label(bars, [two_decimals(height) for height in heights], padding=2, size=9)
-        ax.axhline(0, color="black", linewidth=0.8)
-        ax.margins(y=0.15)
+    names = f"scaled scores: reach × {two_decimals(length)} ÷ √2", "weights: softmax of these"
+    for ax, name, lengths in zip(both, names, (scores, weights), strict=True):
+        _bars(ax, list(keys), lengths, LINES[1 : 1 + len(keys)], "→")
         ax.set_title(name, size=9.5)
-        ax.set_yticks([])
-        ax.spines[["left", "bottom"]].set_visible(False)
-        ax.tick_params(length=0)
     see = "Each key falls at a right angle on the line of the query; the further it reaches, the more weight."
     return finished(figure, title, see)
 
@@ -84,34 +67,72 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]
     ax.grid(alpha=0.3)
 
 
+# What a query takes from each key
+
+
+def products(factors: Tables, tokens: Labels, *, result: str, title: str = "") -> Figure:
+    """Draw two numbers of each token as bars, and what they make, multiplied: a row for each token."""
+    columns = {name: given.numbers_of(each, 1, name=name) for name, each in factors.items()}
+    columns[result] = np.prod(list(columns.values()), axis=0)
+    figure, panels = canvas(3, (2.6, 0), (0.9, 0.7 + 0.24 * len(tokens)), sharey=True)
+    for ax, (name, lengths), sign in zip(panels, columns.items(), ("", "×", "="), strict=True):
+        _bars(ax, tokens, lengths, MARK if name == result else COMPONENTS["attention"], sign)
+        ax.set_title(name)
+    return finished(figure, title, "A row for each token: two bars, and what they make when multiplied.")
+
+
+def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colour: str | Sequence[str], sign: str) -> None:
+    """Draw a bar with its number for each name, the first on top, and a sign before them all."""
+    bars = ax.barh(range(len(names)), lengths, 0.7, color=colour, edgecolor="black", linewidth=0.5)
+    ax.bar_label(bars, [two_decimals(length) for length in lengths], padding=3, size=9)
+    ax.set_yticks(range(len(names)), names)
+    ax.set(xticks=[], ylim=(len(names) - 0.5, -0.5))
+    ax.margins(x=0.2)
+    ax.spines[["bottom", "left"]].set_visible(False)
+    ax.tick_params(length=0)
+    sign_before(ax, sign, 2 / 3)  # between the first two of three names
+
+
 # A row of scores behind its mask
 
 
 def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = "") -> Figure:
     """Draw scores (query_pos, key_pos), and step by step, as bars, what a mask makes of one query's row."""
-    table, row = given.labelled(scores, tokens, tokens), list(tokens).index(query)
-    seen = given.labelled(may_attend, tokens, tokens)[row] > 0
-    before, powers = table[row], np.exp(table[row])
+    table, mask = (given.labelled(each, tokens, tokens) for each in (scores, may_attend))
+    row = list(tokens).index(query)
+    seen, before, powers = mask[row] > 0, table[row], np.exp(table[row])
     after = np.where(seen, powers, 0)
     steps = {
-        f"row of {query}, plus M": (before, np.where(seen, before, -np.inf)),
-        "e to the power of that": (powers, after),
-        "divided by the sum": (powers / powers.sum(), after / after.sum()),
+        f"their sum, row {query}": (before, np.where(seen, before, -np.inf)),
+        "e to that power": (powers, after),
+        "÷ the sum of these": (powers / powers.sum(), after / after.sum()),
     }
-    figure, (left, *panels) = canvas(4, (2.3, 2.7))
-    draw_matrix(left, table, tokens, tokens, title="")
-    left.set_title("scaled scores", size=10)
-    left.set(xlabel="key", ylabel="query")
-    frame_cells(left, [(row, column) for column in range(len(tokens))])
+    figure, (left, added, *panels) = canvas(5, (1.84, 2.7))
+    draw_matrix(left, table, tokens, tokens, title="scaled scores", labels=("key", "query"))
+    _draw_added(added, mask, tokens)
+    for ax in (left, added):
+        frame_cells(ax, [(row, 0)], len(tokens), 1)
     for ax, (name, (old, new)) in zip(panels, steps.items(), strict=True):
         _draw_change(ax, old, new)
         ax.set_xticks(range(len(tokens)), tokens, rotation=90)
-        ax.set_title(name, size=10)
-        ax.set(xlabel="key", yticks=[])
+        ax.set(xlabel="key", yticks=[], title=name)
+    for ax, sign in zip((added, *panels), "+=→→", strict=True):
+        sign_before(ax, sign)
     words = {"dashed: without the mask": {"facecolor": "white", "edgecolor": DARK, "linestyle": "--"}}
-    legend_of_cells(figure, words | {"hidden": HIDDEN, "what the others gain": {"facecolor": MARK}})
+    words |= {"hidden": HIDDEN, "what is left of it": {"facecolor": COMPONENTS["scores"]}}
+    legend_of_cells(figure, words | {"what the others gain": {"facecolor": MARK}})
     see = "A bar for each key; dashed: without the mask. What is hatched is gone, the others share it out."
     return finished(figure, title, see)
+
+
+def _draw_added(ax: Axes, may_attend: np.ndarray, tokens: Labels) -> None:
+    """Draw M of the formula: 0 where a query may attend to a key, −∞ where it may not."""
+    look = {"limits": (0, 1), "colours": YES_OR_NO, "hidden": 1 - may_attend, "labels": ("key", "")}
+    draw_matrix(ax, 0 * may_attend, tokens, tokens, title="mask M", **look)
+    ax.tick_params(labelleft=False)  # as in the scores
+    for row, column in np.argwhere(may_attend == 0):
+        ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        ax.text(column + 0.5, row + 0.5, "−∞", ha="center", va="center", size=8, bbox=ground, zorder=5)
 
 
 def _draw_change(ax: Axes, old: np.ndarray, new: np.ndarray) -> None:
@@ -129,8 +150,8 @@ def _draw_change(ax: Axes, old: np.ndarray, new: np.ndarray) -> None:
     for place, value, text in zip(places, new, cell_texts(np.where(hidden, old, new)), strict=True):
         ax.text(place, max(value, old[place]) + 0.03 * high, text, **look)
         if np.isinf(value):
-            arrow(ax, (place, 0), (place, low), width=2.5, colour=HERO, zorder=4)
-            ax.text(place + 0.25, low / 2, "−∞", **look)
+            arrow(ax, (place - 0.3, 0), (place - 0.3, low), width=2.5, colour=HERO, zorder=4)
+            ax.text(place + 0.15, 0.7 * low, "−∞", **look)
         elif hidden[place]:
             ax.text(place, 0.03 * high, "0", **look)
     ax.axhline(0, color=DARK, linewidth=0.8)
@@ -152,9 +173,10 @@ STEPS = {
     "key = x W_K": ("key", {"x": "row", "W_K": "column"}),
     "value = x W_V": ("value", {"x": "row", "W_V": "column"}),
     "score = query · key": ("scores", {"query": "row", "key": "match"}),
-    "weight = softmax of a row of scores ÷ √4": ("weights", {"scores": "row"}),
+    "weight = softmax(scores ÷ √4)": ("weights", {"scores": "row"}),
     "output = weights · value": ("output", {"weights": "row", "value": "column"}),
 }
+IN_SHORT = [step for step, (made, _) in STEPS.items() if made not in ("key", "value")]  # made as the query is
 ROW, COLUMN = 1, 1  # of the cell that is followed; for scores the column is the key's row
 KEY = 0
 
@@ -162,29 +184,40 @@ KEY = 0
 def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]) -> None:
     """Draw all matrices of one head as far as they are known at one of `STEPS`, and light what makes a cell.
 
-    Of three tokens: x is (3, 3 features); W_Q and W_K map it to 4 features, W_V to 2.
+    Of three tokens: x is (3, 3 features); W_Q and W_K map it to 4 features, W_V to 2. Any other step is all.
     """
     tables = _worked_out(np.asarray(x, dtype=float), {name: np.asarray(each) for name, each in maps.items()})
-    made, made_of = STEPS[step]
-    known = ["x", *maps, *(each for each, _ in list(STEPS.values())[: list(STEPS).index(step) + 1])]
+    lit = [step] if step in STEPS else IN_SHORT
+    known = ["x", *maps, *(made for made, _ in list(STEPS.values())[: list(STEPS).index(lit[-1]) + 1])]
+    how = {made: f"= {step.split(' = ')[1]}".replace("(", "\n(") for step, (made, _) in STEPS.items()}
     for name, (left, top) in PLACES.items():
         table = tables[name]
         draw_grid(ax, left, top, table if name in known else np.full_like(table, np.nan))
-        ax.text(left + table.shape[1] / 2, top - 0.25, name, ha="center", va="bottom", size=9, weight="bold")
-    parts = [_light(ax, name, tables[name], part) for name, part in made_of.items()]
-    cell = (ROW, KEY if made in ("scores", "weights") else COLUMN)
-    left, top = PLACES[made]
-    ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, facecolor=MARK, zorder=1))
-    equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
-    words = f"{_sum_of(*parts)} {equals} {_word(tables[made][cell])}"
-    ax.text(22.8, 1.5, words, ha="center", va="center", size=11)
+        middle = left + table.shape[1] / 2
+        ax.text(middle, top - 0.25, name, ha="center", va="bottom", size=9, weight="bold")
+        ax.text(middle, top + 4, how.get(name, ""), ha="center", va="top", size=8.5)
+    lines = [f"{STEPS[each][0]}:  {_light_step(ax, tables, each)}" for each in lit]
+    ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9.5, linespacing=1.7)
     for place, token in enumerate(tokens):
         ax.text(-0.2, PLACES["x"][1] + place + 0.5, token, ha="right", va="center", size=9)
         for name in ("scores", "weights"):
             left, top = PLACES[name]
             ax.text(left + place + 0.5, top + 3.2, token, ha="center", va="top", size=8.5)
-    ax.set(xlim=(-1.5, 28.1), ylim=(8.3, -1.2), aspect="equal")
+    patches = [Patch(color=COMPONENTS["attention"], label="goes in"), Patch(color=MARK, label="comes out")]
+    ax.legend(handles=patches, loc="upper left", frameon=False)
+    ax.set(xlim=(-1.5, 28.6), ylim=(9.6, -1.2), aspect="equal")
     ax.set_axis_off()
+
+
+def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str) -> str:
+    """Mark the cell that a step makes, light what goes into it, and return its arithmetic."""
+    made, made_of = STEPS[step]
+    parts = [_light(ax, name, tables[name], part) for name, part in made_of.items()]
+    cell = (ROW, KEY if made in ("scores", "weights") else COLUMN)
+    left, top = PLACES[made]
+    ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, facecolor=MARK, zorder=2))
+    equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
+    return f"{_sum_of(*parts)} {equals} {_word(tables[made][cell])}"
 
 
 def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -200,7 +233,7 @@ def _sum_of(row: np.ndarray, other: np.ndarray | None = None) -> str:
     """The arithmetic of the cell that is lit: products added up, or one of a row's shares."""
     if other is None:
         grown = [_word(each) for each in np.exp(row / np.sqrt(4))]
-        return f"exp({_word(row[KEY])} ÷ √4) ≈ {grown[KEY]}\n{grown[KEY]} ÷ ({' + '.join(grown)})"
+        return f"exp({_word(row[KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
     return " + ".join(f"{_word(one)} · {_word(two)}" for one, two in zip(row, other, strict=True))
 
 
@@ -211,12 +244,7 @@ def _word(number: float) -> str:
 
 
 def draw_grid(
-    ax: Axes,
-    left: float,
-    top: float,
-    table: np.ndarray,
-    write: Callable[[float], str] = _word,
-    wide: float = 1,
+    ax: Axes, left: float, top: float, table: np.ndarray, write: Callable = _word, wide: float = 1
 ) -> None:
     """A matrix as cells, each with its number; one that is not known yet is empty."""
     rows, columns = table.shape
@@ -235,66 +263,3 @@ def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:
     place = (left + COLUMN, top, 1, rows) if part == "column" else (left, top + row, columns, 1)
     ax.add_patch(Rectangle(place[:2], *place[2:], facecolor=COMPONENTS["attention"], zorder=1))
     return table[:, COLUMN] if part == "column" else table[row]
-
-
-# What each head adds
-
-
-def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, every: int = 24) -> None:
-    """Draw where a head looks, what it adds to each token, and the sum of the heads up to it.
-
-    `maps` are (head, query_pos, key_pos), `adds` (head, position, d_model): one of `every` features is drawn.
-    """
-    weights, adds = given.numbers_of(maps, 3)[head], given.numbers_of(adds, 3)
-    shown = adds[:, :, ::every]
-    lengths, sums = np.linalg.norm(adds, axis=2), shown.cumsum(axis=0)
-    n, wide, reach = len(tokens), shown.shape[2], np.abs(sums).max() or 1.0
-    first, bars, last = n + 4, n + wide + 5, n + wide + 14  # where parts begin
-    named = f"adds, in {wide} of {adds.shape[2]} features"
-    panels = [
-        (0, weights, "where it looks", ATTENTION, (0, 1)),
-        (first, shown[head], named, SIGNED, (-reach, reach)),
-        (last, sums[head], f"sum of heads 0 to {head}", SIGNED, (-reach, reach)),
-    ]
-    for left, table, name, colours, (low, high) in panels:
-        edges = np.arange(table.shape[1] + 1) + left, np.arange(n + 1)
-        ax.pcolormesh(*edges, table, cmap=colours, vmin=low, vmax=high, edgecolor="white", linewidth=0.3)
-        ax.text(left + table.shape[1] / 2, -0.4, name, ha="center", va="bottom", size=9, weight="bold")
-    long = 3.6 * lengths[head] / lengths.max()
-    look = {"color": COMPONENTS["attention"], "edgecolor": "black", "linewidth": 0.5}
-    drawn = ax.barh(np.arange(n) + 0.5, long, 0.7, bars, **look)
-    ax.bar_label(drawn, [two_decimals(length) for length in lengths[head]], padding=2, size=8.5)
-    for start, words in ((n, "× value,\n× W_O"), (last - 4, "+")):
-        arrow(ax, (start + 0.3, n / 2), (start + 3.7, n / 2))
-        ax.text(start + 2, n / 2 - 0.3, words, ha="center", va="bottom", size=8)
-    ax.text(bars, -0.4, "length", va="bottom", size=9, weight="bold")
-    ax.set_xticks(np.arange(n) + 0.5, tokens, rotation=90)
-    ax.set_yticks(np.arange(n) + 0.5, tokens)
-    ax.set(xlim=(0, last + wide), ylim=(n, -1.8), aspect="equal")
-    ax.tick_params(length=0, labelsize=8)
-    ax.spines[:].set_visible(False)
-
-
-# Which key a query favours
-
-
-def draw_favourite(ax: Axes, keys: Matrix, degrees: float) -> None:
-    """Draw keys (key, 2), a query that has turned from 0 to so many degrees, and whom it has favoured.
-
-    A key's score is how far it reaches along the query; the line through the favourite leaves all behind it.
-    """
-    keys = given.numbers_of(keys, 2)
-    turned = np.radians(np.linspace(0, degrees, 1 + int(degrees)))
-    ways = np.stack([np.cos(turned), np.sin(turned)], axis=1)
-    winners = list(dict.fromkeys((ways @ keys.T).argmax(axis=1)))  # in the order in which they win
-    way, best = ways[-1], keys[(keys @ ways[-1]).argmax()]
-    ax.fill(*keys[winners].T, facecolor=NO, edgecolor=GREY)
-    ax.scatter(*keys.T, marker="x", color="black", zorder=3)
-    ax.scatter(*keys[winners].T, s=70, color=LINES[1])
-    front = best + np.outer([-9, 9], [-way[1], way[0]])
-    ax.plot(*front.T, color=HERO, linewidth=1.2, linestyle="--")
-    ax.scatter(*best, s=190, facecolor="none", edgecolor=HERO, linewidth=2.5)
-    arrow(ax, (0, 0), way * (best @ way), width=2, colour=HERO)
-    reach = 1.2 * np.abs(keys).max()
-    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-    ax.set(xlabel="feature 0", ylabel="feature 1")

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, HIDDEN, NO, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
-from transformer_course.figures.layout import canvas, finished, frame_cells, legend_of_cells, number
+from transformer_course.figures.layout import canvas, finished, legend_of_cells, number, sign_before
 from transformer_course.figures.maps import KEY_QUERY, draw_cells, draw_matrix, lay_maps
 
 
@@ -24,17 +24,16 @@ def masks(
     columns: int = 4,
     queries: Labels | None = None,
     numbers: Sequence[Matrix] = (),
-    framed: Sequence[Matrix] = (),
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
     `legend` says what filled cells, True, and hatched ones, False, mean; `labels` name the horizontal and the
     vertical axis; `queries` are the tokens of the rows where they are not all of the columns'. Some of the
-    matrices, from the first on, may have `numbers` in their cells, or frames where `framed` is True.
+    matrices, from the first on, may have `numbers` in their cells.
     """
     maps = given.tables_of(named)
     look = {
-        "unit": 0.36 if len(tokens) < 8 else 0.23,
+        "unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23,
         "across": columns,
         "below": 0.3,
         "own": [{"hidden": 1 - each} for each in maps.values()],
@@ -47,8 +46,6 @@ def masks(
             ground = {"facecolor": YES if is_shown else NO, "edgecolor": "none", "pad": 1}
             look = {"ha": "center", "va": "center", "size": 8, "color": "white" if is_shown else DARK}
             ax.text(column + 0.5, row + 0.5, number(value), bbox=ground, zorder=3, **look)
-    for ax, cells in zip(panels, framed, strict=False):
-        frame_cells(ax, np.argwhere(given.numbers_of(cells, 2)))
     legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})
     see = (
         "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
@@ -93,6 +90,7 @@ def head_blocks(
         heads = origin % d_model // (d_model // n_heads)
         draw_cells(ax, heads, [], [], words=np.array(words), **look)
         ax.set_title(name)
+        sign_before(ax, "→" if ax in axes[1:2] else "")
     see = "A row for each token, a column for each feature; what has one shade belongs to one head."
     return finished(figure, title, see)
 

@@ -75,6 +75,11 @@ def _write_title(figure: Figure, title: str) -> None:
         text.set_text(f"{title[:middle]}\n{title[middle + 1 :]}")
 
 
+def sign_before(ax: Axes, sign: str, height: float = 0.5) -> None:
+    """Write a sign, such as + or =, between a panel and the one on its left."""
+    ax.text(-0.08, height, sign, transform=ax.transAxes, ha="right", va="center", size=16)
+
+
 # Numbers: .67, −3.5, 1,024
 
 

@@ -5,7 +5,7 @@ from matplotlib import colors
 from matplotlib.text import Annotation
 
 from transformer_course import figures
-from transformer_course.figures.colours import HERO
+from transformer_course.figures.colours import HERO, PALE
 
 WEIGHTS, VALUES = [0.2, 0.7, 0.1], [[10.0, 0.0], [0.0, 5.0], [3.0, 3.0]]
 
@@ -33,16 +33,25 @@ def test_what_has_no_weight_is_hatched_and_hands_over_nothing():
     assert not any("pad" in text.get_text() for text in output.texts) and len(arrows(output)) == 3
 
 
-def test_a_tensor_has_a_sheet_for_each_head_and_its_shape_below():
-    (ax,) = figures.shape_flow(2, 5, 448, 7).axes
-    assert len(ax.patches) == 2 + 6 * 7  # x, output; q, k, v, weights, mixtures, merged: by heads
+def test_a_tensor_is_cut_into_heads_and_has_its_shape_below():
+    (ax,) = figures.shape_flow([["a", "b", "c", "d", "e"]] * 2, 448, 7).axes
+    assert (
+        len(ax.patches) == 2 + 13 * 7
+    )  # x, output; three of W, of q, k, v, and cut; weights to W_O: by heads
     written = [text.get_text() for text in ax.texts]
-    assert {"x\n(2, 5, 448)", "q\n(2, 7, 5, 64)", "weights\n(2, 7, 5, 5)", "merge"} < set(written)
-    whole, head, weights = ax.patches[0], ax.patches[7], ax.patches[28]
-    assert whole.get_height() == weights.get_height() == weights.get_width() < head.get_width()
-    np.testing.assert_allclose(whole.get_width(), 7 * head.get_width())
-    faces = {colors.to_hex(patch.get_facecolor()) for patch in ax.patches[1:]}
-    assert len(faces) == 2  # head 0 and the others: a colour that comes twice would name two heads
+    shapes = {"q": "(2, 5, 448)", "q, cut": "(2, 7, 5, 64)", "W_Q": "(448, 448)", "W_O": "(448, 448)"}
+    shapes |= {"mixtures": "(2, 7, 5, 64)", "merged": "(2, 5, 448)"}
+    assert {f"{name}\n{shape}\n" for name, shape in shapes.items()} < set(written)
+    assert "weights\n(2, 7, 5, 5)\ntext, head, query, key" in written
+    lit = [patch for patch in ax.patches if colors.to_hex(patch.get_facecolor()) == PALE[0]]
+    assert len(lit) == 13  # head 0 alone: a colour that comes twice would name two heads
+    x, column, merged, row = ax.patches[0], lit[0], lit[11], lit[12]
+    np.testing.assert_allclose([column.get_width() * 7, merged.get_width() * 7], x.get_width())
+    np.testing.assert_allclose([row.get_height() * 7, row.get_width()], x.get_width())
+    assert (
+        row.get_y()
+        > max(patch.get_y() for patch in ax.patches if patch.get_height() == row.get_height()) - 1e-9
+    )
 
 
 def test_a_sentence_goes_from_ids_through_strips_on_two_scales_to_one_vector():

@@ -34,8 +34,8 @@ def test_what_softmax_makes_of_the_scores_stands_beside_them() -> None:
         "b": [math.log(3), 5.0],
     }  # the query is √2 long: a score is a key's first feature
     _, scores, weights = figures.query_and_keys([math.sqrt(2), 0.0], keys, title="").axes
-    assert [bar.get_height() for bar in scores.patches] == pytest.approx([0, math.log(3)])
-    assert [bar.get_height() for bar in weights.patches] == pytest.approx([0.25, 0.75])
+    assert [bar.get_width() for bar in scores.patches] == pytest.approx([0, math.log(3)])
+    assert [bar.get_width() for bar in weights.patches] == pytest.approx([0.25, 0.75])
 
 
 def walked(step: str):
@@ -52,16 +52,16 @@ def walked(step: str):
         ("value = x W_V", "1 · 0 + 1 · 10 + 0 · 0 = 10"),
         ("score = query · key", "1 · 2 + 2 · 0 + 0 · 0 + 0 · 0 = 2"),
         (
-            "weight = softmax of a row of scores ÷ √4",
-            "exp(2 ÷ √4) ≈ 2.7\n2.7 ÷ (2.7 + 7.4 + 1) ≈ .24",
+            "weight = softmax(scores ÷ √4)",
+            "exp(2 ÷ √4) ≈ 2.7,  2.7 ÷ (2.7 + 7.4 + 1) ≈ .24",
         ),
         ("output = weights · value", ".24 · 0 + .67 · 10 + .09 · 10 ≈ 7.6"),
     ],
 )
 def test_the_marked_cell_is_the_sum_written(step: str, arithmetic: str) -> None:
     ax = walked(step)
-    assert arithmetic in [text.get_text() for text in ax.texts]
     made, made_of = STEPS[step]
+    assert f"{made}:  {arithmetic}" in [text.get_text() for text in ax.texts]
     places = {to_hex(patch.get_facecolor()): patch.get_xy() for patch in ax.patches}
     (left, top), (x, y) = PLACES[made], places[MARK]
     number = arithmetic.split()[-1]
@@ -77,6 +77,18 @@ def test_what_is_not_known_yet_is_empty() -> None:
     assert np.diff(written).tolist() == [12, 6, 9, 9, 6]
 
 
+def test_all_steps_mark_one_cell_each_and_write_its_sum() -> None:
+    ax = walked("all steps")
+    lines = next(text.get_text() for text in ax.texts if text.get_text().startswith("query: "))
+    assert lines.split("\n")[1:3] == [
+        "scores:  1 · 2 + 2 · 0 + 0 · 0 + 0 · 0 = 2",
+        "weights:  exp(2 ÷ √4) ≈ 2.7,  2.7 ÷ (2.7 + 7.4 + 1) ≈ .24",
+    ]
+    marked = [patch.get_xy() for patch in ax.patches if to_hex(patch.get_facecolor()) == MARK]
+    cells = {"query": (1, 1), "scores": (0, 1), "weights": (0, 1), "output": (1, 1)}
+    assert marked == [tuple(np.add(PLACES[name], cell)) for name, cell in cells.items()]
+
+
 def test_a_masked_row_ends_at_the_softmax_of_what_is_left():
     scores, seen = [[0, 0, 0], [0, 0, 0], [0, 2, 1]], [[True, False, True]] * 3
     figure = figures.masked_row(scores, seen, ["the", "cat", "sat"], "sat")
@@ -86,21 +98,14 @@ def test_a_masked_row_ends_at_the_softmax_of_what_is_left():
     assert total == pytest.approx(weights)
     without = np.exp([0, 2, 1])
     assert [bar.get_height() for bar in before] == pytest.approx(without / without.sum())
-    assert [text.get_text() for text in figure.axes[1].texts if text.get_text()] == ["0", "2", "−∞", "1"]
+    _, added, summed, *_ = ([t.get_text() for t in ax.texts if t.get_text()] for ax in figure.axes)
+    assert added == ["0", "0"] * 3 + ["−∞"] * 3 + ["+"]
+    assert summed == ["0", "2", "−∞", "1", "="]
 
 
-def test_a_query_favours_the_key_that_reaches_furthest_and_remembers_whom_it_favoured():
-    ax = Figure().add_subplot()
-    figures.draw_favourite(ax, [[2, 0], [0, 1], [0.1, 0.1]], 90)
-    _, dots, ring = (each.get_offsets().tolist() for each in ax.collections)
-    assert dots == [[2, 0], [0, 1]]
-    assert ring == [[0, 1]]
-
-
-def test_what_the_heads_add_is_summed_up_to_the_one_that_is_shown():
-    ax, adds = Figure().add_subplot(), np.arange(12).reshape(2, 3, 2)
-    figures.draw_heads(ax, 1, np.full((2, 3, 3), 1 / 3), adds, ["a", "b", "c"], every=1)
-    weights, added, summed = (each.get_array() for each in ax.collections)
-    assert (weights == 1 / 3).all()
-    np.testing.assert_array_equal(added, adds[1])
-    np.testing.assert_array_equal(summed, adds.sum(axis=0))
+def test_what_is_taken_is_the_product_of_both_bars_in_its_row():
+    figure = figures.products({"a": [0.5, 0.25], "b": [0.5, 4]}, ["x", "y"], result="c")
+    widths = [[bar.get_width() for bar in ax.patches] for ax in figure.axes]
+    assert widths == [[0.5, 0.25], [0.5, 4], [0.25, 1]]
+    assert [ax.get_title() for ax in figure.axes] == ["a", "b", "c"]
+    assert {".25", "1.00", "="} <= {text.get_text() for text in figure.axes[2].texts}

@@ -31,7 +31,6 @@ GOOD = {
     "clock_table": {"angles": PLACES, "title": "$t$"},
     "digits_and_waves": {"count": 2, "lit": 1, "title": "$t$"},
     "draw_bends": {"x": [0, 1], "wanted": [-1, 1], "drawn": [0, 1], "bends": [0]},
-    "draw_favourite": {"keys": [[1, 0], [0, 2], [-1, -1]], "degrees": 60},
     "draw_heads": {"head": 1, "maps": [WEIGHTS] * 2, "adds": torch.rand(2, 3, 48), "tokens": TOKENS},
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
     "draw_memory": {"models": {"$x$": (2**30, 2**20)}, "tokens": 7, "room": 5, "limit": 11},
@@ -65,7 +64,8 @@ GOOD = {
     "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b", "title": "$x$"},
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
     "neuron_map": {"activations": WEIGHTS, "names": TOKENS, "tokens": TOKENS, "title": ""},
-    "shape_flow": {"batch": 2, "length": 5, "d_model": 12, "n_heads": 3, "title": "$x$"},
+    "products": {"factors": {"$x$": [1, 2, 0], "b": [3, 4, 5]}, "tokens": TOKENS, "result": "$y$"},
+    "shape_flow": {"texts": [TOKENS, TOKENS], "d_model": 12, "n_heads": 3, "title": "$x$"},
     "norm_steps": {"steps": {"$x$": PLACES}, "tokens": TOKENS, "title": ""},
     "one_neuron": {
         **{"answers": [1.0, -1.0, 2.0], "bent": [1.0, 0.0, 2.0], "tokens": TOKENS, "title": ""},
@@ -119,7 +119,7 @@ def test_a_figure_is_shown_once_and_all_its_words_can_be_read_as_they_stand(name
     figure.draw_without_rendering()  # ticks are named while they are drawn
     texts = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
     dollars = [text for text in texts if "$" in text.get_text() and "mathdefault" not in text.get_text()]
-    assert dollars or name in ("encoder_map", "draw_bends", "draw_favourite", "draw_tile")
+    assert dollars or name in ("encoder_map", "draw_bends", "draw_tile")
     assert not any(text.get_parse_math() for text in dollars)  # a dollar is a dollar, and no formula
     for text in texts:
         if colour := ground(text):

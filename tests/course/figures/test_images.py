@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from transformer_course import figures
 
@@ -48,3 +49,15 @@ def test_the_atlas_puts_layers_down_and_heads_across():
                 tiles[int(down) - 2 : int(down) + 3, int(right) - 2 : int(right) + 3], maps[layer, head]
             )
     assert np.isfinite(np.ma.filled(tiles, np.nan)).sum() == maps.numel()
+
+
+def test_what_the_heads_add_is_summed_up_to_the_one_that_is_shown():
+    ax, adds = Figure().add_subplot(), np.arange(12).reshape(2, 3, 2)
+    figures.draw_heads(ax, 1, np.full((2, 3, 3), 1 / 3), adds, ["a", "b", "c"], every=1)
+    weights, added, before, summed, scale = (each.get_array() for each in ax.collections)
+    assert (weights == 1 / 3).all()
+    np.testing.assert_array_equal(added, adds[1])
+    np.testing.assert_array_equal(before, adds[0])
+    np.testing.assert_array_equal(summed, adds.sum(axis=0))
+    assert scale.min() == -scale.max() == -adds.sum(axis=0).max()
+    assert len({each.get_clim() for each in ax.collections[1:]}) == 1  # one scale for what is added up
