@@ -220,10 +220,11 @@ def _bar_below(figure: Figure, mesh: QuadMesh, left: float, name: str) -> None:
 
 CELL, LETTER, BETWEEN = 0.3, 0.075, 0.2  # how tall a cell is, how wide a letter; from column to column
 Piece = str | tuple[Sequence[Sequence[float | str]], Sequence[str]]
-COLOURS = {"": "white", "part": NO, "result": LIT, "gradient": PALE[1]}  # of what is in a cell
+COLOURS = {"": "white", "part": NO, "result": LIT}  # of what is in a cell
 WHERE_NOT_ZERO = {"A": PALE[0], "x": PALE[1], "truth": PALE[0]}
 HATCHED = {"silenced": HIDDEN, "padding": HIDDEN}
 KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO).items()} | HATCHED
+KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # as its way
 
 
 def arithmetic(
@@ -231,8 +232,8 @@ def arithmetic(
 ) -> Figure:
     """Draw rows of words and of tables, below each other in columns that have names.
 
-    A table comes with the kind of each of its columns: of `COLOURS`, `WHERE_NOT_ZERO` or `HATCHED`. A word in
-    a cell has no frame, but a "part" of the model has, as wide as its column. A cell is so `wide`.
+    A table comes with the kind of each of its columns: of `KINDS`; where a number is 0 some have no colour. A
+    word in a cell has no frame, but a "part" of the model has, as wide as its column. A cell is so `wide`.
     Words behind → stand above an arrow; behind ← or ↓, the gradient's way, it is thick.
     """
     columns = [*zip(names, *rows, strict=True)]

@@ -88,11 +88,8 @@ def lines(
         ax.set(
             xlabel=xlabel, ylabel="" if shared else panel, yscale="log" if "y" in logarithmic else "linear"
         )
-        if shared:
-            ax.set_title(panel, loc="left", size=10)
-            ax.label_outer()
     if shared:
-        figure.supylabel(ylabel, size=10)
+        _name_once(figure, tables, ylabel)
     finished(figure, title, see or told)
     for ax, curves in zip(axes, tables.values(), strict=True):  # last: where names stand hangs on the layout
         ends = {name: _end(across, runs.mean(axis=0)) for name, runs in curves.items()}
@@ -100,6 +97,13 @@ def lines(
             name_lines(ax, ends, {name: looks[name]["color"] for name in ends})
         _mark(ax, levels or {}, places or {}, named=ax is axes[0], tops=tops)
     return figure
+
+
+def _name_once(figure: Figure, panels: Iterable[str], ylabel: str) -> None:
+    for ax, panel in zip(figure.axes, panels, strict=True):
+        ax.set_title(panel, loc="left", size=10)
+        ax.label_outer()
+    figure.supylabel(ylabel, size=10)
 
 
 def _mark(

@@ -74,7 +74,7 @@ def ablation(
         table = np.where(np.isin([*parts], group)[:, None], put, tables[0])
         tries[f"{first}, by {how}:\n{', '.join(group)}"] = table, group
     plain = [""] * len(words)
-    rows = [["to the logits of", *[([words], plain)] * len(tries)]]
+    rows = [["adds to the\nlogits of", *[([words], plain)] * len(tries)]]
     for place, part in enumerate(parts):
         kinds = [["silenced"] * len(words) if part in group else plain for _, group in tries.values()]
         added = [[table[place]] for table, _ in tries.values()]

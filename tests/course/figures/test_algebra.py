@@ -78,8 +78,8 @@ def test_arithmetic_stands_in_columns_in_the_colours_of_its_kinds():
     white, result = "#ffffff", [("2", LIT), ("3", LIT)]
     assert cells(ax) == [
         ("1", PALE[0]),
-        ("−.50", PALE[0]),
         ("0", white),
+        ("−.50", PALE[0]),
         (".04", PALE[1]),
         *result,
         ("7", "////"),

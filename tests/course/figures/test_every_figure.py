@@ -29,7 +29,7 @@ GOOD = {
         **{"words": TOKENS[:2], "title": ""},
     },
     "arithmetic": {
-        "rows": [["→ $x$", ([[0.5, 2], ["$", "b"]], ["A", "silenced"]), "↓ b"], ["", ([["b"]], ["part"]), "← c"]],
+        "rows": [["→ $x$", ([[0.5, 2]], ["A", "silenced"]), "↓ b"], ["", ([["b"]], ["part"]), "← c"]],
         **{"names": TOKENS, "title": "", "see": "Rows of numbers, and words between them."},
     },
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
