@@ -4,7 +4,7 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 """
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
-from transformer_course.figures.algebra import journey, shape_flow, weighted_sum
+from transformer_course.figures.algebra import arithmetic, journey, shape_flow, text_cosine, weighted_sum
 from transformer_course.figures.attention import STEPS, draw_walk, masked_row, products, query_and_keys
 from transformer_course.figures.cells import catch_map, head_blocks, masks, pairings
 from transformer_course.figures.colours import SIGNED
@@ -35,10 +35,9 @@ from transformer_course.figures.points import (
     head_scatter,
     parameter_bars,
     roofline,
-    seed_spread,
     word_strips,
 )
 from transformer_course.figures.positions import clock_table, digits_and_waves, draw_turns, position_circles
-from transformer_course.figures.training import one_step
+from transformer_course.figures.training import ablation, one_step
 from transformer_course.figures.ways import attention_paths, draw_web
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

@@ -1,4 +1,4 @@
-"""Vectors, matrices and shapes as pictures: a weighted sum, a sentence and tensors on their way."""
+"""Vectors, matrices and shapes as pictures: sums, a sentence and tensors on their way, arithmetic."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -7,14 +7,26 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrow, Rectangle
+from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
+from torch import Tensor
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, HIDDEN, LINES, NO, PALE, SIGNED
-from transformer_course.figures.drawings import arrow, box
+from transformer_course.figures.colours import (
+    COMPONENTS,
+    DARK,
+    GREY,
+    HERO,
+    HIDDEN,
+    LINES,
+    LIT,
+    NO,
+    PALE,
+    SIGNED,
+)
+from transformer_course.figures.drawings import Point, arrow, box
 from transformer_course.figures.given import Labels, Matrix, Tables
-from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
+from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells, number, two_decimals
 
 # Of the shapes, in inches: all features, all positions, a head's features, from row to row, sheet to sheet
 WHOLE, TALL, NARROW, ROW, SHEET = 0.9, 0.66, 0.34, 1.3, 0.022
@@ -26,14 +38,11 @@ def weighted_sum(
     tokens: Labels,
     *,
     query: str,
-    of: str = "value",
-    result: str = "output",
     title: str = "",
 ) -> Figure:
     """Draw values (token, 2) as arrows, and beside them each times its weight, laid end to end: the output.
 
-    `query` names the token that asks; `of` and `result` are what the values and their sum are called. What
-    has no weight is hatched, and hands over nothing.
+    `query` names the token that asks.
     """
     weights = given.numbers_of(weights, 1, name="weights")
     values = given.numbers_of(values, 2, name="values")
@@ -48,32 +57,16 @@ def weighted_sum(
     for token, weight, value, start, end, colour in zip(
         *(tokens, weights, values, steps, steps[1:], colours), strict=False
     ):
-        if weight:
-            _vector(left, np.zeros(2), value, token, colour)
-            _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
-        else:
-            _hidden_vector(left, value, f"{token}: weight 0")
-    _vector(right, steps[0], steps[-1], result, HERO, width=2.6, side=-1)
+        _vector(left, np.zeros(2), value, token, colour)
+        _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
+    _vector(right, steps[0], steps[-1], "output", HERO, width=2.6, side=-1)
     for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
         ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", title=name)
-        ax.set(xlabel=f"feature 0 of the {of}")
+        ax.set(xlabel="feature 0 of the value")
         ax.grid(alpha=0.3)
-    left.set_ylabel(f"feature 1 of the {of}")
+    left.set_ylabel("feature 1 of the value")
     see = "Left, what each token hands over; right, each arrow cut to its weight, end to end: their sum."
     return finished(figure, title, see)
-
-
-def _hidden_vector(ax: Axes, value: np.ndarray, name: str) -> None:
-    """A hatched arrow from 0, of a token that hands over nothing."""
-    wide = 0.025 * np.hypot(*value)
-    look = HIDDEN | {"linewidth": 0.8}
-    ax.add_patch(
-        FancyArrow(0, 0, *value, width=wide, length_includes_head=True, head_width=2.5 * wide, **look)
-    )
-    look = {"color": GREY, "size": 9, "va": "center", "textcoords": "offset points"}
-    ax.annotate(name, tuple(value / 2), (9, 0), **look)
-    for text in ax.texts:  # a name is read where it crosses the arrow, too
-        text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
 
 
 def _vector(
@@ -168,10 +161,10 @@ def journey(stages: Tables, tokens: Labels, ids: Sequence[int], *, title: str) -
     looked_up, *others = (np.abs(table).max() for table in tables.values())
     heights, foot = -LANE * np.arange(len(tokens)), -LANE * (len(tokens) - 0.3)
     figure, (ax,) = canvas(1, (WIDEST, LANE * len(tokens) + 2.0))
-    for place, (token, number, height) in enumerate(zip(tokens, ids, heights, strict=True)):
+    for place, (token, id, height) in enumerate(zip(tokens, ids, heights, strict=True)):
         ax.text(0.5, height, token, ha="right", va="center", size=9)
         look = {"letters": 8, "rounding": 0.02, "linewidth": 0.6}
-        box(ax, (0.85, height), f"{int(number)}", (0.5, TALL_STRIP), COMPONENTS["embedding"], **look)
+        box(ax, (0.85, height), f"{int(id)}", (0.5, TALL_STRIP), COMPONENTS["embedding"], **look)
         box(ax, (BEGIN + STRIP + 0.2, height), f"+P{place}", (0.29, 0.2), COMPONENTS["positions"], **look)
         for start, end in ((1.1, BEGIN), (BEGIN + STRIP, BEGIN + STRIP + GAP + WIDER[0])):
             arrow(ax, (start, height), (end, height), width=0.8, gap=0)
@@ -236,3 +229,105 @@ def _bar_below(figure: Figure, mesh: QuadMesh, left: float, name: str) -> None:
     bar.set_label(name, size=9)
     bar.outline.set_linewidth(0.6)
     place.tick_params(labelsize=8)
+
+
+# Arithmetic as on paper, in inches
+
+CELL, LETTER, BETWEEN = 0.3, 0.075, 0.2  # how tall a cell is, how wide a letter; from column to column
+Piece = str | tuple[Sequence[Sequence[float | str]], Sequence[str]]
+COLOURS = {"": "white", "part": NO, "result": LIT}  # of what is in a cell
+WHERE_NOT_ZERO = {"A": PALE[0], "x": PALE[1], "truth": PALE[0]}
+HATCHED = {"silenced": HIDDEN, "padding": HIDDEN}
+KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO).items()} | HATCHED
+KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # as its way
+
+
+def arithmetic(
+    rows: Sequence[Sequence[Piece]], names: Labels, *, wide: float = 0.42, title: str, see: str
+) -> Figure:
+    """Draw rows of words and of tables, below each other in columns that have names.
+
+    A table comes with the kind of each of its columns: of `KINDS`; where a number is 0 some have no colour. A
+    word in a cell has no frame, but a "part" of the model has, as wide as its column. A cell is so `wide`.
+    Words behind → stand above an arrow; behind ← or ↓, the gradient's way, it is thick.
+    """
+    columns = [*zip(names, *rows, strict=True)]
+    widths = [
+        BETWEEN + max(1.2 * _wide(name, wide), *(_wide(each, wide) for each in column))
+        for name, *column in columns
+    ]
+    sizes = [max(1 if isinstance(each, str) else len(each[0]) for each in row) for row in rows]
+    feet = np.cumsum([0.16 + CELL * size for size in sizes])
+    figure, (ax,) = canvas(1, (sum(widths) + 0.1, feet[-1] + 1.0))
+    for row, top, foot in zip([names, *rows], [-0.45, 0, *feet], [0, *feet], strict=False):
+        for piece, left, width in zip(row, np.cumsum([0, *widths]), widths, strict=False):
+            middle = left + width / 2, (top + foot) / 2
+            if isinstance(piece, str):
+                _write(ax, piece, middle, width, "bold" if row is names else "normal")
+            else:
+                _draw_cells(ax, *piece, middle, wide, width - BETWEEN)
+    ax.set(xlim=(0, sum(widths)), ylim=(feet[-1], -0.45), aspect="equal")
+    ax.set_axis_off()
+    used = {kind for row in rows for piece in row if not isinstance(piece, str) for kind in piece[1]}
+    legend_of_cells(figure, {kind: KINDS[kind] for kind in KINDS if kind in used - {"", "part"}})
+    return finished(figure, title, see)
+
+
+def _wide(piece: Piece, wide: float) -> float:
+    if isinstance(piece, str):
+        return 0 if piece[:1] == "↓" else LETTER * max(map(len, piece.split("\n")))
+    return wide * len(piece[1])
+
+
+def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> None:
+    look = {"ha": "center", "va": "center", "size": 9, "weight": weight}
+    ways = {"→": (width / 2 - 0.06, 0), "←": (0.06 - width / 2, 0), "↓": (0, 0.2)}
+    if words[:1] in ways:
+        way = np.array(ways[words[0]])
+        thick = {} if words[0] == "→" else {"width": 2.2, "colour": HERO}
+        arrow(ax, middle - way, middle + way, gap=0, **thick)
+        middle = middle + np.array([0, -0.06] if way[0] else [0.15, 0])
+        look |= {"va": "bottom"} if way[0] else {"ha": "left"}
+    ax.text(*middle, words.strip("→←↓ "), color=HERO if "✗" in words else "black", **look)
+
+
+def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: float, room: float) -> None:
+    for (row, column), value in np.ndenumerate(np.array(table, dtype=object)):
+        kind, is_word = kinds[column], isinstance(value, str)
+        wide = room if kind == "part" else wide
+        left = middle[0] + wide * (column - len(kinds) / 2)
+        top = middle[1] + CELL * (row - len(table) / 2)
+        if kind == "part" or not is_word:
+            look = KINDS[kind if value or kind not in WHERE_NOT_ZERO else ""]
+            ax.add_patch(Rectangle((left, top), wide, CELL, **{"edgecolor": GREY, "linewidth": 0.8} | look))
+        edge = [withStroke(linewidth=3, foreground="white")] if kind in HATCHED else []
+        look = {"ha": "center", "va": "center", "size": 9, "path_effects": edge}
+        ax.text(left + wide / 2, top + CELL / 2, value if is_word else _short(value), **look)
+
+
+def _short(value: float) -> str:
+    return two_decimals(value) if 0.1 <= abs(value) < 1 else number(value, 2)
+
+
+def text_cosine(hidden: Tensor, may_attend: Tensor, tokens: Sequence[Labels], *, title: str) -> Figure:
+    """Draw how two texts become one number: tokens (text, position, d_model), their means, the cosine.
+
+    Three features are written. `may_attend` (text, 1, 1, position) is False for padding.
+    """
+    vectors, real = given.numbers_of(hidden, 3), given.numbers_of(may_attend, 4)[:, 0, 0] > 0
+    size, rows, units = f"3 of {vectors.shape[2]}\nfeatures", [], []
+    for words, each, is_real in zip(tokens, vectors, real, strict=True):
+        mean = each[is_real].mean(axis=0)
+        units.append(mean / np.linalg.norm(mean))
+        table = each.T[:3], ["" if yes else "padding" for yes in is_real]
+        mean, unit = ((column[:3, None], [""]) for column in (mean, units[-1]))
+        rows += [
+            ["tokens", ([words, ["↓"] * len(words)], [""] * len(words)), "", "", "", ""],
+            ["", ([["the encoder: every token hears all real ones"]], ["part"]), "", "", "", ""],
+            [size, table, "→ mean of\nthe real", mean, "→ ÷ its\nlength", unit],
+        ]
+    cosine = [[units[0] @ units[1]]], ["result"]
+    rows.insert(3, ["", "", "", "", f"dot product\nof all {vectors.shape[2]}:\ncosine", cosine])
+    names = ["", "a vector for each token", "", "mean", "", "embedding"]
+    see = "Two texts, each as tokens, vectors, and the mean of the real ones; between them their cosine."
+    return arithmetic(rows, names, wide=0.5, title=title, see=see)

@@ -1,6 +1,6 @@
 """How attention comes to its numbers: keys on the line of a query, a row behind its mask, cell by cell."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -192,7 +192,7 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
     how = {made: f"= {step.split(' = ')[1]}".replace("(", "\n(") for step, (made, _) in STEPS.items()}
     for name, (left, top) in PLACES.items():
         table = tables[name]
-        draw_grid(ax, left, top, table if name in known else np.full_like(table, np.nan))
+        _draw_grid(ax, left, top, table if name in known else np.full_like(table, np.nan))
         middle = left + table.shape[1] / 2
         ax.text(middle, top - 0.25, name, ha="center", va="bottom", size=9, weight="bold")
         ax.text(middle, top + 4, how.get(name, ""), ha="center", va="top", size=8.5)
@@ -243,17 +243,15 @@ def _word(number: float) -> str:
     return f"{number:.1f}" if number >= 1 else two_decimals(number)
 
 
-def draw_grid(
-    ax: Axes, left: float, top: float, table: np.ndarray, write: Callable = _word, wide: float = 1
-) -> None:
+def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
     """A matrix as cells, each with its number; one that is not known yet is empty."""
     rows, columns = table.shape
-    edges = wide * np.arange(columns + 1) + left, np.arange(rows + 1) + top
+    edges = np.arange(columns + 1) + left, np.arange(rows + 1) + top
     ax.pcolormesh(*edges, np.ma.masked_all(table.shape), edgecolor=SILVER, linewidth=0.8)
     for (row, column), number in np.ndenumerate(table):
         if np.isfinite(number):
             look = {"ha": "center", "va": "center", "size": 8, "zorder": 4}
-            ax.text(left + wide * (column + 0.5), top + row + 0.5, write(number), **look)
+            ax.text(left + column + 0.5, top + row + 0.5, _word(number), **look)
 
 
 def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:

@@ -58,7 +58,7 @@ def lines(
     Args:
         x: where the points are; words stand side by side.
         named: the lines, numbers over x each, or (run, x): every run thin, their mean thick. Or a panel of
-            lines for each quantity, which is its y label.
+            lines for each quantity, which is its y label; with a `ylabel` all panels share it, and its scale.
         style: "marked" marks each point, "smooth" is for many, "area" fills what is below, "stepped" counts
             layers or steps.
         logarithmic: the axes that are: "x", "y" or "xy".
@@ -69,6 +69,7 @@ def lines(
         tops: whether the highest point of each panel's line is marked.
     """
     nested, before = isinstance(next(iter(named.values())), Mapping), before or {}
+    shared = below or (nested and ylabel != "")
     panels = {name: {"": y} for name, y in named.items()} if below else named if nested else {ylabel: named}
     tables = {panel: _tables_of(each | before) for panel, each in panels.items()}
     by, kinds, width, more = STYLES[style]
@@ -76,19 +77,19 @@ def lines(
     looks = looks_of([name for name in names if name not in before], kinds, by) | looks_of(before, ["--"])
     told = "Each line has its name at its end."
     if nested or below:
-        what = "Panels one below the other share both scales" if below else "A panel for each measure"
+        where = "one below the other" if below else "side by side"
+        what = f"Panels {where} share both scales" if shared else "A panel for each measure"
         told = f"{what}; a line bears its name where it ends."
-    figure, axes = _lay(list(tables), width, names, below)
+    figure, axes = _lay(list(tables), width, names, below=below, shared=shared)
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
         across = _lay_across(ax, x, logarithmic, whole=style == "stepped")
         for name, runs in curves.items():
             _plot(ax, across, name, runs, more | looks[name], filled=style == "area")
-        ax.set(xlabel=xlabel, ylabel="" if below else panel, yscale="log" if "y" in logarithmic else "linear")
-        if below:
-            ax.set_title(panel, loc="left", size=10)
-            ax.label_outer()
-    if below:
-        figure.supylabel(ylabel, size=10)
+        ax.set(
+            xlabel=xlabel, ylabel="" if shared else panel, yscale="log" if "y" in logarithmic else "linear"
+        )
+    if shared:
+        _name_once(figure, tables, ylabel)
     finished(figure, title, see or told)
     for ax, curves in zip(axes, tables.values(), strict=True):  # last: where names stand hangs on the layout
         ends = {name: _end(across, runs.mean(axis=0)) for name, runs in curves.items()}
@@ -96,6 +97,13 @@ def lines(
             name_lines(ax, ends, {name: looks[name]["color"] for name in ends})
         _mark(ax, levels or {}, places or {}, named=ax is axes[0], tops=tops)
     return figure
+
+
+def _name_once(figure: Figure, panels: Iterable[str], ylabel: str) -> None:
+    for ax, panel in zip(figure.axes, panels, strict=True):
+        ax.set_title(panel, loc="left", size=10)
+        ax.label_outer()
+    figure.supylabel(ylabel, size=10)
 
 
 def _mark(
@@ -114,14 +122,16 @@ def _tables_of(named: Named) -> dict[str, np.ndarray]:
     return {name: np.atleast_2d(given.numbers_of(each, name=name, gaps=True)) for name, each in named.items()}
 
 
-def _lay(panels: Sequence[str], width: float, names: Sequence[str], below: bool) -> tuple[Figure, np.ndarray]:
+def _lay(
+    panels: Sequence[str], width: float, names: Sequence[str], *, below: bool, shared: bool
+) -> tuple[Figure, np.ndarray]:
     """Return the figure with its panels, side by side or one below the other, and room for names."""
     if below:
         return canvas(len(panels), (6.6, 1.35), (0, 0.7), columns=1, sharex=True, sharey=True)
     names = LABEL * max(map(len, names)) if len(names) > 1 else 0.0
     if len(panels) == 1:
         return canvas(1, (width + names, 3.4))
-    return canvas(len(panels), (min(4.2 + names, WIDEST / len(panels)), 3.6))
+    return canvas(len(panels), (min(4.2 + names, WIDEST / len(panels)), 3.6), sharex=shared, sharey=shared)
 
 
 def _lay_across(ax: Axes, x: Sequence, logarithmic: str, *, whole: bool) -> np.ndarray:

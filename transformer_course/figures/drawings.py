@@ -106,6 +106,7 @@ PRE_NORM = [
 TUTORIAL = [
     *_added(0.5, 4.9, _part("norm", 1.5), _part("attention", 3.1), gap=0.35)[:-1],
     (arrow, (5.35, ROAD), (END, ROAD)),
+    (partial(Axes.text, s="A", ha="center", size=10), 4.3, SIDE + 0.1),  # what attention brings
     (box, (4.9, ROAD), "A ‖ x", (0.9, 0.7), LIT),  # lays two vectors beside each other
     (box, (7.1, ROAD), "feed-forward\n2 · d_model wide", (2.0, 0.7), COMPONENTS["feed-forward"]),
     (box, (9.4, ROAD), "W", (0.8, 0.7), LIT),  # chooses among them

@@ -11,7 +11,6 @@ Matrix = Tensor | np.ndarray | Sequence[Sequence[float]]
 Limits = tuple[float, float]
 Labels = Sequence[str]
 Tables = Mapping[str, Matrix]  # by name
-Curves = Mapping[str, Sequence[float]]  # by name
 
 
 def numbers_of(

@@ -9,40 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import ATTENTION, COMPONENTS, DARK, FREE, GREY, LINES, MARK, SILVER
-from transformer_course.figures.given import Curves, Matrix
+from transformer_course.figures.colours import ATTENTION, COMPONENTS, DARK, FREE, GREY, HERO, MARK, SILVER
+from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished
-from transformer_course.figures.names import place_names
+from transformer_course.figures.names import place_names, write_place
 
-STEP = 0.15  # from one seed's dot down to the next, if a band is 1 high
 SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
 SEEN = 0.01  # a smaller share is a sliver that nobody sees
 GIGA, GIB = 1e9, 2**30
 
 Place = tuple[int, int]
-
-
-def seed_spread(
-    named: Curves, *, xlabel: str, title: str, levels: Mapping[str, float] | None = None
-) -> Figure:
-    """Draw one dot for each seed, one band of dots for each name, and a stroke at the mean.
-
-    The dots of a band stand one below the other, so that equal ones are seen as two. `levels` are dashed,
-    with their names above.
-    """
-    figure, (ax,) = canvas(1, (6.4, 0.9 + 0.8 * len(named)))
-    for row, (name, values) in enumerate(named.items()):
-        numbers = given.numbers_of(values, 1, name=name)
-        down = row + STEP * (np.arange(len(numbers)) - (len(numbers) - 1) / 2)
-        ax.scatter(numbers, down, s=34, color=LINES[row % len(LINES)], alpha=0.85)
-        ax.plot([numbers.mean()] * 2, [row - 0.38, row + 0.38], color="black", linewidth=1.5)
-    for name, level in (levels or {}).items():
-        ax.axvline(level, color=GREY, linestyle="--", linewidth=1.2)
-        ax.text(level, -0.55, name, color=GREY, ha="center", va="bottom", size=9)
-    ax.set_yticks(range(len(named)), list(named))
-    ax.set(xlabel=f"{xlabel}\na dot: one seed; the stroke: their mean", ylim=(len(named) - 0.5, -0.5))
-    ax.grid(alpha=0.3, axis="x")
-    return finished(figure, title, "A row for each name, a dot for each seed.")
 
 
 def word_strips(
@@ -52,18 +28,31 @@ def word_strips(
     title: str,
     xlabel: str = "activation",
     see: str = "A row for each neuron, a dot for each word, at how much the neuron fires.",
+    furthest: Labels = (),
+    places: Mapping[str, float] | None = None,
+    apart: float = 0.0,
 ) -> Figure:
-    """Draw one row per name, a neuron or a question: its number for its own kind, and for all the others."""
-    figure, (ax,) = canvas(1, (7.4, 0.9 + 0.34 * len(named)))
+    """Draw one row per name, a neuron or a question: its number for its own kind, and for all the others.
+
+    `furthest` are what is furthest to the right in each row; `places` have upright lines with names. The two
+    kinds of numbers stand so far `apart`, of a row.
+    """
+    figure, (ax,) = canvas(1, (WIDEST if furthest else 7.4, 1.1 + (0.34 + 0.4 * apart) * len(named)))
     for kind, colour, marker in ((1, GREY, "|"), (0, MARK, "o")):
         rows = [given.numbers_of(words[kind], 1, name=name) for name, words in named.items()]
-        y = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+        y = np.repeat(np.arange(len(rows)) + (kind - 0.5) * apart, [len(row) for row in rows])
         ax.scatter(np.concatenate(rows), y, s=26, color=colour, marker=marker, label=legend[kind], zorder=2)
     ax.set_yticks(range(len(named)), list(named))
-    ax.invert_yaxis()
-    ax.set(xlabel=xlabel)
+    ax.set(xlabel=xlabel, ylim=(len(named) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    for name, place in (places or {}).items():
+        write_place(ax, place, name)
+    reach = ax.get_xlim()[1]
+    for row, (name, last) in enumerate(zip(furthest, map(np.hstack, named.values()), strict=False)):
+        ax.plot([last.max(), reach], [row, row], color=SILVER, linewidth=1, zorder=1)
+        ax.text(reach, row, f" {name}", va="center", size=9, color=HERO if name.endswith("✗") else "black")
+    ax.set_xlim(right=reach)
     return finished(figure, title, see)
 
 

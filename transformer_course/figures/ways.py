@@ -100,5 +100,8 @@ def attention_paths(
         ax.set_xticks(range(len(maps) + 1), ["input", *(f"after layer {i}" for i in range(len(maps)))])
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
+    query, key = (tokens[place] for place in edge)
+    told = f"the thicker, the more weight; dark: what {query} takes; bright: from {key}; dotted: cut"
+    figure.supxlabel(told, size=9)
     see = "Tokens in columns; a line is as wide as its right end's weight for its left end; a cross: cut."
     return finished(figure, title, see)

@@ -1,11 +1,12 @@
-"""Sums of arrows end where they should, shapes are drawn to scale, and a sentence becomes one vector."""
+"""Sums end where they should, shapes are drawn to scale, a sentence becomes a vector, two one number."""
 
 import numpy as np
+import torch
 from matplotlib import colors
 from matplotlib.text import Annotation
 
 from transformer_course import figures
-from transformer_course.figures.colours import HERO, PALE
+from transformer_course.figures.colours import HERO, LIT, PALE
 
 WEIGHTS, VALUES = [0.2, 0.7, 0.1], [[10.0, 0.0], [0.0, 5.0], [3.0, 3.0]]
 
@@ -24,13 +25,6 @@ def test_weighted_values_lie_end_to_end_and_reach_the_output():
     np.testing.assert_allclose(whole, [(0, 0), (2.3, 3.8)])
     written = {text.get_text(): text.get_color() for text in output.texts}
     assert {".20 · a", ".70 · b", ".10 · c"} < set(written) and written["output"] == HERO
-
-
-def test_what_has_no_weight_is_hatched_and_hands_over_nothing():
-    values, output = figures.weighted_sum([0.5, 0, 0.5], VALUES, ["a", "pad", "c"], query="b").axes
-    assert [patch.get_hatch() for patch in values.patches] == ["////"] and not output.patches
-    assert "pad: weight 0" in [text.get_text() for text in values.texts]
-    assert not any("pad" in text.get_text() for text in output.texts) and len(arrows(output)) == 3
 
 
 def test_a_tensor_is_cut_into_heads_and_has_its_shape_below():
@@ -69,3 +63,51 @@ def test_a_sentence_goes_from_ids_through_strips_on_two_scales_to_one_vector():
     assert {"a", "7", "+P0", "b", "11", "+P1", *stages} < set(written)
     heard = [line.get_ydata() for line in ax.lines if len(set(line.get_ydata())) == 2]
     assert len(heard) == 2 + 2  # across in a layer, and from each to the mean
+
+
+def cells(ax):
+    """The numbers and words that have a frame: text → (middle, colour or hatch)."""
+    boxes = [(patch.get_window_extent(), patch) for patch in ax.patches]
+    found = [(text, patch) for text in ax.texts for box, patch in boxes if box.contains(*at(text))]
+    return [
+        (text.get_text(), patch.get_hatch() or colors.to_hex(patch.get_facecolor())) for text, patch in found
+    ]
+
+
+def at(text):
+    return text.axes.transData.transform(text.get_position())
+
+
+def test_arithmetic_stands_in_columns_in_the_colours_of_its_kinds():
+    rows = [
+        ["x", ([[1, 0], [-0.5, 0.04]], "Ax"), "→ sum", ([[2], [3]], ["result"])],
+        ["", ([["runs"], [7]], ["silenced"]), "← back", ""],
+    ]
+    (ax,) = figures.arithmetic(rows, ["", "W", "", "y"], title="", see="").axes
+    white, result = "#ffffff", [("2", LIT), ("3", LIT)]
+    assert cells(ax) == [
+        ("1", PALE[0]),
+        ("0", white),
+        ("−.50", PALE[0]),
+        (".04", PALE[1]),
+        *result,
+        ("7", "////"),
+    ]
+    places = {text.get_text(): text.get_position() for text in ax.texts}
+    assert places["x"][0] < places["1"][0] < places["sum"][0] < places["2"][0]
+    assert places["W"][1] < places["1"][1] < places["−.50"][1] < places["runs"][1] < places["7"][1]
+    (there, its_end), (back, back_end) = arrows(ax)
+    assert there[0] < its_end[0] and back[0] > back_end[0]
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["result", "A", "x", "silenced"]
+
+
+def test_two_texts_become_the_cosine_of_the_means_of_their_real_tokens():
+    hidden = torch.tensor([[[3.0, 0, 0], [3, 8, 0], [0, -9, 0]], [[5.0, -1, 0], [3, -1, 0], [4, -1, 0]]])
+    real = torch.tensor([[True, True, False], [True, True, True]])[:, None, None]
+    tokens = [["a", "b", "[PAD]"], ["c", "d", "e"]]
+    (ax,) = figures.text_cosine(hidden, real, tokens, title="").axes
+    framed = cells(ax)
+    assert [text for text, look in framed if look == "////"] == ["0", "−9", "0"]
+    first = [text for text, _ in framed[10:16]]
+    assert first == ["3", "4", "0", ".60", ".80", "0"]  # of A, by hand: (3, 4), and that over 5
+    assert [text for text, look in framed if look == LIT] == [".39"]  # .6 · .97 − .8 · .24

@@ -84,6 +84,14 @@ def test_lines_below_each_other_share_their_scale_and_mark_the_same_places():
     assert [word for word in written(high) if word] == ["10"]  # the place is named once
 
 
+def test_panels_beside_each_other_that_measure_the_same_share_their_scales():
+    named = {"many": {"a": [0.0, 1.0, 2.0]}, "few": {"a": [5.0, 3.0, math.nan]}}
+    many, few = figures.lines([0, 10, 20], named, **LABELS | {"ylabel": "loss"}).axes
+    assert [ax.get_title(loc="left") for ax in (many, few)] == ["many", "few"]
+    assert many.get_ylim() == few.get_ylim() and many.get_xlim() == few.get_xlim()
+    assert many.figure.get_supylabel() == "loss" and many.get_ylabel() == few.get_ylabel() == ""
+
+
 def history(losses, scores=()):
     rates = [0.1] * len(losses)
     return History(list(losses), rates, rates, dict(scores))

@@ -24,6 +24,14 @@ HISTORY = History(loss=[1.0, 0.5], learning_rate=[0.1, 0.1], gradient_norm=[0.2,
 
 # One good call of every figure; the first argument is what it draws.
 GOOD = {
+    "ablation": {
+        **{"adds": {"$x$": {"a": (1, 0), "b": (0, 2)}}, "silent": [["b"]]},
+        **{"words": TOKENS[:2], "title": ""},
+    },
+    "arithmetic": {
+        "rows": [["→ $x$", ([[0.5, 2]], ["A", "silenced"]), "↓ b"], ["", ([["b"]], ["part"]), "← c"]],
+        **{"names": TOKENS, "title": "", "see": "Rows of numbers, and words between them."},
+    },
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
     "attention_paths": {"named": {"$x$": [WEIGHTS] * 2}, "tokens": TOKENS, "edge": (1, 0), "title": ""},
     "catch_map": {"noticed": YES, "bugs": TOKENS, "tests": TOKENS},
@@ -88,11 +96,17 @@ GOOD = {
     "reach": {"named": {"$x$": [None, 2]}, "length": 9, "place": 4, "title": ""},
     "ring_of_three": {"title": "$x$"},
     "roofline": {"parts": {"$x$": (2.0, 1e9)}, "speed": 1e10, "bandwidth": 1e9, "title": ""},
-    "seed_spread": {"named": {"$x$": [1.0, 2.0]}, "xlabel": "", "title": ""},
     "token_depth": {"values": WEIGHTS, "rows": TOKENS, "tokens": TOKENS, "title": "", "bar": ""},
+    "text_cosine": {
+        **{"hidden": torch.rand(2, 3, 5), "may_attend": torch.ones(2, 1, 1, 3) > 0},
+        **{"tokens": [TOKENS] * 2, "title": ""},
+    },
     "training_curves": {"history": HISTORY, "title": "$x$"},
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
-    "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
+    "word_strips": {
+        **{"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
+        **{"furthest": ["$z$ ✗"], "places": {"$p$": 0}},
+    },
 }  # fmt: skip
 ALONE = {"norm_orders", "then_and_now", "two_blocks", "live_curve"}  # these are given nothing but a title
 WIDGETS = {"explore", "explorer", "measured"}

@@ -6,6 +6,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Annotation, Text
 
 from transformer_course import figures
+from transformer_course.figures.colours import HERO
 
 
 def test_the_names_in_a_scatter_hide_no_head_and_no_other_name():
@@ -54,8 +55,13 @@ def test_names_on_the_roofline_cover_neither_each_other_nor_a_point():
         assert not any(box.contains(*point) for point in points)
 
 
-def test_a_level_beside_the_seeds_is_dashed_and_named():
-    (ax,) = figures.seed_spread({"a": [1.0, 2.0]}, xlabel="x", title="", levels={"before": 0.5}).axes
-    (level,) = [line for line in ax.lines if line.get_linestyle() == "--"]
-    assert set(level.get_xdata()) == {0.5} and ax.texts[0].get_text() == "before"
-    assert ax.get_xlabel() == "x\na dot: one seed; the stroke: their mean"
+def test_strips_name_what_is_furthest_and_a_place_and_keep_two_kinds_apart():
+    named = {"a": ([0.5], [0.2, 0.7]), "b": ([0.9], [0.1])}
+    look = {"legend": ("own", "others"), "furthest": ["c ✗", "b ✓"], "places": {"zero": 0}, "apart": 0.4}
+    (ax,) = figures.word_strips(named, title="", **look).axes
+    others, own = (each.get_offsets().tolist() for each in ax.collections)
+    assert own == [[0.5, -0.2], [0.9, 0.8]] and others == [[0.2, 0.2], [0.7, 0.2], [0.1, 1.2]]
+    zero, *leads = ax.lines
+    assert set(zero.get_xdata()) == {0} and [line.get_xdata()[0] for line in leads] == [0.7, 0.9]
+    written = {text.get_text().strip(): text.get_color() for text in ax.texts}
+    assert written["c ✗"] == HERO and written["b ✓"] == "black" and "zero" in written

@@ -1,11 +1,11 @@
-"""A step of training is drawn with the numbers that PyTorch comes to."""
+"""A step of training is drawn with the numbers that PyTorch comes to, an ablation with those of a pencil."""
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from transformer_course import figures
-from transformer_course.figures.layout import number, two_decimals
+from transformer_course.figures.algebra import _short
 
 
 @pytest.mark.parametrize("allowed", [1.0, 100.0])
@@ -20,6 +20,25 @@ def test_a_step_is_that_of_torch(allowed):
     gradient = weights.grad.clone()
     optimiser.step()
     after = F.cross_entropy(weights @ x, torch.tensor(1))
-    assert {two_decimals(loss.item()) for loss in (before, after)} < set(written)
+    assert {_short(loss.item()) for loss in (before, after)} < set(written)
     told = [*gradient.flatten().tolist(), *weights.flatten().tolist(), *(weights @ x).tolist()]
-    assert {number(value, 2) for value in told} < set(written)
+    assert {_short(value) for value in told} < set(written)
+
+
+def test_what_is_silenced_is_0_or_its_mean_and_a_wrong_word_is_marked():
+    adds = {"A": {"token": (0, 7), "head 0": (3, 0), "head 1": (5, 0)}}
+    adds["B"] = {"token": (0, 7), "head 0": (0, 3), "head 1": (5, 0)}
+    (ax,) = figures.ablation(adds, [["head 0"], ["head 1"]], ["runs", "run"], title="").axes
+    table = {}
+    for text in ax.texts:
+        across, down = text.get_position()
+        table.setdefault(round(down, 6), []).append((across, text.get_text()))
+    rows = [[word for _, word in sorted(row)] for _, row in sorted(table.items())]
+    assert [" ".join(row) for row in rows[2:]] == [
+        "token 0 7 0 7 0 7 0 7 0 7 0 7",
+        "head 0 3 0 0 3 0 0 1.5 1.5 3 0 3 0",
+        "head 1 5 0 5 0 5 0 5 0 0 0 5 0",
+        "added up 8 7 5 10 5 7 6.5 8.5 3 7 8 7",
+        "it says runs ✓ run ✓ run ✗ run ✗ run ✗ runs ✓",
+    ]
+    assert sum(patch.get_hatch() == "////" for patch in ax.patches) == 4 * 2
