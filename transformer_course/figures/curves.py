@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import LINES, MARK, SILVER
+from transformer_course.figures.colours import LINES, MARK
 from transformer_course.figures.given import Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, number
 from transformer_course.figures.names import name_lines, place_names, write_level, write_place
@@ -65,27 +65,28 @@ def lines(
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them.
         places: the same on x: upright lines.
         before: lines of an earlier try, in the order and the colours of those in `named`, dashed.
-        below: draw each line in a panel of its own, one below the other, on one scale.
+        below: panels stand one below the other: those of `named`, or one for each line, on one scale.
         tops: whether the highest point of each panel's line is marked.
     """
     nested, before = isinstance(next(iter(named.values())), Mapping), before or {}
-    panels = {name: {"": y} for name, y in named.items()} if below else named if nested else {ylabel: named}
+    panels = named if nested else {name: {"": y} for name, y in named.items()} if below else {ylabel: named}
     tables = {panel: _tables_of(each | before) for panel, each in panels.items()}
     by, kinds, width, more = STYLES[style]
     names = list(dict.fromkeys(name for each in tables.values() for name in each))
     looks = looks_of([name for name in names if name not in before], kinds, by) | looks_of(before, ["--"])
     told = "Each line has its name at its end."
     if nested or below:
-        what = "Panels one below the other share both scales" if below else "A panel for each measure"
+        what = "A panel for each measure" if nested else "Panels one below the other share both scales"
         told = f"{what}; a line bears its name where it ends."
-    figure, axes = _lay(list(tables), width, names, below)
+    figure, axes = _lay(list(tables), width, names, below, shared=not nested)
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
         across = _lay_across(ax, x, logarithmic, whole=style == "stepped")
         for name, runs in curves.items():
             _plot(ax, across, name, runs, more | looks[name], filled=style == "area")
-        ax.set(xlabel=xlabel, ylabel="" if below else panel, yscale="log" if "y" in logarithmic else "linear")
+        alone = below and not nested  # a line in its panel, which bears its name
+        ax.set(xlabel=xlabel, ylabel="" if alone else panel, yscale="log" if "y" in logarithmic else "linear")
+        ax.set_title(panel if alone else "", loc="left", size=10)
         if below:
-            ax.set_title(panel, loc="left", size=10)
             ax.label_outer()
     if below:
         figure.supylabel(ylabel, size=10)
@@ -114,10 +115,13 @@ def _tables_of(named: Named) -> dict[str, np.ndarray]:
     return {name: np.atleast_2d(given.numbers_of(each, name=name, gaps=True)) for name, each in named.items()}
 
 
-def _lay(panels: Sequence[str], width: float, names: Sequence[str], below: bool) -> tuple[Figure, np.ndarray]:
+def _lay(
+    panels: Sequence[str], width: float, names: Sequence[str], below: bool, *, shared: bool
+) -> tuple[Figure, np.ndarray]:
     """Return the figure with its panels, side by side or one below the other, and room for names."""
     if below:
-        return canvas(len(panels), (6.6, 1.35), (0, 0.7), columns=1, sharex=True, sharey=True)
+        size = (6.6, 1.35) if shared else (8.6, 1.55)
+        return canvas(len(panels), size, (0, 0.7), columns=1, sharex=True, sharey=shared)
     names = LABEL * max(map(len, names)) if len(names) > 1 else 0.0
     if len(panels) == 1:
         return canvas(1, (width + names, 3.4))
@@ -188,14 +192,3 @@ def training_curves(
         ax.grid(alpha=0.3)
     see = "Left the loss in training, right the score on held-out data, both over the steps."
     return finished(figure, title, see)
-
-
-def draw_bends(
-    ax: Axes, x: Sequence[float], wanted: Sequence[float], drawn: Sequence[float], bends: Sequence[float]
-) -> None:
-    """Draw a curve, thick, what a network makes of it, and a triangle where each of its neurons wakes up."""
-    foot = 1.4 * min(wanted)
-    ax.plot(x, wanted, color=SILVER, linewidth=5, label="wanted")
-    ax.plot(x, drawn, color=LINES[0], label="network")
-    ax.plot(bends, [foot] * len(bends), "^", color="black", markersize=4, label="neuron wakes up")
-    ax.set(xlabel="feature in", ylabel="feature out", ylim=(1.1 * foot, 1.4 * max(wanted)))
