@@ -38,14 +38,14 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
         for sum_of in (3.3, 7.8):
             ax.plot(sum_of, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
             ax.plot(sum_of, height, "+", markersize=7, color="black", zorder=5)
-    across = f"attention: across the lanes\none head; width: weight; lit: what “{tokens[lit]}” takes"
-    for middle, words in (
-        (2.2, across),
-        (6.4, "feed-forward: each lane by itself,\nall with the same weights"),
-    ):
-        head, _, note = words.partition("\n")
-        ax.text(middle, 1.0, head, ha="center", va="bottom", size=9.5, weight="bold")
-        ax.text(middle, 0.6, note, ha="center", va="bottom", size=9)
+    heads = {2.2: "attention: across the lanes", 6.4: "feed-forward: each lane by itself,"}
+    notes = {
+        2.2: f"one head; width: weight; lit: what “{tokens[lit]}” takes",
+        6.4: "all with the same weights",
+    }
+    for words, height, weight in ((heads, 1.0, "bold"), (notes, 0.6, "normal")):
+        for middle, each in words.items():
+            ax.text(middle, height, each, ha="center", va="bottom", size=9.5, weight=weight)
     ax.set(xlim=(-0.9, 9.7), ylim=(0.3 - len(tokens), 1.5))
     ax.set_axis_off()
     see = "A lane for each token. A line between lanes is attention: the thicker, the more."
@@ -101,7 +101,8 @@ def norm_steps(
         ax.text(-2.0, -place, token, va="center", size=9.5, weight="bold")
         for step, table in enumerate(tables):
             shared = table if step == 2 else np.stack([each[place] for each in tables[:2]])
-            low, scale = min(0, shared.min()), 0.5 / (max(0, shared.max()) - min(0, shared.min()))
+            low, high = min(0, shared.min()), max(0, shared.max())
+            scale = 0.5 / ((high - low) or 1)
             zero, lefts = -place - 0.25 - scale * low, 5.6 * step + np.arange(table.shape[1])
             look = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
             bars = ax.bar(lefts, scale * table[place], bottom=zero, **look)
@@ -225,7 +226,7 @@ def one_neuron(
 
 
 def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.ndarray, tokens: Labels) -> None:
-    """Draw three matrices with a column for each neuron, and a row for each token: its answers between its vectors."""
+    """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
     reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
     ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
     look = CELLS | {"cmap": ListedColormap([COMPONENTS["feed-forward"], LIT], name="one lit")}
@@ -246,20 +247,12 @@ def _spread_out(count: int) -> np.ndarray:
     return 1.05 * ((count - 1) / 2 - np.arange(count))
 
 
-def _wires(
-    ax: Axes,
-    start: tuple[float, np.ndarray],
-    end: tuple[float, float],
-    weights: Sequence[float],
-    values: np.ndarray,
-) -> None:
+def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values: np.ndarray) -> None:
     """A line for each weight that is not 0, with the weight on it; one that carries nothing is pale."""
     for height, weight, value in zip(start[1], weights, values, strict=True):
         if weight:
-            carries = bool(value)
-            ways = [start[0], end[0]], [height, end[1]]
-            ax.plot(*ways, color=HERO if carries else SILVER, linewidth=1.3 * abs(weight), zorder=2 + carries)
+            ways, colour = ([start[0], end[0]], [height, end[1]]), HERO if value else SILVER
+            ax.plot(*ways, color=colour, linewidth=1.3 * abs(weight), zorder=3 if value else 2)
             place = start[0] + 0.2 * (end[0] - start[0]), height + 0.2 * (end[1] - height)
-            ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-            label = f"{weight:g}".replace("-", "−")
-            ax.text(*place, label, size=8.5, ha="center", va="center", bbox=ground, zorder=5)
+            look = CENTRED | {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
+            ax.text(*place, f"{weight:g}".replace("-", "−"), **look)
