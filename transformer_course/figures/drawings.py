@@ -290,12 +290,8 @@ def _sheet(
     """Draw a tensor as so many rows and columns of cells, some of its rows lit, its name below."""
     (x, y), (tall, wide), table = middle, (CELL * side for side in shape), np.zeros(shape)
     table[list(lit)] = 1
-    look = {
-        "cmap": ListedColormap([colour, LIT], name=colour),
-        "vmin": 0,
-        "edgecolor": SILVER,
-        "linewidth": 0.5,
-    }
+    colours = ListedColormap([colour, LIT], name=colour)
+    look = {"cmap": colours, "vmin": 0, "edgecolor": SILVER, "linewidth": 0.5}
     cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **look)
     ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
 

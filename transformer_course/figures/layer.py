@@ -95,6 +95,7 @@ def norm_steps(
     bars of a token have a scale of their own; those of the last step are on one scale again.
     """
     tables = list(given.tables_of(steps).values())
+    look = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
     figure, (ax,) = canvas(1, (9.2, 1.35 * len(tokens) + 0.6))
     for place, token in enumerate(tokens):
         box(ax, (6.4, -place), "", (17.2, 0.9), FRAME, rounding=0.2, edgecolor=GREY)
@@ -104,15 +105,14 @@ def norm_steps(
             low, high = min(0, shared.min()), max(0, shared.max())
             scale = 0.5 / ((high - low) or 1)
             zero, lefts = -place - 0.25 - scale * low, 5.6 * step + np.arange(table.shape[1])
-            look = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
             bars = ax.bar(lefts, scale * table[place], bottom=zero, **look)
             words = [two_decimals(each).replace(".00", "") or "0" for each in table[place]]
             ax.bar_label(bars, words, padding=1, size=8.5, path_effects=EDGE, zorder=6)
             ends = np.array([lefts[0] - 0.5, lefts[-1] + 0.5])
             ax.plot(ends, [zero] * 2, color="black", linewidth=0.8, zorder=4)
             if step == 0:
-                look = {"color": HERO, "linewidth": 1.2, "linestyle": "--", "zorder": 5}
-                ax.plot(ends, [zero + scale * by[place][0]] * 2, **look)
+                height = zero + scale * by[place][0]
+                ax.plot(ends, [height] * 2, color=HERO, linewidth=1.2, linestyle="--", zorder=5)
             if step < 2:
                 word = f"{'−÷'[step]} {two_decimals(by[place][step])}".removesuffix(".00")
                 ax.text(ends[1] + 0.8, -place + 0.1, word, ha="center", size=9.5, color=HERO, zorder=5)
@@ -142,9 +142,8 @@ def draw_network(
     for height, (name, value) in zip(ends[0], features.items(), strict=True):
         box(ax, (0, height), f"{name}\n{value:g}", (1.5, 0.7), LIT if value else "white")
     reach = 1 + max(np.abs(weights).sum() for weights, _ in up.values())
-    for height, total, after, (question, (weights, bias)) in zip(
-        ends[1], sums, bent, up.items(), strict=True
-    ):
+    neurons = zip(ends[1], sums, bent, up.items(), strict=True)
+    for height, total, after, (question, (weights, bias)) in neurons:
         _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in)
         look = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
         words = f"{question}\n{total:g} {'−+'[bias >= 0]} {abs(bias):g} = {total + bias:g}".replace("-", "−")
@@ -236,7 +235,7 @@ def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.nda
         ax.text(0.9, height, token, ha="right", va="center", size=9)
         fires, word = answer > reach / 2, two_decimals(answer)
         middle = edges[:-1][is_lit][0] + 0.25
-        ax.text(middle, height, word, color="white" if fires else "black", **CENTRED)
+        ax.text(middle, height, word, color="white" if answer > 0.65 * reach else "black", **CENTRED)
         for left, said in ((1.6, ""), (edges[-1] + 1.4, f"… + {word} · lit + …")):
             words, colour = (said, LIT) if fires else ("", "white")
             box(ax, (left, height), words, (1.3, 0.2), colour, letters=8, rounding=0, linewidth=0.6)
