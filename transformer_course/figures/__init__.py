@@ -8,7 +8,7 @@ from transformer_course.figures.algebra import arithmetic, journey, shape_flow, 
 from transformer_course.figures.attention import STEPS, draw_walk, masked_row, products, query_and_keys
 from transformer_course.figures.cells import catch_map, head_blocks, masks, pairings
 from transformer_course.figures.colours import SIGNED
-from transformer_course.figures.curves import draw_bends, lines, training_curves
+from transformer_course.figures.curves import lines, training_curves
 from transformer_course.figures.drawings import (
     data_flow,
     encoder_map,
@@ -18,7 +18,7 @@ from transformer_course.figures.drawings import (
     two_blocks,
 )
 from transformer_course.figures.images import draw_heads, head_atlas, image_attention, planes, position_tables
-from transformer_course.figures.layer import draw_network, lanes, norm_steps, one_neuron
+from transformer_course.figures.layer import draw_network, lanes, norm_steps, one_neuron, two_stacks
 from transformer_course.figures.maps import (
     attention_heatmap,
     draw_matrix,
@@ -26,7 +26,6 @@ from transformer_course.figures.maps import (
     head_values,
     likeness_grid,
     matrices,
-    neuron_map,
     token_depth,
 )
 from transformer_course.figures.moves import draw_tile, packed_row, reach, ring_of_three

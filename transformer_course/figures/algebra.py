@@ -1,11 +1,9 @@
 """Vectors, matrices and shapes as pictures: sums, a sentence and tensors on their way, arithmetic."""
 
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
@@ -22,11 +20,12 @@ from transformer_course.figures.colours import (
     LIT,
     NO,
     PALE,
-    SIGNED,
+    SILVER,
 )
-from transformer_course.figures.drawings import Point, arrow, box
-from transformer_course.figures.given import Labels, Matrix, Tables
+from transformer_course.figures.drawings import FRAME, Point, arrow, box, cells, line
+from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells, number, two_decimals
+from transformer_course.figures.ways import draw_ways
 
 # Of the shapes, in inches: all features, all positions, a head's features, from row to row, sheet to sheet
 WHOLE, TALL, NARROW, ROW, SHEET = 0.9, 0.66, 0.34, 1.3, 0.022
@@ -145,90 +144,68 @@ def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces
         ax.add_patch(Rectangle((left + aside * piece, foot + tall - size[1] + up * piece), *size, **look))
 
 
-# A sentence on its way, in inches: a lane for each token, a strip of features for each stage
+# A sentence on its way down the page, in inches: a lane for each token, a strip of features at each stage
 
-LANE, STRIP, TALL_STRIP, GAP, BEGIN = 0.34, 0.56, 0.24, 0.28, 1.4  # the last is where the strips begin
-WIDER = 0.18, 0.14  # the gaps in which positions are added, and in which all become one
+STRIP, HIGH, FRAMED, STEP = 1.16, 0.18, 0.46, 0.78  # sizes; from a layer to the next
 
 
-def journey(stages: Tables, tokens: Labels, ids: Sequence[int], *, title: str) -> Figure:
+def journey(
+    stages: Sequence[Matrix], maps: Sequence[Matrix], tokens: Labels, ids: Sequence[int], *, title: str
+) -> Figure:
     """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
 
-    Stages go by the name that stands below them. The first is what is looked up, and has a scale of its own;
-    the second is what enters the first layer; the last is one vector for all.
+    Stages are the rows of both tables, on a scale of their own, what enters the first layer and what leaves
+    each, and one vector for all; `maps` are each layer's weights, (query, key).
     """
-    tables = given.tables_of(stages)
-    looked_up, *others = (np.abs(table).max() for table in tables.values())
-    heights, foot = -LANE * np.arange(len(tokens)), -LANE * (len(tokens) - 0.3)
-    figure, (ax,) = canvas(1, (WIDEST, LANE * len(tokens) + 2.0))
-    for place, (token, id, height) in enumerate(zip(tokens, ids, heights, strict=True)):
-        ax.text(0.5, height, token, ha="right", va="center", size=9)
-        look = {"letters": 8, "rounding": 0.02, "linewidth": 0.6}
-        box(ax, (0.85, height), f"{int(id)}", (0.5, TALL_STRIP), COMPONENTS["embedding"], **look)
-        box(ax, (BEGIN + STRIP + 0.2, height), f"+P{place}", (0.29, 0.2), COMPONENTS["positions"], **look)
-        for start, end in ((1.1, BEGIN), (BEGIN + STRIP, BEGIN + STRIP + GAP + WIDER[0])):
-            arrow(ax, (start, height), (end, height), width=0.8, gap=0)
-    lefts = BEGIN + (STRIP + GAP) * np.arange(len(tables))
-    lefts[1:] += WIDER[0]
-    lefts[-1] += WIDER[1]
-    for stage, (left, (name, table)) in enumerate(zip(lefts, tables.items(), strict=True)):
-        lanes = heights if len(table) > 1 else heights[[0, -1]].mean(keepdims=True)
-        if stage > 1:
-            _all_to(ax, heights, lefts[stage - 1] + STRIP, lanes, left)
-        mesh = _strips(ax, table, left, lanes, max(others) if stage else looked_up)
-        if stage < 2:
-            name_of = "the rows of the table", "all other strips"
-            _bar_below(figure, mesh, (0.19, 0.55)[stage], f"numbers in {name_of[stage]}")
-        below = foot if len(table) > 1 else lanes[0] - 0.2
-        ax.text(left + STRIP / 2, below, name, ha="center", va="top", size=8.5)
-    _say_above(ax, lefts)
-    ax.set(xlim=(0.05, lefts[-1] + STRIP + 0.15), ylim=(foot - 1.0, 0.65))
+    tables = [given.numbers_of(stage, 2) for stage in stages]
+    lanes = 2.75 + 1.35 * np.arange(len(tokens))
+    depths = -np.concatenate([[0.75, 1.1], 1.62 + STEP * np.arange(len(maps) + 1)])
+    depths = [*depths, depths[-1] - 0.62]  # of the strips
+    reach = [max(np.abs(table).max() for table in part) for part in (tables[:2], tables[2:])]
+    names = ["its row of the table", "+ its position's row", "their sum, normalised", *[""] * (len(maps) - 1)]
+    names += ["one vector for each\ntoken, in context", "their mean: one vector\nfor the sentence"]
+    figure, (ax,) = canvas(1, (WIDEST, 1.0 - depths[-1]))
+    look = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}
+    for lane, token, identity in zip(lanes, tokens, ids, strict=True):
+        ax.text(lane, 0, token, ha="center", va="center", size=10, weight="bold")
+        arrow(ax, (lane, -0.47), (lane, depths[-2] + 0.07), width=2.5, colour=SILVER, zorder=0, gap=0)
+        arrow(ax, (lane, depths[-2] - 0.09), (lanes.mean(), depths[-1] + 0.09), width=0.8, gap=0)
+        box(ax, (lane, -0.36), f"{int(identity)}", (0.6, 0.22), COMPONENTS["embedding"], **look)
+        box(ax, (lane, -1.36), "norm", (0.6, 0.2), COMPONENTS["norm"], **look)
+        ax.text(lane - 0.65, depths[1], "+", ha="right", va="center", size=11)
+    for number, weights in enumerate(maps):
+        _layer(ax, number, depths[number + 2] - 0.16, weights, lanes)
+    for stage, (depth, name, table) in enumerate(zip(depths, names, tables, strict=True)):
+        for lane, row in zip(lanes if len(table) > 1 else [lanes.mean()], table, strict=True):
+            corner = lane - STRIP / 2, depth + HIGH / 2
+            cells(ax, corner, (STRIP, HIGH), row[None], reach[stage > 1], zorder=3)
+        ax.text(0.1, depth, name, va="center", size=9)
+    for height, words in {0: "tokens", -0.36: "ids"}.items():
+        ax.text(0.1, height, words, va="center", size=9)
+    above, below = map(two_decimals, reach)
+    words = f"red: positive, blue: negative; the darkest is {above} above the norms, {below} below them"
+    ax.text(lanes.mean(), depths[-1] - 0.25, words, ha="center", size=9)
+    ax.set(xlim=(0, lanes[-1] + 0.7), ylim=(depths[-1] - 0.4, 0.2))
     ax.set_axis_off()
-    see = "A lane for each token, from its id to its vectors; a strip is a vector. At the end all become one."
+    see = "A lane for each token, from its id down to its vectors; at the end all become one."
     return finished(figure, title, see)
 
 
-def _all_to(ax: Axes, starts: np.ndarray, before: float, ends: np.ndarray, left: float) -> None:
-    """Draw lines from every lane to every lane, or to one; an arrow shows where each goes on."""
-    meet = left if len(ends) > 1 else left - 0.15
-    for start, end in product(starts, ends):
-        ax.plot([before, meet], [start, end], color=GREY, linewidth=0.6, zorder=1)
-    for end in ends:
-        arrow(ax, (before if len(ends) > 1 else meet, end), (left, end), width=0.8, gap=0)
-
-
-def _strips(ax: Axes, table: np.ndarray, left: float, lanes: np.ndarray, reach: float) -> QuadMesh:
-    """Draw a row of the table in each lane, on a scale that reaches so far to both sides of 0."""
-    for row, height in zip(table, lanes, strict=True):
-        foot = height - TALL_STRIP / 2
-        edges = np.linspace(left, left + STRIP, len(row) + 1), (foot, foot + TALL_STRIP)
-        mesh = ax.pcolormesh(*edges, row[None], cmap=SIGNED, vmin=-reach, vmax=reach)
-        ax.add_patch(Rectangle((left, foot), STRIP, TALL_STRIP, fill=False, linewidth=0.6))
-    return mesh
-
-
-def _say_above(ax: Axes, lefts: np.ndarray) -> None:
-    """Write above the stages what the tokens do there."""
-    entered, last = lefts[1] + STRIP, lefts[-1]
-    spans = {
-        "token, id": (0.1, 1.1),
-        "each token by itself": (lefts[0], entered),
-        "in every layer, each token hears all": (entered + 0.08, last - GAP - WIDER[1]),
-        "all in one": (last - GAP - 0.06, last + STRIP),
-    }
-    for words, (start, end) in spans.items():
-        ax.plot([start, end], [0.28, 0.28], color="black", linewidth=0.8)
-        ax.text((start + end) / 2, 0.32, words, ha="center", va="bottom", size=9, weight="bold")
-
-
-def _bar_below(figure: Figure, mesh: QuadMesh, left: float, name: str) -> None:
-    """Draw a scale at the foot of the figure."""
-    inch = 1 / figure.get_figheight()
-    place = figure.add_axes((left, 0.5 * inch, 0.26, 0.12 * inch))
-    bar = figure.colorbar(mesh, cax=place, orientation="horizontal")
-    bar.set_label(name, size=9)
-    bar.outline.set_linewidth(0.6)
-    place.tick_params(labelsize=8)
+def _layer(ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray) -> None:
+    """Draw a layer as a frame: what each token takes from all, and a feed-forward for each."""
+    wide, table, low = lanes[-1] - lanes[0] + 1.3, given.numbers_of(weights, 2), top - 0.35
+    box(ax, (lanes.mean(), top - FRAMED / 2), "", (wide, FRAMED), FRAME, zorder=-1, linewidth=0.8)
+    look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"]}
+    draw_ways(ax, table, (top, top - 0.25), np.zeros_like(table, int), **look)
+    for lane in lanes:
+        beside = lane + 0.5
+        turns = (lane + 0.12, low), (beside, low), (beside, low - 0.08), (lane, low - 0.08)
+        line(ax, (lane, low + 0.09), *turns, width=0.8)
+        look = {"rounding": 0.02, "linewidth": 0.6}
+        box(ax, (lane + 0.3, low), "", (0.3, 0.1), COMPONENTS["feed-forward"], **look)
+    ax.text(0.1, top - 0.08, f"layer {number}", va="center", size=9, weight="bold")
+    if number == 0:
+        ax.text(0.1, top - 0.2, "lines: attention, wider: more\nboxes: feed-forward", va="top", size=8)
 
 
 # Arithmetic as on paper, in inches

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import LINES, MARK, SILVER
+from transformer_course.figures.colours import LINES, MARK
 from transformer_course.figures.given import Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, number
 from transformer_course.figures.names import name_lines, place_names, write_level, write_place
@@ -65,12 +65,12 @@ def lines(
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them.
         places: the same on x: upright lines.
         before: lines of an earlier try, in the order and the colours of those in `named`, dashed.
-        below: draw each line in a panel of its own, one below the other, on one scale.
+        below: panels stand one below the other: those of `named`, or one for each line, on one scale.
         tops: whether the highest point of each panel's line is marked.
     """
     nested, before = isinstance(next(iter(named.values())), Mapping), before or {}
-    shared = below or (nested and ylabel != "")
-    panels = {name: {"": y} for name, y in named.items()} if below else named if nested else {ylabel: named}
+    shared = ylabel != "" if nested else below
+    panels = named if nested else {name: {"": y} for name, y in named.items()} if below else {ylabel: named}
     tables = {panel: _tables_of(each | before) for panel, each in panels.items()}
     by, kinds, width, more = STYLES[style]
     names = list(dict.fromkeys(name for each in tables.values() for name in each))
@@ -88,8 +88,12 @@ def lines(
         ax.set(
             xlabel=xlabel, ylabel="" if shared else panel, yscale="log" if "y" in logarithmic else "linear"
         )
+        if shared:
+            ax.set_title(panel, loc="left", size=10)
+        if shared or below:
+            ax.label_outer()
     if shared:
-        _name_once(figure, tables, ylabel)
+        figure.supylabel(ylabel, size=10)
     finished(figure, title, see or told)
     for ax, curves in zip(axes, tables.values(), strict=True):  # last: where names stand hangs on the layout
         ends = {name: _end(across, runs.mean(axis=0)) for name, runs in curves.items()}
@@ -97,13 +101,6 @@ def lines(
             name_lines(ax, ends, {name: looks[name]["color"] for name in ends})
         _mark(ax, levels or {}, places or {}, named=ax is axes[0], tops=tops)
     return figure
-
-
-def _name_once(figure: Figure, panels: Iterable[str], ylabel: str) -> None:
-    for ax, panel in zip(figure.axes, panels, strict=True):
-        ax.set_title(panel, loc="left", size=10)
-        ax.label_outer()
-    figure.supylabel(ylabel, size=10)
 
 
 def _mark(
@@ -127,7 +124,8 @@ def _lay(
 ) -> tuple[Figure, np.ndarray]:
     """Return the figure with its panels, side by side or one below the other, and room for names."""
     if below:
-        return canvas(len(panels), (6.6, 1.35), (0, 0.7), columns=1, sharex=True, sharey=True)
+        size = (6.6, 1.35) if shared else (8.6, 1.55)
+        return canvas(len(panels), size, (0, 0.7), columns=1, sharex=True, sharey=shared)
     names = LABEL * max(map(len, names)) if len(names) > 1 else 0.0
     if len(panels) == 1:
         return canvas(1, (width + names, 3.4))
@@ -198,14 +196,3 @@ def training_curves(
         ax.grid(alpha=0.3)
     see = "Left the loss in training, right the score on held-out data, both over the steps."
     return finished(figure, title, see)
-
-
-def draw_bends(
-    ax: Axes, x: Sequence[float], wanted: Sequence[float], drawn: Sequence[float], bends: Sequence[float]
-) -> None:
-    """Draw a curve, thick, what a network makes of it, and a triangle where each of its neurons wakes up."""
-    foot = 1.4 * min(wanted)
-    ax.plot(x, wanted, color=SILVER, linewidth=5, label="wanted")
-    ax.plot(x, drawn, color=LINES[0], label="network")
-    ax.plot(bends, [foot] * len(bends), "^", color="black", markersize=4, label="neuron wakes up")
-    ax.set(xlabel="feature in", ylabel="feature out", ylim=(1.1 * foot, 1.4 * max(wanted)))

@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch
+from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, PALE
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, PALE, SIGNED, SILVER
 from transformer_course.figures.layout import canvas, finished
 
 Point = tuple[float, float]
@@ -33,8 +36,8 @@ def box(
 ) -> None:
     """Draw a box of (width, height) around its middle, with its label there, or so much further up."""
     corner = middle[0] - size[0] / 2, middle[1] - size[1] / 2
-    look = {"edgecolor": "black", "boxstyle": f"round,pad=0,rounding_size={rounding}"} | edge
-    ax.add_patch(FancyBboxPatch(corner, *size, facecolor=colour, zorder=3, **look))
+    look = {"edgecolor": "black", "boxstyle": f"round,pad=0,rounding_size={rounding}", "zorder": 3} | edge
+    ax.add_patch(FancyBboxPatch(corner, *size, facecolor=colour, **look))
     place = middle[0], middle[1] + label_up
     ax.text(*place, label, ha="center", va="center", size=letters, weight=weight, zorder=4)
 
@@ -58,6 +61,19 @@ def plus(ax: Axes, middle: Point) -> None:
     """Draw a sum: a plus in a circle."""
     ax.add_patch(Circle(middle, 0.2, facecolor="white", edgecolor="black", zorder=3))
     ax.text(*middle, "+", ha="center", va="center", size=12, zorder=4)
+
+
+def cells(
+    ax: Axes, corner: Point, size: Point, table: np.ndarray, reach: float = 1.0, **look: object
+) -> QuadMesh:
+    """Draw a table's cells in a frame, below its upper left corner; colours go from −reach to reach."""
+    rows, columns = table.shape
+    across = corner[0] + np.linspace(0, size[0], columns + 1)
+    down = corner[1] - np.linspace(0, size[1], rows + 1)
+    look = {"cmap": SIGNED, "vmin": -reach, "vmax": reach, "zorder": 2} | look
+    mesh = ax.pcolormesh(across, down, table, **look)
+    ax.add_patch(Rectangle((across[0], down[-1]), *size, fill=False, linewidth=0.7, zorder=3))
+    return mesh
 
 
 def line(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 2) -> None:
@@ -266,44 +282,74 @@ def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Po
     box(ax, middle, text, size, colour or (FRAME if is_outer else "white"), **look)
 
 
-STEP = 1.32  # from box to box of the flow
-SOME = {"× √d_model": "in the paper", "norm": "in BERT,\nMiniLM", "final norm": "in pre-norm"}
+# How ids become vectors in context, as shapes
+
+ENTERS, PASSES, CELL = 1.5, -1.0, 0.12  # heights of both rows; the side of a cell
+SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-def data_flow(n_layers: int, *, title: str) -> Figure:
-    """Draw how token ids become vectors in context; dashed is what some models have, and below it who."""
-    layers = [f"layer {number}" for number in range(n_layers)]
-    layers = [layers[0], "…", layers[-1]] if n_layers > 3 else layers
-    kinds = {"look up": "embedding", "× √d_model": "", "+ positions": "positions", "norm": "norm"}
-    kinds |= dict.fromkeys(layers, "layer") | {"final norm": "norm"}
-    colours = COMPONENTS | {"": "white", "layer": LIT}
-    places = {label: STEP * number for number, label in enumerate(kinds)}
-    left, right, high, low = -1.25, STEP * len(kinds) + 0.1, 1.15, -1.15
-    figure, (ax,) = canvas(1, (0.98 * len(kinds) + 1.6, 2.9))
-    arrow(ax, (left + 0.45, 0), (places["+ positions"], 0))
-    arrow(ax, (places["+ positions"], 0), (right - 0.55, 0), width=4, colour=DARK)
-    look = {"ha": "center", "size": 9}
-    for label, kind in kinds.items():
-        edge = DASHED if label in SOME else {}
-        box(ax, (places[label], 0), label, (1.1, 0.8), colours[kind], letters=8.5, **edge)
-        ax.text(places[label], -0.5, SOME.get(label, ""), va="top", **look)
-    reached = [places[label] for label in layers]
-    for height, start, end in ((high, high, 0.45), (low, -0.45, low)):
-        line(ax, (reached[0], height), (reached[-1], height), width=1.2)
-        for place in reached:
-            arrow(ax, (place, start), (place, end))
-    middle = (reached[0] + reached[-1]) / 2
-    ax.text(middle, high + 0.08, "the mask goes to every layer", va="bottom", **look)
-    ax.text(middle, low - 0.08, "weights come out of every layer", va="top", **look)
-    for place, label in ((left, "token ids\n(batch,\nposition)"), (right, "vectors\nin context")):
-        ax.text(place, 0, label, va="center", **look)
-    box(ax, (left - 0.1, low - 0.18), "", (0.4, 0.24), rounding=0.05, **DASHED)
-    ax.text(left + 0.2, low - 0.18, "dashed: only in some models", va="center", size=9)
-    ax.text(0.62, 0.5, "x, from here to the end:\n(batch, position, d_model)", va="bottom", size=9)
-    ax.set(xlim=(left - 0.45, right + 0.65), ylim=(low - 0.45, high + 0.45))
+def _sheet(
+    ax: Axes, middle: Point, shape: tuple[int, int], name: str, colour: str = LIT, lit: Sequence[int] = ()
+) -> None:
+    """Draw a tensor as so many rows and columns of cells, some of its rows lit, its name below."""
+    (x, y), (tall, wide), table = middle, (CELL * side for side in shape), np.zeros(shape)
+    table[list(lit)] = 1
+    colours = ListedColormap([colour, LIT], name=colour)
+    look = {"cmap": colours, "vmin": 0, "edgecolor": SILVER, "linewidth": 0.5}
+    cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **look)
+    ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
+
+
+def data_flow(ids: Sequence[int], n_layers: int, *, title: str) -> Figure:
+    """Draw how ids become vectors in context, as shapes; dashed is what only some models have."""
+    count, x = len(ids), (len(ids), 8)
+    figure, (ax,) = canvas(1, (9.4, 5.6))
+    cells(ax, (0.2, ENTERS + 0.06 * count), (0.6, CELL * count), np.zeros((count, 1)), edgecolor=SILVER)
+    ax.text(0.5, ENTERS - 0.06 * count - 0.06, "ids", ha="center", va="top", size=8.5)
+    for row, number in enumerate(ids):
+        height = ENTERS + CELL * ((count - 1) / 2 - row)
+        ax.text(0.5, height, f"{int(number)}", ha="center", va="center", size=7.5, zorder=5)
+    name = "E: a row for each token\nof the vocabulary"
+    _sheet(ax, (1.9, ENTERS), (14, 8), name, COMPONENTS["embedding"], [1, 3, 6, 9, 12][:count])
+    _sheet(ax, (3.3, ENTERS), x, "their rows\nof E")
+    _sheet(ax, (5.3, ENTERS + 0.9), x, "", COMPONENTS["positions"])
+    ax.text(5.9, ENTERS + 0.9, "P: a row for each position", va="center", size=8.5)
+    _sheet(ax, (7.6, ENTERS), x, "x₀\n(position, d_model)")
+    way(ax, (5.3, ENTERS + 0.57), (5.3, ENTERS + 0.2))
+    plus(ax, (5.3, ENTERS))
+    _flow(ax, ENTERS, (0.85, 1.4), (2.4, 2.8), (3.8, 4.0), (4.95, 5.1), (5.5, 5.75), (6.75, 7.1))
+    _maybe(ax, (4.48, ENTERS), "× √d_model", "the paper")
+    _maybe(ax, (6.25, ENTERS), "norm", "BERT, MiniLM", COMPONENTS["norm"])
+    _sheet(ax, (0.7, PASSES), x, "x₀")
+    _sheet(ax, (3.4, PASSES + 1.0), (count, count), "", "white")
+    ax.text(3.8, PASSES + 1.0, "mask: who may hear whom;\none for all layers", va="center", size=8.5)
+    for place, number in zip((2.0, 4.8), dict.fromkeys((0, n_layers - 1)), strict=False):
+        box(ax, (place, PASSES), f"layer {number}", (0.95, 0.9), FRAME, weight="bold")
+        way(ax, (3.4, PASSES + 0.65), (place, PASSES + 0.65), (place, PASSES + 0.45))
+        arrow(ax, (place, PASSES - 0.45), (place, PASSES - 0.75))
+        name = "weights of every head\n(query, key)"
+        _sheet(ax, (place, PASSES - 1.08), (count, count), name, COMPONENTS["scores"])
+        _sheet(ax, (place + 1.25, PASSES), x, f"x{number + 1}".translate(SUBSCRIPT))
+        _flow(ax, PASSES, (place - 0.8, place - 0.5), (place + 0.5, place + 0.75))
+    ax.text(4.02, PASSES + 0.12, "…" if n_layers > 2 else "", ha="center", size=14)
+    _flow(ax, PASSES, (6.55, 6.7), (7.7, 7.9))
+    _maybe(ax, (7.2, PASSES), "final norm", "pre-norm", COMPONENTS["norm"])
+    _sheet(ax, (8.4, PASSES), x, "vectors in context\n(position, d_model)")
+    ax.text(7.2, PASSES - 1.1, "dashed: only in some models", va="center", size=8.5)
+    ax.set(xlim=(0, 9.3), ylim=(PASSES - 1.75, ENTERS + 1.25), aspect="equal")
     ax.set_axis_off()
-    see = "From left to right, ids become vectors and pass all layers; a dashed box is in some models only."
+    see = "Above, ids pick rows of a table and get positions; below, they pass all layers, in one shape."
     return finished(figure, title, see)
+
+
+def _flow(ax: Axes, height: float, *ends: Point) -> None:
+    for start, end in ends:
+        arrow(ax, (start, height), (end, height), width=2, colour=DARK)
+
+
+def _maybe(ax: Axes, middle: Point, label: str, whose: str, colour: str = "white") -> None:
+    box(ax, middle, label, (0.93, 0.5), colour, letters=8, **DASHED)
+    ax.text(middle[0], middle[1] - 0.3, f"in {whose}", ha="center", va="top", size=8.5)
 
 
 def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> Figure:

@@ -4,18 +4,21 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, GREY, HERO, LIT, SILVER
-from transformer_course.figures.drawings import arrow, box, line
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, SIGNED, SILVER
+from transformer_course.figures.drawings import FRAME, arrow, box, cells, line, plus, way
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import canvas, finished, two_decimals
 from transformer_course.figures.ways import draw_ways
 
+CENTRED = {"ha": "center", "va": "center", "size": 8.5, "zorder": 5}
+CELLS = {"edgecolor": "white", "linewidth": 0.8}
 LANE = 0.4  # inches
-LEAST, WIDTH = 0.04, 5.0  # a thinner line would not be seen; points, of a share of 1
+EDGE = [withStroke(linewidth=3, foreground="white")]  # of letters on bars and lines
 
 
 def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
@@ -23,7 +26,7 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     weights = given.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
     row = 2 * np.eye(len(tokens), dtype=int)[lit][:, None]
-    draw_ways(ax, weights, (1.2, 3.3), row, step=-1, others=COMPONENTS["scores"])
+    draw_ways(ax, weights, (1.2, 3.3), row, at=-np.arange(len(tokens)), others=COMPONENTS["scores"])
     for place, token in enumerate(tokens):
         height = -place
         ax.text(0, height, token, ha="right", va="center", size=9.5)
@@ -35,47 +38,90 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
         for sum_of in (3.3, 7.8):
             ax.plot(sum_of, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
             ax.plot(sum_of, height, "+", markersize=7, color="black", zorder=5)
-    across = f"attention: across the lanes\none head; width: weight; lit: what “{tokens[lit]}” takes"
-    for middle, words in (
-        (2.2, across),
-        (6.4, "feed-forward: each lane by itself,\nall with the same weights"),
-    ):
-        head, _, note = words.partition("\n")
-        ax.text(middle, 1.0, head, ha="center", va="bottom", size=9.5, weight="bold")
-        ax.text(middle, 0.6, note, ha="center", va="bottom", size=9)
+    heads = {2.2: "attention: across the lanes", 6.4: "feed-forward: each lane by itself,"}
+    notes = {
+        2.2: f"one head; width: weight; lit: what “{tokens[lit]}” takes",
+        6.4: "all with the same weights",
+    }
+    for words, height, weight in ((heads, 1.0, "bold"), (notes, 0.6, "normal")):
+        for middle, each in words.items():
+            ax.text(middle, height, each, ha="center", va="bottom", size=9.5, weight=weight)
     ax.set(xlim=(-0.9, 9.7), ylim=(0.3 - len(tokens), 1.5))
     ax.set_axis_off()
     see = "A lane for each token. A line between lanes is attention: the thicker, the more."
     return finished(figure, title, see)
 
 
-def norm_steps(steps: Mapping[str, Matrix], tokens: Labels, *, title: str) -> Figure:
-    """Draw features (token, feature) as bars: a row for a token, a column for a step; dashed, the mean.
+def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Labels, *, title: str) -> Figure:
+    """Draw (token, feature) before a stack, after its first layer and its last: handed on, and added to.
 
-    Each row has a scale of its own; what is divided in the last step is on one scale again.
+    Every vector is drawn at length 1, 12 of its features; below, the mean cosine of two different tokens.
     """
-    tables = given.tables_of(steps)
-    *before, last = tables.values()
-    figure, panels = canvas(len(tokens) * len(tables), (2.9, 1.35), columns=len(tables))
-    for number, ax in enumerate(panels):
-        row, column = divmod(number, len(tables))
-        name, table = [*tables.items()][column]
-        features = [str(feature) for feature in range(table.shape[1])]
-        bars = ax.bar(features, table[row], color=COMPONENTS["norm"], edgecolor="black", linewidth=0.6)
-        words = [two_decimals(each) if each % 1 else f"{each:.0f}".replace("-", "−") for each in table[row]]
-        edge = [withStroke(linewidth=3, foreground="white")]
-        ax.bar_label(bars, words, padding=1, size=8.5, zorder=4, path_effects=edge)
-        ax.axhline(0, color="black", linewidth=0.8)
-        ax.axhline(table[row].mean(), color=HERO, linewidth=1.2, linestyle="--", zorder=3)
-        shared = last if table is last else np.stack([each[row] for each in before])
-        room = 0.2 * np.ptp(shared)
-        ax.set_ylim(min(0, shared.min()) - room, max(0, shared.max()) + room)
-        ax.locator_params(axis="y", nbins=4)
-        ax.tick_params(labelbottom=row == len(tokens) - 1, bottom=False)
-        ax.spines[["top", "right", "bottom"]].set_visible(False)
-        names = {"title": "" if row else name, "ylabel": "" if column else tokens[row]}
-        ax.set(xlabel="feature" if row == len(tokens) - 1 else "", **names)
-    see = "A row for each token, with its own scale, a bar for each feature; only the last column shares one."
+    figure, panels = canvas(2, (9.2, 2.4), columns=1)
+    names = "Handed on: x becomes what a part returns", "Added: x goes on, and what a part returns is added"
+    for ax, name, tables, road in zip(panels, names, (handed_on, added), (0.0, 0.4), strict=True):
+        stages = zip((0.8, 5.5, 8.0), ("before", "after layer 0", "after layer 5"), tables, strict=True)
+        for left, after, table in stages:
+            units = given.numbers_of(table, 2)
+            units = units / np.linalg.norm(units, axis=1, keepdims=True)
+            cells(ax, (left, 0.8), (1.2, 1.6), units[:, :12], 0.15)
+            alike = (units @ units.T)[~np.eye(len(tokens), dtype=bool)].mean()
+            ax.text(left + 0.6, -0.95, f"{after}: likeness {two_decimals(alike)}", ha="center", size=9)
+        for place, token in enumerate(tokens):
+            ax.text(0.72, 0.8 - 1.6 * (place + 0.5) / len(tokens), token, ha="right", va="center", size=8)
+        for start, end in ((2.05, 5.45), (6.75, 7.95)):
+            arrow(ax, (start, road), (end, road), width=4, colour=DARK)
+        ax.text(7.35, road - 0.12, "five more\nlayers", ha="center", va="top", size=9)
+        for middle, part in ((2.95, "attention"), (4.45, "feed-forward")):
+            low, left, right = -road, middle - 0.6, middle + 0.6
+            box(ax, (middle, low), part, (0.9, 0.5), COMPONENTS[part], letters=8.5)
+            if road:
+                way(ax, (left, road), (left, low), (middle - 0.45, low))
+                way(ax, (middle + 0.45, low), (right, low), (right, road - 0.2))
+                plus(ax, (right, road))
+        ax.set_title(name, loc="left", size=10)
+        ax.set(xlim=(0, 9.3), ylim=(-1.0, 0.85), aspect="equal")
+        ax.set_axis_off()
+    see = "Rows are tokens, before and behind layers: above, all become alike; below, each stays itself."
+    return finished(figure, title, see)
+
+
+def norm_steps(
+    steps: Mapping[str, Matrix], by: Sequence[tuple[float, float]], tokens: Labels, *, title: str
+) -> Figure:
+    """Draw layer norm as bars (token, feature) at each of three steps, each token in a frame of its own.
+
+    `by` has for each token what the first step subtracts, drawn dashed, and what the second divides by. The
+    bars of a token have a scale of their own; those of the last step are on one scale again.
+    """
+    tables = list(given.tables_of(steps).values())
+    look = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
+    figure, (ax,) = canvas(1, (9.2, 1.35 * len(tokens) + 0.6))
+    for place, token in enumerate(tokens):
+        box(ax, (6.4, -place), "", (17.2, 0.9), FRAME, rounding=0.2, edgecolor=GREY)
+        ax.text(-2.0, -place, token, va="center", size=9.5, weight="bold")
+        for step, table in enumerate(tables):
+            shared = table if step == 2 else np.stack([each[place] for each in tables[:2]])
+            low, high = min(0, shared.min()), max(0, shared.max())
+            scale = 0.5 / ((high - low) or 1)
+            zero, lefts = -place - 0.25 - scale * low, 5.6 * step + np.arange(table.shape[1])
+            bars = ax.bar(lefts, scale * table[place], bottom=zero, **look)
+            words = [two_decimals(each).replace(".00", "") or "0" for each in table[place]]
+            ax.bar_label(bars, words, padding=1, size=8.5, path_effects=EDGE, zorder=6)
+            ends = np.array([lefts[0] - 0.5, lefts[-1] + 0.5])
+            ax.plot(ends, [zero] * 2, color="black", linewidth=0.8, zorder=4)
+            if step == 0:
+                height = zero + scale * by[place][0]
+                ax.plot(ends, [height] * 2, color=HERO, linewidth=1.2, linestyle="--", zorder=5)
+            if step < 2:
+                word = f"{'−÷'[step]} {two_decimals(by[place][step])}".removesuffix(".00")
+                ax.text(ends[1] + 0.8, -place + 0.1, word, ha="center", size=9.5, color=HERO, zorder=5)
+                arrow(ax, (ends[1] + 0.2, -place), (ends[1] + 1.4, -place), zorder=5)
+    for step, name in enumerate(steps):
+        ax.text(5.6 * step + 1.5, 0.53, name, ha="center", size=9.5, weight="bold")
+    ax.set(xlim=(-2.3, 15.1), ylim=(-len(tokens) + 0.5, 0.75))
+    ax.set_axis_off()
+    see = "A frame for each token: its features as bars, less their own mean, divided by their own root."
     return finished(figure, title, see)
 
 
@@ -90,70 +136,109 @@ def draw_network(
     `up` has for each neuron, by what it asks, its weights and its bias; `down` for each output its weights.
     """
     given_in = np.array(list(features.values()), dtype=float)
-    asked = np.array([given_in @ weights + bias for weights, bias in up.values()])
-    bent = np.maximum(asked, 0)
-    results = [bent @ weights for weights in down.values()]
+    sums = [given_in @ weights for weights, _ in up.values()]
+    bent = np.array([max(total + bias, 0) for total, (_, bias) in zip(sums, up.values(), strict=True)])
     ends = [_spread_out(len(each)) for each in (features, up, down)]
-    for neuron, (weights, _) in enumerate(up.values()):
-        _wires(ax, (0.75, ends[0]), (2.6, ends[1][neuron]), weights, given_in)
-    for output, weights in enumerate(down.values()):
-        _wires(ax, (5.6, ends[1]), (7.25, ends[2][output]), weights, bent)
     for height, (name, value) in zip(ends[0], features.items(), strict=True):
-        box(ax, (0, height), f"{name}\n{value:g}", (1.5, 0.7), "white" if value == 0 else LIT, letters=9)
-    for height, question, before, after in zip(ends[1], up, asked, bent, strict=True):
-        words = f"{question}\n{before:g}, bent: {after:g}".replace("-", "−")
+        box(ax, (0, height), f"{name}\n{value:g}", (1.5, 0.7), LIT if value else "white")
+    reach = 1 + max(np.abs(weights).sum() for weights, _ in up.values())
+    neurons = zip(ends[1], sums, bent, up.items(), strict=True)
+    for height, total, after, (question, (weights, bias)) in neurons:
+        _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in)
         look = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
-        box(ax, (4.1, height), words, (3.0, 0.72), COMPONENTS["feed-forward"] if after else "white", **look)
-    for height, name, value in zip(ends[2], down, results, strict=True):
-        box(ax, (8, height), f"{name}\n{value:g}", (1.5, 0.7), LIT if value else "white", letters=9)
-    for place, words in ((0, "the token"), (4.1, "neurons: what they ask"), (8, "what is written")):
-        ax.text(place, 1.75, words, ha="center", size=9.5, weight="bold")
-    ax.set(xlim=(-1, 9), ylim=(-1.6, 2.1))
+        words = f"{question}\n{total:g} {'−+'[bias >= 0]} {abs(bias):g} = {total + bias:g}".replace("-", "−")
+        box(ax, (3.2, height), words, (2.4, 0.8), COMPONENTS["feed-forward"] if after else "white", **look)
+        _bend(ax, (5.25, height), total, bias, reach)
+        ax.text(6.25, height, f"{after:g}", ha="center", va="center", size=10, weight=look.get("weight"))
+    for height, (name, weights) in zip(ends[2], down.items(), strict=True):
+        _wires(ax, (6.45, ends[1]), (7.5, height), weights, bent)
+        terms = [f"{each:g}".replace("-", "−") for each in weights * bent if each]
+        words = f"{' + '.join(terms)} = " * (len(terms) > 1) + f"{bent @ weights:g}".replace("-", "−")
+        box(ax, (8.35, height), f"{name}\n{words}", (1.7, 0.7), LIT if bent @ weights else "white")
+    heads = "the token", "question: sum + bias", "fires past its corner", "what is written"
+    for place, words in zip((0, 3.2, 5.25, 8.35), heads, strict=True):
+        ax.text(place, 1.62, words, ha="center", size=9.5, weight="bold")
+    ax.set(xlim=(-0.85, 9.3), ylim=(-1.75, 1.95))
     ax.set_axis_off()
 
 
+def _bend(ax: Axes, middle: tuple[float, float], total: float, bias: float, reach: float) -> None:
+    """Draw ReLU over the sum, its corner where the bias puts it, and a dot where the token is."""
+    box(ax, middle, "", (1.6, 0.86), rounding=0.02, linewidth=0.6, edgecolor=GREY)
+    at = np.array([-reach, -bias, reach, total])
+    left, height = middle[0] + 0.75 * at / reach, middle[1] - 0.17 + 0.15 * np.maximum(at + bias, 0)
+    ax.plot(left[:3], height[:3], color="black", linewidth=1.6, zorder=4)
+    word = f"{0 - bias:g}".replace("-", "−")
+    ax.text(left[1], height[1] - 0.08, word, ha="center", va="top", size=7.5, zorder=5)
+    colour = HERO if total + bias > 0 else GREY
+    ax.plot([left[3]] * 2, [height[1], height[3]], "-", color=colour, linewidth=1, zorder=5)
+    ax.plot(left[3], height[3], "o", color=colour, markersize=6, zorder=6)
+
+
 def one_neuron(
-    answers: Sequence[float],
-    bent: Sequence[float],
+    bent: Matrix,
+    neuron: int,
     tokens: Labels,
     asks: Mapping[str, float],
     writes: Mapping[str, float],
     *,
+    bias: float,
+    d_model: int,
     title: str,
 ) -> Figure:
-    """Draw what a neuron asks each token, the answers before and after the bend, and what it adds for them.
+    """Draw a feed-forward as its matrices, around what its neurons answer (token, neuron), bent; lit is one.
 
     `asks` and `writes` are the words whose vectors are most like its question and what it adds: cosines.
     """
-    asked, bent = (given.numbers_of(each, 1) for each in (answers, bent))
-    foot, scale = 0.55 - len(tokens), 0.75 / np.abs([asked, bent]).max()
-    figure, (ax,) = canvas(1, (9.2, 0.3 * len(tokens) + 1.1))
-    for place, token in enumerate(tokens):
-        ax.text(0, -place, token, ha="right", va="center", size=9.5)
-        arrow(ax, (0.1, -place), (9.7, -place), width=1.5, colour=SILVER)
-        for zero, value, colour in ((4.2, asked[place], "white"), (6.1, bent[place], HERO)):
-            look = {"color": colour, "edgecolor": "black", "linewidth": 0.7, "zorder": 3}
-            ax.barh(-place, scale * value, 0.62, zero, **look)
-            side = np.sign(value) or 1.0
-            look = {"ha": "right" if side > 0 else "left", "bbox": {"fc": "white", "ec": "none", "pad": 1}}
-            ax.text(zero - 0.06 * side, -place, two_decimals(value), va="center", size=8, **look)
-        if scale * bent[place] > LEAST:
-            for start, end in ((6.1 + scale * bent[place], 7.3), (9.0, 9.55)):
-                ax.plot([start, end], [-place] * 2, color=HERO, linewidth=WIDTH * scale * bent[place])
-    for middle, words in ((1.75, asks), (8.1, writes)):
-        near = "\n".join(f"{word}  {two_decimals(cosine)}" for word, cosine in words.items())
-        words = f"most like the\nvectors of\n\n{near}"
-        size, colour = (1.8, 0.6 - foot), COMPONENTS["feed-forward"]
-        box(ax, (middle, foot / 2 + 0.25), words, size, colour, letters=9.5)
-    heads = "its question", "question · token + bias", "bent", "× what it adds"
-    for middle, words in zip((1.75, 4.2, 6.1, 8.1), heads, strict=True):
-        ax.text(middle, 0.75, words, ha="center", va="bottom", size=9.5, weight="bold")
-    for zero in (4.2, 6.1):
-        ax.plot([zero, zero], [0.5, foot], color="black", linewidth=0.8, zorder=4)
-    ax.set(xlim=(-0.9, 9.8), ylim=(foot - 0.1, 1.3))
+    bent = given.numbers_of(bent, 2, name="the answers")
+    first = min(max(neuron - 7, 0), max(bent.shape[1] - 15, 0))  # of the neurons that are drawn
+    shown, foot, d_ff = bent[:, first : first + 15], -0.2 * len(tokens), f"{bent.shape[1]:,}"
+    is_lit, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"
+    edges = 2.9 + np.insert(np.cumsum(np.where(is_lit, 0.5, 0.24)), 0, 0)
+    middle, end, half = edges[:-1][is_lit][0] + 0.25, edges[-1], foot / 2
+    figure, (ax,) = canvas(1, (9.2, 4.3 - foot))
+    _draw_neurons(ax, edges, shown, is_lit, tokens)
+    told = [(1.9, 0.15, "question: most like", asks), (foot - 1.6, -0.15, "adds: most like", writes)]
+    for tip, turn, verb, near in told:
+        line(ax, (middle, tip), (middle, tip + turn), (end + 0.1, tip + turn), width=1)
+        words = [f"N{neuron} {verb}", "the vectors of (cosine)"]
+        words += [f"{word} {two_decimals(cosine)}" for word, cosine in near.items()]
+        ax.text(end + 0.15, tip - 3.5 * turn, "\n".join(words), va="center", size=8.5)
+    ax.text(middle, 0.5, two_decimals(bias), **CENTRED)
+    labels = {
+        (0.95, 1.3): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
+        (0.95, foot - 1.0): f"W₂: {d_ff} × {d_model}, turned:\na column is added,\ntimes its answer",
+        **{(0.95, 0.5): f"+ b₁: {d_ff}, a bias each", (middle + 0.15, 0.2): "bend"},
+        **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}"},
+        **{(2.35, half + 0.12): "· W₁", (end + 0.12, half + 0.12): "· W₂"},
+    }
+    for place, words in labels.items():
+        ax.text(*place, words, size=8.5, va="center")
+    for left, right in ((2.3, 2.85), (end + 0.05, end + 0.75)):
+        arrow(ax, (left, half), (right, half), width=2)
+    for top, bottom in ((0.38, 0), (foot, foot - 0.4)):
+        arrow(ax, (middle, top), (middle, bottom), width=2)
+    ax.set(xlim=(0, 9.2), ylim=(foot - 1.9, 2.2))
     ax.set_axis_off()
-    see = "Bars are the answers to one question, before and after the bend; lines are what is added."
+    see = "A column for each neuron: above its question, in the middle its answers, below what it adds."
     return finished(figure, title, see)
+
+
+def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.ndarray, tokens: Labels) -> None:
+    """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
+    reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
+    ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
+    look = CELLS | {"cmap": ListedColormap([COMPONENTS["feed-forward"], LIT], name="one lit")}
+    for spans in ((1.9, 0.7), (0.6, 0.4), (heights[-1] - 0.4, heights[-1] - 1.6)):
+        ax.pcolormesh(edges, spans, is_lit[None], **look)
+    for height, token, answer in zip(heights - 0.1, tokens, shown[:, is_lit].ravel(), strict=False):
+        ax.text(0.9, height, token, ha="right", va="center", size=9)
+        fires, word = answer > reach / 2, two_decimals(answer)
+        middle = edges[:-1][is_lit][0] + 0.25
+        ax.text(middle, height, word, color="white" if answer > 0.65 * reach else "black", **CENTRED)
+        for left, said in ((1.6, ""), (edges[-1] + 1.4, f"… + {word} · lit + …")):
+            words, colour = (said, LIT) if fires else ("", "white")
+            box(ax, (left, height), words, (1.3, 0.2), colour, letters=8, rounding=0, linewidth=0.6)
 
 
 def _spread_out(count: int) -> np.ndarray:
@@ -161,20 +246,12 @@ def _spread_out(count: int) -> np.ndarray:
     return 1.05 * ((count - 1) / 2 - np.arange(count))
 
 
-def _wires(
-    ax: Axes,
-    start: tuple[float, np.ndarray],
-    end: tuple[float, float],
-    weights: Sequence[float],
-    values: np.ndarray,
-) -> None:
+def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values: np.ndarray) -> None:
     """A line for each weight that is not 0, with the weight on it; one that carries nothing is pale."""
     for height, weight, value in zip(start[1], weights, values, strict=True):
         if weight:
-            carries = bool(value)
-            ways = [start[0], end[0]], [height, end[1]]
-            ax.plot(*ways, color=HERO if carries else SILVER, linewidth=1.3 * abs(weight), zorder=2 + carries)
+            ways, colour = ([start[0], end[0]], [height, end[1]]), HERO if value else SILVER
+            ax.plot(*ways, color=colour, linewidth=1.3 * abs(weight), zorder=3 if value else 2)
             place = start[0] + 0.2 * (end[0] - start[0]), height + 0.2 * (end[1] - height)
-            ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-            label = f"{weight:g}".replace("-", "−")
-            ax.text(*place, label, size=8.5, ha="center", va="center", bbox=ground, zorder=5)
+            look = CENTRED | {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
+            ax.text(*place, f"{weight:g}".replace("-", "−"), **look)

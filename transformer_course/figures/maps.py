@@ -125,22 +125,14 @@ def token_depth(
     across: str = "token",
     see: str = "A row for each place in the model, from the first down to the last; a column for each token.",
 ) -> Figure:
-    """Draw one number for each token at each place of a model, from 0 to 1, or from −1 if it is a cosine."""
+    """Draw one number for each token at each place of a model, from 0 to 1 or more, or from −1."""
+    values = given.numbers_of(values, 2)
     left, foot = (LETTER * max(map(len, labels)) for labels in (rows, tokens))
-    figure, (ax,) = canvas(1, (1.3 + left + 0.52 * len(tokens), 0.9 + foot + 0.42 * len(rows)))
-    look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": (0, 1)}
-    draw_matrix(ax, values, rows, tokens, numbers=True, bar=bar, labels=(across, ""), **look)
-    return finished(figure, title, see)
-
-
-def neuron_map(activations: Matrix, names: Labels, tokens: Labels, *, title: str) -> Figure:
-    """Draw activations (neuron, token), neurons down and tokens across; below zero is shown as zero."""
-    values = np.maximum(given.numbers_of(activations, 2, name="activations"), 0.0)
-    unit = min(0.33, (WIDEST - 2.8) / len(tokens))
-    figure, (ax,) = canvas(1, (2.8 + unit * len(tokens), 1.5 + unit * len(names)))
-    look = {"limits": given.from_zero(values), "numbers": False, "bar": "activation"}
-    draw_matrix(ax, values, names, tokens, labels=("token", "neuron"), **look)
-    see = "A row for each neuron, a column for each token; the brighter, the more the neuron fires."
+    unit = min(0.52, (WIDEST - 1.3 - left) / len(tokens))
+    figure, (ax,) = canvas(1, (1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows)))
+    limits = (0, max(1.0, values.max()))
+    look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": limits}
+    draw_matrix(ax, values, rows, tokens, numbers=unit > 0.4, bar=bar, labels=(across, ""), **look)
     return finished(figure, title, see)
 
 
@@ -215,9 +207,6 @@ def head_grid(
     limits: Sequence[Limits] | None = None,
     bar: str | None = "attention weight",
     hidden: Sequence[Matrix | None] | None = None,
-    framed: Sequence[Iterable[tuple[int, int]]] = (),
-    axes_named: tuple[str, str] = KEY_QUERY,
-    of: str = "head",
 ) -> Figure:
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 
@@ -225,17 +214,12 @@ def head_grid(
         limits: a scale for each map, from 0 to 1 if None; the colour bar is that of the first.
         bar: label of the colour bar; none if None.
         hidden: for each map a mask, True where a cell is hatched, or None.
-        framed: for each map the cells (query, key) around which a frame stands.
-        axes_named: what the columns and the rows are.
-        of: whose each map is.
     """
     scales, covers = limits or [(0, 1)] * len(maps), hidden or [None] * len(maps)
     own = [{"limits": scale, "hidden": cover} for scale, cover in zip(scales, covers, strict=True)]
-    look = {"unit": unit, "across": columns, "bar": bar, "labels": axes_named, "own": own}
-    figure, panels = lay_maps(zip(titles, maps, strict=True), tokens, tokens, **look)
-    for ax, cells in zip(panels, framed, strict=False):
-        frame_cells(ax, cells)
-    see = f"A map for each {of}: a row for each query, a column for each key; the brighter, the more weight."
+    look = {"unit": unit, "across": columns, "bar": bar, "own": own}
+    figure, _ = lay_maps(zip(titles, maps, strict=True), tokens, tokens, **look)
+    see = "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
     return finished(figure, title, see)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 from matplotlib import colors
+from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.text import Annotation
 
 from transformer_course import figures
@@ -49,20 +50,24 @@ def test_a_tensor_is_cut_into_heads_and_has_its_shape_below():
 
 
 def test_a_sentence_goes_from_ids_through_strips_on_two_scales_to_one_vector():
-    looked_up, entered = np.array([[0.1, -0.2], [0.0, 0.1]]), np.array([[1.0, 2.0], [-3.0, 0.5]])
-    stages = {"row": looked_up, "enters": entered, "layer": entered / 2, "mean": entered.mean(0)[None]}
-    ax, *bars = figures.journey(stages, ["a", "b"], [7, 11], title="").axes
-    strips = [mesh.get_array().ravel().tolist() for mesh in ax.collections]
-    assert strips == np.concatenate([*stages.values()]).tolist()
-    assert [mesh.get_clim() for mesh in ax.collections] == [(-0.2, 0.2)] * 2 + [(-3, 3)] * 5
-    assert [bar.get_xlabel() for bar in bars] == [
-        "numbers in the rows of the table",
-        "numbers in all other strips",
-    ]
+    row, place, enters = (
+        np.array([[0.1, -0.2], [0.0, 0.1]]),
+        np.zeros((2, 2)),
+        np.array([[1.0, 2.0], [-3.0, 0.5]]),
+    )
+    stages, weights = (
+        [row, place, enters, enters / 2, enters.mean(0)[None]],
+        np.array([[0.6, 0.4], [0.01, 0.99]]),
+    )
+    (ax,) = figures.journey(stages, [weights], ["a", "b"], [7, 11], title="").axes
+    strips = [each for each in ax.collections if isinstance(each, QuadMesh)]
+    assert [mesh.get_array().ravel().tolist() for mesh in strips] == np.concatenate(stages).tolist()
+    assert [mesh.get_clim() for mesh in strips] == [(-0.2, 0.2)] * 4 + [(-3, 3)] * 5
     written = [text.get_text() for text in ax.texts]
-    assert {"a", "7", "+P0", "b", "11", "+P1", *stages} < set(written)
-    heard = [line.get_ydata() for line in ax.lines if len(set(line.get_ydata())) == 2]
-    assert len(heard) == 2 + 2  # across in a layer, and from each to the mean
+    assert {"a", "7", "b", "11", "norm", "layer 0", "its row of the table"} < set(written)
+    assert any(".20 above the norms, 3.00 below" in word for word in written)
+    (ways,) = [each for each in ax.collections if isinstance(each, LineCollection)]
+    np.testing.assert_allclose(sorted(ways.get_linewidths()), 6 * np.array([0.4, 0.6, 0.99]))  # .01: too thin
 
 
 def cells(ax):

@@ -71,6 +71,14 @@ def test_each_run_is_a_thin_line_and_the_mean_a_thick_one():
     assert {*RUNS, *before, "chance", "trained"} == set(written(ax))
 
 
+def test_panels_of_several_lines_may_stand_below_each_other_each_with_its_own_scale():
+    named = {"loss": {"a": [1, 2], "b": [2, 1]}, "gradient": {"a": [0, 50], "b": [9, 8]}}
+    above, below = figures.lines([0, 1], named, xlabel="", below=True).axes
+    assert [ax.get_ylabel() for ax in (above, below)] == ["loss", "gradient"]
+    assert above.get_ylim() != below.get_ylim() and above.get_position().y0 > below.get_position().y0
+    assert [len(ax.lines) for ax in (above, below)] == [2, 2]
+
+
 def test_lines_below_each_other_share_their_scale_and_mark_the_same_places():
     named = {"low": [0.0, 1.0, math.nan], "high": [2.0, 5.0, 3.0]}
     low, high = figures.lines([0, 10, 20], named, **LABELS, places={"seam": 12}, below=True, tops=True).axes

@@ -14,12 +14,16 @@ def words(ax):
     return [text.get_text() for text in ax.texts if text.get_text()]
 
 
-def test_data_flows_from_ids_through_every_step():
-    for n_layers, shown in (1, ["layer 0"]), (6, ["layer 0", "…", "layer 5"]):
-        ax = figures.data_flow(n_layers, title="flow").axes[0]
-        steps = ["look up", "× √d_model", "+ positions", "norm", *shown, "final norm"]
+def test_data_flows_from_ids_through_every_step_as_shapes():
+    for n_layers, shown, last in ((1, ["layer 0"], "x₁"), (12, ["layer 0", "layer 11"], "x₁₂")):
+        ax = figures.data_flow([7, 8, 9], n_layers, title="flow").axes[0]
+        steps = ["7", "8", "9", "× √d_model", "norm", *shown, "final norm"]
         assert [word for word in words(ax) if word in steps] == steps
-        assert "dashed: only in some models" in words(ax)
+        assert last in words(ax) and "dashed: only in some models" in words(ax)
+        shapes = [mesh.get_array().shape for mesh in ax.collections]
+        assert shapes.count((3, 8)) == 5 + len(shown) and shapes.count((3, 3)) == 1 + len(shown)
+        table = next(mesh.get_array() for mesh in ax.collections if mesh.get_array().shape == (14, 8))
+        assert table[:, 0].sum() == 3  # a lit row of the table for each id
 
 
 @pytest.mark.parametrize("lesson", range(14))

@@ -35,10 +35,9 @@ GOOD = {
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
     "attention_paths": {"named": {"$x$": [WEIGHTS] * 2}, "tokens": TOKENS, "edge": (1, 0), "title": ""},
     "catch_map": {"noticed": YES, "bugs": TOKENS, "tests": TOKENS},
-    "data_flow": {"n_layers": 3, "title": "$x$"},
+    "data_flow": {"ids": [7, 8], "n_layers": 3, "title": "$x$"},
     "clock_table": {"angles": PLACES, "title": "$t$"},
     "digits_and_waves": {"count": 2, "lit": 1, "title": "$t$"},
-    "draw_bends": {"x": [0, 1], "wanted": [-1, 1], "drawn": [0, 1], "bends": [0]},
     "draw_heads": {"head": 1, "maps": [WEIGHTS] * 2, "adds": torch.rand(2, 3, 48), "tokens": TOKENS},
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
     "draw_memory": {"models": {"$x$": (2**30, 2**20)}, "tokens": 7, "room": 5, "limit": 11},
@@ -61,7 +60,7 @@ GOOD = {
         **{"patch": (2, 2), "title": "", "bar": ""},
     },
     "journey": {
-        **{"stages": {"$y$": WEIGHTS, "b": PLACES, "c": WEIGHTS[:1]}, "tokens": TOKENS},
+        **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [WEIGHTS], "tokens": TOKENS},
         **{"ids": [7, 8, 9], "title": "$x$"},
     },
     "key_sharing": {"n_kv_heads": {"$x$": 2}, "n_heads": 4, "title": ""},
@@ -71,12 +70,11 @@ GOOD = {
     "masks": {"named": {"$x$": YES}, "tokens": TOKENS},
     "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b", "title": "$x$"},
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
-    "neuron_map": {"activations": WEIGHTS, "names": TOKENS, "tokens": TOKENS, "title": ""},
     "products": {"factors": {"$x$": [1, 2, 0], "b": [3, 4, 5]}, "tokens": TOKENS, "result": "$y$"},
     "shape_flow": {"texts": [TOKENS, TOKENS], "d_model": 12, "n_heads": 3, "title": "$x$"},
-    "norm_steps": {"steps": {"$x$": PLACES}, "tokens": TOKENS, "title": ""},
+    "norm_steps": {"steps": {"$x$": PLACES}, "by": [(1, 2)] * 3, "tokens": TOKENS, "title": ""},
     "one_neuron": {
-        **{"answers": [1.0, -1.0, 2.0], "bent": [1.0, 0.0, 2.0], "tokens": TOKENS, "title": ""},
+        **{"bent": WEIGHTS, "neuron": 1, "tokens": TOKENS, "title": "", "bias": 0.1, "d_model": 4},
         **{"asks": {"$y$": 0.5}, "writes": {"$z$": 0.4}},
     },
     "one_step": {
@@ -102,6 +100,7 @@ GOOD = {
         **{"tokens": [TOKENS] * 2, "title": ""},
     },
     "training_curves": {"history": HISTORY, "title": "$x$"},
+    "two_stacks": {"handed_on": [PLACES + 1] * 3, "added": [WEIGHTS] * 3, "tokens": TOKENS, "title": ""},
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
     "word_strips": {
         **{"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
@@ -133,7 +132,7 @@ def test_a_figure_is_shown_once_and_all_its_words_can_be_read_as_they_stand(name
     figure.draw_without_rendering()  # ticks are named while they are drawn
     texts = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
     dollars = [text for text in texts if "$" in text.get_text() and "mathdefault" not in text.get_text()]
-    assert dollars or name in ("encoder_map", "draw_bends", "draw_tile")
+    assert dollars or name in ("encoder_map", "draw_tile")
     assert not any(text.get_parse_math() for text in dollars)  # a dollar is a dollar, and no formula
     for text in texts:
         if colour := ground(text):
@@ -186,7 +185,7 @@ def test_no_number_is_drawn_as_the_end_of_its_scale(name, first, wrap):
             drawn(name, **{first: wrap(off)})
 
 
-@pytest.mark.parametrize("name", ["draw_matrix", "head_values", "neuron_map"])
+@pytest.mark.parametrize("name", ["draw_matrix", "head_values", "token_depth"])
 def test_zeros_can_be_drawn(name):
     first = next(iter(GOOD[name]))
     zeros = {"named": {"a": WEIGHTS * 0}, "maps": [WEIGHTS * 0]}.get(first, WEIGHTS * 0)

@@ -11,37 +11,63 @@ from transformer_course.figures.colours import HERO
 TOKENS = ["a", "b", "c"]
 
 
-def test_a_neuron_that_fires_is_lit_and_writes_and_another_is_pale() -> None:
+def test_a_neuron_fires_where_its_sum_is_past_its_own_threshold() -> None:
     ax = Figure().add_subplot()
-    up = {"sum": ([1, 1], 0), "none": ([-1, -1], 1)}
+    up = {"sum": ([1, 1], -1), "none": ([-1, -1], 1)}
     figures.draw_network(ax, {"good": 2, "bad": 0}, up, {"praise": [3, 5], "blame": [0, -1]})
     words = [text.get_text() for text in ax.texts]
-    for box in ("good\n2", "sum\n2, bent: 2", "none\n−1, bent: 0", "praise\n6", "blame\n0"):
+    for box in ("good\n2", "sum\n2 − 1 = 1", "none\n−2 + 1 = −1", "praise\n3", "blame\n0"):
         assert box in words
-    assert [
-        text.get_text() for text in ax.texts if text.get_weight() == "bold" and "\n" in text.get_text()
-    ] == ["sum\n2, bent: 2"]
+    bold = [text.get_text() for text in ax.texts if text.get_weight() == "bold" and "\n" in text.get_text()]
+    assert bold == ["sum\n2 − 1 = 1"]
     carrying = [line.get_linewidth() for line in ax.lines if to_hex(line.get_color()) == HERO]
-    assert np.divide(carrying, 1.3).round(9).tolist() == [
-        1,
-        1,
-        3,
-    ]  # from good to both, from the sum to praise
+    assert np.divide(carrying[:1] + carrying[-1:], 1.3).round(9).tolist() == [1, 3]
+    bends = [line.get_xdata() - at for line, at in zip(curves(ax), (5.25, 5.25), strict=True)]
+    assert [round(corner / 0.75 * 3, 9) for _, corner, _ in bends] == [1, -1]  # where each begins to fire
+    assert [text for text in words if text in ("1", "−1")].count("−1") >= 1
 
 
-def test_a_neuron_answers_each_token_with_a_bar_and_adds_where_it_fires() -> None:
-    given = {"answers": [2.0, -1.0, 0.5], "bent": [2.0, -0.1, 0.5], "tokens": TOKENS}
-    (ax,) = figures.one_neuron(**given, asks={"may": 0.3}, writes={"june": 0.4}, title="").axes
-    widths = np.array([bar.get_width() for bar in ax.patches if isinstance(bar, Rectangle)])
-    assert (widths / widths[0] * 2).round(9).tolist() == [2, 2, -1, -0.1, 0.5, 0.5]
-    adding = [line for line in ax.lines if to_hex(line.get_color()) == HERO]
-    assert [line.get_ydata()[0] for line in adding] == [0, 0, -2, -2]
+def curves(ax):
+    """The bends: lines through three points."""
+    return [line for line in ax.lines if len(line.get_xdata()) == 3]
 
 
-def test_the_bars_of_a_norm_are_its_numbers_and_the_mean_is_dashed() -> None:
-    steps = {"x": [[1, 2, 6], [3, 3, 3]], "minus the mean": [[-2, -1, 3], [0, 0, 0]]}
-    panels = figures.norm_steps(steps, ["a", "b"], title="").axes
-    heights = [[bar.get_height() for bar in ax.patches] for ax in panels]
-    assert heights == [[1, 2, 6], [-2, -1, 3], [3, 3, 3], [0, 0, 0]]
-    assert [ax.lines[-1].get_ydata()[0] for ax in panels] == [3, 0, 3, 0]
-    assert [ax.get_ylabel() for ax in panels] == ["a", "", "b", ""]
+def test_a_neuron_stands_in_its_matrices_and_writes_where_it_fires() -> None:
+    bent = np.array([[0, 2.0, 0], [0.1, -0.1, 0], [0, 1.5, 0]])
+    given = {"neuron": 1, "tokens": TOKENS, "asks": {"may": 0.3}, "writes": {"june": 0.4}}
+    (ax,) = figures.one_neuron(bent, **given, bias=-0.25, d_model=7, title="").axes
+    answers, *matrices = [mesh.get_array().reshape(-1, 3).tolist() for mesh in ax.collections]
+    assert answers == bent.tolist() and matrices == [[[False, True, False]]] * 3
+    words = [text.get_text() for text in ax.texts]
+    assert [word for word in words if "lit" in word] == ["… + 2.00 · lit + …", "… + 1.50 · lit + …"]
+    assert {"2.00", "−.10", "1.50", "−.25", "x: 3 × 7", "out: 3 × 7"} < set(words)
+    assert any("question" in word and word.endswith("may .30") for word in words)
+    assert any("adds" in word and word.endswith("june .40") for word in words)
+
+
+def test_a_norm_subtracts_and_divides_each_token_by_its_own() -> None:
+    steps = {
+        "x": [[1, 2, 6], [3, 3, 3]],
+        "minus": [[-2, -1, 3], [0, 0, 0]],
+        "÷": [[-1, -0.5, 1.5], [0, 0, 0]],
+    }
+    (ax,) = figures.norm_steps(steps, [(3, 2), (3, 0.7071)], ["a", "b"], title="").axes
+    heights = np.reshape([bar.get_height() for bar in ax.patches if isinstance(bar, Rectangle)], (2, 3, 3))
+    np.testing.assert_allclose(heights[0, :2] / heights[0, 0, 0], [[1, 2, 6], [-2, -1, 3]])
+    np.testing.assert_allclose(heights[0, 2] / heights[0, 2, 2], [-1 / 1.5, -0.5 / 1.5, 1])
+    words = [text.get_text() for text in ax.texts]
+    assert [word for word in words if word[:1] in "−÷" and word[1:2] == " "] == ["− 3", "÷ 2", "− 3", "÷ .71"]
+    dashed = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
+    tops = [bar.get_y() + bar.get_height() for bar in ax.patches if isinstance(bar, Rectangle)]
+    np.testing.assert_allclose(dashed, [np.mean([tops[1], tops[1] + heights[0, 0, 0] * 2]), tops[9]])
+
+
+def test_two_stacks_show_tokens_at_length_one_and_how_alike_they_are() -> None:
+    same, apart = np.ones((2, 2)), 5 * np.eye(2)
+    handed_on, added = figures.two_stacks([apart, same, same], [apart] * 3, ["a", "b"], title="").axes
+    tiles = [mesh.get_array().reshape(2, 2) for mesh in handed_on.collections]
+    np.testing.assert_allclose(tiles, [np.eye(2), same / 2**0.5, same / 2**0.5])
+    words = {text.get_text() for ax in (handed_on, added) for text in ax.texts}
+    alike = {"before: likeness .00", "after layer 0: likeness 1.00", "after layer 0: likeness .00"}
+    assert alike < words
+    assert [sum(text.get_text() == "+" for text in ax.texts) for ax in (handed_on, added)] == [0, 2]
