@@ -13,13 +13,13 @@ from transformer_course.figures.attention import (
     masked_row,
     query_and_keys,
 )
-from transformer_course.figures.cells import catch_map, head_blocks, masks, pairings, solved_squares
+from transformer_course.figures.cells import head_blocks, masks, pairings, solved_squares
 from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import draw_bends, lines, training_curves
 from transformer_course.figures.drawings import (
     data_flow,
     encoder_map,
-    key_sharing,
+    kinds_of_tests,
     norm_orders,
     then_and_now,
     two_blocks,
@@ -36,9 +36,8 @@ from transformer_course.figures.maps import (
     neuron_map,
     token_depth,
 )
-from transformer_course.figures.moves import draw_tile, packed_row, reach, ring_of_three
+from transformer_course.figures.moves import draw_tile, memory_traffic, reach, ring_of_three
 from transformer_course.figures.points import (
-    draw_memory,
     head_scatter,
     parameter_bars,
     roofline,

@@ -11,7 +11,7 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, HIDDEN, NO, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import canvas, finished, frame_cells, legend_of_cells, number
-from transformer_course.figures.maps import KEY_QUERY, draw_cells, draw_matrix, lay_maps
+from transformer_course.figures.maps import KEY_QUERY, draw_cells, lay_maps
 
 DONE = "#116329"  # the green of a right answer's verdict
 
@@ -57,24 +57,6 @@ def masks(
         if labels == KEY_QUERY
         else f"Across: {labels[0]}. A plain cell: {legend[0]}; a hatched one: {legend[1]}."
     )
-    return finished(figure, title, see)
-
-
-def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") -> Figure:
-    """Draw a boolean matrix (bug, test), filled where the test notices the bug; the most noticed bugs first.
-
-    Behind the name of each test stands how many it notices.
-    """
-    values = given.labelled(noticed, bugs, tests)
-    most_first = np.argsort(-values.sum(axis=1), kind="stable")
-    values, bugs = values[most_first], [bugs[place] for place in most_first]
-    size = (0.085 * max(map(len, bugs)) + 0.42 * len(tests) + 1.2, 0.3 * len(bugs) + 2.2)
-    figure, (ax,) = canvas(1, size)
-    columns = [f"{name}: {int(count)}" for name, count in zip(tests, values.sum(axis=0), strict=True)]
-    look = {"limits": (0, 1), "labels": ("test: how many bugs it notices", "bug")}
-    draw_matrix(ax, values, bugs, columns, colours=YES_OR_NO, numbers=False, **look)
-    legend_of_cells(figure, {"notices it": {"facecolor": YES}, "does not": {"facecolor": NO}})
-    see = "A row for each bug, a column for each test; a filled cell is a bug that the test notices."
     return finished(figure, title, see)
 
 

@@ -42,14 +42,6 @@ def test_panels_without_a_mask_are_blank_and_the_legend_says_what_is_hatched(num
     assert hatched(figure.axes[0]) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
 
 
-def test_a_catch_map_counts_what_each_test_notices():
-    noticed = torch.tensor([[True, False], [True, True], [False, False]])
-    ax = figures.catch_map(noticed, ["one", "two", "three"], ["sizes", "loop"]).axes[0]
-    np.testing.assert_array_equal(ax.collections[0].get_array().reshape(3, 2), noticed[[1, 0, 2]])
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["two", "one", "three"]  # most first
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["sizes: 2", "loop: 1"]
-
-
 def test_solved_squares_are_full_where_solved():
     (ax,) = figures.solved_squares({"01": [True, False], "02": [False, True, True], "03": [False]}).axes
     full = [(row.get_facecolor()[:, 0] < 1).tolist() for row in ax.collections]

@@ -26,14 +26,12 @@ HISTORY = History(loss=[1.0, 0.5], learning_rate=[0.1, 0.1], gradient_norm=[0.2,
 GOOD = {
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
     "attention_paths": {"named": {"$x$": [WEIGHTS] * 2}, "tokens": TOKENS, "edge": (1, 0), "title": ""},
-    "catch_map": {"noticed": YES, "bugs": TOKENS, "tests": TOKENS},
     "data_flow": {"n_layers": 3, "title": "$x$"},
     "digits_and_waves": {"count": 2, "title": "$t$"},
     "draw_bends": {"x": [0, 1], "wanted": [-1, 1], "drawn": [0, 1], "bends": [0]},
     "draw_favourite": {"keys": [[1, 0], [0, 2], [-1, -1]], "degrees": 60},
     "draw_heads": {"head": 1, "maps": [WEIGHTS] * 2, "adds": torch.rand(2, 3, 48), "tokens": TOKENS},
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
-    "draw_memory": {"models": {"$x$": (2**30, 2**20)}, "tokens": 7, "room": 5, "limit": 11},
     "draw_network": {"features": {"$x$": 1}, "up": {"$y$": ([2], -1)}, "down": {"b": [3]}},
     "draw_walk": {
         **{"step": "score = query · key", "x": PLACES, "tokens": TOKENS},
@@ -56,13 +54,13 @@ GOOD = {
         **{"stages": {"$y$": WEIGHTS, "b": PLACES, "c": WEIGHTS[:1]}, "tokens": TOKENS},
         **{"ids": [7, 8, 9], "title": "$x$"},
     },
-    "key_sharing": {"n_kv_heads": {"$x$": 2}, "n_heads": 4, "title": ""},
     "lanes": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1, "title": ""},
     "likeness_grid": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},
     "lines": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "logarithmic": "y"},
     "masks": {"named": {"$x$": YES}, "tokens": TOKENS},
     "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b", "title": "$x$"},
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
+    "memory_traffic": {"n": 6, "d_head": 2, "size": 2, "block": 3, "title": "$x$"},
     "neuron_map": {"activations": WEIGHTS, "names": TOKENS, "tokens": TOKENS, "title": ""},
     "shape_flow": {"batch": 2, "length": 5, "d_model": 12, "n_heads": 3, "title": "$x$"},
     "norm_steps": {"steps": {"$x$": PLACES}, "tokens": TOKENS, "title": ""},
@@ -76,7 +74,6 @@ GOOD = {
     },
     "query_and_keys": {"query": [1, 0], "keys": {"$x$": [1, 2], "b": [2, 1]}, "title": ""},
     "solved_squares": {"solved": {"$01$ a lesson": [True, False, True], "02": [False]}},
-    "packed_row": {"texts": [TOKENS, ["$y$"]], "title": ""},
     "pairings": {"named": {"$x$": [[0, 1], [2, 3]]}},
     "parameter_bars": {"models": {"$x$": {"$y$": 1, "b": 2}}, "title": ""},
     "planes": {
@@ -89,13 +86,14 @@ GOOD = {
     "ring_of_three": {"title": "$x$"},
     "roofline": {"parts": {"$x$": (2.0, 1e9)}, "speed": 1e10, "bandwidth": 1e9, "title": ""},
     "seed_spread": {"named": {"$x$": [1.0, 2.0]}, "xlabel": "", "title": ""},
+    "then_and_now": {"model": "Llama", "title": "$x$"},
     "token_depth": {"values": WEIGHTS, "rows": TOKENS, "tokens": TOKENS, "title": "", "bar": ""},
     "training_curves": {"history": HISTORY, "title": "$x$"},
     "turns": {"panels": {"$x$": {"$y$": [[1.0, 0.0]]}}, "names": ["$z$"]},
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
     "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
 }  # fmt: skip
-ALONE = {"norm_orders", "then_and_now", "two_blocks", "live_curve"}  # these are given nothing but a title
+ALONE = {"kinds_of_tests", "norm_orders", "two_blocks", "live_curve"}  # these are given nothing but a title
 WIDGETS = {"explore", "explorer", "measured"}
 
 
