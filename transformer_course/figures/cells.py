@@ -30,16 +30,16 @@ def masks(
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
-    `legend` says what filled cells, True, and hatched ones, False, mean; `labels` name the horizontal and the
-    vertical axis; `queries` are the tokens of the rows where they are not all of the columns'. Some of the
-    matrices, from the first on, may have `numbers` in their cells, or frames where `framed` is True.
+    `legend` says what cells mean that are True, and others; `labels` name the horizontal and the vertical axis;
+    `queries` are the rows where these are not the columns' tokens: nothing is hidden then, so nothing hatched.
+    Some matrices, from the first on, may have `numbers` in their cells, or frames where `framed` is True.
     """
     maps = given.tables_of(named)
     look = {
         "unit": 0.36 if len(tokens) < 8 else 0.23,
         "across": columns,
         "below": 0.3,
-        "own": [{"hidden": 1 - each} for each in maps.values()],
+        "own": [{} if queries else {"hidden": 1 - each} for each in maps.values()],
     }
     rows = queries or tokens
     figure, panels = lay_maps(maps.items(), rows, tokens, colours=YES_OR_NO, labels=labels, **look)
@@ -51,11 +51,12 @@ def masks(
             ax.text(column + 0.5, row + 0.5, number(value), bbox=ground, zorder=3, **look)
     for ax, cells in zip(panels, framed, strict=False):
         frame_cells(ax, np.argwhere(given.numbers_of(cells, 2)))
-    legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})
+    other, kinds = ({"facecolor": NO}, ("dark", "light")) if queries else (HIDDEN, ("plain", "hatched"))
+    legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: other})
     see = (
         "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
         if labels == KEY_QUERY
-        else f"Across: {labels[0]}. A plain cell: {legend[0]}; a hatched one: {legend[1]}."
+        else f"Across: {labels[0]}. A {kinds[0]} cell: {legend[0]}; a {kinds[1]} one: {legend[1]}."
     )
     return finished(figure, title, see)
 

@@ -198,15 +198,15 @@ def then_and_now(model: str, *, title: str) -> Figure:
     norm, attends, gate = LATER_MODELS[model]
     beside, new = (SIDE, COMPONENTS["norm"]), {"rotary turns q, k": "positions", attends: "attention"}
     after_embedding = [_stage("LayerNorm", 2.95, ROAD, beside[1])] if model == "ModernBERT" else []
-    gated = _inside("feed-forward", {gate: "feed-forward"}, 14.9, 2.5)
+    gated = _inside("feed-forward", {gate: "feed-forward"}, 14.95, 2.7)
     now = [
         *(_stage("embedding", 1.1), *after_embedding, (_frame, 16.8, "layer, repeated; no biases")),
-        *_added(6.1, 11.45, _stage(norm, 7.1, *beside), _inside("attention", new, 9.6, 3.1)),
-        *_added(11.75, 16.5, _stage(norm, 12.7, *beside), gated),
+        *_added(6.1, 11.45, _stage(norm, 7.1, *beside), _inside("attention", new, 9.65, 3.0)),
+        *_added(11.75, 16.5, _stage(norm, 12.63, *beside), gated),
         _stage(f"{norm}\nat the end", 17.7, ROAD, beside[1]),
     ]
     roads = {"2017: the norms stand on the road": (THEN, 16.9), f"{model}: they stand beside it": (now, 18.9)}
-    figure = _two_roads(roads, (9.4, 1.75), "ids")
+    figure = _two_roads(roads, (9.4, 1.95), "ids")
     for ax in figure.axes:
         ax.set_ylim(-0.6, 2.3)
     see = "Two rows of boxes, a model each; a dashed box went, a filled one came."

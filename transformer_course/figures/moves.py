@@ -95,7 +95,7 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     tiled = [f"scores, {n} × {block}", "their exponentials", "mixture so far", again]
     reads = [(0, 0, 2 * thin), (1, 1, whole), (2, 2, whole + thin)], [(0, 0, thin), (1, 0, 2 * thin)]
     writes = [(0, 1, whole), (1, 2, whole), (2, 3, thin)], [(2, 3, thin)]
-    figure, panels = canvas(2, (WIDEST / 2, 5.0))
+    figure, panels = canvas(2, (WIDEST / 2, 5.2))
     for way_of, name in enumerate(("Step by step", "Fused")):
         ax, held = panels[way_of], rows[way_of]
         _draw_memories(ax, held, (steps, tiled)[way_of], n, d_head)
@@ -106,6 +106,8 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
             _carry(ax, (3.1, -0.62 - job), (1.85, -row), held[row][0], count, whole)
         total = sum(count for *_, count in reads[way_of] + writes[way_of])
         ax.set_title(f"{name}: {total / 1000:,.0f} kB are moved")
+    for x in (0.79, 1.73):  # the blocks
+        ax.hlines(-1.35 + 0.7 * np.arange(block, n, block) / n, x, x + 0.1, color=NO, linewidth=1, zorder=6)
     ax.text(1.0, -2, "no map lies here,\nat no time", ha="center", va="center", size=8, zorder=5)
     for y in (-0.71, -1.71):
         way(ax, (3.78, y), (3.78, y - 0.58))
@@ -124,8 +126,7 @@ def _draw_memories(ax: Axes, rows: Sequence[Sequence[str]], jobs: Sequence[str],
             width, colour = (0.7, COMPONENTS["scores"]) if is_map else (0.7 * d_head / n, DARK)
             box(ax, (right - width / 2, -y), "", (width, 0.7), colour, rounding=0.0, linewidth=0.6)
             look = {"ha": "center", "x": right - 0.35} if is_map else {"ha": "right", "x": right - 0.13}
-            label = f"{name}\n{n} × {n if is_map else d_head}"
-            ax.text(y=-y, s=label, va="center", size=8, zorder=5, **look)
+            ax.text(y=-y, s=f"{name}\n{n} × {n if is_map else d_head}", va="center", size=8, zorder=5, **look)
     for place, job in enumerate(jobs[:-1]):
         colour = COMPONENTS["scores"] if job.startswith("scores") else "white"
         box(ax, (3.78, -0.5 - place), job, (1.3, 0.42), colour, letters=8.5)
@@ -140,7 +141,7 @@ def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int)
     reads = start[0] < end[0]
     y = 0.65 * start[1] + 0.35 * end[1] if reads else 0.35 * start[1] + 0.65 * end[1]
     look = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "color": HERO}
-    ax.text(2.28, y + (-0.22 if reads else 0.22), f"{what}\n{count / 1000:,.0f} kB", **look)
+    ax.text(2.23, y + (-0.22 if reads else 0.22), f"{what}\n{count / 1000:,.0f} kB", **look)
 
 
 def ring_of_three(*, title: str) -> Figure:
@@ -165,8 +166,7 @@ def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> 
     for w, pieces in enumerate(held):
         ax.text(-0.62, -w, f"worker {w}", ha="right", va="center", size=8.5)
         for piece, sums in enumerate(pieces):
-            is_sent = piece in sent[w : w + 1]
-            edge = {"edgecolor": HERO, "linewidth": 2.2} if is_sent else {"linewidth": 0.8}
+            edge = {"edgecolor": HERO, "linewidth": 2.2} if piece in sent[w : w + 1] else {"linewidth": 0.8}
             words, colour = (
                 "+".join(f"{letter}{piece}" for letter in sums),
                 list(HELD.values())[len(sums) - 1],

@@ -42,6 +42,17 @@ def test_panels_without_a_mask_are_blank_and_the_legend_says_what_is_hatched(num
     assert hatched(figure.axes[0]) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
 
 
+def test_where_the_rows_are_no_tokens_nothing_is_hidden_and_nothing_hatched():
+    look = {"legend": ("notices", "does not"), "labels": ("test", "bug")}
+    figure = figures.masks(
+        {"": [[1, 0], [0, 0], [1, 1]]}, ["a", "b"], queries=["one", "two", "three"], **look
+    )
+    ax = figure.axes[0]
+    assert hatched(ax) == [] and ax.collections[0].get_array().ravel().tolist() == [1, 0, 0, 0, 1, 1]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "two", "three"]
+    assert [patch.get_hatch() for patch in figure.legends[0].get_patches()] == [None, None]
+
+
 def test_solved_squares_are_full_where_solved():
     (ax,) = figures.solved_squares({"01": [True, False], "02": [False, True, True], "03": [False]}).axes
     full = [(row.get_facecolor()[:, 0] < 1).tolist() for row in ax.collections]

@@ -80,8 +80,9 @@ def test_each_kind_of_test_asks_a_suspect_and_the_loop_also_a_second_formula():
     assert arrows == [2, 4, 2, 1, 4]
 
 
-def test_no_word_of_the_two_models_leaves_its_box():
-    figure = figures.then_and_now("ModernBERT", title="")
+@pytest.mark.parametrize("model", ["ModernBERT", "Llama"])
+def test_no_word_of_the_two_models_leaves_its_box(model):
+    figure = figures.then_and_now(model, title="From 2017 to a later model")
     figure.savefig(io.BytesIO())
     for ax in figure.axes:
         for patch in (each for each in ax.patches if hasattr(each, "get_boxstyle") and each.get_height() < 1):
