@@ -30,8 +30,8 @@ def masks(
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
-    `legend` says what cells mean that are True, and others; `labels` name the horizontal and the vertical axis;
-    `queries` are the rows where these are not the columns' tokens: nothing is hidden then, so nothing hatched.
+    `legend` says what cells mean that are True, and others; `labels` name the horizontal and vertical axis;
+    `queries` are the rows where these are not the columns' tokens: then nothing is hidden, or hatched.
     Some matrices, from the first on, may have `numbers` in their cells, or frames where `framed` is True.
     """
     maps = given.tables_of(named)

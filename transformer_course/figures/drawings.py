@@ -232,7 +232,7 @@ MAP = (
     (0, "vectors\nin context", "", 13.6, 1.9, 1.2, 1.2),
 )
 # What a lesson does that builds no box, and to which components, by the lessons that built them
-LATER = {13: ("makes the parts that are lit faster: attention, feed-forward", (5, 6))}
+LATER = {13: ("measures the parts that are lit, and lets attention move less", (5, 6))}
 ON_ROAD = 2.5  # the height of the road
 THIN, THICK = partial(arrow, zorder=4), partial(line, width=4, zorder=3)
 MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
