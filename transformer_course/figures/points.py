@@ -123,8 +123,8 @@ def head_scatter(
     return figure
 
 
-def parameter_bars(models: Mapping[str, Mapping[str, int]], *, title: str) -> Figure:
-    """Draw for each model which share of its parameters each part has; all have the same parts.
+def parameter_bars(models: Mapping[str, dict[str, float]], *, title: str, of: str = "parameters") -> Figure:
+    """Draw for each model which share of its parameters, or else, each part has; all have the same parts.
 
     A part that is called like a component of the encoder has its colour. The legend leaves out what is too
     small to be seen.
@@ -141,7 +141,7 @@ def parameter_bars(models: Mapping[str, Mapping[str, int]], *, title: str) -> Fi
         written = [f"{each:.0%}" if each >= SHARE_SHOWN else "" for each in share]
         ax.bar_label(bars, labels=written, label_type="center", color="black")
     ax.invert_yaxis()
-    ax.set(xlim=(0, 1), xlabel="share of the parameters")
+    ax.set(xlim=(0, 1), xlabel=f"share of the {of}")
     figure.legend(loc="outside lower center", ncols=len(parts), frameon=False)
     return finished(figure, title, "A bar for each model, cut into the shares of its parts.")
 

@@ -59,3 +59,9 @@ def test_a_level_beside_the_seeds_is_dashed_and_named():
     (level,) = [line for line in ax.lines if line.get_linestyle() == "--"]
     assert set(level.get_xdata()) == {0.5} and ax.texts[0].get_text() == "before"
     assert ax.get_xlabel() == "x\na dot: one seed; the stroke: their mean"
+
+
+def test_bars_are_shares_of_whatever_they_are_told_to_be_of():
+    (ax,) = figures.parameter_bars({"x": {"a": 0.5, "b": 1.5}}, title="", of="time").axes
+    assert [bar.get_width() for bar in ax.patches] == [0.25, 0.75]
+    assert ax.get_xlabel() == "share of the time"
