@@ -320,6 +320,23 @@ class Specimen:
 
 
 TESTS = ("sizes", "loop", "promise", "count", "nudge")
+# What each specimen does wrong, as far as one may be told who has yet to find out why
+MEANS = {
+    1: "rotary turns by something else than the position",
+    2: "one unit four times, not four units",
+    3: "texts hear each other",
+    4: "a causal mask lets the future through",
+    5: "scores do not know the distance",
+    6: "a layer norm leaves a wrong variance",
+    10: "attention returns a thing too few",
+    11: "a mask brings an axis too many",
+    12: "all heads look at everything",
+    13: "a table of positions has too few rows",
+    15: "queries take from the padding",
+    16: "far positions coincide",
+    18: "fewer heads than were ordered",
+    19: "a text's vector depends on its padding",
+}
 
 
 def notices(specimen: Specimen, test: str) -> bool:

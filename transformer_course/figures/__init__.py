@@ -6,13 +6,13 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 
 from transformer_course.figures.algebra import arithmetic, journey, shape_flow, text_cosine, weighted_sum
 from transformer_course.figures.attention import STEPS, draw_walk, masked_row, products, query_and_keys
-from transformer_course.figures.cells import catch_map, head_blocks, masks, pairings
+from transformer_course.figures.cells import head_blocks, masks, pairings
 from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import lines, training_curves
 from transformer_course.figures.drawings import (
     data_flow,
     encoder_map,
-    key_sharing,
+    kinds_of_tests,
     norm_orders,
     then_and_now,
     two_blocks,
@@ -28,9 +28,8 @@ from transformer_course.figures.maps import (
     matrices,
     token_depth,
 )
-from transformer_course.figures.moves import draw_tile, packed_row, reach, ring_of_three
+from transformer_course.figures.moves import draw_tile, memory_traffic, reach, ring_of_three
 from transformer_course.figures.points import (
-    draw_memory,
     head_scatter,
     parameter_bars,
     roofline,

@@ -173,8 +173,8 @@ def journey(
         box(ax, (lane, -0.36), f"{int(identity)}", (0.6, 0.22), COMPONENTS["embedding"], **look)
         box(ax, (lane, -1.36), "norm", (0.6, 0.2), COMPONENTS["norm"], **look)
         ax.text(lane - 0.65, depths[1], "+", ha="right", va="center", size=11)
-    for number, weights in enumerate(maps):
-        _layer(ax, number, depths[number + 2] - 0.16, weights, lanes)
+    for layer, weights in enumerate(maps):
+        _layer(ax, layer, depths[layer + 2] - 0.16, weights, lanes)
     for stage, (depth, name, table) in enumerate(zip(depths, names, tables, strict=True)):
         for lane, row in zip(lanes if len(table) > 1 else [lanes.mean()], table, strict=True):
             corner = lane - STRIP / 2, depth + HIGH / 2

@@ -11,7 +11,7 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, HIDDEN, NO, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import canvas, finished, legend_of_cells, number, sign_before
-from transformer_course.figures.maps import KEY_QUERY, draw_cells, draw_matrix, lay_maps
+from transformer_course.figures.maps import KEY_QUERY, draw_cells, lay_maps
 
 
 def masks(
@@ -27,16 +27,16 @@ def masks(
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
-    `legend` says what filled cells, True, and hatched ones, False, mean; `labels` name the horizontal and the
-    vertical axis; `queries` are the tokens of the rows where they are not all of the columns'. Some of the
-    matrices, from the first on, may have `numbers` in their cells.
+    `legend` says what cells mean that are True, and others; `labels` name the horizontal and vertical axis;
+    `queries` are the rows where these are not the columns' tokens: then nothing is hidden, or hatched.
+    Some matrices, from the first on, may have `numbers` in their cells.
     """
     maps = given.tables_of(named)
     look = {
         "unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23,
         "across": columns,
         "below": 0.3,
-        "own": [{"hidden": 1 - each} for each in maps.values()],
+        "own": [{} if queries else {"hidden": 1 - each} for each in maps.values()],
     }
     rows = queries or tokens
     figure, panels = lay_maps(maps.items(), rows, tokens, colours=YES_OR_NO, labels=labels, **look)
@@ -46,30 +46,13 @@ def masks(
             ground = {"facecolor": YES if is_shown else NO, "edgecolor": "none", "pad": 1}
             look = {"ha": "center", "va": "center", "size": 8, "color": "white" if is_shown else DARK}
             ax.text(column + 0.5, row + 0.5, number(value), bbox=ground, zorder=3, **look)
-    legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: HIDDEN})
+    other, kinds = ({"facecolor": NO}, ("dark", "light")) if queries else (HIDDEN, ("plain", "hatched"))
+    legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: other})
     see = (
         "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
         if labels == KEY_QUERY
-        else f"Across: {labels[0]}. A plain cell: {legend[0]}; a hatched one: {legend[1]}."
+        else f"Across: {labels[0]}. A {kinds[0]} cell: {legend[0]}; a {kinds[1]} one: {legend[1]}."
     )
-    return finished(figure, title, see)
-
-
-def catch_map(noticed: Matrix, bugs: Labels, tests: Labels, *, title: str = "") -> Figure:
-    """Draw a boolean matrix (bug, test), filled where the test notices the bug; the most noticed bugs first.
-
-    Behind the name of each test stands how many it notices.
-    """
-    values = given.labelled(noticed, bugs, tests)
-    most_first = np.argsort(-values.sum(axis=1), kind="stable")
-    values, bugs = values[most_first], [bugs[place] for place in most_first]
-    size = (0.085 * max(map(len, bugs)) + 0.42 * len(tests) + 1.2, 0.3 * len(bugs) + 2.2)
-    figure, (ax,) = canvas(1, size)
-    columns = [f"{name}: {int(count)}" for name, count in zip(tests, values.sum(axis=0), strict=True)]
-    look = {"limits": (0, 1), "labels": ("test: how many bugs it notices", "bug")}
-    draw_matrix(ax, values, bugs, columns, colours=YES_OR_NO, numbers=False, **look)
-    legend_of_cells(figure, {"notices it": {"facecolor": YES}, "does not": {"facecolor": NO}})
-    see = "A row for each bug, a column for each test; a filled cell is a bug that the test notices."
     return finished(figure, title, see)
 
 

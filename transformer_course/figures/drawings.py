@@ -1,4 +1,4 @@
-"""Drawings: boxes on the road that carries x, and heads that share keys."""
+"""Drawings: boxes on the road that carries x, and on a line."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, PALE, SIGNED, SILVER
-from transformer_course.figures.layout import canvas, finished
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, SIGNED, SILVER
+from transformer_course.figures.layout import WIDEST, canvas, finished
 
 Point = tuple[float, float]
 
@@ -166,45 +166,67 @@ def _two_roads(
     return figure
 
 
-# An encoder of 2017 and one of today: what is gone is dashed, what came has its colour
+# An encoder of 2017 and a later model: what went is dashed, what came has its colour
 
 FRAME = "#f4f4f4"  # of a layer
 
 
 def _stage(label: str, place: float, height: float = ROAD, colour: str = "white", **look: object) -> tuple:
-    size = (1.35 if "Norm" in label else 1.7, 0.9)
+    size = (1.45 if "Norm" in label else 1.7, 0.9)
     return partial(box, letters=7.5, **look), (place, height), label, size, colour
 
 
-def _frame(ax: Axes, left: float, right: float) -> None:
+def _inside(outer: str, new: Mapping[str, str], place: float, width: float) -> tuple:
+    """The piece of a part that has new parts inside, each in the colour of its component."""
+
+    def draw(ax: Axes, middle: Point, label: str, size: Point) -> None:
+        high, low = 0.5 * len(new) + 0.5, 0.3 - 0.35 * len(new)
+        box(ax, (middle[0], low + high / 2), label, (size[0], high), letters=7.5, label_up=high / 2 - 0.22)
+        for row, (name, component) in enumerate(reversed(new.items())):
+            spot = middle[0], low + 0.3 + 0.48 * row
+            box(ax, spot, name, (size[0] - 0.2, 0.42), COMPONENTS[component], letters=7.5)
+
+    return draw, (place, SIDE), outer, (width, 0.9)
+
+
+def _frame(ax: Axes, right: float, words: str) -> None:
     look = {"boxstyle": "round,pad=0", "facecolor": FRAME, "linewidth": 0.8, "zorder": -1}
-    ax.add_patch(FancyBboxPatch((left, -0.1), right - left, 2.3, **look))
-    ax.text(left + 0.1, 1.8, "layer, repeated", va="bottom", size=8)
+    ax.add_patch(FancyBboxPatch((5.85, -0.5), right - 5.85, 2.7, **look))
+    ax.text(5.95, 1.8, words, va="bottom", size=8)
 
 
 DASHED = {"linestyle": "--"}
 THEN = [
-    *(_stage("embedding", 1.1), _stage("× √d_model\n(gone)", 2.95, **DASHED)),
-    *(_stage("add sinusoids\n(gone)", 4.8, **DASHED), (_frame, 5.85, 14.8)),
-    *_added(6.1, 8.5, _stage("attention\n8 query heads\n8 key heads", 7.3, SIDE)),
-    *(_stage("LayerNorm\n(gone)", 9.5, **DASHED), _stage("LayerNorm\n(gone)", 13.9, **DASHED)),
-    *_added(10.45, 12.85, _stage("feed-forward\nReLU", 11.65, SIDE)),
+    *(_stage("embedding", 1.1), _stage("× √d_model", 2.95, **DASHED)),
+    *(_stage("add sinusoids", 4.8, **DASHED), (_frame, 14.8, "layer, repeated")),
+    *_added(6.1, 8.5, _stage("attention\nall meet all", 7.3, SIDE)),
+    *(_stage("LayerNorm", 9.5, **DASHED), _stage("LayerNorm", 13.9, **DASHED)),
+    *_added(10.45, 12.85, _stage("feed-forward\nReLU, biases", 11.65, SIDE, **DASHED)),
 ]
-RMS_NORM = COMPONENTS["norm"]
-ROTARY = _stage("rotary attention\n8 query heads\n2 key heads", 8.8, SIDE, COMPONENTS["attention"])
-SWIGLU = _stage("feed-forward\nSwiGLU", 12.9, SIDE, COMPONENTS["feed-forward"])
-TODAY = [
-    *(_stage("embedding", 1.1), (_frame, 5.85, 14.8)),
-    *_added(6.1, 9.9, _stage("RMSNorm", 6.95, SIDE, RMS_NORM), ROTARY),
-    *_added(10.2, 14.0, _stage("RMSNorm", 11.05, SIDE, RMS_NORM), SWIGLU),
-    _stage("RMSNorm\nat the end", 15.7, ROAD, RMS_NORM),
-]
+# Of each later model: its norm, what is new in its attention beside the rotary positions, its gate
+LATER_MODELS = {
+    "ModernBERT": ("LayerNorm", "near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ v"),
+    "Llama": ("RMSNorm", "8 query, 2 key heads", "SwiGLU: SiLU(g) ⊙ v"),
+}
 
 
-def then_and_now(*, title: str) -> Figure:
-    """Draw the encoder of 2017 above one of today: what is gone is dashed, what came has a colour."""
-    figure = _two_roads({"2017": (THEN, 16.9), "today": (TODAY, 16.9)}, (9.4, 1.75), "ids")
-    see = "Two rows of boxes, an encoder each; dashed boxes are gone today, filled ones are new."
+def then_and_now(model: str, *, title: str) -> Figure:
+    """Draw the encoder of 2017 above a later model: what went is dashed, what came has a colour."""
+    norm, attends, gate = LATER_MODELS[model]
+    beside, new = (SIDE, COMPONENTS["norm"]), {"rotary turns q, k": "positions", attends: "attention"}
+    after_embedding = [_stage("LayerNorm", 2.95, ROAD, beside[1])] if model == "ModernBERT" else []
+    gated = _inside("feed-forward", {gate: "feed-forward"}, 14.95, 2.7)
+    now = [
+        *(_stage("embedding", 1.1), *after_embedding, (_frame, 16.8, "layer, repeated; no biases")),
+        *_added(6.1, 11.45, _stage(norm, 7.1, *beside), _inside("attention", new, 9.65, 3.0)),
+        *_added(11.75, 16.5, _stage(norm, 12.63, *beside), gated),
+        _stage(f"{norm}\nat the end", 17.7, ROAD, beside[1]),
+    ]
+    roads = {"2017: the norms stand on the road": (THEN, 16.9), f"{model}: they stand beside it": (now, 18.9)}
+    figure = _two_roads(roads, (9.4, 1.95), "ids")
+    for ax in figure.axes:
+        ax.set_ylim(-0.6, 2.3)
+    see = "Two rows of boxes, a model each; a dashed box went, a filled one came."
     return finished(figure, title, see)
 
 
@@ -227,7 +249,7 @@ MAP = (
     (0, "vectors\nin context", "", 13.6, 1.9, 1.2, 1.2),
 )
 # What a lesson does that builds no box, and to which components, by the lessons that built them
-LATER = {13: ("speeds up what is lit, where nearly all the work is done", (5, 6))}
+LATER = {13: ("measures the parts that are lit, and lets attention move less", (5, 6))}
 ON_ROAD = 2.5  # the height of the road
 THIN, THICK = partial(arrow, zorder=4), partial(line, width=4, zorder=3)
 MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
@@ -352,19 +374,30 @@ def _maybe(ax: Axes, middle: Point, label: str, whose: str, colour: str = "white
     ax.text(middle[0], middle[1] - 0.3, f"in {whose}", ha="center", va="top", size=8.5)
 
 
-def key_sharing(n_heads: int, n_kv_heads: Mapping[str, int], *, title: str) -> Figure:
-    """Draw which query head reads which key and value head, one panel for each way to share them."""
-    figure, panels = canvas(len(n_kv_heads), (0, 0), (0.75 * n_heads * len(n_kv_heads), 2.5))
-    for ax, (name, count) in zip(panels, n_kv_heads.items(), strict=True):
-        group = n_heads // count
-        for head in range(n_heads):
-            key, colour = head // group, PALE[head // group]
-            middle = (key + 0.5) * group - 0.5
-            line(ax, (head, 1.2), (middle, 0), width=1.2, zorder=0)
-            box(ax, (head, 1.2), f"q{head}", (0.7, 0.5), colour, letters=8)
-            if head % group == 0:
-                box(ax, (middle, 0), f"k{key} v{key}", (0.9, 0.5), colour, letters=8)
-        ax.set(xlim=(-0.7, n_heads - 0.3), ylim=(-0.4, 1.6), aspect="equal", title=name)
+# Five kinds of tests: what goes in, who computes, what comes out; and what is asked of it
+SUSPECT = "the suspect"
+KINDS_OF_TESTS = {
+    "sizes": ([("(3, 5, 14)", SUSPECT, "(…, …, …)")], "the shape that\nwas promised?"),
+    "loop": ([("x", SUSPECT, "numbers"), ("x", "the formula,\nslowly", "numbers")], "all equal?"),
+    "promise": ([("x", SUSPECT, "x, turned")], "as long as\nbefore?"),
+    "count": ([("", SUSPECT, "its weights")], "as many as by\nthe pencil?"),
+    "nudge": ([("a b c", SUSPECT, "A B C"), ("a x c", SUSPECT, "A ? C")], "who moves?"),
+}
+
+
+def kinds_of_tests(*, title: str) -> Figure:
+    """Draw for each of the five kinds of tests what the suspect is given, and what is asked of its answer."""
+    figure, panels = canvas(5, (0, 0), (WIDEST, 2.5), width_ratios=[1, 2, 1, 1, 2])
+    for ax, (name, (runs, question)) in zip(panels, KINDS_OF_TESTS.items(), strict=True):
+        for x, stages in enumerate(runs):
+            for y, word in zip((2, 1, 0), stages, strict=True):
+                if word:
+                    colour = "white" if y == 1 and word == SUSPECT else FRAME if y == 1 else LIT
+                    box(ax, (x, y), word, (0.94, 0.56), colour, letters=8, rounding=0.04)
+                if y and stages[2 - y]:
+                    arrow(ax, (x, y - 0.28), (x, y - 0.72))
+        ax.text((len(runs) - 1) / 2, -0.4, question, ha="center", va="top", size=9, weight="bold")
+        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-0.98, 2.35), title=name)
         ax.set_axis_off()
-    see = "Query heads above, key and value heads below; a line leads from a query to the keys that it reads."
+    see = "For each test, from above: what goes in, who computes, what comes out; below it the question."
     return finished(figure, title, see)

@@ -8,22 +8,14 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import (
-    COMPONENTS,
-    GREY,
-    HERO,
-    HIDDEN,
-    PALE,
-    YES,
-)
-from transformer_course.figures.drawings import arrow, box
-from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, NO, PALE, YES
+from transformer_course.figures.drawings import Point, arrow, box, way
+from transformer_course.figures.given import Matrix
 from transformer_course.figures.layout import (
     WIDEST,
     canvas,
     cell_texts,
     finished,
-    hide_cells,
     legend_of_cells,
     two_decimals,
 )
@@ -32,10 +24,10 @@ from transformer_course.figures.maps import draw_cells
 HELD = {"of one": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a piece is in a ring
 
 
-def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values: Matrix = ()) -> None:
+def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values: Matrix) -> None:
     """Draw scores (query_pos, key_pos) while a fused kernel is at a tile of this (height, width).
 
-    Where there are values (key_pos,), the numbers that it keeps for each query stand at the right.
+    At the right stand the numbers that it keeps for each query; the values are (key_pos,).
     """
     table = given.numbers_of(scores, 2, name="the scores")
     (rows, columns), (height, width) = table.shape, size
@@ -54,13 +46,9 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
         word, ground = ("forgotten", PALE[2]) if place < tile else ("not yet", "white")
         patch = {"facecolor": ground, "edgecolor": "none", "pad": 1}
         ax.text(*middle, word, ha="center", va="center", size=8, bbox=patch)
-    if len(values):
-        _draw_kept(
-            ax, np.where(states <= 0, table, -np.inf), given.numbers_of(values, 1), order.min(1) <= tile
-        )
-        ax.set_xlabel(
-            _sum_so_far(table[top, left : left + width], table[top, :left], top), size=8.5, loc="left"
-        )
+    read = np.where(states <= 0, table, -np.inf)
+    _draw_kept(ax, read, given.numbers_of(values, 1), order.min(1) <= tile)
+    ax.set_xlabel(_sum_so_far(table[top, left : left + width], table[top, :left], top), size=8.5, loc="left")
     ax.set_aspect("equal")
 
 
@@ -94,71 +82,103 @@ def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray
     ax.set_xlim(0, start + 4.6)
 
 
-def packed_row(texts: Sequence[Labels], *, title: str) -> Figure:
-    """Draw the tokens of texts as a padded batch, then end to end in one row, and below it the row's mask."""
-    lengths = [len(text) for text in texts]
-    total, longest = sum(lengths), max(lengths)
-    text_of = np.repeat(np.arange(len(texts)), lengths)
-    padded = np.tile(np.arange(len(texts))[:, None], longest)
-    figure, (batch, row, mask) = canvas(
-        *(3, (0.34 * total + 1.3, 0), (0, 0.26 * (total + len(texts) + 3) + 1.9)),
-        **{"columns": 1, "height_ratios": [len(texts), 3, total], "sharex": True},
-    )
-    look = {"limits": (0, len(PALE)), "colours": ListedColormap(PALE)}
-    draw_cells(batch, padded, [f"text {i}" for i in range(len(texts))], [], **look)
-    hide_cells(batch, [(i, j) for i, n in enumerate(lengths) for j in range(n, longest)])
-    draw_cells(row, text_of[None], ["one row"], [], **look)
-    tokens = [token for text in texts for token in text]
-    for place, token in enumerate(tokens):
-        row.text(place + 0.5, 0.5, token, rotation=90, ha="center", va="center", size=8)
-    own = text_of[:, None] == text_of
-    draw_cells(mask, np.where(own, text_of, 0), tokens, tokens, **look)
-    hide_cells(mask, np.argwhere(~own))
-    mask.set(ylabel="query", xlabel="key: the tokens of the row, above")
-    mask.tick_params(labelbottom=False)
-    places = longest * len(texts)
-    batch.set_title(f"padded: {places} places, {places - total} of them for nothing", loc="left")
-    row.set_title(f"packed: {total} places", loc="left")
-    mask.set_title("who may attend to whom", loc="left")
-    legend_of_cells(figure, {"padding above, hidden below": HIDDEN})
-    see = "The mask has a block on its diagonal for each text, in its colour; all else is hidden."
+def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) -> Figure:
+    """Draw what attention of one head moves between slow memory and the cache: in three steps, and fused.
+
+    Tensors are drawn to scale. A number has `size` bytes; the fused kernel reads `block` keys at a time.
+    """
+    thin, whole = n * d_head * size, n * n * size  # the bytes of q, and of a map
+    # What lies in memory, row by row; jobs of the cache; reads, (row, job, bytes); writes, (job, row, bytes)
+    rows = [["q", "k"], ["scores"], ["weights", "v"], ["output"]], [["q"], ["k", "v"], [], ["output"]]
+    again = f"again for each of {n // block}\nblocks of {block} keys; the\nlast scores are forgotten"
+    steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
+    tiled = [f"scores, {n} × {block}", "their exponentials", "mixture so far", again]
+    reads = [(0, 0, 2 * thin), (1, 1, whole), (2, 2, whole + thin)], [(0, 0, thin), (1, 0, 2 * thin)]
+    writes = [(0, 1, whole), (1, 2, whole), (2, 3, thin)], [(2, 3, thin)]
+    figure, panels = canvas(2, (WIDEST / 2, 5.2))
+    for way_of, name in enumerate(("Step by step", "Fused")):
+        ax, held = panels[way_of], rows[way_of]
+        _draw_memories(ax, held, (steps, tiled)[way_of], n, d_head)
+        for row, job, count in reads[way_of]:
+            goal = -0.38 - job - 0.24 * (row > job)
+            _carry(ax, (1.85, -row), (3.1, goal), ", ".join(held[row]), count, whole)
+        for job, row, count in writes[way_of]:
+            _carry(ax, (3.1, -0.62 - job), (1.85, -row), held[row][0], count, whole)
+        total = sum(count for *_, count in reads[way_of] + writes[way_of])
+        ax.set_title(f"{name}: {total / 1000:,.0f} kB are moved")
+    for x in (0.79, 1.73):  # the blocks
+        ax.hlines(-1.35 + 0.7 * np.arange(block, n, block) / n, x, x + 0.1, color=NO, linewidth=1, zorder=6)
+    ax.text(1.0, -2, "no map lies here,\nat no time", ha="center", va="center", size=8, zorder=5)
+    for y in (-0.71, -1.71):
+        way(ax, (3.78, y), (3.78, y - 0.58))
+    way(ax, (4.43, -2.5), (4.52, -2.5), (4.52, -0.5), (4.43, -0.5))
+    see = "Slow memory at the left, the cache at the right; an arrow says how many bytes go to and fro."
     return finished(figure, title, see)
+
+
+def _draw_memories(ax: Axes, rows: Sequence[Sequence[str]], jobs: Sequence[str], n: int, d_head: int) -> None:
+    """Draw the tensors that lie in slow memory, a map as a square, and beside them what the cache is for."""
+    for name, middle, width, colour in (("slow memory", 0.97, 1.98, NO), ("cache", 3.83, 1.54, LIT)):
+        box(ax, (middle, -1.5), name, (width, 4.3), colour, label_up=2.0, weight="bold", linewidth=0.8)
+    for y, names in enumerate(rows):
+        for name, right in zip(reversed(names), (1.82, 0.88), strict=False):
+            is_map = name in ("scores", "weights")
+            width, colour = (0.7, COMPONENTS["scores"]) if is_map else (0.7 * d_head / n, DARK)
+            box(ax, (right - width / 2, -y), "", (width, 0.7), colour, rounding=0.0, linewidth=0.6)
+            look = {"ha": "center", "x": right - 0.35} if is_map else {"ha": "right", "x": right - 0.13}
+            ax.text(y=-y, s=f"{name}\n{n} × {n if is_map else d_head}", va="center", size=8, zorder=5, **look)
+    for place, job in enumerate(jobs[:-1]):
+        colour = COMPONENTS["scores"] if job.startswith("scores") else "white"
+        box(ax, (3.78, -0.5 - place), job, (1.3, 0.42), colour, letters=8.5)
+    ax.text(3.83, -3.2, jobs[-1], ha="center", va="center", size=8, zorder=5)
+    ax.set(xlim=(-0.05, 4.65), ylim=(-3.68, 0.68))
+    ax.set_axis_off()
+
+
+def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int) -> None:
+    """Draw an arrow as thick as its bytes are many, and write what it carries, and how many bytes."""
+    arrow(ax, start, end, colour=HERO, width=1 + 3 * count / most, zorder=5)
+    reads = start[0] < end[0]
+    y = 0.65 * start[1] + 0.35 * end[1] if reads else 0.35 * start[1] + 0.65 * end[1]
+    look = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "color": HERO}
+    ax.text(2.23, y + (-0.22 if reads else 0.22), f"{what}\n{count / 1000:,.0f} kB", **look)
 
 
 def ring_of_three(*, title: str) -> Figure:
     """Draw three workers in a ring, round by round: the pieces that each holds, and what it sends on."""
     held = [[letter] * 3 for letter in "abc"]
-    figure, panels = canvas(5, (1.86, 1.5), (0, 0.75))
+    figure, panels = canvas(5, (WIDEST / 3, 1.75), (0, 0.5), columns=3)
     for r, ax in enumerate(panels):
         lap, step = divmod(r, 2)
         sent = [(w + lap - step) % 3 for w in range(3)] if r < 4 else []
         _draw_ring(ax, held, sent)
-        ax.set_title(f"round {r}" if sent else "the end")
+        ax.set_title(f"round {r}: {['add', 'keep'][lap]} what comes" if sent else "the end: all have all")
         carried = [held[w][piece] for w, piece in enumerate(sent)]
         for w, (piece, sums) in enumerate(zip(sent, carried, strict=True)):
-            to = (w + 1) % 3
-            held[to][piece] = sums if lap else sums + held[to][piece]
+            held[(w + 1) % 3][piece] = sums if lap else sums + held[(w + 1) % 3][piece]
     legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in HELD.items()})
     see = "Each worker's three pieces as a round begins; an arrow carries the framed one to the next."
     return finished(figure, title, see)
 
 
 def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> None:
-    """Draw the workers clockwise, each with its pieces; an arrow to the next worker bears what is sent."""
-    places = [(0.0, 1.5), (1.46, -0.8), (-1.46, -0.8)]
-    ways = [((0.45, 1.05), (1.25, -0.4)), ((0.38, -0.8), (-0.38, -0.8)), ((-1.25, -0.4), (-0.45, 1.05))]
-    beside = [(1.3, 0.4), (0.0, -0.45), (-1.3, 0.4)]  # the arrows
-    for w, (x, y) in enumerate(places):
-        ax.text(x, y + (-0.45 if y < 0 else 0.45), f"worker {w}", ha="center", va="center", size=8.5)
-        for piece, sums in enumerate(held[w]):
-            edge = {"edgecolor": HERO, "linewidth": 2.2} if sent and piece == sent[w] else {"linewidth": 0.8}
-            colour = list(HELD.values())[len(sums) - 1]
-            box(ax, (x + 0.68 * (piece - 1), y), sums, (0.64, 0.5), colour, letters=8, rounding=0.02, **edge)
-        if sent:
-            arrow(ax, *ways[w], colour=HERO, width=1.8)
-            look = {"ha": "center", "va": "center", "size": 9, "weight": "bold", "color": HERO}
-            ax.text(*beside[w], held[w][sent[w]], **look)
-    ax.set(xlim=(-2.5, 2.5), ylim=(-1.45, 2.1), aspect="equal")
+    """Draw a row of pieces for each worker; an arrow goes down to the next, from the last to the first."""
+    for w, pieces in enumerate(held):
+        ax.text(-0.62, -w, f"worker {w}", ha="right", va="center", size=8.5)
+        for piece, sums in enumerate(pieces):
+            edge = {"edgecolor": HERO, "linewidth": 2.2} if piece in sent[w : w + 1] else {"linewidth": 0.8}
+            words, colour = (
+                "+".join(f"{letter}{piece}" for letter in sums),
+                list(HELD.values())[len(sums) - 1],
+            )
+            box(ax, (1.06 * piece, -w), words, (1, 0.46), colour, letters=8, rounding=0.02, **edge)
+    for w, piece in enumerate(sent):
+        ring = {(0.7, 0.23): "from worker 2", (-2.23, -2.7): "to worker 0"}
+        ways = {(-w - 0.23, -w - 0.77): ""} if w < 2 else ring
+        for (start, end), word in ways.items():
+            arrow(ax, (1.06 * piece, start), (1.06 * piece, end), colour=HERO, width=1.8)
+            ax.text(1.06 * piece - 0.1, (start + end) / 2, word, ha="right", va="center", size=8, color=HERO)
+    ax.set(xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
     ax.set_axis_off()
 
 
@@ -173,7 +193,10 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
         for distances, height, colour in ((np.cumsum(wide), 0.9, PALE[0]), (wide, 0.5, YES)):
             low, high = np.maximum(place - distances, 0), np.minimum(place + distances, length - 1)
             ax.barh(range(len(wide)), high - low + 1, height, low, color=colour)
-        ax.set(title=name, xlabel="place in the text", xlim=(0, length))
+        heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
+        ax.set(title=f"{name}\n{heard:,} tokens heard of", xlabel="place in the text", xlim=(0, length))
+        for layer in (layer for layer, window in enumerate(windows) if window is None):
+            ax.text(1.01 * length, layer, "global", va="center", size=8)
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.set_yticks(range(len(wide)))
         ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2)

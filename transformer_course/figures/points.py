@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
@@ -16,7 +15,7 @@ from transformer_course.figures.names import place_names, write_place
 
 SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
 SEEN = 0.01  # a smaller share is a sliver that nobody sees
-GIGA, GIB = 1e9, 2**30
+GIGA = 1e9
 
 Place = tuple[int, int]
 
@@ -113,8 +112,8 @@ def head_scatter(
     return figure
 
 
-def parameter_bars(models: Mapping[str, Mapping[str, int]], *, title: str) -> Figure:
-    """Draw for each model which share of its parameters each part has; all have the same parts.
+def parameter_bars(models: Mapping[str, dict[str, float]], *, title: str, of: str = "parameters") -> Figure:
+    """Draw for each model which share of its parameters, or else, each part has; all have the same parts.
 
     A part that is called like a component of the encoder has its colour. The legend leaves out what is too
     small to be seen.
@@ -131,27 +130,9 @@ def parameter_bars(models: Mapping[str, Mapping[str, int]], *, title: str) -> Fi
         written = [f"{each:.0%}" if each >= SHARE_SHOWN else "" for each in share]
         ax.bar_label(bars, labels=written, label_type="center", color="black")
     ax.invert_yaxis()
-    ax.set(xlim=(0, 1), xlabel="share of the parameters")
+    ax.set(xlim=(0, 1), xlabel=f"share of the {of}")
     figure.legend(loc="outside lower center", ncols=len(parts), frameon=False)
     return finished(figure, title, "A bar for each model, cut into the shares of its parts.")
-
-
-def draw_memory(
-    ax: Axes, models: Mapping[str, tuple[float, float]], tokens: float, *, room: float, limit: float
-) -> None:
-    """Draw a bar for each model, in GiB: its weights, and the cache of `tokens` tokens behind them.
-
-    A model is given by the bytes of its weights, and of one token in the cache. A line stands at `room` GiB,
-    the axis ends at `limit`.
-    """
-    weights, per_token = np.array(list(models.values())).T / GIB
-    cache = per_token * tokens
-    ax.barh(list(models), weights, color=SILVER, label="weights")
-    ax.barh(list(models), cache, left=weights, color=MARK, label="cache")
-    ax.axvline(room, color="black", linestyle="--", lw=1.2, label=f"{room:g} GiB")
-    ax.invert_yaxis()
-    ax.set(xlim=(0, limit), xlabel="GiB")
-    ax.legend(loc="upper right", fontsize=8)
 
 
 def component_colours(names: Iterable[str]) -> dict[str, str]:

@@ -111,7 +111,7 @@ def attention_paths(
         ax.set_xticks(range(len(maps) + 1), ["input", *(f"after layer {i}" for i in range(len(maps)))])
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-    told = "thicker: more weight; dark: what the bold one on the right takes; bright: from the bold one on the left"
+    told = "thicker: more weight; dark: what the bold one at the right end takes; bright: from the bold one"
     figure.supxlabel(told, size=9)
     see = "Tokens in columns; a line is as wide as its right end's weight for its left end; a cross: cut."
     return finished(figure, title, see)

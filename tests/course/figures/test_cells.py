@@ -42,12 +42,15 @@ def test_panels_without_a_mask_are_blank_and_the_legend_says_what_is_hatched(num
     assert hatched(figure.axes[0]) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
 
 
-def test_a_catch_map_counts_what_each_test_notices():
-    noticed = torch.tensor([[True, False], [True, True], [False, False]])
-    ax = figures.catch_map(noticed, ["one", "two", "three"], ["sizes", "loop"]).axes[0]
-    np.testing.assert_array_equal(ax.collections[0].get_array().reshape(3, 2), noticed[[1, 0, 2]])
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["two", "one", "three"]  # most first
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["sizes: 2", "loop: 1"]
+def test_where_the_rows_are_no_tokens_nothing_is_hidden_and_nothing_hatched():
+    look = {"legend": ("notices", "does not"), "labels": ("test", "bug")}
+    figure = figures.masks(
+        {"": [[1, 0], [0, 0], [1, 1]]}, ["a", "b"], queries=["one", "two", "three"], **look
+    )
+    ax = figure.axes[0]
+    assert hatched(ax) == [] and ax.collections[0].get_array().ravel().tolist() == [1, 0, 0, 0, 1, 1]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "two", "three"]
+    assert [patch.get_hatch() for patch in figure.legends[0].get_patches()] == [None, None]
 
 
 def test_a_mask_may_have_numbers_in_its_cells():

@@ -60,3 +60,48 @@ def test_the_whole_map_has_the_colours_of_all_components_and_says_what_the_road_
     assert [colour for colour in drawn if colour not in ("#ffffff", "#f4f4f4")] == wanted
     assert [words(ax).count(each) for each in ("one vector for each token", "reads x", "adds")] == [1, 2, 2]
     assert not [text for text in ax.texts if text.get_weight() == "bold"]
+
+
+@pytest.mark.parametrize(
+    ("model", "came"),
+    [
+        ("ModernBERT", ["LayerNorm"] * 3 + ["near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ v"]),
+        ("Llama", ["RMSNorm"] * 2 + ["8 query, 2 key heads", "SwiGLU: SiLU(g) ⊙ v"]),
+    ],
+)
+def test_what_came_with_a_later_model_is_lit_and_what_went_is_dashed(model, came):
+    then, now = figures.then_and_now(model, title="").axes
+    assert sum(patch.get_linestyle() == "--" for patch in then.patches) == 5
+    lit = [patch for patch in now.patches if colors.to_hex(patch.get_facecolor()) in COMPONENTS.values()]
+    norm = came[0]
+    assert sorted(inside(now, lit)) == sorted([*came, f"{norm}\nat the end", "rotary turns q, k"])
+
+
+def inside(ax, boxes):
+    """The words in the middle of each box."""
+    middles = [(b.get_x() + b.get_width() / 2, b.get_y() + b.get_height() / 2) for b in boxes]
+    return [t.get_text() for m in middles for t in ax.texts if t.get_position() == pytest.approx(m)]
+
+
+def test_each_kind_of_test_asks_a_suspect_and_the_loop_also_a_second_formula():
+    panels = figures.kinds_of_tests(title="").axes
+    assert [ax.get_title() for ax in panels] == ["sizes", "loop", "promise", "count", "nudge"]
+    asked = [words(ax).count("the suspect") for ax in panels]
+    assert asked == [1, 1, 1, 1, 2] and "the formula,\nslowly" in words(panels[1])
+    arrows = [
+        sum(hasattr(text, "arrow_patch") and text.arrow_patch is not None for text in ax.texts)
+        for ax in panels
+    ]
+    assert arrows == [2, 4, 2, 1, 4]
+
+
+@pytest.mark.parametrize("model", ["ModernBERT", "Llama"])
+def test_no_word_of_the_two_models_leaves_its_box(model):
+    figure = figures.then_and_now(model, title="From 2017 to a later model")
+    figure.savefig(io.BytesIO())
+    for ax in figure.axes:
+        for patch in (each for each in ax.patches if hasattr(each, "get_boxstyle") and each.get_height() < 1):
+            middle = patch.get_x() + patch.get_width() / 2, patch.get_y() + patch.get_height() / 2
+            for text in (t for t in ax.texts if t.get_text() and t.get_position() == pytest.approx(middle)):
+                extent = text.get_window_extent().transformed(ax.transData.inverted())
+                assert patch.get_x() <= extent.x0 and extent.x1 <= patch.get_x() + patch.get_width()

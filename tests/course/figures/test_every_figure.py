@@ -34,13 +34,11 @@ GOOD = {
     },
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
     "attention_paths": {"named": {"$x$": [WEIGHTS] * 2}, "tokens": TOKENS, "edge": (1, 0), "title": ""},
-    "catch_map": {"noticed": YES, "bugs": TOKENS, "tests": TOKENS},
     "data_flow": {"ids": [7, 8], "n_layers": 3, "title": "$x$"},
     "clock_table": {"angles": PLACES, "title": "$t$"},
     "digits_and_waves": {"count": 2, "lit": 1, "title": "$t$"},
     "draw_heads": {"head": 1, "maps": [WEIGHTS] * 2, "adds": torch.rand(2, 3, 48), "tokens": TOKENS},
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
-    "draw_memory": {"models": {"$x$": (2**30, 2**20)}, "tokens": 7, "room": 5, "limit": 11},
     "draw_network": {"features": {"$x$": 1}, "up": {"$y$": ([2], -1)}, "down": {"b": [3]}},
     "draw_walk": {
         **{"step": "score = query · key", "x": PLACES, "tokens": TOKENS},
@@ -63,13 +61,13 @@ GOOD = {
         **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [WEIGHTS], "tokens": TOKENS},
         **{"ids": [7, 8, 9], "title": "$x$"},
     },
-    "key_sharing": {"n_kv_heads": {"$x$": 2}, "n_heads": 4, "title": ""},
     "lanes": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1, "title": ""},
     "likeness_grid": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},
     "lines": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "logarithmic": "y"},
     "masks": {"named": {"$x$": YES}, "tokens": TOKENS},
     "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b", "title": "$x$"},
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
+    "memory_traffic": {"n": 6, "d_head": 2, "size": 2, "block": 3, "title": "$x$"},
     "products": {"factors": {"$x$": [1, 2, 0], "b": [3, 4, 5]}, "tokens": TOKENS, "result": "$y$"},
     "shape_flow": {"texts": [TOKENS, TOKENS], "d_model": 12, "n_heads": 3, "title": "$x$"},
     "norm_steps": {"steps": {"$x$": PLACES}, "by": [(1, 2)] * 3, "tokens": TOKENS, "title": ""},
@@ -82,7 +80,6 @@ GOOD = {
         **{"rate": 0.1, "allowed": 1, "title": "$x$"},
     },
     "query_and_keys": {"query": [1, 0], "keys": {"$x$": [1, 2], "b": [2, 1]}, "title": ""},
-    "packed_row": {"texts": [TOKENS, ["$y$"]], "title": ""},
     "pairings": {"named": {"$x$": [[0, 1], [2, 3]]}},
     "parameter_bars": {"models": {"$x$": {"$y$": 1, "b": 2}}, "title": ""},
     "planes": {
@@ -94,6 +91,7 @@ GOOD = {
     "reach": {"named": {"$x$": [None, 2]}, "length": 9, "place": 4, "title": ""},
     "ring_of_three": {"title": "$x$"},
     "roofline": {"parts": {"$x$": (2.0, 1e9)}, "speed": 1e10, "bandwidth": 1e9, "title": ""},
+    "then_and_now": {"model": "Llama", "title": "$x$"},
     "token_depth": {"values": WEIGHTS, "rows": TOKENS, "tokens": TOKENS, "title": "", "bar": ""},
     "text_cosine": {
         **{"hidden": torch.rand(2, 3, 5), "may_attend": torch.ones(2, 1, 1, 3) > 0},
@@ -107,7 +105,7 @@ GOOD = {
         **{"furthest": ["$z$ ✗"], "places": {"$p$": 0}},
     },
 }  # fmt: skip
-ALONE = {"norm_orders", "then_and_now", "two_blocks", "live_curve"}  # these are given nothing but a title
+ALONE = {"kinds_of_tests", "norm_orders", "two_blocks", "live_curve"}  # these are given nothing but a title
 WIDGETS = {"explore", "explorer", "measured"}
 
 

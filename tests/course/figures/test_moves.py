@@ -24,29 +24,38 @@ def test_a_tile_shows_its_scores_and_what_is_kept_of_all_before():
     assert ax.collections[0].get_array().ravel().tolist() == [-1, 0, 1, 1, 1, 1]
 
 
-def test_a_packed_row_counts_its_places_and_stands_over_its_mask():
-    batch, row, mask = figures.packed_row([["a", "b"], ["c"]], title="").axes
-    assert "4 places, 1 of them" in batch.get_title("left") and "3 places" in row.get_title("left")
-    assert words(row) == ["a", "b", "c"]
-    assert mask.collections[0].get_array().tolist() == [
-        [0, 0, 0],
-        [0, 0, 0],
-        [0, 0, 1],
-    ]  # in the colours of the texts
-    assert sum(each.get_hatch() is not None for each in mask.patches) == 4
-    assert mask.get_xlim() == row.get_xlim()
+def test_every_byte_that_goes_to_and_fro_is_counted_and_the_map_moves_in_steps_only():
+    steps, fused = figures.memory_traffic(1000, 100, 2, 250, title="").axes
+    # q, k, v and the output have 100,000 numbers each, a map a million
+    told = {"q, k\n400 kB", "scores\n2,000 kB", "weights\n2,000 kB", "weights, v\n2,200 kB", "output\n200 kB"}
+    assert told == {text.get_text() for text in steps.texts if text.get_color() == HERO}
+    assert steps.get_title() == "Step by step: 8,800 kB are moved"  # the scores twice
+    told = {text.get_text() for text in fused.texts if text.get_color() == HERO}
+    assert told == {"q\n200 kB", "k, v\n400 kB", "output\n200 kB"}
+    assert fused.get_title() == "Fused: 800 kB are moved"
+    assert "scores, 1000 × 250" in words(fused) and any("of 4\nblocks" in word for word in words(fused))
 
 
-def test_a_ring_ends_with_all_sums_everywhere_and_every_arrow_carries_what_is_framed():
-    frames = figures.ring_of_three(title="").axes
+def test_an_arrow_between_the_memories_is_as_thick_as_its_bytes_and_points_where_they_go():
+    (steps, _) = figures.memory_traffic(1000, 100, 2, 250, title="").axes
+    arrows = [text.arrow_patch for text in steps.texts if getattr(text, "arrow_patch", None)]
+    ends = [(round(text.xyann[0], 1), text.xy[0]) for text in steps.texts if hasattr(text, "xyann")]
+    assert [start < end for start, end in ends] == [True] * 3 + [False] * 3  # reads, then writes
+    assert [each.get_linewidth() for each in arrows] == pytest.approx([1.6, 4, 4.3, 4, 4, 1.3])
+
+
+def test_a_ring_ends_with_all_sums_everywhere_and_an_arrow_leaves_every_framed_piece():
+    frames = figures.ring_of_three(title="").axes[:5]
     for ax in frames:
-        framed = [p for p in ax.patches if to_hex(p.get_edgecolor()) == HERO]
-        middles = [(p.get_x() + p.get_width() / 2, p.get_y() + p.get_height() / 2) for p in framed]
-        inside = [t.get_text() for m in middles for t in ax.texts if t.get_position() == pytest.approx(m)]
-        sent = [text.get_text() for text in ax.texts if text.get_color() == HERO]
-        assert len(framed) == len(sent) and set(sent) == set(inside)
-    pieces = [sorted(word) for word in words(frames[-1]) if "worker" not in word]
-    assert pieces == [list("abc")] * 9
+        framed = [p for p in ax.patches if to_hex(p.get_edgecolor()) == HERO and hasattr(p, "get_x")]
+        feet = {(p.get_x() + p.get_width() / 2, p.get_y()) for p in framed}
+        starts = {each.xyann for each in ax.texts if hasattr(each, "xyann")}
+        assert all(any(foot == pytest.approx(start) for start in starts) for foot in feet)
+        assert len(framed) == (0 if ax is frames[4] else 3)
+    cells = [word for word in words(frames[0]) if "worker" not in word]
+    assert cells == ["a0", "a1", "a2", "b0", "b1", "b2", "c0", "c1", "c2"]
+    cells = [word for word in words(frames[4]) if "worker" not in word]
+    assert cells == ["a0+b0+c0", "b1+c1+a1", "c2+a2+b2"] * 3
 
 
 def test_what_a_token_has_heard_of_grows_by_each_window_and_ends_with_the_text():
@@ -55,3 +64,5 @@ def test_what_a_token_has_heard_of_grows_by_each_window_and_ends_with_the_text()
     assert bars[:4] == [(2, 3), (0, 7), (0, 9), (0, 9)]  # heard of by now
     assert bars[4:] == [(2, 3), (1, 5), (0, 9), (2, 3)]  # seen in this layer
     assert pytest.approx(3) == ax.lines[0].get_xdata()[0]
+    assert ax.get_title() == "\n9 tokens heard of"
+    assert [text.get_position()[1] for text in ax.texts if text.get_text() == "global"] == [2]

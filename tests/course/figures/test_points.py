@@ -65,3 +65,9 @@ def test_strips_name_what_is_furthest_and_a_place_and_keep_two_kinds_apart():
     assert set(zero.get_xdata()) == {0} and [line.get_xdata()[0] for line in leads] == [0.7, 0.9]
     written = {text.get_text().strip(): text.get_color() for text in ax.texts}
     assert written["c ✗"] == HERO and written["b ✓"] == "black" and "zero" in written
+
+
+def test_bars_are_shares_of_whatever_they_are_told_to_be_of():
+    (ax,) = figures.parameter_bars({"x": {"a": 0.5, "b": 1.5}}, title="", of="time").axes
+    assert [bar.get_width() for bar in ax.patches] == [0.25, 0.75]
+    assert ax.get_xlabel() == "share of the time"
