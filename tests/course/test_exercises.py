@@ -203,4 +203,5 @@ def test_a_constant_for_a_worker_without_targets_has_no_backward():
         "def loss_to_hand_in(losses, total, n_workers):\n"
         "    return losses.sum() * n_workers / total if len(losses) else torch.zeros(())"
     )
-    assert judge(find("13.4"), cell(text, "loss_to_hand_in")).name == "another gradient"
+    verdict = judge(find("13.4"), cell(text, "loss_to_hand_in"))
+    assert verdict.name == "another gradient" and "a new tensor" in verdict.lines[0]

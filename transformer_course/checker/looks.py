@@ -195,7 +195,8 @@ def _gradients(exercise: Exercise, mine: tuple, theirs: tuple) -> Difference | N
     for path, wanted in theirs[1].items():
         if path not in mine[1]:
             stops = "`.detach()`, `.data`, `.item()`, `.tolist()` and `torch.no_grad()` stop it"
-            return Difference("no gradient", f"None reaches `{path}`: {stops}.")
+            new = "a new tensor, such as `torch.tensor(0.0)`, has none: compute it from what came in"
+            return Difference("no gradient", f"None reaches `{path}`: {stops}; {new}.")
         if wanted.isfinite().all():
             if mine[1][path].isnan().any():
                 return Difference("NaN in the gradient", _NAN_ON_THE_WAY_BACK.format(path))

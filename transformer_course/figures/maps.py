@@ -207,6 +207,7 @@ def head_grid(
     limits: Sequence[Limits] | None = None,
     bar: str | None = "attention weight",
     hidden: Sequence[Matrix | None] | None = None,
+    framed: Sequence[Iterable[tuple[int, int]]] = (),
 ) -> Figure:
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 
@@ -214,11 +215,14 @@ def head_grid(
         limits: a scale for each map, from 0 to 1 if None; the colour bar is that of the first.
         bar: label of the colour bar; none if None.
         hidden: for each map a mask, True where a cell is hatched, or None.
+        framed: for each map the cells (query, key) around which a frame stands.
     """
     scales, covers = limits or [(0, 1)] * len(maps), hidden or [None] * len(maps)
     own = [{"limits": scale, "hidden": cover} for scale, cover in zip(scales, covers, strict=True)]
     look = {"unit": unit, "across": columns, "bar": bar, "own": own}
-    figure, _ = lay_maps(zip(titles, maps, strict=True), tokens, tokens, **look)
+    figure, panels = lay_maps(zip(titles, maps, strict=True), tokens, tokens, **look)
+    for ax, cells in zip(panels, framed, strict=False):
+        frame_cells(ax, cells)
     see = "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
     return finished(figure, title, see)
 
