@@ -501,11 +501,11 @@ class Halves:
     flavour=OfAll,
     returns=("parameters", "means"),
     hints=[
-        """Follow one worker. Of which parameters does it keep the running mean? So of which does it need
+        """Follow one worker. Of which parameters does it keep the momentum? So of which does it need
         the gradient, and which can it change? What does it not know yet when it has done so?""",
-        """`reduce_scatter` brings each worker the mean gradient of its part, which fits its running mean.
+        """`reduce_scatter` brings each worker the mean gradient of its part, which fits its momentum.
         Its part of the parameters it must cut out itself: `parameters[w].chunk(n)[w]`.""",
-        """Step on the part, then `all_gather` the parts of the *parameters*: the running means stay where
+        """Step on the part, then `all_gather` the parts of the *parameters*: the momenta stay where
         they are.""",
     ],
 )
@@ -516,10 +516,10 @@ def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gat
 
     parameters: a list, for each worker the same tensor (numbers,): all parameters in a row
     gradients: a list, for each worker its own gradient (numbers,); the step takes the mean of all
-    means: a list, for each worker (numbers / n,): the running mean of its part, and of no other
+    means: a list, for each worker (numbers / n,): the momentum of its part, and of no other
     reduce_scatter: takes the gradients, returns the list of what each receives: worker w gets part w of
         their mean. all_gather: takes a part from each, returns the whole for each. Both are used once
-    returns the new parameters and the new running means, both as they came; nothing is changed in place
+    returns the new parameters and the new momenta, both as they came; nothing is changed in place
     """
     raise NotImplementedError
 
