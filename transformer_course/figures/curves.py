@@ -75,32 +75,33 @@ def lines(
     by, kinds, width, more = STYLES[style]
     names = list(dict.fromkeys(name for each in tables.values() for name in each))
     looks = looks_of([name for name in names if name not in before], kinds, by) | looks_of(before, ["--"])
-    told = "Each line has its name at its end."
-    if nested or below:
-        where = "one below the other" if below else "side by side"
-        what = f"Panels {where} share both scales" if shared else "A panel for each measure"
-        told = f"{what}; a line bears its name where it ends."
     figure, axes = _lay(list(tables), width, names, below=below, shared=shared)
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
         across = _lay_across(ax, x, logarithmic, whole=style == "stepped")
         for name, runs in curves.items():
             _plot(ax, across, name, runs, more | looks[name], filled=style == "area")
-        ax.set(
-            xlabel=xlabel, ylabel="" if shared else panel, yscale="log" if "y" in logarithmic else "linear"
-        )
-        if shared:
-            ax.set_title(panel, loc="left", size=10)
+        ax.set(xlabel=xlabel, ylabel="" if shared else panel)
+        ax.set_yscale("log" if "y" in logarithmic else "linear")
+        ax.set_title(panel if shared else "", loc="left", size=10)
         if shared or below:
             ax.label_outer()
     if shared:
         figure.supylabel(ylabel, size=10)
-    finished(figure, title, see or told)
+    finished(figure, title, see or _what_to_see(len(tables), below=below, shared=shared))
     for ax, curves in zip(axes, tables.values(), strict=True):  # last: where names stand hangs on the layout
         ends = {name: _end(across, runs.mean(axis=0)) for name, runs in curves.items()}
         if len(ends) > 1:
             name_lines(ax, ends, {name: looks[name]["color"] for name in ends})
         _mark(ax, levels or {}, places or {}, named=ax is axes[0], tops=tops)
     return figure
+
+
+def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
+    if panels == 1 and not below:
+        return "Each line has its name at its end."
+    where = "one below the other" if below else "side by side"
+    what = f"Panels {where} share both scales" if shared else "A panel for each measure"
+    return f"{what}; a line bears its name where it ends."
 
 
 def _mark(
