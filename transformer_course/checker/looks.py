@@ -105,11 +105,6 @@ def _options(exercise: Exercise) -> set[str]:
     return optional(getattr(exercise.reference, "forward", exercise.reference))
 
 
-def _on_meta(exercise: Exercise, answer: Any, case: Any, same: Any) -> None:
-    with torch.device("meta"):
-        exercise.build(answer, case[0])
-
-
 def _by_columns(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
     given = exercise.inputs(case)
     turned = _changed(given, lambda x: x.mT.contiguous().mT if x.ndim > 1 else x)
@@ -254,12 +249,5 @@ LOOKS = (
     ),
     Look(
         "a fresh module is wrong", "With the parameters that its constructor made:", _fresh, _both, _is_module
-    ),
-    Look(
-        "it cannot be built without memory",
-        'Built under `torch.device("meta")`, where parameters have sizes and no values:',
-        _on_meta,
-        lambda exercise, mine, theirs: None,
-        _is_module,
     ),
 )

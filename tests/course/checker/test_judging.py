@@ -695,7 +695,7 @@ class Stale(nn.Linear):
 
 
 class Measured(nn.Linear):
-    """Numbers are asked for, which nothing has that is built without memory."""
+    """It looks at its numbers as it is built."""
 
     def __init__(self, *sizes):
         super().__init__(*sizes)
@@ -710,11 +710,14 @@ class Measured(nn.Linear):
         (Dropping, "it differs in training mode"),
         (Detached, "another gradient"),
         (Stale, "a fresh module is wrong"),
-        (Measured, "it cannot be built without memory"),
     ],
 )
 def test_a_module_that_would_fail_in_a_lesson_is_not_right(attempt, name):
     assert judge(Affine, attempt).name == name
+
+
+def test_a_module_may_look_at_its_numbers_as_it_is_built():
+    assert judge(Affine, Measured).state == CORRECT
 
 
 def test_a_module_that_remembers_what_it_was_given_once_is_not_right():
