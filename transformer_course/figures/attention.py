@@ -77,16 +77,14 @@ def products(factors: Tables, tokens: Labels, *, result: str, title: str = "") -
     return bars([*({name: each} for name, each in factors.items()), made], tokens, "×=", title=title, see=see)
 
 
-def bars(
-    quantities: Sequence[Tables], rows: Labels, signs: str = "  ", *, title: str, see: str = ""
-) -> Figure:
+def bars(quantities: Sequence[Tables], rows: Labels, signs: str = "", *, title: str, see: str = "") -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
     The last quantity has the strong colour; `signs` stand between the columns.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
     figure, panels = canvas(len(columns), (2.6, 0), (0.9, 0.7 + 0.24 * len(rows)), sharey=True)
-    for ax, (each, name, lengths), sign in zip(panels, columns, f" {signs}", strict=True):
+    for ax, (each, name, lengths), sign in zip(panels, columns, f" {signs}".ljust(len(columns)), strict=True):
         colour = MARK if each == len(quantities) - 1 else COMPONENTS["attention"]
         _bars(ax, rows, given.numbers_of(lengths, 1, name=name), colour, sign.strip())
         if len(quantities[each]) > 1:
