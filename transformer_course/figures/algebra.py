@@ -214,7 +214,8 @@ CELL, LETTER, BETWEEN = 0.3, 0.075, 0.2  # how tall a cell is, how wide a letter
 Piece = str | tuple[Sequence[Sequence[float | str]], Sequence[str]]
 COLOURS = {"": "white", "part": NO, "result": LIT}  # of what is in a cell
 WHERE_NOT_ZERO = {"A": PALE[0], "x": PALE[1], "truth": PALE[0]}
-HATCHED = {"silenced": HIDDEN, "padding": HIDDEN}
+PADDING = "padding: evens the lengths, is not counted"
+HATCHED = {"silenced": HIDDEN, PADDING: HIDDEN}
 KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO).items()} | HATCHED
 KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # as its way
 
@@ -226,7 +227,7 @@ def arithmetic(
 
     A table comes with the kind of each of its columns: of `KINDS`; where a number is 0 some have no colour. A
     word in a cell has no frame, but a "part" of the model has, as wide as its column. A cell is so `wide`.
-    Words behind → stand above an arrow; behind ← or ↓, the gradient's way, it is thick.
+    Words behind → stand above an arrow; behind ← or ↓, the gradient's way, it is thick, as ⇓ and ⇑ are.
     """
     columns = [*zip(names, *rows, strict=True)]
     widths = [
@@ -252,20 +253,26 @@ def arithmetic(
 
 def _wide(piece: Piece, wide: float) -> float:
     if isinstance(piece, str):
-        return 0 if piece[:1] == "↓" else LETTER * max(map(len, piece.split("\n")))
+        return 0 if piece[:1] in "↓⇓⇑" else LETTER * max(map(len, piece.split("\n")))
     return wide * len(piece[1])
 
 
 def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> None:
     look = {"ha": "center", "va": "center", "size": 9, "weight": weight}
-    ways = {"→": (width / 2 - 0.06, 0), "←": (0.06 - width / 2, 0), "↓": (0, 0.2)}
+    ways = {
+        "→": (width / 2 - 0.06, 0),
+        "←": (0.06 - width / 2, 0),
+        "↓": (0, 0.2),
+        "⇓": (0, 0.2),
+        "⇑": (0, -0.2),
+    }
     if words[:1] in ways:
         way = np.array(ways[words[0]])
-        thick = {} if words[0] == "→" else {"width": 2.2, "colour": HERO}
+        thick = {} if words[0] == "→" else {"width": 2.2, "colour": "black" if words[0] in "⇓⇑" else HERO}
         arrow(ax, middle - way, middle + way, gap=0, **thick)
         middle = middle + np.array([0, -0.06] if way[0] else [0.15, 0])
         look |= {"va": "bottom"} if way[0] else {"ha": "left"}
-    ax.text(*middle, words.strip("→←↓ "), color=HERO if "✗" in words else "black", **look)
+    ax.text(*middle, words.strip("→←↓⇓⇑ "), color=HERO if "✗" in words else "black", **look)
 
 
 def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: float, room: float) -> None:
@@ -274,10 +281,10 @@ def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: f
         wide = room if kind == "part" else wide
         left = middle[0] + wide * (column - len(kinds) / 2)
         top = middle[1] + CELL * (row - len(table) / 2)
-        if kind == "part" or not is_word:
+        if kind == "part" or not is_word or (kind in HATCHED and value == ""):
             look = KINDS[kind if value or kind not in WHERE_NOT_ZERO else ""]
             ax.add_patch(Rectangle((left, top), wide, CELL, **{"edgecolor": GREY, "linewidth": 0.8} | look))
-        edge = [withStroke(linewidth=3, foreground="white")] if kind in HATCHED else []
+        edge = [withStroke(linewidth=3, foreground="white")] if kind in HATCHED and not is_word else []
         look = {"ha": "center", "va": "center", "size": 9, "path_effects": edge}
         ax.text(left + wide / 2, top + CELL / 2, value if is_word else _short(value), **look)
 
@@ -296,15 +303,18 @@ def text_cosine(hidden: Tensor, may_attend: Tensor, tokens: Sequence[Labels], *,
     for words, each, is_real in zip(tokens, vectors, real, strict=True):
         mean = each[is_real].mean(axis=0)
         units.append(mean / np.linalg.norm(mean))
-        table = each.T[:3], ["" if yes else "padding" for yes in is_real]
-        mean, unit = ((column[:3, None], [""]) for column in (mean, units[-1]))
+        shown = [["↓"] * len(words), *np.where(is_real, each.T[:3].astype(object), ""), ["⋮"] * len(words)]
+        table = shown, ["" if yes else PADDING for yes in is_real]
+        mean, unit = (([[""], *column[:3, None], ["⋮"]], [""]) for column in (mean, units[-1]))
         rows += [
             ["tokens", ([words, ["↓"] * len(words)], [""] * len(words)), "", "", "", ""],
             ["", ([["the encoder: every token hears all real ones"]], ["part"]), "", "", "", ""],
             [size, table, "→ mean of\nthe real", mean, "→ ÷ its\nlength", unit],
         ]
     cosine = [[units[0] @ units[1]]], ["result"]
-    rows.insert(3, ["", "", "", "", f"dot product\nof all {vectors.shape[2]}:\ncosine", cosine])
+    rows.insert(3, ["", "", "", "", "", "⇓"])
+    rows[4][4:] = f"cosine:\ndot product\nof all {vectors.shape[2]}", cosine
+    rows[5][5] = "⇑"
     names = ["", "a vector for each token", "", "mean", "", "embedding"]
     see = "Two texts, each as tokens, vectors, and the mean of the real ones; between them their cosine."
     return arithmetic(rows, names, wide=0.5, title=title, see=see)

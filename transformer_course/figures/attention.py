@@ -72,13 +72,25 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]
 
 def products(factors: Tables, tokens: Labels, *, result: str, title: str = "") -> Figure:
     """Draw two numbers of each token as bars, and what they make, multiplied: a row for each token."""
-    columns = {name: given.numbers_of(each, 1, name=name) for name, each in factors.items()}
-    columns[result] = np.prod(list(columns.values()), axis=0)
-    figure, panels = canvas(3, (2.6, 0), (0.9, 0.7 + 0.24 * len(tokens)), sharey=True)
-    for ax, (name, lengths), sign in zip(panels, columns.items(), ("", "×", "="), strict=True):
-        _bars(ax, tokens, lengths, MARK if name == result else COMPONENTS["attention"], sign)
+    made = {result: np.prod([given.numbers_of(each, 1, name=name) for name, each in factors.items()], axis=0)}
+    see = "A row for each token: two bars, and what they make when multiplied."
+    return bars([*({name: each} for name, each in factors.items()), made], tokens, "×=", title=title, see=see)
+
+
+def bars(quantities: Sequence[Tables], rows: Labels, signs: str = "", *, title: str, see: str = "") -> Figure:
+    """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
+
+    The last quantity has the strong colour; `signs` stand between the columns.
+    """
+    columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
+    figure, panels = canvas(len(columns), (2.6, 0), (0.9, 0.7 + 0.24 * len(rows)), sharey=True)
+    for ax, (each, name, lengths), sign in zip(panels, columns, f" {signs}".ljust(len(columns)), strict=True):
+        colour = MARK if each == len(quantities) - 1 else COMPONENTS["attention"]
+        _bars(ax, rows, given.numbers_of(lengths, 1, name=name), colour, sign.strip())
+        if len(quantities[each]) > 1:
+            ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
         ax.set_title(name)
-    return finished(figure, title, "A row for each token: two bars, and what they make when multiplied.")
+    return finished(figure, title, see or "A row of bars for each name, a column for each measure.")
 
 
 def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colour: str | Sequence[str], sign: str) -> None:

@@ -1,6 +1,7 @@
 """Curves: how one quantity changes with another, with depth, position, the input, or while a model trains."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from itertools import cycle
 
 import numpy as np
@@ -20,6 +21,7 @@ STYLES = {  # how lines are told apart besides by colour; inches across; more
     "smooth": ("linestyle", "-", 6.0, {"linewidth": 1.6}),
     "area": ("linestyle", "-", 6.4, {"linewidth": 1.0}),
     "stepped": ("linestyle", ("-", "--", "-.", ":"), 5.8, {"linewidth": 2}),
+    "bars": ("linestyle", [""], 6.0, {}),
 }
 MANY = 12  # more points have no tick each
 CROWDED = 0.031  # of a panel, a letter of a tick
@@ -60,7 +62,7 @@ def lines(
         named: the lines, numbers over x each, or (run, x): every run thin, their mean thick. Or a panel of
             lines for each quantity, which is its y label; with a `ylabel` all panels share it, and its scale.
         style: "marked" marks each point, "smooth" is for many, "area" fills what is below, "stepped" counts
-            layers or steps.
+            layers or steps; "bars" stand on 0, each under its number as a fraction.
         logarithmic: the axes that are: "x", "y" or "xy".
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them.
         places: the same on x: upright lines.
@@ -79,7 +81,7 @@ def lines(
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
         across = _lay_across(ax, x, logarithmic, whole=style == "stepped")
         for name, runs in curves.items():
-            _plot(ax, across, name, runs, more | looks[name], filled=style == "area")
+            _plot(ax, across, name, runs, more | looks[name], style=style)
         ax.set(xlabel=xlabel, ylabel="" if shared else panel)
         ax.set_yscale("log" if "y" in logarithmic else "linear")
         ax.set_title(panel if shared else "", loc="left", size=10)
@@ -153,9 +155,13 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str, *, whole: bool) -> np.n
     return x
 
 
-def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, filled: bool) -> None:
+def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, style: str) -> None:
     """Draw one line, or several runs thin and their mean thick."""
-    if filled:
+    if style == "bars":
+        fractions = [str(Fraction(value).limit_denominator(12)) for value in runs[0]]
+        ax.bar_label(ax.bar(x, runs[0], color=MARK, zorder=2), fractions, padding=2, size=9)
+        ax.set(xticks=x, ylim=(0, 1.12 * runs[0].max()))
+    if style == "area":
         ax.fill_between(x, runs[0], color=look["color"], alpha=0.5)
     if len(runs) > 1:
         ax.plot(x, runs.T, linewidth=0.9, alpha=0.5, color=look["color"])

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, SIGNED, SILVER
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, PALE, SIGNED, SILVER
 from transformer_course.figures.layout import WIDEST, canvas, finished
 
 Point = tuple[float, float]
@@ -121,11 +121,19 @@ PRE_NORM = [
 ]
 TUTORIAL = [
     *_added(0.5, 4.9, _part("norm", 1.5), _part("attention", 3.1), gap=0.35)[:-1],
-    (arrow, (5.35, ROAD), (END, ROAD)),
     (partial(Axes.text, s="A", ha="center", size=10), 4.3, SIDE + 0.1),  # what attention brings
-    (box, (4.9, ROAD), "A ‖ x", (0.9, 0.7), LIT),  # lays two vectors beside each other
-    (box, (7.1, ROAD), "feed-forward\n2 · d_model wide", (2.0, 0.7), COMPONENTS["feed-forward"]),
-    (box, (9.4, ROAD), "W", (0.8, 0.7), LIT),  # chooses among them
+    # Laid beside each other, both run on, twice as wide as x, until W makes one of them
+    *(
+        (box, (4.9, ROAD + up), name, (0.6, 0.4), pale)
+        for up, name, pale in ((0.2, "x", PALE[1]), (-0.2, "A", PALE[0]))
+    ),
+    (partial(Axes.text, s="[A ‖ x]", ha="center", size=10), 4.9, ROAD + 0.5),
+    (partial(arrow, width=8, colour=DARK), (5.2, ROAD), (6.1, ROAD)),
+    (partial(arrow, width=8, colour=DARK), (8.1, ROAD), (9.0, ROAD)),
+    (arrow, (9.85, ROAD), (END, ROAD)),
+    (box, (7.1, ROAD), "feed-forward\n2 · d_model wide", (2.0, 0.9), COMPONENTS["feed-forward"]),
+    (box, (9.4, ROAD), "W", (0.8, 0.9), LIT),
+    (partial(Axes.text, s="makes d_model of\n2 · d_model", ha="center", va="top", size=9), 9.4, ROAD - 0.55),
 ]
 
 
@@ -143,7 +151,7 @@ def two_blocks(*, title: str = "") -> Figure:
     """Draw the layer of a paper above the block of a tutorial: x, as far as it is found behind norms only."""
     roads = {
         "The paper's layer: what is worked out is added to x": (POST_NORM, END),
-        "The tutorial's block: x is laid beside it, and one matrix chooses": (TUTORIAL, 4.45),
+        "The tutorial's block: x is laid beside it, and one matrix chooses": (TUTORIAL, 4.6),
     }
     see = "The thick line is x. Above, results are added to it; below, it ends where both lie side by side."
     return finished(_two_roads(roads), title, see)

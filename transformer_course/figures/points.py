@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import ATTENTION, COMPONENTS, DARK, FREE, GREY, HERO, MARK, SILVER
+from transformer_course.figures.colours import ATTENTION, COMPONENTS, DARK, FREE, GREY, HERO, LINES, MARK
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished
 from transformer_course.figures.names import place_names, write_place
@@ -27,31 +27,41 @@ def word_strips(
     title: str,
     xlabel: str = "activation",
     see: str = "A row for each neuron, a dot for each word, at how much the neuron fires.",
-    furthest: Labels = (),
+    beside: Labels = (),
     places: Mapping[str, float] | None = None,
     apart: float = 0.0,
 ) -> Figure:
     """Draw one row per name, a neuron or a question: its number for its own kind, and for all the others.
 
-    `furthest` are what is furthest to the right in each row; `places` have upright lines with names. The two
-    kinds of numbers stand so far `apart`, of a row.
+    `beside` each row stand words, a second line in grey; a ✗ there: what is furthest right is wrong, and
+    marked. `places` have upright lines with names. The two kinds of numbers are so far `apart`, of a row.
     """
-    figure, (ax,) = canvas(1, (WIDEST if furthest else 7.4, 1.1 + (0.34 + 0.4 * apart) * len(named)))
-    for kind, colour, marker in ((1, GREY, "|"), (0, MARK, "o")):
+    figure, (ax,) = canvas(1, (WIDEST if beside else 7.4, 1.1 + (0.34 + 0.4 * apart) * len(named)))
+    own = LINES[1] if beside else MARK
+    for kind, colour, marker in ((1, HERO if apart else GREY, "|"), (0, own, "|" if apart else "o")):
         rows = [given.numbers_of(words[kind], 1, name=name) for name, words in named.items()]
         y = np.repeat(np.arange(len(rows)) + (kind - 0.5) * apart, [len(row) for row in rows])
         ax.scatter(np.concatenate(rows), y, s=26, color=colour, marker=marker, label=legend[kind], zorder=2)
+    wrong = [
+        (np.hstack(each).max(), row)
+        for row, each in enumerate(named.values())
+        if "✗" in "".join(beside[row : row + 1])
+    ]
+    if wrong:
+        ax.scatter(
+            *zip(*wrong, strict=True), s=34, color=HERO, marker="D", label="found, and wrong", zorder=3
+        )
     ax.set_yticks(range(len(named)), list(named))
     ax.set(xlabel=xlabel, ylim=(len(named) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
     for name, place in (places or {}).items():
         write_place(ax, place, name)
-    reach = ax.get_xlim()[1]
-    for row, (name, last) in enumerate(zip(furthest, map(np.hstack, named.values()), strict=False)):
-        ax.plot([last.max(), reach], [row, row], color=SILVER, linewidth=1, zorder=1)
-        ax.text(reach, row, f" {name}", va="center", size=9, color=HERO if name.endswith("✗") else "black")
-    ax.set_xlim(right=reach)
+    for row, words in enumerate(beside):
+        first, _, second = words.partition("\n")
+        look = {"va": "bottom" if second else "center", "color": HERO if "✗" in first else "black"}
+        ax.text(1, row, f" {first}", transform=ax.get_yaxis_transform(), size=9, **look)
+        ax.text(1, row, f" {second}", transform=ax.get_yaxis_transform(), size=8, va="top", color=GREY)
     return finished(figure, title, see)
 
 

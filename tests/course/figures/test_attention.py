@@ -109,3 +109,12 @@ def test_what_is_taken_is_the_product_of_both_bars_in_its_row():
     assert widths == [[0.5, 0.25], [0.5, 4], [0.25, 1]]
     assert [ax.get_title() for ax in figure.axes] == ["a", "b", "c"]
     assert {".25", "1.00", "="} <= {text.get_text() for text in figure.axes[2].texts}
+
+
+def test_columns_of_one_quantity_share_colour_and_scale():
+    figure = figures.bars([{"a": [0.5, 1]}, {"b": [0.1, 0.2], "c": [0.4, 0]}], ["x", "y"], title="")
+    first, second, third = figure.axes
+    assert second.get_xlim() == third.get_xlim() != first.get_xlim()
+    colours = [ax.patches[0].get_facecolor() for ax in figure.axes]
+    assert colours[1] == colours[2] != colours[0]
+    assert [bar.get_width() for bar in third.patches] == [0.4, 0]

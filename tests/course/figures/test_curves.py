@@ -119,3 +119,9 @@ def test_no_loss_or_score_is_outside_its_panel():
     losses, scores = figures.training_curves(history([0.5, -2.0], {1: 0.5, 2: 3.0})).axes
     assert losses.get_ylim()[0] <= -2 and scores.get_ylim()[1] >= 3
     assert len(figures.training_curves(history([2.0, 1.0])).axes) == 1
+
+
+def test_bars_stand_on_0_under_their_fractions():
+    (ax,) = figures.lines([0, 1], {"": [0.25, 5 / 6]}, xlabel="", style="bars").axes
+    assert [bar.get_height() for bar in ax.patches] == [0.25, 5 / 6] and ax.get_ylim()[0] == 0
+    assert [text.get_text() for text in ax.texts] == ["1/4", "5/6"]

@@ -35,6 +35,7 @@ GOOD = {
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
     "attention_paths": {"named": {"$x$": [WEIGHTS] * 2}, "tokens": TOKENS, "edge": (1, 0), "title": ""},
     "data_flow": {"ids": [7, 8], "n_layers": 3, "title": "$x$"},
+    "bars": {"quantities": [{"$x$": [1, 2, 0]}, {"b": [3, 4, 5]}], "rows": TOKENS, "title": "$y$"},
     "clock_table": {"angles": PLACES, "title": "$t$"},
     "digits_and_waves": {"count": 2, "lit": 1, "title": "$t$"},
     "draw_heads": {"head": 1, "maps": [WEIGHTS] * 2, "adds": torch.rand(2, 3, 48), "tokens": TOKENS},
@@ -102,7 +103,7 @@ GOOD = {
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
     "word_strips": {
         **{"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
-        **{"furthest": ["$z$ ✗"], "places": {"$p$": 0}},
+        **{"beside": ["$z$ ✗"], "places": {"$p$": 0}},
     },
 }  # fmt: skip
 ALONE = {"kinds_of_tests", "norm_orders", "two_blocks", "live_curve"}  # these are given nothing but a title

@@ -34,7 +34,7 @@ def test_what_is_silenced_is_0_or_its_mean_and_a_wrong_word_is_marked():
         across, down = text.get_position()
         table.setdefault(round(down, 6), []).append((across, text.get_text()))
     rows = [[word for _, word in sorted(row)] for _, row in sorted(table.items())]
-    assert [" ".join(row) for row in rows[2:]] == [
+    assert [" ".join(row) for row in rows[3:]] == [
         "token 0 7 0 7 0 7 0 7 0 7 0 7",
         "head 0 3 0 0 3 0 0 1.5 1.5 3 0 3 0",
         "head 1 5 0 5 0 5 0 5 0 0 0 5 0",
