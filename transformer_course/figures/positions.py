@@ -65,14 +65,15 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
         for ends, colour in (((x, across), (y, y)), COSINE), (((across, across), (y, up)), SINE):
             dials.plot(*ends, color=colour, linewidth=4, solid_capstyle="butt")[0].set_clip_path(rim)
         arrow(dials, (x, y), (across, up), width=1.5, zorder=3, gap=0)
-        dials.text(x - 0.6, y, two_decimals(angle), ha="right", va="center")
+        dials.text(x - 0.6, y, number(angle), ha="right", va="center")
     dials.set_yticks(np.arange(length) + 0.5, [f"pos {position}" for position in positions])
     told = [f"clock {clock} turns\n{number(speed)} a position" for clock, speed in enumerate(speeds)]
     dials.set_xticks(WIDE * (np.arange(count) + 0.55), told)
     dials.set(xlim=(0, WIDE * count), ylim=(length, 0), aspect="equal", title="angle (in radians), and hand")
     dials.spines[:].set_visible(False)
-    table, names = tips.reshape(length, -1), [f"clock {i}\n{way}" for i in range(count) for way in ("sin", "cos")]
-    draw_matrix(cells, table, [""] * length, names, title="the table", limits=(-1, 1), colours=SIGNED)
+    names = [f"clock {i}\n{way}" for i in range(count) for way in ("sin", "cos")]
+    look = {"title": "the table", "limits": (-1, 1), "colours": SIGNED}
+    draw_matrix(cells, tips.reshape(length, -1), [""] * length, names, **look)
     for ax in (dials, cells):
         ax.tick_params(length=0, labeltop=True, labelbottom=False, rotation=0)
     for label in cells.get_xticklabels():
@@ -114,7 +115,7 @@ def draw_turns(
     both = list(pairs.values()) if len(pairs) == 2 else []
     rim = 1.5 if any(pairs) else 1.2  # there is room for names of arrows
     for dial, name in enumerate(names):
-        told = [", ".join(f"{each} turned {by[dial]}°" for each, by in turns.items())] if turns else []
+        told = ["turned: " + ", ".join(f"{each} {by[dial]}°" for each, by in turns.items())] * bool(turns)
         if both:
             first, second = (each[dial] for each in both)
             angle = _apart(first, second)

@@ -95,7 +95,7 @@ def test_an_arrow_that_was_turned_shows_where_it_was_and_its_way_against_the_clo
     np.testing.assert_allclose(way[[-1, 0]], [[0.6, 0.8], [0.8, -0.6]], atol=1e-7)
     assert way[:, 0].min() < -0.9  # three quarters round, over the left
     assert np.ptp(round_once.get_xdata()) > 1.9
-    assert "q turned 270°" in words(ax)
+    assert "turned: q 270°" in words(ax)
 
 
 def test_no_name_of_an_arrow_stands_on_another(ax):
