@@ -1,5 +1,7 @@
 """Of positions: the digits of a number, waves in their place, clocks, circles, and dials with arrows."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,7 +11,7 @@ from matplotlib.patheffects import withStroke
 from transformer_course.figures import given
 from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LINES, LIT, SIGNED
 from transformer_course.figures.drawings import Point, arrow
-from transformer_course.figures.given import Labels, Matrix, Tables
+from transformer_course.figures.given import Labels, Tables
 from transformer_course.figures.layout import canvas, finished, number, two_decimals
 from transformer_course.figures.maps import draw_matrix
 
@@ -20,8 +22,8 @@ UNIT, WIDE, RADIUS = 0.68, 1.9, 0.46  # inches of a row; a dial with its angle a
 SINE, COSINE = LINES[3], LINES[4]  # the hand's way up, and its way to the right
 
 
-def digits_and_waves(count: int, lit: int, *, title: str) -> Figure:
-    """Draw the last `count` binary digits of each position, and waves that go alike; `lit` is written out."""
+def digits_and_waves(count: int, lit: tuple[int, int], *, title: str) -> Figure:
+    """Draw the last `count` binary digits of each position, and waves that go alike; two `lit` are told."""
     positions = np.arange(2**count)
     figure, panels = canvas(count, (9.2, 0.95), (0, 0.9), columns=1, sharex=True)
     for row, ax in enumerate(panels):
@@ -29,19 +31,19 @@ def digits_and_waves(count: int, lit: int, *, title: str) -> Figure:
         digits = positions // (period // 2) % 2
         ax.bar(positions, digits, width=1, color=COMPONENTS["positions"], edgecolor="none")
         fine = np.linspace(-0.5, positions[-1] + 0.5, 400)
-        *wave, height = 0.5 - 0.5 * np.sin(2 * np.pi * (np.append(fine, lit) + 0.5) / period)
+        wave, heights = (0.5 - 0.5 * np.sin(2 * np.pi * (x + 0.5) / period) for x in (fine, np.array(lit)))
         ax.plot(fine, wave, color=HERO, linewidth=2)
-        ax.axvspan(lit - 0.5, lit + 0.5, color=LIT, zorder=0)
-        ax.plot(lit, height, "o", color="black", markersize=6)
+        ax.axvspan(lit[0] - 0.5, lit[1] + 0.5, color=LIT, zorder=0)
+        ax.plot(lit, heights, "o", color="black", markersize=6)
         for position, digit in zip(positions, digits, strict=True):
-            ax.text(position, 1.22, digit, ha="center", size=9, weight="bold" if position == lit else None)
-        for place, told in ((17.2, str(digits[lit])), (19, two_decimals(height))):
-            ax.text(place, 0.5, told, ha="center", va="center", size=11)
-        ax.set(ylim=(-0.1, 1.75), yticks=[], xlim=(-0.6, 20))
-        ax.set_ylabel(f"{period // 2}s", rotation=0, ha="right", va="center")
+            ax.text(position, 1.22, digit, ha="center", size=9, weight="bold" if position in lit else None)
+        for place, told in ((17.2, map(str, digits[list(lit)])), (19.5, map(two_decimals, heights))):
+            ax.text(place, 0.5, " → ".join(told), ha="center", va="center", size=11)
+        ax.set(ylim=(-0.1, 1.75), yticks=[], xlim=(-0.6, 20.6))
+        ax.set_ylabel(f"worth {period // 2}", rotation=0, ha="right", va="center")
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0)
-    for place, told in ((lit, f"position {lit}"), (17.2, "in digits"), (19, "in waves")):
+    for place, told in ((np.mean(lit), f"{lit[0]} → {lit[1]}"), (17.2, "digit"), (19.5, "wave")):
         panels[0].text(place, 1.9, told, ha="center", va="bottom", size=10)
     panels[-1].set(xticks=positions, xlabel="position")
     return finished(
@@ -49,9 +51,9 @@ def digits_and_waves(count: int, lit: int, *, title: str) -> Figure:
     )
 
 
-def clock_table(angles: Matrix, *, title: str) -> Figure:
-    """Draw each clock's hand at its angle (position, clock), and beside them the table of their tips."""
-    angles = given.numbers_of(angles, 2, name="angles")
+def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str) -> Figure:
+    """Draw each clock's hand at each position, and beside them the table of their tips."""
+    angles = np.outer(positions, speeds)
     length, count = angles.shape
     tips = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
     size = UNIT * (WIDE + 2) * count + 1.6, UNIT * length + 1.5
@@ -59,18 +61,19 @@ def clock_table(angles: Matrix, *, title: str) -> Figure:
     for (row, clock), angle in np.ndenumerate(angles):
         x, y = WIDE * (clock + 0.62), row + 0.5
         up, across = y - RADIUS * tips[row, clock, 0], x + RADIUS * tips[row, clock, 1]
-        dials.add_patch(Circle((x, y), RADIUS, facecolor="white", edgecolor=GREY))
-        dials.plot((x, across), (y, y), color=COSINE, linewidth=4, solid_capstyle="butt")
-        dials.plot((across, across), (y, up), color=SINE, linewidth=4, solid_capstyle="butt")
+        rim = dials.add_patch(Circle((x, y), RADIUS, facecolor="white", edgecolor=GREY))
+        for ends, colour in (((x, across), (y, y)), COSINE), (((across, across), (y, up)), SINE):
+            dials.plot(*ends, color=colour, linewidth=4, solid_capstyle="butt")[0].set_clip_path(rim)
         arrow(dials, (x, y), (across, up), width=1.5, zorder=3, gap=0)
-        dials.text(x - 0.6, y, two_decimals(angle), ha="right", va="center")
-    dials.set_yticks(np.arange(length) + 0.5, [f"pos {position}" for position in range(length)])
-    told = [f"clock {clock} turns\n{number(speed)} a position" for clock, speed in enumerate(angles[1])]
+        dials.text(x - 0.6, y, number(angle), ha="right", va="center")
+    dials.set_yticks(np.arange(length) + 0.5, [f"pos {position}" for position in positions])
+    told = [f"clock {clock} turns\n{number(speed)} a position" for clock, speed in enumerate(speeds)]
     dials.set_xticks(WIDE * (np.arange(count) + 0.55), told)
     dials.set(xlim=(0, WIDE * count), ylim=(length, 0), aspect="equal", title="angle (in radians), and hand")
     dials.spines[:].set_visible(False)
-    table, names = tips.reshape(length, -1), [f"{way} {i}" for i in range(count) for way in ("sin", "cos")]
-    draw_matrix(cells, table, [""] * length, names, title="the table", limits=(-1, 1), colours=SIGNED)
+    names = [f"clock {i}\n{way}" for i in range(count) for way in ("sin", "cos")]
+    look = {"title": "the table", "limits": (-1, 1), "colours": SIGNED}
+    draw_matrix(cells, tips.reshape(length, -1), [""] * length, names, **look)
     for ax in (dials, cells):
         ax.tick_params(length=0, labeltop=True, labelbottom=False, rotation=0)
     for label in cells.get_xticklabels():
@@ -97,41 +100,47 @@ def position_circles(named: Tables, *, title: str, first: int = 0) -> Figure:
 
 
 def draw_turns(
-    ax: Axes, arrows: Tables, names: Labels = ("",), *, before: Tables | None = None, summed: bool = False
+    ax: Axes, arrows: Tables, names: Labels = ("",), *, turns: Tables | None = None, summed: bool = False
 ) -> None:
     """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
 
     A vector is given as pairs (pair, 2); all dials have one scale, and the longest arrow reaches the rim.
     Where there are two, an arc shows the angle between them, and their dot product stands below: a score, or,
-    `summed`, what the dial adds to one. Dashed is where arrows were `before`, dotted the way of their tips.
+    `summed`, what the dial adds to one. `turns` says by how many degrees each arrow has been turned (pair,):
+    dashed is where it was, dotted the way of its tip. Of rows of dials the first alone has the names.
     """
     pairs = given.tables_of(arrows)
+    turns = {name: np.asarray(each) for name, each in (turns or {}).items()}
     reach = max(np.hypot(*each.T).max() for each in pairs.values()) or 1.0
     both = list(pairs.values()) if len(pairs) == 2 else []
     rim = 1.5 if any(pairs) else 1.2  # there is room for names of arrows
-    worth = "adds" if summed else "score"
     for dial, name in enumerate(names):
-        told = [name] if name else []
+        told = ["turned: " + ", ".join(f"{each} {by[dial]}°" for each, by in turns.items())] * bool(turns)
         if both:
             first, second = (each[dial] for each in both)
             angle = _apart(first, second)
             ax.plot(*_arc(PITCH * dial, ARC, second, angle), color=DARK, linewidth=1.5)
-            told += [f"{np.degrees(abs(angle)):.0f}° apart", f"{worth} {number(round(first @ second, 2))}"]
+            worth = f"{'adds' if summed else 'score'} {number(round(first @ second, 2))}"
+            told.append(f"{np.degrees(abs(angle)):.0f}° apart: {worth}")
         ax.add_patch(Circle((PITCH * dial, 0), 1, facecolor="white", edgecolor=GREY))
         ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
+        if ax.get_subplotspec().is_first_row():
+            ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
     for place, ((name, each), colour) in enumerate(zip(pairs.items(), LINES, strict=False)):
         for dial, tip in enumerate(each / reach):
             beside = both[1 - place][dial] if both else None
             _draw_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
-        for dial, start in enumerate(given.tables_of(before)[name] / reach if before else ()):
-            _draw_way(ax, PITCH * dial, start, each[dial], colour)
+            if turns:
+                _draw_way(ax, PITCH * dial, tip, np.radians(turns[name][dial]), colour)
     right = PITCH * (len(names) - 1) + rim
     if summed:
-        total = (both[0] * both[1]).sum()
-        ax.text(right, 0, f"score\n{number(round(total, 2))}", ha="left", va="center", size=10)
-        right += 1.2
-    rows = 2 * bool(both) + max(1 + name.count("\n") if name else 0 for name in names)
-    ax.set(xlim=(-rim, right), ylim=(-rim - 0.37 * rows, rim), aspect="equal")
+        for dial in range(1, len(names)):
+            ax.text(PITCH * (dial - 0.5), 0, "+", ha="center", va="center", size=14)
+        total = number(round((both[0] * both[1]).sum(), 2))
+        ax.text(right + 0.1, 0, f"= {total}\nthe score", va="center", size=11)
+        right += 1.5
+    below, above = bool(both) + bool(turns), 1 + max(name.count("\n") if name else -1 for name in names)
+    ax.set(xlim=(-rim, right), ylim=(-rim - 0.37 * below, rim + 0.37 * above), aspect="equal")
     ax.set_axis_off()
 
 
@@ -149,11 +158,12 @@ def _arc(left: float, radius: float, start: np.ndarray, turn: float) -> tuple[np
     return left + radius * np.cos(angles), radius * np.sin(angles)
 
 
-def _draw_way(ax: Axes, left: float, start: np.ndarray, end: np.ndarray, colour: str) -> None:
+def _draw_way(ax: Axes, left: float, end: np.ndarray, turn: float, colour: str) -> None:
     """Draw where an arrow was, and how its tip came to where it is, counter-clockwise."""
-    ax.plot((left, left + start[0]), (0, start[1]), color=colour, linewidth=1.4, linestyle="--")
-    turn = (_angle(end) - _angle(start) + 1e-9) % (2 * np.pi)  # nearly nothing is not once round
-    ax.plot(*_arc(left, np.hypot(*start), start, turn), color=colour, linewidth=1.8, linestyle=":")
+    if turn:
+        across, up = _arc(left, np.hypot(*end), end, -turn)
+        ax.plot((left, across[-1]), (0, up[-1]), color=colour, linewidth=1.4, linestyle="--")
+        ax.plot(across, up, color=colour, linewidth=1.8, linestyle=":")
 
 
 def _draw_arrow(

@@ -70,10 +70,9 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
     if len(tables) > 1 or tables[0].sum(axis=1).max() > 1.5:  # several layers, or a mask
         ax.set_xlabel(f"{word} hears of {reached.sum()} of {len(tokens)}")
     else:
-        most = [key for key in np.argsort(-shares[lit]) if shares[lit, key] > TOLD]
-        taken = zip(cell_texts(shares[lit, most]), most, strict=True)
-        ax.set_xlabel(f"{word} takes " + ", ".join(f"{share} from “{tokens[key]}”" for share, key in taken))
-        ax.set_yticks((0, 1), ["looked at", "looks"])
+        told = zip(tokens, shares[lit], cell_texts(shares[lit]), strict=True)
+        ax.set_xticks(places, [f"{token}\n{text if share > TOLD else ''}" for token, share, text in told])
+        ax.set_yticks((0, 1), [f"{word} takes", "looks"])
 
 
 def attention_paths(

@@ -14,34 +14,33 @@ from transformer_course.figures.positions import ARC, PITCH, RADIUS
 
 
 def test_a_wave_is_high_where_its_digit_is_one():
-    panels = figures.digits_and_waves(3, 6, title="").axes
+    panels = figures.digits_and_waves(3, (5, 6), title="").axes
     for ax, digits in zip(panels, ["00001111", "00110011", "01010101"], strict=True):
         *bars, band = ax.patches
         assert [f"{bar.get_height():.0f}" for bar in bars] == list(digits)
-        assert (band.get_x(), band.get_width()) == (5.5, 1)
+        assert (band.get_x(), band.get_width()) == (4.5, 2)
         x, y = ax.lines[0].get_data()
         high = np.interp(range(8), x, y) > 0.5
         assert "".join("01"[int(each)] for each in high) == digits
-        assert words(ax)[8] == digits[6]
-    ends = [words(ax)[9] for ax in panels]  # ½ − ½ sin of 13/8 · π, 13/4 · π and 13/2 · π
-    assert ends == [".96", ".85", ".00"]
+    ends = [words(ax)[8:10] for ax in panels]  # ½ − ½ sin of 13/8 · π, 13/4 · π and 13/2 · π at 6
+    assert ends == [["1 → 1", ".96 → .96"], ["0 → 1", ".15 → .85"], ["1 → 0", "1.00 → .00"]]
 
 
 def test_a_hand_is_as_high_as_the_sine_beside_it_and_as_far_right_as_the_cosine():
-    dials, cells = figures.clock_table([[0.0, 0.0], [math.pi / 2, math.pi / 6]], title="").axes
+    dials, cells = figures.clock_table([0, 2], [math.pi / 4, math.pi / 12], title="").axes
     table = cells.collections[0].get_array().reshape(2, 4)
     np.testing.assert_allclose(table, [[0, 1, 0, 1], [1, 0, 0.5, 0.75**0.5]], atol=1e-12)
     assert cells.collections[0].get_clim() == (-1, 1)
     names = {label.get_text(): label.get_color() for label in cells.get_xticklabels()}
-    assert list(names) == ["sin 0", "cos 0", "sin 1", "cos 1"]
+    assert list(names) == ["clock 0\nsin", "clock 0\ncos", "clock 1\nsin", "clock 1\ncos"]
     hands = [(text.xyann, text.xy) for text in dials.texts if isinstance(text, Annotation)]
     tips = [np.subtract(end, start) * (1, -1) / RADIUS for start, end in hands]
     np.testing.assert_allclose(tips, table.reshape(4, 2)[:, ::-1], atol=1e-12)
     across, up = dials.lines[6:]  # of the last hand
-    assert (across.get_color(), up.get_color()) == (names["cos 1"], names["sin 1"])
+    assert (across.get_color(), up.get_color()) == (names["clock 1\ncos"], names["clock 1\nsin"])
     np.testing.assert_allclose(np.ptp(across.get_xdata()), RADIUS * 0.75**0.5)
     np.testing.assert_allclose(np.ptp(up.get_ydata()), RADIUS / 2)
-    assert [text.get_text() for text in dials.get_xticklabels()][1] == "clock 1 turns\n.524 a position"
+    assert [text.get_text() for text in dials.get_xticklabels()][1] == "clock 1 turns\n.262 a position"
 
 
 def test_a_circle_has_the_mean_radius_of_its_points():
@@ -68,7 +67,7 @@ def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim
     arrows = [(text.xyann, text.xy) for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch]
     starts, ends = [(0, 0), (PITCH, 0)] * 2, [(1 / 3, 0), (PITCH, 0.5), (0, 1 / 6), (PITCH - 1, 0)]
     np.testing.assert_allclose(arrows, list(zip(starts, ends, strict=True)), atol=1e-12)
-    below = ["fast\n90° apart\nscore 0", "k", "k", "q", "q", "slow\n90° apart\nscore 0"]
+    below = ["90° apart: score 0"] * 2 + ["fast", "k", "k", "q", "q", "slow"]
     assert sorted(words(ax)) == below
     shown = {text.get_text(): text.get_color() for text in ax.texts}
     assert (shown["q"], shown["k"]) == LINES[:2]
@@ -77,8 +76,8 @@ def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim
 def test_the_angle_between_two_arrows_is_an_arc_and_their_dot_product_stands_below(ax):
     query, key = torch.tensor([[1.0, -1.0], [-1.0, 0.1]]), torch.tensor([[2.0, 0.5], [-1.0, -0.1]])
     figures.draw_turns(ax, {"q": query, "k": key}, names=["one", "two"], summed=True)
-    assert words(ax)[:2] == ["one\n59° apart\nadds 1.5", "two\n11° apart\nadds .99"]
-    assert "score\n2.49" in words(ax)
+    assert words(ax)[:4] == ["59° apart: adds 1.5", "one", "11° apart: adds .99", "two"]
+    assert "= 2.49\nthe score" in words(ax) and words(ax).count("+") == 1
     for number, (arc, ends) in enumerate(zip(ax.lines, zip(query, key, strict=True), strict=True)):
         points = arc.get_xydata() - [PITCH * number, 0]
         for point, tip in zip(points[[-1, 0]], ends, strict=True):
@@ -88,15 +87,15 @@ def test_the_angle_between_two_arrows_is_an_arc_and_their_dot_product_stands_bel
 
 
 def test_an_arrow_that_was_turned_shows_where_it_was_and_its_way_against_the_clock(ax):
-    unturned = {"q": [[3.0, 4.0]] * 2}
-    figures.draw_turns(ax, {"q": [[3.0, 4.0], [4.0, -3.0]]}, ["at 0", "at 3"], before=unturned)
-    (still, no_way), (dashed, dotted) = ax.lines[:2], ax.lines[2:]
-    np.testing.assert_allclose(still.get_xydata(), [[0, 0], [0.6, 0.8]])
-    assert np.ptp(no_way.get_xydata(), axis=0).max() < 1e-6
-    np.testing.assert_allclose(dashed.get_xydata() - [PITCH, 0], [[0, 0], [0.6, 0.8]])
+    turned = {"q": [[3.0, 4.0], [4.0, -3.0], [3.0, 4.0]]}
+    figures.draw_turns(ax, turned, ["at 0", "at 3", "at 4"], turns={"q": [0, 270, 360]})
+    dashed, dotted, _, round_once = ax.lines  # what is not turned has no way
+    np.testing.assert_allclose(dashed.get_xydata() - [PITCH, 0], [[0, 0], [0.6, 0.8]], atol=1e-7)
     way = dotted.get_xydata() - [PITCH, 0]
-    np.testing.assert_allclose(way[[0, -1]], [[0.6, 0.8], [0.8, -0.6]], atol=1e-7)
+    np.testing.assert_allclose(way[[-1, 0]], [[0.6, 0.8], [0.8, -0.6]], atol=1e-7)
     assert way[:, 0].min() < -0.9  # three quarters round, over the left
+    assert np.ptp(round_once.get_xdata()) > 1.9
+    assert "turned: q 270°" in words(ax)
 
 
 def test_no_name_of_an_arrow_stands_on_another(ax):
