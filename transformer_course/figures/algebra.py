@@ -150,7 +150,13 @@ STRIP, HIGH, FRAMED, STEP = 1.16, 0.18, 0.46, 0.78  # sizes; from a layer to the
 
 
 def journey(
-    stages: Sequence[Matrix], maps: Sequence[Matrix], tokens: Labels, ids: Sequence[int], *, lit: int, title: str
+    stages: Sequence[Matrix],
+    maps: Sequence[Matrix],
+    tokens: Labels,
+    ids: Sequence[int],
+    *,
+    lit: int,
+    title: str,
 ) -> Figure:
     """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
 
@@ -184,7 +190,9 @@ def journey(
     for height, words in {0: "tokens", -0.36: "ids"}.items():
         ax.text(0.1, height, words, va="center", size=9)
     above, below = map(two_decimals, reach)
-    words = f"red: positive, blue: negative; darkest: {above} in the rows of both tables, {below} in all below"
+    words = (
+        f"red: positive, blue: negative; darkest: {above} in the rows of both tables, {below} in all below"
+    )
     ax.text(lanes.mean(), depths[-1] - 0.25, words, ha="center", size=9)
     ax.set(xlim=(0, lanes[-1] + 0.7), ylim=(depths[-1] - 0.4, 0.2))
     ax.set_axis_off()
@@ -192,7 +200,9 @@ def journey(
     return finished(figure, title, see)
 
 
-def _layer(ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int, word: str) -> None:
+def _layer(
+    ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int, word: str
+) -> None:
     """Draw a layer as a frame: what each token takes from all, one of them lit, and a feed-forward for each."""
     wide, table, low = lanes[-1] - lanes[0] + 1.3, given.numbers_of(weights, 2), top - 0.35
     box(ax, (lanes.mean(), top - FRAMED / 2), "", (wide, FRAMED), FRAME, zorder=-1, linewidth=0.8)
@@ -206,7 +216,9 @@ def _layer(ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray
         box(ax, (lane + 0.3, low), "", (0.3, 0.1), COMPONENTS["feed-forward"], **look)
     ax.text(0.1, top - 0.08, f"layer {number}", va="center", size=9, weight="bold")
     if number == 0:
-        ax.text(0.1, top - 0.2, f"lit: what “{word}” takes,\nwider: more; boxes:\nfeed-forward", va="top", size=8)
+        ax.text(
+            0.1, top - 0.2, f"lit: what “{word}” takes,\nwider: more; boxes:\nfeed-forward", va="top", size=8
+        )
 
 
 # Arithmetic as on paper, in inches

@@ -86,7 +86,9 @@ def lines(
         for name, runs in curves.items():
             _plot(ax, across, name, runs, more | looks[name], filled=style == "area")
         ax.set(
-            xlabel=xlabel, ylabel="" if shared else panel, yscale="log" if {"y", panel} & {*logarithmic} else "linear"
+            xlabel=xlabel,
+            ylabel="" if shared else panel,
+            yscale="log" if {"y", panel} & {*logarithmic} else "linear",
         )
         if shared:
             ax.set_title(panel, loc="left", size=10)

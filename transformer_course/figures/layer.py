@@ -26,7 +26,9 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     weights = given.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
     row = 2 * np.eye(len(tokens), dtype=int)[lit][:, None]
-    draw_ways(ax, weights, (1.2, 3.3), row, at=-np.arange(len(tokens)), others=COMPONENTS["scores"], faint=0.12)
+    draw_ways(
+        ax, weights, (1.2, 3.3), row, at=-np.arange(len(tokens)), others=COMPONENTS["scores"], faint=0.12
+    )
     for key in np.flatnonzero(weights[lit] > TOLD):
         spot = 2.0, -key - (lit - key) * 0.8 / 2.1
         word = two_decimals(weights[lit, key])

@@ -101,7 +101,11 @@ def attention_paths(
             lit[edge_here[0]], lit[*edge_here] = 1, 2
             draw_ways(ax, table, ends, lit)
             if found:  # which look it is
-                look = {"color": HERO, "weight": "bold", "bbox": {"boxstyle": "circle", "fc": "white", "ec": HERO}}
+                look = {
+                    "color": HERO,
+                    "weight": "bold",
+                    "bbox": {"boxstyle": "circle", "fc": "white", "ec": HERO},
+                }
                 ax.text(layer + 0.5, sum(edge_here) / 2, layer + 1, ha="center", va="center", size=9, **look)
             if not table[*edge_here]:  # cut
                 ax.plot(ends, edge_here[::-1], color=HERO, linewidth=1.5, linestyle=":")
