@@ -203,7 +203,7 @@ def journey(
 def _layer(
     ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int, word: str
 ) -> None:
-    """Draw a layer as a frame: what each token takes from all, one of them lit, and a feed-forward for each."""
+    """Draw a layer as a frame: what each takes from all, one lit, and a feed-forward for each."""
     wide, table, low = lanes[-1] - lanes[0] + 1.3, given.numbers_of(weights, 2), top - 0.35
     box(ax, (lanes.mean(), top - FRAMED / 2), "", (wide, FRAMED), FRAME, zorder=-1, linewidth=0.8)
     look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"], "faint": 0.12}
