@@ -150,17 +150,23 @@ STRIP, HIGH, FRAMED, STEP = 1.16, 0.18, 0.46, 0.78  # sizes; from a layer to the
 
 
 def journey(
-    stages: Sequence[Matrix], maps: Sequence[Matrix], tokens: Labels, ids: Sequence[int], *, title: str
+    stages: Sequence[Matrix],
+    maps: Sequence[Matrix],
+    tokens: Labels,
+    ids: Sequence[int],
+    *,
+    lit: int,
+    title: str,
 ) -> Figure:
     """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
 
     Stages are the rows of both tables, on a scale of their own, what enters the first layer and what leaves
-    each, and one vector for all; `maps` are each layer's weights, (query, key).
+    each, and one vector for all; `maps` are each layer's weights, (query, key), those of the query `lit` lit.
     """
     tables = [given.numbers_of(stage, 2) for stage in stages]
     lanes = 2.75 + 1.35 * np.arange(len(tokens))
     depths = -np.concatenate([[0.75, 1.1], 1.62 + STEP * np.arange(len(maps) + 1)])
-    depths = [*depths, depths[-1] - 0.62]  # of the strips
+    depths = np.append(depths, depths[-1] - 0.62)  # of the strips
     reach = [max(np.abs(table).max() for table in part) for part in (tables[:2], tables[2:])]
     names = ["its row of the table", "+ its position's row", "their sum, normalised", *[""] * (len(maps) - 1)]
     names += ["one vector for each\ntoken, in context", "their mean: one vector\nfor the sentence"]
@@ -172,9 +178,10 @@ def journey(
         arrow(ax, (lane, depths[-2] - 0.09), (lanes.mean(), depths[-1] + 0.09), width=0.8, gap=0)
         box(ax, (lane, -0.36), f"{int(identity)}", (0.6, 0.22), COMPONENTS["embedding"], **look)
         box(ax, (lane, -1.36), "norm", (0.6, 0.2), COMPONENTS["norm"], **look)
-        ax.text(lane - 0.65, depths[1], "+", ha="right", va="center", size=11)
+        look_of_plus = {"path_effects": [withStroke(linewidth=3, foreground="white")], "weight": "bold"}
+        ax.text(lane, depths[:2].mean(), "+", ha="center", va="center", size=12, **look_of_plus)
     for layer, weights in enumerate(maps):
-        _layer(ax, layer, depths[layer + 2] - 0.16, weights, lanes)
+        _layer(ax, layer, depths[layer + 2] - 0.16, weights, lanes, lit, tokens[lit])
     for stage, (depth, name, table) in enumerate(zip(depths, names, tables, strict=True)):
         for lane, row in zip(lanes if len(table) > 1 else [lanes.mean()], table, strict=True):
             corner = lane - STRIP / 2, depth + HIGH / 2
@@ -183,7 +190,9 @@ def journey(
     for height, words in {0: "tokens", -0.36: "ids"}.items():
         ax.text(0.1, height, words, va="center", size=9)
     above, below = map(two_decimals, reach)
-    words = f"red: positive, blue: negative; the darkest is {above} above the norms, {below} below them"
+    words = (
+        f"red: positive, blue: negative; darkest: {above} in the rows of both tables, {below} in all below"
+    )
     ax.text(lanes.mean(), depths[-1] - 0.25, words, ha="center", size=9)
     ax.set(xlim=(0, lanes[-1] + 0.7), ylim=(depths[-1] - 0.4, 0.2))
     ax.set_axis_off()
@@ -191,12 +200,14 @@ def journey(
     return finished(figure, title, see)
 
 
-def _layer(ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray) -> None:
-    """Draw a layer as a frame: what each token takes from all, and a feed-forward for each."""
+def _layer(
+    ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int, word: str
+) -> None:
+    """Draw a layer as a frame: what each takes from all, one lit, and a feed-forward for each."""
     wide, table, low = lanes[-1] - lanes[0] + 1.3, given.numbers_of(weights, 2), top - 0.35
     box(ax, (lanes.mean(), top - FRAMED / 2), "", (wide, FRAMED), FRAME, zorder=-1, linewidth=0.8)
-    look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"]}
-    draw_ways(ax, table, (top, top - 0.25), np.zeros_like(table, int), **look)
+    look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"], "faint": 0.12}
+    draw_ways(ax, table, (top, top - 0.25), 2 * np.eye(len(lanes), dtype=int)[lit][:, None], **look)
     for lane in lanes:
         beside = lane + 0.5
         turns = (lane + 0.12, low), (beside, low), (beside, low - 0.08), (lane, low - 0.08)
@@ -205,7 +216,9 @@ def _layer(ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray
         box(ax, (lane + 0.3, low), "", (0.3, 0.1), COMPONENTS["feed-forward"], **look)
     ax.text(0.1, top - 0.08, f"layer {number}", va="center", size=9, weight="bold")
     if number == 0:
-        ax.text(0.1, top - 0.2, "lines: attention, wider: more\nboxes: feed-forward", va="top", size=8)
+        ax.text(
+            0.1, top - 0.2, f"lit: what “{word}” takes,\nwider: more; boxes:\nfeed-forward", va="top", size=8
+        )
 
 
 # Arithmetic as on paper, in inches

@@ -48,7 +48,7 @@ def lines(
     title: str = "",
     see: str = "",
     style: str = "marked",
-    logarithmic: str = "",
+    logarithmic: str | Sequence[str] = "",
     levels: Mapping[str, float] | None = None,
     places: Mapping[str, float] | None = None,
     before: Named | None = None,
@@ -63,7 +63,7 @@ def lines(
             lines for each quantity, which is its y label; with a `ylabel` all panels share it, and its scale.
         style: "marked" marks each point, "smooth" is for many, "area" fills what is below, "stepped" counts
             layers or steps; "bars" stand on 0, each under its number as a fraction.
-        logarithmic: the axes that are: "x", "y" or "xy".
+        logarithmic: the axes that are: "x", "y" or "xy"; or the panels whose y axes are.
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them.
         places: the same on x: upright lines.
         before: lines of an earlier try, in the order and the colours of those in `named`, dashed.
@@ -83,7 +83,7 @@ def lines(
         for name, runs in curves.items():
             _plot(ax, across, name, runs, more | looks[name], style=style)
         ax.set(xlabel=xlabel, ylabel="" if shared else panel)
-        ax.set_yscale("log" if "y" in logarithmic else "linear")
+        ax.set_yscale("log" if {"y", panel} & {*logarithmic} else "linear")
         ax.set_title(panel if shared else "", loc="left", size=10)
         if shared or below:
             ax.label_outer()

@@ -13,7 +13,7 @@ from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT
 from transformer_course.figures.drawings import FRAME, arrow, box, cells, line, plus, way
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import canvas, finished, two_decimals
-from transformer_course.figures.ways import draw_ways
+from transformer_course.figures.ways import TOLD, draw_ways
 
 CENTRED = {"ha": "center", "va": "center", "size": 8.5, "zorder": 5}
 CELLS = {"edgecolor": "white", "linewidth": 0.8}
@@ -26,7 +26,13 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     weights = given.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
     row = 2 * np.eye(len(tokens), dtype=int)[lit][:, None]
-    draw_ways(ax, weights, (1.2, 3.3), row, at=-np.arange(len(tokens)), others=COMPONENTS["scores"])
+    draw_ways(
+        ax, weights, (1.2, 3.3), row, at=-np.arange(len(tokens)), others=COMPONENTS["scores"], faint=0.12
+    )
+    for key in np.flatnonzero(weights[lit] > TOLD):
+        spot = 2.0, -key - (lit - key) * 0.8 / 2.1
+        word = two_decimals(weights[lit, key])
+        ax.text(*spot, word, ha="center", va="center", size=9, color=HERO, path_effects=EDGE, zorder=5)
     for place, token in enumerate(tokens):
         height = -place
         ax.text(0, height, token, ha="right", va="center", size=9.5)
@@ -82,6 +88,8 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 9.3), ylim=(-1.0, 0.85), aspect="equal")
         ax.set_axis_off()
+    told = "likeness: mean cosine of two different tokens; at 1 all point the same way"
+    figure.supxlabel(told, size=9)
     see = "Rows are tokens, before and behind layers: above, all become alike; below, each stays itself."
     return finished(figure, title, see)
 
@@ -91,23 +99,26 @@ def norm_steps(
 ) -> Figure:
     """Draw layer norm as bars (token, feature) at each of three steps, each token in a frame of its own.
 
-    `by` has for each token what the first step subtracts, drawn dashed, and what the second divides by. The
-    bars of a token have a scale of their own; those of the last step are on one scale again.
+    `by` has for each token what the first step subtracts, drawn dashed, and what the second divides by. All
+    bars of the first two steps have one scale, those of the last a larger one.
     """
     tables = list(given.tables_of(steps).values())
+    lows, highs = zip(*((min(0, table.min()), max(0, table.max())) for table in tables), strict=True)
+    spans = np.subtract(highs, lows)
     look = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
     figure, (ax,) = canvas(1, (9.2, 1.35 * len(tokens) + 0.6))
     for place, token in enumerate(tokens):
         box(ax, (6.4, -place), "", (17.2, 0.9), FRAME, rounding=0.2, edgecolor=GREY)
         ax.text(-2.0, -place, token, va="center", size=9.5, weight="bold")
         for step, table in enumerate(tables):
-            shared = table if step == 2 else np.stack([each[place] for each in tables[:2]])
-            low, high = min(0, shared.min()), max(0, shared.max())
-            scale = 0.5 / ((high - low) or 1)
-            zero, lefts = -place - 0.25 - scale * low, 5.6 * step + np.arange(table.shape[1])
+            scale = 0.52 / ((spans[2] if step == 2 else max(spans[:2])) or 1)
+            zero, lefts = -place - 0.24 - scale * lows[step], 5.6 * step + np.arange(table.shape[1])
             bars = ax.bar(lefts, scale * table[place], bottom=zero, **look)
             words = [two_decimals(each).replace(".00", "") or "0" for each in table[place]]
-            ax.bar_label(bars, words, padding=1, size=8.5, path_effects=EDGE, zorder=6)
+            if step:
+                ax.bar_label(bars, words, padding=1, size=8.5, path_effects=EDGE, zorder=6)
+            for left, word in zip(lefts, words, strict=True) if step == 0 else ():  # clear of the mean
+                ax.text(left, zero - 0.03, word, ha="center", va="top", size=8.5, zorder=6)
             ends = np.array([lefts[0] - 0.5, lefts[-1] + 0.5])
             ax.plot(ends, [zero] * 2, color="black", linewidth=0.8, zorder=4)
             if step == 0:
@@ -141,36 +152,35 @@ def draw_network(
     ends = [_spread_out(len(each)) for each in (features, up, down)]
     for height, (name, value) in zip(ends[0], features.items(), strict=True):
         box(ax, (0, height), f"{name}\n{value:g}", (1.5, 0.7), LIT if value else "white")
-    reach = 1 + max(np.abs(weights).sum() for weights, _ in up.values())
+    reach = max(np.abs(weights).sum() + abs(bias) for weights, bias in up.values())
     neurons = zip(ends[1], sums, bent, up.items(), strict=True)
     for height, total, after, (question, (weights, bias)) in neurons:
-        _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in)
+        _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in * (after > 0))
         look = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
         words = f"{question}\n{total:g} {'−+'[bias >= 0]} {abs(bias):g} = {total + bias:g}".replace("-", "−")
         box(ax, (3.2, height), words, (2.4, 0.8), COMPONENTS["feed-forward"] if after else "white", **look)
-        _bend(ax, (5.25, height), total, bias, reach)
+        _bend(ax, (5.25, height), total + bias, reach)
         ax.text(6.25, height, f"{after:g}", ha="center", va="center", size=10, weight=look.get("weight"))
     for height, (name, weights) in zip(ends[2], down.items(), strict=True):
         _wires(ax, (6.45, ends[1]), (7.5, height), weights, bent)
         terms = [f"{each:g}".replace("-", "−") for each in weights * bent if each]
         words = f"{' + '.join(terms)} = " * (len(terms) > 1) + f"{bent @ weights:g}".replace("-", "−")
         box(ax, (8.35, height), f"{name}\n{words}", (1.7, 0.7), LIT if bent @ weights else "white")
-    heads = "the token", "question: sum + bias", "fires past its corner", "what is written"
+    heads = "the token", "question: sum + bias", "bend: fires above 0", "what is written"
     for place, words in zip((0, 3.2, 5.25, 8.35), heads, strict=True):
         ax.text(place, 1.62, words, ha="center", size=9.5, weight="bold")
     ax.set(xlim=(-0.85, 9.3), ylim=(-1.75, 1.95))
     ax.set_axis_off()
 
 
-def _bend(ax: Axes, middle: tuple[float, float], total: float, bias: float, reach: float) -> None:
-    """Draw ReLU over the sum, its corner where the bias puts it, and a dot where the token is."""
+def _bend(ax: Axes, middle: tuple[float, float], total: float, reach: float) -> None:
+    """Draw ReLU, its corner at 0, and a dot at the total of the neuron."""
     box(ax, middle, "", (1.6, 0.86), rounding=0.02, linewidth=0.6, edgecolor=GREY)
-    at = np.array([-reach, -bias, reach, total])
-    left, height = middle[0] + 0.75 * at / reach, middle[1] - 0.17 + 0.15 * np.maximum(at + bias, 0)
+    at = np.array([-reach, 0, reach, total])
+    left, height = middle[0] + 0.75 * at / reach, middle[1] - 0.17 + 0.15 * np.maximum(at, 0)
     ax.plot(left[:3], height[:3], color="black", linewidth=1.6, zorder=4)
-    word = f"{0 - bias:g}".replace("-", "−")
-    ax.text(left[1], height[1] - 0.08, word, ha="center", va="top", size=7.5, zorder=5)
-    colour = HERO if total + bias > 0 else GREY
+    ax.text(left[1], height[1] - 0.08, "0", ha="center", va="top", size=7.5, zorder=5)
+    colour = HERO if total > 0 else GREY
     ax.plot([left[3]] * 2, [height[1], height[3]], "-", color=colour, linewidth=1, zorder=5)
     ax.plot(left[3], height[3], "o", color=colour, markersize=6, zorder=6)
 
@@ -208,16 +218,16 @@ def one_neuron(
     labels = {
         (0.95, 1.3): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
         (0.95, foot - 1.0): f"W₂: {d_ff} × {d_model}, turned:\na column is added,\ntimes its answer",
-        **{(0.95, 0.5): f"+ b₁: {d_ff}, a bias each", (middle + 0.15, 0.2): "bend"},
+        (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
         **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}"},
-        **{(2.35, half + 0.12): "· W₁", (end + 0.12, half + 0.12): "· W₂"},
+        **{(2.32, half + 0.36): "· W₁\n+ b₁,\nbend", (end + 0.12, half + 0.12): "· W₂"},
     }
     for place, words in labels.items():
         ax.text(*place, words, size=8.5, va="center")
     for left, right in ((2.3, 2.85), (end + 0.05, end + 0.75)):
         arrow(ax, (left, half), (right, half), width=2)
-    for top, bottom in ((0.38, 0), (foot, foot - 0.4)):
-        arrow(ax, (middle, top), (middle, bottom), width=2)
+    adds = end + 1.4, foot - 0.2
+    way(ax, (middle, foot - 0.4), (middle, adds[1]), adds, (adds[0], foot), width=2)
     ax.set(xlim=(0, 9.2), ylim=(foot - 1.9, 2.2))
     ax.set_axis_off()
     see = "A column for each neuron: above its question, in the middle its answers, below what it adds."
@@ -236,7 +246,7 @@ def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.nda
         fires, word = answer > reach / 2, two_decimals(answer)
         middle = edges[:-1][is_lit][0] + 0.25
         ax.text(middle, height, word, color="white" if answer > 0.65 * reach else "black", **CENTRED)
-        for left, said in ((1.6, ""), (edges[-1] + 1.4, f"… + {word} · lit + …")):
+        for left, said in ((1.6, ""), (edges[-1] + 1.4, f"+ {word} × its column")):
             words, colour = (said, LIT) if fires else ("", "white")
             box(ax, (left, height), words, (1.3, 0.2), colour, letters=8, rounding=0, linewidth=0.6)
 

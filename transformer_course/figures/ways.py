@@ -26,19 +26,20 @@ def draw_ways(
     at: np.ndarray | None = None,
     upright: bool = False,
     others: str = GREY,
+    faint: float = 0.3,
 ) -> None:
     """Draw a line from each key to each query, as wide as the weight (query, key), from left to right.
 
     Keys stand at ends[0], queries at ends[1], in lanes `at` 0, 1, … if None; `upright` lets the lines go up.
     `lit` is 2 for the lines of which is told, 1 for those of the same query, and else 0; these lie below,
-    pale, so that where they lie over each other they are seen as several.
+    so `faint` that where they lie over each other they are seen as several.
     """
     lit = np.broadcast_to(lit, weights.shape)
     drawn = sorted(np.argwhere(weights > FAINT).tolist(), key=lambda place: lit[*place])
     at = np.arange(len(weights)) if at is None else at
     lines = [[(ends[0], at[key]), (ends[1], at[query])] for query, key in drawn]
     look = {"linewidths": [WIDTH * weights[*place] for place in drawn]}
-    look["colors"] = [(to_rgba(others, 0.3), DARK, HERO)[lit[*place]] for place in drawn]
+    look["colors"] = [(to_rgba(others, faint), DARK, HERO)[lit[*place]] for place in drawn]
     ax.add_collection(LineCollection(np.flip(lines, axis=2) if upright else lines, **look))
 
 
@@ -80,37 +81,45 @@ def attention_paths(
     tokens: Labels,
     edge: tuple[int, int] | Sequence[tuple[int, int]],
     *,
-    found: Sequence[Labels] = (),
+    found: Mapping[str, Labels] | None = None,
     title: str,
 ) -> Figure:
     """Draw tokens in a column before and after each layer, joined by lines as wide as attention's weights.
 
     Each panel has a map (query_pos, key_pos) for each layer; `edge` is the (query, key) of which it tells, or
-    one for each layer. `found` says what stands for the tokens after each layer, if it is not the tokens.
+    one for each layer. `found` says what stands for the tokens at the start and after each look, and when.
     """
-    wide = 1.8 + 2.8 * len(found) if found else min(4.6, WIDEST / len(named))
+    found = found or {}
+    wide = 2.8 * len(found) - 0.6 if found else min(4.6, WIDEST / len(named))
     figure, panels = canvas(len(named), (wide, 0.42 * len(tokens) + 0.8), (0, 0.4))
     for ax, (name, maps) in zip(panels, named.items(), strict=True):
         edges = [edge] * len(maps) if isinstance(edge[0], int) else edge
         for layer, (weights, edge_here) in enumerate(zip(maps, edges, strict=True)):
-            table, ends = given.labelled(weights, tokens, tokens), (layer + 0.2, layer + 0.8)
+            table, ends = given.labelled(weights, tokens, tokens), (layer + 0.21, layer + 0.79)
             lit = np.zeros_like(table, int)
             lit[edge_here[0]], lit[*edge_here] = 1, 2
             draw_ways(ax, table, ends, lit)
+            if found:  # which look it is
+                look = {
+                    "color": HERO,
+                    "weight": "bold",
+                    "bbox": {"boxstyle": "circle", "fc": "white", "ec": HERO},
+                }
+                ax.text(layer + 0.5, sum(edge_here) / 2, layer + 1, ha="center", va="center", size=9, **look)
             if not table[*edge_here]:  # cut
                 ax.plot(ends, edge_here[::-1], color=HERO, linewidth=1.5, linestyle=":")
                 ax.plot(layer + 0.5, sum(edge_here) / 2, "x", color=HERO, markersize=9, markeredgewidth=2.5)
-        columns = [tokens, *(found or [tokens] * len(maps))]
+        columns = found or dict.fromkeys(["input", *(f"after layer {i}" for i in range(len(maps)))], tokens)
         told = [*edges, edges[-1][:1] if found else edge]
-        for place, (column, rows) in enumerate(zip(columns, told, strict=True)):
+        for place, (column, rows) in enumerate(zip(columns.values(), told, strict=True)):
             for row, token in enumerate(column):
                 bold = {"weight": "bold", "color": HERO} if row in rows else {}
                 ax.text(place, row, token, ha="center", va="center", size=9, **bold)
         ax.set(xlim=(-0.3, len(maps) + 0.3), ylim=(len(tokens) - 0.5, -0.5), yticks=[], title=name)
-        ax.set_xticks(range(len(maps) + 1), ["input", *(f"after layer {i}" for i in range(len(maps)))])
-        ax.tick_params(length=0)
+        ax.set_xticks(range(len(maps) + 1), columns)
+        ax.tick_params(length=0, labeltop=bool(found), labelbottom=not found)
         ax.spines[:].set_visible(False)
-    told = "thicker: more weight; dark: what the bold one at the right end takes; bright: from the bold one"
-    figure.supxlabel(told, size=9)
+    told = "; dark: what the bold one at the right end takes; bright: from the bold one"
+    figure.supxlabel("thicker: more weight" + told * (not found), size=9)
     see = "Tokens in columns; a line is as wide as its right end's weight for its left end; a cross: cut."
     return finished(figure, title, see)

@@ -60,7 +60,7 @@ GOOD = {
     },
     "journey": {
         **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [WEIGHTS], "tokens": TOKENS},
-        **{"ids": [7, 8, 9], "title": "$x$"},
+        **{"ids": [7, 8, 9], "lit": 1, "title": "$x$"},
     },
     "lanes": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1, "title": ""},
     "likeness_grid": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},

@@ -23,7 +23,7 @@ def test_a_neuron_fires_where_its_sum_is_past_its_own_threshold() -> None:
     carrying = [line.get_linewidth() for line in ax.lines if to_hex(line.get_color()) == HERO]
     assert np.divide(carrying[:1] + carrying[-1:], 1.3).round(9).tolist() == [1, 3]
     bends = [line.get_xdata() - at for line, at in zip(curves(ax), (5.25, 5.25), strict=True)]
-    assert [round(corner / 0.75 * 3, 9) for _, corner, _ in bends] == [1, -1]  # where each begins to fire
+    assert [round(corner, 9) for _, corner, _ in bends] == [0, 0]  # all fire above the same zero
     assert [text for text in words if text in ("1", "−1")].count("−1") >= 1
 
 
@@ -39,7 +39,7 @@ def test_a_neuron_stands_in_its_matrices_and_writes_where_it_fires() -> None:
     answers, *matrices = [mesh.get_array().reshape(-1, 3).tolist() for mesh in ax.collections]
     assert answers == bent.tolist() and matrices == [[[False, True, False]]] * 3
     words = [text.get_text() for text in ax.texts]
-    assert [word for word in words if "lit" in word] == ["… + 2.00 · lit + …", "… + 1.50 · lit + …"]
+    assert [word for word in words if "its column" in word] == ["+ 2.00 × its column", "+ 1.50 × its column"]
     assert {"2.00", "−.10", "1.50", "−.25", "x: 3 × 7", "out: 3 × 7"} < set(words)
     assert any("question" in word and word.endswith("may .30") for word in words)
     assert any("adds" in word and word.endswith("june .40") for word in words)
