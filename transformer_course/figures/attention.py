@@ -119,8 +119,8 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     for ax, sign in zip((added, *panels), "+=→→", strict=True):
         sign_before(ax, sign)
     words = {"dashed: without the mask": {"facecolor": "white", "edgecolor": DARK, "linestyle": "--"}}
-    words |= {"hidden": HIDDEN, "what is left of it": {"facecolor": COMPONENTS["scores"]}}
-    legend_of_cells(figure, words | {"what the others gain": {"facecolor": MARK}})
+    words |= {"hidden": HIDDEN, "with or without the mask": {"facecolor": COMPONENTS["scores"]}}
+    legend_of_cells(figure, words | {"gained from what is hidden": {"facecolor": MARK}})
     see = "A bar for each key; dashed: without the mask. What is hatched is gone, the others share it out."
     return finished(figure, title, see)
 
@@ -196,6 +196,8 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
         middle = left + table.shape[1] / 2
         ax.text(middle, top - 0.25, name, ha="center", va="bottom", size=9, weight="bold")
         ax.text(middle, top + 4, how.get(name, ""), ha="center", va="top", size=8.5)
+        if step not in STEPS and top:  # the token that is followed, from x to the output
+            frame_cells(ax, [(top + ROW, left)], table.shape[1])
     lines = [f"{STEPS[each][0]}:  {_light_step(ax, tables, each)}" for each in lit]
     ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9.5, linespacing=1.7)
     for place, token in enumerate(tokens):

@@ -103,12 +103,12 @@ def _readable_numbers(ax: Axes) -> None:
         text.set_color("black" if light > 0.179 else "white")
 
 
-def attention_heatmap(weights: Matrix, tokens: Labels, *, title: str = "") -> Figure:
-    """Draw one attention map (query_pos, key_pos), queries down and keys across, on a scale from 0 to 1."""
+def attention_heatmap(weights: Matrix, tokens: Labels, *, title: str = "", least: float = 0.0) -> Figure:
+    """Draw one attention map (query_pos, key_pos), from 0 to 1; with numbers from `least` on, of many .2."""
     side = 0.42 * max(len(tokens), 5)
     figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
     look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
-    look["numbers"] = given.numbers_of(weights) >= 0.2 * (len(tokens) > MANY)  # of many the larger alone
+    look["numbers"] = given.numbers_of(weights) >= (0.2 if len(tokens) > MANY else least)
     draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
     see = "A row for each query, a column for each key; the brighter, the more of the query's weight."
     return finished(figure, title, see)
