@@ -54,7 +54,7 @@ def weighted_sum(
         _vector(left, np.zeros(2), value, token, colour)
         _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
     _vector(right, steps[0], steps[-1], "output", HERO, width=2.6, side=-1)
-    reached = f"({two_decimals(steps[-1, 0])}, {two_decimals(steps[-1, 1])})"
+    reached = f"({', '.join(map(two_decimals, steps[-1]))})"
     right.text(*steps[-1] + [0, room / 4], reached, ha="center", va="bottom", size=9, color=HERO)
     for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
         ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", title=name)

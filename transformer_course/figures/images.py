@@ -141,11 +141,8 @@ def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, 
     `maps` are (head, query_pos, key_pos), `adds` (head, position, d_model): one of `every` features is drawn.
     """
     weights, adds = given.numbers_of(maps, 3)[head], given.numbers_of(adds, 3)
-    shown, lengths, sums = (
-        adds[:, :, ::every],
-        np.linalg.norm(adds, axis=2),
-        adds[:, :, ::every].cumsum(axis=0),
-    )
+    shown = adds[:, :, ::every]
+    lengths, sums = np.linalg.norm(adds, axis=2), shown.cumsum(axis=0)
     n, wide, reach = len(tokens), shown.shape[2], np.abs(sums).max() or 1.0
     first = n + 4.4  # where the lengths begin, what the head adds, the heads before it, their sum, the scale
     adding, before = first + 7.5, first + wide + 9.9
