@@ -60,9 +60,8 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]
         beyond = foot + 0.22 * (foot - key) / np.hypot(*(foot - key))  # the other side of the line
         ax.text(*beyond, two_decimals(foot @ along), color=colour, zorder=5, **word)
     corners = np.array([0 * query, query, *keys.values()])
-    low, high = corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5
-    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-    ax.set(xlabel="feature 0", ylabel="feature 1")
+    xlim, ylim = zip(corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5, strict=True)
+    ax.set(xlim=xlim, ylim=ylim, aspect="equal", xlabel="feature 0", ylabel="feature 1")
     ax.set_title(f"reach along the query, {two_decimals(np.hypot(*query))} long", size=9.5)
     ax.grid(alpha=0.3)
 
