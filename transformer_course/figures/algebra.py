@@ -32,12 +32,7 @@ WHOLE, TALL, NARROW, ROW, SHEET = 0.9, 0.66, 0.34, 1.3, 0.022
 
 
 def weighted_sum(
-    weights: Sequence[float],
-    values: Matrix,
-    tokens: Labels,
-    *,
-    query: str,
-    title: str = "",
+    weights: Sequence[float], values: Matrix, tokens: Labels, *, query: str, title: str = ""
 ) -> Figure:
     """Draw values (token, 2) as arrows, and beside them each times its weight, laid end to end: the output.
 
@@ -59,6 +54,8 @@ def weighted_sum(
         _vector(left, np.zeros(2), value, token, colour)
         _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
     _vector(right, steps[0], steps[-1], "output", HERO, width=2.6, side=-1)
+    reached = f"({', '.join(map(two_decimals, steps[-1]))})"
+    right.text(*steps[-1] + [0, room / 4], reached, ha="center", va="bottom", size=9, color=HERO)
     for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
         ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", title=name)
         ax.set(xlabel="feature 0 of the value")
@@ -95,9 +92,10 @@ SHAPES = {
 }
 AXES = {"x": "text, position,\nfeature", "v, cut": "text, head, position, feature"}
 AXES |= {"weights": "text, head, query, key", "output": "text, position, feature"}
-WORDS = {"×": (1.7, 0), "=": (2.85, 0), " ×": (8.3, 0), " =": (8.3, -ROW)}
-WORDS |= {"tokens": (1.13, 2), "1 project": (2.27, 2), "2 cut": (4.8, 2), "3 compare, softmax": (6.1, 2)}
-WORDS |= {"4 mix": (7.35, 2), "5 merge, project": (8.75, 2)}
+WORDS = {" " * i + "×": (1.7, up) for i, up in enumerate(UP.values())}
+WORDS |= {" " * i + "=": (2.85, up) for i, up in enumerate(UP.values())} | {"× ": (8.3, 0), "= ": (8.3, -ROW)}
+WORDS |= {"tokens": (1.13, 2), "1 project": (2.27, 2), "2 cut": (4.8, 2), "3 softmax(q kᵀ ÷ √d_k)": (6.12, 2)}
+WORDS |= {"4 × v": (7.35, 2), "5 merge, project": (8.75, 2)}
 ARROWS = [  # from one to the next: x and y of both ends
     *(((3.9, up), (4.48, up)) for up in UP.values()),
     *(((5.1, 1.25), (5.67, 0.95)), ((5.1, 0.1), (5.67, 0.45)), ((6.62, 0.5), (7.1, 0.2))),

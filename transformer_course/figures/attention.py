@@ -60,9 +60,8 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]
         beyond = foot + 0.22 * (foot - key) / np.hypot(*(foot - key))  # the other side of the line
         ax.text(*beyond, two_decimals(foot @ along), color=colour, zorder=5, **word)
     corners = np.array([0 * query, query, *keys.values()])
-    low, high = corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5
-    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-    ax.set(xlabel="feature 0", ylabel="feature 1")
+    xlim, ylim = zip(corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5, strict=True)
+    ax.set(xlim=xlim, ylim=ylim, aspect="equal", xlabel="feature 0", ylabel="feature 1")
     ax.set_title(f"reach along the query, {two_decimals(np.hypot(*query))} long", size=9.5)
     ax.grid(alpha=0.3)
 
@@ -131,8 +130,8 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     for ax, sign in zip((added, *panels), "+=→→", strict=True):
         sign_before(ax, sign)
     words = {"dashed: without the mask": {"facecolor": "white", "edgecolor": DARK, "linestyle": "--"}}
-    words |= {"hidden": HIDDEN, "what is left of it": {"facecolor": COMPONENTS["scores"]}}
-    legend_of_cells(figure, words | {"what the others gain": {"facecolor": MARK}})
+    words |= {"hidden": HIDDEN, "with or without the mask": {"facecolor": COMPONENTS["scores"]}}
+    legend_of_cells(figure, words | {"gained from what is hidden": {"facecolor": MARK}})
     see = "A bar for each key; dashed: without the mask. What is hatched is gone, the others share it out."
     return finished(figure, title, see)
 
@@ -208,6 +207,8 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
         middle = left + table.shape[1] / 2
         ax.text(middle, top - 0.25, name, ha="center", va="bottom", size=9, weight="bold")
         ax.text(middle, top + 4, how.get(name, ""), ha="center", va="top", size=8.5)
+        if step not in STEPS and top:  # the token that is followed, from x to the output
+            frame_cells(ax, [(top + ROW, left)], table.shape[1])
     lines = [f"{STEPS[each][0]}:  {_light_step(ax, tables, each)}" for each in lit]
     ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9.5, linespacing=1.7)
     for place, token in enumerate(tokens):

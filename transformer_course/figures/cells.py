@@ -10,7 +10,7 @@ from torch import Tensor
 from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, HIDDEN, NO, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
-from transformer_course.figures.layout import canvas, finished, legend_of_cells, number, sign_before
+from transformer_course.figures.layout import canvas, finished, legend_of_cells, number
 from transformer_course.figures.maps import KEY_QUERY, draw_cells, lay_maps
 
 
@@ -65,15 +65,15 @@ def head_blocks(
     """
     origins = {name: table.astype(int) for name, table in given.tables_of(panels).items()}
     heights, widths = zip(*(origin.shape for origin in origins.values()), strict=True)
-    room = sum(0.35 + 0.68 * width for width in widths), 1.0 + 0.42 * max(heights)
+    room = sum(0.75 + 0.68 * width for width in widths), 1.2 + 0.42 * max(heights)
     figure, axes = canvas(len(origins), (0, 0), room, width_ratios=widths)
     look = {"limits": (0, n_heads), "colours": ListedColormap(PALE[:n_heads]), "gap": 1.5}
     for ax, (name, origin) in zip(axes, origins.items(), strict=True):
         words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
         heads = origin % d_model // (d_model // n_heads)
-        draw_cells(ax, heads, [], [], words=np.array(words), **look)
+        draw_cells(ax, heads, tokens, [], words=np.array(words), **look)
         ax.set_title(name)
-        sign_before(ax, "→" if ax in axes[1:2] else "")
+        ax.set_ylabel("→" if ax in axes[1:2] else "", rotation=0, size=16, va="center", labelpad=12)
     see = "A row for each token, a column for each feature; what has one shade belongs to one head."
     return finished(figure, title, see)
 

@@ -114,8 +114,8 @@ def draw_tiles(
     return corners
 
 
-def head_atlas(maps: Matrix, *, title: str = "") -> Figure:
-    """Draw every attention map (layer, head, query_pos, key_pos) of a model, small."""
+def head_atlas(maps: Matrix, *, tokens: Labels = (), title: str = "") -> Figure:
+    """Draw every attention map (layer, head, query_pos, key_pos) of a model, small; name the tokens below."""
     values = given.numbers_of(maps, 4, name="the maps (layer, head, query_pos, key_pos)")
     n_layers, n_heads, length, _ = values.shape
     given.check_scale(values, (0, 1))
@@ -127,7 +127,7 @@ def head_atlas(maps: Matrix, *, title: str = "") -> Figure:
     ax.set_ylim(top=corners[0][0] - 0.5)  # no gap above the first
     ax.set_xticks([left + middle for _, left in corners[:n_heads]], [f"head {j}" for j in range(n_heads)])
     ax.set_yticks([top + middle for top, _ in corners[::n_heads]], [f"layer {i}" for i in range(n_layers)])
-    ax.set_xlabel("in each map: a column for each key, a row for each query")
+    ax.set_xlabel(f"in each map: a column for each key, a row for each query\n{'   '.join(tokens)}".strip())
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     figure.colorbar(ax.images[0], ax=ax, label="attention weight", shrink=0.6)
@@ -144,32 +144,33 @@ def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, 
     shown = adds[:, :, ::every]
     lengths, sums = np.linalg.norm(adds, axis=2), shown.cumsum(axis=0)
     n, wide, reach = len(tokens), shown.shape[2], np.abs(sums).max() or 1.0
-    first = n + 4.4  # where what the head adds begins, its lengths, the heads before it, their sum, the scale
-    bars, before = first + wide + 0.6, first + wide + 8.4
+    first = n + 4.4  # where the lengths begin, what the head adds, the heads before it, their sum, the scale
+    adding, before = first + 7.5, first + wide + 9.9
     after, signed = before + wide + 2.4, (SIGNED, -reach, reach)
     panels = [
         (0, 0, weights, "where it looks", (ATTENTION, 0, 1)),
-        (first, 0, shown[head], f"what head {head} adds", signed),
+        (adding, 0, shown[head], f"what head {head} adds", signed),
         (before, 0, sums[head] - shown[head], f"heads before {head}", signed),
         (after, 0, sums[head], f"heads 0 to {head}", signed),
-        (before, n + 1.6, np.linspace(-reach, reach, 2 * wide + 2)[None], "", signed),
+        (before, n + 1.6, np.linspace(-reach, reach, wide)[None], "", signed),
     ]
     for left, top, table, name, (colours, low, high) in panels:
         edges = np.arange(table.shape[1] + 1) + left, np.arange(len(table) + 1) + top
         look = {"cmap": colours, "edgecolor": "white", "linewidth": 0.3, "clip_on": False}
         ax.pcolormesh(*edges, table, vmin=low, vmax=high, **look)
+        if name:  # the token to which it adds most
+            frame_cells(ax, [(lengths[head].argmax(), left)], table.shape[1])
         ax.text(left + table.shape[1] / 2, -0.4, name, ha="center", va="bottom", size=9, weight="bold")
     look = {"color": COMPONENTS["attention"], "edgecolor": "black", "linewidth": 0.5}
-    drawn = ax.barh(np.arange(n) + 0.5, 3.4 * lengths[head] / lengths.max(), 0.7, bars, **look)
+    drawn = ax.barh(np.arange(n) + 0.5, 3.4 * lengths[head] / lengths.max(), 0.7, first, **look)
     ax.bar_label(drawn, [two_decimals(length) for length in lengths[head]], padding=2, size=8.5)
-    ax.text(bars, -0.4, "its length", va="bottom", size=9, weight="bold")
+    ax.text(first, -0.4, "its length", va="bottom", size=9, weight="bold")
     arrow(ax, (n + 0.3, n / 2), (first - 0.3, n / 2))
     ax.text((n + first) / 2, n / 2 - 0.3, "× value,\n× W_O", ha="center", va="bottom", size=8)
     for sign, left in (("+", before), ("=", after)):
         ax.text(left - 1.2, n / 2, sign, ha="center", va="center", size=14)
-    words = f"{wide} of {adds.shape[2]} features, from {two_decimals(-reach)}"
+    words = f"{wide} of {adds.shape[2]} features, from {two_decimals(-reach)} to {two_decimals(reach)}"
     ax.text(before - 0.4, n + 2.1, words, ha="right", va="center", size=8.5)
-    ax.text(after + wide + 0.4, n + 2.1, two_decimals(reach), va="center", size=8.5)
     ax.set_xticks(np.arange(n) + 0.5, tokens, rotation=90)
     ax.set_yticks(np.arange(n) + 0.5, tokens)
     ax.set(xlim=(0, after + wide + 2), ylim=(n, -1.8), aspect="equal")

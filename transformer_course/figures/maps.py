@@ -104,13 +104,16 @@ def _readable_numbers(ax: Axes) -> None:
 
 
 def attention_heatmap(
-    weights: Matrix, tokens: Labels, *, title: str = "", framed: Sequence[int] = ()
+    weights: Matrix, tokens: Labels, *, title: str = "", framed: Sequence[int] = (), least: float = 0.0
 ) -> Figure:
-    """Draw one attention map (query_pos, key_pos), scale from 0 to 1; rows in `framed` have frames."""
+    """Draw one attention map (query_pos, key_pos), from 0 to 1; rows in `framed` have frames.
+
+    Weights have their numbers from `least` on; where there are many tokens, from .2 on.
+    """
     side = 0.42 * max(len(tokens), 5)
     figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
     look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
-    look["numbers"] = given.numbers_of(weights) >= 0.2 * (len(tokens) > MANY)  # of many the larger alone
+    look["numbers"] = given.numbers_of(weights) >= (0.2 if len(tokens) > MANY else least)
     draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
     frame_cells(ax, [(row, 0) for row in framed], len(tokens))
     see = "A row for each query, a column for each key; the brighter, the more of the query's weight."

@@ -85,6 +85,8 @@ def test_all_steps_mark_one_cell_each_and_write_its_sum() -> None:
         "weights:  exp(2 ÷ √4) ≈ 2.7,  2.7 ÷ (2.7 + 7.4 + 1) ≈ .24",
     ]
     marked = [patch.get_xy() for patch in ax.patches if to_hex(patch.get_facecolor()) == MARK]
+    framed = [patch.get_xy() for patch in ax.patches if not patch.get_fill()]
+    assert framed == [(left, top + 1) for left, top in PLACES.values() if top]  # the row of cat
     cells = {"query": (1, 1), "scores": (0, 1), "weights": (0, 1), "output": (1, 1)}
     assert marked == [tuple(np.add(PLACES[name], cell)) for name, cell in cells.items()]
 

@@ -41,7 +41,8 @@ def test_planes_share_one_scale_and_mark_the_points():
 
 def test_the_atlas_puts_layers_down_and_heads_across():
     maps = torch.rand(2, 3, 5, 5)
-    ax = figures.head_atlas(maps).axes[0]
+    ax = figures.head_atlas(maps, tokens=list("abcde")).axes[0]
+    assert ax.get_xlabel().endswith("\na   b   c   d   e")
     tiles = ax.images[0].get_array()
     for layer, down in enumerate(ax.get_yticks()):
         for head, right in enumerate(ax.get_xticks()):
@@ -60,4 +61,5 @@ def test_what_the_heads_add_is_summed_up_to_the_one_that_is_shown():
     np.testing.assert_array_equal(before, adds[0])
     np.testing.assert_array_equal(summed, adds.sum(axis=0))
     assert scale.min() == -scale.max() == -adds.sum(axis=0).max()
+    assert {patch.get_y() for patch in ax.patches if not patch.get_fill()} == {2}  # it adds most to the last
     assert len({each.get_clim() for each in ax.collections[1:]}) == 1  # one scale for what is added up

@@ -148,3 +148,8 @@ def test_matrices_have_signs_between_them_and_frames_around_rows():
     for ax, width in (first, 2), (second, 1):
         (frame,) = ax.patches
         assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((0, 1), width, 1)
+
+
+def test_small_weights_may_go_without_their_number():
+    ax = figures.attention_heatmap([[0.96, 0.04], [0.5, 0.5]], ["a", "b"], least=0.05).axes[0]
+    assert [text.get_text() for text in ax.texts] == [".96", "", ".50", ".50"]
