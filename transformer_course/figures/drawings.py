@@ -196,8 +196,10 @@ def _inside(outer: str, new: Mapping[str, str], place: float, width: float) -> t
         high, low = 0.5 * len(new) + 0.5, 0.3 - 0.35 * len(new)
         box(ax, (middle[0], low + high / 2), label, (size[0], high), letters=7.5, label_up=high / 2 - 0.22)
         for row, (name, component) in enumerate(reversed(new.items())):
-            spot = middle[0], low + 0.3 + 0.48 * row
-            box(ax, spot, name, (size[0] - 0.2, 0.42), COMPONENTS[component], letters=7.5)
+            spot, edge = (middle[0], low + 0.3 + 0.48 * row), {} if component else DASHED
+            box(
+                ax, spot, name, (size[0] - 0.2, 0.42), COMPONENTS.get(component, "white"), letters=7.5, **edge
+            )
 
     return draw, (place, SIDE), outer, (width, 0.9)
 
@@ -212,14 +214,14 @@ DASHED = {"linestyle": "--"}
 THEN = [
     *(_stage("embedding", 1.1), _stage("× √d_model", 2.95, **DASHED)),
     *(_stage("add sinusoids", 4.8, **DASHED), (_frame, 14.8, "layer, repeated")),
-    *_added(6.1, 8.5, _stage("attention\nall meet all", 7.3, SIDE)),
+    *_added(6.1, 8.5, _inside("attention", {"all meet all": ""}, 7.3, 1.7)),
     *(_stage("LayerNorm", 9.5, **DASHED), _stage("LayerNorm", 13.9, **DASHED)),
     *_added(10.45, 12.85, _stage("feed-forward\nReLU, biases", 11.65, SIDE, **DASHED)),
 ]
 # Of each later model: its norm, what is new in its attention beside the rotary positions, its gate
 LATER_MODELS = {
-    "ModernBERT": ("LayerNorm", "near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ v"),
-    "Llama": ("RMSNorm", "8 query, 2 key heads", "SwiGLU: SiLU(g) ⊙ v"),
+    "ModernBERT": ("LayerNorm", "near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ u"),
+    "Llama": ("RMSNorm", "8 query, 2 key heads", "SwiGLU: SiLU(g) ⊙ u"),
 }
 
 
@@ -228,9 +230,12 @@ def then_and_now(model: str, *, title: str) -> Figure:
     norm, attends, gate = LATER_MODELS[model]
     beside, new = (SIDE, COMPONENTS["norm"]), {"rotary turns q, k": "positions", attends: "attention"}
     after_embedding = [_stage("LayerNorm", 2.95, ROAD, beside[1])] if model == "ModernBERT" else []
+    if after_embedding:
+        after_embedding += [(partial(Axes.text, s="not in layer 0", ha="center", size=8), 7.1, -0.35)]
     gated = _inside("feed-forward", {gate: "feed-forward"}, 14.95, 2.7)
     now = [
-        *(_stage("embedding", 1.1), *after_embedding, (_frame, 16.8, "layer, repeated; no biases")),
+        *(_stage("embedding", 1.1), *after_embedding, (_frame, 16.8, "layer, repeated")),
+        (partial(box, letters=7.5), (9.3, 1.97), "no biases", (1.5, 0.36), LIT),
         *_added(6.1, 11.45, _stage(norm, 7.1, *beside), _inside("attention", new, 9.65, 3.0)),
         *_added(11.75, 16.5, _stage(norm, 12.63, *beside), gated),
         _stage(f"{norm}\nat the end", 17.7, ROAD, beside[1]),
@@ -262,7 +267,7 @@ MAP = (
     (0, "vectors\nin context", "", 13.6, 1.9, 1.2, 1.2),
 )
 # What a lesson does that builds no box, and to which components, by the lessons that built them
-LATER = {13: ("measures the parts that are lit, and lets attention move less", (5, 6))}
+LATER = {13: ("measures the parts that are lit, and lets attention move fewer bytes", (5, 6, 7))}
 ON_ROAD = 2.5  # the height of the road
 THIN, THICK = partial(arrow, zorder=4), partial(line, width=4, zorder=3)
 MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
@@ -387,14 +392,23 @@ def _maybe(ax: Axes, middle: Point, label: str, whose: str, colour: str = "white
     ax.text(middle[0], middle[1] - 0.3, f"in {whose}", ha="center", va="top", size=8.5)
 
 
-# Five kinds of tests: what goes in, who computes, what comes out; and what is asked of it
-SUSPECT = "the suspect"
+# Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked, and answered
+SUSPECT, HAND = (
+    "softmax of\ncolumns",
+    "0     log 3\nlog 2     0",
+)  # the bug, and the scores that lesson 14 has by hand
 KINDS_OF_TESTS = {
-    "sizes": ([("(3, 5, 14)", SUSPECT, "(…, …, …)")], "the shape that\nwas promised?"),
-    "loop": ([("x", SUSPECT, "numbers"), ("x", "the formula,\nslowly", "numbers")], "all equal?"),
-    "promise": ([("x", SUSPECT, "x, turned")], "as long as\nbefore?"),
-    "count": ([("", SUSPECT, "its weights")], "as many as by\nthe pencil?"),
-    "nudge": ([("a b c", SUSPECT, "A B C"), ("a x c", SUSPECT, "A ? C")], "who moves?"),
+    "sizes": ([("(3, 5)", SUSPECT, "(3, 5)")], "the shape\nas promised? ✓"),
+    "loop": (
+        [(HAND, SUSPECT, ".33  .75\n.67  .25"), (HAND, "the formula,\nslowly", ".25  .75\n.67  .33")],
+        "all equal? ✗",
+    ),
+    "promise": ([(HAND, SUSPECT, "row 0: 1.08\nrow 1:   .92")], "rows add up\nto 1? ✗"),
+    "count": ([("", SUSPECT, "0 parameters")], "as many as by\nthe pencil? ✓"),
+    "nudge": (
+        [(HAND, SUSPECT, ".33  .75\n.67  .25"), ("log 3     0\nlog 2     0", SUSPECT, ".60  .50\n.40  .50")],
+        "only row 0 is changed:\nrow 1 as before? ✗",
+    ),
 }
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, NO, PALE, YES
-from transformer_course.figures.drawings import Point, arrow, box, way
+from transformer_course.figures.drawings import Point, arrow, box, line, way
 from transformer_course.figures.given import Matrix
 from transformer_course.figures.layout import (
     WIDEST,
@@ -44,11 +44,14 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
     for place in set(range(order.max() + 1)) - {tile}:
         middle = (place % across + 0.5) * width, (place // across + 0.5) * height
         word, ground = ("forgotten", PALE[2]) if place < tile else ("not yet", "white")
-        patch = {"facecolor": ground, "edgecolor": "none", "pad": 1}
-        ax.text(*middle, word, ha="center", va="center", size=8, bbox=patch)
+        look = {"edgecolor": GREY, "linewidth": 0.4, "rounding": 0, "zorder": 1.5}  # one piece, without lines
+        box(ax, middle, word, (width, height), ground, letters=8, **look)
     read = np.where(states <= 0, table, -np.inf)
-    _draw_kept(ax, read, given.numbers_of(values, 1), order.min(1) <= tile)
-    ax.set_xlabel(_sum_so_far(table[top, left : left + width], table[top, :left], top), size=8.5, loc="left")
+    old = np.where(here, -np.inf, read).max(axis=1)
+    _draw_kept(ax, read, given.numbers_of(values, 1), order.min(1) <= tile, old)
+    look = {"color": HERO, "weight": "bold"} if old[top] > -np.inf and read[top].max() > old[top] else {}
+    told = _sum_so_far(table[top, left : left + width], table[top, :left], top)
+    ax.set_xlabel(told, size=8.5, loc="left", **look)
     ax.set_aspect("equal")
 
 
@@ -68,8 +71,11 @@ def _sum_so_far(here: np.ndarray, before: np.ndarray, query: int) -> str:
     return f"sum of q{query}: {' + '.join(terms)} ≈ {two_decimals(total)}"
 
 
-def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray) -> None:
-    """Write its largest score and its two sums beside each query that has begun; -inf: not read."""
+def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray, old: np.ndarray) -> None:
+    """Write its largest score and its two sums beside each query that has begun; -inf: not read.
+
+    A largest score that is larger than the old one has a frame, and the old one before it.
+    """
     largest = np.max(read, axis=1, keepdims=True)
     weights = np.exp(read[begun] - largest[begun])
     kept = np.column_stack([largest[begun], weights.sum(1), weights @ values])
@@ -78,7 +84,10 @@ def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray
         middle = start + 1.5 * column + 0.75
         ax.text(middle, -0.15, name, ha="center", va="bottom", size=8)
         for row, word in zip(np.flatnonzero(begun), cell_texts(kept)[:, column], strict=True):
-            box(ax, (middle, row + 0.5), word, (1.4, 0.84), COMPONENTS["attention"], letters=8)
+            grown = column == 0 and -np.inf < old[row] < largest[row, 0]
+            words = f"{two_decimals(old[row])}→{word}" if grown else word
+            edge = {"edgecolor": HERO, "linewidth": 2.2} if grown else {}
+            box(ax, (middle, row + 0.5), words, (1.4, 0.84), COMPONENTS["attention"], letters=8, **edge)
     ax.set_xlim(0, start + 4.6)
 
 
@@ -89,11 +98,14 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     """
     thin, whole = n * d_head * size, n * n * size  # the bytes of q, and of a map
     # What lies in memory, row by row; jobs of the cache; reads, (row, job, bytes); writes, (job, row, bytes)
-    rows = [["q", "k"], ["scores"], ["weights", "v"], ["output"]], [["q"], ["k", "v"], [], ["output"]]
-    again = f"again for each of {n // block}\nblocks of {block} keys; the\nlast scores are forgotten"
+    rows = [["q", "k"], ["scores"], ["v", "weights"], ["output"]], [["q"], ["k"], ["v"], ["output"]]
+    again = f"bracket: {n // block} times, each\nwith the next {block} keys;\nold scores are forgotten"
     steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
     tiled = [f"scores, {n} × {block}", "their exponentials", "mixture so far", again]
-    reads = [(0, 0, 2 * thin), (1, 1, whole), (2, 2, whole + thin)], [(0, 0, thin), (1, 0, 2 * thin)]
+    reads = (
+        [(0, 0, 2 * thin), (1, 1, whole), (2, 2, whole + thin)],
+        [(0, 0, thin), (1, 0, thin), (2, 2, thin)],
+    )
     writes = [(0, 1, whole), (1, 2, whole), (2, 3, thin)], [(2, 3, thin)]
     figure, panels = canvas(2, (WIDEST / 2, 5.2))
     for way_of, name in enumerate(("Step by step", "Fused")):
@@ -103,15 +115,15 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
             goal = -0.38 - job - 0.24 * (row > job)
             _carry(ax, (1.85, -row), (3.1, goal), ", ".join(held[row]), count, whole)
         for job, row, count in writes[way_of]:
-            _carry(ax, (3.1, -0.62 - job), (1.85, -row), held[row][0], count, whole)
+            _carry(ax, (3.1, -0.62 - job), (1.85, -row), held[row][-1], count, whole)
         total = sum(count for *_, count in reads[way_of] + writes[way_of])
         ax.set_title(f"{name}: {total / 1000:,.0f} kB are moved")
-    for x in (0.79, 1.73):  # the blocks
-        ax.hlines(-1.35 + 0.7 * np.arange(block, n, block) / n, x, x + 0.1, color=NO, linewidth=1, zorder=6)
-    ax.text(1.0, -2, "no map lies here,\nat no time", ha="center", va="center", size=8, zorder=5)
+    for foot in (-1.35, -2.35):  # the blocks of k, and of v
+        ax.hlines(foot + 0.7 * np.arange(block, n, block) / n, 1.73, 1.83, color=NO, linewidth=1, zorder=6)
+    ax.text(0.6, -1.5, "no map lies here,\nat no time", ha="center", va="center", size=8, zorder=5)
     for y in (-0.71, -1.71):
         way(ax, (3.78, y), (3.78, y - 0.58))
-    way(ax, (4.43, -2.5), (4.52, -2.5), (4.52, -0.5), (4.43, -0.5))
+    line(ax, (4.47, -0.32), (4.53, -0.32), (4.53, -2.68), (4.47, -2.68), zorder=4)
     see = "Slow memory at the left, the cache at the right; an arrow says how many bytes go to and fro."
     return finished(figure, title, see)
 
@@ -147,15 +159,23 @@ def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int)
 def ring_of_three(*, title: str) -> Figure:
     """Draw three workers in a ring, round by round: the pieces that each holds, and what it sends on."""
     held = [[letter] * 3 for letter in "abc"]
-    figure, panels = canvas(5, (WIDEST / 3, 1.75), (0, 0.5), columns=3)
-    for r, ax in enumerate(panels):
+    figure, panels = canvas(6, (WIDEST / 3, 1.75), (0, 0.5), columns=3)
+    for r, ax in enumerate(panels[:5]):
         lap, step = divmod(r, 2)
         sent = [(w + lap - step) % 3 for w in range(3)] if r < 4 else []
         _draw_ring(ax, held, sent)
-        ax.set_title(f"round {r}: {['add', 'keep'][lap]} what comes" if sent else "the end: all have all")
+        ax.set_title(
+            f"round {r}: {['sums grow', 'sums go round'][lap]}" if sent else "the end: all have all, ÷ 3"
+        )
         carried = [held[w][piece] for w, piece in enumerate(sent)]
         for w, (piece, sums) in enumerate(zip(sent, carried, strict=True)):
             held[(w + 1) % 3][piece] = sums if lap else sums + held[(w + 1) % 3][piece]
+    corners = [(0.6, 0.2), (2.0, -2.2), (-0.8, -2.2)]
+    for w, (x, y) in enumerate(corners):
+        arrow(panels[5], (x, y), corners[(w + 1) % 3], colour=HERO, width=1.8, gap=28)
+        box(panels[5], (x, y), f"worker {w}\ngradient {'abc'[w]}", (1.2, 0.8), letters=8)
+    panels[5].set(title="the ring", xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
+    panels[5].set_axis_off()
     legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in HELD.items()})
     see = "Each worker's three pieces as a round begins; an arrow carries the framed one to the next."
     return finished(figure, title, see)
@@ -194,17 +214,17 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
             low, high = np.maximum(place - distances, 0), np.minimum(place + distances, length - 1)
             ax.barh(range(len(wide)), high - low + 1, height, low, color=colour)
         heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
-        ax.set(title=f"{name}\n{heard:,} tokens heard of", xlabel="place in the text", xlim=(0, length))
-        for layer in (layer for layer, window in enumerate(windows) if window is None):
-            ax.text(1.01 * length, layer, "global", va="center", size=8)
+        pairs = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0))
+        told = f"{heard:,} tokens heard of\n{pairs / 1e6:,.0f} million pairs scored"
+        ax.set(title=f"{name}\n{told}", xlabel="place in the text", xlim=(0, length))
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.set_yticks(range(len(wide)))
         ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2)
-        ax.text(place, len(wide) - 0.45, "this token", color=HERO, ha="center", va="bottom", size=8.5)
+        ax.text(place, -0.65, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         ax.tick_params(axis="y", length=0, labelsize=8)
         ax.spines[["left", "right", "top"]].set_visible(False)
-    panels[0].set(ylabel="layer", ylim=(-0.6, max(map(len, named.values())) + 0.4))
+    panels[0].set(ylabel="layer", ylim=(max(map(len, named.values())) - 0.4, -1.6))
     words = {"this layer sees": {"facecolor": YES}, "heard of by now": {"facecolor": PALE[0]}}
     legend_of_cells(figure, words)
-    see = "For each layer, the first at the foot, what one token sees in it, and has heard of by then."
+    see = "For each layer, the first at the top, what one token sees in it, and has heard of by then."
     return finished(figure, title, see)

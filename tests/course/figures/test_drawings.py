@@ -41,7 +41,7 @@ def test_no_text_of_the_map_leaves_its_box(lesson):
 
 @pytest.mark.parametrize(
     ("lesson", "lit"),
-    [(3, ["attention"]), (7, ["", "norm", "norm"]), (13, ["attention", "feed-forward"])],
+    [(3, ["attention"]), (7, ["", "norm", "norm"]), (13, ["attention", "norm", "feed-forward", "norm"])],
 )
 def test_the_map_lights_what_a_lesson_is_about_in_the_colours_of_its_components(lesson, lit):
     (ax,) = figures.encoder_map(lesson).axes
@@ -65,13 +65,13 @@ def test_the_whole_map_has_the_colours_of_all_components_and_says_what_the_road_
 @pytest.mark.parametrize(
     ("model", "came"),
     [
-        ("ModernBERT", ["LayerNorm"] * 3 + ["near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ v"]),
-        ("Llama", ["RMSNorm"] * 2 + ["8 query, 2 key heads", "SwiGLU: SiLU(g) ⊙ v"]),
+        ("ModernBERT", ["LayerNorm"] * 3 + ["near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ u"]),
+        ("Llama", ["RMSNorm"] * 2 + ["8 query, 2 key heads", "SwiGLU: SiLU(g) ⊙ u"]),
     ],
 )
 def test_what_came_with_a_later_model_is_lit_and_what_went_is_dashed(model, came):
     then, now = figures.then_and_now(model, title="").axes
-    assert sum(patch.get_linestyle() == "--" for patch in then.patches) == 5
+    assert sum(patch.get_linestyle() == "--" for patch in then.patches) == 6
     lit = [patch for patch in now.patches if colors.to_hex(patch.get_facecolor()) in COMPONENTS.values()]
     norm = came[0]
     assert sorted(inside(now, lit)) == sorted([*came, f"{norm}\nat the end", "rotary turns q, k"])
@@ -83,10 +83,10 @@ def inside(ax, boxes):
     return [t.get_text() for m in middles for t in ax.texts if t.get_position() == pytest.approx(m)]
 
 
-def test_each_kind_of_test_asks_a_suspect_and_the_loop_also_a_second_formula():
+def test_each_kind_of_test_runs_the_bug_and_the_loop_also_a_second_formula():
     panels = figures.kinds_of_tests(title="").axes
     assert [ax.get_title() for ax in panels] == ["sizes", "loop", "promise", "count", "nudge"]
-    asked = [words(ax).count("the suspect") for ax in panels]
+    asked = [words(ax).count("softmax of\ncolumns") for ax in panels]
     assert asked == [1, 1, 1, 1, 2] and "the formula,\nslowly" in words(panels[1])
     arrows = [
         sum(hasattr(text, "arrow_patch") and text.arrow_patch is not None for text in ax.texts)

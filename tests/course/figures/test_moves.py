@@ -18,22 +18,23 @@ def test_a_tile_shows_its_scores_and_what_is_kept_of_all_before():
     told = words(ax)
     assert [told.count("forgotten"), told.count("not yet")] == [1, 4]
     assert ax.get_xlabel() == "sum of q0: 1.00 · e^(.00 − 1.00) + 1 ≈ 1.37"
-    assert told[0] == "1"  # the score of the tile
+    assert told[0] == "1"  # the score of the tile, larger than that before it
+    assert ax.xaxis.label.get_color() == HERO
     # of query 0, after keys 0 and 1: largest 1, sum 1/e + 1, mixture 1/e · 1 + 1 · 2
-    assert {"largest", "1.00", "1.37", "2.37"} <= set(told)
+    assert {"largest", ".00→1.00", "1.37", "2.37"} <= set(told)
     assert ax.collections[0].get_array().ravel().tolist() == [-1, 0, 1, 1, 1, 1]
 
 
 def test_every_byte_that_goes_to_and_fro_is_counted_and_the_map_moves_in_steps_only():
     steps, fused = figures.memory_traffic(1000, 100, 2, 250, title="").axes
     # q, k, v and the output have 100,000 numbers each, a map a million
-    told = {"q, k\n400 kB", "scores\n2,000 kB", "weights\n2,000 kB", "weights, v\n2,200 kB", "output\n200 kB"}
+    told = {"q, k\n400 kB", "scores\n2,000 kB", "weights\n2,000 kB", "v, weights\n2,200 kB", "output\n200 kB"}
     assert told == {text.get_text() for text in steps.texts if text.get_color() == HERO}
     assert steps.get_title() == "Step by step: 8,800 kB are moved"  # the scores twice
     told = {text.get_text() for text in fused.texts if text.get_color() == HERO}
-    assert told == {"q\n200 kB", "k, v\n400 kB", "output\n200 kB"}
+    assert told == {"q\n200 kB", "k\n200 kB", "v\n200 kB", "output\n200 kB"}
     assert fused.get_title() == "Fused: 800 kB are moved"
-    assert "scores, 1000 × 250" in words(fused) and any("of 4\nblocks" in word for word in words(fused))
+    assert "scores, 1000 × 250" in words(fused) and any("bracket: 4 times" in word for word in words(fused))
 
 
 def test_an_arrow_between_the_memories_is_as_thick_as_its_bytes_and_points_where_they_go():
@@ -45,7 +46,8 @@ def test_an_arrow_between_the_memories_is_as_thick_as_its_bytes_and_points_where
 
 
 def test_a_ring_ends_with_all_sums_everywhere_and_an_arrow_leaves_every_framed_piece():
-    frames = figures.ring_of_three(title="").axes[:5]
+    frames = figures.ring_of_three(title="").axes
+    assert words(frames.pop()) == [f"worker {w}\ngradient {letter}" for w, letter in enumerate("abc")]
     for ax in frames:
         framed = [p for p in ax.patches if to_hex(p.get_edgecolor()) == HERO and hasattr(p, "get_x")]
         feet = {(p.get_x() + p.get_width() / 2, p.get_y()) for p in framed}
@@ -64,5 +66,7 @@ def test_what_a_token_has_heard_of_grows_by_each_window_and_ends_with_the_text()
     assert bars[:4] == [(2, 3), (0, 7), (0, 9), (0, 9)]  # heard of by now
     assert bars[4:] == [(2, 3), (1, 5), (0, 9), (2, 3)]  # seen in this layer
     assert pytest.approx(3) == ax.lines[0].get_xdata()[0]
-    assert ax.get_title() == "\n9 tokens heard of"
-    assert [text.get_position()[1] for text in ax.texts if text.get_text() == "global"] == [2]
+    assert ax.get_title() == "\n9 tokens heard of\n0 million pairs scored"
+    # a window of 0: each of 2,000 tokens meets itself; a global layer: 4 million pairs
+    (ax,) = figures.reach({"": [0, None]}, 2_000, 3, title="").axes
+    assert ax.get_title().endswith("4 million pairs scored")
