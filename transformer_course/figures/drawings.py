@@ -218,23 +218,24 @@ THEN = [
     *(_stage("LayerNorm", 9.5, **DASHED), _stage("LayerNorm", 13.9, **DASHED)),
     *_added(10.45, 12.85, _stage("feed-forward\nReLU, biases", 11.65, SIDE, **DASHED)),
 ]
-# Of each later model: its norm, what is new in its attention beside the rotary positions, its gate
+AFTER_EMBEDDING = [  # ModernBERT's, which spares its first layer one of its own
+    _stage("LayerNorm", 2.95, ROAD, COMPONENTS["norm"]),
+    (partial(Axes.text, s="not in layer 0", ha="center", size=8), 7.1, -0.35),
+]
+# Of each later model: its norm, what is new in its attention beside the rotary positions, its gate, and more
 LATER_MODELS = {
-    "ModernBERT": ("LayerNorm", "near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ u"),
-    "Llama": ("RMSNorm", "8 query, 2 key heads", "SwiGLU: SiLU(g) ⊙ u"),
+    "ModernBERT": ("LayerNorm", "near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ u", AFTER_EMBEDDING),
+    "Llama": ("RMSNorm", "8 query, 2 key heads", "SwiGLU: SiLU(g) ⊙ u", []),
 }
 
 
 def then_and_now(model: str, *, title: str) -> Figure:
     """Draw the encoder of 2017 above a later model: what went is dashed, what came has a colour."""
-    norm, attends, gate = LATER_MODELS[model]
+    norm, attends, gate, more = LATER_MODELS[model]
     beside, new = (SIDE, COMPONENTS["norm"]), {"rotary turns q, k": "positions", attends: "attention"}
-    after_embedding = [_stage("LayerNorm", 2.95, ROAD, beside[1])] if model == "ModernBERT" else []
-    if after_embedding:
-        after_embedding += [(partial(Axes.text, s="not in layer 0", ha="center", size=8), 7.1, -0.35)]
     gated = _inside("feed-forward", {gate: "feed-forward"}, 14.95, 2.7)
     now = [
-        *(_stage("embedding", 1.1), *after_embedding, (_frame, 16.8, "layer, repeated")),
+        *(_stage("embedding", 1.1), *more, (_frame, 16.8, "layer, repeated")),
         (partial(box, letters=7.5), (9.3, 1.97), "no biases", (1.5, 0.36), LIT),
         *_added(6.1, 11.45, _stage(norm, 7.1, *beside), _inside("attention", new, 9.65, 3.0)),
         *_added(11.75, 16.5, _stage(norm, 12.63, *beside), gated),

@@ -84,9 +84,9 @@ def sign_before(ax: Axes, sign: str, height: float = 0.5) -> None:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Write a number as all figures have it: .67, −3.5, 1,024."""
+    """Write a number as all figures have it: .67, −3.5, 1,024, 1e−6."""
     text = f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
-    return _without_zero(text.replace("-", "−"))
+    return _without_zero(text.replace("-", "−").replace("e−0", "e−"))
 
 
 def cell_texts(values: np.ndarray) -> np.ndarray:

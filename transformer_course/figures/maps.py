@@ -12,7 +12,15 @@ from matplotlib.figure import Figure
 from transformer_course.figures import given
 from transformer_course.figures.colours import ATTENTION, SIGNED
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_course.figures.layout import WIDEST, canvas, cell_texts, finished, frame_cells, hide_cells
+from transformer_course.figures.layout import (
+    WIDEST,
+    canvas,
+    cell_texts,
+    finished,
+    frame_cells,
+    hide_cells,
+    sign_before,
+)
 
 FEW = 24  # heads of a model whose numbers are all written
 MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
@@ -322,5 +330,5 @@ def matrices(
             ax.tick_params(labelleft=False)  # as in the first
         frame_cells(ax, [(row, 0) for row in framed], width)
     for ax, sign in zip(panels[1:], signs, strict=False):
-        ax.text(-0.085, 0.5, sign, transform=ax.transAxes, ha="center", va="center", size=20)
+        sign_before(ax, sign)
     return finished(figure, title, "Small matrices side by side, each cell with its number.")

@@ -3,11 +3,13 @@
 import io
 
 import pytest
+import torch
 from matplotlib import colors
 
 from transformer_course import figures
 from transformer_course.figures.colours import COMPONENTS, LIT
 from transformer_course.figures.drawings import MAP, MAP_WORDS
+from transformer_course.figures.layout import two_decimals
 
 
 def words(ax):
@@ -93,6 +95,19 @@ def test_each_kind_of_test_runs_the_bug_and_the_loop_also_a_second_formula():
         for ax in panels
     ]
     assert arrows == [2, 4, 2, 1, 4]
+
+
+def test_what_the_five_tests_are_shown_is_what_the_bug_gives():
+    scores = torch.tensor([[1.0, 3], [2, 1]]).log()  # of lesson 14, by hand
+    changed = torch.tensor([[3.0, 1], [2, 1]]).log()
+    _, loop, promise, _, nudge = (
+        [text.split() for text in words(ax)] for ax in figures.kinds_of_tests(title="").axes
+    )
+    for panel, table in ((loop, scores.softmax(0)), (loop, scores.softmax(1)), (nudge, changed.softmax(0))):
+        assert [two_decimals(number) for number in table.flatten().tolist()] in panel
+    first, second = scores.softmax(0).sum(1).tolist()
+    assert ["row", "0:", two_decimals(first), "row", "1:", two_decimals(second)] in promise
+    assert not torch.allclose(scores.softmax(0)[1], changed.softmax(0)[1])  # row 1 moves with row 0
 
 
 @pytest.mark.parametrize("model", ["ModernBERT", "Llama"])
