@@ -22,7 +22,7 @@ from transformer_course.figures.colours import (
     PALE,
     SILVER,
 )
-from transformer_course.figures.drawings import FRAME, Point, arrow, box, cells, line
+from transformer_course.figures.drawings import FRAME, Point, arrow, box, cells, line, plus
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells, number, two_decimals
 from transformer_course.figures.ways import draw_ways
@@ -144,7 +144,8 @@ def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces
 
 # A sentence on its way down the page, in inches: a lane for each token, a strip of features at each stage
 
-STRIP, HIGH, FRAMED, STEP = 1.16, 0.18, 0.46, 0.78  # sizes; from a layer to the next
+STRIP, HIGH, FRAMED, STEP, WHOLE_LAYER = 1.16, 0.18, 0.34, 0.66, 1.2  # sizes; from a layer to the next
+SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # a box
 
 
 def journey(
@@ -159,27 +160,26 @@ def journey(
     """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
 
     Stages are the rows of both tables, on a scale of their own, what enters the first layer and what leaves
-    each, and one vector for all; `maps` are each layer's weights, (query, key), those of the query `lit` lit.
+    each, and one vector for all; `maps` are each layer's weights, (head, query, key), their mean is drawn,
+    what the query `lit` takes is lit. Layer 0 is drawn with all its parts.
     """
     tables = [given.numbers_of(stage, 2) for stage in stages]
     lanes = 2.75 + 1.35 * np.arange(len(tokens))
-    depths = -np.concatenate([[0.75, 1.1], 1.62 + STEP * np.arange(len(maps) + 1)])
-    depths = np.append(depths, depths[-1] - 0.62)  # of the strips
+    below = 1.62 + WHOLE_LAYER - FRAMED + STEP * np.arange(1, len(maps) + 1)
+    depths = -np.concatenate([[0.75, 1.1, 1.62], below, below[-1:] + 0.62])  # of the strips
     reach = [max(np.abs(table).max() for table in part) for part in (tables[:2], tables[2:])]
     names = ["its row of the table", "+ its position's row", "their sum, normalised", *[""] * (len(maps) - 1)]
     names += ["one vector for each\ntoken, in context", "their mean: one vector\nfor the sentence"]
     figure, (ax,) = canvas(1, (WIDEST, 1.0 - depths[-1]))
-    look = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}
     for lane, token, identity in zip(lanes, tokens, ids, strict=True):
         ax.text(lane, 0, token, ha="center", va="center", size=10, weight="bold")
         arrow(ax, (lane, -0.47), (lane, depths[-2] + 0.07), width=2.5, colour=SILVER, zorder=0, gap=0)
         arrow(ax, (lane, depths[-2] - 0.09), (lanes.mean(), depths[-1] + 0.09), width=0.8, gap=0)
-        box(ax, (lane, -0.36), f"{int(identity)}", (0.6, 0.22), COMPONENTS["embedding"], **look)
-        box(ax, (lane, -1.36), "norm", (0.6, 0.2), COMPONENTS["norm"], **look)
-        look_of_plus = {"path_effects": [withStroke(linewidth=3, foreground="white")], "weight": "bold"}
-        ax.text(lane, depths[:2].mean(), "+", ha="center", va="center", size=12, **look_of_plus)
+        box(ax, (lane, -0.36), f"{int(identity)}", (0.6, 0.22), COMPONENTS["embedding"], **SMALL)
+        box(ax, (lane, -1.36), "norm", (0.5, 0.16), COMPONENTS["norm"], **SMALL)
+        plus(ax, (lane, depths[:2].mean()), 0.07)
     for layer, weights in enumerate(maps):
-        _layer(ax, layer, depths[layer + 2] - 0.16, weights, lanes, lit, tokens[lit])
+        _layer(ax, layer, depths[layer + 2] - 0.16, weights, lanes, lit, tokens)
     for stage, (depth, name, table) in enumerate(zip(depths, names, tables, strict=True)):
         for lane, row in zip(lanes if len(table) > 1 else [lanes.mean()], table, strict=True):
             corner = lane - STRIP / 2, depth + HIGH / 2
@@ -199,24 +199,31 @@ def journey(
 
 
 def _layer(
-    ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int, word: str
+    ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int, tokens: Labels
 ) -> None:
-    """Draw a layer as a frame: what each takes from all, one lit, and a feed-forward for each."""
-    wide, table, low = lanes[-1] - lanes[0] + 1.3, given.numbers_of(weights, 2), top - 0.35
-    box(ax, (lanes.mean(), top - FRAMED / 2), "", (wide, FRAMED), FRAME, zorder=-1, linewidth=0.8)
+    """Draw a layer as a frame: what each token takes from all, one lit; in layer 0 also what follows."""
+    table, tall = given.numbers_of(weights, 3).mean(axis=0), FRAMED if number else WHOLE_LAYER
+    box(ax, (lanes.mean(), top - tall / 2), "", (np.ptp(lanes) + 1.3, tall), FRAME, zorder=-1, linewidth=0.8)
     look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"], "faint": 0.12}
-    draw_ways(ax, table, (top, top - 0.25), 2 * np.eye(len(lanes), dtype=int)[lit][:, None], **look)
-    for lane in lanes:
-        beside = lane + 0.5
-        turns = (lane + 0.12, low), (beside, low), (beside, low - 0.08), (lane, low - 0.08)
-        line(ax, (lane, low + 0.09), *turns, width=0.8)
-        look = {"rounding": 0.02, "linewidth": 0.6}
-        box(ax, (lane + 0.3, low), "", (0.3, 0.1), COMPONENTS["feed-forward"], **look)
-    ax.text(0.1, top - 0.08, f"layer {number}", va="center", size=9, weight="bold")
+    draw_ways(ax, table, (top, top - 0.28), 2 * np.eye(len(lanes), dtype=int)[lit][:, None], **look)
+    most, word = table[lit].argmax(), f"“{tokens[lit]}”"
+    said = {
+        -0.03: f"layer {number}: the same parts",
+        0.15: f"{word}: {two_decimals(table[lit, most])} from {tokens[most]}",
+    }
     if number == 0:
-        ax.text(
-            0.1, top - 0.2, f"lit: what “{word}” takes,\nwider: more; boxes:\nfeed-forward", va="top", size=8
-        )
+        said = {0.04: f"layer 0, mean of {len(weights)} heads", 0.21: f"lit: what {word} takes"}
+        said |= {0.46: "+ added, normalised", 0.77: "feed-forward, in each lane", 0.99: "+ added, normalised"}
+    for lane in () if number else lanes:
+        beside, low, back = lane + 0.35, top - 0.66, top - 0.88
+        line(ax, (lane, low), (beside, low), (beside, back), (lane, back), width=0.8)
+        arrow(ax, (beside, back), (lane + 0.07, back), width=0.8, gap=0)
+        box(ax, (beside, top - 0.77), "", (0.4, 0.12), COMPONENTS["feed-forward"], **SMALL | {"zorder": 5})
+        for height in (top - 0.53, top - 1.05):
+            plus(ax, (lane, height + 0.17), 0.07)
+            box(ax, (lane, height), "norm", (0.5, 0.16), COMPONENTS["norm"], **SMALL)
+    for down, words in said.items():
+        ax.text(0.1, top - down, words, va="center", size=9, weight="bold" if "layer" in words else "normal")
 
 
 # Arithmetic as on paper, in inches

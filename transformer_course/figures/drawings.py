@@ -57,10 +57,10 @@ def arrow(
     return ax.annotate("", end, start, arrowprops=style, zorder=zorder)
 
 
-def plus(ax: Axes, middle: Point) -> None:
+def plus(ax: Axes, middle: Point, radius: float = 0.2) -> None:
     """Draw a sum: a plus in a circle."""
-    ax.add_patch(Circle(middle, 0.2, facecolor="white", edgecolor="black", zorder=3))
-    ax.text(*middle, "+", ha="center", va="center", size=12, zorder=4)
+    ax.add_patch(Circle(middle, radius, facecolor="white", edgecolor="black", zorder=3))
+    ax.text(*middle, "+", ha="center", va="center", size=8 + 20 * radius, zorder=4)
 
 
 def cells(
@@ -335,54 +335,52 @@ def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Po
 
 CELL, ENTERS, PASSES = 0.13, 1.75, -1.0  # the side of a cell; heights of both rows
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-SOMETIMES = {  # what only some models have: where it stands, its name, its colour, whose it is
-    5.5: ("× √d_model", "white", "in the paper"),
-    7.3: ("norm", COMPONENTS["norm"], "in BERT, MiniLM"),
+FLOW = {  # words, and where the middles of their lines stand
+    **{"tokens": (0.58, 0.62), "ids": (1.17, 0.62), "E: a row for each id": (2.8, 0.62)},
+    **{"their rows": (4.3, 0.62), "in the paper": (5.5, 1.37), "in BERT, MiniLM": (7.3, 1.37)},
+    **{"P: a row for each position;\nmodels with rotary have none": (8.0, ENTERS + 0.95)},
+    **{"dashed: only in some models": (7.3, 0.62), "vectors\nin context": (8.9, -0.45)},
+    "mask: who may look at whom, one for all layers": (2.5, 0.03),
 }
-BELOW = {0.55: "tokens", 1.17: "ids", 2.8: "E: a row for each id", 4.3: "their rows"}
-BELOW |= {7.3: "dashed: only in some models"}
 
 
-def _sheet(ax: Axes, middle: Point, shape: tuple[int, int], name: str = "", colour: str = LIT) -> None:
-    """Draw a tensor as so many rows and columns of cells, its name below."""
-    (x, y), (tall, wide) = middle, (CELL * side for side in shape)
+def _sheet(ax: Axes, middle: Point, rows: int, name: str = "", colour: str = LIT, wide: int = 4) -> None:
+    """Draw a tensor as so many rows of cells, its name below."""
+    (x, y), tall, across = middle, CELL * rows, CELL * wide
     look = {"cmap": ListedColormap([colour], name=colour), "edgecolor": SILVER, "linewidth": 0.5, "zorder": 3}
-    cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), np.zeros(shape), **look)
+    cells(ax, (x - across / 2, y + tall / 2), (across, tall), np.zeros((rows, wide)), **look)
     ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=9)
 
 
 def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int, *, title: str) -> Figure:
     """Draw how ids look up rows of E, and get positions; and how x passes the layers, which share a mask."""
-    figure, (ax,) = canvas(1, (9.4, 6.2))
+    figure, (ax,) = canvas(1, (WIDEST, 6.2))
     count, flow = len(tokens), partial(arrow, ax, width=2, colour=DARK)
     up = np.arange(count)[::-1] - (count - 1) / 2
-    rows = ENTERS + 0.38 * up[np.argsort(np.argsort(ids))]  # of E, in the order of the ids
+    found = ENTERS + 0.38 * up[np.argsort(np.argsort(ids))]  # E has its rows in the order of the ids
     box(ax, (2.8, ENTERS), "", (1.4, 0.38 * count + 0.06), COMPONENTS["embedding"], rounding=0.02)
-    for token, number, row, height in zip(tokens, ids, rows, ENTERS + 0.28 * up, strict=True):
+    for token, number, row, height in zip(tokens, ids, found, ENTERS + 0.28 * up, strict=True):
         ax.text(0.8, height, token, ha="right", va="center", size=10, weight="bold")
         box(ax, (1.17, height), f"{int(number)}", (0.56, 0.22), letters=9, rounding=0.02)
         ax.text(2.72, row, f"{int(number)}", ha="right", va="center", size=9, zorder=5)
-        for start, end in (((1.45, height), (2.1, row)), ((3.5, row), (4.04, height))):
-            line(ax, start, end, width=0.9)
-        for place in ((3.1, row), (4.3, height)):
-            _sheet(ax, place, (1, 4))
-        if row < max(rows):
-            ax.text(2.55, row + 0.19, "⋮", ha="center", va="center", size=8, zorder=5)
-    for place, word in BELOW.items():
-        ax.text(place, ENTERS - 1.05, word, ha="center", va="top", size=9)
-    for place, (word, colour, whose) in SOMETIMES.items():
-        box(ax, (place, ENTERS), word, (0.96, 0.45), colour, letters=9, **DASHED)
-        ax.text(place, ENTERS - 0.3, whose, ha="center", va="top", size=9)
+        ax.text(2.55, row + 0.19, "⋮" if row < max(found) else "", ha="center", va="center", size=8, zorder=5)
+        line(ax, (1.45, height), (2.1, row), width=0.9)
+        line(ax, (3.5, row), (4.04, height), width=0.9)
+        _sheet(ax, (3.1, row), 1)
+        _sheet(ax, (4.3, height), 1)
+    box(ax, (5.5, ENTERS), "× √d_model", (0.96, 0.45), **DASHED)
+    box(ax, (7.3, ENTERS), "norm", (0.96, 0.45), COMPONENTS["norm"], **DASHED)
     box(ax, (6.4, ENTERS + 0.95), "", (4 * CELL + 0.16, CELL * count + 0.16), rounding=0.02, **DASHED)
-    _sheet(ax, (6.4, ENTERS + 0.95), (count, 4), "", COMPONENTS["positions"])
-    ax.text(6.85, ENTERS + 0.95, "P: a row for each position;\nmodels with rotary have none", va="center", size=9)
+    _sheet(ax, (6.4, ENTERS + 0.95), count, "", COMPONENTS["positions"])
+    _sheet(ax, (8.7, ENTERS), count, "x₀")
     flow((6.4, ENTERS + 0.54), (6.4, ENTERS + 0.2))
     plus(ax, (6.4, ENTERS))
     for start, end in ((4.58, 5.02), (5.98, 6.2), (6.6, 6.82), (7.78, 8.4)):
         flow((start, ENTERS), (end, ENTERS))
-    _sheet(ax, (8.7, ENTERS), (count, 4), "x₀")
     _passes(ax, count, layers, heads, 8.4 / layers)
-    ax.set(xlim=(0.1, 9.4), ylim=(PASSES - 1.8, ENTERS + 1.38), aspect="equal")
+    for words, place in (FLOW | {f"weights of {heads} heads, out of each layer": (4.7, -2.7)}).items():
+        ax.text(*place, words, ha="center", va="center", size=9)
+    ax.set(xlim=(0.1, 9.4), ylim=(-2.8, ENTERS + 1.38), aspect="equal")
     ax.set_axis_off()
     see = "Above, ids pick rows of a table and get positions; below, x passes all layers in one shape."
     return finished(figure, title, see)
@@ -390,24 +388,20 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
 
 def _passes(ax: Axes, count: int, layers: int, heads: int, step: float) -> None:
     """Draw x on its way through the layers, the mask that enters each, and each one's weights."""
-    _sheet(ax, (0.5, PASSES), (count, 4), "x₀")
-    _sheet(ax, (0.5, PASSES + 1.1), (count, count), "", "white")
-    line(ax, (0.83, PASSES + 0.9), (step * (layers - 0.5) + 0.5, PASSES + 0.9))
-    ax.text(0.95, PASSES + 0.95, "mask: who may look at whom, one for all layers", va="bottom", size=9)
+    _sheet(ax, (0.5, PASSES), count, "x₀")
+    _sheet(ax, (0.5, PASSES + 1.1), count, "", "white", count)
+    line(ax, (0.83, PASSES + 0.9), (8.9 - step / 2, PASSES + 0.9))
     for layer in range(layers):
-        place = 0.5 + step * (layer + 0.5)
-        arrow(ax, (place, PASSES + 0.9), (place, PASSES + 0.35), gap=0)
+        place, half = 0.5 + step * (layer + 0.5), step / 2
+        for start, end in ((0.9, 0.35), (-0.35, -0.65)):
+            arrow(ax, (place, PASSES + start), (place, PASSES + end), gap=0)
+        for start, end in ((0.26 - half, -0.28), (0.28, half - 0.26)):
+            arrow(ax, (place + start, PASSES), (place + end, PASSES), width=2, colour=DARK)
         box(ax, (place, PASSES), f"layer\n{layer}", (0.56, 0.7), FRAME, weight="bold")
-        for start, end in ((place - step / 2 + 0.26, place - 0.28), (place + 0.28, place + step / 2 - 0.26)):
-            arrow(ax, (start, PASSES), (end, PASSES), width=2, colour=DARK)
-        arrow(ax, (place, PASSES - 0.35), (place, PASSES - 0.65), gap=0)
-        for sheet in reversed(range(heads)):
-            middle = place + 0.026 * sheet - 0.14, PASSES - 1.22 + 0.02 * sheet
-            _sheet(ax, middle, (count, count), "", COMPONENTS["scores"])
-        _sheet(ax, (place + step / 2, PASSES), (count, 4), f"x{layer + 1}".translate(SUBSCRIPT))
-    ax.text(0.5 + step * layers, PASSES + 0.4, "vectors\nin context", ha="center", va="bottom", size=9)
-    word = f"weights of {heads} heads, (query, key) each, come out of every layer"
-    ax.text(0.5 + step * layers / 2, PASSES - 1.62, word, ha="center", va="top", size=9)
+        for back in reversed(range(heads)):
+            middle = place + 0.026 * back - 0.14, PASSES - 1.22 + 0.02 * back
+            _sheet(ax, middle, count, "", COMPONENTS["scores"], count)
+        _sheet(ax, (place + half, PASSES), count, f"x{layer + 1}".translate(SUBSCRIPT))
 
 
 # Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked, and answered
