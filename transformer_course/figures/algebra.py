@@ -232,9 +232,10 @@ CELL, LETTER, BETWEEN = 0.3, 0.075, 0.2  # how tall a cell is, how wide a letter
 Piece = str | tuple[Sequence[Sequence[float | str]], Sequence[str]]
 COLOURS = {"": "white", "part": NO, "result": LIT}  # of what is in a cell
 WHERE_NOT_ZERO = {"A": PALE[0], "x": PALE[1], "truth": PALE[0]}
+SIGNS = {"above 0": "#fde5d8", "below 0": "#deebf5"}  # as SIGNED has them, but pale
 PADDING = "padding: evens the lengths, is not counted"
 HATCHED = {"silenced": HIDDEN, PADDING: HIDDEN}
-KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO).items()} | HATCHED
+KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO | SIGNS).items()} | HATCHED
 KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # as its way
 
 
@@ -243,8 +244,9 @@ def arithmetic(
 ) -> Figure:
     """Draw rows of words and of tables, below each other in columns that have names.
 
-    A table comes with the kind of each of its columns: of `KINDS`; where a number is 0 some have no colour. A
-    word in a cell has no frame, but a "part" of the model has, as wide as its column. A cell is so `wide`.
+    A table comes with the kind of each of its columns: of `KINDS`; where a number is 0 some have no colour,
+    and a "sign" is one of `SIGNS`. A word in a cell has no frame, but a "part" of the model has, as wide as its
+    column. A cell is so `wide`.
     Words behind → stand above an arrow; behind ← or ↓, the gradient's way, it is thick, as ⇓ and ⇑ are.
     """
     columns = [*zip(names, *rows, strict=True)]
@@ -265,6 +267,7 @@ def arithmetic(
     ax.set(xlim=(0, sum(widths)), ylim=(feet[-1], -0.45), aspect="equal")
     ax.set_axis_off()
     used = {kind for row in rows for piece in row if not isinstance(piece, str) for kind in piece[1]}
+    used |= set(SIGNS) if "sign" in used else set()
     legend_of_cells(figure, {kind: KINDS[kind] for kind in KINDS if kind in used - {"", "part"}})
     return finished(figure, title, see)
 
@@ -300,7 +303,8 @@ def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: f
         left = middle[0] + wide * (column - len(kinds) / 2)
         top = middle[1] + CELL * (row - len(table) / 2)
         if kind == "part" or not is_word or (kind in HATCHED and value == ""):
-            look = KINDS[kind if value or kind not in WHERE_NOT_ZERO else ""]
+            shown = kind if value or kind not in WHERE_NOT_ZERO else ""
+            look = KINDS[list(SIGNS)[value < 0] if kind == "sign" else shown]
             ax.add_patch(Rectangle((left, top), wide, CELL, **{"edgecolor": GREY, "linewidth": 0.8} | look))
         edge = [withStroke(linewidth=3, foreground="white")] if kind in HATCHED and not is_word else []
         look = {"ha": "center", "va": "center", "size": 9, "path_effects": edge}
@@ -320,18 +324,25 @@ def text_cosine(hidden: Tensor, may_attend: Tensor, tokens: Sequence[Labels], *,
     size, rows, units = f"3 of {vectors.shape[2]}\nfeatures", [], []
     for words, each, is_real in zip(tokens, vectors, real, strict=True):
         mean = each[is_real].mean(axis=0)
-        units.append(mean / np.linalg.norm(mean))
-        shown = [["↓"] * len(words), *np.where(is_real, each.T[:3].astype(object), ""), ["⋮"] * len(words)]
-        table = shown, ["" if yes else PADDING for yes in is_real]
-        mean, unit = (([[""], *column[:3, None], ["⋮"]], [""]) for column in (mean, units[-1]))
+        length = np.linalg.norm(mean)
+        units.append(mean / length)
+        shown = [
+            ["↓"] * len(words),
+            *np.where(is_real, each.T[:3].round(2).astype(object), ""),
+            ["⋮"] * len(words),
+        ]
+        table = shown, ["sign" if yes else PADDING for yes in is_real]
+        mean, unit = (([[""], *column[:3, None], ["⋮"]], ["sign"]) for column in (mean, units[-1]))
         rows += [
             ["tokens", ([words, ["↓"] * len(words)], [""] * len(words)), "", "", "", ""],
             ["", ([["the encoder: every token hears all real ones"]], ["part"]), "", "", "", ""],
-            [size, table, "→ mean of\nthe real", mean, "→ ÷ its\nlength", unit],
+            [size, table, "→ mean of\nthe real", mean, f"→ ÷ {length:.1f},\nits length", unit],
         ]
+    pairs = [" · ".join(map(_short, pair)) for pair in zip(*(unit[:3] for unit in units), strict=True)]
+    summed = "\n+ ".join([*pairs, f"{vectors.shape[2] - 3} more"]).replace("+ −", "− ")
     cosine = [[units[0] @ units[1]]], ["result"]
     rows.insert(3, ["", "", "", "", "", "⇓"])
-    rows[4][4:] = f"cosine:\ndot product\nof all {vectors.shape[2]}", cosine
+    rows[4][4:] = f"cosine:\n{summed} =", cosine
     rows[5][5] = "⇑"
     names = ["", "a vector for each token", "", "mean", "", "embedding"]
     see = "Two texts, each as tokens, vectors, and the mean of the real ones; between them their cosine."

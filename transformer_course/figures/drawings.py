@@ -255,7 +255,7 @@ def then_and_now(model: str, *, title: str) -> Figure:
 MAP = (
     (8, "the full encoder", "", 1.4, -0.75, 11.9, 4.75),
     (0, "token\nids", "", 0.0, 1.9, 0.95, 1.2),
-    (8, "embedding", "embedding", 1.6, 1.9, 1.4, 1.2),
+    (8, "embedding", "embedding", 1.6, 1.9, 1.38, 1.2),
     (1, "positional\nencoding", "positions", 2.9, 0.2, 1.65, 1.2),
     (7, "encoder layer, repeated", "", 5.05, -0.55, 8.0, 4.0),
     (5, "multi-head attention", "attention", 5.75, -0.35, 2.7, 2.0),
@@ -276,7 +276,7 @@ ON_ROAD = 2.5  # the height of the road
 THIN = partial(arrow, zorder=4)
 THICK = partial(Axes.plot, color="black", linewidth=4, solid_capstyle="butt", zorder=3)
 MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
-    *((THIN, (0.95, ON_ROAD), (1.6, ON_ROAD)), (THIN, (3.0, ON_ROAD), (3.525, ON_ROAD))),
+    *((THIN, (0.95, ON_ROAD), (1.6, ON_ROAD)), (THIN, (2.98, ON_ROAD), (3.525, ON_ROAD))),
     *((THIN, (3.725, 1.4), (3.725, ON_ROAD - 0.2)), (plus, (3.725, ON_ROAD))),
     *((THICK, (left, right), (ON_ROAD, ON_ROAD)) for left, right in ((3.925, 9.2), (10.0, 12.1))),
     (partial(arrow, width=4, zorder=3), (12.9, ON_ROAD), (13.6, ON_ROAD)),

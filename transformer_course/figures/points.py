@@ -33,7 +33,7 @@ def word_strips(
 ) -> Figure:
     """Draw one row per name, a neuron or a question: its number for its own kind, and for all the others.
 
-    `beside` each row stand words, a second line in grey; a ✗ there: what is furthest right is wrong, and
+    `beside` each row stand words, in two lines; a ✗ there: what is furthest right is wrong, and
     marked. `places` have upright lines with names. The two kinds of numbers are so far `apart`, of a row.
     """
     figure, (ax,) = canvas(1, (WIDEST if beside else 7.4, 1.1 + (0.34 + 0.4 * apart) * len(named)))
@@ -51,6 +51,7 @@ def word_strips(
         ax.scatter(
             *zip(*wrong, strict=True), s=34, color=HERO, marker="D", label="found, and wrong", zorder=3
         )
+        ax.set_xlim(right=np.ceil(10 * ax.dataLim.x1) / 10)
     ax.set_yticks(range(len(named)), list(named))
     ax.set(xlabel=xlabel, ylim=(len(named) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
@@ -61,7 +62,7 @@ def word_strips(
         first, _, second = words.partition("\n")
         look = {"va": "bottom" if second else "center", "color": HERO if "✗" in first else "black"}
         ax.text(1, row, f" {first}", transform=ax.get_yaxis_transform(), size=9, **look)
-        ax.text(1, row, f" {second}", transform=ax.get_yaxis_transform(), size=8, va="top", color=GREY)
+        ax.text(1, row, f" {second}", transform=ax.get_yaxis_transform(), size=8.5, va="top", color=DARK)
     return finished(figure, title, see)
 
 
