@@ -149,19 +149,13 @@ SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # a box
 
 
 def journey(
-    stages: Sequence[Matrix],
-    maps: Sequence[Matrix],
-    tokens: Labels,
-    ids: Sequence[int],
-    *,
-    lit: int,
-    title: str,
+    stages: Sequence[Matrix], maps: Sequence, tokens: Labels, ids: Sequence[int], *, lit: int, title: str
 ) -> Figure:
     """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
 
     Stages are the rows of both tables, on a scale of their own, what enters the first layer and what leaves
-    each, and one vector for all; `maps` are each layer's weights, (head, query, key), their mean is drawn,
-    what the query `lit` takes is lit. Layer 0 is drawn with all its parts.
+    each, and one vector for all. Of each layer's weights, `maps` (head, query, key), the mean is drawn, what
+    the query `lit` takes is lit. Layer 0 is drawn with all its parts.
     """
     tables = [given.numbers_of(stage, 2) for stage in stages]
     lanes = 2.75 + 1.35 * np.arange(len(tokens))
@@ -180,17 +174,14 @@ def journey(
         plus(ax, (lane, depths[:2].mean()), 0.07)
     for layer, weights in enumerate(maps):
         _layer(ax, layer, depths[layer + 2] - 0.16, weights, lanes, lit, tokens)
-    for stage, (depth, name, table) in enumerate(zip(depths, names, tables, strict=True)):
+    for stage, (depth, table) in enumerate(zip(depths, tables, strict=True)):
         for lane, row in zip(lanes if len(table) > 1 else [lanes.mean()], table, strict=True):
             corner = lane - STRIP / 2, depth + HIGH / 2
             cells(ax, corner, (STRIP, HIGH), row[None], reach[stage > 1], zorder=3)
-        ax.text(0.1, depth, name, va="center", size=9)
-    for height, words in {0: "tokens", -0.36: "ids"}.items():
+    for height, words in zip([0, -0.36, *depths], ["tokens", "ids", *names], strict=True):
         ax.text(0.1, height, words, va="center", size=9)
     above, below = map(two_decimals, reach)
-    words = (
-        f"red: positive, blue: negative; darkest: {above} in the rows of both tables, {below} in all below"
-    )
+    words = f"red: above 0, blue: below 0; darkest: {above} in the rows of both tables, {below} in all below"
     ax.text(lanes.mean(), depths[-1] - 0.25, words, ha="center", size=9)
     ax.set(xlim=(0, lanes[-1] + 0.7), ylim=(depths[-1] - 0.4, 0.2))
     ax.set_axis_off()
@@ -206,11 +197,8 @@ def _layer(
     box(ax, (lanes.mean(), top - tall / 2), "", (np.ptp(lanes) + 1.3, tall), FRAME, zorder=-1, linewidth=0.8)
     look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"], "faint": 0.12}
     draw_ways(ax, table, (top, top - 0.28), 2 * np.eye(len(lanes), dtype=int)[lit][:, None], **look)
-    most, word = table[lit].argmax(), f"“{tokens[lit]}”"
-    said = {
-        -0.03: f"layer {number}: the same parts",
-        0.15: f"{word}: {two_decimals(table[lit, most])} from {tokens[most]}",
-    }
+    word, share, most = f"“{tokens[lit]}”", two_decimals(table[lit].max()), tokens[table[lit].argmax()]
+    said = {-0.03: f"layer {number}: the same parts", 0.15: f"{word}: {share} from {most}"}
     if number == 0:
         said = {0.04: f"layer 0, mean of {len(weights)} heads", 0.21: f"lit: what {word} takes"}
         said |= {0.46: "+ added, normalised", 0.77: "feed-forward, in each lane", 0.99: "+ added, normalised"}
@@ -245,8 +233,8 @@ def arithmetic(
     """Draw rows of words and of tables, below each other in columns that have names.
 
     A table comes with the kind of each of its columns: of `KINDS`; where a number is 0 some have no colour,
-    and a "sign" is one of `SIGNS`. A word in a cell has no frame, but a "part" of the model has, as wide as its
-    column. A cell is so `wide`.
+    and a "sign" is one of `SIGNS`. A word in a cell has no frame, but a "part" of the model has, as wide as
+    its column. A cell is so `wide`.
     Words behind → stand above an arrow; behind ← or ↓, the gradient's way, it is thick, as ⇓ and ⇑ are.
     """
     columns = [*zip(names, *rows, strict=True)]
@@ -280,13 +268,8 @@ def _wide(piece: Piece, wide: float) -> float:
 
 def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> None:
     look = {"ha": "center", "va": "center", "size": 9, "weight": weight}
-    ways = {
-        "→": (width / 2 - 0.06, 0),
-        "←": (0.06 - width / 2, 0),
-        "↓": (0, 0.2),
-        "⇓": (0, 0.2),
-        "⇑": (0, -0.2),
-    }
+    along = width / 2 - 0.06
+    ways = {"→": (along, 0), "←": (-along, 0), "↓": (0, 0.2), "⇓": (0, 0.2), "⇑": (0, -0.2)}
     if words[:1] in ways:
         way = np.array(ways[words[0]])
         thick = {} if words[0] == "→" else {"width": 2.2, "colour": "black" if words[0] in "⇓⇑" else HERO}
@@ -326,12 +309,11 @@ def text_cosine(hidden: Tensor, may_attend: Tensor, tokens: Sequence[Labels], *,
         mean = each[is_real].mean(axis=0)
         length = np.linalg.norm(mean)
         units.append(mean / length)
-        shown = [
-            ["↓"] * len(words),
-            *np.where(is_real, each.T[:3].round(2).astype(object), ""),
-            ["⋮"] * len(words),
-        ]
-        table = shown, ["sign" if yes else PADDING for yes in is_real]
+        numbers = np.where(is_real, each.T[:3].round(2).astype(object), "")
+        table = (
+            [["↓"] * len(words), *numbers, ["⋮"] * len(words)],
+            ["sign" if yes else PADDING for yes in is_real],
+        )
         mean, unit = (([[""], *column[:3, None], ["⋮"]], ["sign"]) for column in (mean, units[-1]))
         rows += [
             ["tokens", ([words, ["↓"] * len(words)], [""] * len(words)), "", "", "", ""],

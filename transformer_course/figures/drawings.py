@@ -312,17 +312,14 @@ def encoder_map(lesson: int = 0) -> Figure:
     if built:
         does = "builds the part that is lit: " + built.replace("-\n", "-").replace("\n", " ")
     title = f"Lesson {lesson:02d} {does}" if does else "The encoder: parts beside the road add to x"
-    see = (
-        "The thick road carries x, one vector for each token; each part reads it, and adds what it has found."
-    )
+    see = "The thick road carries x, a vector for each token; each part reads it, and adds what it has found."
     return finished(figure, title, see)
 
 
 def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Point, *, is_lit: bool) -> None:
     width, height = size
     is_outer = height >= 2
-    is_narrow = width < 1.4 and height > 0.8  # then its number stands on a line of its own
-    gap = "\n" if is_narrow else " "
+    gap = "\n" if width < 1.4 and height > 0.8 else " "  # a narrow one's number has a line of its own
     text = f"{number:02d}{gap}{label}" if number else label
     look = {"linewidth": 2.0, "weight": "bold"} if is_lit else {"edgecolor": GREY}
     look |= DASHED if number in (1, 2) else {}

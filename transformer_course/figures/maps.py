@@ -248,14 +248,14 @@ def likeness_grid(
     title: str = "",
     bar: str = "cosine",
     numbers: bool = False,
-    numbered: bool = False,
+    once: bool = False,
 ) -> Figure:
     """Draw the cosine of every two tokens, one panel per name, on the scale from −1 to 1.
 
-    Where they are `numbered`, columns bear their numbers alone, and every two are drawn once.
+    With `once`, every two are drawn once, and columns bear numbers for names.
     """
     tables, rows, columns = given.tables_of(named, limits=(-1, 1)), tokens, tokens
-    if numbered:
+    if once:
         columns = [f"{place}" for place in range(1, len(tokens))]
         rows = [f"{place}  {token}" for place, token in enumerate(tokens, 1)]
         tables = {name: np.tril(table, -1)[:, :-1] for name, table in tables.items()}

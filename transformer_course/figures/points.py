@@ -42,15 +42,10 @@ def word_strips(
         rows = [given.numbers_of(words[kind], 1, name=name) for name, words in named.items()]
         y = np.repeat(np.arange(len(rows)) + (kind - 0.5) * apart, [len(row) for row in rows])
         ax.scatter(np.concatenate(rows), y, s=26, color=colour, marker=marker, label=legend[kind], zorder=2)
-    wrong = [
-        (np.hstack(each).max(), row)
-        for row, each in enumerate(named.values())
-        if "✗" in "".join(beside[row : row + 1])
-    ]
+    told = enumerate(zip(named.values(), beside, strict=False))
+    wrong = [(np.hstack(each).max(), row) for row, (each, words) in told if "✗" in words]
     if wrong:
-        ax.scatter(
-            *zip(*wrong, strict=True), s=34, color=HERO, marker="D", label="found, and wrong", zorder=3
-        )
+        ax.scatter(*zip(*wrong, strict=True), color=HERO, marker="D", label="found, and wrong", zorder=3)
         ax.set_xlim(right=np.ceil(10 * ax.dataLim.x1) / 10)
     ax.set_yticks(range(len(named)), list(named))
     ax.set(xlabel=xlabel, ylim=(len(named) - 0.5, -0.5))
