@@ -57,10 +57,10 @@ def arrow(
     return ax.annotate("", end, start, arrowprops=style, zorder=zorder)
 
 
-def plus(ax: Axes, middle: Point) -> None:
+def plus(ax: Axes, middle: Point, radius: float = 0.2) -> None:
     """Draw a sum: a plus in a circle."""
-    ax.add_patch(Circle(middle, 0.2, facecolor="white", edgecolor="black", zorder=3))
-    ax.text(*middle, "+", ha="center", va="center", size=12, zorder=4)
+    ax.add_patch(Circle(middle, radius, facecolor="white", edgecolor="black", zorder=3))
+    ax.text(*middle, "+", ha="center", va="center", size=8 + 20 * radius, zorder=4)
 
 
 def cells(
@@ -255,8 +255,8 @@ def then_and_now(model: str, *, title: str) -> Figure:
 MAP = (
     (8, "the full encoder", "", 1.4, -0.75, 11.9, 4.75),
     (0, "token\nids", "", 0.0, 1.9, 0.95, 1.2),
-    (8, "embedding", "embedding", 1.65, 1.9, 1.3, 1.2),
-    (1, "positional\nencoding", "positions", 3.3, 1.9, 1.45, 1.2),
+    (8, "embedding", "embedding", 1.6, 1.9, 1.38, 1.2),
+    (1, "positional\nencoding", "positions", 2.9, 0.2, 1.65, 1.2),
     (7, "encoder layer, repeated", "", 5.05, -0.55, 8.0, 4.0),
     (5, "multi-head attention", "attention", 5.75, -0.35, 2.7, 2.0),
     (4, "mask", "attention", 5.88, 0.5, 1.0, 0.6),
@@ -268,14 +268,20 @@ MAP = (
     (0, "vectors\nin context", "", 13.6, 1.9, 1.2, 1.2),
 )
 # What a lesson does that builds no box, and to which components, by the lessons that built them
-LATER = {13: ("measures the parts that are lit, and lets attention move fewer bytes", (5, 6, 7))}
+LATER = {
+    9: ("puts the numbers of a real model into the parts that are lit", (1, 5, 6, 7, 8)),
+    13: ("measures the parts that are lit, and lets attention move fewer bytes", (5, 6, 7)),
+}
 ON_ROAD = 2.5  # the height of the road
-THIN, THICK = partial(arrow, zorder=4), partial(line, width=4, zorder=3)
+THIN = partial(arrow, zorder=4)
+THICK = partial(Axes.plot, color="black", linewidth=4, solid_capstyle="butt", zorder=3)
 MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
-    *((THIN, (0.95, ON_ROAD), (1.65, ON_ROAD)), (THIN, (2.95, ON_ROAD), (3.3, ON_ROAD))),
-    *((THICK, (4.75, ON_ROAD), (9.2, ON_ROAD)), (THICK, (10.0, ON_ROAD), (12.1, ON_ROAD))),
+    *((THIN, (0.95, ON_ROAD), (1.6, ON_ROAD)), (THIN, (2.98, ON_ROAD), (3.525, ON_ROAD))),
+    *((THIN, (3.725, 1.4), (3.725, ON_ROAD - 0.2)), (plus, (3.725, ON_ROAD))),
+    *((THICK, (left, right), (ON_ROAD, ON_ROAD)) for left, right in ((3.925, 9.2), (10.0, 12.1))),
     (partial(arrow, width=4, zorder=3), (12.9, ON_ROAD), (13.6, ON_ROAD)),
-    (partial(Axes.text, s="x", ha="center", size=10, zorder=5), 4.92, ON_ROAD + 0.18),
+    (partial(Axes.text, s="x", ha="center", size=10, zorder=5), 4.5, ON_ROAD + 0.18),
+    (partial(Axes.text, s="dashed: one of\nthe two, 01 or 02", ha="center", va="top", size=8.5), 3.725, 0.1),
     *_added(5.4, 8.8, (box, (7.1, 0.95), "", (2.7, 2.0)), road=ON_ROAD)[1:],
     *_added(10.25, 11.75, (box, (11.025, 0.7), "", (0.95, 1.2)), road=ON_ROAD)[1:],
 ]
@@ -287,13 +293,14 @@ MAP_WORDS |= dict.fromkeys((5.95, 10.8), ("reads x", -0.35)) | dict.fromkeys((8.
 def encoder_map(lesson: int = 0) -> Figure:
     """Draw the whole encoder and light what one lesson builds, or changes; a part bears its lesson's number.
 
-    A lit component has its colour, a group of them is pale yellow; the map without a lesson has all colours.
+    A lit component has its colour, a group of them, and what is grey, pale yellow; without a lesson all have.
     """
     does, changed = LATER.get(lesson, ("", ()))
     figure, (ax,) = canvas(1, (9.8, 3.5))
     for number, label, component, left, bottom, *size in MAP:
         is_lit = (number in changed and component != "") or 0 < lesson == number
-        colour = COMPONENTS.get(component, LIT) if is_lit or (component and not lesson) else ""
+        name = "" if component == "embedding" and lesson else component  # lit: its grey is no light
+        colour = COMPONENTS.get(name, LIT) if is_lit or (component and not lesson) else ""
         _map_box(ax, number, label, colour, (left, bottom), size, is_lit=is_lit)
     for draw, *where in MAP_ROAD:
         draw(ax, *where)
@@ -305,19 +312,17 @@ def encoder_map(lesson: int = 0) -> Figure:
     if built:
         does = "builds the part that is lit: " + built.replace("-\n", "-").replace("\n", " ")
     title = f"Lesson {lesson:02d} {does}" if does else "The encoder: parts beside the road add to x"
-    see = (
-        "The thick road carries x, one vector for each token; each part reads it, and adds what it has found."
-    )
+    see = "The thick road carries x, a vector for each token; each part reads it, and adds what it has found."
     return finished(figure, title, see)
 
 
 def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Point, *, is_lit: bool) -> None:
     width, height = size
     is_outer = height >= 2
-    is_narrow = width < 1.4 and height > 0.8  # then its number stands on a line of its own
-    gap = "\n" if is_narrow else " "
+    gap = "\n" if width < 1.4 and height > 0.8 else " "  # a narrow one's number has a line of its own
     text = f"{number:02d}{gap}{label}" if number else label
     look = {"linewidth": 2.0, "weight": "bold"} if is_lit else {"edgecolor": GREY}
+    look |= DASHED if number in (1, 2) else {}
     look |= {"label_up": height / 2 - 0.25 if is_outer else 0.0, "rounding": 0.12, "letters": 8.5}
     middle = at[0] + width / 2, at[1] + height / 2
     box(ax, middle, text, size, colour or (FRAME if is_outer else "white"), **look)
@@ -325,72 +330,75 @@ def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Po
 
 # How ids become vectors in context, as shapes
 
-ENTERS, PASSES, CELL = 1.5, -1.0, 0.12  # heights of both rows; the side of a cell
+CELL, ENTERS, PASSES = 0.13, 1.75, -1.0  # the side of a cell; heights of both rows
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+FLOW = {  # words, and where the middles of their lines stand
+    **{"tokens": (0.58, 0.62), "ids": (1.17, 0.62), "E: a row for each id": (2.8, 0.62)},
+    **{"their rows": (4.3, 0.62), "in the paper": (5.5, 1.37), "in BERT, MiniLM": (7.3, 1.37)},
+    **{"P: a row for each position;\nmodels with rotary have none": (8.0, ENTERS + 0.95)},
+    **{"dashed: only in some models": (7.3, 0.62), "vectors\nin context": (8.9, -0.45)},
+    "mask: who may look at whom, one for all layers": (2.5, 0.03),
+}
 
 
-def _sheet(
-    ax: Axes, middle: Point, shape: tuple[int, int], name: str, colour: str = LIT, lit: Sequence[int] = ()
-) -> None:
-    """Draw a tensor as so many rows and columns of cells, some of its rows lit, its name below."""
-    (x, y), (tall, wide), table = middle, (CELL * side for side in shape), np.zeros(shape)
-    table[list(lit)] = 1
-    colours = ListedColormap([colour, LIT], name=colour)
-    look = {"cmap": colours, "vmin": 0, "edgecolor": SILVER, "linewidth": 0.5}
-    cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **look)
-    ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
+def _sheet(ax: Axes, middle: Point, rows: int, name: str = "", colour: str = LIT, wide: int = 4) -> None:
+    """Draw a tensor as so many rows of cells, its name below."""
+    (x, y), tall, across = middle, CELL * rows, CELL * wide
+    look = {"cmap": ListedColormap([colour], name=colour), "edgecolor": SILVER, "linewidth": 0.5, "zorder": 3}
+    cells(ax, (x - across / 2, y + tall / 2), (across, tall), np.zeros((rows, wide)), **look)
+    ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=9)
 
 
-def data_flow(ids: Sequence[int], n_layers: int, *, title: str) -> Figure:
-    """Draw how ids become vectors in context, as shapes; dashed is what only some models have."""
-    count, x = len(ids), (len(ids), 8)
-    figure, (ax,) = canvas(1, (9.4, 5.6))
-    cells(ax, (0.2, ENTERS + 0.06 * count), (0.6, CELL * count), np.zeros((count, 1)), edgecolor=SILVER)
-    ax.text(0.5, ENTERS - 0.06 * count - 0.06, "ids", ha="center", va="top", size=8.5)
-    for row, number in enumerate(ids):
-        height = ENTERS + CELL * ((count - 1) / 2 - row)
-        ax.text(0.5, height, f"{int(number)}", ha="center", va="center", size=7.5, zorder=5)
-    name = "E: a row for each token\nof the vocabulary"
-    _sheet(ax, (1.9, ENTERS), (14, 8), name, COMPONENTS["embedding"], [1, 3, 6, 9, 12][:count])
-    _sheet(ax, (3.3, ENTERS), x, "their rows\nof E")
-    _sheet(ax, (5.3, ENTERS + 0.9), x, "", COMPONENTS["positions"])
-    ax.text(5.9, ENTERS + 0.9, "P: a row for each position", va="center", size=8.5)
-    _sheet(ax, (7.6, ENTERS), x, "x₀\n(position, d_model)")
-    way(ax, (5.3, ENTERS + 0.57), (5.3, ENTERS + 0.2))
-    plus(ax, (5.3, ENTERS))
-    _flow(ax, ENTERS, (0.85, 1.4), (2.4, 2.8), (3.8, 4.0), (4.95, 5.1), (5.5, 5.75), (6.75, 7.1))
-    _maybe(ax, (4.48, ENTERS), "× √d_model", "the paper")
-    _maybe(ax, (6.25, ENTERS), "norm", "BERT, MiniLM", COMPONENTS["norm"])
-    _sheet(ax, (0.7, PASSES), x, "x₀")
-    _sheet(ax, (3.4, PASSES + 1.0), (count, count), "", "white")
-    ax.text(3.8, PASSES + 1.0, "mask: who may hear whom;\none for all layers", va="center", size=8.5)
-    for place, number in zip((2.0, 4.8), dict.fromkeys((0, n_layers - 1)), strict=False):
-        box(ax, (place, PASSES), f"layer {number}", (0.95, 0.9), FRAME, weight="bold")
-        way(ax, (3.4, PASSES + 0.65), (place, PASSES + 0.65), (place, PASSES + 0.45))
-        arrow(ax, (place, PASSES - 0.45), (place, PASSES - 0.75))
-        name = "weights of every head\n(query, key)"
-        _sheet(ax, (place, PASSES - 1.08), (count, count), name, COMPONENTS["scores"])
-        _sheet(ax, (place + 1.25, PASSES), x, f"x{number + 1}".translate(SUBSCRIPT))
-        _flow(ax, PASSES, (place - 0.8, place - 0.5), (place + 0.5, place + 0.75))
-    ax.text(4.02, PASSES + 0.12, "…" if n_layers > 2 else "", ha="center", size=14)
-    _flow(ax, PASSES, (6.55, 6.7), (7.7, 7.9))
-    _maybe(ax, (7.2, PASSES), "final norm", "pre-norm", COMPONENTS["norm"])
-    _sheet(ax, (8.4, PASSES), x, "vectors in context\n(position, d_model)")
-    ax.text(7.2, PASSES - 1.1, "dashed: only in some models", va="center", size=8.5)
-    ax.set(xlim=(0, 9.3), ylim=(PASSES - 1.75, ENTERS + 1.25), aspect="equal")
+def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int, *, title: str) -> Figure:
+    """Draw how ids look up rows of E, and get positions; and how x passes the layers, which share a mask."""
+    figure, (ax,) = canvas(1, (WIDEST, 6.2))
+    count, flow = len(tokens), partial(arrow, ax, width=2, colour=DARK)
+    up = np.arange(count)[::-1] - (count - 1) / 2
+    found = ENTERS + 0.38 * up[np.argsort(np.argsort(ids))]  # E has its rows in the order of the ids
+    box(ax, (2.8, ENTERS), "", (1.4, 0.38 * count + 0.06), COMPONENTS["embedding"], rounding=0.02)
+    for token, number, row, height in zip(tokens, ids, found, ENTERS + 0.28 * up, strict=True):
+        ax.text(0.8, height, token, ha="right", va="center", size=10, weight="bold")
+        box(ax, (1.17, height), f"{int(number)}", (0.56, 0.22), letters=9, rounding=0.02)
+        ax.text(2.72, row, f"{int(number)}", ha="right", va="center", size=9, zorder=5)
+        ax.text(2.55, row + 0.19, "⋮" if row < max(found) else "", ha="center", va="center", size=8, zorder=5)
+        line(ax, (1.45, height), (2.1, row), width=0.9)
+        line(ax, (3.5, row), (4.04, height), width=0.9)
+        _sheet(ax, (3.1, row), 1)
+        _sheet(ax, (4.3, height), 1)
+    box(ax, (5.5, ENTERS), "× √d_model", (0.96, 0.45), **DASHED)
+    box(ax, (7.3, ENTERS), "norm", (0.96, 0.45), COMPONENTS["norm"], **DASHED)
+    box(ax, (6.4, ENTERS + 0.95), "", (4 * CELL + 0.16, CELL * count + 0.16), rounding=0.02, **DASHED)
+    _sheet(ax, (6.4, ENTERS + 0.95), count, "", COMPONENTS["positions"])
+    _sheet(ax, (8.7, ENTERS), count, "x₀")
+    flow((6.4, ENTERS + 0.54), (6.4, ENTERS + 0.2))
+    plus(ax, (6.4, ENTERS))
+    for start, end in ((4.58, 5.02), (5.98, 6.2), (6.6, 6.82), (7.78, 8.4)):
+        flow((start, ENTERS), (end, ENTERS))
+    _passes(ax, count, layers, heads, 8.4 / layers)
+    for words, place in (FLOW | {f"weights of {heads} heads, out of each layer": (4.7, -2.7)}).items():
+        ax.text(*place, words, ha="center", va="center", size=9)
+    ax.set(xlim=(0.1, 9.4), ylim=(-2.8, ENTERS + 1.38), aspect="equal")
     ax.set_axis_off()
-    see = "Above, ids pick rows of a table and get positions; below, they pass all layers, in one shape."
+    see = "Above, ids pick rows of a table and get positions; below, x passes all layers in one shape."
     return finished(figure, title, see)
 
 
-def _flow(ax: Axes, height: float, *ends: Point) -> None:
-    for start, end in ends:
-        arrow(ax, (start, height), (end, height), width=2, colour=DARK)
-
-
-def _maybe(ax: Axes, middle: Point, label: str, whose: str, colour: str = "white") -> None:
-    box(ax, middle, label, (0.93, 0.5), colour, letters=8, **DASHED)
-    ax.text(middle[0], middle[1] - 0.3, f"in {whose}", ha="center", va="top", size=8.5)
+def _passes(ax: Axes, count: int, layers: int, heads: int, step: float) -> None:
+    """Draw x on its way through the layers, the mask that enters each, and each one's weights."""
+    _sheet(ax, (0.5, PASSES), count, "x₀")
+    _sheet(ax, (0.5, PASSES + 1.1), count, "", "white", count)
+    line(ax, (0.83, PASSES + 0.9), (8.9 - step / 2, PASSES + 0.9))
+    for layer in range(layers):
+        place, half = 0.5 + step * (layer + 0.5), step / 2
+        for start, end in ((0.9, 0.35), (-0.35, -0.65)):
+            arrow(ax, (place, PASSES + start), (place, PASSES + end), gap=0)
+        for start, end in ((0.26 - half, -0.28), (0.28, half - 0.26)):
+            arrow(ax, (place + start, PASSES), (place + end, PASSES), width=2, colour=DARK)
+        box(ax, (place, PASSES), f"layer\n{layer}", (0.56, 0.7), FRAME, weight="bold")
+        for back in reversed(range(heads)):
+            middle = place + 0.026 * back - 0.14, PASSES - 1.22 + 0.02 * back
+            _sheet(ax, middle, count, "", COMPONENTS["scores"], count)
+        _sheet(ax, (place + half, PASSES), count, f"x{layer + 1}".translate(SUBSCRIPT))
 
 
 # Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked, and answered

@@ -248,16 +248,21 @@ def likeness_grid(
     title: str = "",
     bar: str = "cosine",
     numbers: bool = False,
-    rows: Labels | None = None,
+    once: bool = False,
 ) -> Figure:
     """Draw the cosine of every two tokens, one panel per name, on the scale from −1 to 1.
 
-    `rows` are longer names of the tokens, where there is room for them; `tokens` if None.
+    With `once`, every two are drawn once, and columns bear numbers for names.
     """
-    tables = given.tables_of(named, limits=(-1, 1))
-    unit = 0.42 if numbers else 0.21 if len(tokens) > 7 else 0.3
+    tables, rows, columns = given.tables_of(named, limits=(-1, 1)), tokens, tokens
+    if once:
+        columns = [f"{place}" for place in range(1, len(tokens))]
+        rows = [f"{place}  {token}" for place, token in enumerate(tokens, 1)]
+        tables = {name: np.tril(table, -1)[:, :-1] for name, table in tables.items()}
+        numbers = np.tri(len(tokens), len(tokens) - 1, -1, dtype=bool)
+    unit = 0.42 if np.any(numbers) else 0.21 if len(tokens) > 7 else 0.3
     look = {"unit": unit, "colours": SIGNED, "labels": ("", ""), "numbers": numbers}
-    figure, _ = lay_maps(tables.items(), rows or tokens, tokens, limits=(-1, 1), bar=bar, **look)
+    figure, _ = lay_maps(tables.items(), rows, columns, limits=(-1, 1), bar=bar, **look)
     see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
     return finished(figure, title, see)
 

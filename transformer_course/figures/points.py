@@ -33,7 +33,7 @@ def word_strips(
 ) -> Figure:
     """Draw one row per name, a neuron or a question: its number for its own kind, and for all the others.
 
-    `beside` each row stand words, a second line in grey; a ✗ there: what is furthest right is wrong, and
+    `beside` each row stand words, in two lines; a ✗ there: what is furthest right is wrong, and
     marked. `places` have upright lines with names. The two kinds of numbers are so far `apart`, of a row.
     """
     figure, (ax,) = canvas(1, (WIDEST if beside else 7.4, 1.1 + (0.34 + 0.4 * apart) * len(named)))
@@ -42,15 +42,11 @@ def word_strips(
         rows = [given.numbers_of(words[kind], 1, name=name) for name, words in named.items()]
         y = np.repeat(np.arange(len(rows)) + (kind - 0.5) * apart, [len(row) for row in rows])
         ax.scatter(np.concatenate(rows), y, s=26, color=colour, marker=marker, label=legend[kind], zorder=2)
-    wrong = [
-        (np.hstack(each).max(), row)
-        for row, each in enumerate(named.values())
-        if "✗" in "".join(beside[row : row + 1])
-    ]
+    told = enumerate(zip(named.values(), beside, strict=False))
+    wrong = [(np.hstack(each).max(), row) for row, (each, words) in told if "✗" in words]
     if wrong:
-        ax.scatter(
-            *zip(*wrong, strict=True), s=34, color=HERO, marker="D", label="found, and wrong", zorder=3
-        )
+        ax.scatter(*zip(*wrong, strict=True), color=HERO, marker="D", label="found, and wrong", zorder=3)
+        ax.set_xlim(right=np.ceil(10 * ax.dataLim.x1) / 10)
     ax.set_yticks(range(len(named)), list(named))
     ax.set(xlabel=xlabel, ylim=(len(named) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
@@ -61,7 +57,7 @@ def word_strips(
         first, _, second = words.partition("\n")
         look = {"va": "bottom" if second else "center", "color": HERO if "✗" in first else "black"}
         ax.text(1, row, f" {first}", transform=ax.get_yaxis_transform(), size=9, **look)
-        ax.text(1, row, f" {second}", transform=ax.get_yaxis_transform(), size=8, va="top", color=GREY)
+        ax.text(1, row, f" {second}", transform=ax.get_yaxis_transform(), size=8.5, va="top", color=DARK)
     return finished(figure, title, see)
 
 

@@ -34,7 +34,7 @@ GOOD = {
     },
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
     "attention_paths": {"named": {"$x$": [WEIGHTS] * 2}, "tokens": TOKENS, "edge": (1, 0), "title": ""},
-    "data_flow": {"ids": [7, 8], "n_layers": 3, "title": "$x$"},
+    "data_flow": {"tokens": ["$x$", "b"], "ids": [7, 8], "layers": 3, "heads": 2, "title": "$x$"},
     "bars": {"quantities": [{"$x$": [1, 2, 0]}, {"b": [3, 4, 5]}], "rows": TOKENS, "title": "$y$"},
     "clock_table": {"positions": [0, 1], "speeds": [1.0, 0.5], "title": "$t$"},
     "digits_and_waves": {"count": 2, "lit": (1, 2), "title": "$t$"},
@@ -59,7 +59,7 @@ GOOD = {
         **{"patch": (2, 2), "title": "", "bar": ""},
     },
     "journey": {
-        **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [WEIGHTS], "tokens": TOKENS},
+        **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [[WEIGHTS]], "tokens": TOKENS},
         **{"ids": [7, 8, 9], "lit": 1, "title": "$x$"},
     },
     "lanes": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1, "title": ""},

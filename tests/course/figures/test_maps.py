@@ -99,10 +99,11 @@ def test_maps_share_a_scale_unless_each_has_its_own():
     assert limits(alike) == [(-1, 1)] * 2  # every cosine
 
 
-def test_the_rows_of_likenesses_may_have_longer_names():
-    (ax, *_) = figures.likeness_grid({"": MAPS[0]}, TOKENS, rows=[f"a long {token}" for token in TOKENS]).axes
+def test_likenesses_may_be_drawn_once_each_below_their_numbers():
+    (ax, *_) = figures.likeness_grid({"": MAPS[0]}, TOKENS, once=True).axes
     across, down = ([label.get_text() for label in axis.get_ticklabels()] for axis in (ax.xaxis, ax.yaxis))
-    assert (across, down) == (TOKENS, [f"a long {token}" for token in TOKENS])
+    assert (across, down[:2]) == (["1", "2"], [f"1  {TOKENS[0]}", f"2  {TOKENS[1]}"])
+    assert [text.get_text() != "" for text in ax.texts] == [False, False, True, False, True, True]
 
 
 def test_matrices_diverge_only_if_signed():
