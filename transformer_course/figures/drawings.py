@@ -91,6 +91,7 @@ def way(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 4) -> None:
 
 ROAD, SIDE = 1.6, 0.45  # heights
 END = 11.2  # of a road
+CELL = 0.12  # the side of a cell
 
 
 def _part(label: str, place: float, height: float = SIDE) -> tuple:
@@ -119,21 +120,37 @@ PRE_NORM = [
     *_added(0.8, 4.6, _part("norm", 1.6), _part("attention", 3.1)),
     *_added(5.8, 9.6, _part("norm", 6.6), _part("feed-\nforward", 8.1)),
 ]
+
+
+def _sheet(
+    ax: Axes,
+    middle: Point,
+    shape: tuple[int, int],
+    name: str = "",
+    colour: str = LIT,
+    lit: Sequence[int] = (),
+    cell: Point = (CELL, CELL),
+) -> None:
+    """Draw a tensor as so many rows and columns of cells, some of its rows lit, its name below."""
+    (x, y), (tall, wide), table = middle, np.multiply(cell, shape), np.zeros(shape)
+    table[list(lit)] = 1
+    colours = ListedColormap([colour, LIT], name=colour)
+    look = {"cmap": colours, "vmin": 0, "edgecolor": SILVER, "linewidth": 0.5}
+    cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **look)
+    ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
+
+
+_vector = partial(_sheet, cell=(0.12, 0.26))
 TUTORIAL = [
-    *_added(0.5, 4.9, _part("norm", 1.5), _part("attention", 3.1), gap=0.35)[:-1],
-    (partial(Axes.text, s="A", ha="center", size=10), 4.3, SIDE + 0.1),  # what attention brings
-    # Laid beside each other, both run on, twice as wide as x, until W makes one of them
-    *(
-        (box, (4.9, ROAD + up), name, (0.6, 0.4), pale)
-        for up, name, pale in ((0.2, "x", PALE[1]), (-0.2, "A", PALE[0]))
-    ),
-    (partial(Axes.text, s="[A ‖ x]", ha="center", size=10), 4.9, ROAD + 0.5),
-    (partial(arrow, width=8, colour=DARK), (5.2, ROAD), (6.1, ROAD)),
-    (partial(arrow, width=8, colour=DARK), (8.1, ROAD), (9.0, ROAD)),
-    (arrow, (9.85, ROAD), (END, ROAD)),
-    (box, (7.1, ROAD), "feed-forward\n2 · d_model wide", (2.0, 0.9), COMPONENTS["feed-forward"]),
-    (box, (9.4, ROAD), "W", (0.8, 0.9), LIT),
-    (partial(Axes.text, s="makes d_model of\n2 · d_model", ha="center", va="top", size=9), 9.4, ROAD - 0.55),
+    *_added(0.9, 4.9, _part("norm", 1.8), _part("attention", 3.3), gap=0.5)[:-1],
+    *((_vector, (4.9, ROAD + up), (4, 1), "", colour) for up, colour in ((0.24, PALE[1]), (-0.24, PALE[0]))),
+    (_vector, (8.1, ROAD), (8, 1), "2 · d_model", "white"),
+    (_vector, (10.7, ROAD), (4, 1), "d_model", "white"),
+    (partial(Axes.text, s="x\n\nA", va="center", size=9, linespacing=1.5), 4.55, ROAD),
+    (partial(Axes.text, s="[A ‖ x]: 2 · d_model", va="top", size=8.5), 5.1, ROAD - 0.54),
+    *((arrow, (x, ROAD), (x + 0.7, ROAD)) for x in (5.08, 7.2, 8.28, 9.8)),
+    _part("feed-\nforward", 6.5, ROAD),
+    (box, (9.4, ROAD), "W", (0.75, 0.75)),
 ]
 
 
@@ -154,11 +171,12 @@ def norm_orders(*, title: str = "") -> Figure:
 
 def two_blocks(*, title: str = "") -> Figure:
     """Draw the layer of a paper above the block of a tutorial: x, as far as it is found behind norms only."""
+    x = [(_vector, (0.35, ROAD), (4, 1), "d_model", PALE[1])]
     roads = {
-        "The paper's layer: what is worked out is added to x": (POST_NORM, END),
-        "The tutorial's block: x is laid beside it, and one matrix chooses": (TUTORIAL, 4.6),
+        "The paper's layer: what is worked out is added to x": (x + POST_NORM, END),
+        "The tutorial's block: feed-forward and W decide what of x remains": (x + TUTORIAL, 4.75),
     }
-    see = "The thick line is x. Above, results are added to it; below, it ends where both lie side by side."
+    see = "The thick line is x: above, results are added to it; below, it ends beside A. Cells are features."
     return finished(_two_roads(roads), title, see)
 
 
@@ -325,20 +343,8 @@ def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Po
 
 # How ids become vectors in context, as shapes
 
-ENTERS, PASSES, CELL = 1.5, -1.0, 0.12  # heights of both rows; the side of a cell
+ENTERS, PASSES = 1.5, -1.0  # heights of both rows
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-
-
-def _sheet(
-    ax: Axes, middle: Point, shape: tuple[int, int], name: str, colour: str = LIT, lit: Sequence[int] = ()
-) -> None:
-    """Draw a tensor as so many rows and columns of cells, some of its rows lit, its name below."""
-    (x, y), (tall, wide), table = middle, (CELL * side for side in shape), np.zeros(shape)
-    table[list(lit)] = 1
-    colours = ListedColormap([colour, LIT], name=colour)
-    look = {"cmap": colours, "vmin": 0, "edgecolor": SILVER, "linewidth": 0.5}
-    cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **look)
-    ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
 
 
 def data_flow(ids: Sequence[int], n_layers: int, *, title: str) -> Figure:
