@@ -270,13 +270,8 @@ def _wide(piece: Piece, wide: float) -> float:
 
 def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> None:
     look = {"ha": "center", "va": "center", "size": 9, "weight": weight}
-    ways = {
-        "→": (width / 2 - 0.06, 0),
-        "←": (0.06 - width / 2, 0),
-        "↓": (0, 0.2),
-        "⇓": (0, 0.2),
-        "⇑": (0, -0.2),
-    }
+    half = width / 2 - 0.06
+    ways = {"→": (half, 0), "←": (-half, 0), "↓": (0, 0.2), "⇓": (0, 0.2), "⇑": (0, -0.2)}
     if words[:1] in ways:
         way = np.array(ways[words[0]])
         thick = {} if words[0] == "→" else {"width": 2.2, "colour": "black" if words[0] in "⇓⇑" else HERO}

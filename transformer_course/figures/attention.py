@@ -94,8 +94,9 @@ def bars(quantities: Sequence[Tables], rows: Labels, signs: str = "", *, title: 
 
 def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colour: str | Sequence[str], sign: str) -> None:
     """Draw a bar with its number for each name, the first on top, and a sign before them all."""
-    bars = ax.barh(range(len(names)), lengths, 0.7, color=colour, edgecolor="black", linewidth=0.5)
-    ax.bar_label(bars, ["" if np.isnan(each) else two_decimals(each) for each in lengths], padding=3, size=9)
+    there = np.flatnonzero(~np.isnan(lengths))
+    bars = ax.barh(there, lengths[there], 0.7, color=colour, edgecolor="black", linewidth=0.5)
+    ax.bar_label(bars, [two_decimals(length) for length in lengths[there]], padding=3, size=9)
     ax.set_yticks(range(len(names)), names)
     ax.set(xticks=[], ylim=(len(names) - 0.5, -0.5))
     ax.margins(x=0.2)

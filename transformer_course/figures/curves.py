@@ -164,6 +164,7 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, s
         parts = lcm(*(Fraction(each).limit_denominator(12).denominator for each in runs[0, there]))
         bars = ax.bar(x[there], runs[0, there], color=SILVER, zorder=2)
         ax.bar_label(bars, [f"{parts * each:.0f}/{parts}" for each in runs[0, there]], padding=2, size=9)
+        return
     if style == "area":
         ax.fill_between(x, runs[0], color=look["color"], alpha=0.5)
     if len(runs) > 1:
