@@ -79,13 +79,13 @@ def products(factors: Tables, tokens: Labels, *, result: str, title: str = "") -
 def bars(quantities: Sequence[Tables], rows: Labels, signs: str = "", *, title: str, see: str = "") -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
-    The last quantity has the strong colour; `signs` stand between the columns.
+    A nan has none. The last quantity has the strong colour; `signs` stand between the columns.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
     figure, panels = canvas(len(columns), (2.6, 0), (0.9, 0.7 + 0.24 * len(rows)), sharey=True)
     for ax, (each, name, lengths), sign in zip(panels, columns, f" {signs}".ljust(len(columns)), strict=True):
         colour = MARK if each == len(quantities) - 1 else COMPONENTS["attention"]
-        _bars(ax, rows, given.numbers_of(lengths, 1, name=name), colour, sign.strip())
+        _bars(ax, rows, given.numbers_of(lengths, 1, name=name, gaps=True), colour, sign.strip())
         if len(quantities[each]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
         ax.set_title(name)
@@ -94,8 +94,9 @@ def bars(quantities: Sequence[Tables], rows: Labels, signs: str = "", *, title: 
 
 def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colour: str | Sequence[str], sign: str) -> None:
     """Draw a bar with its number for each name, the first on top, and a sign before them all."""
-    bars = ax.barh(range(len(names)), lengths, 0.7, color=colour, edgecolor="black", linewidth=0.5)
-    ax.bar_label(bars, [two_decimals(length) for length in lengths], padding=3, size=9)
+    there = np.flatnonzero(~np.isnan(lengths))
+    bars = ax.barh(there, lengths[there], 0.7, color=colour, edgecolor="black", linewidth=0.5)
+    ax.bar_label(bars, [two_decimals(length) for length in lengths[there]], padding=3, size=9)
     ax.set_yticks(range(len(names)), names)
     ax.set(xticks=[], ylim=(len(names) - 0.5, -0.5))
     ax.margins(x=0.2)

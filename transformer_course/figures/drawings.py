@@ -91,6 +91,7 @@ def way(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 4) -> None:
 
 ROAD, SIDE = 1.6, 0.45  # heights
 END = 11.2  # of a road
+CELL = 0.12  # the side of a cell
 
 
 def _part(label: str, place: float, height: float = SIDE) -> tuple:
@@ -119,21 +120,37 @@ PRE_NORM = [
     *_added(0.8, 4.6, _part("norm", 1.6), _part("attention", 3.1)),
     *_added(5.8, 9.6, _part("norm", 6.6), _part("feed-\nforward", 8.1)),
 ]
+
+
+def _sheet(
+    ax: Axes,
+    middle: Point,
+    shape: tuple[int, int],
+    name: str = "",
+    colour: str = LIT,
+    lit: Sequence[int] = (),
+    cell: Point = (CELL, CELL),
+) -> None:
+    """Draw a tensor as so many rows and columns of cells, some of its rows lit, its name below."""
+    (x, y), (tall, wide), table = middle, np.multiply(cell, shape), np.zeros(shape)
+    table[list(lit)] = 1
+    colours = ListedColormap([colour, LIT], name=colour)
+    look = {"cmap": colours, "vmin": 0, "edgecolor": SILVER, "linewidth": 0.5, "zorder": 3}
+    cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **look)
+    ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
+
+
+_vector = partial(_sheet, cell=(0.12, 0.26))
 TUTORIAL = [
-    *_added(0.5, 4.9, _part("norm", 1.5), _part("attention", 3.1), gap=0.35)[:-1],
-    (partial(Axes.text, s="A", ha="center", size=10), 4.3, SIDE + 0.1),  # what attention brings
-    # Laid beside each other, both run on, twice as wide as x, until W makes one of them
-    *(
-        (box, (4.9, ROAD + up), name, (0.6, 0.4), pale)
-        for up, name, pale in ((0.2, "x", PALE[1]), (-0.2, "A", PALE[0]))
-    ),
-    (partial(Axes.text, s="[A ‖ x]", ha="center", size=10), 4.9, ROAD + 0.5),
-    (partial(arrow, width=8, colour=DARK), (5.2, ROAD), (6.1, ROAD)),
-    (partial(arrow, width=8, colour=DARK), (8.1, ROAD), (9.0, ROAD)),
-    (arrow, (9.85, ROAD), (END, ROAD)),
-    (box, (7.1, ROAD), "feed-forward\n2 · d_model wide", (2.0, 0.9), COMPONENTS["feed-forward"]),
-    (box, (9.4, ROAD), "W", (0.8, 0.9), LIT),
-    (partial(Axes.text, s="makes d_model of\n2 · d_model", ha="center", va="top", size=9), 9.4, ROAD - 0.55),
+    *_added(0.9, 4.9, _part("norm", 1.8), _part("attention", 3.3), gap=0.5)[:-1],
+    *((_vector, (4.9, ROAD + up), (4, 1), "", colour) for up, colour in ((0.24, PALE[1]), (-0.24, PALE[0]))),
+    (_vector, (8.1, ROAD), (8, 1), "2 · d_model", "white"),
+    (_vector, (10.7, ROAD), (4, 1), "d_model", "white"),
+    (partial(Axes.text, s="x\n\nA", va="center", size=9, linespacing=1.5), 4.55, ROAD),
+    (partial(Axes.text, s="[A ‖ x]: 2 · d_model", va="top", size=8.5), 5.1, ROAD - 0.54),
+    *((arrow, (x, ROAD), (x + 0.7, ROAD)) for x in (5.08, 7.2, 8.28, 9.8)),
+    _part("feed-\nforward", 6.5, ROAD),
+    (box, (9.4, ROAD), "W", (0.75, 0.75)),
 ]
 
 
@@ -154,11 +171,12 @@ def norm_orders(*, title: str = "") -> Figure:
 
 def two_blocks(*, title: str = "") -> Figure:
     """Draw the layer of a paper above the block of a tutorial: x, as far as it is found behind norms only."""
+    x = [(_vector, (0.35, ROAD), (4, 1), "d_model", PALE[1])]
     roads = {
-        "The paper's layer: what is worked out is added to x": (POST_NORM, END),
-        "The tutorial's block: x is laid beside it, and one matrix chooses": (TUTORIAL, 4.6),
+        "The paper's layer: what is worked out is added to x": (x + POST_NORM, END),
+        "The tutorial's block: feed-forward and W decide what of x remains": (x + TUTORIAL, 4.75),
     }
-    see = "The thick line is x. Above, results are added to it; below, it ends where both lie side by side."
+    see = "The thick line is x: above, results are added to it; below, it ends beside A. Cells are features."
     return finished(_two_roads(roads), title, see)
 
 
@@ -330,7 +348,7 @@ def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Po
 
 # How ids become vectors in context, as shapes
 
-CELL, ENTERS, PASSES = 0.13, 1.75, -1.0  # the side of a cell; heights of both rows
+ENTERS, PASSES = 1.75, -1.0  # heights of both rows
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 FLOW = {  # words, and where the middles of their lines stand
     **{"tokens": (0.58, 0.62), "ids": (1.17, 0.62), "E: a row for each id": (2.8, 0.62)},
@@ -339,14 +357,6 @@ FLOW = {  # words, and where the middles of their lines stand
     **{"dashed: only in some models": (7.3, 0.62), "vectors\nin context": (8.9, -0.45)},
     "mask: who may look at whom, one for all layers": (2.5, 0.03),
 }
-
-
-def _sheet(ax: Axes, middle: Point, rows: int, name: str = "", colour: str = LIT, wide: int = 4) -> None:
-    """Draw a tensor as so many rows of cells, its name below."""
-    (x, y), tall, across = middle, CELL * rows, CELL * wide
-    look = {"cmap": ListedColormap([colour], name=colour), "edgecolor": SILVER, "linewidth": 0.5, "zorder": 3}
-    cells(ax, (x - across / 2, y + tall / 2), (across, tall), np.zeros((rows, wide)), **look)
-    ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=9)
 
 
 def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int, *, title: str) -> Figure:
@@ -363,13 +373,13 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
         ax.text(2.55, row + 0.19, "⋮" if row < max(found) else "", ha="center", va="center", size=8, zorder=5)
         line(ax, (1.45, height), (2.1, row), width=0.9)
         line(ax, (3.5, row), (4.04, height), width=0.9)
-        _sheet(ax, (3.1, row), 1)
-        _sheet(ax, (4.3, height), 1)
+        _sheet(ax, (3.1, row), (1, 4))
+        _sheet(ax, (4.3, height), (1, 4))
     box(ax, (5.5, ENTERS), "× √d_model", (0.96, 0.45), **DASHED)
     box(ax, (7.3, ENTERS), "norm", (0.96, 0.45), COMPONENTS["norm"], **DASHED)
     box(ax, (6.4, ENTERS + 0.95), "", (4 * CELL + 0.16, CELL * count + 0.16), rounding=0.02, **DASHED)
-    _sheet(ax, (6.4, ENTERS + 0.95), count, "", COMPONENTS["positions"])
-    _sheet(ax, (8.7, ENTERS), count, "x₀")
+    _sheet(ax, (6.4, ENTERS + 0.95), (count, 4), "", COMPONENTS["positions"])
+    _sheet(ax, (8.7, ENTERS), (count, 4), "x₀")
     flow((6.4, ENTERS + 0.54), (6.4, ENTERS + 0.2))
     plus(ax, (6.4, ENTERS))
     for start, end in ((4.58, 5.02), (5.98, 6.2), (6.6, 6.82), (7.78, 8.4)):
@@ -385,8 +395,8 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
 
 def _passes(ax: Axes, count: int, layers: int, heads: int, step: float) -> None:
     """Draw x on its way through the layers, the mask that enters each, and each one's weights."""
-    _sheet(ax, (0.5, PASSES), count, "x₀")
-    _sheet(ax, (0.5, PASSES + 1.1), count, "", "white", count)
+    _sheet(ax, (0.5, PASSES), (count, 4), "x₀")
+    _sheet(ax, (0.5, PASSES + 1.1), (count, count), "", "white")
     line(ax, (0.83, PASSES + 0.9), (8.9 - step / 2, PASSES + 0.9))
     for layer in range(layers):
         place, half = 0.5 + step * (layer + 0.5), step / 2
@@ -397,8 +407,8 @@ def _passes(ax: Axes, count: int, layers: int, heads: int, step: float) -> None:
         box(ax, (place, PASSES), f"layer\n{layer}", (0.56, 0.7), FRAME, weight="bold")
         for back in reversed(range(heads)):
             middle = place + 0.026 * back - 0.14, PASSES - 1.22 + 0.02 * back
-            _sheet(ax, middle, count, "", COMPONENTS["scores"], count)
-        _sheet(ax, (place + half, PASSES), count, f"x{layer + 1}".translate(SUBSCRIPT))
+            _sheet(ax, middle, (count, count), "", COMPONENTS["scores"])
+        _sheet(ax, (place + half, PASSES), (count, 4), f"x{layer + 1}".translate(SUBSCRIPT))
 
 
 # Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked, and answered

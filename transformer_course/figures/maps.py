@@ -137,6 +137,7 @@ def token_depth(
     bar: str,
     cosine: bool = False,
     across: str = "token",
+    down: str = "",
     see: str = "A row for each place in the model, from the first down to the last; a column for each token.",
 ) -> Figure:
     """Draw one number for each token at each place of a model, from 0 to 1 or more, or from −1."""
@@ -146,7 +147,7 @@ def token_depth(
     figure, (ax,) = canvas(1, (1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows)))
     limits = (0, max(1.0, values.max()))
     look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": limits}
-    draw_matrix(ax, values, rows, tokens, numbers=unit > 0.4, bar=bar, labels=(across, ""), **look)
+    draw_matrix(ax, values, rows, tokens, numbers=unit > 0.4, bar=bar, labels=(across, down), **look)
     return finished(figure, title, see)
 
 

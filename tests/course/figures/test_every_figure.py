@@ -102,8 +102,7 @@ GOOD = {
     "two_stacks": {"handed_on": [PLACES + 1] * 3, "added": [WEIGHTS] * 3, "tokens": TOKENS, "title": ""},
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
     "word_strips": {
-        **{"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
-        **{"beside": ["$z$ ✗"], "places": {"$p$": 0}},
+        **{"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": "", "beside": ["$z$ ✗"]},
     },
 }  # fmt: skip
 ALONE = {"kinds_of_tests", "norm_orders", "two_blocks", "live_curve"}  # these are given nothing but a title
