@@ -209,7 +209,7 @@ def _frame(ax: Axes, right: float, words: str) -> None:
     ax.text(5.95, 1.8, words, va="bottom", size=8)
 
 
-DASHED, MOVED = {"linestyle": "--"}, {"linewidth": 3}
+DASHED, MOVED = {"linestyle": "--"}, {"linewidth": 2.5}
 THEN = [
     *(_stage("embedding", 1.1), _stage("× √d_model", 2.95, **DASHED)),
     *(_stage("add sinusoids", 4.8, **DASHED), (_frame, 14.8, "layer, repeated")),
@@ -235,7 +235,7 @@ def then_and_now(model: str, *, title: str) -> Figure:
     beside = partial(_stage, norm, height=SIDE, colour="white" if norm == "LayerNorm" else came, **MOVED)
     gated = _inside("feed-forward", {gate: "feed-forward"}, 14.95, 2.7)
     now = [
-        *(_stage("embedding", 1.1), *more, (_frame, 16.8, "layer, repeated, nowhere a bias")),
+        *(_stage("embedding", 1.1), *more, (_frame, 16.8, "layer, repeated; no biases")),
         *_added(6.1, 11.45, beside(7.1), _inside("attention", new, 9.65, 3.0)),
         *_added(11.75, 16.5, beside(12.63), gated),
         _stage(f"{norm}\nat the end", 17.7, ROAD, came),

@@ -91,7 +91,7 @@ def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray
         grown = -np.inf < old[row] < largest[row, 0]
         edge = {"edgecolor": HERO, "linewidth": 2.2} if grown else {}
         pieces = [(0.75, 1.4, f"{two_decimals(old[row])}→{most}" if grown else most, edge)]
-        done = [(3.0, 2.9, f"done: {mixture} ÷ {total}\n= {output}", {})]
+        done = [(3.0, 2.9, f"{mixture} ÷ {total}\n≈ {output}, done", {})]
         so_far = [(2.25, 1.4, total, {}), (3.75, 1.4, mixture, {})]
         pieces += done if np.isfinite(read[row]).all() else so_far
         for right, width, words, look in pieces:
@@ -221,8 +221,8 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
         heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
         pairs = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0))
         told = f"hears of {heard:,} tokens\nscores {pairs / 1e6:,.0f} million pairs"
-        ax.set(title=f"{name}\n{told}", xlabel="place in the text", xlim=(0, length), yticks=range(len(wide)))
-        ax.locator_params(axis="x", nbins=2)
+        ax.set(title=f"{name}\n{told}", xlabel="place in the text", xlim=(0, length))
+        ax.set(xticks=(0, place, length), yticks=range(len(wide)))
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2)
         ax.text(place, -0.65, "this token", color=HERO, ha="center", va="bottom", size=8.5)
