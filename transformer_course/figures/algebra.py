@@ -259,7 +259,7 @@ def arithmetic(
     ax.set(xlim=(0, sum(widths)), ylim=(feet[-1], -0.45), aspect="equal")
     ax.set_axis_off()
     tables = [piece for row in rows for piece in row if not isinstance(piece, str)]
-    used = {kind for _, kinds in tables for kind in np.ravel(kinds)}
+    used = {kind for _, kinds in tables for kind in np.ravel([*kinds])}
     legend_of_cells(figure, {kind: KINDS[kind] for kind in KINDS if kind in used - {"", "part"}})
     return finished(figure, title, see)
 
@@ -284,7 +284,7 @@ def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> No
 
 def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: float, room: float) -> None:
     values = np.array(table, dtype=object)
-    for (row, column), kind in np.ndenumerate(np.broadcast_to(kinds, values.shape)):
+    for (row, column), kind in np.ndenumerate(np.broadcast_to([*kinds], values.shape)):
         value, is_word = values[row, column], isinstance(values[row, column], str)
         wide = room if kind == "part" else wide
         left = middle[0] + wide * (column - values.shape[1] / 2)
