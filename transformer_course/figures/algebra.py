@@ -225,6 +225,7 @@ PADDING = "padding: evens the lengths, is not counted"
 HATCHED = {"silenced": HIDDEN, PADDING: HIDDEN}
 KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO | SIGNS).items()} | HATCHED
 KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # as its way
+KINDS["differs"] = {"facecolor": "white", "edgecolor": HERO, "linewidth": 2.2, "zorder": 2}
 
 
 def arithmetic(
@@ -232,9 +233,9 @@ def arithmetic(
 ) -> Figure:
     """Draw rows of words and of tables, below each other in columns that have names.
 
-    A table comes with the kind of each of its columns: of `KINDS`; where a number is 0 some have no colour,
-    and a "sign" is one of `SIGNS`. A word in a cell has no frame, but a "part" of the model has, as wide as
-    its column. A cell is so `wide`.
+    A table comes with the kind of each of its columns, or cells, of `KINDS`; where a number is 0 some have no
+    colour, and a "sign" is one of `SIGNS`. A word in a cell has no frame, but a "part" of the model has, as
+    wide as its column. A cell is so `wide`.
     Words behind → stand above an arrow; behind ← or ↓, the gradient's way, it is thick, as ⇓ and ⇑ are.
     """
     columns = [*zip(names, *rows, strict=True)]
@@ -254,7 +255,8 @@ def arithmetic(
                 _draw_cells(ax, *piece, middle, wide, width - BETWEEN)
     ax.set(xlim=(0, sum(widths)), ylim=(feet[-1], -0.45), aspect="equal")
     ax.set_axis_off()
-    used = {kind for row in rows for piece in row if not isinstance(piece, str) for kind in piece[1]}
+    tables = [piece for row in rows for piece in row if not isinstance(piece, str)]
+    used = {kind for _, kinds in tables for kind in np.ravel([*kinds])}
     used |= set(SIGNS) if "sign" in used else set()
     legend_of_cells(figure, {kind: KINDS[kind] for kind in KINDS if kind in used - {"", "part"}})
     return finished(figure, title, see)
@@ -263,13 +265,12 @@ def arithmetic(
 def _wide(piece: Piece, wide: float) -> float:
     if isinstance(piece, str):
         return 0 if piece[:1] in "↓⇓⇑" else LETTER * max(map(len, piece.split("\n")))
-    return wide * len(piece[1])
+    return wide * len(piece[0][0])
 
 
 def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> None:
-    look = {"ha": "center", "va": "center", "size": 9, "weight": weight}
-    along = width / 2 - 0.06
-    ways = {"→": (along, 0), "←": (-along, 0), "↓": (0, 0.2), "⇓": (0, 0.2), "⇑": (0, -0.2)}
+    look, end = {"ha": "center", "va": "center", "size": 9, "weight": weight}, width / 2 - 0.06
+    ways = {"→": (end, 0), "←": (-end, 0), "↓": (0, 0.2), "⇓": (0, 0.2), "⇑": (0, -0.2)}
     if words[:1] in ways:
         way = np.array(ways[words[0]])
         thick = {} if words[0] == "→" else {"width": 2.2, "colour": "black" if words[0] in "⇓⇑" else HERO}
@@ -280,10 +281,11 @@ def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> No
 
 
 def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: float, room: float) -> None:
-    for (row, column), value in np.ndenumerate(np.array(table, dtype=object)):
-        kind, is_word = kinds[column], isinstance(value, str)
+    values = np.array(table, dtype=object)
+    for (row, column), kind in np.ndenumerate(np.broadcast_to([*kinds], values.shape)):
+        value, is_word = values[row, column], isinstance(values[row, column], str)
         wide = room if kind == "part" else wide
-        left = middle[0] + wide * (column - len(kinds) / 2)
+        left = middle[0] + wide * (column - values.shape[1] / 2)
         top = middle[1] + CELL * (row - len(table) / 2)
         if kind == "part" or not is_word or (kind in HATCHED and value == ""):
             shown = kind if value or kind not in WHERE_NOT_ZERO else ""

@@ -123,7 +123,7 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     draw_matrix(left, table, tokens, tokens, title="scaled scores", labels=("key", "query"))
     _draw_added(added, mask, tokens)
     for ax in (left, added):
-        frame_cells(ax, [(row, 0)], len(tokens), 1)
+        frame_cells(ax, [(row, 0, len(tokens), 1)])
     for ax, (name, (old, new)) in zip(panels, steps.items(), strict=True):
         _draw_change(ax, old, new)
         ax.set_xticks(range(len(tokens)), tokens, rotation=90)
@@ -209,7 +209,7 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
         ax.text(middle, top - 0.25, name, ha="center", va="bottom", size=9, weight="bold")
         ax.text(middle, top + 4, how.get(name, ""), ha="center", va="top", size=8.5)
         if step not in STEPS and top:  # the token that is followed, from x to the output
-            frame_cells(ax, [(top + ROW, left)], table.shape[1])
+            frame_cells(ax, [(top + ROW, left, table.shape[1], 1)])
     lines = [f"{STEPS[each][0]}:  {_light_step(ax, tables, each)}" for each in lit]
     ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9.5, linespacing=1.7)
     for place, token in enumerate(tokens):

@@ -215,9 +215,8 @@ def _inside(outer: str, new: Mapping[str, str], place: float, width: float) -> t
         box(ax, (middle[0], low + high / 2), label, (size[0], high), letters=7.5, label_up=high / 2 - 0.22)
         for row, (name, component) in enumerate(reversed(new.items())):
             spot, edge = (middle[0], low + 0.3 + 0.48 * row), {} if component else DASHED
-            box(
-                ax, spot, name, (size[0] - 0.2, 0.42), COMPONENTS.get(component, "white"), letters=7.5, **edge
-            )
+            colour = COMPONENTS.get(component, "white")
+            box(ax, spot, name, (size[0] - 0.2, 0.42), colour, letters=7.5, **edge)
 
     return draw, (place, SIDE), outer, (width, 0.9)
 
@@ -228,12 +227,12 @@ def _frame(ax: Axes, right: float, words: str) -> None:
     ax.text(5.95, 1.8, words, va="bottom", size=8)
 
 
-DASHED = {"linestyle": "--"}
+DASHED, MOVED = {"linestyle": "--"}, {"linewidth": 2.5}
 THEN = [
     *(_stage("embedding", 1.1), _stage("× √d_model", 2.95, **DASHED)),
     *(_stage("add sinusoids", 4.8, **DASHED), (_frame, 14.8, "layer, repeated")),
     *_added(6.1, 8.5, _inside("attention", {"all meet all": ""}, 7.3, 1.7)),
-    *(_stage("LayerNorm", 9.5, **DASHED), _stage("LayerNorm", 13.9, **DASHED)),
+    *(_stage("LayerNorm", 9.5, **MOVED), _stage("LayerNorm", 13.9, **MOVED)),
     *_added(10.45, 12.85, _stage("feed-forward\nReLU, biases", 11.65, SIDE, **DASHED)),
 ]
 AFTER_EMBEDDING = [  # ModernBERT's, which spares its first layer one of its own
@@ -248,22 +247,22 @@ LATER_MODELS = {
 
 
 def then_and_now(model: str, *, title: str) -> Figure:
-    """Draw the encoder of 2017 above a later model: what went is dashed, what came has a colour."""
+    """Draw the encoder of 2017 above a later model: dashed went, thick moved, what came has a colour."""
     norm, attends, gate, more = LATER_MODELS[model]
-    beside, new = (SIDE, COMPONENTS["norm"]), {"rotary turns q, k": "positions", attends: "attention"}
+    came, new = COMPONENTS["norm"], {"rotary turns q, k": "positions", attends: "attention"}
+    beside = partial(_stage, norm, height=SIDE, colour="white" if norm == "LayerNorm" else came, **MOVED)
     gated = _inside("feed-forward", {gate: "feed-forward"}, 14.95, 2.7)
     now = [
-        *(_stage("embedding", 1.1), *more, (_frame, 16.8, "layer, repeated")),
-        (partial(box, letters=7.5), (9.3, 1.97), "no biases", (1.5, 0.36), LIT),
-        *_added(6.1, 11.45, _stage(norm, 7.1, *beside), _inside("attention", new, 9.65, 3.0)),
-        *_added(11.75, 16.5, _stage(norm, 12.63, *beside), gated),
-        _stage(f"{norm}\nat the end", 17.7, ROAD, beside[1]),
+        *(_stage("embedding", 1.1), *more, (_frame, 16.8, "layer, repeated; no biases")),
+        *_added(6.1, 11.45, beside(7.1), _inside("attention", new, 9.65, 3.0)),
+        *_added(11.75, 16.5, beside(12.63), gated),
+        _stage(f"{norm}\nat the end", 17.7, ROAD, came),
     ]
     roads = {"2017: the norms stand on the road": (THEN, 16.9), f"{model}: they stand beside it": (now, 18.9)}
     figure = _two_roads(roads, (9.4, 1.95), "ids")
     for ax in figure.axes:
         ax.set_ylim(-0.6, 2.3)
-    see = "Two rows of boxes, a model each; a dashed box went, a filled one came."
+    see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a filled one came."
     return finished(figure, title, see)
 
 
@@ -412,28 +411,22 @@ def _passes(ax: Axes, count: int, layers: int, heads: int, step: float) -> None:
 
 
 # Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked, and answered
-SUSPECT, HAND = (
-    "softmax of\ncolumns",
-    "0     log 3\nlog 2     0",
-)  # the bug, and the scores that lesson 14 has by hand
+SUSPECT, HAND = "softmax of\ncolumns", "0     log 3\nlog 2     0"  # the bug; the scores of lesson 14, by hand
+GIVES = ".33  .75\n.67  .25"  # what the bug makes of them
+LOOP = [(HAND, SUSPECT, GIVES), (HAND, "the formula,\nslowly", ".25  .75\n.67  .33")]
+NUDGE = [(HAND, SUSPECT, GIVES), ("log 3     0\nlog 2     0", SUSPECT, ".60  .50\n.40  .50")]
 KINDS_OF_TESTS = {
-    "sizes": ([("(3, 5)", SUSPECT, "(3, 5)")], "the shape\nas promised? ✓"),
-    "loop": (
-        [(HAND, SUSPECT, ".33  .75\n.67  .25"), (HAND, "the formula,\nslowly", ".25  .75\n.67  .33")],
-        "all equal? ✗",
-    ),
+    "sizes": ([("(3, 5)", SUSPECT, "(3, 5)")], "the shape as\npromised? ✓"),
+    "loop": (LOOP, "all numbers\nequal? ✗"),
     "promise": ([(HAND, SUSPECT, "row 0: 1.08\nrow 1:   .92")], "rows add up\nto 1? ✗"),
     "count": ([("", SUSPECT, "0 parameters")], "as many as by\nthe pencil? ✓"),
-    "nudge": (
-        [(HAND, SUSPECT, ".33  .75\n.67  .25"), ("log 3     0\nlog 2     0", SUSPECT, ".60  .50\n.40  .50")],
-        "only row 0 is changed:\nrow 1 as before? ✗",
-    ),
+    "nudge": (NUDGE, "only row 0 is changed:\nrow 1 as before? ✗"),
 }
 
 
 def kinds_of_tests(*, title: str) -> Figure:
     """Draw for each of the five kinds of tests what the suspect is given, and what is asked of its answer."""
-    figure, panels = canvas(5, (0, 0), (WIDEST, 2.5), width_ratios=[1, 2, 1, 1, 2])
+    figure, panels = canvas(5, (0, 0), (WIDEST, 2.65), width_ratios=[1, 2, 1, 1, 2])
     for ax, (name, (runs, question)) in zip(panels, KINDS_OF_TESTS.items(), strict=True):
         for x, stages in enumerate(runs):
             for y, word in zip((2, 1, 0), stages, strict=True):
@@ -442,8 +435,9 @@ def kinds_of_tests(*, title: str) -> Figure:
                     box(ax, (x, y), word, (0.94, 0.56), colour, letters=8, rounding=0.04)
                 if y and stages[2 - y]:
                     arrow(ax, (x, y - 0.28), (x, y - 0.72))
-        ax.text((len(runs) - 1) / 2, -0.4, question, ha="center", va="top", size=9, weight="bold")
-        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-0.98, 2.35), title=name)
+        told = f"{question}\n{'not ' * ('✓' in question)}noticed"
+        ax.text((len(runs) - 1) / 2, -0.4, told, ha="center", va="top", size=9, weight="bold")
+        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.2, 2.35), title=name)
         ax.set_axis_off()
     see = "For each test, from above: what goes in, who computes, what comes out; below it the question."
     return finished(figure, title, see)

@@ -106,6 +106,8 @@ def test_arithmetic_stands_in_columns_in_the_colours_of_its_kinds():
     (there, its_end), (back, back_end) = arrows(ax)
     assert there[0] < its_end[0] and back[0] > back_end[0]
     assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["result", "A", "x", "silenced"]
+    (ax,) = figures.arithmetic([[([[1, 2]], [["", "result"]])]], [""], title="", see="").axes  # by cells
+    assert cells(ax) == [("1", white), ("2", LIT)]
 
 
 def test_two_texts_become_the_cosine_of_the_means_of_their_real_tokens():

@@ -154,3 +154,13 @@ def test_matrices_have_signs_between_them_and_frames_around_rows():
 def test_small_weights_may_go_without_their_number():
     ax = figures.attention_heatmap([[0.96, 0.04], [0.5, 0.5]], ["a", "b"], least=0.05).axes[0]
     assert [text.get_text() for text in ax.texts] == [".96", "", ".50", ".50"]
+
+
+def test_matrices_of_one_scale_are_written_alike_and_frames_may_have_names():
+    half, whole = [[0.5, 1]], [[0.0, 1]]
+    for limits, told in ((None, ["0", "1"]), ({"b": (0, 1)}, [".00", "1.00"])):
+        ax = figures.matrices({"a": half, "b": whole}, limits=limits).axes[1]
+        assert [text.get_text() for text in ax.texts] == told
+    look = {"framed": [{(0, 1): "1"}], "queries": ["q"]}
+    ax = figures.head_grid([whole], ["k", "l"], [""], **look).axes[0]
+    assert [text.get_text() for text in ax.texts] == ["1"] and frames(ax) == [(0, 1)]
