@@ -82,11 +82,12 @@ def _innermost(text: Any) -> list[str]:
 
 
 def _cut(text: str) -> str:
-    """Return as many whole clauses as there is room for."""
+    """Return as many whole clauses as there is room for, or words."""
     if len(text) <= LONGEST:
         return text
-    clauses = re.match(rf"(.{{1,{LONGEST - 2}}})[.;:,] ", text)
-    return f"{clauses[1]} …"
+    room = LONGEST - 2
+    found = re.match(rf"(.{{1,{room}}})[.;:,] ", text) or re.match(rf"(.{{1,{room}}}) ", text)
+    return f"{found[1]} …"
 
 
 def tags(page: str, heading: str, about: str, base: str) -> str:

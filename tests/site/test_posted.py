@@ -47,6 +47,7 @@ def test_a_description_is_the_promise_or_the_mistakes_or_what_the_page_says_itse
 def test_a_long_description_ends_with_a_clause() -> None:
     cut = posted.description("live", page("Type a sentence, and look; " * 20))
     assert 100 < len(cut) <= posted.LONGEST and cut.endswith((" look …", "sentence …"))
+    assert posted._cut("word " * 50).endswith("word …")
 
 
 def test_a_picture_is_offered_where_its_address_is_known() -> None:
