@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from transformer_course.lessons import notebook
 from transformer_lab import Encoder
+from transformer_lab.encoder import mean_pool
 from transformer_lab.pretrained_encoder import (
     TOKENIZER_FILE,
     TokenBatch,
@@ -117,8 +118,8 @@ class Steps(nn.Module):
         return words, placed, torch.stack(entering), *(torch.stack(each) for each in self.made.values())
 
 
-def export(folder: Path) -> dict[str, float]:
-    """Write encoder.onnx, tokenizer.json, about.json and example.json; return what was measured.
+def export(folder: Path) -> dict:
+    """Write encoder.onnx, tokenizer.json and example.json; return what was measured, and the roles of heads.
 
     Raises:
         ValueError: a file is too large, or a step further off than `MOST_DIFFERENCE` of its largest number.
@@ -135,8 +136,7 @@ def export(folder: Path) -> dict[str, float]:
     for name, most in {"bytes": MOST_BYTES, "stored": MOST_STORED, "difference": MOST_DIFFERENCE}.items():
         if measured[name] > most:
             raise ValueError(f"{name} is {measured[name]:.2g}, wanted at most {most:.2g}")
-    write_json(folder / "about.json", measured | {"roles": roles()})
-    return measured
+    return measured | {"roles": roles()}
 
 
 def write_model(model: Steps, tokenizer: Tokenizer, file: Path) -> None:
@@ -207,6 +207,7 @@ def example(model: Steps, tokenizer: Tokenizer) -> dict:
     batch = tokenizer([EXAMPLE])
     made = dict(zip(OUTPUTS, model(*inputs_of(batch)), strict=True))
     steps = {name: made[name][0] for name in ("words", "placed")}
+    steps["normed"] = made["entering"][0, 0]
     steps |= {name: made[name][EXAMPLE_LAYER, 0] for name in ("entering", *OF_LAYER)}
     strongest = steps.pop("neurons").topk(SHOWN_NEURONS)  # of each token
     maps = torch.stack(model.encoder(batch.token_ids)[1])[:, 0]
@@ -218,26 +219,26 @@ def example(model: Steps, tokenizer: Tokenizer) -> dict:
         "steps": {name: packed(step) for name, step in steps.items()},
         "neurons": [strongest.indices.tolist(), rounded(strongest.values)],
         "maps": base64.b64encode((255 * maps).round().to(torch.uint8).numpy().tobytes()).decode(),
+        "end": packed(made["leaving"][-1, 0].mean(dim=0)),
         "banks": banks(model, tokenizer),
     }
 
 
 def packed(step: Tensor) -> list:
-    """Return (position, features) as the size of one unit, and whole numbers of 16 bits in base 64."""
+    """Return numbers as the size of one unit, and whole numbers of 16 bits in base 64."""
     unit = step.abs().max().item() / 32_767
     return [unit, base64.b64encode((step / unit).round().to(torch.int16).numpy().tobytes()).decode()]
 
 
 def banks(model: Steps, tokenizer: Tokenizer) -> dict:
-    """Return three sentences with *bank*, and how alike the word is before the first layer and after each."""
+    """Return how alike three texts with *bank* are, and the word in them, entering and after each layer."""
     batch = tokenizer(list(BANKS))
     made = dict(zip(OUTPUTS, model(*inputs_of(batch)), strict=True))
     place = [tokens.index("bank") for tokens in batch.tokens]
-    stages = torch.cat([made["entering"][:1], made["leaving"]])[
-        :, range(len(BANKS)), place
-    ]  # (stages, texts, d_model)
-    unit = nn.functional.normalize(stages, dim=-1)  # (stages, texts, d_model)
-    return {"texts": BANKS, "cosines": rounded(unit @ unit.mT)}
+    words = torch.cat([made["entering"][:1], made["leaving"]])[:, range(len(BANKS)), place]
+    alike = [rounded(unit @ unit.mT) for unit in nn.functional.normalize(words, dim=-1)]  # of each stage
+    vectors = nn.functional.normalize(mean_pool(made["leaving"][-1], batch.may_attend), dim=-1)
+    return {"texts": BANKS, "cosines": rounded(vectors @ vectors.mT), "word": "bank", "stages": alike}
 
 
 def unpadded() -> dict:
