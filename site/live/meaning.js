@@ -28,7 +28,7 @@ export function drawn({ cosines, word, stages }, texts) {
   const rows = texts.map((text, i) => [`${i + 1}. ${text}`, ...cosines[i].map((value, j) => (j < i ? cell(value) : made("td")))]);
   const tables = [tableOf("The texts: cosine of their vectors (1: the same to the model)", ["", ...numbers], rows)];
   if (word) {
-    const pairs = numbers.flatMap((one, i) => numbers.slice(0, i).map((other, j) => [`${one} and ${other}`, i, j]));
+    const pairs = numbers.flatMap((one, i) => numbers.slice(0, i).map((other, j) => [`${other} and ${one}`, i, j]));
     const lines = pairs.map(([name, i, j]) => [name, ...stages.map((stage) => cell(stage[i][j]))]);
     const names = ["texts", "enters", ...Array.from({ length: LAYERS }, (_, layer) => `layer ${layer}`)];
     tables.push(tableOf(`“${word}” in its contexts: cosine as it enters, and after each layer`, names, lines));

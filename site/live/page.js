@@ -26,7 +26,7 @@ const switches = Object.fromEntries(SWITCHES.map((name) => [name, part(`#live-${
 let model = null; // until it is loaded
 let about; // {files, version, whole, roles: role → (layers, heads), exercises}
 let example; // the stored run
-let view = { ...FIRST, text: 0, key: null }; // {run, text, token, layer, head, key, step}
+let view = { ...FIRST, text: 0, key: null, step: 0 }; // {run, text, token, layer, head, key, step}
 let shown; // {result, trained, taken}: what the switches ask for; trained: with nothing taken away
 let wishes = 0; // how many there were; only the newest counts
 let walk;
@@ -62,7 +62,7 @@ function listen() {
 /** Show what the address asks for, if it can be shown. */
 function follow() {
   const wanted = read(location.hash, LAYERS, HEADS, STEPS.length);
-  ask({ ...FIRST, ...wanted, texts: wanted.texts.length ? wanted.texts : FIRST.texts });
+  ask({ ...FIRST, step: 0, ...wanted, texts: wanted.texts.length ? wanted.texts : FIRST.texts });
   wish(0);
 }
 

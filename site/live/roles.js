@@ -54,10 +54,10 @@ export function roleRows(scores, { result, trained }, layer, head) {
     if (result !== trained) columns[`${name}, as trained`] = inText(trained, place);
   });
   const number = (value) => (value === null ? "–" : short(value));
-  const head = ["role", ...Object.keys(columns)].map((name) => made("th", { scope: "col" }, name));
+  const top = ["role", ...Object.keys(columns)].map((name) => made("th", { scope: "col" }, name));
   const body = ROLES.map((role) => [
     made("th", { scope: "row" }, role),
     ...Object.values(columns).map((of) => made("td", {}, number(of(role)))),
   ]);
-  return [head, ...body].map((cells) => made("tr", {}, ...cells));
+  return [top, ...body].map((cells) => made("tr", {}, ...cells));
 }

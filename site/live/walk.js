@@ -31,7 +31,9 @@ export class Walk {
       button.toggleAttribute("aria-current", place === view.step);
     });
     this.part(".walk-back").disabled = view.step === 0;
-    this.part(".walk-on").disabled = view.step === STEPS.length - 1;
+    const next = STEPS[view.step + 1];
+    this.part(".walk-on").disabled = !next;
+    this.part(".walk-on").textContent = next ? `Next: ${next.name} →` : "The end";
     this.part(".walk-name").textContent = `${view.step + 1}. ${step.name}`;
     const words = { ...view, name: names[view.token], id: view.run.cuts[view.text].ids[view.token] ?? 0 };
     this.part(".walk-says").textContent = step.says({ ...words, keyName: names[keyOf(view)] });
@@ -48,23 +50,28 @@ export class Walk {
 
   /** One line of a step: what is done, what it is, its numbers. */
   item(item, all) {
-    const line = made("div", { class: `walk-item walk-${item.form}` }, made("span", { class: "walk-op" }, item.op ?? ""));
-    line.append(made("span", { class: "walk-label" }, item.label), this[item.form](item, all));
+    const line = made("div", { class: "walk-item" }, made("span", { class: "walk-op" }, item.op ?? ""));
+    line.append(made("span", { class: "walk-label" }, item.label, this.ends(item)), this[item.form](item, all));
     return line;
+  }
+
+  /** Of a strip, whose numbers are not written, how many they are and between which. */
+  ends({ form, values }) {
+    const [least, most] = [Math.min(...values), Math.max(...values)].map(short);
+    return made("small", {}, form === "strip" ? ` ${values.length} numbers, ${least} … ${most}` : "");
   }
 
   /** Hundreds of numbers as stripes; all strips of a step share one scale. */
   strip({ label, values, framed }, all) {
     const most = Math.max(...all.flatMap((each) => (each.form === "strip" ? Array.from(each.values, Math.abs) : [0])));
-    const ends = [Math.min(...values), Math.max(...values)].map(short);
-    const told = `${label}: ${values.length} numbers from ${ends[0]} to ${ends[1]}`;
+    const told = `${label}: ${values.length} numbers`;
     const canvas = paint(made("canvas", { role: "img", "aria-label": told, title: told }), [values], (each) => ofSigned(each, most));
     const box = made("span", { class: "walk-canvas" }, canvas);
     if (framed) {
       const [from, to] = framed.map((place) => (100 * place) / values.length);
       box.append(made("span", { class: "walk-frame", style: `left:${from}%;width:${to - from}%` }));
     }
-    return made("span", { class: "walk-numbers" }, box, made("span", { class: "walk-ends" }, `${ends[0]} … ${ends[1]}`));
+    return made("span", { class: "walk-numbers" }, box);
   }
 
   /** A few dozen numbers; of those that can be asked, the large ones are lit. */
@@ -96,9 +103,9 @@ export class Walk {
   /** A number; a button, if it can be asked where it comes from. */
   number(value, question, attributes = {}) {
     const all = { "data-value": value, title: `${value}`, ...attributes };
-    if (!question) return made("span", all, short(value));
-    const button = this.pressable(short(value), () => this.ask(question), { ...all, "aria-label": `${short(value)}: where from?` });
-    return button;
+    const digits = attributes.class && Math.abs(value) >= 1 ? value.toFixed(1).replace("-", "−") : short(value); // cells are narrow
+    if (!question) return made("span", all, digits);
+    return this.pressable(digits, () => this.ask(question), { ...all, "aria-label": `${digits}: where from?` });
   }
 
   /** Ask where a number comes from; what was asked before stands above, to go back to. */
@@ -111,6 +118,7 @@ export class Walk {
   answer() {
     const box = this.part(".walk-answer");
     box.hidden = !this.asked.length;
+    this.part(".walk-step").hidden = !box.hidden; // in its place, so that nobody has to scroll
     if (box.hidden) return box.replaceChildren();
     const answers = this.asked.map((question) => answer(this.view, question)), last = answers.at(-1);
     const way = answers.slice(0, -1).map(({ title }, depth) =>
