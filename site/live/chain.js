@@ -35,7 +35,7 @@ const answers = {
     return {
       title: `Product ${feature} of ${HEAD}`,
       rule: "feature of the query × feature of the key",
-      columns: ["", `feature ${feature}`],
+      columns: ["of", `feature ${feature}`],
       rows: [[`query of “${names[token]}”`, q], [`key of “${names[key]}”`, k]],
       end: `Each is a sum of 384 products: what enters layer ${layer}, times a row of learned weights, plus a learned number.`,
       result: q * k,

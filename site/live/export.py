@@ -219,15 +219,16 @@ def example(model: Steps, tokenizer: Tokenizer) -> dict:
         "steps": {name: packed(step) for name, step in steps.items()},
         "neurons": [strongest.indices.tolist(), rounded(strongest.values)],
         "maps": base64.b64encode((255 * maps).round().to(torch.uint8).numpy().tobytes()).decode(),
-        "end": packed(made["leaving"][-1, 0].mean(dim=0)),
+        "end": packed(made["leaving"][-1, 0].mean(dim=0, keepdim=True)),
         "banks": banks(model, tokenizer),
     }
 
 
 def packed(step: Tensor) -> list:
-    """Return numbers as the size of one unit, and whole numbers of 16 bits in base 64."""
-    unit = step.abs().max().item() / 32_767
-    return [unit, base64.b64encode((step / unit).round().to(torch.int16).numpy().tobytes()).decode()]
+    """Return (position, features) as each position's unit, and whole numbers of 16 bits in base 64."""
+    units = step.abs().amax(dim=-1, keepdim=True) / 32_767
+    whole = (step / units).round().to(torch.int16).numpy()
+    return [units.flatten().tolist(), base64.b64encode(whole.tobytes()).decode()]
 
 
 def banks(model: Steps, tokenizer: Tokenizer) -> dict:

@@ -26,7 +26,7 @@ export function drawn({ cosines, word, stages }, texts) {
   const cell = (value) => made("td", { style: style(ofSigned(value, 1)) }, short(value));
   const numbers = texts.map((_, place) => place + 1);
   const rows = texts.map((text, i) => [`${i + 1}. ${text}`, ...cosines[i].map((value, j) => (j < i ? cell(value) : made("td")))]);
-  const tables = [tableOf("The texts: cosine of their vectors (1: the same to the model)", ["", ...numbers], rows)];
+  const tables = [tableOf("The texts: cosine of their vectors (1: the same to the model)", ["text", ...numbers], rows)];
   if (word) {
     const pairs = numbers.flatMap((one, i) => numbers.slice(0, i).map((other, j) => [`${other} and ${one}`, i, j]));
     const lines = pairs.map(([name, i, j]) => [name, ...stages.map((stage) => cell(stage[i][j]))]);

@@ -300,6 +300,7 @@ const live = {
   timings: {},
   run: (texts, taken) => inTurn(() => model.run(texts, taken)),
   steps: (wanted) => STEPS.map(({ make }) => make({ key: null, ...wanted })),
+  view: () => view,
 };
 window.live = live;
 live.ready = begin().catch((error) => say(`The example could not be loaded: ${error.message}`));

@@ -105,7 +105,8 @@ export function softmax(scores) {
 /** The stored example as a run. */
 export function stored({ tokens, ids, layer, steps, neurons, maps, end }) {
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const unpacked = ([unit, text]) => Float32Array.from(new Int16Array(bytes(text).buffer), (whole) => whole * unit);
+  const unpacked = ([units, text]) =>
+    Float32Array.from(new Int16Array(bytes(text).buffer), (whole, place) => whole * units[Math.floor(place / WIDTH)]);
   const parts = Object.fromEntries(Object.entries(steps).map(([name, step]) => [name, unpacked(step)]));
   const weights = Float32Array.from(bytes(maps), (whole) => whole / 255);
   return new Run({
