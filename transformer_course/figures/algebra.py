@@ -52,7 +52,9 @@ def weighted_sum(
         *(tokens, weights, values, steps, steps[1:], colours), strict=False
     ):
         _vector(left, np.zeros(2), value, token, colour)
-        _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
+        short = np.hypot(*(end - start)) < 0.2 * max(wide, tall)  # its name would lie on the others
+        name = f"{weight:.2f} · {token}".removeprefix("0")
+        _vector(right, start, end, name, colour, at=1 if short else 0.5)
     _vector(right, steps[0], steps[-1], "output", HERO, width=2.6, side=-1)
     reached = f"({', '.join(map(two_decimals, steps[-1]))})"
     right.text(*steps[-1] + [0, room / 4], reached, ha="center", va="bottom", size=9, color=HERO)
@@ -66,15 +68,23 @@ def weighted_sum(
 
 
 def _vector(
-    ax: Axes, start: np.ndarray, end: np.ndarray, name: str, colour: str, *, width: float = 1.8, side: int = 1
+    ax: Axes,
+    start: np.ndarray,
+    end: np.ndarray,
+    name: str,
+    colour: str,
+    *,
+    width: float = 1.8,
+    side: int = 1,
+    at: float = 0.5,
 ) -> None:
-    """An arrow with its name beside its middle: on the right of its way, or the left (side −1)."""
+    """An arrow with its name beside its middle, or end (at 1): on the right of its way, or the left (side −1)."""
     arrow(ax, start, end, width=width, colour=colour, zorder=3, gap=0)
     along = (end - start) / (np.hypot(*(end - start)) or 1.0)
     beside = 13 * side * np.array([along[1], -along[0]])  # points
     anchor = "left" if beside[0] > 0.1 else "right" if beside[0] < -0.1 else "center"
     look = {"color": colour, "size": 9, "ha": anchor, "va": "center", "textcoords": "offset points"}
-    ax.annotate(name, tuple((start + end) / 2), tuple(beside / 2), **look)
+    ax.annotate(name, tuple(start + at * (end - start)), tuple(beside * (at + 0.5) ** 2 / 2), **look)
 
 
 # Shapes on their way: all that multi-head attention multiplies, named, with the part of head 0 lit

@@ -9,7 +9,17 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, HERO, HIDDEN, LINES, MARK, SILVER, YES_OR_NO
+from transformer_course.figures.colours import (
+    COMPONENTS,
+    DARK,
+    HERO,
+    HIDDEN,
+    LINES,
+    LIT,
+    MARK,
+    OPEN_OR_NOT,
+    SILVER,
+)
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
@@ -25,15 +35,20 @@ from transformer_course.figures.maps import draw_matrix
 
 # A query and keys in a plane
 
+ASKED = LINES[4]  # the query: what is bright in a lesson is the output
+
 
 def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], *, title: str) -> Figure:
-    """Draw keys (2,) as arrows, where each falls on the line of a query (2,), and the weights that follow."""
+    """Draw keys in the plane of features 0 and 1, where each falls on the line of a query, and its weight.
+
+    The query has no other features; a key that has no part in the plane is a point.
+    """
     query, table = np.asarray(query, dtype=float), np.asarray(list(keys.values()), dtype=float)
-    length, scores = np.hypot(*query), table @ query / np.sqrt(2)
+    length, scores = np.hypot(*query[:2]), table @ query / np.sqrt(len(query))
     weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
     figure, (plane, *both) = canvas(3, (2.9, 3.4), (0.3, 0), width_ratios=[1.5, 1, 1])
-    _draw_plane(plane, query, keys)
-    names = f"scaled scores: reach × {two_decimals(length)} ÷ √2", "weights: softmax of these"
+    _draw_plane(plane, query[:2], dict(zip(keys, table[:, :2], strict=True)))
+    names = f"scaled scores: reach × {two_decimals(length)} ÷ √{len(query)}", "weights: softmax of these"
     for ax, name, lengths in zip(both, names, (scores, weights), strict=True):
         _bars(ax, list(keys), lengths, LINES[1 : 1 + len(keys)], "→")
         ax.set_title(name, size=9.5)
@@ -41,24 +56,27 @@ def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], 
     return finished(figure, title, see)
 
 
-def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]) -> None:
+def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray]) -> None:
     along = query / np.hypot(*query)
-    feet = {name: (np.asarray(key) @ along) * along for name, key in keys.items()}
-    ends = np.array([*feet.values(), query, 0 * query]) @ along
-    ax.plot(*np.outer(along, [ends.min() - 0.4, ends.max() + 0.4]), color=HERO, linewidth=0.9, linestyle="--")
-    halo = [withStroke(linewidth=3, foreground="white")]
-    word = {"size": 9.5, "ha": "center", "va": "center", "path_effects": halo}
-    arrow(ax, (0, 0), query, width=2.2, colour=HERO, zorder=3, gap=0)
-    ax.text(*(ends.max() + 0.75) * along, "query", color=HERO, weight="bold", **word)
-    for (name, foot), key, colour in zip(
-        feet.items(), map(np.asarray, keys.values()), LINES[1:], strict=False
-    ):
+    reaches = [0, np.hypot(*query), *(key @ along for key in keys.values())]
+    ax.plot(
+        *np.outer(along, [min(reaches) - 0.4, max(reaches) + 0.4]), color=ASKED, linewidth=0.9, linestyle="--"
+    )
+    word = {"size": 9.5, "ha": "center", "va": "center"}
+    word["path_effects"] = [withStroke(linewidth=3, foreground="white")]
+    arrow(ax, (0, 0), query, width=2.2, colour=ASKED, zorder=3, gap=0)
+    ax.text(*query + (0.12, 0), "query", color=ASKED, weight="bold", **word | {"ha": "left"})
+    for (name, key), reach, colour in zip(keys.items(), reaches[2:], LINES[1:], strict=False):
+        foot = reach * along
+        ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)
+        if not key.any():
+            ax.text(0, -0.3, f"{name}: .00, points out of the page", color=colour, **word | {"ha": "left"})
+            continue
         arrow(ax, (0, 0), key, width=2.2, colour=colour, zorder=3, gap=0)
         ax.text(*key * (1 + 0.24 / np.hypot(*key)), name, color=colour, weight="bold", **word)
         ax.plot(*np.transpose([key, foot]), color=colour, linewidth=1.2, linestyle=":")
-        ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)
-        beyond = foot + 0.22 * (foot - key) / np.hypot(*(foot - key))  # the other side of the line
-        ax.text(*beyond, two_decimals(foot @ along), color=colour, zorder=5, **word)
+        beyond = foot + 0.22 * (foot - key) / (np.hypot(*(foot - key)) or 1)  # the other side of the line
+        ax.text(*beyond, two_decimals(reach), color=colour, zorder=5, **word)
     corners = np.array([0 * query, query, *keys.values()])
     xlim, ylim = zip(corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5, strict=True)
     ax.set(xlim=xlim, ylim=ylim, aspect="equal", xlabel="feature 0", ylabel="feature 1")
@@ -127,10 +145,13 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
         _draw_change(ax, old, new)
         ax.set_xticks(range(len(tokens)), tokens, rotation=90)
         ax.set(xlabel="key", yticks=[], title=name)
+    shares = zip(tokens, powers, seen, strict=True)
+    total = two_decimals(after.sum())
+    panels[-1].set_xlabel("\n".join(f"{name}: {two_decimals(e)} ÷ {total}" for name, e, yes in shares if yes))
     for ax, sign in zip((added, *panels), "+=→→", strict=True):
         sign_before(ax, sign)
     words = {"dashed: without the mask": {"facecolor": "white", "edgecolor": DARK, "linestyle": "--"}}
-    words |= {"hidden": HIDDEN, "with or without the mask": {"facecolor": COMPONENTS["scores"]}}
+    words |= {"hidden": HIDDEN, "same with and without the mask": {"facecolor": COMPONENTS["scores"]}}
     legend_of_cells(figure, words | {"gained from what is hidden": {"facecolor": MARK}})
     see = "A bar for each key; dashed: without the mask. What is hatched is gone, the others share it out."
     return finished(figure, title, see)
@@ -138,7 +159,7 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
 
 def _draw_added(ax: Axes, may_attend: np.ndarray, tokens: Labels) -> None:
     """Draw M of the formula: 0 where a query may attend to a key, −∞ where it may not."""
-    look = {"limits": (0, 1), "colours": YES_OR_NO, "hidden": 1 - may_attend, "labels": ("key", "")}
+    look = {"limits": (0, 1), "colours": OPEN_OR_NOT, "hidden": 1 - may_attend, "labels": ("key", "")}
     draw_matrix(ax, 0 * may_attend, tokens, tokens, title="mask M", **look)
     ax.tick_params(labelleft=False)  # as in the scores
     for row, column in np.argwhere(may_attend == 0):
@@ -190,6 +211,7 @@ STEPS = {
 IN_SHORT = [step for step, (made, _) in STEPS.items() if made not in ("key", "value")]  # made as the query is
 ROW, COLUMN = 1, 1  # of the cell that is followed; for scores the column is the key's row
 KEY = 0
+GOES_IN, COMES_OUT = {"color": COMPONENTS["attention"]}, {"facecolor": LIT, "edgecolor": "black"}
 
 
 def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]) -> None:
@@ -199,24 +221,28 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
     """
     tables = _worked_out(np.asarray(x, dtype=float), {name: np.asarray(each) for name, each in maps.items()})
     lit = [step] if step in STEPS else IN_SHORT
+    order = {STEPS[each][0]: f"{sign} " for each, sign in zip(lit, "①②③④", strict=False) if len(lit) > 1}
     known = ["x", *maps, *(made for made, _ in list(STEPS.values())[: list(STEPS).index(lit[-1]) + 1])]
     how = {made: f"= {step.split(' = ')[1]}".replace("(", "\n(") for step, (made, _) in STEPS.items()}
     for name, (left, top) in PLACES.items():
         table = tables[name]
         _draw_grid(ax, left, top, table if name in known else np.full_like(table, np.nan))
         middle = left + table.shape[1] / 2
-        ax.text(middle, top - 0.25, name, ha="center", va="bottom", size=9, weight="bold")
+        look = {"ha": "center", "va": "bottom", "size": 9, "weight": "bold"}
+        ax.text(middle, top - 0.25, order.get(name, "") + name, **look)
         ax.text(middle, top + 4, how.get(name, ""), ha="center", va="top", size=8.5)
-        if step not in STEPS and top:  # the token that is followed, from x to the output
+        if order and name in ("key", "value"):  # the token that is followed needs those of all
+            ax.add_patch(Rectangle((left, top), table.shape[1], 3, fill=False, linewidth=1.5, zorder=3))
+        elif order and top:
             frame_cells(ax, [(top + ROW, left)], table.shape[1])
-    lines = [f"{STEPS[each][0]}:  {_light_step(ax, tables, each)}" for each in lit]
+    lines = [f"{order.get(STEPS[each][0], '')}{_light_step(ax, tables, each)}" for each in lit]
     ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9.5, linespacing=1.7)
     for place, token in enumerate(tokens):
         ax.text(-0.2, PLACES["x"][1] + place + 0.5, token, ha="right", va="center", size=9)
         for name in ("scores", "weights"):
             left, top = PLACES[name]
             ax.text(left + place + 0.5, top + 3.2, token, ha="center", va="top", size=8.5)
-    patches = [Patch(color=COMPONENTS["attention"], label="goes in"), Patch(color=MARK, label="comes out")]
+    patches = [Patch(label="goes in", **GOES_IN), Patch(label="comes out", **COMES_OUT)]
     ax.legend(handles=patches, loc="upper left", frameon=False)
     ax.set(xlim=(-1.5, 28.6), ylim=(9.6, -1.2), aspect="equal")
     ax.set_axis_off()
@@ -228,9 +254,9 @@ def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str) -> str:
     parts = [_light(ax, name, tables[name], part) for name, part in made_of.items()]
     cell = (ROW, KEY if made in ("scores", "weights") else COLUMN)
     left, top = PLACES[made]
-    ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, facecolor=MARK, zorder=2))
+    ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, zorder=2, **COMES_OUT))
     equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
-    return f"{_sum_of(*parts)} {equals} {_word(tables[made][cell])}"
+    return f"{made}:  {_sum_of(*parts)} {equals} {_word(tables[made][cell])}"
 
 
 def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -272,5 +298,5 @@ def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:
     (left, top), (rows, columns) = PLACES[name], table.shape
     row = KEY if part == "match" else ROW
     place = (left + COLUMN, top, 1, rows) if part == "column" else (left, top + row, columns, 1)
-    ax.add_patch(Rectangle(place[:2], *place[2:], facecolor=COMPONENTS["attention"], zorder=1))
+    ax.add_patch(Rectangle(place[:2], *place[2:], zorder=1, **GOES_IN))
     return table[:, COLUMN] if part == "column" else table[row]

@@ -1,6 +1,6 @@
 """Curves: how one quantity changes with another, with depth, position, the input, or while a model trains."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import cycle
 
@@ -53,7 +53,7 @@ def lines(
     places: Mapping[str, float] | None = None,
     before: Named | None = None,
     below: bool = False,
-    tops: bool = False,
+    tops: Callable[[float], str] | None = None,
 ) -> Figure:
     """Draw one line per name over the same x, with its name where it ends; where it is nan it has a gap.
 
@@ -68,7 +68,7 @@ def lines(
         places: the same on x: upright lines.
         before: lines of an earlier try, in the order and the colours of those in `named`, dashed.
         below: panels stand one below the other: those of `named`, or one for each line, on one scale.
-        tops: whether the highest point of each panel's line is marked.
+        tops: what is written at the highest point of each panel's line, from where it is.
     """
     nested, before = isinstance(next(iter(named.values())), Mapping), before or {}
     shared = ylabel != "" if nested else below
@@ -107,14 +107,17 @@ def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
 
 
 def _mark(
-    ax: Axes, levels: Mapping[str, float], places: Mapping[str, float], *, named: bool, tops: bool
+    ax: Axes, levels: Mapping[str, float], places: Mapping[str, float], *, named: bool, tops: Callable | None
 ) -> None:
     for name, height in levels.items():
         write_level(ax, height, name)
     for name, place in places.items():
         write_place(ax, place, name if named else "")
     if tops:
-        _mark_top(ax)
+        x, y = ax.lines[0].get_data()
+        top = int(np.nanargmax(y))
+        ax.plot(x[top], y[top], "o", color=MARK, markersize=5)
+        place_names(ax, {tops(x[top]): (x[top], y[top])})
 
 
 def _tables_of(named: Named) -> dict[str, np.ndarray]:
@@ -173,14 +176,6 @@ def _end(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     """Return the last point that is there."""
     last = np.flatnonzero(~np.isnan(y))[-1]
     return x[last], y[last]
-
-
-def _mark_top(ax: Axes) -> None:
-    """Mark the highest point of a panel's line, and write beside it where it is."""
-    x, y = ax.lines[0].get_data()
-    top = int(np.nanargmax(y))
-    ax.plot(x[top], y[top], "o", color=MARK, markersize=5)
-    place_names(ax, {number(x[top]): (x[top], y[top])})
 
 
 def training_curves(

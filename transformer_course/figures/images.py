@@ -12,7 +12,7 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import ATTENTION, COMPONENTS, GREY, SIGNED
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_course.figures.layout import WIDEST, canvas, finished, frame_cells, two_decimals
+from transformer_course.figures.layout import WIDEST, canvas, finished, frame_cells, number, two_decimals
 
 
 def _signed(
@@ -40,15 +40,46 @@ def _signed(
     return figure, panels
 
 
-def position_tables(named: Tables, *, labels: tuple[str, str], title: str, bar: str) -> Figure:
-    """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down."""
+def position_tables(
+    named: Tables,
+    *,
+    labels: tuple[str, str],
+    title: str,
+    bar: str,
+    above: Mapping[str, tuple[int, int]] | None = None,
+    distance: int = 0,
+) -> Figure:
+    """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
+
+    Words stand `above` columns, from the first to the last; a line joins the cells whose column lies at a
+    `distance` before their row, and three of these are told.
+    """
     tables = given.tables_of(named)
     reach = max(np.abs(table).max() for table in tables.values())
     cell = 6.4 if len(tables) == 1 else 3.9, 4.4
     look = {"cell": cell, "shrink": 1.0, "aspect": "auto", "interpolation": "nearest"}
-    figure, _ = _signed(tables, labels, limits=(-reach, reach), bar=bar, **look)
+    figure, panels = _signed(tables, labels, limits=(-reach, reach), bar=bar, **look)
+    for ax, (name, table) in zip(panels, tables.items(), strict=True):
+        if distance:
+            _mark_distance(ax, table, distance)
+            ax.set_title(f"{name}\nline: distance {distance}")
+        for words, (first, last) in (above or {}).items():
+            look = {"arrowstyle": "|-|", "mutation_scale": 3}
+            ends = {"xycoords": ax.get_xaxis_transform(), "arrowprops": look | {"shrinkA": 0, "shrinkB": 0}}
+            ax.annotate("", (first - 0.5, 1.03), (last + 0.5, 1.03), **ends)
+            ax.text((first + last) / 2, 1.06, words, ha="center", transform=ax.get_xaxis_transform(), size=9)
     see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
     return finished(figure, title, see)
+
+
+def _mark_distance(ax: Axes, table: np.ndarray, distance: int) -> None:
+    rows = np.arange(distance, len(table))
+    ax.plot(rows - distance, rows, color="black", linewidth=0.8)
+    ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
+    for row in rows[len(rows) // 6 :: len(rows) // 3]:
+        ax.plot(row - distance, row, "o", color="black", markersize=4)
+        look = {"textcoords": "offset points", "ha": "right", "va": "top", "size": 9, "bbox": ground}
+        ax.annotate(number(table[row, row - distance]), (row - distance, row), (-5, -4), **look)
 
 
 def planes(

@@ -136,11 +136,11 @@ def _write_numbers(axis: Axis) -> None:
 # Cells of a heatmap
 
 
-def frame_cells(ax: Axes, cells: Iterable[tuple[float, float]], width: int = 1, height: int = 1) -> None:
-    """Draw a frame around cells (row, column), or so many side by side: seen on every colour."""
-    for row, column in cells:
+def frame_cells(ax: Axes, cells: Iterable[tuple[float, ...]], width: int = 1, height: int = 1) -> None:
+    """Draw a frame around cells (row, column), or (row, column, how many) side by side."""
+    for row, column, *wide in cells:
         corner = float(column), float(row)
-        frame = Rectangle(corner, width, height, fill=False, edgecolor="white", linewidth=2)
+        frame = Rectangle(corner, *(wide or [width]), height, fill=False, edgecolor="white", linewidth=2)
         frame.set(path_effects=[withStroke(linewidth=4, foreground="black")], zorder=3)
         frame.set_clip_on(False)  # whole, at the edge of the map, too
         ax.add_patch(frame)

@@ -204,7 +204,7 @@ def _label_once(panels: np.ndarray, across: int) -> None:
     for number, ax in enumerate(panels):
         if number % across:
             ax.tick_params(labelleft=False)
-            ax.set_ylabel("")
+            ax.set_ylabel("" if ax.get_ylabel() == panels[0].get_ylabel() else ax.get_ylabel())
         if number + across < len(panels):
             ax.tick_params(labelbottom=False)
             ax.set_xlabel("")
@@ -218,6 +218,7 @@ def head_grid(
     title: str = "",
     columns: int = 3,
     unit: float = 0.21,
+    least: float = np.inf,
     limits: Sequence[Limits] | None = None,
     bar: str | None = "attention weight",
     hidden: Sequence[Matrix | None] | None = None,
@@ -226,13 +227,16 @@ def head_grid(
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 
     Args:
+        least: weights from this one on have their numbers.
         limits: a scale for each map, from 0 to 1 if None; the colour bar is that of the first.
         bar: label of the colour bar; none if None.
         hidden: for each map a mask, True where a cell is hatched, or None.
-        framed: for each map the cells (query, key) around which a frame stands.
+        framed: for each map the cells (query, key), or (query, first key, how many), that have a frame.
     """
     scales, covers = limits or [(0, 1)] * len(maps), hidden or [None] * len(maps)
     own = [{"limits": scale, "hidden": cover} for scale, cover in zip(scales, covers, strict=True)]
+    for options, weights in zip(own, maps, strict=True):
+        options["numbers"] = given.numbers_of(weights) >= least
     look = {"unit": unit, "across": columns, "bar": bar, "own": own}
     figure, panels = lay_maps(zip(titles, maps, strict=True), tokens, tokens, **look)
     for ax, cells in zip(panels, framed, strict=False):
@@ -305,12 +309,13 @@ def matrices(
     title: str = "",
     limits: Mapping[str, Limits] | None = None,
     signs: str = "",
-    framed: Sequence[int] = (),
+    framed: Sequence[int] | Mapping[str, Sequence[int]] = (),
 ) -> Figure:
     """Draw small matrices side by side, each with its numbers, its name and, unless told, its own scale.
 
     Labels of `rows` are for each matrix that has as many. Labels of its columns, what they are, and limits of
-    its colours go by a matrix's name. `signs` stand before all but the first; rows in `framed` have frames.
+    its colours go by a matrix's name. `signs` stand before all but the first; rows in `framed` have frames, in all or
+    by name.
     """
     tables = given.tables_of(named)
     columns, xlabels, limits = columns or {}, xlabels or {}, limits or {}
@@ -328,7 +333,8 @@ def matrices(
         ax.set_xlabel(xlabels.get(name, ""))
         if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:
             ax.tick_params(labelleft=False)  # as in the first
-        frame_cells(ax, [(row, 0) for row in framed], width)
+        in_frames = framed.get(name, ()) if isinstance(framed, Mapping) else framed
+        frame_cells(ax, [(row, 0) for row in in_frames], width)
     for ax, sign in zip(panels[1:], signs, strict=False):
         sign_before(ax, sign)
     return finished(figure, title, "Small matrices side by side, each cell with its number.")
