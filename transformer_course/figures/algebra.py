@@ -78,7 +78,7 @@ def _vector(
     side: int = 1,
     at: float = 0.5,
 ) -> None:
-    """An arrow with its name beside its middle, or end (at 1): on the right of its way, or the left (side −1)."""
+    """An arrow with its name beside its middle, or end: on the right of its way, or the left (side −1)."""
     arrow(ax, start, end, width=width, colour=colour, zorder=3, gap=0)
     along = (end - start) / (np.hypot(*(end - start)) or 1.0)
     beside = 13 * side * np.array([along[1], -along[0]])  # points

@@ -28,10 +28,12 @@ from transformer_course.figures.layout import (
     finished,
     frame_cells,
     legend_of_cells,
+    number,
     sign_before,
     two_decimals,
 )
 from transformer_course.figures.maps import draw_matrix
+from transformer_course.figures.positions import named_arrow
 
 # A query and keys in a plane
 
@@ -57,41 +59,31 @@ def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], 
 
 
 def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray]) -> None:
-    along = query / np.hypot(*query)
-    reaches = [0, np.hypot(*query), *(key @ along for key in keys.values())]
-    ax.plot(
-        *np.outer(along, [min(reaches) - 0.4, max(reaches) + 0.4]), color=ASKED, linewidth=0.9, linestyle="--"
-    )
-    word = {"size": 9.5, "ha": "center", "va": "center"}
-    word["path_effects"] = [withStroke(linewidth=3, foreground="white")]
-    arrow(ax, (0, 0), query, width=2.2, colour=ASKED, zorder=3, gap=0)
-    ax.text(*query + (0.12, 0), "query", color=ASKED, weight="bold", **word | {"ha": "left"})
+    length = np.hypot(*query)
+    reaches = np.array([0, length, *(key @ query / length for key in keys.values())])
+    line = np.outer(query / length, [reaches.min() - 0.4, reaches.max() + 0.4])
+    ax.plot(*line, color=ASKED, linewidth=0.9, linestyle="--")
+    named_arrow(ax, (0, 0), query, "query", ASKED, beside=query * (1, 1.2))
+    look = {"size": 9.5, "ha": "center", "va": "center", "zorder": 5}
+    look["path_effects"] = [withStroke(linewidth=3, foreground="white")]
     for (name, key), reach, colour in zip(keys.items(), reaches[2:], LINES[1:], strict=False):
-        foot = reach * along
+        foot = reach * query / length
         ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)
         if not key.any():
-            ax.text(0, -0.3, f"{name}: .00, points out of the page", color=colour, **word | {"ha": "left"})
+            ax.text(0.9, -0.3, f"{name}: out of the page, .00", color=colour, **look)
             continue
-        arrow(ax, (0, 0), key, width=2.2, colour=colour, zorder=3, gap=0)
-        ax.text(*key * (1 + 0.24 / np.hypot(*key)), name, color=colour, weight="bold", **word)
+        named_arrow(ax, (0, 0), key, name, colour)
         ax.plot(*np.transpose([key, foot]), color=colour, linewidth=1.2, linestyle=":")
         beyond = foot + 0.22 * (foot - key) / (np.hypot(*(foot - key)) or 1)  # the other side of the line
-        ax.text(*beyond, two_decimals(reach), color=colour, zorder=5, **word)
+        ax.text(*beyond, two_decimals(reach), color=colour, **look)
     corners = np.array([0 * query, query, *keys.values()])
     xlim, ylim = zip(corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5, strict=True)
     ax.set(xlim=xlim, ylim=ylim, aspect="equal", xlabel="feature 0", ylabel="feature 1")
-    ax.set_title(f"reach along the query, {two_decimals(np.hypot(*query))} long", size=9.5)
+    ax.set_title(f"reach along the query, {two_decimals(length)} long", size=9.5)
     ax.grid(alpha=0.3)
 
 
 # What a query takes from each key
-
-
-def products(factors: Tables, tokens: Labels, *, result: str, title: str = "") -> Figure:
-    """Draw two numbers of each token as bars, and what they make, multiplied: a row for each token."""
-    made = {result: np.prod([given.numbers_of(each, 1, name=name) for name, each in factors.items()], axis=0)}
-    see = "A row for each token: two bars, and what they make when multiplied."
-    return bars([*({name: each} for name, each in factors.items()), made], tokens, "×=", title=title, see=see)
 
 
 def bars(quantities: Sequence[Tables], rows: Labels, signs: str = "", *, title: str, see: str = "") -> Figure:
@@ -256,7 +248,7 @@ def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str) -> str:
     left, top = PLACES[made]
     ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, zorder=2, **COMES_OUT))
     equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
-    return f"{made}:  {_sum_of(*parts)} {equals} {_word(tables[made][cell])}"
+    return f"{made}:  {_sum_of(*parts)} {equals} {number(tables[made][cell], 2)}"
 
 
 def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -271,15 +263,9 @@ def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.n
 def _sum_of(row: np.ndarray, other: np.ndarray | None = None) -> str:
     """The arithmetic of the cell that is lit: products added up, or one of a row's shares."""
     if other is None:
-        grown = [_word(each) for each in np.exp(row / np.sqrt(4))]
-        return f"exp({_word(row[KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
-    return " + ".join(f"{_word(one)} · {_word(two)}" for one, two in zip(row, other, strict=True))
-
-
-def _word(number: float) -> str:
-    if number == round(number):
-        return f"{number:.0f}".replace("-", "−")
-    return f"{number:.1f}" if number >= 1 else two_decimals(number)
+        grown = [number(each, 2) for each in np.exp(row / np.sqrt(4))]
+        return f"exp({number(row[KEY], 2)} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
+    return " + ".join(f"{number(one, 2)} · {number(two, 2)}" for one, two in zip(row, other, strict=True))
 
 
 def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
@@ -287,10 +273,10 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
     rows, columns = table.shape
     edges = np.arange(columns + 1) + left, np.arange(rows + 1) + top
     ax.pcolormesh(*edges, np.ma.masked_all(table.shape), edgecolor=SILVER, linewidth=0.8)
-    for (row, column), number in np.ndenumerate(table):
-        if np.isfinite(number):
+    for (row, column), value in np.ndenumerate(table):
+        if np.isfinite(value):
             look = {"ha": "center", "va": "center", "size": 8, "zorder": 4}
-            ax.text(left + column + 0.5, top + row + 0.5, _word(number), **look)
+            ax.text(left + column + 0.5, top + row + 0.5, number(value, 2), **look)
 
 
 def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:

@@ -29,28 +29,28 @@ def masks(
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
-    `legend` says what cells mean that are True, and others; `labels` name the horizontal and vertical axis, of
-    all or of each; `queries` are the rows where these are not the columns' tokens: then nothing is hidden, or
-    hatched. Some matrices, from the first on, may have `numbers` in their cells, or cells that are `framed`.
+    `legend` says what cells mean that are True, and others; `labels` name both axes, of all or of each;
+    `queries` are the rows where these are not the columns' tokens: then nothing is hidden, or hatched.
+    Some matrices, from the first on, may have `numbers` in their cells, or cells that are `framed`.
     """
     maps = given.tables_of(named)
     pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
-    covers = [{} if queries else {"hidden": 1 - each} for each in maps.values()]
-    look = {
-        "unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23,
-        "across": columns,
-        "below": 0.3,
-        "own": [{"labels": pair} | cover for pair, cover in zip(pairs, covers, strict=True)],
-    }
     yes, scale = (YES, YES_OR_NO) if queries else (OPEN, OPEN_OR_NOT)
-    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, colours=scale, **look)
-    signs = [] if queries or len(tokens) > MANY else [np.where(each, "✓", "") for each in maps.values()]
-    written = [np.vectorize(number)(given.numbers_of(each, 2)) for each in numbers]
-    for ax, words in zip(panels, written or signs, strict=False):
-        ground = {"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.7 * bool(written)}
-        for (row, column), word in np.ndenumerate(words):
-            look = {"ha": "center", "va": "center", "size": 8, "color": DARK, "bbox": ground}
-            ax.text(column + 0.5, row + 0.5, word, zorder=3, **look)
+    look = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
+    look["own"] = [
+        {"labels": pair} | ({} if queries else {"hidden": 1 - each})
+        for pair, each in zip(pairs, maps.values(), strict=True)
+    ]
+    rows = queries or tokens
+    figure, panels = lay_maps(maps.items(), rows, tokens, colours=scale, across=columns, **look)
+    words = [np.vectorize(number)(given.numbers_of(each, 2)) for each in numbers]
+    if not (words or queries or len(tokens) > MANY):
+        words = [np.where(each, "✓", "") for each in maps.values()]
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.7 * bool(len(numbers))}
+    look = {"ha": "center", "va": "center", "size": 8, "color": DARK, "bbox": ground, "zorder": 3}
+    for ax, written in zip(panels, words, strict=False):
+        for (row, column), word in np.ndenumerate(written):
+            ax.text(column + 0.5, row + 0.5, word, **look)
     for ax, cells in zip(panels, framed, strict=False):
         frame_cells(ax, cells)
     other, kinds = ({"facecolor": NO}, ("dark", "light")) if queries else (HIDDEN, ("plain", "hatched"))

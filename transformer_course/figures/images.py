@@ -46,13 +46,13 @@ def position_tables(
     labels: tuple[str, str],
     title: str,
     bar: str,
-    above: Mapping[str, tuple[int, int]] | None = None,
+    above: Mapping[str, float] | None = None,
     distance: int = 0,
 ) -> Figure:
     """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
 
-    Words stand `above` columns, from the first to the last; a line joins the cells whose column lies at a
-    `distance` before their row, and three of these are told.
+    Words stand `above` some columns; a line joins cells whose column lies a `distance` before their row, and
+    three of these are told.
     """
     tables = given.tables_of(named)
     reach = max(np.abs(table).max() for table in tables.values())
@@ -63,11 +63,8 @@ def position_tables(
         if distance:
             _mark_distance(ax, table, distance)
             ax.set_title(f"{name}\nline: distance {distance}")
-        for words, (first, last) in (above or {}).items():
-            look = {"arrowstyle": "|-|", "mutation_scale": 3}
-            ends = {"xycoords": ax.get_xaxis_transform(), "arrowprops": look | {"shrinkA": 0, "shrinkB": 0}}
-            ax.annotate("", (first - 0.5, 1.03), (last + 0.5, 1.03), **ends)
-            ax.text((first + last) / 2, 1.06, words, ha="center", transform=ax.get_xaxis_transform(), size=9)
+        if above:
+            ax.secondary_xaxis("top").set_xticks(list(above.values()), above)
     see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
     return finished(figure, title, see)
 

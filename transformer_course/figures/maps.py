@@ -234,9 +234,10 @@ def head_grid(
         framed: for each map the cells (query, key), or (query, first key, how many), that have a frame.
     """
     scales, covers = limits or [(0, 1)] * len(maps), hidden or [None] * len(maps)
-    own = [{"limits": scale, "hidden": cover} for scale, cover in zip(scales, covers, strict=True)]
-    for options, weights in zip(own, maps, strict=True):
-        options["numbers"] = given.numbers_of(weights) >= least
+    own = [
+        {"limits": scale, "hidden": cover, "numbers": given.numbers_of(weights) >= least}
+        for scale, cover, weights in zip(scales, covers, maps, strict=True)
+    ]
     look = {"unit": unit, "across": columns, "bar": bar, "own": own}
     figure, panels = lay_maps(zip(titles, maps, strict=True), tokens, tokens, **look)
     for ax, cells in zip(panels, framed, strict=False):
@@ -314,8 +315,8 @@ def matrices(
     """Draw small matrices side by side, each with its numbers, its name and, unless told, its own scale.
 
     Labels of `rows` are for each matrix that has as many. Labels of its columns, what they are, and limits of
-    its colours go by a matrix's name. `signs` stand before all but the first; rows in `framed` have frames, in all or
-    by name.
+    its colours go by a matrix's name. `signs` stand before all but the first; rows in `framed`, of
+    all or by name, have frames.
     """
     tables = given.tables_of(named)
     columns, xlabels, limits = columns or {}, xlabels or {}, limits or {}

@@ -132,7 +132,7 @@ def draw_turns(
     for place, ((name, each), colour) in enumerate(zip(pairs.items(), LINES, strict=False)):
         for dial, tip in enumerate(each / reach):
             beside = both[1 - place][dial] if both else None
-            _draw_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
+            named_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
             if turns:
                 turn = turns[name][dial] if summed else np.radians(turns[name][dial])
                 _draw_way(ax, PITCH * dial, tip, turn, colour, dotted=not summed)
@@ -170,7 +170,7 @@ def _draw_way(ax: Axes, left: float, end: np.ndarray, turn: float, colour: str, 
         ax.plot(*((across, up) if dotted else ([], [])), color=colour, linewidth=1.8, linestyle=":")
 
 
-def _draw_arrow(
+def named_arrow(
     ax: Axes, start: Point, tip: np.ndarray, name: str, colour: str, beside: np.ndarray | None = None
 ) -> None:
     """An arrow, and its name beyond the tip, a little away from the arrow beside it."""
