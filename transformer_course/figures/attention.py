@@ -9,17 +9,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import (
-    COMPONENTS,
-    DARK,
-    HERO,
-    HIDDEN,
-    LINES,
-    LIT,
-    MARK,
-    OPEN_OR_NOT,
-    SILVER,
-)
+from transformer_course.figures.colours import COMPONENTS, DARK, HIDDEN, LINES, LIT, MARK, OPEN_OR_NOT, SILVER
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
@@ -41,19 +31,21 @@ ASKED = LINES[4]  # the query: what is bright in a lesson is the output
 
 
 def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], *, title: str) -> Figure:
-    """Draw keys in the plane of features 0 and 1, where each falls on the line of a query, and its weight.
-
-    The query has no other features; a key that has no part in the plane is a point.
-    """
+    """Draw keys in the plane of features 0 and 1, a query's only ones; where each falls on it; weights."""
     query, table = np.asarray(query, dtype=float), np.asarray(list(keys.values()), dtype=float)
     length, scores = np.hypot(*query[:2]), table @ query / np.sqrt(len(query))
     weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
     figure, (plane, *both) = canvas(3, (2.9, 3.4), (0.3, 0), width_ratios=[1.5, 1, 1])
     _draw_plane(plane, query[:2], dict(zip(keys, table[:, :2], strict=True)))
-    names = f"scaled scores: reach × {two_decimals(length)} ÷ √{len(query)}", "weights: softmax of these"
-    for ax, name, lengths in zip(both, names, (scores, weights), strict=True):
+    for ax, lengths in zip(both, (scores, weights), strict=True):
         _bars(ax, list(keys), lengths, LINES[1 : 1 + len(keys)], "→")
-        ax.set_title(name, size=9.5)
+    names = (
+        "reach along the query, {0} long",
+        "scaled scores: reach × {0} ÷ √{1}",
+        "weights: softmax of these",
+    )
+    for ax, name in zip(figure.axes, names, strict=True):
+        ax.set_title(name.format(two_decimals(length), len(query)), size=9.5)
     see = "Each key falls at a right angle on the line of the query; the further it reaches, the more weight."
     return finished(figure, title, see)
 
@@ -74,12 +66,11 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray]) -> 
             continue
         named_arrow(ax, (0, 0), key, name, colour)
         ax.plot(*np.transpose([key, foot]), color=colour, linewidth=1.2, linestyle=":")
-        beyond = foot + 0.22 * (foot - key) / (np.hypot(*(foot - key)) or 1)  # the other side of the line
+        beyond = foot + 0.3 * (foot - key) / (np.hypot(*(foot - key)) or 1)  # the other side of the line
         ax.text(*beyond, two_decimals(reach), color=colour, **look)
     corners = np.array([0 * query, query, *keys.values()])
     xlim, ylim = zip(corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5, strict=True)
     ax.set(xlim=xlim, ylim=ylim, aspect="equal", xlabel="feature 0", ylabel="feature 1")
-    ax.set_title(f"reach along the query, {two_decimals(length)} long", size=9.5)
     ax.grid(alpha=0.3)
 
 
@@ -137,9 +128,8 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
         _draw_change(ax, old, new)
         ax.set_xticks(range(len(tokens)), tokens, rotation=90)
         ax.set(xlabel="key", yticks=[], title=name)
-    shares = zip(tokens, powers, seen, strict=True)
-    total = two_decimals(after.sum())
-    panels[-1].set_xlabel("\n".join(f"{name}: {two_decimals(e)} ÷ {total}" for name, e, yes in shares if yes))
+    shares, total = zip(tokens, after, strict=True), two_decimals(after.sum())
+    panels[-1].set_xlabel("\n".join(f"{name}: {two_decimals(e)} ÷ {total}" for name, e in shares if e))
     for ax, sign in zip((added, *panels), "+=→→", strict=True):
         sign_before(ax, sign)
     words = {"dashed: without the mask": {"facecolor": "white", "edgecolor": DARK, "linestyle": "--"}}
@@ -174,7 +164,7 @@ def _draw_change(ax: Axes, old: np.ndarray, new: np.ndarray) -> None:
     for place, value, text in zip(places, new, cell_texts(np.where(hidden, old, new)), strict=True):
         ax.text(place, max(value, old[place]) + 0.03 * high, text, **look)
         if np.isinf(value):
-            arrow(ax, (place - 0.3, 0), (place - 0.3, low), width=2.5, colour=HERO, zorder=4)
+            arrow(ax, (place - 0.3, 0), (place - 0.3, low), width=2.5, colour=MARK, zorder=4)
             ax.text(place + 0.15, 0.7 * low, "−∞", **look)
         elif hidden[place]:
             ax.text(place, 0.03 * high, "0", **look)
@@ -220,8 +210,9 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
         table = tables[name]
         _draw_grid(ax, left, top, table if name in known else np.full_like(table, np.nan))
         middle = left + table.shape[1] / 2
-        look = {"ha": "center", "va": "bottom", "size": 9, "weight": "bold"}
-        ax.text(middle, top - 0.25, order.get(name, "") + name, **look)
+        ax.text(
+            middle, top - 0.25, order.get(name, "") + name, ha="center", va="bottom", size=9, weight="bold"
+        )
         ax.text(middle, top + 4, how.get(name, ""), ha="center", va="top", size=8.5)
         if order and name in ("key", "value"):  # the token that is followed needs those of all
             ax.add_patch(Rectangle((left, top), table.shape[1], 3, fill=False, linewidth=1.5, zorder=3))
@@ -256,8 +247,8 @@ def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.n
     scores = query @ key.T
     grown = np.exp(scores / np.sqrt(query.shape[1]))
     weights = grown / grown.sum(axis=1, keepdims=True)
-    made = {"query": query, "key": key, "value": value, "scores": scores}
-    return {"x": x, **maps, **made, "weights": weights, "output": weights @ value}
+    made = {"query": query, "key": key, "value": value, "scores": scores, "weights": weights}
+    return {"x": x, **maps, **made, "output": weights @ value}
 
 
 def _sum_of(row: np.ndarray, other: np.ndarray | None = None) -> str:

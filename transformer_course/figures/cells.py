@@ -35,22 +35,19 @@ def masks(
     """
     maps = given.tables_of(named)
     pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
-    yes, scale = (YES, YES_OR_NO) if queries else (OPEN, OPEN_OR_NOT)
+    covers = [None if queries else 1 - each for each in maps.values()]
     look = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
-    look["own"] = [
-        {"labels": pair} | ({} if queries else {"hidden": 1 - each})
-        for pair, each in zip(pairs, maps.values(), strict=True)
-    ]
-    rows = queries or tokens
-    figure, panels = lay_maps(maps.items(), rows, tokens, colours=scale, across=columns, **look)
+    look["own"] = [{"labels": pair, "hidden": cover} for pair, cover in zip(pairs, covers, strict=True)]
+    yes, look["colours"] = (YES, YES_OR_NO) if queries else (OPEN, OPEN_OR_NOT)
+    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=columns, **look)
     words = [np.vectorize(number)(given.numbers_of(each, 2)) for each in numbers]
     if not (words or queries or len(tokens) > MANY):
         words = [np.where(each, "✓", "") for each in maps.values()]
-    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.7 * bool(len(numbers))}
-    look = {"ha": "center", "va": "center", "size": 8, "color": DARK, "bbox": ground, "zorder": 3}
-    for ax, written in zip(panels, words, strict=False):
+    look = {"ha": "center", "va": "center", "size": 8, "color": DARK, "zorder": 3}
+    for ax, written, shown in zip(panels, words, maps.values(), strict=False):
         for (row, column), word in np.ndenumerate(written):
-            ax.text(column + 0.5, row + 0.5, word, **look)
+            ground = {"facecolor": OPEN if shown[row, column] else NO, "edgecolor": "none", "pad": 1}
+            ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
     for ax, cells in zip(panels, framed, strict=False):
         frame_cells(ax, cells)
     other, kinds = ({"facecolor": NO}, ("dark", "light")) if queries else (HIDDEN, ("plain", "hatched"))

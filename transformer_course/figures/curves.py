@@ -91,10 +91,19 @@ def lines(
         figure.supylabel(ylabel, size=10)
     finished(figure, title, see or _what_to_see(len(tables), below=below, shared=shared))
     for ax, curves in zip(axes, tables.values(), strict=True):  # last: where names stand hangs on the layout
-        ends = {name: _end(across, runs.mean(axis=0)) for name, runs in curves.items()}
+        means = {name: np.stack([across, runs.mean(axis=0)], axis=1) for name, runs in curves.items()}
+        ends = {name: tuple(mean[~np.isnan(mean[:, 1])][-1]) for name, mean in means.items()}
         if len(ends) > 1:
             name_lines(ax, ends, {name: looks[name]["color"] for name in ends})
-        _mark(ax, levels or {}, places or {}, named=ax is axes[0], tops=tops)
+        for name, height in (levels or {}).items():
+            write_level(ax, height, name)
+        for name, place in (places or {}).items():
+            write_place(ax, place, name if ax is axes[0] else "")
+        if tops:
+            points = ax.lines[0].get_xydata()
+            top = tuple(points[np.nanargmax(points[:, 1])])
+            ax.plot(*top, "o", color=MARK, markersize=5)
+            place_names(ax, {tops(top[0]): top})
     return figure
 
 
@@ -104,20 +113,6 @@ def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
     where = "one below the other" if below else "side by side"
     what = f"Panels {where} share both scales" if shared else "A panel for each measure"
     return f"{what}; a line bears its name where it ends."
-
-
-def _mark(
-    ax: Axes, levels: Mapping[str, float], places: Mapping[str, float], *, named: bool, tops: Callable | None
-) -> None:
-    for name, height in levels.items():
-        write_level(ax, height, name)
-    for name, place in places.items():
-        write_place(ax, place, name if named else "")
-    if tops:
-        x, y = ax.lines[0].get_data()
-        top = int(np.nanargmax(y))
-        ax.plot(x[top], y[top], "o", color=MARK, markersize=5)
-        place_names(ax, {tops(x[top]): (x[top], y[top])})
 
 
 def _tables_of(named: Named) -> dict[str, np.ndarray]:
@@ -170,12 +165,6 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, s
         ax.plot(x, runs.T, linewidth=0.9, alpha=0.5, color=look["color"])
         look = look | ({"linewidth": 1.4} if look.get("linestyle") == "--" else {"linewidth": 2.4})
     ax.plot(x, runs.mean(axis=0), label=name, **look)
-
-
-def _end(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Return the last point that is there."""
-    last = np.flatnonzero(~np.isnan(y))[-1]
-    return x[last], y[last]
 
 
 def training_curves(

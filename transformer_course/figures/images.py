@@ -12,7 +12,9 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import ATTENTION, COMPONENTS, GREY, SIGNED
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_course.figures.layout import WIDEST, canvas, finished, frame_cells, number, two_decimals
+from transformer_course.figures.layout import WIDEST, canvas, finished, frame_cells, two_decimals
+
+GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
 
 
 def _signed(
@@ -51,8 +53,7 @@ def position_tables(
 ) -> Figure:
     """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
 
-    Words stand `above` some columns; a line joins cells whose column lies a `distance` before their row, and
-    three of these are told.
+    Words stand `above` some columns. A line joins cells at a `distance`, of which three are told.
     """
     tables = given.tables_of(named)
     reach = max(np.abs(table).max() for table in tables.values())
@@ -62,7 +63,7 @@ def position_tables(
     for ax, (name, table) in zip(panels, tables.items(), strict=True):
         if distance:
             _mark_distance(ax, table, distance)
-            ax.set_title(f"{name}\nline: distance {distance}")
+            ax.set_title(f"{name}\non the line: distance {distance}")
         if above:
             ax.secondary_xaxis("top").set_xticks(list(above.values()), above)
     see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
@@ -72,11 +73,10 @@ def position_tables(
 def _mark_distance(ax: Axes, table: np.ndarray, distance: int) -> None:
     rows = np.arange(distance, len(table))
     ax.plot(rows - distance, rows, color="black", linewidth=0.8)
-    ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
     for row in rows[len(rows) // 6 :: len(rows) // 3]:
         ax.plot(row - distance, row, "o", color="black", markersize=4)
-        look = {"textcoords": "offset points", "ha": "right", "va": "top", "size": 9, "bbox": ground}
-        ax.annotate(number(table[row, row - distance]), (row - distance, row), (-5, -4), **look)
+        look = {"textcoords": "offset points", "ha": "right", "va": "top", "size": 9, "bbox": GROUND}
+        ax.annotate(two_decimals(table[row, row - distance]), (row - distance, row), (-5, -4), **look)
 
 
 def planes(
@@ -103,15 +103,11 @@ def planes(
     for ax in panels:
         ax.locator_params(nbins=4)
         for name, point in (points or {}).items():
-            _name_point(ax, name, point)
+            ax.plot(*point, "o", color="black", markersize=5)
+            look = {"textcoords": "offset points", "ha": "center", "size": 8, "bbox": GROUND}
+            ax.annotate(name, point, (0, 7), **look)
     see = "Two features span a plane; the shade at each place is what the function gives there."
     return finished(figure, title, see)
-
-
-def _name_point(ax: Axes, name: str, point: tuple[float, float]) -> None:
-    ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
-    ax.plot(*point, "o", color="black", markersize=5)
-    ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=ground)
 
 
 def draw_tiles(

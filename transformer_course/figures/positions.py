@@ -116,9 +116,8 @@ def draw_turns(
     both = list(pairs.values()) if len(pairs) == 2 else []
     rim = 1.5 if any(pairs) else 1.2  # there is room for names of arrows
     for dial, name in enumerate(names):
-        unit = " rad" if summed else "°"
-        by = ", ".join(f"{each} {number(turn[dial])}{unit}" for each, turn in turns.items())
-        told = [f"turned: {by}"] * bool(turns)
+        by = ", ".join(f"{each} {number(turn[dial])}{'°' * (not summed)}" for each, turn in turns.items())
+        told = [f"turned: {by}{' rad' * summed}"] * bool(turns)
         if both:
             first, second = (each[dial] for each in both)
             angle = _apart(first, second)
@@ -133,9 +132,12 @@ def draw_turns(
         for dial, tip in enumerate(each / reach):
             beside = both[1 - place][dial] if both else None
             named_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
-            if turns:
+            if turns and turns[name][dial]:
                 turn = turns[name][dial] if summed else np.radians(turns[name][dial])
-                _draw_way(ax, PITCH * dial, tip, turn, colour, dotted=not summed)
+                across, up = _arc(PITCH * dial, np.hypot(*tip), tip, -turn)
+                ax.plot((PITCH * dial, across[-1]), (0, up[-1]), color=colour, linewidth=1.4, linestyle="--")
+                if not summed:
+                    ax.plot(across, up, color=colour, linewidth=1.8, linestyle=":")
     right = PITCH * (len(names) - 1) + rim
     if summed:
         for dial in range(1, len(names)):
@@ -160,14 +162,6 @@ def _apart(one: np.ndarray, two: np.ndarray) -> float:
 def _arc(left: float, radius: float, start: np.ndarray, turn: float) -> tuple[np.ndarray, np.ndarray]:
     angles = _angle(start) + turn * np.linspace(0, 1, 30)
     return left + radius * np.cos(angles), radius * np.sin(angles)
-
-
-def _draw_way(ax: Axes, left: float, end: np.ndarray, turn: float, colour: str, *, dotted: bool) -> None:
-    """Draw where an arrow was, and, dotted, how its tip came to where it is, counter-clockwise."""
-    if turn:
-        across, up = _arc(left, np.hypot(*end), end, -turn)
-        ax.plot((left, across[-1]), (0, up[-1]), color=colour, linewidth=1.4, linestyle="--")
-        ax.plot(*((across, up) if dotted else ([], [])), color=colour, linewidth=1.8, linestyle=":")
 
 
 def named_arrow(
