@@ -35,10 +35,7 @@ WHOLE, TALL, NARROW, ROW, SHEET = 0.9, 0.66, 0.34, 1.3, 0.022
 def weighted_sum(
     weights: Sequence[float], values: Matrix, tokens: Labels, *, query: str, title: str = ""
 ) -> Figure:
-    """Draw values (token, 2) as arrows, and beside them each times its weight, laid end to end: the output.
-
-    `query` names the token that asks.
-    """
+    """Draw values (token, 2) as arrows; beside them each times its weight, end to end: what `query` gets."""
     weights = given.numbers_of(weights, 1, name="weights")
     values = given.numbers_of(values, 2, name="values")
     steps = np.concatenate([np.zeros((1, 2)), np.cumsum(weights[:, None] * values, axis=0)])

@@ -66,7 +66,7 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray]) -> 
             continue
         named_arrow(ax, (0, 0), key, name, colour)
         ax.plot(*np.transpose([key, foot]), color=colour, linewidth=1.2, linestyle=":")
-        beyond = foot + 0.3 * (foot - key) / (np.hypot(*(foot - key)) or 1)  # the other side of the line
+        beyond = foot + 0.26 * (foot - key) / (np.hypot(*(foot - key)) or 1)  # the other side of the line
         ax.text(*beyond, two_decimals(reach), color=colour, **look)
     corners = np.array([0 * query, query, *keys.values()])
     xlim, ylim = zip(corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5, strict=True)

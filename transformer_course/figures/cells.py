@@ -40,9 +40,8 @@ def masks(
     look["own"] = [{"labels": pair, "hidden": cover} for pair, cover in zip(pairs, covers, strict=True)]
     yes, look["colours"] = (YES, YES_OR_NO) if queries else (OPEN, OPEN_OR_NOT)
     figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=columns, **look)
-    words = [np.vectorize(number)(given.numbers_of(each, 2)) for each in numbers]
-    if not (words or queries or len(tokens) > MANY):
-        words = [np.where(each, "✓", "") for each in maps.values()]
+    ticks = [np.where(each, "✓", "") for each in maps.values() if not queries and len(tokens) <= MANY]
+    words = [np.vectorize(number)(given.numbers_of(each, 2)) for each in numbers] or ticks
     look = {"ha": "center", "va": "center", "size": 8, "color": DARK, "zorder": 3}
     for ax, written, shown in zip(panels, words, maps.values(), strict=False):
         for (row, column), word in np.ndenumerate(written):

@@ -100,8 +100,7 @@ def lines(
         for name, place in (places or {}).items():
             write_place(ax, place, name if ax is axes[0] else "")
         if tops:
-            points = ax.lines[0].get_xydata()
-            top = tuple(points[np.nanargmax(points[:, 1])])
+            top = tuple(ax.lines[0].get_xydata()[np.nanargmax(ax.lines[0].get_ydata())])
             ax.plot(*top, "o", color=MARK, markersize=5)
             place_names(ax, {tops(top[0]): top})
     return figure

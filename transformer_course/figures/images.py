@@ -53,7 +53,7 @@ def position_tables(
 ) -> Figure:
     """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
 
-    Words stand `above` some columns. A line joins cells at a `distance`, of which three are told.
+    Words stand `above` some columns; a line joins cells at a `distance`, and three of them are told.
     """
     tables = given.tables_of(named)
     reach = max(np.abs(table).max() for table in tables.values())
@@ -104,8 +104,7 @@ def planes(
         ax.locator_params(nbins=4)
         for name, point in (points or {}).items():
             ax.plot(*point, "o", color="black", markersize=5)
-            look = {"textcoords": "offset points", "ha": "center", "size": 8, "bbox": GROUND}
-            ax.annotate(name, point, (0, 7), **look)
+            ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
     see = "Two features span a plane; the shade at each place is what the function gives there."
     return finished(figure, title, see)
 
