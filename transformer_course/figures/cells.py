@@ -1,6 +1,6 @@
 """Matrices whose cells are of a few kinds, each with its colour: masks, heads, pairs, what a cache keeps."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.colors import ListedColormap
@@ -10,7 +10,7 @@ from torch import Tensor
 from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, HIDDEN, NO, OPEN, OPEN_OR_NOT, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
-from transformer_course.figures.layout import canvas, finished, frame_cells, legend_of_cells, number
+from transformer_course.figures.layout import canvas, finished, legend_of_cells, number
 from transformer_course.figures.maps import KEY_QUERY, MANY, draw_cells, lay_maps
 
 
@@ -25,13 +25,13 @@ def masks(
     columns: int = 4,
     queries: Labels | None = None,
     numbers: Sequence[Matrix] = (),
-    framed: Sequence[Iterable[tuple[int, int]]] = (),
+    framed: Sequence[tuple[int, ...]] = (),
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
     `legend` says what cells mean that are True, and others; `labels` name both axes, of all or of each;
     `queries` are the rows where these are not the columns' tokens: then nothing is hidden, or hatched.
-    Some matrices, from the first on, may have `numbers` in their cells, or cells that are `framed`.
+    Some matrices, from the first on, may have `numbers` in their cells; in all some may be `framed`.
     """
     maps = given.tables_of(named)
     pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
@@ -39,7 +39,8 @@ def masks(
     look = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
     look["own"] = [{"labels": pair, "hidden": cover} for pair, cover in zip(pairs, covers, strict=True)]
     yes, look["colours"] = (YES, YES_OR_NO) if queries else (OPEN, OPEN_OR_NOT)
-    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=columns, **look)
+    rows = queries or tokens
+    figure, panels = lay_maps(maps.items(), rows, tokens, across=columns, framed=framed, **look)
     ticks = [np.where(each, "✓", "") for each in maps.values() if not queries and len(tokens) <= MANY]
     words = [np.vectorize(number)(given.numbers_of(each, 2)) for each in numbers] or ticks
     look = {"ha": "center", "va": "center", "size": 8, "color": DARK, "zorder": 3}
@@ -47,8 +48,6 @@ def masks(
         for (row, column), word in np.ndenumerate(written):
             ground = {"facecolor": OPEN if shown[row, column] else NO, "edgecolor": "none", "pad": 1}
             ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
-    for ax, cells in zip(panels, framed, strict=False):
-        frame_cells(ax, cells)
     other, kinds = ({"facecolor": NO}, ("dark", "light")) if queries else (HIDDEN, ("plain", "hatched"))
     legend_of_cells(figure, {legend[0]: {"facecolor": yes}, legend[1]: other})
     see = see or (

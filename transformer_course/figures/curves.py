@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import cycle
+from math import lcm
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import LINES, MARK
+from transformer_course.figures.colours import LINES, MARK, SILVER
 from transformer_course.figures.given import Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, number
 from transformer_course.figures.names import name_lines, place_names, write_level, write_place
@@ -62,7 +63,7 @@ def lines(
         named: the lines, numbers over x each, or (run, x): every run thin, their mean thick. Or a panel of
             lines for each quantity, which is its y label; with a `ylabel` all panels share it, and its scale.
         style: "marked" marks each point, "smooth" is for many, "area" fills what is below, "stepped" counts
-            layers or steps; "bars" stand on 0, each under its number as a fraction.
+            layers or steps; "bars" reach up to 1, each under its fraction, a name's with one divisor.
         logarithmic: the axes that are: "x", "y" or "xy"; or the panels whose y axes are.
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them.
         places: the same on x: upright lines.
@@ -93,16 +94,9 @@ def lines(
     for ax, curves in zip(axes, tables.values(), strict=True):  # last: where names stand hangs on the layout
         means = {name: np.stack([across, runs.mean(axis=0)], axis=1) for name, runs in curves.items()}
         ends = {name: tuple(mean[~np.isnan(mean[:, 1])][-1]) for name, mean in means.items()}
-        if len(ends) > 1:
+        if len(ends) > 1 and style != "bars":
             name_lines(ax, ends, {name: looks[name]["color"] for name in ends})
-        for name, height in (levels or {}).items():
-            write_level(ax, height, name)
-        for name, place in (places or {}).items():
-            write_place(ax, place, name if ax is axes[0] else "")
-        if tops:
-            top = tuple(ax.lines[0].get_xydata()[np.nanargmax(ax.lines[0].get_ydata())])
-            ax.plot(*top, "o", color=MARK, markersize=5)
-            place_names(ax, {tops(top[0]): top})
+        _mark(ax, levels or {}, places or {}, tops, named=ax is axes[0])
     return figure
 
 
@@ -112,6 +106,17 @@ def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
     where = "one below the other" if below else "side by side"
     what = f"Panels {where} share both scales" if shared else "A panel for each measure"
     return f"{what}; a line bears its name where it ends."
+
+
+def _mark(ax: Axes, levels: Mapping, places: Mapping, tops: Callable | None, *, named: bool) -> None:
+    for name, height in levels.items():
+        write_level(ax, height, name)
+    for name, place in places.items():
+        write_place(ax, place, name if named else "")
+    if tops:
+        top = tuple(ax.lines[0].get_xydata()[np.nanargmax(ax.lines[0].get_ydata())])
+        ax.plot(*top, "o", color=MARK, markersize=5)
+        place_names(ax, {tops(top[0]): top})
 
 
 def _tables_of(named: Named) -> dict[str, np.ndarray]:
@@ -155,9 +160,12 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str, *, whole: bool) -> np.n
 def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, style: str) -> None:
     """Draw one line, or several runs thin and their mean thick."""
     if style == "bars":
-        fractions = [str(Fraction(value).limit_denominator(12)) for value in runs[0]]
-        ax.bar_label(ax.bar(x, runs[0], color=MARK, zorder=2), fractions, padding=2, size=9)
-        ax.set(xticks=x, ylim=(0, 1.12 * runs[0].max()))
+        ax.set(xticks=x, ylim=(0, 1.12))
+        there = ~np.isnan(runs[0])
+        parts = lcm(*(Fraction(each).limit_denominator(12).denominator for each in runs[0, there]))
+        bars = ax.bar(x[there], runs[0, there], color=SILVER, zorder=2)
+        ax.bar_label(bars, [f"{parts * each:.0f}/{parts}" for each in runs[0, there]], padding=2, size=9)
+        return
     if style == "area":
         ax.fill_between(x, runs[0], color=look["color"], alpha=0.5)
     if len(runs) > 1:

@@ -61,9 +61,14 @@ def test_a_mask_may_have_numbers_in_its_cells():
     assert [text.get_text() for text in figure.axes[0].texts] == ["7", "0"] * 2
 
 
-def test_each_panel_may_have_axes_and_frames_of_its_own():
+def test_each_panel_may_have_axes_of_its_own():
     pairs = [("key", "query"), ("changed", "output")]
-    figure = figures.masks({"a": np.eye(3), "b": np.eye(3)}, TOKENS, labels=pairs, framed=[[], [(1, 2)]])
+    figure = figures.masks({"a": np.eye(3), "b": np.eye(3)}, TOKENS, labels=pairs)
     assert [(ax.get_xlabel(), ax.get_ylabel()) for ax in figure.axes] == pairs
-    framed = [[patch.get_xy() for patch in ax.patches if not patch.get_fill()] for ax in figure.axes]
-    assert framed == [[], [(2, 1)]]
+
+
+def test_rows_or_columns_of_every_mask_may_have_a_frame():
+    figure = figures.masks({"a": np.eye(2), "b": np.eye(2)}, ["x", "y"], framed=[(1, 0, 2, 1)])
+    for ax in figure.axes:
+        (frame,) = [patch for patch in ax.patches if not patch.get_fill()]
+        assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((0, 1), 2, 1)
