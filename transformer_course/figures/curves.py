@@ -1,6 +1,6 @@
 """Curves: how one quantity changes with another, with depth, position, the input, or while a model trains."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import cycle
 from math import lcm
@@ -54,7 +54,7 @@ def lines(
     places: Mapping[str, float] | None = None,
     before: Named | None = None,
     below: bool = False,
-    tops: bool = False,
+    tops: Callable[[float], str] | None = None,
 ) -> Figure:
     """Draw one line per name over the same x, with its name where it ends; where it is nan it has a gap.
 
@@ -69,7 +69,7 @@ def lines(
         places: the same on x: upright lines.
         before: lines of an earlier try, in the order and the colours of those in `named`, dashed.
         below: panels stand one below the other: those of `named`, or one for each line, on one scale.
-        tops: whether the highest point of each panel's line is marked.
+        tops: what is written at the highest point of each panel's line, from where it is.
     """
     nested, before = isinstance(next(iter(named.values())), Mapping), before or {}
     shared = ylabel != "" if nested else below
@@ -92,10 +92,11 @@ def lines(
         figure.supylabel(ylabel, size=10)
     finished(figure, title, see or _what_to_see(len(tables), below=below, shared=shared))
     for ax, curves in zip(axes, tables.values(), strict=True):  # last: where names stand hangs on the layout
-        ends = {name: _end(across, runs.mean(axis=0)) for name, runs in curves.items()}
+        means = {name: np.stack([across, runs.mean(axis=0)], axis=1) for name, runs in curves.items()}
+        ends = {name: tuple(mean[~np.isnan(mean[:, 1])][-1]) for name, mean in means.items()}
         if len(ends) > 1 and style != "bars":
             name_lines(ax, ends, {name: looks[name]["color"] for name in ends})
-        _mark(ax, levels or {}, places or {}, named=ax is axes[0], tops=tops)
+        _mark(ax, levels or {}, places or {}, tops, named=ax is axes[0])
     return figure
 
 
@@ -107,15 +108,15 @@ def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
     return f"{what}; a line bears its name where it ends."
 
 
-def _mark(
-    ax: Axes, levels: Mapping[str, float], places: Mapping[str, float], *, named: bool, tops: bool
-) -> None:
+def _mark(ax: Axes, levels: Mapping, places: Mapping, tops: Callable | None, *, named: bool) -> None:
     for name, height in levels.items():
         write_level(ax, height, name)
     for name, place in places.items():
         write_place(ax, place, name if named else "")
     if tops:
-        _mark_top(ax)
+        top = tuple(ax.lines[0].get_xydata()[np.nanargmax(ax.lines[0].get_ydata())])
+        ax.plot(*top, "o", color=MARK, markersize=5)
+        place_names(ax, {tops(top[0]): top})
 
 
 def _tables_of(named: Named) -> dict[str, np.ndarray]:
@@ -171,20 +172,6 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, s
         ax.plot(x, runs.T, linewidth=0.9, alpha=0.5, color=look["color"])
         look = look | ({"linewidth": 1.4} if look.get("linestyle") == "--" else {"linewidth": 2.4})
     ax.plot(x, runs.mean(axis=0), label=name, **look)
-
-
-def _end(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Return the last point that is there."""
-    last = np.flatnonzero(~np.isnan(y))[-1]
-    return x[last], y[last]
-
-
-def _mark_top(ax: Axes) -> None:
-    """Mark the highest point of a panel's line, and write beside it where it is."""
-    x, y = ax.lines[0].get_data()
-    top = int(np.nanargmax(y))
-    ax.plot(x[top], y[top], "o", color=MARK, markersize=5)
-    place_names(ax, {number(x[top]): (x[top], y[top])})
 
 
 def training_curves(

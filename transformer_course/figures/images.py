@@ -14,6 +14,8 @@ from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, frame_cells, two_decimals
 
+GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
+
 
 def _signed(
     tables: Mapping[str, np.ndarray],
@@ -40,15 +42,41 @@ def _signed(
     return figure, panels
 
 
-def position_tables(named: Tables, *, labels: tuple[str, str], title: str, bar: str) -> Figure:
-    """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down."""
+def position_tables(
+    named: Tables,
+    *,
+    labels: tuple[str, str],
+    title: str,
+    bar: str,
+    above: Mapping[str, float] | None = None,
+    distance: int = 0,
+) -> Figure:
+    """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
+
+    Words stand `above` some columns; a line joins cells at a `distance`, and three of them are told.
+    """
     tables = given.tables_of(named)
     reach = max(np.abs(table).max() for table in tables.values())
     cell = 6.4 if len(tables) == 1 else 3.9, 4.4
     look = {"cell": cell, "shrink": 1.0, "aspect": "auto", "interpolation": "nearest"}
-    figure, _ = _signed(tables, labels, limits=(-reach, reach), bar=bar, **look)
+    figure, panels = _signed(tables, labels, limits=(-reach, reach), bar=bar, **look)
+    for ax, (name, table) in zip(panels, tables.items(), strict=True):
+        if distance:
+            _mark_distance(ax, table, distance)
+            ax.set_title(f"{name}\non the line: distance {distance}")
+        if above:
+            ax.secondary_xaxis("top").set_xticks(list(above.values()), above)
     see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
     return finished(figure, title, see)
+
+
+def _mark_distance(ax: Axes, table: np.ndarray, distance: int) -> None:
+    rows = np.arange(distance, len(table))
+    ax.plot(rows - distance, rows, color="black", linewidth=0.8)
+    for row in rows[len(rows) // 6 :: len(rows) // 3]:
+        ax.plot(row - distance, row, "o", color="black", markersize=4)
+        look = {"textcoords": "offset points", "ha": "right", "va": "top", "size": 9, "bbox": GROUND}
+        ax.annotate(two_decimals(table[row, row - distance]), (row - distance, row), (-5, -4), **look)
 
 
 def planes(
@@ -75,15 +103,10 @@ def planes(
     for ax in panels:
         ax.locator_params(nbins=4)
         for name, point in (points or {}).items():
-            _name_point(ax, name, point)
+            ax.plot(*point, "o", color="black", markersize=5)
+            ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
     see = "Two features span a plane; the shade at each place is what the function gives there."
     return finished(figure, title, see)
-
-
-def _name_point(ax: Axes, name: str, point: tuple[float, float]) -> None:
-    ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
-    ax.plot(*point, "o", color="black", markersize=5)
-    ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=ground)
 
 
 def draw_tiles(
