@@ -72,8 +72,6 @@ def pages(symptoms: list[Symptom], told: dict[tuple[str, str], list[str]]) -> di
     for title, are_errors in (("What one sees", False), ("What PyTorch and Python say", True)):
         parts += [f"## {title}"]
         parts += [_listed(symptom) for symptom in symptoms if _is_error(symptom) == are_errors]
-    contents = "\n".join(f"symptoms/{symptom.slug}" for symptom in symptoms)
-    parts.append(f"```{{toctree}}\n:hidden:\n\n{contents}\n```")
     return found | {f"{FOLDER}.md": "\n\n".join(parts) + "\n"}
 
 
@@ -89,7 +87,10 @@ def _listed(symptom: Symptom) -> str:
 def _page(symptom: Symptom, told: dict[tuple[str, str], list[str]]) -> str:
     described = " ".join(f"{symptom.see}. {symptom.why or symptom.likely}".replace("`", "").split())
     description = json.dumps(described if len(described) < 300 else described[:297] + "…", ensure_ascii=False)
-    parts = [f'---\nmyst:\n  html_meta:\n    "description": {description}\n---', f"# {symptom.see}"]
+    parts = [
+        f'---\norphan: true\nmyst:\n  html_meta:\n    "description": {description}\n---',
+        f"# {symptom.see}",
+    ]
     parts += [symptom.why] if symptom.why else []
     if symptom.mistakes:
         parts.append("## Mistakes that do this")
@@ -98,9 +99,8 @@ def _page(symptom: Symptom, told: dict[tuple[str, str], list[str]]) -> str:
         parts.append(f"To be sure, ask [`{symptom.ask}`](../../diagnostics.md).")
     if symptom.errors:
         parts.append("## In PyTorch's words" if "torch" in str(symptom.errors) else "## In Python's words")
-        parts += [
-            f"```text\n{says}\n```\n\n```python\n{code.strip()}\n```" for says, code in symptom.errors.items()
-        ]
+        said = "\n\n".join(f"# {says}\n{code.strip()}" for says, code in symptom.errors.items())
+        parts.append(f"```python\n{said}\n```")
     parts.append(f"*Others say:* {symptom.words}. [All symptoms](../symptoms.md)")
     return "\n\n".join(parts) + "\n"
 

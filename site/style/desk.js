@@ -6,17 +6,21 @@ const LEAST = 20; // so many are kept, however much better the first is
 const ERROR = /^(?:E\s+|\[rank\d+\]:\s*)?(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Warning)\b(?!\s+Traceback)/;
 // Words that tell nothing of a mistake.
 const EMPTY = new Set(
-  ("a after all always am an and are as at be but by can do does for get gets gives has have i in is it its just make makes me much my " +
-    "of on or so that the their them there they this time to too was what when why with you your error runtimeerror").split(" "),
+  `a after all always am an and are as at be but by can do does error for get gets gives has have i in
+    instead is it its just make makes me much my of on or rather runtimeerror so than that the their
+    them there they this time to too was what when why with you your`.split(/\s+/),
 );
 // Words for the same; the first stands for all.
 const ALIKE = [
-  "√ sqrt root", "∞ inf infinity infinite", "−∞ neginf", "axis axes dim dims dimension", "type dtype", "exchanged swapped swap switched",
-  "inverted flipped upside opposite", "forgotten forgot forget forgetting missing omitted", "wrong incorrect bad", "rotary rope",
-  "√ scaling scale scaled unscaled", "causal autoregressive", "future ahead", "gradient grad backprop", "buffer register_buffer",
-  "softmax softmaxed", "norm layernorm normalisation normalization normalise normalize", "different differ differs",
-  "number count", "parameter param", "text sentence sequence", "gpu cuda", "gqa grouped", "lora adapter", "query q", "key k", "value v", "order shuffle shuffled permuted permutation",
-  "uniform even flat", "skip residual", "learn learns learning",
+  "√ sqrt root", "∞ inf infinity infinite", "−∞ neginf", "axis axes dim dims dimension", "type dtype",
+  "exchanged swapped swap switched", "inverted flipped upside opposite",
+  "forgotten forgot forget forgetting missing omitted", "wrong incorrect bad", "rotary rope",
+  "√ scaling scale scaled unscaled", "causal autoregressive", "future ahead", "gradient grad backprop",
+  "buffer register_buffer", "softmax softmaxed",
+  "norm layernorm normalisation normalization normalise normalize", "different differ differs",
+  "number count", "parameter param", "text sentence sequence", "gpu cuda", "gqa grouped", "lora adapter",
+  "query q", "key k", "value v", "order shuffle shuffled permuted permutation", "uniform even flat",
+  "skip residual", "learn learns learning", "over along across", "validation val", "training train",
 ];
 const FIRST = new Map(ALIKE.flatMap((line) => line.split(" ").map((word, _, [first]) => [word, first])));
 
@@ -41,7 +45,8 @@ export function words(text) {
   const plain = text.replace(/[-−–]\s?(?:∞|inf(?:inity)?\b)/gi, " neginf ").replace(/[√∞]/g, " $& ");
   const found = plain.match(/[\p{L}\p{N}_.√∞]+/gu) ?? [];
   return found.flatMap((word) => {
-    const parts = /^[\d.]+$/.test(word) ? [word] : word.split(/[_.]+|(?<=[a-z])(?=[A-Z][a-z])/).filter(Boolean);
+    if (/^[\d.]+$/.test(word)) return word;
+    const parts = word.split(/[_.]+|(?<=[a-z])(?=[A-Z][a-z])/).filter(Boolean);
     return parts.length > 1 ? [word.replace(/^\.+|\.+$/g, ""), ...parts] : parts;
   });
 }
@@ -66,9 +71,10 @@ function says(message, template) {
 const flat = (text) => text.toLowerCase().replaceAll(/\s+/g, " ").replaceAll(/[’‘]/g, "'");
 
 /**
+ * What finds entries for a text, the best first.
  * @param {typeof import("minisearch").default} MiniSearch
  * @param {object[]} entries - Of the field guide, symptoms first.
- * @returns {Promise<(text: string, byMeaning?: {index: number, cosine: number}[]) => object[]>} Finds the best first.
+ * @returns {Promise<(text: string, byMeaning?: {index: number, cosine: number}[]) => object[]>}
  */
 export async function desk(MiniSearch, entries) {
   const index = new MiniSearch({
@@ -94,12 +100,16 @@ export async function desk(MiniSearch, entries) {
     };
     const fuse = (ids, weight) => {
       const names = new Set();
-      for (const id of ids) add(id, names.has(entries[id].name) ? 0 : weight / (2 + names.add(entries[id].name).size));
+      for (const id of ids) {
+        const { name } = entries[id];
+        add(id, names.has(name) ? 0 : weight / (2 + names.add(name).size));
+      }
     };
-    // Two orders become one by their places (reciprocal rank fusion): what is near by meaning alone comes behind
-    // the first three by words, and lifts what both find. What PyTorch says word for word goes before all.
+    // Two orders become one by their places (reciprocal rank fusion): what is near by meaning alone comes
+    // behind the first three by words, and lifts what both find. PyTorch's own words go before all.
     const found = index.search(stripped(said).slice(0, LONGEST));
-    fuse(found.filter(({ score }, place) => place < LEAST || score > found[0].score / 4).map(({ id }) => id), 1);
+    const good = found.filter(({ score }, place) => place < LEAST || score > found[0].score / 4);
+    fuse(good.map(({ id }) => id), 1);
     fuse(byMeaning.map((each) => each.index), 0.49);
     const plain = flat(said);
     entries.forEach(({ name, errors = [] }, id) => {

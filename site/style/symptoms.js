@@ -1,15 +1,16 @@
-// The bug desk of the field guide: a field, and what is found. What searches is loaded when the field is used.
+// The bug desk of the field guide: a field, and what is found; what searches is loaded when it is used.
 
 const MOST = 30;
 
 function element(name, text, properties = {}) {
-  return Object.assign(document.createElement(name), { textContent: text.replaceAll("`", ""), ...properties });
+  const textContent = text.replaceAll("`", "");
+  return Object.assign(document.createElement(name), { textContent, ...properties });
 }
 
 /** A mistake's exercises, or that it is a symptom. */
 function where(entry) {
   if (!entry.exercise) return [element("span", "symptom")];
-  const others = entry.others.map((other) => element("a", other.exercise.split(" ")[0], { href: other.page }));
+  const others = entry.others.map(({ exercise, page }) => element("a", exercise.split(" ")[0], { href: page }));
   return [element("span", entry.exercise), ...others];
 }
 
@@ -62,8 +63,8 @@ function begin(box) {
   const show = (found) => {
     box.querySelector(".symptoms-found").replaceChildren(...found.slice(0, MOST).map(item));
     const nothing = "Nothing has these words. Try others; or ask your model itself, with the diagnostics.";
-    if (!field.value.trim()) count.textContent = "";
-    else count.textContent = found.length ? `${Math.min(found.length, MOST)} found, the best first.` : nothing;
+    const some = `${Math.min(found.length, MOST)} found, the best first.`;
+    count.textContent = !field.value.trim() ? "" : found.length ? some : nothing;
   };
   const answer = async () => {
     const text = field.value;
@@ -75,7 +76,7 @@ function begin(box) {
     } catch {
       search = undefined;
       failures += 1;
-      count.textContent = "The list of mistakes could not be loaded. Are you still online? Type on to try again.";
+      count.textContent = "The search could not be loaded. Are you still online? Type on to try again.";
     }
   };
   field.addEventListener("input", answer);
@@ -92,7 +93,7 @@ const query = new URLSearchParams(location.search).get("q");
 const results = document.getElementById("search-results");
 if (results && query) {
   const hint = document.createElement("p");
-  const address = `field_guide/index.html?${new URLSearchParams({ symptom: query })}`;
-  hint.append(element("a", `Looking for a mistake? Search the field guide by symptom: ${query}`, { href: address }));
+  const href = `field_guide/index.html?${new URLSearchParams({ symptom: query })}`;
+  hint.append(element("a", `Looking for a mistake? Search the field guide by symptom: ${query}`, { href }));
   results.before(hint);
 }

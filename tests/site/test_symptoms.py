@@ -104,9 +104,9 @@ def test_of_a_traceback_the_last_error_counts(ask: Ask) -> None:
     [
         (
             "RuntimeError: a torch.Size([3, 4]) b [3, 4] c (3) d (2x3 and 4x5) e",
-            "RuntimeError: a b c d ( ) e",
+            "RuntimeError: a b c d ( and ) e",
         ),
-        ("TypeError: at 0x7f3a in /home/me/a.py or C:\\me\\a.py, 12 or 0.5", "TypeError: at in or , or"),
+        ("TypeError: at 0x7f3a in /home/someone/a.py or C:\\me\\a.py, 12 or 0.5", "TypeError: at in or , or"),
         ("KeyError: 'layers.0.weight' of 'tuple'", "KeyError: of 'tuple'"),
         ("rows sum to 1, not 'd_model'", "rows sum to 1, not 'd_model'"),
     ],
