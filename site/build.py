@@ -1,6 +1,7 @@
 """Build the site into build/site: `make site`. No lesson is run; all that a page needs lies beside it."""
 
 import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from docutils.nodes import make_id
 from sphinx.cmd.build import main as sphinx
 
 from live.export import PAIR, TEXTS, export, write_json
-from pages import field_guide, lessons, links, lookup, start
+from pages import field_guide, lessons, links, lookup, meaning, start
 from pages.texts import filled
 from transformer_course.exercises import find
 from transformer_course.lessons import LESSONS, ROOT
@@ -64,6 +65,7 @@ def write_assets(folder: Path) -> None:
     fonts = Path("output", "chtml", "fonts")
     shutil.copytree(MODULES / "mathjax" / "es5" / fonts, folder / "mathjax" / fonts)
     shutil.copy(MODULES / "mathjax" / "es5" / "tex-chtml.js", folder / "mathjax")
+    shutil.copy(MODULES / "minisearch" / "dist" / "es" / "index.js", folder / "minisearch.js")
     (folder / "licences").mkdir()
     for name, text in licences().items():
         shutil.copy(text, folder / "licences" / f"{name}.txt")
@@ -74,6 +76,7 @@ def licences() -> dict[str, Path]:
     found = {"transformer-lab": ROOT / "LICENSE", "apache-2.0": MODULES / "mathjax" / "LICENSE"}
     for package in ("sphinx-book-theme", "pydata-sphinx-theme"):
         found[package] = _file(package, "licenses/LICENSE")
+    found["minisearch"] = MODULES / "minisearch" / "LICENSE.txt"
     found["onnxruntime"] = _file("onnxruntime", "onnxruntime/LICENSE")
     found["onnxruntime-third-parties"] = _file("onnxruntime", "ThirdPartyNotices.txt")
     return found
@@ -102,8 +105,12 @@ def write_pages(folder: Path) -> None:
     }
     for name, text in (pages | field_guide.pages() | lookup.reference()).items():
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
+    searched = folder / "_static" / field_guide.SEARCHED
+    searched.with_suffix(".i8").write_bytes(
+        meaning.vectors(json.loads(searched.read_text("utf-8"))["entries"])
+    )
 
 
 def course(folder: Path) -> Path:

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from pages import links, symptoms
+from pages.symptoms import Symptom
 from pages.texts import filled
 from pages.themes import THEMES, Theme
 from transformer_course.checker import Exercise
@@ -15,6 +16,7 @@ from transformer_course.checker.kinds import Mistake
 from transformer_course.exercises import exercise_ids, find
 from transformer_course.lessons import LESSONS, notebook
 
+SEARCHED = "field_guide.json"
 READING = (
     "In a change, a minus stands before a line of the lesson's solution, a plus before what is written "
     "in its place."
@@ -58,31 +60,32 @@ def _of(exercise: Exercise) -> Iterator[Entry]:
 def pages() -> dict[str, str]:
     """Return the guide's pages by their paths from the root, and what is searched, as JSON."""
     known = entries()
-    effects = {(entry.exercise.id, entry.name): entry.told[0] for entry in known}
-    seen = symptoms.read(set(effects))
-    found = {"field_guide/index.md": _index(known), "field_guide/symptoms.md": symptoms.page(seen, effects)}
+    told = {(entry.exercise.id, entry.name): entry.told for entry in known}
+    seen = symptoms.read(set(told))
+    found = {"field_guide/index.md": _index(known), **symptoms.pages(seen, told)}
     for number, of_lesson in groupby(known, key=lambda entry: entry.lesson):
         found[f"{links.guide(number)}.md"] = _lesson_page(number, list(of_lesson))
     for theme in THEMES:
         found[f"field_guide/{theme.name}.md"] = _theme_page(theme, known)
-    searched = {
-        "symptoms": [
-            {
-                "name": each.see,
-                "words": each.words,
-                "likely": "; ".join(name for _, name in each.mistakes),
-                "page": f"symptoms.html#{each.anchor}",
-            }
-            for each in seen
-        ],
-        "mistakes": [_searched(entry) for entry in known],
-    }
-    found["_static/field_guide.json"] = json.dumps(searched, ensure_ascii=False)
+    searched = {"entries": [*map(_searched_symptom, seen), *map(_searched, known)]}
+    found[f"_static/{SEARCHED}"] = json.dumps(searched, ensure_ascii=False)
     return found
 
 
+def _searched_symptom(symptom: Symptom) -> dict[str, str | list[str]]:
+    """Return what the search needs of a symptom."""
+    return {
+        "name": symptom.see,
+        "words": symptom.words,
+        "effect": symptom.likely,
+        "cure": symptom.why,
+        "errors": list(symptom.errors),
+        "page": f"symptoms/{symptom.slug}.html",
+    }
+
+
 def _searched(entry: Entry) -> dict[str, str]:
-    """Return what the search for a symptom needs of an entry."""
+    """Return what the search needs of a mistake."""
     return {
         "name": entry.name,
         "effect": entry.mistakes[0].effect,

@@ -1,8 +1,9 @@
 """What people see, in their own words, and the mistakes that may be behind it: `symptoms.toml`."""
 
+import json
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pages import links
@@ -10,20 +11,37 @@ from transformer_course.lessons import notebook
 from transformer_lab import diagnostics
 
 FILE = Path(__file__).with_suffix(".toml")
+FOLDER = "field_guide/symptoms"
+GAP = "…"  # in an error message: what differs from case to case
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """Something seen, other words for it, likely mistakes by exercise and name, an experiment to be sure."""
+    """Something seen, and what may be behind it.
+
+    words: others for the same
+    mistakes: the likely ones, by exercise and name
+    why: what it means, and where to look first
+    ask: an experiment to be sure
+    errors: what PyTorch or Python says, with code that makes it say so
+    """
 
     see: str
     words: str
     mistakes: list[tuple[str, str]]
+    why: str = ""
     ask: str = ""
+    errors: dict[str, str] = field(default_factory=dict)
 
     @property
-    def anchor(self) -> str:
-        return "s-" + re.sub(r"\W+", "-", self.see.lower()).strip("-")
+    def slug(self) -> str:
+        return re.sub(r"\W+", "-", self.see.lower()).strip("-")
+
+    @property
+    def likely(self) -> str:
+        """Its mistakes in a line, or what else it means."""
+        names = list(dict.fromkeys(name for _, name in self.mistakes))
+        return f"Perhaps: {'; '.join(names)}." if names else self.why
 
 
 def read(known: set[tuple[str, str]]) -> list[Symptom]:
@@ -47,19 +65,47 @@ def read(known: set[tuple[str, str]]) -> list[Symptom]:
     return found
 
 
-def page(symptoms: list[Symptom], effects: dict[tuple[str, str], str]) -> str:
-    """Return the page of symptoms; effects: what each mistake of the guide does."""
-    head = "What you see, and what is usually behind it. The words in italics are others for the same."
-    return "\n\n".join(["# Symptoms", head, *(_described(symptom, effects) for symptom in symptoms)]) + "\n"
+def pages(symptoms: list[Symptom], told: dict[tuple[str, str], list[str]]) -> dict[str, str]:
+    """Return a page for each symptom and one that lists them; told: what the guide says of each mistake."""
+    found = {f"{FOLDER}/{symptom.slug}.md": _page(symptom, told) for symptom in symptoms}
+    parts = ["# Symptoms", "What you see, and what is usually behind it."]
+    for title, are_errors in (("What one sees", False), ("What PyTorch and Python say", True)):
+        parts += [f"## {title}"]
+        parts += [_listed(symptom) for symptom in symptoms if _is_error(symptom) == are_errors]
+    return found | {f"{FOLDER}.md": "\n\n".join(parts) + "\n"}
 
 
-def _described(symptom: Symptom, effects: dict[tuple[str, str], str]) -> str:
-    likely = [
-        f"- [{name.replace('`', '')}]({notebook(int(id[:2])).stem}.md#{links.mistake(id, name)}) ({id}): "
-        f"{effects[id, name]}"
-        for id, name in symptom.mistakes
+def _is_error(symptom: Symptom) -> bool:
+    return bool(re.match(r"\w+Error: ", symptom.see))
+
+
+def _listed(symptom: Symptom) -> str:
+    """Return a symptom's line, at the anchor that it had when all stood on one page."""
+    return f"(s-{symptom.slug})=\n**[{symptom.see}](symptoms/{symptom.slug}.md)** {symptom.likely}"
+
+
+def _page(symptom: Symptom, told: dict[tuple[str, str], list[str]]) -> str:
+    described = " ".join(f"{symptom.see}. {symptom.why or symptom.likely}".replace("`", "").split())
+    description = json.dumps(described if len(described) < 300 else described[:297] + "…", ensure_ascii=False)
+    parts = [
+        f'---\norphan: true\nmyst:\n  html_meta:\n    "description": {description}\n---',
+        f"# {symptom.see}",
     ]
-    parts = [f"({symptom.anchor})=", f"## {symptom.see}", f"*{symptom.words}*", "\n".join(likely)]
+    parts += [symptom.why] if symptom.why else []
+    if symptom.mistakes:
+        parts.append("## Mistakes that do this")
+        parts += [_mistake(*mistake, told[mistake]) for mistake in symptom.mistakes]
     if symptom.ask:
-        parts.append(f"To be sure, ask [`{symptom.ask}`](../diagnostics.md).")
-    return "\n\n".join(parts)
+        parts.append(f"To be sure, ask [`{symptom.ask}`](../../diagnostics.md).")
+    if symptom.errors:
+        parts.append("## In PyTorch's words" if "torch" in str(symptom.errors) else "## In Python's words")
+        said = "\n\n".join(f"# {says}\n{code.strip()}" for says, code in symptom.errors.items())
+        parts.append(f"```python\n{said}\n```")
+    parts.append(f"*Others say:* {symptom.words}. [All symptoms](../symptoms.md)")
+    return "\n\n".join(parts) + "\n"
+
+
+def _mistake(id: str, name: str, told: list[str]) -> str:
+    """Return a likely mistake, linked to its change, with what it does and its cure."""
+    page = f"../{notebook(int(id[:2])).stem}.md#{links.mistake(id, name)}"
+    return "\n\n".join([f"### [{name.replace('`', '')}]({page}) ({id})", *told])

@@ -1,129 +1,87 @@
-// Search the field guide: the symptoms and the mistakes that have most of the words that are typed.
+// The bug desk of the field guide: a field, and what is found; what searches is loaded when it is used.
 
 const MOST = 30;
-// Words that tell nothing of a mistake.
-const EMPTY = new Set(
-  ("a after all always am an and are as at be but by can do does down every few for gets gives has have i in is it its make makes " +
-    "me much my no not of on or so that the their them there they this time times to too up was when with you your").split(" "),
-);
 
-/** @param {string} text - Its words, in small letters, without the endings of English. */
-function words(text) {
-  const found = text.toLowerCase().match(/[\p{L}\p{N}√∞_]+/gu) ?? [];
-  return found.map((word) => (word.length > 3 ? word.replace(/(ing|ed|es|s)$/, "") : word));
+function element(name, text, properties = {}) {
+  const textContent = text.replaceAll("`", "");
+  return Object.assign(document.createElement(name), { textContent, ...properties });
 }
 
-/** What is asked for; if there is nothing but empty words, these. */
-function asked(text) {
-  const full = (text.toLowerCase().match(/[\p{L}\p{N}√∞_]+/gu) ?? []).filter((word) => !EMPTY.has(word));
-  return words(full.length ? full.join(" ") : text);
-}
-
-/** Whether an entry has a word, or one that begins so. */
-const has = (list, word) => list.some((each) => each.startsWith(word));
-
-/** How much a word tells: the fewer entries have it, the more; little if none has it. */
-function weigh(wanted, entries) {
-  return wanted.map((word) => {
-    const count = entries.filter((entry) => has(entry.words.all, word)).length;
-    return { word, weight: count ? Math.log((entries.length + 1) / count) : 1 };
-  });
-}
-
-/** How much of what the words tell each entry has, in all and in its name. */
-function fits(entries, weighed) {
-  const sum = (list) => weighed.reduce((total, { word, weight }) => total + (has(list, word) ? weight : 0), 0);
-  return entries.map((entry) => ({ entry, all: sum(entry.words.all), name: sum(entry.words.name) }));
-}
-
-const wholeOf = (weighed) => weighed.reduce((total, { weight }) => total + weight, 0);
-
-/** The mistakes that fit best, if that is half of what the words tell or more; names count more than texts. */
-function mistakesFor(mistakes, weighed) {
-  const found = fits(mistakes, weighed);
-  const best = Math.max(...found.map(({ all }) => all)), whole = wholeOf(weighed);
-  const fitting = found.filter(({ all }) => all > best - 1e-9 && best > 0 && best >= whole / 2);
-  fitting.sort((one, other) => other.name - one.name);
-  return { found: fitting.map(({ entry }) => entry), share: best / whole };
-}
-
-/** The symptoms that fit half, and those one of whose phrases is in what is typed; the best first. */
-function symptomsFor(symptoms, wanted, weighed) {
-  const isTyped = (phrase) => phrase.length > 0 && phrase.every((word) => wanted.includes(word));
-  const whole = wholeOf(weighed);
-  const found = fits(symptoms, weighed)
-    .map((fit) => ({ ...fit, said: fit.entry.phrases.some(isTyped) }))
-    .filter(({ all, said }) => said || (all > 0 && all >= whole / 2))
-    .sort((one, other) => other.all - one.all);
-  const share = found.length ? Math.max(found[0].all / whole, found[0].said ? 0.8 : 0) : 0;
-  return { found: found.map(({ entry }) => entry), share };
+/** A mistake's exercises, or that it is a symptom. */
+function where(entry) {
+  if (!entry.exercise) return [element("span", "symptom")];
+  const others = entry.others.map(({ exercise, page }) => element("a", exercise.split(" ")[0], { href: page }));
+  return [element("span", entry.exercise), ...others];
 }
 
 function item(entry) {
   const line = document.createElement("li");
-  const link = document.createElement("a");
-  link.href = entry.page;
-  link.textContent = entry.name.replaceAll("`", "");
-  const where = document.createElement("span");
-  where.className = "symptoms-where";
-  where.textContent = entry.exercise ?? "symptom";
-  line.append(link, " ", where);
-  const beneath = document.createElement("p");
-  beneath.textContent = (entry.effect ?? `Perhaps: ${entry.likely}.`).replaceAll("`", "");
-  line.append(beneath);
+  const places = element("span", "", { className: "symptoms-where" });
+  places.append(...where(entry).flatMap((place, number) => (number ? [", ", place] : [place])));
+  line.append(element("a", entry.name, { href: entry.page }), " ", places, element("p", entry.effect));
   return line;
 }
 
-function show(box, guide, text) {
-  const wanted = asked(text);
-  const weighed = weigh(wanted, [...guide.symptoms, ...guide.mistakes]);
-  const symptoms = symptomsFor(guide.symptoms, wanted, weighed);
-  const mistakes = mistakesFor(guide.mistakes, weighed);
-  // Who names a mistake wants the mistake; who tells what is seen, the symptom.
-  const groups = mistakes.share > symptoms.share ? [mistakes, symptoms] : [symptoms, mistakes];
-  const found = groups.flatMap((group) => group.found);
-  box.querySelector(".symptoms-count").textContent = wanted.length ? told(symptoms, mistakes) : "";
-  box.querySelector(".symptoms-found").replaceChildren(...found.slice(0, MOST).map(item));
+/** The search; a failed import is asked for under a new name, since browsers remember it. */
+async function loaded(address, failures) {
+  const again = failures ? `?${failures}` : "";
+  const [{ desk }, { default: MiniSearch }, { entries }] = await Promise.all([
+    import(`./desk.js${again}`),
+    import(`./minisearch.js${again}`),
+    fetch(address).then((answer) => answer.json()),
+  ]);
+  return desk(MiniSearch, entries);
 }
 
-/** What was found, in words. */
-function told({ found: symptoms }, { found: mistakes, share }) {
-  if (!symptoms.length && !mistakes.length) {
-    return "Nothing has most of these words. Try fewer, or others; or ask your model itself, with the diagnostics.";
-  }
-  const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
-  const some = mistakes.length && share < 1 ? " No mistake has all your words; these have most." : "";
-  const more = symptoms.length + mistakes.length > MOST ? ` The first ${MOST} are shown.` : "";
-  return `${count(symptoms.length, "symptom")} and ${count(mistakes.length, "mistake")}.${some}${more}`;
-}
-
-/** A guide whose entries have their words beside them. */
-async function loaded(address) {
-  const guide = await (await fetch(address)).json();
-  for (const entry of [...guide.symptoms, ...guide.mistakes]) {
-    const name = words(entry.name);
-    const others = [entry.words, entry.effect, entry.cure, entry.exercise].filter(Boolean).join(" ");
-    if (entry.words) entry.phrases = [entry.name, ...entry.words.split(",")].map(asked);
-    entry.words = { name, all: [...name, ...words(others)] };
-  }
-  return guide;
+/**
+ * A button that adds the search by meaning, with its size. `data-meaning` on the box is the address of a module with
+ * `rankByMeaning(text) → Promise<{index, cosine}[]>`, best first, and `megabytes()`, of what that loads.
+ */
+async function offerMeaning(box, answer) {
+  const { rankByMeaning, megabytes } = await import(new URL(box.dataset.meaning, document.baseURI));
+  const button = element("button", `Also search by meaning (${await megabytes()} MB, once)`, { type: "button" });
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      await rankByMeaning("ready?");
+      button.remove();
+      answer(rankByMeaning);
+    } catch {
+      button.disabled = false;
+      button.textContent = "The model could not be loaded. Try again";
+    }
+  });
+  box.querySelector("textarea").after(button);
 }
 
 function begin(box) {
-  const field = box.querySelector("input");
-  let loading;
+  const field = box.querySelector("textarea"), count = box.querySelector(".symptoms-count");
+  let search, rankByMeaning;
+  let failures = 0;
+  const show = (found) => {
+    box.querySelector(".symptoms-found").replaceChildren(...found.slice(0, MOST).map(item));
+    const nothing = "Nothing has these words. Try others; or ask your model itself, with the diagnostics.";
+    const some = `${Math.min(found.length, MOST)} found, the best first.`;
+    count.textContent = !field.value.trim() ? "" : found.length ? some : nothing;
+  };
   const answer = async () => {
-    loading ??= loaded(box.dataset.entries);
+    const text = field.value;
     try {
-      show(box, await loading, field.value);
+      const find = await (search ??= loaded(box.dataset.entries, failures));
+      if (text === field.value) show(find(text));
+      const near = text.trim() && (await rankByMeaning?.(text));
+      if (near && text === field.value) show(find(text, near));
     } catch {
-      loading = undefined;
-      box.querySelector(".symptoms-count").textContent =
-        "The list of mistakes could not be loaded. Are you still online? Type on to try again.";
+      search = undefined;
+      failures += 1;
+      count.textContent = "The search could not be loaded. Are you still online? Type on to try again.";
     }
   };
   field.addEventListener("input", answer);
+  const offer = () => offerMeaning(box, (rank) => ((rankByMeaning = rank), answer())).catch(() => {});
+  field.addEventListener("focus", offer, { once: true });
   field.value = new URLSearchParams(location.search).get("symptom") ?? "";
+  box.hidden = false; // without a script there is no field
   if (field.value) answer();
 }
 
@@ -134,9 +92,7 @@ const query = new URLSearchParams(location.search).get("q");
 const results = document.getElementById("search-results");
 if (results && query) {
   const hint = document.createElement("p");
-  const link = document.createElement("a");
-  link.href = `field_guide/index.html?${new URLSearchParams({ symptom: query })}`;
-  link.textContent = `Looking for a mistake? Search the field guide by symptom: ${query}`;
-  hint.append(link);
+  const href = `field_guide/index.html?${new URLSearchParams({ symptom: query })}`;
+  hint.append(element("a", `Looking for a mistake? Search the field guide by symptom: ${query}`, { href }));
   results.before(hint);
 }

@@ -1,6 +1,7 @@
 """The built site as a reader meets it: every page opens, can be read, and leads where it says."""
 
 import json
+import tomllib
 from pathlib import Path
 from urllib.parse import urlencode
 from zipfile import ZipFile
@@ -9,14 +10,28 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
-from tests.browser.site import SITE, broken, pages
+from tests.browser.site import ROOT, SITE, broken, pages
 
 PHONE = {"viewport": {"width": 360, "height": 740}}
 NAMES = sorted(str(file.relative_to(SITE)) for file in pages())
 LESSON = "lessons/03_scaled_dot_product_attention.html"
 GUIDE = "field_guide/index.html"
+SYMPTOM = "field_guide/symptoms/runtimeerror-mat1-and-mat2-shapes-cannot-be-multiplied.html"
+DESK = tomllib.loads((ROOT / "tests" / "site" / "dev_messages.toml").read_text("utf-8"))["message"]
+TRACEBACK = max((message["said"] for message in DESK), key=len)
 # What every rule of axe is asked of; the other pages are made of the same parts.
-KINDS = ["index.html", LESSON, GUIDE, "field_guide/scale.html", "glossary.html", "search.html", "live.html"]
+KINDS = [
+    "index.html",
+    LESSON,
+    GUIDE,
+    SYMPTOM,
+    "field_guide/scale.html",
+    "glossary.html",
+    "search.html",
+    "live.html",
+]
+# Pages of symptoms are all of one kind.
+READ = [name for name in NAMES if "/symptoms/" not in name or name == SYMPTOM]
 # What is asked of every page.
 RULES = ["color-contrast", "image-alt", "link-name", "button-name", "summary-name", "document-title"]
 
@@ -40,7 +55,7 @@ def test_a_broken_link_would_be_found(tmp_path: Path) -> None:
     assert found == ["there.html#gone", "gone.html", "https://example.org/a.png"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", READ)
 def test_every_page_can_be_read_on_a_phone_in_light_and_in_dark(visit: Visit, name: str) -> None:
     page = visit(name, **PHONE)
     assert page.overhang() <= 0
@@ -134,33 +149,86 @@ def test_search_puts_lessons_first_and_shows_their_words(visit: Visit) -> None:
     expect(found.nth(1)).not_to_contain_text("System Settings")
 
 
-def test_a_symptom_finds_its_mistakes_and_leads_to_them(visit: Visit) -> None:
+def test_a_mistake_is_found_by_its_name_and_leads_to_its_change(visit: Visit) -> None:
     view = visit(GUIDE).view
-    field = view.get_by_role("searchbox", name="What do you see?")
+    field, count = view.get_by_role("textbox", name="What do you see?"), view.locator(".symptoms-count")
+    first = view.locator(".symptoms-found li").first
     field.fill("softmax over the queries")
-    first = view.locator(".symptoms-found a").first
-    expect(first).to_have_text("softmax over the queries")
-    field.fill("column sums to 1")
-    expect(view.locator(".symptoms-found a", has_text="softmax over the queries").first).to_be_visible()
-    field.fill("softmax")
-    # Of the mistakes those first that have the word in their name.
-    mistakes = view.locator(".symptoms-found li").filter(has_not=view.get_by_text("symptom", exact=True))
-    expect(mistakes.locator("a").first).to_contain_text("softmax")
-    count = view.locator(".symptoms-count")
-    field.fill("my rows do not sum to 1")
-    expect(view.locator(".symptoms-found a", has_text="softmax over the queries").first).to_be_visible()
-    field.fill("Expected all tensors to be on the same device, but found cuda:0 and cpu!")
-    expect(count).to_have_text("1 symptom and 0 mistakes.")  # no other, for the sake of a "t" or a "0"
-    field.fill("purple softmax")
-    expect(count).to_contain_text("No mistake has all your words; these have most.")
+    expect(first.locator("a").first).to_have_text("softmax over the queries")
+    expect(first).to_contain_text("03.2 Write scaled dot-product attention")  # and where else it is met
+    expect(first.get_by_role("link", name="09.7")).to_be_visible()
     field.fill("purple elephants")
-    expect(count).to_contain_text("Nothing has most of these words")
+    expect(count).to_contain_text("Nothing has these words")
     field.fill("")
     expect(count).to_have_text("")
+    expect(first).to_have_count(0)
     field.fill("no scale")
-    view.locator(".symptoms-found a", has_text="no scale").first.click()
+    expect(first).to_contain_text("no scale")
+    expect(count).to_contain_text("found, the best first")
+    first.locator("a").first.click()
     view.wait_for_url("**/field_guide/0*#m-*")
     expect(view.get_by_role("heading", name="no scale").first).to_be_in_viewport()
+
+
+@pytest.mark.parametrize(
+    ("said", "first"),
+    [
+        (
+            "The shape of the 2D attn_mask is torch.Size([4, 4]), but should be (5, 5).",
+            "of the attn_mask is wrong",
+        ),
+        ("index out of range in self", "IndexError: index out of range in self"),
+        ("Expected floating point type", "RuntimeError: expected target dtype to be Long"),
+        ("mask shape error", "RuntimeError: the shape of the attn_mask is wrong"),
+        ("atention is unifrom", "Attention is almost uniform"),
+        ("einsum wrong", "RuntimeError: einsum()"),
+        ("-inf", "∞"),
+        (TRACEBACK, "RuntimeError: the size of tensor a must match"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_what_is_pasted_finds_its_symptom_first(visit: Visit, said: str, first: str) -> None:
+    view = visit(GUIDE).view
+    view.get_by_role("textbox", name="What do you see?").fill(said)
+    expect(view.locator(".symptoms-found a").first).to_contain_text(first)
+
+
+def test_the_search_is_loaded_when_it_is_used_and_asked_for_again_when_that_failed(visit: Visit) -> None:
+    page = visit(GUIDE)
+    asked = []
+    page.view.on("request", lambda request: asked.append(request.url))
+    page.view.route("**/minisearch.js", lambda route: route.abort())
+    field = page.view.get_by_role("textbox", name="What do you see?")
+    expect(field).to_be_visible()
+    assert asked == []
+    field.fill("no")
+    expect(page.view.locator(".symptoms-count")).to_contain_text("could not be loaded")
+    field.fill("no scale")
+    expect(page.view.locator(".symptoms-found a").first).to_have_text("no scale")
+    page.complaints = [each for each in page.complaints if "ERR_FAILED" not in each]
+
+
+def test_without_a_script_there_is_no_field_but_the_list(visit: Visit) -> None:
+    view = visit(GUIDE, java_script_enabled=False).view
+    expect(view.locator(".symptoms")).to_be_hidden()
+    expect(view.get_by_role("link", name="symptoms and error messages").first).to_be_visible()
+
+
+def test_the_search_by_meaning_is_offered_where_there_is_one(visit: Visit) -> None:
+    page = visit(GUIDE)
+    button = page.view.get_by_role("button", name="Also search by meaning (45 MB, once)")
+    expect(button).to_have_count(0)
+    attributes = 'class="symptoms" data-meaning="../_static/meaning.js" data-megabytes="45"'
+    guide = (SITE / GUIDE).read_text("utf-8").replace('class="symptoms"', attributes)
+    rank = "export const rankByMeaning = async (text) => [{index: text.length, cosine: 1}];"
+    page.view.route("**/meaning.js", lambda route: route.fulfill(body=rank, content_type="text/javascript"))
+    page.view.route(f"**/{GUIDE}", lambda route: route.fulfill(body=guide, content_type="text/html"))
+    page.go(GUIDE)
+    page.view.get_by_role("textbox", name="What do you see?").fill("xyzzyx")
+    expect(page.view.locator(".symptoms-count")).to_contain_text("Nothing has these words")
+    button.click()
+    expect(page.view.locator(".symptoms-found a")).to_have_count(1)
+    expect(button).to_have_count(0)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +261,7 @@ def test_what_people_say_finds_the_symptom_first(visit: Visit, said: str, sympto
 def test_the_search_of_the_site_hands_on_to_the_field_guide(visit: Visit) -> None:
     view = visit("search.html?q=columns+sum+to+1").view
     view.get_by_role("link", name="Looking for a mistake?").click()
-    expect(view.get_by_role("searchbox", name="What do you see?")).to_have_value("columns sum to 1")
+    expect(view.get_by_role("textbox", name="What do you see?")).to_have_value("columns sum to 1")
     expect(view.locator(".symptoms-found li").first).to_be_visible()
 
 
