@@ -22,7 +22,7 @@ from transformer_course.figures.colours import (
     PALE,
     SILVER,
 )
-from transformer_course.figures.drawings import FRAME, Point, arrow, box, cells, line
+from transformer_course.figures.drawings import FRAME, Point, arrow, box, cells, line, plus
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells, number, two_decimals
 from transformer_course.figures.ways import draw_ways
@@ -148,53 +148,44 @@ def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces
 
 # A sentence on its way down the page, in inches: a lane for each token, a strip of features at each stage
 
-STRIP, HIGH, FRAMED, STEP = 1.16, 0.18, 0.46, 0.78  # sizes; from a layer to the next
+STRIP, HIGH, FRAMED, STEP, WHOLE_LAYER = 1.16, 0.18, 0.34, 0.66, 1.2  # sizes; from a layer to the next
+SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # a box
 
 
 def journey(
-    stages: Sequence[Matrix],
-    maps: Sequence[Matrix],
-    tokens: Labels,
-    ids: Sequence[int],
-    *,
-    lit: int,
-    title: str,
+    stages: Sequence[Matrix], maps: Sequence, tokens: Labels, ids: Sequence[int], *, lit: int, title: str
 ) -> Figure:
     """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
 
     Stages are the rows of both tables, on a scale of their own, what enters the first layer and what leaves
-    each, and one vector for all; `maps` are each layer's weights, (query, key), those of the query `lit` lit.
+    each, and one vector for all. Of each layer's weights, `maps` (head, query, key), the mean is drawn, what
+    the query `lit` takes is lit. Layer 0 is drawn with all its parts.
     """
     tables = [given.numbers_of(stage, 2) for stage in stages]
     lanes = 2.75 + 1.35 * np.arange(len(tokens))
-    depths = -np.concatenate([[0.75, 1.1], 1.62 + STEP * np.arange(len(maps) + 1)])
-    depths = np.append(depths, depths[-1] - 0.62)  # of the strips
+    below = 1.62 + WHOLE_LAYER - FRAMED + STEP * np.arange(1, len(maps) + 1)
+    depths = -np.concatenate([[0.75, 1.1, 1.62], below, below[-1:] + 0.62])  # of the strips
     reach = [max(np.abs(table).max() for table in part) for part in (tables[:2], tables[2:])]
     names = ["its row of the table", "+ its position's row", "their sum, normalised", *[""] * (len(maps) - 1)]
     names += ["one vector for each\ntoken, in context", "their mean: one vector\nfor the sentence"]
     figure, (ax,) = canvas(1, (WIDEST, 1.0 - depths[-1]))
-    look = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}
     for lane, token, identity in zip(lanes, tokens, ids, strict=True):
         ax.text(lane, 0, token, ha="center", va="center", size=10, weight="bold")
         arrow(ax, (lane, -0.47), (lane, depths[-2] + 0.07), width=2.5, colour=SILVER, zorder=0, gap=0)
         arrow(ax, (lane, depths[-2] - 0.09), (lanes.mean(), depths[-1] + 0.09), width=0.8, gap=0)
-        box(ax, (lane, -0.36), f"{int(identity)}", (0.6, 0.22), COMPONENTS["embedding"], **look)
-        box(ax, (lane, -1.36), "norm", (0.6, 0.2), COMPONENTS["norm"], **look)
-        look_of_plus = {"path_effects": [withStroke(linewidth=3, foreground="white")], "weight": "bold"}
-        ax.text(lane, depths[:2].mean(), "+", ha="center", va="center", size=12, **look_of_plus)
+        box(ax, (lane, -0.36), f"{int(identity)}", (0.6, 0.22), COMPONENTS["embedding"], **SMALL)
+        box(ax, (lane, -1.36), "norm", (0.5, 0.16), COMPONENTS["norm"], **SMALL)
+        plus(ax, (lane, depths[:2].mean()), 0.07)
     for layer, weights in enumerate(maps):
-        _layer(ax, layer, depths[layer + 2] - 0.16, weights, lanes, lit, tokens[lit])
-    for stage, (depth, name, table) in enumerate(zip(depths, names, tables, strict=True)):
+        _layer(ax, layer, depths[layer + 2] - 0.16, weights, lanes, lit, tokens)
+    for stage, (depth, table) in enumerate(zip(depths, tables, strict=True)):
         for lane, row in zip(lanes if len(table) > 1 else [lanes.mean()], table, strict=True):
             corner = lane - STRIP / 2, depth + HIGH / 2
             cells(ax, corner, (STRIP, HIGH), row[None], reach[stage > 1], zorder=3)
-        ax.text(0.1, depth, name, va="center", size=9)
-    for height, words in {0: "tokens", -0.36: "ids"}.items():
+    for height, words in zip([0, -0.36, *depths], ["tokens", "ids", *names], strict=True):
         ax.text(0.1, height, words, va="center", size=9)
     above, below = map(two_decimals, reach)
-    words = (
-        f"red: positive, blue: negative; darkest: {above} in the rows of both tables, {below} in all below"
-    )
+    words = f"red: above 0, blue: below 0; darkest: {above} in the rows of both tables, {below} in all below"
     ax.text(lanes.mean(), depths[-1] - 0.25, words, ha="center", size=9)
     ax.set(xlim=(0, lanes[-1] + 0.7), ylim=(depths[-1] - 0.4, 0.2))
     ax.set_axis_off()
@@ -203,24 +194,28 @@ def journey(
 
 
 def _layer(
-    ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int, word: str
+    ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int, tokens: Labels
 ) -> None:
-    """Draw a layer as a frame: what each takes from all, one lit, and a feed-forward for each."""
-    wide, table, low = lanes[-1] - lanes[0] + 1.3, given.numbers_of(weights, 2), top - 0.35
-    box(ax, (lanes.mean(), top - FRAMED / 2), "", (wide, FRAMED), FRAME, zorder=-1, linewidth=0.8)
+    """Draw a layer as a frame: what each token takes from all, one lit; in layer 0 also what follows."""
+    table, tall = given.numbers_of(weights, 3).mean(axis=0), FRAMED if number else WHOLE_LAYER
+    box(ax, (lanes.mean(), top - tall / 2), "", (np.ptp(lanes) + 1.3, tall), FRAME, zorder=-1, linewidth=0.8)
     look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"], "faint": 0.12}
-    draw_ways(ax, table, (top, top - 0.25), 2 * np.eye(len(lanes), dtype=int)[lit][:, None], **look)
-    for lane in lanes:
-        beside = lane + 0.5
-        turns = (lane + 0.12, low), (beside, low), (beside, low - 0.08), (lane, low - 0.08)
-        line(ax, (lane, low + 0.09), *turns, width=0.8)
-        look = {"rounding": 0.02, "linewidth": 0.6}
-        box(ax, (lane + 0.3, low), "", (0.3, 0.1), COMPONENTS["feed-forward"], **look)
-    ax.text(0.1, top - 0.08, f"layer {number}", va="center", size=9, weight="bold")
+    draw_ways(ax, table, (top, top - 0.28), 2 * np.eye(len(lanes), dtype=int)[lit][:, None], **look)
+    word, share, most = f"“{tokens[lit]}”", two_decimals(table[lit].max()), tokens[table[lit].argmax()]
+    said = {-0.03: f"layer {number}: the same parts", 0.15: f"{word}: {share} from {most}"}
     if number == 0:
-        ax.text(
-            0.1, top - 0.2, f"lit: what “{word}” takes,\nwider: more; boxes:\nfeed-forward", va="top", size=8
-        )
+        said = {0.04: f"layer 0, mean of {len(weights)} heads", 0.21: f"lit: what {word} takes"}
+        said |= {0.46: "+ added, normalised", 0.77: "feed-forward, in each lane", 0.99: "+ added, normalised"}
+    for lane in () if number else lanes:
+        beside, low, back = lane + 0.35, top - 0.66, top - 0.88
+        line(ax, (lane, low), (beside, low), (beside, back), (lane, back), width=0.8)
+        arrow(ax, (beside, back), (lane + 0.07, back), width=0.8, gap=0)
+        box(ax, (beside, top - 0.77), "", (0.4, 0.12), COMPONENTS["feed-forward"], **SMALL | {"zorder": 5})
+        for height in (top - 0.53, top - 1.05):
+            plus(ax, (lane, height + 0.17), 0.07)
+            box(ax, (lane, height), "norm", (0.5, 0.16), COMPONENTS["norm"], **SMALL)
+    for down, words in said.items():
+        ax.text(0.1, top - down, words, va="center", size=9, weight="bold" if "layer" in words else "normal")
 
 
 # Arithmetic as on paper, in inches
@@ -229,10 +224,12 @@ CELL, LETTER, BETWEEN = 0.3, 0.075, 0.2  # how tall a cell is, how wide a letter
 Piece = str | tuple[Sequence[Sequence[float | str]], Sequence[str]]
 COLOURS = {"": "white", "part": NO, "result": LIT}  # of what is in a cell
 WHERE_NOT_ZERO = {"A": PALE[0], "x": PALE[1], "truth": PALE[0]}
+SIGNS = {"above 0": "#fde5d8", "below 0": "#deebf5"}  # as SIGNED has them, but pale
 PADDING = "padding: evens the lengths, is not counted"
 HATCHED = {"silenced": HIDDEN, PADDING: HIDDEN}
-KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO).items()} | HATCHED
+KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO | SIGNS).items()} | HATCHED
 KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # as its way
+KINDS["differs"] = {"facecolor": "white", "edgecolor": HERO, "linewidth": 2.2, "zorder": 2}
 
 
 def arithmetic(
@@ -240,8 +237,9 @@ def arithmetic(
 ) -> Figure:
     """Draw rows of words and of tables, below each other in columns that have names.
 
-    A table comes with the kind of each of its columns: of `KINDS`; where a number is 0 some have no colour. A
-    word in a cell has no frame, but a "part" of the model has, as wide as its column. A cell is so `wide`.
+    A table comes with the kind of each of its columns, or cells, of `KINDS`; where a number is 0 some have no
+    colour, and a "sign" is one of `SIGNS`. A word in a cell has no frame, but a "part" of the model has, as
+    wide as its column. A cell is so `wide`.
     Words behind → stand above an arrow; behind ← or ↓, the gradient's way, it is thick, as ⇓ and ⇑ are.
     """
     columns = [*zip(names, *rows, strict=True)]
@@ -261,7 +259,9 @@ def arithmetic(
                 _draw_cells(ax, *piece, middle, wide, width - BETWEEN)
     ax.set(xlim=(0, sum(widths)), ylim=(feet[-1], -0.45), aspect="equal")
     ax.set_axis_off()
-    used = {kind for row in rows for piece in row if not isinstance(piece, str) for kind in piece[1]}
+    tables = [piece for row in rows for piece in row if not isinstance(piece, str)]
+    used = {kind for _, kinds in tables for kind in np.ravel([*kinds])}
+    used |= set(SIGNS) if "sign" in used else set()
     legend_of_cells(figure, {kind: KINDS[kind] for kind in KINDS if kind in used - {"", "part"}})
     return finished(figure, title, see)
 
@@ -269,18 +269,12 @@ def arithmetic(
 def _wide(piece: Piece, wide: float) -> float:
     if isinstance(piece, str):
         return 0 if piece[:1] in "↓⇓⇑" else LETTER * max(map(len, piece.split("\n")))
-    return wide * len(piece[1])
+    return wide * len(piece[0][0])
 
 
 def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> None:
-    look = {"ha": "center", "va": "center", "size": 9, "weight": weight}
-    ways = {
-        "→": (width / 2 - 0.06, 0),
-        "←": (0.06 - width / 2, 0),
-        "↓": (0, 0.2),
-        "⇓": (0, 0.2),
-        "⇑": (0, -0.2),
-    }
+    look, end = {"ha": "center", "va": "center", "size": 9, "weight": weight}, width / 2 - 0.06
+    ways = {"→": (end, 0), "←": (-end, 0), "↓": (0, 0.2), "⇓": (0, 0.2), "⇑": (0, -0.2)}
     if words[:1] in ways:
         way = np.array(ways[words[0]])
         thick = {} if words[0] == "→" else {"width": 2.2, "colour": "black" if words[0] in "⇓⇑" else HERO}
@@ -291,13 +285,15 @@ def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> No
 
 
 def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: float, room: float) -> None:
-    for (row, column), value in np.ndenumerate(np.array(table, dtype=object)):
-        kind, is_word = kinds[column], isinstance(value, str)
+    values = np.array(table, dtype=object)
+    for (row, column), kind in np.ndenumerate(np.broadcast_to([*kinds], values.shape)):
+        value, is_word = values[row, column], isinstance(values[row, column], str)
         wide = room if kind == "part" else wide
-        left = middle[0] + wide * (column - len(kinds) / 2)
+        left = middle[0] + wide * (column - values.shape[1] / 2)
         top = middle[1] + CELL * (row - len(table) / 2)
         if kind == "part" or not is_word or (kind in HATCHED and value == ""):
-            look = KINDS[kind if value or kind not in WHERE_NOT_ZERO else ""]
+            shown = kind if value or kind not in WHERE_NOT_ZERO else ""
+            look = KINDS[list(SIGNS)[value < 0] if kind == "sign" else shown]
             ax.add_patch(Rectangle((left, top), wide, CELL, **{"edgecolor": GREY, "linewidth": 0.8} | look))
         edge = [withStroke(linewidth=3, foreground="white")] if kind in HATCHED and not is_word else []
         look = {"ha": "center", "va": "center", "size": 9, "path_effects": edge}
@@ -317,18 +313,24 @@ def text_cosine(hidden: Tensor, may_attend: Tensor, tokens: Sequence[Labels], *,
     size, rows, units = f"3 of {vectors.shape[2]}\nfeatures", [], []
     for words, each, is_real in zip(tokens, vectors, real, strict=True):
         mean = each[is_real].mean(axis=0)
-        units.append(mean / np.linalg.norm(mean))
-        shown = [["↓"] * len(words), *np.where(is_real, each.T[:3].astype(object), ""), ["⋮"] * len(words)]
-        table = shown, ["" if yes else PADDING for yes in is_real]
-        mean, unit = (([[""], *column[:3, None], ["⋮"]], [""]) for column in (mean, units[-1]))
+        length = np.linalg.norm(mean)
+        units.append(mean / length)
+        numbers = np.where(is_real, each.T[:3].round(2).astype(object), "")
+        table = (
+            [["↓"] * len(words), *numbers, ["⋮"] * len(words)],
+            ["sign" if yes else PADDING for yes in is_real],
+        )
+        mean, unit = (([[""], *column[:3, None], ["⋮"]], ["sign"]) for column in (mean, units[-1]))
         rows += [
             ["tokens", ([words, ["↓"] * len(words)], [""] * len(words)), "", "", "", ""],
             ["", ([["the encoder: every token hears all real ones"]], ["part"]), "", "", "", ""],
-            [size, table, "→ mean of\nthe real", mean, "→ ÷ its\nlength", unit],
+            [size, table, "→ mean of\nthe real", mean, f"→ ÷ {length:.1f},\nits length", unit],
         ]
+    pairs = [" · ".join(map(_short, pair)) for pair in zip(*(unit[:3] for unit in units), strict=True)]
+    summed = "\n+ ".join([*pairs, f"{vectors.shape[2] - 3} more"]).replace("+ −", "− ")
     cosine = [[units[0] @ units[1]]], ["result"]
     rows.insert(3, ["", "", "", "", "", "⇓"])
-    rows[4][4:] = f"cosine:\ndot product\nof all {vectors.shape[2]}", cosine
+    rows[4][4:] = f"cosine:\n{summed} =", cosine
     rows[5][5] = "⇑"
     names = ["", "a vector for each token", "", "mean", "", "embedding"]
     see = "Two texts, each as tokens, vectors, and the mean of the real ones; between them their cosine."

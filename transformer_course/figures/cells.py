@@ -24,22 +24,20 @@ def masks(
     columns: int = 4,
     queries: Labels | None = None,
     numbers: Sequence[Matrix] = (),
+    framed: Sequence[tuple[int, ...]] = (),
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
     `legend` says what cells mean that are True, and others; `labels` name the horizontal and vertical axis;
     `queries` are the rows where these are not the columns' tokens: then nothing is hidden, or hatched.
-    Some matrices, from the first on, may have `numbers` in their cells.
+    Some matrices, from the first on, may have `numbers` in their cells; in all some may be `framed`.
     """
     maps = given.tables_of(named)
-    look = {
-        "unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23,
-        "across": columns,
-        "below": 0.3,
-        "own": [{} if queries else {"hidden": 1 - each} for each in maps.values()],
-    }
-    rows = queries or tokens
-    figure, panels = lay_maps(maps.items(), rows, tokens, colours=YES_OR_NO, labels=labels, **look)
+    own = [{} if queries else {"hidden": 1 - each} for each in maps.values()]
+    look = {"across": columns, "below": 0.3, "own": own, "framed": framed}
+    look["unit"] = 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23
+    look |= {"colours": YES_OR_NO, "labels": labels}
+    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, **look)
     for ax, shown, written in zip(panels, maps.values(), numbers, strict=False):
         for (row, column), value in np.ndenumerate(given.numbers_of(written, 2)):
             is_shown = shown[row, column]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import cycle
+from math import lcm
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import LINES, MARK
+from transformer_course.figures.colours import LINES, MARK, SILVER
 from transformer_course.figures.given import Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 from transformer_course.figures.names import name_lines, place_names, write_level, write_place
@@ -64,7 +65,7 @@ def lines(
         named: the lines, numbers over x each, or (run, x): every run thin, their mean thick. Or a panel of
             lines for each quantity, which is its y label; with a `ylabel` all panels share it, and its scale.
         style: "marked" marks each point, "smooth" is for many, "area" fills what is below, "stepped" counts
-            layers or steps; "bars" stand on 0, each under its number as a fraction.
+            layers or steps; "bars" reach up to 1, each under its fraction, a name's with one divisor.
         logarithmic: the axes that are: "x", "y" or "xy"; or the panels whose y axes are.
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them;
             or, by the name of each panel, its own.
@@ -97,7 +98,9 @@ def lines(
         figure.supylabel(ylabel, size=10)
     finished(figure, title, see or _what_to_see(len(tables), below=below, shared=shared))
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
-        means = {name: (runs.mean(axis=0), looks[name]["color"]) for name, runs in curves.items()}
+        means = {
+            name: (runs.mean(0), looks[name]["color"]) for name, runs in curves.items() if style != "bars"
+        }
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0])
         if tops or told is not None:
             _mark_points(ax, len(curves), None if tops else told)
@@ -165,9 +168,12 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str, *, whole: bool) -> np.n
 def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, style: str) -> None:
     """Draw one line, or several runs thin and their mean thick."""
     if style == "bars":
-        fractions = [str(Fraction(value).limit_denominator(12)) for value in runs[0]]
-        ax.bar_label(ax.bar(x, runs[0], color=MARK, zorder=2), fractions, padding=2, size=9)
-        ax.set(xticks=x, ylim=(0, 1.12 * runs[0].max()))
+        ax.set(xticks=x, ylim=(0, 1.12))
+        there = ~np.isnan(runs[0])
+        parts = lcm(*(Fraction(each).limit_denominator(12).denominator for each in runs[0, there]))
+        bars = ax.bar(x[there], runs[0, there], color=SILVER, zorder=2)
+        ax.bar_label(bars, [f"{parts * each:.0f}/{parts}" for each in runs[0, there]], padding=2, size=9)
+        return
     if style == "area":
         ax.fill_between(x, runs[0], color=look["color"], alpha=0.5)
     if len(runs) > 1:

@@ -57,10 +57,10 @@ def arrow(
     return ax.annotate("", end, start, arrowprops=style, zorder=zorder)
 
 
-def plus(ax: Axes, middle: Point) -> None:
+def plus(ax: Axes, middle: Point, radius: float = 0.2) -> None:
     """Draw a sum: a plus in a circle."""
-    ax.add_patch(Circle(middle, 0.2, facecolor="white", edgecolor="black", zorder=3))
-    ax.text(*middle, "+", ha="center", va="center", size=12, zorder=4)
+    ax.add_patch(Circle(middle, radius, facecolor="white", edgecolor="black", zorder=3))
+    ax.text(*middle, "+", ha="center", va="center", size=8 + 20 * radius, zorder=4)
 
 
 def cells(
@@ -91,6 +91,7 @@ def way(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 4) -> None:
 
 ROAD, SIDE = 1.6, 0.45  # heights
 END = 11.2  # of a road
+CELL = 0.12  # the side of a cell
 
 
 def _part(label: str, place: float, height: float = SIDE) -> tuple:
@@ -119,21 +120,37 @@ PRE_NORM = [
     *_added(0.8, 4.6, _part("norm", 1.6), _part("attention", 3.1)),
     *_added(5.8, 9.6, _part("norm", 6.6), _part("feed-\nforward", 8.1)),
 ]
+
+
+def _sheet(
+    ax: Axes,
+    middle: Point,
+    shape: tuple[int, int],
+    name: str = "",
+    colour: str = LIT,
+    lit: Sequence[int] = (),
+    cell: Point = (CELL, CELL),
+) -> None:
+    """Draw a tensor as so many rows and columns of cells, some of its rows lit, its name below."""
+    (x, y), (tall, wide), table = middle, np.multiply(cell, shape), np.zeros(shape)
+    table[list(lit)] = 1
+    colours = ListedColormap([colour, LIT], name=colour)
+    look = {"cmap": colours, "vmin": 0, "edgecolor": SILVER, "linewidth": 0.5, "zorder": 3}
+    cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **look)
+    ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
+
+
+_vector = partial(_sheet, cell=(0.12, 0.26))
 TUTORIAL = [
-    *_added(0.5, 4.9, _part("norm", 1.5), _part("attention", 3.1), gap=0.35)[:-1],
-    (partial(Axes.text, s="A", ha="center", size=10), 4.3, SIDE + 0.1),  # what attention brings
-    # Laid beside each other, both run on, twice as wide as x, until W makes one of them
-    *(
-        (box, (4.9, ROAD + up), name, (0.6, 0.4), pale)
-        for up, name, pale in ((0.2, "x", PALE[1]), (-0.2, "A", PALE[0]))
-    ),
-    (partial(Axes.text, s="[A ‖ x]", ha="center", size=10), 4.9, ROAD + 0.5),
-    (partial(arrow, width=8, colour=DARK), (5.2, ROAD), (6.1, ROAD)),
-    (partial(arrow, width=8, colour=DARK), (8.1, ROAD), (9.0, ROAD)),
-    (arrow, (9.85, ROAD), (END, ROAD)),
-    (box, (7.1, ROAD), "feed-forward\n2 · d_model wide", (2.0, 0.9), COMPONENTS["feed-forward"]),
-    (box, (9.4, ROAD), "W", (0.8, 0.9), LIT),
-    (partial(Axes.text, s="makes d_model of\n2 · d_model", ha="center", va="top", size=9), 9.4, ROAD - 0.55),
+    *_added(0.9, 4.9, _part("norm", 1.8), _part("attention", 3.3), gap=0.5)[:-1],
+    *((_vector, (4.9, ROAD + up), (4, 1), "", colour) for up, colour in ((0.24, PALE[1]), (-0.24, PALE[0]))),
+    (_vector, (8.1, ROAD), (8, 1), "2 · d_model", "white"),
+    (_vector, (10.7, ROAD), (4, 1), "d_model", "white"),
+    (partial(Axes.text, s="x\n\nA", va="center", size=9, linespacing=1.5), 4.55, ROAD),
+    (partial(Axes.text, s="[A ‖ x]: 2 · d_model", va="top", size=8.5), 5.1, ROAD - 0.54),
+    *((arrow, (x, ROAD), (x + 0.7, ROAD)) for x in (5.08, 7.2, 8.28, 9.8)),
+    _part("feed-\nforward", 6.5, ROAD),
+    (box, (9.4, ROAD), "W", (0.75, 0.75)),
 ]
 
 
@@ -154,11 +171,12 @@ def norm_orders(*, title: str = "") -> Figure:
 
 def two_blocks(*, title: str = "") -> Figure:
     """Draw the layer of a paper above the block of a tutorial: x, as far as it is found behind norms only."""
+    x = [(_vector, (0.35, ROAD), (4, 1), "d_model", PALE[1])]
     roads = {
-        "The paper's layer: what is worked out is added to x": (POST_NORM, END),
-        "The tutorial's block: x is laid beside it, and one matrix chooses": (TUTORIAL, 4.6),
+        "The paper's layer: what is worked out is added to x": (x + POST_NORM, END),
+        "The tutorial's block: feed-forward and W decide what of x remains": (x + TUTORIAL, 4.75),
     }
-    see = "The thick line is x. Above, results are added to it; below, it ends where both lie side by side."
+    see = "The thick line is x: above, results are added to it; below, it ends beside A. Cells are features."
     return finished(_two_roads(roads), title, see)
 
 
@@ -197,9 +215,8 @@ def _inside(outer: str, new: Mapping[str, str], place: float, width: float) -> t
         box(ax, (middle[0], low + high / 2), label, (size[0], high), letters=7.5, label_up=high / 2 - 0.22)
         for row, (name, component) in enumerate(reversed(new.items())):
             spot, edge = (middle[0], low + 0.3 + 0.48 * row), {} if component else DASHED
-            box(
-                ax, spot, name, (size[0] - 0.2, 0.42), COMPONENTS.get(component, "white"), letters=7.5, **edge
-            )
+            colour = COMPONENTS.get(component, "white")
+            box(ax, spot, name, (size[0] - 0.2, 0.42), colour, letters=7.5, **edge)
 
     return draw, (place, SIDE), outer, (width, 0.9)
 
@@ -210,12 +227,12 @@ def _frame(ax: Axes, right: float, words: str) -> None:
     ax.text(5.95, 1.8, words, va="bottom", size=8)
 
 
-DASHED = {"linestyle": "--"}
+DASHED, MOVED = {"linestyle": "--"}, {"linewidth": 2.5}
 THEN = [
     *(_stage("embedding", 1.1), _stage("× √d_model", 2.95, **DASHED)),
     *(_stage("add sinusoids", 4.8, **DASHED), (_frame, 14.8, "layer, repeated")),
     *_added(6.1, 8.5, _inside("attention", {"all meet all": ""}, 7.3, 1.7)),
-    *(_stage("LayerNorm", 9.5, **DASHED), _stage("LayerNorm", 13.9, **DASHED)),
+    *(_stage("LayerNorm", 9.5, **MOVED), _stage("LayerNorm", 13.9, **MOVED)),
     *_added(10.45, 12.85, _stage("feed-forward\nReLU, biases", 11.65, SIDE, **DASHED)),
 ]
 AFTER_EMBEDDING = [  # ModernBERT's, which spares its first layer one of its own
@@ -230,22 +247,22 @@ LATER_MODELS = {
 
 
 def then_and_now(model: str, *, title: str) -> Figure:
-    """Draw the encoder of 2017 above a later model: what went is dashed, what came has a colour."""
+    """Draw the encoder of 2017 above a later model: dashed went, thick moved, what came has a colour."""
     norm, attends, gate, more = LATER_MODELS[model]
-    beside, new = (SIDE, COMPONENTS["norm"]), {"rotary turns q, k": "positions", attends: "attention"}
+    came, new = COMPONENTS["norm"], {"rotary turns q, k": "positions", attends: "attention"}
+    beside = partial(_stage, norm, height=SIDE, colour="white" if norm == "LayerNorm" else came, **MOVED)
     gated = _inside("feed-forward", {gate: "feed-forward"}, 14.95, 2.7)
     now = [
-        *(_stage("embedding", 1.1), *more, (_frame, 16.8, "layer, repeated")),
-        (partial(box, letters=7.5), (9.3, 1.97), "no biases", (1.5, 0.36), LIT),
-        *_added(6.1, 11.45, _stage(norm, 7.1, *beside), _inside("attention", new, 9.65, 3.0)),
-        *_added(11.75, 16.5, _stage(norm, 12.63, *beside), gated),
-        _stage(f"{norm}\nat the end", 17.7, ROAD, beside[1]),
+        *(_stage("embedding", 1.1), *more, (_frame, 16.8, "layer, repeated; no biases")),
+        *_added(6.1, 11.45, beside(7.1), _inside("attention", new, 9.65, 3.0)),
+        *_added(11.75, 16.5, beside(12.63), gated),
+        _stage(f"{norm}\nat the end", 17.7, ROAD, came),
     ]
     roads = {"2017: the norms stand on the road": (THEN, 16.9), f"{model}: they stand beside it": (now, 18.9)}
     figure = _two_roads(roads, (9.4, 1.95), "ids")
     for ax in figure.axes:
         ax.set_ylim(-0.6, 2.3)
-    see = "Two rows of boxes, a model each; a dashed box went, a filled one came."
+    see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a filled one came."
     return finished(figure, title, see)
 
 
@@ -255,8 +272,8 @@ def then_and_now(model: str, *, title: str) -> Figure:
 MAP = (
     (8, "the full encoder", "", 1.4, -0.75, 11.9, 4.75),
     (0, "token\nids", "", 0.0, 1.9, 0.95, 1.2),
-    (8, "embedding", "embedding", 1.65, 1.9, 1.3, 1.2),
-    (1, "positional\nencoding", "positions", 3.3, 1.9, 1.45, 1.2),
+    (8, "embedding", "embedding", 1.6, 1.9, 1.38, 1.2),
+    (1, "positional\nencoding", "positions", 2.9, 0.2, 1.65, 1.2),
     (7, "encoder layer, repeated", "", 5.05, -0.55, 8.0, 4.0),
     (5, "multi-head attention", "attention", 5.75, -0.35, 2.7, 2.0),
     (4, "mask", "attention", 5.88, 0.5, 1.0, 0.6),
@@ -268,14 +285,20 @@ MAP = (
     (0, "vectors\nin context", "", 13.6, 1.9, 1.2, 1.2),
 )
 # What a lesson does that builds no box, and to which components, by the lessons that built them
-LATER = {13: ("measures the parts that are lit, and lets attention move fewer bytes", (5, 6, 7))}
+LATER = {
+    9: ("puts the numbers of a real model into the parts that are lit", (1, 5, 6, 7, 8)),
+    13: ("measures the parts that are lit, and lets attention move fewer bytes", (5, 6, 7)),
+}
 ON_ROAD = 2.5  # the height of the road
-THIN, THICK = partial(arrow, zorder=4), partial(line, width=4, zorder=3)
+THIN = partial(arrow, zorder=4)
+THICK = partial(Axes.plot, color="black", linewidth=4, solid_capstyle="butt", zorder=3)
 MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
-    *((THIN, (0.95, ON_ROAD), (1.65, ON_ROAD)), (THIN, (2.95, ON_ROAD), (3.3, ON_ROAD))),
-    *((THICK, (4.75, ON_ROAD), (9.2, ON_ROAD)), (THICK, (10.0, ON_ROAD), (12.1, ON_ROAD))),
+    *((THIN, (0.95, ON_ROAD), (1.6, ON_ROAD)), (THIN, (2.98, ON_ROAD), (3.525, ON_ROAD))),
+    *((THIN, (3.725, 1.4), (3.725, ON_ROAD - 0.2)), (plus, (3.725, ON_ROAD))),
+    *((THICK, (left, right), (ON_ROAD, ON_ROAD)) for left, right in ((3.925, 9.2), (10.0, 12.1))),
     (partial(arrow, width=4, zorder=3), (12.9, ON_ROAD), (13.6, ON_ROAD)),
-    (partial(Axes.text, s="x", ha="center", size=10, zorder=5), 4.92, ON_ROAD + 0.18),
+    (partial(Axes.text, s="x", ha="center", size=10, zorder=5), 4.5, ON_ROAD + 0.18),
+    (partial(Axes.text, s="dashed: one of\nthe two, 01 or 02", ha="center", va="top", size=8.5), 3.725, 0.1),
     *_added(5.4, 8.8, (box, (7.1, 0.95), "", (2.7, 2.0)), road=ON_ROAD)[1:],
     *_added(10.25, 11.75, (box, (11.025, 0.7), "", (0.95, 1.2)), road=ON_ROAD)[1:],
 ]
@@ -287,13 +310,14 @@ MAP_WORDS |= dict.fromkeys((5.95, 10.8), ("reads x", -0.35)) | dict.fromkeys((8.
 def encoder_map(lesson: int = 0) -> Figure:
     """Draw the whole encoder and light what one lesson builds, or changes; a part bears its lesson's number.
 
-    A lit component has its colour, a group of them is pale yellow; the map without a lesson has all colours.
+    A lit component has its colour, a group of them, and what is grey, pale yellow; without a lesson all have.
     """
     does, changed = LATER.get(lesson, ("", ()))
     figure, (ax,) = canvas(1, (9.8, 3.5))
     for number, label, component, left, bottom, *size in MAP:
         is_lit = (number in changed and component != "") or 0 < lesson == number
-        colour = COMPONENTS.get(component, LIT) if is_lit or (component and not lesson) else ""
+        name = "" if component == "embedding" and lesson else component  # lit: its grey is no light
+        colour = COMPONENTS.get(name, LIT) if is_lit or (component and not lesson) else ""
         _map_box(ax, number, label, colour, (left, bottom), size, is_lit=is_lit)
     for draw, *where in MAP_ROAD:
         draw(ax, *where)
@@ -305,19 +329,17 @@ def encoder_map(lesson: int = 0) -> Figure:
     if built:
         does = "builds the part that is lit: " + built.replace("-\n", "-").replace("\n", " ")
     title = f"Lesson {lesson:02d} {does}" if does else "The encoder: parts beside the road add to x"
-    see = (
-        "The thick road carries x, one vector for each token; each part reads it, and adds what it has found."
-    )
+    see = "The thick road carries x, a vector for each token; each part reads it, and adds what it has found."
     return finished(figure, title, see)
 
 
 def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Point, *, is_lit: bool) -> None:
     width, height = size
     is_outer = height >= 2
-    is_narrow = width < 1.4 and height > 0.8  # then its number stands on a line of its own
-    gap = "\n" if is_narrow else " "
+    gap = "\n" if width < 1.4 and height > 0.8 else " "  # a narrow one's number has a line of its own
     text = f"{number:02d}{gap}{label}" if number else label
     look = {"linewidth": 2.0, "weight": "bold"} if is_lit else {"edgecolor": GREY}
+    look |= DASHED if number in (1, 2) else {}
     look |= {"label_up": height / 2 - 0.25 if is_outer else 0.0, "rounding": 0.12, "letters": 8.5}
     middle = at[0] + width / 2, at[1] + height / 2
     box(ax, middle, text, size, colour or (FRAME if is_outer else "white"), **look)
@@ -325,97 +347,86 @@ def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Po
 
 # How ids become vectors in context, as shapes
 
-ENTERS, PASSES, CELL = 1.5, -1.0, 0.12  # heights of both rows; the side of a cell
+ENTERS, PASSES = 1.75, -1.0  # heights of both rows
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+FLOW = {  # words, and where the middles of their lines stand
+    **{"tokens": (0.58, 0.62), "ids": (1.17, 0.62), "E: a row for each id": (2.8, 0.62)},
+    **{"their rows": (4.3, 0.62), "in the paper": (5.5, 1.37), "in BERT, MiniLM": (7.3, 1.37)},
+    **{"P: a row for each position;\nmodels with rotary have none": (8.0, ENTERS + 0.95)},
+    **{"dashed: only in some models": (7.3, 0.62), "vectors\nin context": (8.9, -0.45)},
+    "mask: who may look at whom, one for all layers": (2.5, 0.03),
+}
 
 
-def _sheet(
-    ax: Axes, middle: Point, shape: tuple[int, int], name: str, colour: str = LIT, lit: Sequence[int] = ()
-) -> None:
-    """Draw a tensor as so many rows and columns of cells, some of its rows lit, its name below."""
-    (x, y), (tall, wide), table = middle, (CELL * side for side in shape), np.zeros(shape)
-    table[list(lit)] = 1
-    colours = ListedColormap([colour, LIT], name=colour)
-    look = {"cmap": colours, "vmin": 0, "edgecolor": SILVER, "linewidth": 0.5}
-    cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **look)
-    ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
-
-
-def data_flow(ids: Sequence[int], n_layers: int, *, title: str) -> Figure:
-    """Draw how ids become vectors in context, as shapes; dashed is what only some models have."""
-    count, x = len(ids), (len(ids), 8)
-    figure, (ax,) = canvas(1, (9.4, 5.6))
-    cells(ax, (0.2, ENTERS + 0.06 * count), (0.6, CELL * count), np.zeros((count, 1)), edgecolor=SILVER)
-    ax.text(0.5, ENTERS - 0.06 * count - 0.06, "ids", ha="center", va="top", size=8.5)
-    for row, number in enumerate(ids):
-        height = ENTERS + CELL * ((count - 1) / 2 - row)
-        ax.text(0.5, height, f"{int(number)}", ha="center", va="center", size=7.5, zorder=5)
-    name = "E: a row for each token\nof the vocabulary"
-    _sheet(ax, (1.9, ENTERS), (14, 8), name, COMPONENTS["embedding"], [1, 3, 6, 9, 12][:count])
-    _sheet(ax, (3.3, ENTERS), x, "their rows\nof E")
-    _sheet(ax, (5.3, ENTERS + 0.9), x, "", COMPONENTS["positions"])
-    ax.text(5.9, ENTERS + 0.9, "P: a row for each position", va="center", size=8.5)
-    _sheet(ax, (7.6, ENTERS), x, "x₀\n(position, d_model)")
-    way(ax, (5.3, ENTERS + 0.57), (5.3, ENTERS + 0.2))
-    plus(ax, (5.3, ENTERS))
-    _flow(ax, ENTERS, (0.85, 1.4), (2.4, 2.8), (3.8, 4.0), (4.95, 5.1), (5.5, 5.75), (6.75, 7.1))
-    _maybe(ax, (4.48, ENTERS), "× √d_model", "the paper")
-    _maybe(ax, (6.25, ENTERS), "norm", "BERT, MiniLM", COMPONENTS["norm"])
-    _sheet(ax, (0.7, PASSES), x, "x₀")
-    _sheet(ax, (3.4, PASSES + 1.0), (count, count), "", "white")
-    ax.text(3.8, PASSES + 1.0, "mask: who may hear whom;\none for all layers", va="center", size=8.5)
-    for place, number in zip((2.0, 4.8), dict.fromkeys((0, n_layers - 1)), strict=False):
-        box(ax, (place, PASSES), f"layer {number}", (0.95, 0.9), FRAME, weight="bold")
-        way(ax, (3.4, PASSES + 0.65), (place, PASSES + 0.65), (place, PASSES + 0.45))
-        arrow(ax, (place, PASSES - 0.45), (place, PASSES - 0.75))
-        name = "weights of every head\n(query, key)"
-        _sheet(ax, (place, PASSES - 1.08), (count, count), name, COMPONENTS["scores"])
-        _sheet(ax, (place + 1.25, PASSES), x, f"x{number + 1}".translate(SUBSCRIPT))
-        _flow(ax, PASSES, (place - 0.8, place - 0.5), (place + 0.5, place + 0.75))
-    ax.text(4.02, PASSES + 0.12, "…" if n_layers > 2 else "", ha="center", size=14)
-    _flow(ax, PASSES, (6.55, 6.7), (7.7, 7.9))
-    _maybe(ax, (7.2, PASSES), "final norm", "pre-norm", COMPONENTS["norm"])
-    _sheet(ax, (8.4, PASSES), x, "vectors in context\n(position, d_model)")
-    ax.text(7.2, PASSES - 1.1, "dashed: only in some models", va="center", size=8.5)
-    ax.set(xlim=(0, 9.3), ylim=(PASSES - 1.75, ENTERS + 1.25), aspect="equal")
+def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int, *, title: str) -> Figure:
+    """Draw how ids look up rows of E, and get positions; and how x passes the layers, which share a mask."""
+    figure, (ax,) = canvas(1, (WIDEST, 6.2))
+    count, flow = len(tokens), partial(arrow, ax, width=2, colour=DARK)
+    up = np.arange(count)[::-1] - (count - 1) / 2
+    found = ENTERS + 0.38 * up[np.argsort(np.argsort(ids))]  # E has its rows in the order of the ids
+    box(ax, (2.8, ENTERS), "", (1.4, 0.38 * count + 0.06), COMPONENTS["embedding"], rounding=0.02)
+    for token, number, row, height in zip(tokens, ids, found, ENTERS + 0.28 * up, strict=True):
+        ax.text(0.8, height, token, ha="right", va="center", size=10, weight="bold")
+        box(ax, (1.17, height), f"{int(number)}", (0.56, 0.22), letters=9, rounding=0.02)
+        ax.text(2.72, row, f"{int(number)}", ha="right", va="center", size=9, zorder=5)
+        ax.text(2.55, row + 0.19, "⋮" if row < max(found) else "", ha="center", va="center", size=8, zorder=5)
+        line(ax, (1.45, height), (2.1, row), width=0.9)
+        line(ax, (3.5, row), (4.04, height), width=0.9)
+        _sheet(ax, (3.1, row), (1, 4))
+        _sheet(ax, (4.3, height), (1, 4))
+    box(ax, (5.5, ENTERS), "× √d_model", (0.96, 0.45), **DASHED)
+    box(ax, (7.3, ENTERS), "norm", (0.96, 0.45), COMPONENTS["norm"], **DASHED)
+    box(ax, (6.4, ENTERS + 0.95), "", (4 * CELL + 0.16, CELL * count + 0.16), rounding=0.02, **DASHED)
+    _sheet(ax, (6.4, ENTERS + 0.95), (count, 4), "", COMPONENTS["positions"])
+    _sheet(ax, (8.7, ENTERS), (count, 4), "x₀")
+    flow((6.4, ENTERS + 0.54), (6.4, ENTERS + 0.2))
+    plus(ax, (6.4, ENTERS))
+    for start, end in ((4.58, 5.02), (5.98, 6.2), (6.6, 6.82), (7.78, 8.4)):
+        flow((start, ENTERS), (end, ENTERS))
+    _passes(ax, count, layers, heads, 8.4 / layers)
+    for words, place in (FLOW | {f"weights of {heads} heads, out of each layer": (4.7, -2.7)}).items():
+        ax.text(*place, words, ha="center", va="center", size=9)
+    ax.set(xlim=(0.1, 9.4), ylim=(-2.8, ENTERS + 1.38), aspect="equal")
     ax.set_axis_off()
-    see = "Above, ids pick rows of a table and get positions; below, they pass all layers, in one shape."
+    see = "Above, ids pick rows of a table and get positions; below, x passes all layers in one shape."
     return finished(figure, title, see)
 
 
-def _flow(ax: Axes, height: float, *ends: Point) -> None:
-    for start, end in ends:
-        arrow(ax, (start, height), (end, height), width=2, colour=DARK)
-
-
-def _maybe(ax: Axes, middle: Point, label: str, whose: str, colour: str = "white") -> None:
-    box(ax, middle, label, (0.93, 0.5), colour, letters=8, **DASHED)
-    ax.text(middle[0], middle[1] - 0.3, f"in {whose}", ha="center", va="top", size=8.5)
+def _passes(ax: Axes, count: int, layers: int, heads: int, step: float) -> None:
+    """Draw x on its way through the layers, the mask that enters each, and each one's weights."""
+    _sheet(ax, (0.5, PASSES), (count, 4), "x₀")
+    _sheet(ax, (0.5, PASSES + 1.1), (count, count), "", "white")
+    line(ax, (0.83, PASSES + 0.9), (8.9 - step / 2, PASSES + 0.9))
+    for layer in range(layers):
+        place, half = 0.5 + step * (layer + 0.5), step / 2
+        for start, end in ((0.9, 0.35), (-0.35, -0.65)):
+            arrow(ax, (place, PASSES + start), (place, PASSES + end), gap=0)
+        for start, end in ((0.26 - half, -0.28), (0.28, half - 0.26)):
+            arrow(ax, (place + start, PASSES), (place + end, PASSES), width=2, colour=DARK)
+        box(ax, (place, PASSES), f"layer\n{layer}", (0.56, 0.7), FRAME, weight="bold")
+        for back in reversed(range(heads)):
+            middle = place + 0.026 * back - 0.14, PASSES - 1.22 + 0.02 * back
+            _sheet(ax, middle, (count, count), "", COMPONENTS["scores"])
+        _sheet(ax, (place + half, PASSES), (count, 4), f"x{layer + 1}".translate(SUBSCRIPT))
 
 
 # Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked, and answered
-SUSPECT, HAND = (
-    "softmax of\ncolumns",
-    "0     log 3\nlog 2     0",
-)  # the bug, and the scores that lesson 14 has by hand
+SUSPECT, HAND = "softmax of\ncolumns", "0     log 3\nlog 2     0"  # the bug; the scores of lesson 14, by hand
+GIVES = ".33  .75\n.67  .25"  # what the bug makes of them
+LOOP = [(HAND, SUSPECT, GIVES), (HAND, "the formula,\nslowly", ".25  .75\n.67  .33")]
+NUDGE = [(HAND, SUSPECT, GIVES), ("log 3     0\nlog 2     0", SUSPECT, ".60  .50\n.40  .50")]
 KINDS_OF_TESTS = {
-    "sizes": ([("(3, 5)", SUSPECT, "(3, 5)")], "the shape\nas promised? ✓"),
-    "loop": (
-        [(HAND, SUSPECT, ".33  .75\n.67  .25"), (HAND, "the formula,\nslowly", ".25  .75\n.67  .33")],
-        "all equal? ✗",
-    ),
+    "sizes": ([("(3, 5)", SUSPECT, "(3, 5)")], "the shape as\npromised? ✓"),
+    "loop": (LOOP, "all numbers\nequal? ✗"),
     "promise": ([(HAND, SUSPECT, "row 0: 1.08\nrow 1:   .92")], "rows add up\nto 1? ✗"),
     "count": ([("", SUSPECT, "0 parameters")], "as many as by\nthe pencil? ✓"),
-    "nudge": (
-        [(HAND, SUSPECT, ".33  .75\n.67  .25"), ("log 3     0\nlog 2     0", SUSPECT, ".60  .50\n.40  .50")],
-        "only row 0 is changed:\nrow 1 as before? ✗",
-    ),
+    "nudge": (NUDGE, "only row 0 is changed:\nrow 1 as before? ✗"),
 }
 
 
 def kinds_of_tests(*, title: str) -> Figure:
     """Draw for each of the five kinds of tests what the suspect is given, and what is asked of its answer."""
-    figure, panels = canvas(5, (0, 0), (WIDEST, 2.5), width_ratios=[1, 2, 1, 1, 2])
+    figure, panels = canvas(5, (0, 0), (WIDEST, 2.65), width_ratios=[1, 2, 1, 1, 2])
     for ax, (name, (runs, question)) in zip(panels, KINDS_OF_TESTS.items(), strict=True):
         for x, stages in enumerate(runs):
             for y, word in zip((2, 1, 0), stages, strict=True):
@@ -424,8 +435,9 @@ def kinds_of_tests(*, title: str) -> Figure:
                     box(ax, (x, y), word, (0.94, 0.56), colour, letters=8, rounding=0.04)
                 if y and stages[2 - y]:
                     arrow(ax, (x, y - 0.28), (x, y - 0.72))
-        ax.text((len(runs) - 1) / 2, -0.4, question, ha="center", va="top", size=9, weight="bold")
-        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-0.98, 2.35), title=name)
+        told = f"{question}\n{'not ' * ('✓' in question)}noticed"
+        ax.text((len(runs) - 1) / 2, -0.4, told, ha="center", va="top", size=9, weight="bold")
+        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.2, 2.35), title=name)
         ax.set_axis_off()
     see = "For each test, from above: what goes in, who computes, what comes out; below it the question."
     return finished(figure, title, see)

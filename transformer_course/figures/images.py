@@ -75,7 +75,7 @@ def draw_tiles(
         picture[top : top + side, left : left + side] = tile
     ax.imshow(picture, vmin=0, vmax=1, cmap=ATTENTION, interpolation="nearest")
     framed = [corners[number] for number in framed]
-    frame_cells(ax, [(top - 0.5, left - 0.5) for top, left in framed], side, side)
+    frame_cells(ax, [(top - 0.5, left - 0.5, side, side) for top, left in framed])
     for (top, left), name in zip(corners, names, strict=False):
         ax.text(left + side / 2 - 0.5, top - 1, name, size=7.5, ha="center", va="bottom")
     return corners
@@ -130,7 +130,7 @@ def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, 
         look = {"cmap": colours, "edgecolor": "white", "linewidth": 0.3, "clip_on": False}
         ax.pcolormesh(*edges, table, vmin=low, vmax=high, **look)
         if name:  # the token to which it adds most
-            frame_cells(ax, [(lengths[head].argmax(), left)], table.shape[1])
+            frame_cells(ax, [(lengths[head].argmax(), left, table.shape[1], 1)])
         ax.text(left, -0.4, name, va="bottom", size=9, weight="bold")
     look = {"color": COMPONENTS["attention"], "edgecolor": "black", "linewidth": 0.5}
     drawn = ax.barh(np.arange(n) + 0.5, 3 * lengths[head] / lengths.max(), 0.7, first, **look)

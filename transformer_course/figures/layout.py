@@ -89,9 +89,9 @@ def number(value: float, digits: int = 3) -> str:
     return _without_zero(text.replace("-", "−").replace("e−0", "e−"))
 
 
-def cell_texts(values: np.ndarray) -> np.ndarray:
-    """Two decimals as in the prose, .67 and not 0.67; none if all numbers of the matrix are whole."""
-    are_whole = (values == values.round()).all()
+def cell_texts(values: np.ndarray, *, whole: bool = True) -> np.ndarray:
+    """Two decimals as in the prose, .67 and not 0.67; none if all are `whole`, those of the matrix, too."""
+    are_whole = whole and (values == values.round()).all()
     return np.vectorize(lambda value: f"{value:.0f}" if are_whole else two_decimals(value))(values)
 
 
@@ -137,14 +137,16 @@ def _write_numbers(axis: Axis) -> None:
 # Cells of a heatmap
 
 
-def frame_cells(ax: Axes, cells: Iterable[tuple[float, float]], width: int = 1, height: int = 1) -> None:
-    """Draw a frame around cells (row, column), or so many side by side: seen on every colour."""
-    for row, column in cells:
+def frame_cells(ax: Axes, cells: Iterable[tuple[float, ...]] | Mapping[tuple[float, ...], str]) -> None:
+    """Draw a frame around cells (row, column), or (row, column, width, height), its name at its right."""
+    for cell in cells:
+        row, column, width, height = (*cell, 1, 1)[:4]
+        edge = {"path_effects": [withStroke(linewidth=4, foreground="black")], "zorder": 3, "clip_on": False}
         corner = float(column), float(row)
-        frame = Rectangle(corner, width, height, fill=False, edgecolor="white", linewidth=2)
-        frame.set(path_effects=[withStroke(linewidth=4, foreground="black")], zorder=3)
-        frame.set_clip_on(False)  # whole, at the edge of the map, too
-        ax.add_patch(frame)
+        ax.add_patch(Rectangle(corner, width, height, fill=False, edgecolor="white", linewidth=2, **edge))
+        if isinstance(cells, Mapping):
+            name = {"color": "white", "weight": "bold", "va": "center", "size": 11} | edge
+            ax.text(column + width + 0.35, row + 0.5, cells[cell], **name)
 
 
 def hide_cells(ax: Axes, cells: Iterable[tuple[int, int]]) -> None:

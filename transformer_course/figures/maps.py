@@ -45,13 +45,16 @@ def draw_matrix(
     limits: Limits | None = None,
     colours: str | Colormap = ATTENTION,
     numbers: bool | np.ndarray | None = None,
+    whole: bool = True,
     bar: str | None = None,
     hidden: Matrix | None = None,
     labels: tuple[str, str] = ("", ""),
+    framed: Iterable[tuple[float, ...]] = (),
 ) -> None:
     """Draw one matrix into `ax`: a label for every row and column, numbers in the cells where there is room.
 
-    `numbers` may also say for each cell whether it has its own. Cells that are True in `hidden` are hatched.
+    `numbers` may also say for each cell whether it has its own; without `whole` all have decimals. Cells that
+    are True in `hidden` are hatched; `framed` ones, as in `frame_cells`, have frames.
 
     Raises:
         ValueError: the labels do not match the matrix, a number is not finite, or lies beyond the limits.
@@ -61,13 +64,14 @@ def draw_matrix(
     given.check_scale(values, (low, high))
     covered = np.zeros_like(values) if hidden is None else given.numbers_of(hidden)
     told = max(values.shape) <= MANY if numbers is None else numbers
-    words = np.where(told & (covered == 0), cell_texts(values), "") if np.any(told) else None
+    words = np.where(told & (covered == 0), cell_texts(values, whole=whole), "") if np.any(told) else None
     mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
     ax.set(title=title, aspect="equal", xlabel=labels[0], ylabel=labels[1])
     if bar is not None:
         ax.figure.colorbar(mesh, ax=ax, label=bar, shrink=0.8).outline.set_linewidth(0)
     _readable_numbers(ax)
     hide_cells(ax, np.argwhere(covered))
+    frame_cells(ax, framed)
 
 
 def draw_cells(
@@ -122,8 +126,8 @@ def attention_heatmap(
     figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
     look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
     look["numbers"] = given.numbers_of(weights) >= (0.2 if len(tokens) > MANY else least)
+    look["framed"] = [(row, 0, len(tokens), 1) for row in framed]
     draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
-    frame_cells(ax, [(row, 0) for row in framed], len(tokens))
     see = "A row for each query, a column for each key; the brighter, the more of the query's weight."
     return finished(figure, title, see)
 
@@ -137,6 +141,7 @@ def token_depth(
     bar: str,
     cosine: bool = False,
     across: str = "token",
+    down: str = "",
     see: str = "A row for each place in the model, from the first down to the last; a column for each token.",
 ) -> Figure:
     """Draw one number for each token at each place of a model, from 0 to 1 or more, or from −1."""
@@ -146,7 +151,7 @@ def token_depth(
     figure, (ax,) = canvas(1, (1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows)))
     limits = (0, max(1.0, values.max()))
     look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": limits}
-    draw_matrix(ax, values, rows, tokens, numbers=unit > 0.4, bar=bar, labels=(across, ""), **look)
+    draw_matrix(ax, values, rows, tokens, numbers=unit > 0.4, bar=bar, labels=(across, down), **look)
     return finished(figure, title, see)
 
 
@@ -221,7 +226,8 @@ def head_grid(
     limits: Sequence[Limits] | None = None,
     bar: str | None = "attention weight",
     hidden: Sequence[Matrix | None] | None = None,
-    framed: Sequence[Iterable[tuple[int, int]]] = (),
+    framed: Sequence[Iterable[tuple[int, int]]] | None = None,
+    queries: Labels | None = None,
 ) -> Figure:
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 
@@ -229,14 +235,14 @@ def head_grid(
         limits: a scale for each map, from 0 to 1 if None; the colour bar is that of the first.
         bar: label of the colour bar; none if None.
         hidden: for each map a mask, True where a cell is hatched, or None.
-        framed: for each map the cells (query, key) around which a frame stands.
+        framed: for each map the cells (query, key) around which a frame stands, or by such a cell its name.
+        queries: the rows, where not every token looks.
     """
-    scales, covers = limits or [(0, 1)] * len(maps), hidden or [None] * len(maps)
-    own = [{"limits": scale, "hidden": cover} for scale, cover in zip(scales, covers, strict=True)]
+    each = {"limits": limits or [(0, 1)] * len(maps), "hidden": hidden or [None] * len(maps)}
+    each["framed"] = framed or [()] * len(maps)
+    own = [dict(zip(each, options, strict=True)) for options in zip(*each.values(), strict=True)]
     look = {"unit": unit, "across": columns, "bar": bar, "own": own}
-    figure, panels = lay_maps(zip(titles, maps, strict=True), tokens, tokens, **look)
-    for ax, cells in zip(panels, framed, strict=False):
-        frame_cells(ax, cells)
+    figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **look)
     see = "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
     return finished(figure, title, see)
 
@@ -248,16 +254,21 @@ def likeness_grid(
     title: str = "",
     bar: str = "cosine",
     numbers: bool = False,
-    rows: Labels | None = None,
+    once: bool = False,
 ) -> Figure:
     """Draw the cosine of every two tokens, one panel per name, on the scale from −1 to 1.
 
-    `rows` are longer names of the tokens, where there is room for them; `tokens` if None.
+    With `once`, every two are drawn once, and columns bear numbers for names.
     """
-    tables = given.tables_of(named, limits=(-1, 1))
-    unit = 0.42 if numbers else 0.21 if len(tokens) > 7 else 0.3
+    tables, rows, columns = given.tables_of(named, limits=(-1, 1)), tokens, tokens
+    if once:
+        columns = [f"{place}" for place in range(1, len(tokens))]
+        rows = [f"{place}  {token}" for place, token in enumerate(tokens, 1)]
+        tables = {name: np.tril(table, -1)[:, :-1] for name, table in tables.items()}
+        numbers = np.tri(len(tokens), len(tokens) - 1, -1, dtype=bool)
+    unit = 0.42 if np.any(numbers) else 0.21 if len(tokens) > 7 else 0.3
     look = {"unit": unit, "colours": SIGNED, "labels": ("", ""), "numbers": numbers}
-    figure, _ = lay_maps(tables.items(), rows or tokens, tokens, limits=(-1, 1), bar=bar, **look)
+    figure, _ = lay_maps(tables.items(), rows, columns, limits=(-1, 1), bar=bar, **look)
     see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
     return finished(figure, title, see)
 
@@ -285,10 +296,8 @@ def head_values(
         for place in marked:
             told[place] = True
         own.append({"limits": (low, high), "numbers": told})
-    look = {"unit": 0.42, "across": columns, "labels": ("head", ""), "own": own}
+    look = {"unit": 0.42, "across": columns, "labels": ("head", ""), "own": own, "framed": marked}
     figure, panels = lay_maps(tables.items(), layers, heads, **look)
-    for ax in panels:
-        frame_cells(ax, marked)
     if n_layers * n_heads > FEW:  # one bar if all have one scale
         for ax, to in [(ax, ax) for ax in panels] if limit is None else [(panels[0], figure.axes)]:
             figure.colorbar(ax.collections[0], ax=to, shrink=0.9 if limit is None else 0.6)
@@ -310,7 +319,8 @@ def matrices(
     """Draw small matrices side by side, each with its numbers, its name and, unless told, its own scale.
 
     Labels of `rows` are for each matrix that has as many. Labels of its columns, what they are, and limits of
-    its colours go by a matrix's name. `signs` stand before all but the first; rows in `framed` have frames.
+    its colours go by a matrix's name; with limits all numbers are written alike. `signs` stand before all but
+    the first; rows in `framed` have frames.
     """
     tables = given.tables_of(named)
     columns, xlabels, limits = columns or {}, xlabels or {}, limits or {}
@@ -320,15 +330,15 @@ def matrices(
     figure, panels = canvas(len(tables), (0, 0), room, width_ratios=widths)
     for ax, (name, table), height, width in zip(panels, tables.items(), heights, widths, strict=True):
         down = rows if rows is not None and len(rows) == height else [str(i) for i in range(height)]
-        across = columns.get(name, [str(i) for i in range(width)])
         reach = float(np.abs(table).max()) or 1.0
         scale = limits.get(name, (-reach if table.min() < 0 else 0.0, reach))
-        look = {"colours": SIGNED if scale[0] < 0 else ATTENTION, "limits": scale, "numbers": True}
-        draw_matrix(ax, table, down, across, title=name, **look)
-        ax.set_xlabel(xlabels.get(name, ""))
+        look = {"colours": SIGNED if scale[0] < 0 else ATTENTION, "limits": scale, "whole": not limits}
+        look |= {"labels": (xlabels.get(name, ""), ""), "framed": [(row, 0, width, 1) for row in framed]}
+        draw_matrix(
+            ax, table, down, columns.get(name, [*map(str, range(width))]), title=name, numbers=True, **look
+        )
         if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:
             ax.tick_params(labelleft=False)  # as in the first
-        frame_cells(ax, [(row, 0) for row in framed], width)
     for ax, sign in zip(panels[1:], signs, strict=False):
         sign_before(ax, sign)
     return finished(figure, title, "Small matrices side by side, each cell with its number.")

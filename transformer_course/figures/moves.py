@@ -38,9 +38,12 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
     order = np.arange(rows)[:, None] // height * across + np.arange(columns) // width  # of each cell's tile
     states = np.sign(order - tile)  # -1: forgotten, 0: in the cache, 1: not read yet
     colours = ListedColormap([PALE[2], COMPONENTS["scores"], "white"])
-    names = [[f"{letter}{i}" for i in range(n)] for letter, n in (("q", rows), ("k", columns))]
+    values = given.numbers_of(values, 1)
+    keys = [f"k{i}\nv{i}\n{two_decimals(value)}" for i, value in enumerate(values)]
     words = np.where(here, cell_texts(table), "")
-    draw_cells(ax, states, *names, limits=(-1, 1), colours=colours, words=words).set(edgecolor=GREY)
+    look = {"limits": (-1, 1), "colours": colours, "words": words}
+    draw_cells(ax, states, [f"q{i}" for i in range(rows)], keys, **look).set(edgecolor=GREY)
+    ax.tick_params(axis="x", rotation=0, labelsize=8)
     for place in set(range(order.max() + 1)) - {tile}:
         middle = (place % across + 0.5) * width, (place // across + 0.5) * height
         word, ground = ("forgotten", PALE[2]) if place < tile else ("not yet", "white")
@@ -48,7 +51,7 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
         box(ax, middle, word, (width, height), ground, letters=8, **look)
     read = np.where(states <= 0, table, -np.inf)
     old = np.where(here, -np.inf, read).max(axis=1)
-    _draw_kept(ax, read, given.numbers_of(values, 1), order.min(1) <= tile, old)
+    _draw_kept(ax, read, values, order.min(1) <= tile, old)
     look = {"color": HERO, "weight": "bold"} if old[top] > -np.inf and read[top].max() > old[top] else {}
     told = _sum_so_far(table[top, left : left + width], table[top, :left], top)
     ax.set_xlabel(told, size=8.5, loc="left", **look)
@@ -74,21 +77,27 @@ def _sum_so_far(here: np.ndarray, before: np.ndarray, query: int) -> str:
 def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray, old: np.ndarray) -> None:
     """Write its largest score and its two sums beside each query that has begun; -inf: not read.
 
-    A largest score that is larger than the old one has a frame, and the old one before it.
+    A largest score that is larger than the old one has a frame, and the old one before it. Where all is read,
+    one sum is divided by the other.
     """
     largest = np.max(read, axis=1, keepdims=True)
     weights = np.exp(read[begun] - largest[begun])
-    kept = np.column_stack([largest[begun], weights.sum(1), weights @ values])
+    total, mixture = weights.sum(1), weights @ values
+    kept = cell_texts(np.column_stack([largest[begun], total, mixture, mixture / total]))
     start = read.shape[1] + 0.5
-    for column, name in enumerate(("largest", "sum", "mixture")):
-        middle = start + 1.5 * column + 0.75
-        ax.text(middle, -0.15, name, ha="center", va="bottom", size=8)
-        for row, word in zip(np.flatnonzero(begun), cell_texts(kept)[:, column], strict=True):
-            grown = column == 0 and -np.inf < old[row] < largest[row, 0]
-            words = f"{two_decimals(old[row])}→{word}" if grown else word
-            edge = {"edgecolor": HERO, "linewidth": 2.2} if grown else {}
-            box(ax, (middle, row + 0.5), words, (1.4, 0.84), COMPONENTS["attention"], letters=8, **edge)
-    ax.set_xlim(0, start + 4.6)
+    for column, name in enumerate(("largest", "sum", "mixture, not\nyet ÷ sum")):
+        ax.text(start + 1.5 * column + 0.75, -0.15, name, ha="center", va="bottom", size=8)
+    for row, (most, total, mixture, output) in zip(np.flatnonzero(begun), kept, strict=True):
+        grown = -np.inf < old[row] < largest[row, 0]
+        edge = {"edgecolor": HERO, "linewidth": 2.2} if grown else {}
+        pieces = [(0.75, 1.4, f"{two_decimals(old[row])}→{most}" if grown else most, edge)]
+        done = [(3.0, 2.9, f"{mixture} ÷ {total}\n≈ {output}, done", {})]
+        so_far = [(2.25, 1.4, total, {}), (3.75, 1.4, mixture, {})]
+        pieces += done if np.isfinite(read[row]).all() else so_far
+        for right, width, words, look in pieces:
+            look |= {"colour": COMPONENTS["attention"], "letters": 8}
+            box(ax, (start + right, row + 0.5), words, (width, 0.84), **look)
+    ax.set_xlim(0, start + 4.9)
 
 
 def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) -> Figure:
@@ -96,26 +105,23 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
 
     Tensors are drawn to scale. A number has `size` bytes; the fused kernel reads `block` keys at a time.
     """
-    thin, whole = n * d_head * size, n * n * size  # the bytes of q, and of a map
+    thin, wide = n * d_head * size, n * n * size  # the bytes of q, and of a map
     # What lies in memory, row by row; jobs of the cache; reads, (row, job, bytes); writes, (job, row, bytes)
     rows = [["q", "k"], ["scores"], ["v", "weights"], ["output"]], [["q"], ["k"], ["v"], ["output"]]
     again = f"bracket: {n // block} times, each\nwith the next {block} keys;\nold scores are forgotten"
     steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
     tiled = [f"scores, {n} × {block}", "their exponentials", "mixture so far", again]
-    reads = (
-        [(0, 0, 2 * thin), (1, 1, whole), (2, 2, whole + thin)],
-        [(0, 0, thin), (1, 0, thin), (2, 2, thin)],
-    )
-    writes = [(0, 1, whole), (1, 2, whole), (2, 3, thin)], [(2, 3, thin)]
+    reads = [(0, 0, 2 * thin), (1, 1, wide), (2, 2, wide + thin)], [(0, 0, thin), (1, 0, thin), (2, 2, thin)]
+    writes = [(0, 1, wide), (1, 2, wide), (2, 3, thin)], [(2, 3, thin)]
     figure, panels = canvas(2, (WIDEST / 2, 5.2))
     for way_of, name in enumerate(("Step by step", "Fused")):
         ax, held = panels[way_of], rows[way_of]
         _draw_memories(ax, held, (steps, tiled)[way_of], n, d_head)
         for row, job, count in reads[way_of]:
             goal = -0.38 - job - 0.24 * (row > job)
-            _carry(ax, (1.85, -row), (3.1, goal), ", ".join(held[row]), count, whole)
+            _carry(ax, (1.85, -row), (3.1, goal), ", ".join(held[row]), count, wide)
         for job, row, count in writes[way_of]:
-            _carry(ax, (3.1, -0.62 - job), (1.85, -row), held[row][-1], count, whole)
+            _carry(ax, (3.1, -0.62 - job), (1.85, -row), held[row][-1], count, wide)
         total = sum(count for *_, count in reads[way_of] + writes[way_of])
         ax.set_title(f"{name}: {total / 1000:,.0f} kB are moved")
     for foot in (-1.35, -2.35):  # the blocks of k, and of v
@@ -123,6 +129,8 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     ax.text(0.6, -1.5, "no map lies here,\nat no time", ha="center", va="center", size=8, zorder=5)
     for y in (-0.71, -1.71):
         way(ax, (3.78, y), (3.78, y - 0.58))
+        foot = 2 * y + 1  # both of a row are read: q and k, v and the weights
+        line(panels[0], (0.83, foot + 0.06), (0.83, foot), (1.76, foot), (1.76, foot + 0.06), zorder=5)
     line(ax, (4.47, -0.32), (4.53, -0.32), (4.53, -2.68), (4.47, -2.68), zorder=4)
     see = "Slow memory at the left, the cache at the right; an arrow says how many bytes go to and fro."
     return finished(figure, title, see)
@@ -130,7 +138,7 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
 
 def _draw_memories(ax: Axes, rows: Sequence[Sequence[str]], jobs: Sequence[str], n: int, d_head: int) -> None:
     """Draw the tensors that lie in slow memory, a map as a square, and beside them what the cache is for."""
-    for name, middle, width, colour in (("slow memory", 0.97, 1.98, NO), ("cache", 3.83, 1.54, LIT)):
+    for name, middle, width, colour in (("slow memory", 0.92, 1.92, NO), ("cache", 3.83, 1.54, LIT)):
         box(ax, (middle, -1.5), name, (width, 4.3), colour, label_up=2.0, weight="bold", linewidth=0.8)
     for y, names in enumerate(rows):
         for name, right in zip(reversed(names), (1.82, 0.88), strict=False):
@@ -153,7 +161,7 @@ def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int)
     reads = start[0] < end[0]
     y = 0.65 * start[1] + 0.35 * end[1] if reads else 0.35 * start[1] + 0.65 * end[1]
     look = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "color": HERO}
-    ax.text(2.23, y + (-0.22 if reads else 0.22), f"{what}\n{count / 1000:,.0f} kB", **look)
+    ax.text(2.28, y + (-0.22 if reads else 0.22), f"{what}\n{count / 1000:,.0f} kB", **look)
 
 
 def ring_of_three(*, title: str) -> Figure:
@@ -164,9 +172,8 @@ def ring_of_three(*, title: str) -> Figure:
         lap, step = divmod(r, 2)
         sent = [(w + lap - step) % 3 for w in range(3)] if r < 4 else []
         _draw_ring(ax, held, sent)
-        ax.set_title(
-            f"round {r}: {['sums grow', 'sums go round'][lap]}" if sent else "the end: all have all, ÷ 3"
-        )
+        name = f"round {r}: sums {'go round' if lap else 'grow'}"
+        ax.set_title(name if sent else "the end: all have all; then ÷ 3")
         carried = [held[w][piece] for w, piece in enumerate(sent)]
         for w, (piece, sums) in enumerate(zip(sent, carried, strict=True)):
             held[(w + 1) % 3][piece] = sums if lap else sums + held[(w + 1) % 3][piece]
@@ -187,10 +194,8 @@ def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> 
         ax.text(-0.62, -w, f"worker {w}", ha="right", va="center", size=8.5)
         for piece, sums in enumerate(pieces):
             edge = {"edgecolor": HERO, "linewidth": 2.2} if piece in sent[w : w + 1] else {"linewidth": 0.8}
-            words, colour = (
-                "+".join(f"{letter}{piece}" for letter in sums),
-                list(HELD.values())[len(sums) - 1],
-            )
+            words = "+".join(f"{letter}{piece}" for letter in sums)
+            colour = list(HELD.values())[len(sums) - 1]
             box(ax, (1.06 * piece, -w), words, (1, 0.46), colour, letters=8, rounding=0.02, **edge)
     for w, piece in enumerate(sent):
         ring = {(0.7, 0.23): "from worker 2", (-2.23, -2.7): "to worker 0"}
@@ -215,10 +220,10 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
             ax.barh(range(len(wide)), high - low + 1, height, low, color=colour)
         heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
         pairs = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0))
-        told = f"{heard:,} tokens heard of\n{pairs / 1e6:,.0f} million pairs scored"
+        told = f"hears of {heard:,} tokens\nscores {pairs / 1e6:,.0f} million pairs"
         ax.set(title=f"{name}\n{told}", xlabel="place in the text", xlim=(0, length))
+        ax.set(xticks=(0, place, length), yticks=range(len(wide)))
         ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.set_yticks(range(len(wide)))
         ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2)
         ax.text(place, -0.65, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         ax.tick_params(axis="y", length=0, labelsize=8)

@@ -11,7 +11,7 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import ATTENTION, COMPONENTS, DARK, FREE, GREY, HERO, LINES, MARK
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished
-from transformer_course.figures.names import place_names, write_place
+from transformer_course.figures.names import place_names
 
 SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
 SEEN = 0.01  # a smaller share is a sliver that nobody sees
@@ -28,40 +28,31 @@ def word_strips(
     xlabel: str = "activation",
     see: str = "A row for each neuron, a dot for each word, at how much the neuron fires.",
     beside: Labels = (),
-    places: Mapping[str, float] | None = None,
-    apart: float = 0.0,
 ) -> Figure:
     """Draw one row per name, a neuron or a question: its number for its own kind, and for all the others.
 
-    `beside` each row stand words, a second line in grey; a ✗ there: what is furthest right is wrong, and
-    marked. `places` have upright lines with names. The two kinds of numbers are so far `apart`, of a row.
+    `beside` each row stand words, in two lines; a ✗ there: what is furthest right is wrong, and
+    marked.
     """
-    figure, (ax,) = canvas(1, (WIDEST if beside else 7.4, 1.1 + (0.34 + 0.4 * apart) * len(named)))
-    own = LINES[1] if beside else MARK
-    for kind, colour, marker in ((1, HERO if apart else GREY, "|"), (0, own, "|" if apart else "o")):
+    figure, (ax,) = canvas(1, (WIDEST if beside else 7.4, 1.1 + 0.34 * len(named)))
+    for kind, colour, marker in ((1, GREY, "|"), (0, LINES[1] if beside else MARK, "o")):
         rows = [given.numbers_of(words[kind], 1, name=name) for name, words in named.items()]
-        y = np.repeat(np.arange(len(rows)) + (kind - 0.5) * apart, [len(row) for row in rows])
+        y = np.repeat(range(len(rows)), [len(row) for row in rows])
         ax.scatter(np.concatenate(rows), y, s=26, color=colour, marker=marker, label=legend[kind], zorder=2)
-    wrong = [
-        (np.hstack(each).max(), row)
-        for row, each in enumerate(named.values())
-        if "✗" in "".join(beside[row : row + 1])
-    ]
+    told = enumerate(zip(named.values(), beside, strict=False))
+    wrong = [(np.hstack(each).max(), row) for row, (each, words) in told if "✗" in words]
     if wrong:
-        ax.scatter(
-            *zip(*wrong, strict=True), s=34, color=HERO, marker="D", label="found, and wrong", zorder=3
-        )
+        ax.scatter(*zip(*wrong, strict=True), color=HERO, marker="D", label="found, and wrong", zorder=3)
+        ax.set_xlim(right=np.ceil(10 * ax.dataLim.x1) / 10)
     ax.set_yticks(range(len(named)), list(named))
     ax.set(xlabel=xlabel, ylim=(len(named) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    for name, place in (places or {}).items():
-        write_place(ax, place, name)
     for row, words in enumerate(beside):
         first, _, second = words.partition("\n")
         look = {"va": "bottom" if second else "center", "color": HERO if "✗" in first else "black"}
         ax.text(1, row, f" {first}", transform=ax.get_yaxis_transform(), size=9, **look)
-        ax.text(1, row, f" {second}", transform=ax.get_yaxis_transform(), size=8, va="top", color=GREY)
+        ax.text(1, row, f" {second}", transform=ax.get_yaxis_transform(), size=8.5, va="top", color=DARK)
     return finished(figure, title, see)
 
 

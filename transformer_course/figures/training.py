@@ -29,7 +29,7 @@ def one_step(
     shorter = max(1.0, np.linalg.norm(gradient) / allowed)
     clipped = gradient / shorter
     again, _ = _answer(weights - rate * clipped, x, right)
-    back_there = (shares, [""]), "minus", (truth, ["truth"])
+    back_there = (shares, [""]), "minus\nthe truth", (truth, ["truth"])
     difference = np.hstack([[[""]] * len(weights), (shares - truth).astype(object)]), ["", "gradient"]
     back = [_back(gradient), "←", (x[None], [""] * len(x)), "← times", difference]
     clip = f"÷ {number(shorter)}, to length {number(allowed)}" if shorter > 1 else "it is short enough"
@@ -57,14 +57,8 @@ def _answer(weights: np.ndarray, x: np.ndarray, right: int) -> tuple[list[Piece]
     grown = np.exp(logits - logits.max())
     shares = grown / grown.sum()
     plain, loss = [""] * len(x), (-np.log(shares[[right]]), ["result"])
-    way = [
-        (weights, plain),
-        "times",
-        (x[:, None], [""]),
-        "→",
-        (np.hstack([classes, logits.astype(object)]), ["", ""]),
-    ]
-    way += ["→ softmax", (shares, [""])]
+    named = np.hstack([classes, logits.astype(object)]), ["", ""]
+    way = [(weights, plain), "times", (x[:, None], [""]), "→", named, "→ softmax", (shares, [""])]
     return [*way, "→ −log of the\nright one's", loss], shares
 
 

@@ -89,7 +89,7 @@ def attention_paths(
     """Draw tokens in a column before and after each layer, joined by lines as wide as attention's weights.
 
     Each panel has a map (query_pos, key_pos) for each layer; `edge` is the (query, key) of which it tells, or
-    one for each layer. `found` says what stands for the tokens at the start and after each look, and when.
+    one for each layer. `found` says what stands for the tokens at the start and after each layer, and when.
     """
     found = found or {}
     wide = 2.8 * len(found) - 0.6 if found else min(4.6, WIDEST / len(named))
@@ -99,15 +99,10 @@ def attention_paths(
         for layer, (weights, edge_here) in enumerate(zip(maps, edges, strict=True)):
             table, ends = given.labelled(weights, tokens, tokens), (layer + 0.21, layer + 0.79)
             lit = np.zeros_like(table, int)
-            lit[edge_here[0]], lit[*edge_here] = 1, 2
+            lit[edge_here[0]], lit[*edge_here] = not found, 2
             draw_ways(ax, table, ends, lit)
-            if found:  # which look it is
-                look = {
-                    "color": HERO,
-                    "weight": "bold",
-                    "bbox": {"boxstyle": "circle", "fc": "white", "ec": HERO},
-                }
-                ax.text(layer + 0.5, sum(edge_here) / 2, layer + 1, ha="center", va="center", size=9, **look)
+            if found:
+                ax.text(layer + 0.5, -0.76, f"layer {layer}", ha="center", va="center", weight="bold")
             if not table[*edge_here]:  # cut
                 ax.plot(ends, edge_here[::-1], color=HERO, linewidth=1.5, linestyle=":")
                 ax.plot(layer + 0.5, sum(edge_here) / 2, "x", color=HERO, markersize=9, markeredgewidth=2.5)

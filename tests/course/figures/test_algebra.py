@@ -7,6 +7,7 @@ from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.text import Annotation
 
 from transformer_course import figures
+from transformer_course.figures.algebra import SIGNS
 from transformer_course.figures.colours import HERO, LIT, PALE
 
 WEIGHTS, VALUES = [0.2, 0.7, 0.1], [[10.0, 0.0], [0.0, 5.0], [3.0, 3.0]]
@@ -60,12 +61,12 @@ def test_a_sentence_goes_from_ids_through_strips_on_two_scales_to_one_vector():
         [row, place, enters, enters / 2, enters.mean(0)[None]],
         np.array([[0.6, 0.4], [0.01, 0.99]]),
     )
-    (ax,) = figures.journey(stages, [weights], ["a", "b"], [7, 11], lit=1, title="").axes
+    (ax,) = figures.journey(stages, [weights[None]], ["a", "b"], [7, 11], lit=1, title="").axes
     strips = [each for each in ax.collections if isinstance(each, QuadMesh)]
     assert [mesh.get_array().ravel().tolist() for mesh in strips] == np.concatenate(stages).tolist()
     assert [mesh.get_clim() for mesh in strips] == [(-0.2, 0.2)] * 4 + [(-3, 3)] * 5
     written = [text.get_text() for text in ax.texts]
-    assert {"a", "7", "b", "11", "norm", "layer 0", "its row of the table"} < set(written)
+    assert {"a", "7", "b", "11", "norm", "layer 0, mean of 1 heads", "its row of the table"} < set(written)
     assert any(".20 in the rows of both tables, 3.00 in all below" in word for word in written)
     (ways,) = [each for each in ax.collections if isinstance(each, LineCollection)]
     np.testing.assert_allclose(sorted(ways.get_linewidths()), 6 * np.array([0.4, 0.6, 0.99]))  # .01: too thin
@@ -105,6 +106,8 @@ def test_arithmetic_stands_in_columns_in_the_colours_of_its_kinds():
     (there, its_end), (back, back_end) = arrows(ax)
     assert there[0] < its_end[0] and back[0] > back_end[0]
     assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["result", "A", "x", "silenced"]
+    (ax,) = figures.arithmetic([[([[1, 2]], [["", "result"]])]], [""], title="", see="").axes  # by cells
+    assert cells(ax) == [("1", white), ("2", LIT)]
 
 
 def test_two_texts_become_the_cosine_of_the_means_of_their_real_tokens():
@@ -114,6 +117,10 @@ def test_two_texts_become_the_cosine_of_the_means_of_their_real_tokens():
     (ax,) = figures.text_cosine(hidden, real, tokens, title="").axes
     framed = cells(ax)
     assert [text for text, look in framed if look == "////"] == [""] * 3
-    first = [text for text, look in framed if look == "#ffffff"][6:12]
+    first = [text for text, look in framed if look in SIGNS.values()][6:12]
     assert first == ["3", "4", "0", ".60", ".80", "0"]  # of A, by hand: (3, 4), and that over 5
     assert [text for text, look in framed if look == LIT] == [".39"]  # .6 · .97 − .8 · .24
+    below = [text for text, look in framed if look == SIGNS["below 0"]]
+    assert below[:3] == ["−1", "−1", "−1"] and below[-1] == "−.24"
+    written = "".join(text.get_text() for text in ax.texts)
+    assert "÷ 5.0" in written and ".60 · .97\n+ .80 · −.24" in written

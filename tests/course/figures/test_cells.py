@@ -57,3 +57,10 @@ def test_a_mask_may_have_numbers_in_its_cells():
     seen, ids = torch.tensor([[True, False]] * 2), torch.tensor([[7, 0]] * 2)
     figure = figures.masks({"a": seen}, ["x", "[PAD]"], numbers=[ids])
     assert [text.get_text() for text in figure.axes[0].texts] == ["7", "0"] * 2
+
+
+def test_rows_or_columns_of_every_mask_may_have_a_frame():
+    figure = figures.masks({"a": np.eye(2), "b": np.eye(2)}, ["x", "y"], framed=[(1, 0, 2, 1)])
+    for ax in figure.axes:
+        (frame,) = [patch for patch in ax.patches if not patch.get_fill()]
+        assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((0, 1), 2, 1)

@@ -16,16 +16,18 @@ def words(ax):
     return [text.get_text() for text in ax.texts if text.get_text()]
 
 
-def test_data_flows_from_ids_through_every_step_as_shapes():
-    for n_layers, shown, last in ((1, ["layer 0"], "x₁"), (12, ["layer 0", "layer 11"], "x₁₂")):
-        ax = figures.data_flow([7, 8, 9], n_layers, title="flow").axes[0]
-        steps = ["7", "8", "9", "× √d_model", "norm", *shown, "final norm"]
-        assert [word for word in words(ax) if word in steps] == steps
-        assert last in words(ax) and "dashed: only in some models" in words(ax)
-        shapes = [mesh.get_array().shape for mesh in ax.collections]
-        assert shapes.count((3, 8)) == 5 + len(shown) and shapes.count((3, 3)) == 1 + len(shown)
-        table = next(mesh.get_array() for mesh in ax.collections if mesh.get_array().shape == (14, 8))
-        assert table[:, 0].sum() == 3  # a lit row of the table for each id
+def test_ids_look_up_rows_that_pass_every_layer_as_shapes():
+    (ax,) = figures.data_flow(["a", "b", "c"], [9, 7, 8], 2, 4, title="flow").axes
+    steps = ["× √d_model", "norm", "x₀", "layer\n0", "x₁", "layer\n1", "x₂"]
+    assert {*steps, "dashed: only in some models", "weights of 4 heads, out of each layer"} <= set(words(ax))
+    shapes = [mesh.get_array().shape for mesh in ax.collections]
+    assert [shapes.count(shape) for shape in ((1, 4), (3, 4), (3, 3))] == [6, 5, 1 + 2 * 4]
+    ways = [line.get_ydata() for line in ax.lines[:6]]  # of each id into the table, and out of it
+    assert all(
+        into[0] == out[1] and into[1] == out[0] for into, out in zip(ways[::2], ways[1::2], strict=True)
+    )
+    nine, seven, eight = (into[1] for into in ways[::2])
+    assert seven > eight > nine  # the table has its rows in the order of the ids
 
 
 @pytest.mark.parametrize("lesson", range(14))
@@ -33,7 +35,7 @@ def test_no_text_of_the_map_leaves_its_box(lesson):
     figure = figures.encoder_map(lesson)
     figure.savefig(io.BytesIO())  # lays the figure out
     (ax,) = figure.axes
-    beside = {"", "+", "x", *(word for word, _ in MAP_WORDS.values())}
+    beside = {"", "+", "x", "dashed: one of\nthe two, 01 or 02", *(word for word, _ in MAP_WORDS.values())}
     labels = [text for text in ax.texts if text.get_text() not in beside]
     for text, (_, label, _, left, bottom, width, height) in zip(labels, MAP, strict=True):
         extent = text.get_window_extent().transformed(ax.transData.inverted())
@@ -43,7 +45,11 @@ def test_no_text_of_the_map_leaves_its_box(lesson):
 
 @pytest.mark.parametrize(
     ("lesson", "lit"),
-    [(3, ["attention"]), (7, ["", "norm", "norm"]), (13, ["attention", "norm", "feed-forward", "norm"])],
+    [
+        *((3, ["attention"]), (7, ["", "norm", "norm"]), (8, ["", ""])),
+        (13, ["attention", "norm", "feed-forward", "norm"]),
+        (9, ["", "positions", "attention", "norm", "feed-forward", "norm"]),
+    ],
 )
 def test_the_map_lights_what_a_lesson_is_about_in_the_colours_of_its_components(lesson, lit):
     (ax,) = figures.encoder_map(lesson).axes
@@ -67,13 +73,15 @@ def test_the_whole_map_has_the_colours_of_all_components_and_says_what_the_road_
 @pytest.mark.parametrize(
     ("model", "came"),
     [
-        ("ModernBERT", ["LayerNorm"] * 3 + ["near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ u"]),
+        ("ModernBERT", ["LayerNorm", "near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ u"]),
         ("Llama", ["RMSNorm"] * 2 + ["8 query, 2 key heads", "SwiGLU: SiLU(g) ⊙ u"]),
     ],
 )
 def test_what_came_with_a_later_model_is_lit_and_what_went_is_dashed(model, came):
     then, now = figures.then_and_now(model, title="").axes
-    assert sum(patch.get_linestyle() == "--" for patch in then.patches) == 6
+    assert sum(patch.get_linestyle() == "--" for patch in then.patches) == 4
+    moved = [[patch.get_linewidth() for patch in ax.patches].count(2.5) for ax in (then, now)]
+    assert moved == [2, 2]  # the norms
     lit = [patch for patch in now.patches if colors.to_hex(patch.get_facecolor()) in COMPONENTS.values()]
     norm = came[0]
     assert sorted(inside(now, lit)) == sorted([*came, f"{norm}\nat the end", "rotary turns q, k"])

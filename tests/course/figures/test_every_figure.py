@@ -34,7 +34,7 @@ GOOD = {
     },
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
     "attention_paths": {"named": {"$x$": [WEIGHTS] * 2}, "tokens": TOKENS, "edge": (1, 0), "title": ""},
-    "data_flow": {"ids": [7, 8], "n_layers": 3, "title": "$x$"},
+    "data_flow": {"tokens": ["$x$", "b"], "ids": [7, 8], "layers": 3, "heads": 2, "title": "$x$"},
     "bars": {"quantities": [{"$x$": [1, 2, 0]}, {"b": [3, 4, 5]}], "rows": TOKENS, "title": "$y$"},
     "clock_table": {"positions": [0, 1], "speeds": [1.0, 0.5], "title": "$t$"},
     "digits_and_waves": {"count": 2, "lit": (1, 2), "title": "$t$"},
@@ -59,7 +59,7 @@ GOOD = {
         **{"patch": (2, 2), "title": "", "bar": ""},
     },
     "journey": {
-        **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [WEIGHTS], "tokens": TOKENS},
+        **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [[WEIGHTS]], "tokens": TOKENS},
         **{"ids": [7, 8, 9], "lit": 1, "title": "$x$"},
     },
     "lanes": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1, "title": ""},
@@ -101,8 +101,7 @@ GOOD = {
     "two_stacks": {"handed_on": [PLACES + 1] * 3, "added": [WEIGHTS] * 3, "tokens": TOKENS, "title": ""},
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
     "word_strips": {
-        **{"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
-        **{"beside": ["$z$ ✗"], "places": {"$p$": 0}},
+        **{"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": "", "beside": ["$z$ ✗"]},
     },
 }  # fmt: skip
 ALONE = {"kinds_of_tests", "norm_orders", "two_blocks", "live_curve"}  # these are given nothing but a title

@@ -99,10 +99,11 @@ def test_maps_share_a_scale_unless_each_has_its_own():
     assert limits(alike) == [(-1, 1)] * 2  # every cosine
 
 
-def test_the_rows_of_likenesses_may_have_longer_names():
-    (ax, *_) = figures.likeness_grid({"": MAPS[0]}, TOKENS, rows=[f"a long {token}" for token in TOKENS]).axes
+def test_likenesses_may_be_drawn_once_each_below_their_numbers():
+    (ax, *_) = figures.likeness_grid({"": MAPS[0]}, TOKENS, once=True).axes
     across, down = ([label.get_text() for label in axis.get_ticklabels()] for axis in (ax.xaxis, ax.yaxis))
-    assert (across, down) == (TOKENS, [f"a long {token}" for token in TOKENS])
+    assert (across, down[:2]) == (["1", "2"], [f"1  {TOKENS[0]}", f"2  {TOKENS[1]}"])
+    assert [text.get_text() != "" for text in ax.texts] == [False, False, True, False, True, True]
 
 
 def test_matrices_diverge_only_if_signed():
@@ -153,3 +154,13 @@ def test_matrices_have_signs_between_them_and_frames_around_rows():
 def test_small_weights_may_go_without_their_number():
     ax = figures.attention_heatmap([[0.96, 0.04], [0.5, 0.5]], ["a", "b"], least=0.05).axes[0]
     assert [text.get_text() for text in ax.texts] == [".96", "", ".50", ".50"]
+
+
+def test_matrices_of_one_scale_are_written_alike_and_frames_may_have_names():
+    half, whole = [[0.5, 1]], [[0.0, 1]]
+    for limits, told in ((None, ["0", "1"]), ({"b": (0, 1)}, [".00", "1.00"])):
+        ax = figures.matrices({"a": half, "b": whole}, limits=limits).axes[1]
+        assert [text.get_text() for text in ax.texts] == told
+    look = {"framed": [{(0, 1): "1"}], "queries": ["q"]}
+    ax = figures.head_grid([whole], ["k", "l"], [""], **look).axes[0]
+    assert [text.get_text() for text in ax.texts] == ["1"] and frames(ax) == [(0, 1)]

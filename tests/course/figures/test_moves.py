@@ -66,7 +66,14 @@ def test_what_a_token_has_heard_of_grows_by_each_window_and_ends_with_the_text()
     assert bars[:4] == [(2, 3), (0, 7), (0, 9), (0, 9)]  # heard of by now
     assert bars[4:] == [(2, 3), (1, 5), (0, 9), (2, 3)]  # seen in this layer
     assert pytest.approx(3) == ax.lines[0].get_xdata()[0]
-    assert ax.get_title() == "\n9 tokens heard of\n0 million pairs scored"
+    assert ax.get_title() == "\nhears of 9 tokens\nscores 0 million pairs"
     # a window of 0: each of 2,000 tokens meets itself; a global layer: 4 million pairs
     (ax,) = figures.reach({"": [0, None]}, 2_000, 3, title="").axes
-    assert ax.get_title().endswith("4 million pairs scored")
+    assert ax.get_title().endswith("scores 4 million pairs")
+
+
+def test_a_query_is_done_behind_its_last_tile_and_its_mixture_divided():
+    ax = layout.canvas(1, (3, 3))[1][0]
+    figures.draw_tile(ax, [[0, 0], [1, 1]], 1, (1, 1), [1, 2])
+    assert "3.00 ÷ 2.00\n≈ 1.50, done" in words(ax)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["k0\nv0\n1.00", "k1\nv1\n2.00"]
