@@ -70,8 +70,7 @@ def head_blocks(
         words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
         heads = origin % d_model // (d_model // n_heads)
         draw_cells(ax, heads, tokens, [], words=np.array(words), **look)
-        own = np.arange(len(origin))[:, None]
-        frame_cells(ax, np.argwhere(origin // d_model != own))  # from another token than its row's
+        frame_cells(ax, np.argwhere((origin // d_model).T != np.arange(len(origin)))[:, ::-1])  # not its row's
         ax.set_title(name)
         ax.set_ylabel("→" if ax in axes[1:2] else "", rotation=0, size=16, va="center", labelpad=12)
     see = "A row for each token, a column for each feature; what has one shade belongs to one head."

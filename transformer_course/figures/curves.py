@@ -98,9 +98,7 @@ def lines(
         figure.supylabel(ylabel, size=10)
     finished(figure, title, see or _what_to_see(len(tables), below=below, shared=shared))
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
-        means = {
-            name: (runs.mean(0), looks[name]["color"]) for name, runs in curves.items() if style != "bars"
-        }
+        means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items() if style != "bars"}
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0])
         if tops or told is not None:
             _mark_points(ax, len(curves), None if tops else told)
@@ -109,9 +107,8 @@ def lines(
 
 def _mark(ax: Axes, x: np.ndarray, means: dict, levels: Mapping, places: Mapping, *, named: bool) -> None:
     """Write the names of lines where they end, if there are several, of levels, and of places if `named`."""
-    last = {name: np.flatnonzero(~np.isnan(y))[-1] for name, (y, _) in means.items()}
     if len(means) > 1:
-        ends = {name: (x[spot], means[name][0][spot]) for name, spot in last.items()}
+        ends = {name: (x[~np.isnan(y)][-1], y[~np.isnan(y)][-1]) for name, (y, _) in means.items()}
         name_lines(ax, ends, {name: colour for name, (_, colour) in means.items()})
     for name, height in levels.items():
         write_level(ax, height, name)
