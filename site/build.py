@@ -1,5 +1,7 @@
 """Build the site into build/site: `make site`. No lesson is run; all that a page needs lies beside it."""
 
+import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -7,23 +9,27 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import nbformat
+from docutils.nodes import make_id
 from sphinx.cmd.build import main as sphinx
 
-from live.export import PAIR, TEXTS, export
+from live.export import PAIR, TEXTS, export, write_json
 from pages import field_guide, lessons, links, lookup, start
 from pages.texts import filled
+from transformer_course.exercises import find
 from transformer_course.lessons import LESSONS, ROOT
+from transformer_lab.pretrained_encoder import TOKENIZER_FILE
 
 HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
 SOURCE, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
 # What runs the model in a browser.
 RUNTIME = (
-    "onnxruntime-web/dist/ort.wasm.min.mjs",
-    "onnxruntime-web/dist/ort-wasm-simd-threaded.mjs",
+    "onnxruntime-web/dist/ort.wasm.bundle.min.mjs",
     "onnxruntime-web/dist/ort-wasm-simd-threaded.wasm",
     "@huggingface/tokenizers/dist/tokenizers.min.mjs",
 )
+# Rules of the theme's style: an icon's number, and where the fonts are.
+ICONS = re.compile(r'(\.fa-[\w-]+,?)+\{--fa:"[^"]*"\}|@font-face\{[^}]*/fontawesome/[^}]*\}')
 
 
 def main() -> int:
@@ -34,7 +40,21 @@ def main() -> int:
     write_pages(SOURCE)
     shutil.copytree(ROOT / "notebooks", SITE / "notebooks", ignore=shutil.ignore_patterns(".*"))
     kept = ["-d", str(ROOT / "build" / "doctrees")]  # what Sphinx remembers is no part of the site
-    return sphinx(["-c", str(HERE), "-b", "html", "-W", "--keep-going", "-q", *kept, str(SOURCE), str(SITE)])
+    status = sphinx(
+        ["-c", str(HERE), "-b", "html", "-W", "--keep-going", "-q", *kept, str(SOURCE), str(SITE)]
+    )
+    if not status:
+        drop_icons(SITE / "_static")
+    return status
+
+
+def drop_icons(folder: Path) -> None:
+    """Take the theme's two thousand icons out of the site: course.css draws the ten that pages show."""
+    shutil.rmtree(folder / "vendor" / "fontawesome")
+    for script in (folder / "scripts").glob("fontawesome.js*"):
+        script.unlink()
+    style = folder / "styles" / "pydata-sphinx-theme.css"
+    style.write_text(ICONS.sub("", style.read_text("utf-8")), "utf-8")
 
 
 def write_assets(folder: Path) -> None:
@@ -102,15 +122,32 @@ def live_page(folder: Path) -> str:
     measured = export(folder)
     for file in [*(HERE / "live").glob("*.[jc]s*"), *(MODULES / name for name in RUNTIME)]:
         shutil.copy(file, folder)
-    whole = f"{sum(file.stat().st_size for file in folder.iterdir()) / 1e6:.0f}"
+    loaded = [
+        folder / name for name in ("encoder.onnx", TOKENIZER_FILE, *(Path(name).name for name in RUNTIME))
+    ]
+    files = {file.name: file.stat().st_size for file in loaded}
+    digest = hashlib.sha256(
+        b"".join(hashlib.sha256(file.read_bytes()).digest() for file in loaded)
+    ).hexdigest()
+    whole = round(sum(files.values()) / 1e6)
+    facts = {"files": files, "whole": whole, "version": f"encoder-{digest[:12]}", "exercises": exercises()}
+    write_json(folder / "about.json", measured | facts)
     return filled(
         "live.md",
-        live=(HERE / "live" / "live.html").read_text("utf-8").replace("$whole", whole),
-        whole=whole,
-        megabytes=f"{measured['bytes'] / 1e6:.1f}",
+        live=(HERE / "live" / "live.html").read_text("utf-8").replace("$whole", str(whole)),
+        whole=str(whole),
+        megabytes=f"{files['encoder.onnx'] / 1e6:.1f}",
+        stored=f"{measured['stored'] / 1e3:.0f}",
         difference=f"{measured['difference']:.4f}".removeprefix("0"),
         texts=len(TEXTS) + len(PAIR),
     )
+
+
+def exercises() -> dict[str, str]:
+    """Return where each exercise stands that the walk names."""
+    named = re.findall(r'exercise: "(\d\d\.\d+)"', (HERE / "live" / "steps.js").read_text("utf-8"))
+    pages = {id: links.lesson(int(id[:2])) for id in named}
+    return {id: f"{pages[id]}.html#{make_id(f'{id} {find(id).title}')}" for id in named}
 
 
 if __name__ == "__main__":

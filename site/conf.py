@@ -1,11 +1,14 @@
 """Settings of Sphinx. The pages themselves are written by build.py, which also starts Sphinx."""
 
+import os
 import re
 import sys
 from pathlib import Path
 
+from sphinx.highlighting import PygmentsBridge
+
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # for the function that makes anchors
+sys.path.insert(0, str(HERE))  # for what stands in pages/
 
 project = "transformer-lab"
 author = "The transformer-lab authors"
@@ -37,11 +40,14 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 
 html_theme = "sphinx_book_theme"
+templates_path = ["templates"]
 napoleon_use_ivar = True
 napoleon_attr_annotations = False  # stars in shapes are no emphasis
 suppress_warnings = ["ref.python"]  # a name in a docstring may stand for several things
 html_static_path = [str(HERE.parent / "build" / "pages" / "_static")]
 html_context = {"default_mode": "auto"}
+# Where the site will stand; a posted link shows no picture, unless this is known.
+html_baseurl = re.sub(r"(?<=[^/])$", "/", os.environ.get("SITE_URL", ""))
 html_css_files = ["course.css"]
 html_js_files = [("symptoms.js", {"type": "module"}), ("course.js", {"type": "module"})]
 html_search_scorer = str(HERE / "style" / "scorer.js")
@@ -66,7 +72,11 @@ html_theme_options = {
 
 
 def setup(app):
-    """Two things that autodoc and napoleon do otherwise than this package's docstrings mean."""
+    """What no setting can do: heads of pages, and two things that docstrings mean otherwise than autodoc."""
+    from pages import hanging, posted
+
+    app.connect("html-page-context", posted.add)
+    PygmentsBridge.html_formatter = hanging.Hanging
     app.connect("autodoc-skip-member", skip_fields)
     app.connect("autodoc-process-docstring", join_names, priority=400)  # before napoleon
 

@@ -1,73 +1,103 @@
-// Attention maps: small ones as pictures, a large one as a table that can be read.
+// Numbers as colours: weights in viridis, numbers of either sign from blue to red; a map as a table.
 
-// Matplotlib's viridis at even distances, as in the lessons.
-const VIRIDIS = ["440154", "482475", "414487", "355f8d", "2a788e", "21918c", "22a884", "44bf70", "7ad151", "bddf26", "fde725"]
-  .map((hex) => [0, 2, 4].map((place) => parseInt(hex.slice(place, place + 2), 16)));
+// Both of matplotlib's at even distances, as in the lessons.
+const VIRIDIS = "440154 482475 414487 355f8d 2a788e 21918c 22a884 44bf70 7ad151 bddf26 fde725";
+const SIGNED = "053061 2a71b2 6bacd1 c2ddec f7f6f6 fbceb7 e58368 bb2a34 67001f"; // RdBu_r
+const [WEIGHTS, SIGNS] = [VIRIDIS, SIGNED].map((list) =>
+  list.split(" ").map((hex) => [0, 2, 4].map((place) => parseInt(hex.slice(place, place + 2), 16))),
+);
 const READABLE = 16; // tokens, up to which numbers have room in the cells
 
-/** The colour of a weight between 0 and 1: [red, green, blue]. */
-export function colour(weight) {
-  const place = Math.min(Math.max(weight, 0), 1) * (VIRIDIS.length - 1);
-  const below = Math.min(Math.floor(place), VIRIDIS.length - 2);
-  return VIRIDIS[below].map((low, part) => Math.round(low + (VIRIDIS[below + 1][part] - low) * (place - below)));
+/** The colour at a share from 0 to 1 of a list of colours: [red, green, blue]. */
+function between(colours, share) {
+  const place = Math.min(Math.max(share, 0), 1) * (colours.length - 1);
+  const below = Math.min(Math.floor(place), colours.length - 2);
+  return colours[below].map((low, part) => Math.round(low + (colours[below + 1][part] - low) * (place - below)));
 }
+
+export const ofWeight = (weight, most) => between(WEIGHTS, weight / most);
+export const ofSigned = (number, most) => between(SIGNS, (number / most + 1) / 2);
 
 /** .07 for 0.07, as in the lessons. */
 export function short(number) {
-  const text = number.toFixed(2);
-  return text.replace(/^(-?)0\./, "$1.");
+  if (!Number.isFinite(number)) return "−∞";
+  return number.toFixed(2).replace(/^(-?)0\./, "$1.").replace("-", "−");
 }
 
-/** Draw a map, one pixel for each weight; the style makes it larger. */
-export function paint(canvas, rows) {
-  canvas.width = canvas.height = rows.length;
-  const picture = new ImageData(rows.length, rows.length);
+/** Draw rows of colours, a pixel for each; the style makes it larger. */
+export function paint(canvas, rows, colour) {
+  [canvas.width, canvas.height] = [rows[0].length, rows.length];
+  const picture = new ImageData(canvas.width, canvas.height);
   rows.forEach((row, i) =>
-    row.forEach((weight, j) => picture.data.set([...colour(weight), 255], 4 * (i * rows.length + j))),
+    row.forEach((number, j) => picture.data.set([...colour(number), 255], 4 * (i * canvas.width + j))),
   );
   canvas.getContext("2d").putImageData(picture, 0, 0);
+  return canvas;
 }
 
-/** How bright a colour is to the eye, from 0 to 1, as WCAG 2 defines it; at .18 black and white stand out alike. */
-function luminance(rgb) {
+/** A background, and black or white on it: the brightness as WCAG 2 defines it, at .18 both stand out alike. */
+export function style(rgb) {
   const [red, green, blue] = rgb.map((part) => {
     const share = part / 255;
     return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
   });
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  const bright = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18;
+  return `background:rgb(${rgb});color:${bright ? "#000" : "#fff"}`;
 }
 
-/** An element with a text and attributes. */
-export function cell(kind, text, attributes = {}) {
-  const made = document.createElement(kind);
-  made.textContent = text;
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
+/** An element with attributes, and what is in it. */
+export function made(kind, attributes = {}, ...content) {
+  const element = document.createElement(kind);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...content);
+  return element;
 }
 
-function weightCell(weight, hidden) {
-  if (hidden) return cell("td", "hidden", { class: "live-hidden", title: "hidden by the padding mask" });
-  const rgb = colour(weight);
-  const style = `background:rgb(${rgb});color:${luminance(rgb) > 0.18 ? "#000" : "#fff"}`;
-  return cell("td", short(weight), { style, title: weight.toFixed(4) });
-}
+/** The largest weight of a map, on which its colours end. */
+export const mostOf = (rows) => Math.max(0.01, ...rows.map((row) => Math.max(...row)));
 
-/** The table of a map: a row for each query, a column for each key. hidden(j): is key j behind the mask? */
-export function table(rows, tokens, caption, hidden) {
-  const made = document.createElement("table");
-  made.className = rows.length > READABLE ? "live-map live-dense" : "live-map";
-  made.style.setProperty("--tokens", rows.length);
-  const head = document.createElement("tr");
-  head.append(cell("th", "query ↓ key →", { class: "live-corner" }));
-  head.append(...tokens.map((token) => cell("th", token, { scope: "col" })));
-  const body = rows.map((row, i) => {
-    const line = document.createElement("tr");
-    line.append(cell("th", tokens[i], { scope: "row" }));
-    line.append(...Array.from(row, (weight, j) => weightCell(weight, hidden(j))));
+/**
+ * The table of a map, for the eye: a row for each query, a column for each key; picked(query, key) is told of a click.
+ * What it shows stands beside it in words, so a screen reader passes over it. hidden(key): is it behind the mask?
+ */
+export function table(rows, tokens, { caption, hidden, picked, at }) {
+  const dense = rows.length > READABLE, most = mostOf(rows);
+  const head = made("tr", {}, made("th", { class: "live-corner" }, "query ↓ key →"));
+  head.append(...tokens.map((token) => made("th", { scope: "col" }, token)));
+  const lines = rows.map((row, i) => {
+    const line = made("tr", i === at ? { class: "live-at" } : {}, made("th", { scope: "row" }, tokens[i]));
+    if (!dense) line.append(...Array.from(row, (weight, j) => weightCell(weight, hidden(j), most)));
+    else if (i === 0) line.append(picture(rows, hidden, most));
     return line;
   });
-  made.append(cell("caption", caption));
-  made.createTHead().append(head);
-  made.createTBody().append(...body);
-  return made;
+  const map = made("table", { class: dense ? "live-map live-dense" : "live-map", "aria-hidden": true });
+  map.style.setProperty("--tokens", rows.length);
+  map.append(made("caption", {}, caption), made("thead", {}, head), made("tbody", {}, ...lines));
+  map.addEventListener("click", (event) => {
+    const place = dense ? inPicture(event, rows.length) : inTable(event);
+    if (place) picked(...place);
+  });
+  return map;
+}
+
+function weightCell(weight, hidden, most) {
+  if (hidden) return made("td", { class: "live-hidden", title: "hidden by the padding mask" }, "hidden");
+  return made("td", { style: style(ofWeight(weight, most)), title: weight.toFixed(4) }, short(weight));
+}
+
+/** Thousands of cells would take a second: they are one picture. */
+function picture(rows, hidden, most) {
+  const drawn = rows.map((row) => Array.from(row, (weight, key) => (hidden(key) ? NaN : weight)));
+  const canvas = paint(made("canvas"), drawn, (weight) => (Number.isNaN(weight) ? [154, 160, 166] : ofWeight(weight, most)));
+  return made("td", { rowspan: rows.length, colspan: rows.length }, canvas);
+}
+
+function inTable({ target }) {
+  const box = target.closest("td");
+  return box && [box.parentNode.rowIndex - 1, box.cellIndex - 1];
+}
+
+function inPicture({ target, offsetX, offsetY }, length) {
+  if (target.tagName !== "CANVAS") return null;
+  return [offsetY / target.clientHeight, offsetX / target.clientWidth].map((share) => Math.floor(share * length));
 }

@@ -1,107 +1,72 @@
-// The encoder: loaded once, with progress; then texts in, tokens and attention maps out.
+// The model as the page sees it: loaded once, in a worker; then texts in, runs out.
 
-const HERE = new URL(".", import.meta.url);
-const MOST_TOKENS = 64; // a larger map cannot be read
-const CLS = 101, SEP = 102, PAD = 0;
+import { HEADS, LAYERS, Run } from "./run.js";
 
-/** Load library, tokenizer and weights. `progress(loaded, total)` is told the bytes of the weights. */
-export async function load(total, progress) {
+const AS_TRAINED = { mask: true, positions: true, heads: [], layers: [] };
+
+/** Whether an earlier visit has kept all files. about: {files: name → bytes, version} */
+export async function isKept({ files, version }) {
+  const cache = await globalThis.caches?.open(version).catch(() => null);
+  return (await cache?.keys())?.length === Object.keys(files).length;
+}
+
+/** Load runtime, tokenizer and weights. `progress(share)` is told how much is there. */
+export async function load({ files, version }, progress = () => {}) {
   if (typeof WebAssembly !== "object") {
-    throw new Error("This browser does not run WebAssembly, which the model needs. The example below stays.");
+    throw new Error("This browser does not run WebAssembly, which the model needs.");
   }
-  const [ort, { Tokenizer }, description, weights] = await Promise.all([
-    import(new URL("ort.wasm.min.mjs", HERE)),
-    import(new URL("tokenizers.min.mjs", HERE)),
-    fetched("tokenizer.json").then((answer) => answer.json()),
-    download("encoder.onnx", total, progress),
-  ]);
-  ort.env.wasm.numThreads = 1; // more threads need headers that a static host does not send
-  ort.env.wasm.wasmPaths = HERE.href;
-  const session = await ort.InferenceSession.create(weights);
-  return new Model(ort, session, new Tokenizer(description, {}));
-}
-
-async function fetched(name) {
-  const answer = await fetch(new URL(name, HERE));
-  if (!answer.ok) throw new Error(`${name} is not there (${answer.status}).`);
-  return answer;
-}
-
-/** The bytes of a file; they must be all there. */
-async function download(name, total, progress) {
-  const bytes = new Uint8Array(total);
-  let loaded = 0;
-  for await (const piece of pieces((await fetched(name)).body)) {
-    if (loaded + piece.length > total) throw new Error(`${name} is longer than it should be.`);
-    bytes.set(piece, loaded);
-    loaded += piece.length;
-    progress(loaded, total);
+  const model = new Model(progress);
+  try {
+    await model.ask("load", { files, version });
+  } catch (error) {
+    model.worker.terminate(); // the next try begins with a new one
+    throw error;
   }
-  if (loaded < total) throw new Error(`${name} was cut short: ${loaded} of ${total} bytes.`);
-  return bytes;
-}
-
-/** Not every browser can iterate over a stream. */
-async function* pieces(stream) {
-  const reader = stream.getReader();
-  for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value;
+  for (const name of await globalThis.caches?.keys().catch(() => []) ?? []) {
+    if (name.startsWith("encoder-") && name !== version) caches.delete(name);
+  }
+  return model;
 }
 
 class Model {
-  constructor(ort, session, tokenizer) {
-    Object.assign(this, { ort, session, tokenizer });
+  constructor(progress) {
+    this.worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
+    this.waiting = new Map();
+    this.worker.onmessage = ({ data: { id, result, error, progress: share } }) => {
+      if (share !== undefined) return progress(share);
+      const { done, failed } = this.waiting.get(id);
+      this.waiting.delete(id);
+      if (error) failed(new Error(error));
+      else done(result);
+    };
+    this.worker.onerror = (event) => {
+      for (const { failed } of this.waiting.values()) failed(new Error(event.message || "worker.js could not be loaded."));
+    };
   }
 
-  /** Cut a text into tokens: {ids, tokens, left}, `left` being how many did not fit. */
-  cut(text) {
-    const { ids, tokens } = this.tokenizer.encode(text);
-    const left = Math.max(0, ids.length - MOST_TOKENS);
-    if (!left) return { ids, tokens, left };
-    const kept = MOST_TOKENS - 1; // and [SEP]
-    return { ids: [...ids.slice(0, kept), SEP], tokens: [...tokens.slice(0, kept), "[SEP]"], left };
+  ask(does, wanted) {
+    const id = crypto.randomUUID?.() ?? Math.random();
+    return new Promise((done, failed) => {
+      this.waiting.set(id, { done, failed });
+      this.worker.postMessage({ id, does, wanted });
+    });
   }
 
   /**
-   * Run one or two texts as one batch, padded to the longer.
-   * Returns cuts, dims (layers, batch, heads, query_pos, key_pos), maps, and the vectors of the texts.
+   * Run one to six texts as one batch. What is taken away: mask and positions by `false`, heads as [layer, head]
+   * pairs, layers by their numbers.
    */
-  async run(texts, { mask = true, positions = true } = {}) {
-    const cuts = texts.map((text) => this.cut(text));
-    const length = Math.max(...cuts.map(({ ids }) => ids.length));
-    const padded = cuts.flatMap(({ ids }) => [...ids, ...Array(length - ids.length).fill(PAD)]);
-    const real = cuts.flatMap(({ ids }) => Array.from({ length }, (_, place) => !mask || place < ids.length));
-    const { Tensor } = this.ort;
-    const shape = [cuts.length, length];
-    const begun = performance.now();
-    const { hidden, maps } = await this.session.run({
-      ids: new Tensor("int64", BigInt64Array.from(padded, BigInt), shape),
-      may_attend: new Tensor("bool", Uint8Array.from(real), [cuts.length, 1, 1, length]),
-      positions: new Tensor("float32", [positions ? 1 : 0], []),
+  async run(texts, taken = {}) {
+    const { mask, positions, heads, layers } = { ...AS_TRAINED, ...taken };
+    const stays = (list) => (fits) => (list.some(fits) ? 0 : 1);
+    const numbers = (count) => Array.from({ length: count }, (_, number) => number);
+    const made = await this.ask("run", {
+      texts,
+      mask,
+      positions: positions ? 1 : 0,
+      heads: numbers(LAYERS).map((l) => numbers(HEADS).map((h) => stays(heads)(([a, b]) => a === l && b === h))),
+      layers: numbers(LAYERS).map((l) => stays(layers)((each) => each === l)),
     });
-    const milliseconds = performance.now() - begun;
-    const vectors = cuts.map(({ ids }, text) => meanVector(hidden, text, ids.length));
-    return { cuts, dims: maps.dims, maps: maps.data, vectors, milliseconds };
+    return new Run({ ...made, mask });
   }
-}
-
-/** The mean of a text's real tokens: what the model was trained to compare. hidden: (batch, position, feature) */
-function meanVector({ data, dims: [, length, width] }, text, real) {
-  const mean = new Float64Array(width);
-  for (let place = 0; place < real; place++) {
-    for (let feature = 0; feature < width; feature++) {
-      mean[feature] += data[(text * length + place) * width + feature] / real;
-    }
-  }
-  return mean;
-}
-
-export function cosine(one, other) {
-  const dot = (a, b) => a.reduce((sum, number, place) => sum + number * b[place], 0);
-  return dot(one, other) / Math.sqrt(dot(one, one) * dot(other, other));
-}
-
-/** The map of one head on one text, (query_pos, key_pos), as rows. */
-export function headMap({ maps, dims: [, batch, heads, length] }, layer, text, head) {
-  const start = ((layer * batch + text) * heads + head) * length * length;
-  return Array.from({ length }, (_, row) => maps.subarray(start + row * length, start + (row + 1) * length));
 }

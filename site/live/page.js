@@ -1,203 +1,208 @@
 // The live page: what is asked for, what is computed, what is shown.
 
 import { read, write } from "./address.js";
-import { cell, paint, table } from "./heatmap.js";
-import { headMap, load } from "./model.js";
+import { made, mostOf, table } from "./heatmap.js";
+import { MOST_TEXTS, compared, drawn } from "./meaning.js";
+import { isKept, load } from "./model.js";
 import { nameOf, roleRows } from "./roles.js";
+import { HEADS, LAYERS, stored } from "./run.js";
+import { STEPS, namesOf } from "./steps.js";
 import { missing, remarks, tidy } from "./texts.js";
 import { TRIES } from "./tries.js";
+import { Walk, small } from "./walk.js";
 import { told } from "./words.js";
 
-const LAYERS = 6, HEADS = 12;
 const PATIENCE = 150; // milliseconds without a key, before the model runs
-const OVERHANG = 20; // pixels: less than that hides no token
-const STORED = "Below is still the stored example: load the model to see what you ask for.";
+const FIRST = TRIES[0];
 
 const page = document.getElementById("live");
 const part = (name) => page.querySelector(name);
-const tryButtons = () => page.querySelectorAll(".live-tries button");
-const headButtons = () => [...page.querySelectorAll(".live-heads button")];
+const all = (name) => [...page.querySelectorAll(name)];
 const fields = ["#live-first", "#live-second"].map(part);
 const remarkOf = ["#live-first-remark", "#live-second-remark"].map(part);
-const switches = { compare: part("#live-compare"), positions: part("#live-positions"), mask: part("#live-mask") };
+const SWITCHES = ["compare", "positions", "mask", "head", "layer"];
+const switches = Object.fromEntries(SWITCHES.map((name) => [name, part(`#live-${name}`)]));
 
 let model = null; // until it is loaded
-let about; // {bytes, difference, roles: role → (layers, heads)}
-let picked = { layer: 2, head: 9 };
+let about; // {files, version, whole, roles: role → (layers, heads), exercises}
+let example; // the stored run
+let view = { ...FIRST, text: 0, key: null, step: 0 }; // {run, text, token, layer, head, key, step}
 let shown; // {result, trained, taken}: what the switches ask for; trained: with nothing taken away
 let wishes = 0; // how many there were; only the newest counts
+let walk;
 
 async function begin() {
-  const [facts, example] = await Promise.all(
+  const [facts, stores] = await Promise.all(
     ["about.json", "example.json"].map(async (name) => (await fetch(new URL(name, import.meta.url))).json()),
   );
-  about = facts;
-  const length = example.tokens.length;
-  const result = {
-    cuts: [{ tokens: example.tokens, left: 0 }],
-    dims: [LAYERS, 1, HEADS, length, length],
-    maps: Float32Array.from(example.maps.flat(3)),
-  };
-  shown = { result, trained: result, taken: { mask: true, positions: true } };
-  const asked = read(location.hash, LAYERS, HEADS);
-  ask({ ...picked, ...asked, texts: asked.texts.length ? asked.texts : [example.text] });
+  [about, example] = [facts, stores];
+  const run = stored(example);
+  shown = { result: run, trained: run, taken: { mask: true, positions: true } };
+  walk = new Walk(part(".walk"), { changed, links: about.exercises });
   buildHeads();
-  buildTries();
-  show();
-  part("form").addEventListener("submit", (event) => {
-    event.preventDefault();
-    compute();
-  });
+  for (const wanted of TRIES) part(".live-tries").append(pressable(wanted.name, ({ currentTarget }) => tried(wanted, currentTarget)));
+  part("#live-texts").value = example.banks.texts.join("\n");
+  part(".live-meaning").replaceChildren(...drawn(example.banks, example.banks.texts));
+  listen();
+  follow();
+  if (await isKept(about)) await loaded("Your browser has kept the model");
+}
+
+function listen() {
+  const submitted = (form, does) => form.addEventListener("submit", (event) => (event.preventDefault(), does()));
+  submitted(part(".live-form"), compute);
+  submitted(part(".live-compare"), compareMeanings);
   fields.forEach((field) => field.addEventListener("input", () => wish(PATIENCE)));
   Object.values(switches).forEach((box) => box.addEventListener("change", () => wish(0)));
-  say(asked.texts.length ? STORED : "Shown is a stored example.");
+  part("#live-layer-number").addEventListener("input", ({ target }) => changed({ layer: Number(target.value), key: null }));
+  part(".live-whole").addEventListener("click", () => (document.fullscreenElement ? document.exitFullscreen() : page.requestFullscreen()));
+  addEventListener("hashchange", () => location.hash === write(asked()) || follow());
 }
 
-/** Set the fields, the head and the switches. */
-function ask({ texts, layer, head, positions = true, mask = true }) {
+/** Show what the address asks for, if it can be shown. */
+function follow() {
+  const wanted = read(location.hash, LAYERS, HEADS, STEPS.length);
+  ask({ ...FIRST, step: 0, ...wanted, texts: wanted.texts.length ? wanted.texts : FIRST.texts });
+  wish(0);
+}
+
+/** Set the fields, the view and the switches. */
+function ask({ texts, layer, head, token = 0, step = 0, positions = true, mask = true }) {
   texts.forEach((text, place) => (fields[place].value = text));
   switches.compare.checked = texts.length > 1;
-  switches.positions.checked = positions;
-  switches.mask.checked = mask;
-  picked = { layer, head };
-  showOptions();
+  [switches.positions.checked, switches.mask.checked] = [positions, mask];
+  switches.head.checked = switches.layer.checked = true;
+  view = { ...view, layer, head, token, step, key: null };
 }
 
-/** What is asked for: {texts, layer, head, positions, mask} */
+/** What is asked for: {texts, layer, head, token, step, positions, mask} */
 function asked() {
   const texts = fields.slice(0, switches.compare.checked ? 2 : 1).map((field) => field.value);
-  return { texts, ...picked, positions: switches.positions.checked, mask: switches.mask.checked };
+  return { ...view, texts, positions: switches.positions.checked, mask: switches.mask.checked };
 }
 
-function say(words) {
-  part("#live-status").textContent = words;
+/** Whether the stored run is all that is asked for. */
+const isStored = ({ texts, positions }) =>
+  texts.length === 1 && texts[0] === example.text && positions && switches.head.checked && switches.layer.checked;
+
+const say = (words) => (part("#live-status").textContent = words);
+
+/** The reader picks another token, layer, head, key or step. */
+function changed(wanted) {
+  view = { ...view, ...wanted };
+  history.replaceState(null, "", write(asked()));
+  if (!(switches.head.checked && switches.layer.checked)) return wish(0);
+  showView();
 }
 
 // ---------------------------------------------------------------------------------------------- to be pressed
 
-function pressable(content, pressed) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.append(content);
+function pressable(content, pressed, attributes = {}) {
+  const button = made("button", { type: "button", ...attributes }, content);
   button.addEventListener("click", pressed);
   return button;
 }
 
-function buildTries() {
-  for (const { name, ...wanted } of TRIES) {
-    const tried = async () => {
-      for (const other of tryButtons()) other.setAttribute("aria-pressed", other === button);
-      ask(wanted);
-      await compute(); // whoever tries wants to see it, and so loads the model
-      const map = part("#live-head-title");
-      if (map.getBoundingClientRect().top > innerHeight / 3) map.scrollIntoView();
-    };
-    const button = pressable(name, tried);
-    part(".live-tries").append(button);
-  }
+async function tried(wanted, button) {
+  for (const other of all(".live-tries button")) other.setAttribute("aria-pressed", other === button);
+  ask(wanted);
+  if (!isStored(asked())) await compute(); // its size stands on the button that loads
+  else await wish(0);
 }
 
 /** A grid: a row for each layer, its number in front, the numbers of the heads above. */
 function buildHeads() {
   const numbers = (count) => Array.from({ length: count }, (_, number) => number);
-  const label = (text) => cell("span", text, { "aria-hidden": true }); // each button names its layer and head
+  const label = (text) => made("span", { "aria-hidden": true }, text); // each button names its layer and head
   const grid = part(".live-heads");
   grid.append(label(""), ...numbers(HEADS).map(label));
   for (const layer of numbers(LAYERS)) {
-    grid.append(label(layer));
-    for (const head of numbers(HEADS)) {
-      const button = pressable(document.createElement("canvas"), () => pick(layer, head));
+    const buttons = numbers(HEADS).map((head) => {
       const name = nameOf(about.roles, layer, head);
-      button.setAttribute("aria-label", `Layer ${layer}, head ${head}: ${name}`);
-      button.title = `L${layer}.H${head}: ${name}`;
-      grid.append(button);
-    }
+      const attributes = { "aria-label": `Layer ${layer}, head ${head}: ${name}`, title: `L${layer}.H${head}: ${name}` };
+      return pressable(made("canvas"), () => changed({ layer, head, key: null }), attributes);
+    });
+    grid.append(label(layer), ...buttons);
   }
   grid.addEventListener("keydown", moved);
 }
 
-const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -HEADS, ArrowDown: HEADS };
+const MOVES = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -HEADS, ArrowDown: HEADS };
 
 function moved(event) {
-  const buttons = headButtons();
-  const now = picked.layer * HEADS + picked.head;
+  const buttons = all(".live-heads button"), now = view.layer * HEADS + view.head;
   const ends = { Home: 0, End: buttons.length - 1 };
-  const next = event.key in ends ? ends[event.key] : now + (STEPS[event.key] ?? NaN);
+  const next = event.key in ends ? ends[event.key] : now + (MOVES[event.key] ?? NaN);
   if (!buttons[next]) return;
   event.preventDefault();
-  pick(Math.floor(next / HEADS), next % HEADS);
+  changed({ layer: Math.floor(next / HEADS), head: next % HEADS, key: null });
   buttons[next].focus();
-}
-
-function pick(layer, head) {
-  picked = { layer, head };
-  showHead();
-  history.replaceState(null, "", write(asked()));
 }
 
 // ------------------------------------------------------------------------------------------------ to be computed
 
 /** Compute what is asked for; load the model first if it is not there. */
 async function compute() {
+  if (model || (await loaded("The model is loaded"))) await wish(0);
+}
+
+/** Load the model; false if it could not be. */
+async function loaded(words) {
   const button = part("#live-load"), bar = part("progress");
-  if (model) return wish(0);
-  if (button.disabled) return;
-  button.disabled = true;
-  bar.hidden = false;
+  if (button.disabled) return false;
+  [button.disabled, bar.hidden] = [true, false];
   const begun = performance.now();
   try {
-    model = await load(about.bytes, (loaded, total) => {
-      bar.value = loaded / total;
-      const millions = [loaded, total].map((bytes) => Math.round(bytes / 1e6));
-      say(loaded < total ? `${millions[0]} of ${millions[1]} MB` : "Starting the model …");
+    model = await load(about, (share) => {
+      bar.value = share;
+      say(share < 1 ? `${Math.round(share * about.whole)} of ${about.whole} MB` : "Starting the model …");
     });
     live.timings.load = performance.now() - begun;
-    button.textContent = "The model is loaded: type your own";
+    button.textContent = `${words}: type your own`;
+    say("");
+    await wish(0);
   } catch (error) {
     say(`The model could not be loaded: ${error.message} Are you online? The example stays; try again.`);
     button.disabled = false;
   }
   bar.hidden = true;
-  if (model) await wish(0);
+  return Boolean(model);
 }
 
 /** Compute what is asked for now, after some patience, unless something newer is asked for in the meantime. */
 async function wish(patience) {
   const mine = ++wishes;
-  showOptions();
-  if (patience) for (const button of tryButtons()) button.setAttribute("aria-pressed", false);
+  if (patience) for (const button of all(".live-tries button")) button.setAttribute("aria-pressed", false);
   history.replaceState(null, "", write(asked()));
-  if (!model) return say(STORED);
+  if (!model && isStored(asked())) return show({ ...shown, result: shown.trained }, "Shown is a stored example, layer 2.");
+  if (!model) return show(shown, `Below is still the stored example: load the model (${about.whole} MB, once) to see what you ask for.`);
   await new Promise((done) => setTimeout(done, patience));
   if (mine !== wishes) return;
   try {
     const found = await computed(asked());
-    if (found && mine === wishes) {
-      shown = found;
-      say(`Computed in ${Math.round(found.result.milliseconds)} ms.`);
-      live.timings.run = found.result.milliseconds;
-      showOptions();
-      show();
-    }
+    if (!found || mine !== wishes) return;
+    live.timings.run = found.result.milliseconds;
+    show(found, `Computed in ${Math.round(found.result.milliseconds)} ms.`);
   } catch (error) {
     say(`That could not be computed: ${error.message}`);
   }
 }
 
 /** {result, trained, taken}, or null if a text is missing. */
-async function computed({ texts, positions, mask }) {
+async function computed({ texts, positions, mask, layer, head }) {
   const lacking = texts.map(missing);
   lacking.forEach((words, place) => (remarkOf[place].textContent = words ?? ""));
   if (lacking.some(Boolean)) return null;
   const tidied = texts.map(tidy);
-  const trained = await inTurn(() => model.run(tidied.map(({ text }) => text)));
+  const run = (taken) => inTurn(() => model.run(tidied.map(({ text }) => text), taken));
+  const trained = await run({});
   trained.cuts.forEach((cut, place) => {
     remarkOf[place].textContent = [...tidied[place].remarks, ...remarks(cut)].join(" ");
   });
-  const taken = { positions, mask: mask || !hasPadding(trained) };
-  if (taken.positions && taken.mask) return { result: trained, trained, taken };
-  const result = await inTurn(() => model.run(tidied.map(({ text }) => text), taken));
-  return { result, trained, taken };
+  const heads = switches.head.checked ? [] : [[layer, head]], layers = switches.layer.checked ? [] : [layer];
+  const taken = { positions, mask: mask || !hasPadding(trained), heads, layers };
+  const isWhole = taken.positions && taken.mask && !heads.length && !layers.length;
+  return { result: isWhole ? trained : await run(taken), trained, taken };
 }
 
 let last = Promise.resolve();
@@ -210,8 +215,17 @@ function inTurn(run) {
 }
 
 /** Whether one text is shorter than the other. */
-function hasPadding({ cuts }) {
-  return new Set(cuts.map(({ tokens }) => tokens.length)).size > 1;
+const hasPadding = ({ cuts }) => new Set(cuts.map(({ tokens }) => tokens.length)).size > 1;
+
+/** Two to six texts, one a line. */
+async function compareMeanings() {
+  const texts = part("#live-texts").value.split("\n").map((text) => tidy(text).text.trim()).filter(Boolean);
+  const status = part("#live-meaning-status");
+  if (texts.length < 2) return (status.textContent = "Two texts at least, each on a line of its own.");
+  if (!model && !(await loaded("The model is loaded"))) return (status.textContent = part("#live-status").textContent);
+  const read = texts.slice(0, MOST_TEXTS), run = await inTurn(() => model.run(read));
+  status.textContent = texts.length > MOST_TEXTS ? `The first ${MOST_TEXTS} of ${texts.length} are compared.` : "";
+  part(".live-meaning").replaceChildren(...drawn(compared(run), read));
 }
 
 // --------------------------------------------------------------------------------------------------- to be seen
@@ -225,49 +239,68 @@ function showOptions() {
   part("#live-mask-why").textContent = padding ? "" : "(only where two texts of different lengths are compared)";
 }
 
-function show() {
-  headButtons().forEach((button, place) => {
-    paint(button.firstChild, headMap(shown.result, Math.floor(place / HEADS), 0, place % HEADS));
+function show(found, words) {
+  shown = found;
+  say(words);
+  showOptions();
+  all(".live-heads button").forEach((button, place) => {
+    const map = shown.result.map(0, Math.floor(place / HEADS), place % HEADS);
+    small(button.firstChild, map, mostOf(map));
   });
   const two = shown.result.cuts.length > 1;
-  part(".live-views").classList.toggle("live-two", two);
   part("#live-heads-title").textContent = two ? "All 72 heads, on the first text" : "All 72 heads";
-  showHead();
+  showView();
 }
 
-function showHead() {
-  const { layer, head } = picked;
-  headButtons().forEach((button, place) => {
+/** What depends on the token, the layer, the head and the step. */
+function showView() {
+  const { result } = shown;
+  view = { ...view, run: result, text: 0, token: Math.min(view.token, result.cuts[0].ids.length - 1) };
+  const { layer, head, token } = view, canWalk = result.holds(layer);
+  all(".live-heads button").forEach((button, place) => {
     const mine = place === layer * HEADS + head;
     button.tabIndex = mine ? 0 : -1;
     button.setAttribute("aria-pressed", mine);
   });
+  const chips = result.cuts[0].tokens.map((name, place) =>
+    pressable(name, () => changed({ token: place, key: null }), { "aria-pressed": place === token }),
+  );
+  part(".live-tokens").replaceChildren(...chips);
+  [part("#live-layer-number").value, part("#live-layer-name").textContent] = [layer, layer];
   part("#live-head-title").textContent = `Layer ${layer}, head ${head}: ${nameOf(about.roles, layer, head)}`;
   part("#live-words").textContent = told(shown, layer, head);
-  part(".live-maps").replaceChildren(...shown.result.cuts.map((_, text) => mapOf(text)));
+  part(".live-maps").replaceChildren(...result.cuts.map((_, text) => mapOf(text)));
   const [names, ...rows] = roleRows(about.roles, shown, layer, head);
-  const roles = part(".live-roles");
-  roles.replaceChildren(roles.caption);
-  roles.createTHead().append(names);
-  roles.createTBody().append(...rows);
-  const box = part(".live-maps .live-box");
-  part(".live-scroll").hidden = box.scrollWidth < box.clientWidth + OVERHANG;
+  part(".live-roles thead").replaceChildren(names);
+  part(".live-roles tbody").replaceChildren(...rows);
+  part(".walk-unseen").hidden = canWalk;
+  part(".walk-stage").hidden = !canWalk;
+  if (canWalk) walk.draw(view);
 }
 
-/** The large map of a text, in a box that scrolls. */
+/** The large map of a text, in a box that scrolls; a click picks query and key, and asks where the weight comes from. */
 function mapOf(text) {
-  const { result, taken } = shown;
-  const { tokens } = result.cuts[text];
-  const padded = [...tokens, ...Array(result.dims[3] - tokens.length).fill("[PAD]")];
-  const rows = headMap(result, picked.layer, text, picked.head);
+  const { result, taken } = shown, names = namesOf(result, text), rows = result.map(text, view.layer, view.head);
   const caption = result.cuts.length > 1 ? ["First text", "Second text"][text] : "";
-  const box = cell("div", "", { class: "live-box", tabindex: 0, role: "region" });
-  box.setAttribute("aria-label", caption ? `Attention map: ${caption}` : "Attention map");
-  box.append(table(rows, padded, caption, (key) => taken.mask && key >= tokens.length));
+  const hidden = (key) => taken.mask && key >= result.cuts[text].tokens.length;
+  const picked = (query, key) => {
+    if (text) return;
+    changed({ token: query, key, step: 5 });
+    if (result.holds(view.layer)) walk.ask({ kind: "weight", token: view.token, key });
+  };
+  const strongest = rows.map((row, i) => `${names[i]} at ${names[row.indexOf(Math.max(...row))]}`).join(", ");
+  const box = made("div", { class: "live-box", tabindex: 0, role: "region", "aria-label": `Attention map: ${caption} ${strongest}` });
+  const bar = made("p", { class: "live-bar" }, "0", made("span"), mostOf(rows).toFixed(2).replace(/^0/, ""));
+  box.append(table(rows, names, { caption, hidden, picked, at: text ? -1 : view.token }), bar);
   return box;
 }
 
-/** For the tests, and for whoever looks behind: run texts without the page. */
-const live = { timings: {}, run: (texts, options) => inTurn(() => model.run(texts, options)) };
+/** For the tests, and for whoever looks behind: run texts without the page, and the numbers of every step. */
+const live = {
+  timings: {},
+  run: (texts, taken) => inTurn(() => model.run(texts, taken)),
+  steps: (wanted) => STEPS.map(({ make }) => make({ key: null, ...wanted })),
+  view: () => view,
+};
 window.live = live;
 live.ready = begin().catch((error) => say(`The example could not be loaded: ${error.message}`));

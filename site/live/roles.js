@@ -1,7 +1,6 @@
 // What a head looks at. The same four roles, and the same scores, as in lesson 09.
 
-import { cell, short } from "./heatmap.js";
-import { headMap } from "./model.js";
+import { made, short } from "./heatmap.js";
 
 export const ROLES = ["previous", "next", "same word", "[CLS] or [SEP]"];
 const WORDS = {
@@ -40,7 +39,7 @@ export function score(rows, tokens, role) {
 
 /** A role's score of one head in one text of a run. */
 export function scoreIn(run, layer, text, head, role) {
-  return score(headMap(run, layer, text, head), run.cuts[text].tokens, role);
+  return score(run.map(text, layer, head), run.cuts[text].tokens, role);
 }
 
 /**
@@ -55,14 +54,10 @@ export function roleRows(scores, { result, trained }, layer, head) {
     if (result !== trained) columns[`${name}, as trained`] = inText(trained, place);
   });
   const number = (value) => (value === null ? "–" : short(value));
-  const names = ["role", ...Object.keys(columns)].map((name) => cell("th", name, { scope: "col" }));
-  const numbers = ROLES.map((role) => [
-    cell("th", role, { scope: "row" }),
-    ...Object.values(columns).map((of) => cell("td", number(of(role)))),
+  const top = ["role", ...Object.keys(columns)].map((name) => made("th", { scope: "col" }, name));
+  const body = ROLES.map((role) => [
+    made("th", { scope: "row" }, role),
+    ...Object.values(columns).map((of) => made("td", {}, number(of(role)))),
   ]);
-  return [names, ...numbers].map((cells) => {
-    const row = document.createElement("tr");
-    row.append(...cells);
-    return row;
-  });
+  return [top, ...body].map((cells) => made("tr", {}, ...cells));
 }

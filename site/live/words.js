@@ -1,8 +1,8 @@
 // What is seen in a map, in words.
 
 import { short } from "./heatmap.js";
-import { cosine, headMap } from "./model.js";
 import { ROLES, score, scoreIn } from "./roles.js";
+import { cosine } from "./run.js";
 
 const SEEN = 0.1; // a weight that is no darkness in a map
 
@@ -10,14 +10,14 @@ const SEEN = 0.1; // a weight that is no darkness in a map
 export function told(shown, layer, head) {
   const { result, trained, taken } = shown;
   const onPadding = taken.mask ? "" : padding(result, layer, head);
-  return [looks(shown, layer, head), onPadding, alike(result, trained)].filter(Boolean).join(" ");
+  return [looks(shown, layer, head), onPadding, costs(result, trained), alike(result, trained)].filter(Boolean).join(" ");
 }
 
 /** Where the words of the first text look, or what became of that without positions. */
 function looks({ result, trained, taken }, layer, head) {
   const { tokens } = result.cuts[0];
   if (tokens.length < 3) return ""; // no words between [CLS] and [SEP]
-  if (result === trained) return strongest(headMap(result, layer, 0, head), tokens);
+  if (result === trained) return strongest(result.map(0, layer, head), tokens);
   return taken.positions ? "" : `The positions are taken away. ${changedMost(result, trained, layer, head)}`;
 }
 
@@ -47,10 +47,17 @@ function strongest(rows, tokens) {
   return `Strongest between two words: ${from} looks at ${to} with ${short(best.weight)}.`;
 }
 
+/** What the whole model loses by what is taken away. */
+function costs(result, trained) {
+  if (result === trained) return "";
+  const alike = result.cuts.map((_, text) => short(cosine(result.vector(text), trained.vector(text)))).join(" and ");
+  return `It costs: with the vectors of the whole model the texts’ have the cosine ${alike}.`;
+}
+
 /** How alike the model finds two texts. */
 function alike(result, trained) {
   if (result.cuts.length < 2) return "";
-  const now = short(cosine(...result.vectors)), before = short(cosine(...trained.vectors));
+  const [now, before] = [result, trained].map((run) => short(cosine(run.vector(0), run.vector(1))));
   const then = now === before ? "" : `; with nothing taken away, ${before}`;
   return `The whole model: the vectors of the two texts have the cosine ${now}${then} (1: the same to the model).`;
 }
@@ -59,7 +66,7 @@ function alike(result, trained) {
 function padding(result, layer, head) {
   const lengths = result.cuts.map(({ tokens }) => tokens.length);
   const shorter = lengths.indexOf(Math.min(...lengths)), real = lengths[shorter];
-  const rows = headMap(result, layer, shorter, head).slice(0, real);
+  const rows = result.map(shorter, layer, head).slice(0, real);
   const onPads = rows.map((row) => row.slice(real).reduce((sum, weight) => sum + weight, 0));
   const mean = onPads.reduce((sum, each) => sum + each, 0) / real;
   return `Without the mask the shorter text gives ${short(mean)} of this head's weight to [PAD].`;

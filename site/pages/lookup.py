@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import nbformat
 
@@ -73,16 +72,13 @@ def _around() -> Iterator[str]:
 
 
 def _list(modules: list[str]) -> str:
-    return "\n".join(f"- [{module}]({module}.md): {_first_line(_file(module))}" for module in modules)
+    return "\n".join(f"- [{module}]({module}.md): {first_line(module)}" for module in modules)
 
 
-def _file(module: str) -> Path:
-    return PACKAGE / f"{module.replace('.', '/')}.py"
-
-
-def _first_line(file: Path) -> str:
+def first_line(module: str) -> str:
     """Return the first line of a module's docstring, its markup for code kept."""
-    return re.match(r'"""(.*?)("""|\n)', file.read_text("utf-8"))[1]
+    text = (PACKAGE / f"{module.replace('.', '/')}.py").read_text("utf-8")
+    return re.match(r'"""(.*?)("""|\n)', text)[1]
 
 
 def _module_page(module: str) -> str:

@@ -14,15 +14,16 @@ def slider(name: str, frames: Sequence[Mapping[str, object]], sources: Sequence[
 
     Args:
         name: of what moves.
-        frames: for each picture its `stop`, `alt` and `width`.
+        frames: for each picture its `stop`, `alt`, `width` and `height`.
         sources: the address of each.
         first: the number of the one that is shown first.
     """
     pictures = []
     for number, (frame, source) in enumerate(zip(frames, sources, strict=True)):
         look = "max-width: 100%; height: auto" + "; display: none" * (number != first)
+        size = f'width="{frame["width"]}" height="{frame["height"]}"'
         told = f'alt="{escape(frame["alt"])}" data-stop="{escape(frame["stop"])}"'
-        pictures.append(f'<img {told} src="{source}" width="{frame["width"]}" style="{look}">')
+        pictures.append(f'<img {told} src="{source}" {size} style="{look}" loading="lazy">')
     shown = escape(frames[first]["stop"])
     return (
         f'<div class="stops"><label>{escape(name)} <input type="range" min="0" max="{len(frames) - 1}" '

@@ -22,10 +22,11 @@ def index() -> str:
         for n in WAY
     ]
     hours = round(sum(map(minutes, WAY)) / 60)
+    width, height = size()
     return filled(
         "index.md",
-        picture=_in_words(),
-        height=_height(),
+        picture=html.escape(in_words()),
+        height=round(WIDTH * height / width),
         gain=of_readme("What you gain"),
         hours=hours,
         lessons="\n".join(["| lesson | it answers | minutes |", "|---|---|--:|", *rows]),
@@ -55,13 +56,12 @@ def minutes(number: int) -> int:
     return int(takes[2] or 30)
 
 
-def _in_words() -> str:
-    """Return what the README says of its picture, as an attribute."""
+def in_words() -> str:
+    """Return what the README says of its picture."""
     words = re.search(r"!\[(.*?)\]\(\.github/head\.png\)", README.read_text("utf-8"), re.DOTALL)[1]
-    return html.escape(" ".join(words.split()))
+    return " ".join(words.split())
 
 
-def _height() -> int:
-    """Return how high the picture is in the page: a PNG tells its own width and height first of all."""
-    width, height = struct.unpack(">II", PICTURE.read_bytes()[16:24])
-    return round(WIDTH * height / width)
+def size() -> tuple[int, int]:
+    """Return the picture's width and height: a PNG tells them first of all."""
+    return struct.unpack(">II", PICTURE.read_bytes()[16:24])

@@ -10,6 +10,12 @@ for (const expander of document.querySelectorAll(".bd-sidenav summary")) {
   expander.setAttribute("aria-label", `Pages of: ${pages}`);
 }
 
+// The pictures of a slider are loaded when somebody is about to move it.
+for (const slider of document.querySelectorAll(".stops")) {
+  const load = () => slider.querySelectorAll("img").forEach((frame) => (frame.loading = "eager"));
+  for (const event of ["pointerover", "focusin"]) slider.addEventListener(event, load, { once: true });
+}
+
 // Whoever opens what came out behind a prediction reads the words about it, too.
 const outputs = document.querySelectorAll(".cell.tag_hide-output details.hide");
 for (const fold of outputs) {

@@ -12,6 +12,7 @@ from PIL import Image
 from pages import lessons, links
 from pages.slider import slider
 from transformer_course.exercises import exercise_ids
+from transformer_course.figures.words import LONGEST_TOLD
 from transformer_course.lessons import LESSONS, notebook
 
 NUMBERS = range(len(LESSONS))
@@ -115,10 +116,11 @@ def test_every_picture_is_a_file_with_its_size_and_its_words(
         text, frames = html(after), 0
         for output in drawn:
             about = output.metadata["image/png"]
+            assert len(about["alt"]) <= LONGEST_TOLD
             frames += len(about.get("stops", {"frames": []})["frames"])
             assert f'width="{about["width"]}" height="{about["height"]}"' in text
             assert f'alt="{escape(about["alt"])}"' in text
-        assert text.count("<img") - frames == text.count('loading="lazy"') == len(drawn)
+        assert text.count("<img") == text.count('loading="lazy"') == len(drawn) + frames
         assert not any("image/png" in output.get("data", {}) for output in after.outputs)
 
 
@@ -151,7 +153,7 @@ def test_every_lesson_says_how_to_run_it_and_names_what_belongs_to_it() -> None:
 
 
 def test_a_slider_shows_one_picture_and_tells_its_change():
-    frames = [{"stop": f"n = {n}", "alt": f'"{n}"', "width": 9} for n in (1, 2)]
+    frames = [{"stop": f"n = {n}", "alt": f'"{n}"', "width": 9, "height": 5} for n in (1, 2)]
     html = slider("n", frames, ["one.png", "two.png"], first=1)
     assert html.count("display: none") == 1 and html.index("display: none") < html.index("two.png")
     assert 'type="range" min="0" max="1" value="1" aria-valuetext="n = 2"' in html

@@ -25,6 +25,7 @@ from transformer_course.figures.colours import (
 from transformer_course.figures.drawings import FRAME, Point, arrow, box, cells, line, plus
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells, number, two_decimals
+from transformer_course.figures.positions import named_arrow
 from transformer_course.figures.ways import draw_ways
 
 # Of the shapes, in inches: all features, all positions, a head's features, from row to row, sheet to sheet
@@ -34,47 +35,26 @@ WHOLE, TALL, NARROW, ROW, SHEET = 0.9, 0.66, 0.34, 1.3, 0.022
 def weighted_sum(
     weights: Sequence[float], values: Matrix, tokens: Labels, *, query: str, title: str = ""
 ) -> Figure:
-    """Draw values (token, 2) as arrows, and beside them each times its weight, laid end to end: the output.
-
-    `query` names the token that asks.
-    """
+    """Draw values (token, 2) as arrows; beside them each times its weight, end to end: what `query` gets."""
     weights = given.numbers_of(weights, 1, name="weights")
     values = given.numbers_of(values, 2, name="values")
     steps = np.concatenate([np.zeros((1, 2)), np.cumsum(weights[:, None] * values, axis=0)])
     drawn = np.concatenate([values, steps])  # the steps begin at 0
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     room = 0.14 * ((high - low).max() or 1.0)
-    low, high = low - room, high + room * np.array([2, 1])
-    wide, tall = high - low
-    figure, (left, right) = canvas(2, (max(3.2, 4.1 * min(1.0, wide / tall)), 4.1))
-    colours = LINES[1:]
-    for token, weight, value, start, end, colour in zip(
-        *(tokens, weights, values, steps, steps[1:], colours), strict=False
-    ):
-        _vector(left, np.zeros(2), value, token, colour)
-        _vector(right, start, end, f"{weight:.2f} · {token}".removeprefix("0"), colour)
-    _vector(right, steps[0], steps[-1], "output", HERO, width=2.6, side=-1)
-    reached = f"({', '.join(map(two_decimals, steps[-1]))})"
-    right.text(*steps[-1] + [0, room / 4], reached, ha="center", va="bottom", size=9, color=HERO)
+    figure, (left, right) = canvas(2, (4.1, 4.1))
+    for token, weight, value, start, colour in zip(tokens, weights, values, steps, LINES[1:], strict=False):
+        named_arrow(left, (0, 0), value, token, colour)
+        words = f"{two_decimals(weight)} · {token}"
+        named_arrow(right, start, weight * value, words, colour, beside=steps[-1])
+    named_arrow(right, (0, 0), steps[-1], f"output ({', '.join(map(two_decimals, steps[-1]))})", HERO)
     for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
-        ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", title=name)
-        ax.set(xlabel="feature 0 of the value")
+        ax.set(aspect="equal", title=name, xlabel="feature 0 of the value")
+        ax.set(xlim=(low[0] - room, high[0] + 2 * room), ylim=(low[1] - room, high[1] + room))
         ax.grid(alpha=0.3)
     left.set_ylabel("feature 1 of the value")
     see = "Left, what each token hands over; right, each arrow cut to its weight, end to end: their sum."
     return finished(figure, title, see)
-
-
-def _vector(
-    ax: Axes, start: np.ndarray, end: np.ndarray, name: str, colour: str, *, width: float = 1.8, side: int = 1
-) -> None:
-    """An arrow with its name beside its middle: on the right of its way, or the left (side −1)."""
-    arrow(ax, start, end, width=width, colour=colour, zorder=3, gap=0)
-    along = (end - start) / (np.hypot(*(end - start)) or 1.0)
-    beside = 13 * side * np.array([along[1], -along[0]])  # points
-    anchor = "left" if beside[0] > 0.1 else "right" if beside[0] < -0.1 else "center"
-    look = {"color": colour, "size": 9, "ha": anchor, "va": "center", "textcoords": "offset points"}
-    ax.annotate(name, tuple((start + end) / 2), tuple(beside / 2), **look)
 
 
 # Shapes on their way: all that multi-head attention multiplies, named, with the part of head 0 lit
@@ -126,8 +106,7 @@ def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: st
         ax.text(*place, word.format(cut), ha="center", va="center", size=9.5, weight="bold")
     for left in (2.97, 8.42):
         ax.text(left - 0.02, ROW + TALL / 2 + 0.03, f"0 1        …        {n_heads - 1}", size=7.5)
-    dashed = {"arrowstyle": "-|>", "linestyle": "--"}
-    ax.annotate("mask", (6.5, 1.3), (6.75, 1.65), arrowprops=dashed, ha="center", size=8.5)
+    ax.annotate("mask", (6.5, 1.3), (6.6, 1.65), size=8.5, arrowprops={"arrowstyle": "-|>", "ls": "--"})
     ax.set(xlim=(0, WIDEST), ylim=(-2.3, 2.15), aspect="equal")
     ax.set_axis_off()
     words = f"head 0, one of {n_heads}: it has {cut} of the {d_model} features"

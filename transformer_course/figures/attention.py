@@ -9,7 +9,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, HERO, HIDDEN, LINES, MARK, SILVER, YES_OR_NO
+from transformer_course.figures.colours import COMPONENTS, DARK, HIDDEN, LINES, LIT, MARK, OPEN_OR_NOT, SILVER
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
@@ -18,62 +18,63 @@ from transformer_course.figures.layout import (
     finished,
     frame_cells,
     legend_of_cells,
+    number,
     sign_before,
     two_decimals,
 )
 from transformer_course.figures.maps import draw_matrix
+from transformer_course.figures.positions import named_arrow
 
 # A query and keys in a plane
 
+ASKED = LINES[4]  # the query: what is bright in a lesson is the output
+
 
 def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], *, title: str) -> Figure:
-    """Draw keys (2,) as arrows, where each falls on the line of a query (2,), and the weights that follow."""
+    """Draw keys in the plane of features 0 and 1, a query's only ones; where each falls on it; weights."""
     query, table = np.asarray(query, dtype=float), np.asarray(list(keys.values()), dtype=float)
-    length, scores = np.hypot(*query), table @ query / np.sqrt(2)
+    length, scores = np.hypot(*query[:2]), table @ query / np.sqrt(len(query))
     weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
     figure, (plane, *both) = canvas(3, (2.9, 3.4), (0.3, 0), width_ratios=[1.5, 1, 1])
-    _draw_plane(plane, query, keys)
-    names = f"scaled scores: reach × {two_decimals(length)} ÷ √2", "weights: softmax of these"
-    for ax, name, lengths in zip(both, names, (scores, weights), strict=True):
+    _draw_plane(plane, query[:2], dict(zip(keys, table[:, :2], strict=True)))
+    for ax, lengths in zip(both, (scores, weights), strict=True):
         _bars(ax, list(keys), lengths, LINES[1 : 1 + len(keys)], "→")
-        ax.set_title(name, size=9.5)
+    names = (
+        "reach along the query, {0} long",
+        "scaled scores: reach × {0} ÷ √{1}",
+        "weights: softmax of these",
+    )
+    for ax, name in zip(figure.axes, names, strict=True):
+        ax.set_title(name.format(two_decimals(length), len(query)), size=9.5)
     see = "Each key falls at a right angle on the line of the query; the further it reaches, the more weight."
     return finished(figure, title, see)
 
 
-def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, Sequence[float]]) -> None:
-    along = query / np.hypot(*query)
-    feet = {name: (np.asarray(key) @ along) * along for name, key in keys.items()}
-    ends = np.array([*feet.values(), query, 0 * query]) @ along
-    ax.plot(*np.outer(along, [ends.min() - 0.4, ends.max() + 0.4]), color=HERO, linewidth=0.9, linestyle="--")
-    halo = [withStroke(linewidth=3, foreground="white")]
-    word = {"size": 9.5, "ha": "center", "va": "center", "path_effects": halo}
-    arrow(ax, (0, 0), query, width=2.2, colour=HERO, zorder=3, gap=0)
-    ax.text(*(ends.max() + 0.75) * along, "query", color=HERO, weight="bold", **word)
-    for (name, foot), key, colour in zip(
-        feet.items(), map(np.asarray, keys.values()), LINES[1:], strict=False
-    ):
-        arrow(ax, (0, 0), key, width=2.2, colour=colour, zorder=3, gap=0)
-        ax.text(*key * (1 + 0.24 / np.hypot(*key)), name, color=colour, weight="bold", **word)
-        ax.plot(*np.transpose([key, foot]), color=colour, linewidth=1.2, linestyle=":")
+def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray]) -> None:
+    length = np.hypot(*query)
+    reaches = np.array([0, length, *(key @ query / length for key in keys.values())])
+    line = np.outer(query / length, [reaches.min() - 0.4, reaches.max() + 0.4])
+    ax.plot(*line, color=ASKED, linewidth=0.9, linestyle="--")
+    named_arrow(ax, (0, 0), query, "query", ASKED, beside=query * (1, 1.2))
+    look = {"size": 9.5, "ha": "center", "va": "center", "zorder": 5}
+    look["path_effects"] = [withStroke(linewidth=3, foreground="white")]
+    for (name, key), reach, colour in zip(keys.items(), reaches[2:], LINES[1:], strict=False):
+        foot = reach * query / length
         ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)
-        beyond = foot + 0.22 * (foot - key) / np.hypot(*(foot - key))  # the other side of the line
-        ax.text(*beyond, two_decimals(foot @ along), color=colour, zorder=5, **word)
+        if not key.any():
+            ax.text(0.9, -0.3, f"{name}: out of the page, .00", color=colour, **look)
+            continue
+        named_arrow(ax, (0, 0), key, name, colour)
+        ax.plot(*np.transpose([key, foot]), color=colour, linewidth=1.2, linestyle=":")
+        beyond = foot + 0.26 * (foot - key) / (np.hypot(*(foot - key)) or 1)  # the other side of the line
+        ax.text(*beyond, two_decimals(reach), color=colour, **look)
     corners = np.array([0 * query, query, *keys.values()])
     xlim, ylim = zip(corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5, strict=True)
     ax.set(xlim=xlim, ylim=ylim, aspect="equal", xlabel="feature 0", ylabel="feature 1")
-    ax.set_title(f"reach along the query, {two_decimals(np.hypot(*query))} long", size=9.5)
     ax.grid(alpha=0.3)
 
 
 # What a query takes from each key
-
-
-def products(factors: Tables, tokens: Labels, *, result: str, title: str = "") -> Figure:
-    """Draw two numbers of each token as bars, and what they make, multiplied: a row for each token."""
-    made = {result: np.prod([given.numbers_of(each, 1, name=name) for name, each in factors.items()], axis=0)}
-    see = "A row for each token: two bars, and what they make when multiplied."
-    return bars([*({name: each} for name, each in factors.items()), made], tokens, "×=", title=title, see=see)
 
 
 def bars(quantities: Sequence[Tables], rows: Labels, signs: str = "", *, title: str, see: str = "") -> Figure:
@@ -128,10 +129,12 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
         _draw_change(ax, old, new)
         ax.set_xticks(range(len(tokens)), tokens, rotation=90)
         ax.set(xlabel="key", yticks=[], title=name)
+    shares, total = zip(tokens, after, strict=True), two_decimals(after.sum())
+    panels[-1].set_xlabel("\n".join(f"{name}: {two_decimals(e)} ÷ {total}" for name, e in shares if e))
     for ax, sign in zip((added, *panels), "+=→→", strict=True):
         sign_before(ax, sign)
     words = {"dashed: without the mask": {"facecolor": "white", "edgecolor": DARK, "linestyle": "--"}}
-    words |= {"hidden": HIDDEN, "with or without the mask": {"facecolor": COMPONENTS["scores"]}}
+    words |= {"hidden": HIDDEN, "same with and without the mask": {"facecolor": COMPONENTS["scores"]}}
     legend_of_cells(figure, words | {"gained from what is hidden": {"facecolor": MARK}})
     see = "A bar for each key; dashed: without the mask. What is hatched is gone, the others share it out."
     return finished(figure, title, see)
@@ -139,7 +142,7 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
 
 def _draw_added(ax: Axes, may_attend: np.ndarray, tokens: Labels) -> None:
     """Draw M of the formula: 0 where a query may attend to a key, −∞ where it may not."""
-    look = {"limits": (0, 1), "colours": YES_OR_NO, "hidden": 1 - may_attend, "labels": ("key", "")}
+    look = {"limits": (0, 1), "colours": OPEN_OR_NOT, "hidden": 1 - may_attend, "labels": ("key", "")}
     draw_matrix(ax, 0 * may_attend, tokens, tokens, title="mask M", **look)
     ax.tick_params(labelleft=False)  # as in the scores
     for row, column in np.argwhere(may_attend == 0):
@@ -162,7 +165,7 @@ def _draw_change(ax: Axes, old: np.ndarray, new: np.ndarray) -> None:
     for place, value, text in zip(places, new, cell_texts(np.where(hidden, old, new)), strict=True):
         ax.text(place, max(value, old[place]) + 0.03 * high, text, **look)
         if np.isinf(value):
-            arrow(ax, (place - 0.3, 0), (place - 0.3, low), width=2.5, colour=HERO, zorder=4)
+            arrow(ax, (place - 0.3, 0), (place - 0.3, low), width=2.5, colour=MARK, zorder=4)
             ax.text(place + 0.15, 0.7 * low, "−∞", **look)
         elif hidden[place]:
             ax.text(place, 0.03 * high, "0", **look)
@@ -191,6 +194,7 @@ STEPS = {
 IN_SHORT = [step for step, (made, _) in STEPS.items() if made not in ("key", "value")]  # made as the query is
 ROW, COLUMN = 1, 1  # of the cell that is followed; for scores the column is the key's row
 KEY = 0
+GOES_IN, COMES_OUT = {"color": COMPONENTS["attention"]}, {"facecolor": LIT, "edgecolor": "black"}
 
 
 def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]) -> None:
@@ -200,24 +204,27 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
     """
     tables = _worked_out(np.asarray(x, dtype=float), {name: np.asarray(each) for name, each in maps.items()})
     lit = [step] if step in STEPS else IN_SHORT
+    order = {STEPS[each][0]: f"{sign} " for each, sign in zip(lit, "①②③④", strict=False) if len(lit) > 1}
     known = ["x", *maps, *(made for made, _ in list(STEPS.values())[: list(STEPS).index(lit[-1]) + 1])]
     how = {made: f"= {step.split(' = ')[1]}".replace("(", "\n(") for step, (made, _) in STEPS.items()}
     for name, (left, top) in PLACES.items():
         table = tables[name]
         _draw_grid(ax, left, top, table if name in known else np.full_like(table, np.nan))
         middle = left + table.shape[1] / 2
-        ax.text(middle, top - 0.25, name, ha="center", va="bottom", size=9, weight="bold")
+        ax.text(middle, top - 0.25, order.get(name, "") + name, ha="center", size=9, weight="bold")
         ax.text(middle, top + 4, how.get(name, ""), ha="center", va="top", size=8.5)
-        if step not in STEPS and top:  # the token that is followed, from x to the output
+        if order and name in ("key", "value"):  # the token that is followed needs those of all
+            ax.add_patch(Rectangle((left, top), table.shape[1], 3, fill=False, linewidth=1.5, zorder=3))
+        elif order and top:
             frame_cells(ax, [(top + ROW, left, table.shape[1], 1)])
-    lines = [f"{STEPS[each][0]}:  {_light_step(ax, tables, each)}" for each in lit]
+    lines = [f"{order.get(STEPS[each][0], '')}{_light_step(ax, tables, each)}" for each in lit]
     ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9.5, linespacing=1.7)
     for place, token in enumerate(tokens):
         ax.text(-0.2, PLACES["x"][1] + place + 0.5, token, ha="right", va="center", size=9)
         for name in ("scores", "weights"):
             left, top = PLACES[name]
             ax.text(left + place + 0.5, top + 3.2, token, ha="center", va="top", size=8.5)
-    patches = [Patch(color=COMPONENTS["attention"], label="goes in"), Patch(color=MARK, label="comes out")]
+    patches = [Patch(label="goes in", **GOES_IN), Patch(label="comes out", **COMES_OUT)]
     ax.legend(handles=patches, loc="upper left", frameon=False)
     ax.set(xlim=(-1.5, 28.6), ylim=(9.6, -1.2), aspect="equal")
     ax.set_axis_off()
@@ -229,9 +236,9 @@ def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str) -> str:
     parts = [_light(ax, name, tables[name], part) for name, part in made_of.items()]
     cell = (ROW, KEY if made in ("scores", "weights") else COLUMN)
     left, top = PLACES[made]
-    ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, facecolor=MARK, zorder=2))
+    ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, zorder=2, **COMES_OUT))
     equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
-    return f"{_sum_of(*parts)} {equals} {_word(tables[made][cell])}"
+    return f"{made}:  {_sum_of(*parts)} {equals} {number(tables[made][cell], 2)}"
 
 
 def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -239,22 +246,16 @@ def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.n
     scores = query @ key.T
     grown = np.exp(scores / np.sqrt(query.shape[1]))
     weights = grown / grown.sum(axis=1, keepdims=True)
-    made = {"query": query, "key": key, "value": value, "scores": scores}
-    return {"x": x, **maps, **made, "weights": weights, "output": weights @ value}
+    made = {"query": query, "key": key, "value": value, "scores": scores, "weights": weights}
+    return {"x": x, **maps, **made, "output": weights @ value}
 
 
 def _sum_of(row: np.ndarray, other: np.ndarray | None = None) -> str:
     """The arithmetic of the cell that is lit: products added up, or one of a row's shares."""
     if other is None:
-        grown = [_word(each) for each in np.exp(row / np.sqrt(4))]
-        return f"exp({_word(row[KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
-    return " + ".join(f"{_word(one)} · {_word(two)}" for one, two in zip(row, other, strict=True))
-
-
-def _word(number: float) -> str:
-    if number == round(number):
-        return f"{number:.0f}".replace("-", "−")
-    return f"{number:.1f}" if number >= 1 else two_decimals(number)
+        grown = [number(each, 2) for each in np.exp(row / np.sqrt(4))]
+        return f"exp({number(row[KEY], 2)} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
+    return " + ".join(f"{number(one, 2)} · {number(two, 2)}" for one, two in zip(row, other, strict=True))
 
 
 def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
@@ -262,10 +263,10 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
     rows, columns = table.shape
     edges = np.arange(columns + 1) + left, np.arange(rows + 1) + top
     ax.pcolormesh(*edges, np.ma.masked_all(table.shape), edgecolor=SILVER, linewidth=0.8)
-    for (row, column), number in np.ndenumerate(table):
-        if np.isfinite(number):
+    for (row, column), value in np.ndenumerate(table):
+        if np.isfinite(value):
             look = {"ha": "center", "va": "center", "size": 8, "zorder": 4}
-            ax.text(left + column + 0.5, top + row + 0.5, _word(number), **look)
+            ax.text(left + column + 0.5, top + row + 0.5, number(value, 2), **look)
 
 
 def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:
@@ -273,5 +274,5 @@ def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:
     (left, top), (rows, columns) = PLACES[name], table.shape
     row = KEY if part == "match" else ROW
     place = (left + COLUMN, top, 1, rows) if part == "column" else (left, top + row, columns, 1)
-    ax.add_patch(Rectangle(place[:2], *place[2:], facecolor=COMPONENTS["attention"], zorder=1))
+    ax.add_patch(Rectangle(place[:2], *place[2:], zorder=1, **GOES_IN))
     return table[:, COLUMN] if part == "column" else table[row]

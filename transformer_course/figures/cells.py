@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import DARK, HIDDEN, NO, PALE, YES, YES_OR_NO
+from transformer_course.figures.colours import DARK, HIDDEN, NO, OPEN, OPEN_OR_NOT, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import canvas, finished, frame_cells, legend_of_cells, number
-from transformer_course.figures.maps import KEY_QUERY, draw_cells, lay_maps
+from transformer_course.figures.maps import KEY_QUERY, MANY, draw_cells, lay_maps
 
 
 def masks(
@@ -19,8 +19,9 @@ def masks(
     tokens: Labels,
     *,
     title: str = "",
+    see: str = "",
     legend: tuple[str, str] = ("may attend", "hidden"),
-    labels: tuple[str, str] = KEY_QUERY,
+    labels: tuple[str, str] | Sequence[tuple[str, str]] = KEY_QUERY,
     columns: int = 4,
     queries: Labels | None = None,
     numbers: Sequence[Matrix] = (),
@@ -28,25 +29,28 @@ def masks(
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
-    `legend` says what cells mean that are True, and others; `labels` name the horizontal and vertical axis;
+    `legend` says what cells mean that are True, and others; `labels` name both axes, of all or of each;
     `queries` are the rows where these are not the columns' tokens: then nothing is hidden, or hatched.
     Some matrices, from the first on, may have `numbers` in their cells; in all some may be `framed`.
     """
     maps = given.tables_of(named)
-    own = [{} if queries else {"hidden": 1 - each} for each in maps.values()]
-    look = {"across": columns, "below": 0.3, "own": own, "framed": framed}
-    look["unit"] = 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23
-    look |= {"colours": YES_OR_NO, "labels": labels}
-    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, **look)
-    for ax, shown, written in zip(panels, maps.values(), numbers, strict=False):
-        for (row, column), value in np.ndenumerate(given.numbers_of(written, 2)):
-            is_shown = shown[row, column]
-            ground = {"facecolor": YES if is_shown else NO, "edgecolor": "none", "pad": 1}
-            look = {"ha": "center", "va": "center", "size": 8, "color": "white" if is_shown else DARK}
-            ax.text(column + 0.5, row + 0.5, number(value), bbox=ground, zorder=3, **look)
+    pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
+    covers = [None if queries else 1 - each for each in maps.values()]
+    look = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
+    look["own"] = [{"labels": pair, "hidden": cover} for pair, cover in zip(pairs, covers, strict=True)]
+    yes, look["colours"] = (YES, YES_OR_NO) if queries else (OPEN, OPEN_OR_NOT)
+    rows = queries or tokens
+    figure, panels = lay_maps(maps.items(), rows, tokens, across=columns, framed=framed, **look)
+    ticks = [np.where(each, "✓", "") for each in maps.values() if not queries and len(tokens) <= MANY]
+    words = [np.vectorize(number)(given.numbers_of(each, 2)) for each in numbers] or ticks
+    look = {"ha": "center", "va": "center", "size": 8, "color": DARK, "zorder": 3}
+    for ax, written, shown in zip(panels, words, maps.values(), strict=False):
+        for (row, column), word in np.ndenumerate(written):
+            ground = {"facecolor": OPEN if shown[row, column] else NO, "edgecolor": "none", "pad": 1}
+            ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
     other, kinds = ({"facecolor": NO}, ("dark", "light")) if queries else (HIDDEN, ("plain", "hatched"))
-    legend_of_cells(figure, {legend[0]: {"facecolor": YES}, legend[1]: other})
-    see = (
+    legend_of_cells(figure, {legend[0]: {"facecolor": yes}, legend[1]: other})
+    see = see or (
         "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
         if labels == KEY_QUERY
         else f"Across: {labels[0]}. A {kinds[0]} cell: {legend[0]}; a {kinds[1]} one: {legend[1]}."
@@ -70,7 +74,7 @@ def head_blocks(
         words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
         heads = origin % d_model // (d_model // n_heads)
         draw_cells(ax, heads, tokens, [], words=np.array(words), **look)
-        frame_cells(ax, np.argwhere((origin // d_model).T != np.arange(len(origin)))[:, ::-1])  # not its row's
+        frame_cells(ax, np.argwhere(origin // d_model != np.arange(len(origin))[:, None]))  # not its row's
         ax.set_title(name)
         ax.set_ylabel("→" if ax in axes[1:2] else "", rotation=0, size=16, va="center", labelpad=12)
     see = "A row for each token, a column for each feature; what has one shade belongs to one head."

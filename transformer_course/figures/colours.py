@@ -8,6 +8,8 @@ SIGNED = "RdBu_r"  # from −1 to 1 for every cosine
 
 YES, NO = "#5c4033", "#f2f2f2"  # the cells of what is True or False; no colour of a weight
 YES_OR_NO = ListedColormap([NO, YES], name="yes or no")
+OPEN = "#fbead0"  # of a mask, where the others are hatched: pale, for a dark cell of attention has no weight
+OPEN_OR_NOT = ListedColormap([OPEN, OPEN], name="open or hidden")
 HIDDEN = {"facecolor": "#e4e4e4", "edgecolor": "#8c8c8c", "hatch": "////", "linewidth": 0.0}
 
 # One colour for each component of the encoder; black text reads well on each. All in a group of colours are

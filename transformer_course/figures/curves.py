@@ -1,6 +1,6 @@
 """Curves: how one quantity changes with another, with depth, position, the input, or while a model trains."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import cycle
 from math import lcm
@@ -25,17 +25,15 @@ STYLES = {  # how lines are told apart besides by colour; inches across; more
     "bars": ("linestyle", [""], 6.0, {}),
 }
 MANY = 12  # more points have no tick each
-APART = LINES[4:] + LINES[2:3]  # colours that are like no component's
 CROWDED = 0.031  # of a panel, a letter of a tick
 LABEL = 0.075  # inches of a letter in a line's name
 
 Named = Mapping[str, Sequence[float] | Matrix]
 
 
-def looks_of(
-    names: Iterable[str], kinds: Sequence[str], by: str = "linestyle", colours: Sequence[str] = LINES
-) -> dict[str, dict[str, str]]:
+def looks_of(names: Iterable[str], kinds: Sequence[str], by: str = "linestyle", hero: bool = True) -> dict:
     """Return for each name a kind of line or marker and a colour, as options of `plot`."""
+    colours = LINES if hero else LINES[4:] + LINES[2:3]  # these are like no component's
     looks = zip(names, cycle(kinds), cycle(colours), strict=False)
     return {name: {by: kind, "color": colour} for name, kind, colour in looks}
 
@@ -54,7 +52,7 @@ def lines(
     places: Mapping[str, float] | None = None,
     before: Named | None = None,
     below: bool = False,
-    tops: bool = False,
+    tops: Callable[[float], str] | None = None,
     told: float | None = None,
     hero: bool = True,
 ) -> Figure:
@@ -72,7 +70,7 @@ def lines(
         places: the same on x: upright lines.
         before: lines of an earlier try, in the order and the colours of those in `named`, dashed.
         below: panels stand one below the other: those of `named`, or one for each line, on one scale.
-        tops: whether the highest point of each panel's line is marked.
+        tops: what is written at the highest point of each panel's line, from where it is.
         told: where each line has a dot, and its number.
         hero: whether the first has the strong colour: the claim is about it; else none has a part's colour.
     """
@@ -82,8 +80,7 @@ def lines(
     tables = {panel: _tables_of(each | before) for panel, each in panels.items()}
     by, kinds, width, more = STYLES[style]
     names = list(dict.fromkeys(name for each in tables.values() for name in each))
-    now = [name for name in names if name not in before]
-    looks = looks_of(now, kinds, by, LINES if hero else APART) | looks_of(before, ["--"])
+    looks = looks_of([n for n in names if n not in before], kinds, by, hero) | looks_of(before, ["--"])
     figure, axes = _lay(list(tables), width, names, below=below, shared=shared)
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
         across = _lay_across(ax, x, logarithmic, whole=style == "stepped")
@@ -101,7 +98,7 @@ def lines(
         means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items() if style != "bars"}
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0])
         if tops or told is not None:
-            _mark_points(ax, len(curves), None if tops else told)
+            _mark_points(ax, len(curves), told, tops)
     return figure
 
 
@@ -179,16 +176,16 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, s
     ax.plot(x, runs.mean(axis=0), label=name, **look)
 
 
-def _mark_points(ax: Axes, count: int, place: float | None) -> None:
-    """Mark the points of the first lines at a place, with their numbers; if None the highest, with where."""
+def _mark_points(ax: Axes, count: int, place: float | None, tops: Callable | None) -> None:
+    """Mark the points of the first lines at a place, with their numbers, or the highest, with words."""
     points, colours = {}, {}
     for line in ax.lines[:count]:
         x, y = line.get_data()
-        spot = int(np.nanargmax(y) if place is None else np.abs(x - place).argmin())
-        name = number(x[spot]) if place is None else two_decimals(y[spot])
+        spot = int(np.nanargmax(y) if tops else np.abs(x - place).argmin())
+        name = tops(x[spot]) if tops else two_decimals(y[spot])
         points[name], colours[name] = (x[spot], y[spot]), line.get_color()
-        ax.plot(*points[name], "o", color=MARK if place is None else colours[name], markersize=5)
-    place_names(ax, points) if place is None else name_lines(ax, points, colours)
+        ax.plot(*points[name], "o", color=MARK if tops else colours[name], markersize=5)
+    place_names(ax, points) if tops else name_lines(ax, points, colours)
 
 
 def training_curves(

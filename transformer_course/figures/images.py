@@ -13,6 +13,8 @@ from transformer_course.figures.given import Labels, Limits, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, frame_cells, two_decimals
 from transformer_course.figures.maps import KEY_QUERY, draw_matrix
 
+GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
+
 
 def position_tables(
     named: Tables,
@@ -21,12 +23,15 @@ def position_tables(
     title: str,
     bar: str,
     reach: float | None = None,
+    above: Mapping[str, float] | None = None,
+    distance: int = 0,
     plane: Limits | None = None,
     points: Mapping[str, tuple[float, float]] | None = None,
 ) -> Figure:
     """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
 
-    The scale goes as far as `reach`. In a `plane` both axes have these ends, and `points` their names.
+    Words stand `above` some columns; a line joins cells at a `distance`, and three of them are told. In a
+    `plane` both axes have these ends, and `points` their names. The scale goes as far as `reach`.
     """
     tables = given.tables_of(named)
     reach = reach or max(np.abs(table).max() for table in tables.values())
@@ -37,20 +42,31 @@ def position_tables(
     figure, panels = canvas(len(tables), (min(wide, (WIDEST - room[0]) / len(tables)), 0), room)
     for ax, (name, table) in zip(panels, tables.items(), strict=True):
         image = ax.imshow(table, vmin=-reach, vmax=reach, cmap=SIGNED, **look)
-        ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
+        told = f"\non the line: distance {distance}" if distance else ""
+        ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name + told)
         ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
-        ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
-        word = {"textcoords": "offset points", "ha": "center", "size": 8, "bbox": ground}
+        if distance:
+            _mark_distance(ax, table, distance)
+        if above:
+            ax.secondary_xaxis("top").set_xticks(list(above.values()), above)
         for name, point in (points or {}).items():
             ax.plot(*point, "o", color="black", markersize=5)
-            ax.annotate(name, point, (0, 7), **word)
+            ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
         if plane:
             ax.locator_params(nbins=4)
     figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8 if plane else 1.0)
     see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
-    if plane:
-        see = "Two features span a plane; the shade at each place is what the function gives there."
-    return finished(figure, title, see)
+    in_plane = "Two features span a plane; the shade at each place is what the function gives there."
+    return finished(figure, title, in_plane if plane else see)
+
+
+def _mark_distance(ax: Axes, table: np.ndarray, distance: int) -> None:
+    rows = np.arange(distance, len(table))
+    ax.plot(rows - distance, rows, color="black", linewidth=0.8)
+    for row in rows[len(rows) // 6 :: len(rows) // 3]:
+        ax.plot(row - distance, row, "o", color="black", markersize=4)
+        look = {"textcoords": "offset points", "ha": "right", "va": "top", "size": 9, "bbox": GROUND}
+        ax.annotate(two_decimals(table[row, row - distance]), (row - distance, row), (-5, -4), **look)
 
 
 def draw_tiles(

@@ -36,8 +36,7 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
         arrow(ax, (0.1, height), (10.5, height), width=2.5, colour=SILVER, zorder=1)
         low = height - DROP
         line(ax, (6.0, height), (6.2, low), (6.7, low), width=1)
-        parts = (3.4, "× value, × W_O", "attention"), (7.35, "feed-forward", "feed-forward")
-        for middle, words, part in parts:
+        for middle, part, words in ((3.4, "attention", "× value, × W_O"), (7.35, *["feed-forward"] * 2)):
             box(ax, (middle, low), words, (1.3, 0.42), COMPONENTS[part], letters=8)
             way(ax, (middle + 0.65, low), (middle + 0.85, low), (middle + 1.03, height - 0.1), width=1)
             ax.plot(middle + 1.1, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
@@ -112,15 +111,15 @@ def norm_steps(
             zero, lefts = -place - 0.22 - scale * lows[step], start + np.arange(table.shape[1])
             bars = ax.bar(lefts, scale * table[place], bottom=zero, **look)
             words = [_plain(each) for each in table[place]]
-            if step:
-                ax.bar_label(bars, words, padding=2, size=8.5, path_effects=EDGE, zorder=6)
-            for left, word in zip(lefts, words, strict=True) if step == 0 else ():  # clear of the mean
-                ax.text(left, zero - 0.03, word, ha="center", va="top", size=8.5, zorder=6)
             ends = np.array([lefts[0] - 0.5, lefts[-1] + 0.5])
             for level in (-1, 0, 1) if step == 2 else (0,):
                 ax.plot(ends, [zero + scale * level] * 2, color=DARK, lw=0.4 + (level == 0) / 2, zorder=3.5)
                 ax.text(ends[0] - 0.1, zero + scale * level, _plain(level) * (step == 2), ha="right", **AXIS)
-            if step == 0:
+            if step:
+                ax.bar_label(bars, words, padding=2, size=8.5, path_effects=EDGE, zorder=6)
+            else:  # clear of the mean
+                for left, word in zip(lefts, words, strict=True):
+                    ax.text(left, zero - 0.03, word, ha="center", va="top", size=8.5, zorder=6)
                 ax.plot(ends, [zero + scale * less] * 2, color=DARK, linewidth=1.2, linestyle="--", zorder=5)
             if step < 2:
                 word = f"{'−÷'[step]} {_plain(by[place][step])}"

@@ -209,7 +209,7 @@ def _label_once(panels: np.ndarray, across: int) -> None:
     for number, ax in enumerate(panels):
         if number % across:
             ax.tick_params(labelleft=False)
-            ax.set_ylabel("")
+            ax.set_ylabel("" if ax.get_ylabel() == panels[0].get_ylabel() else ax.get_ylabel())
         if number + across < len(panels):
             ax.tick_params(labelbottom=False)
             ax.set_xlabel("")
@@ -223,6 +223,7 @@ def head_grid(
     title: str = "",
     columns: int = 3,
     unit: float = 0.21,
+    least: float = np.inf,
     limits: Sequence[Limits] | None = None,
     bar: str | None = "attention weight",
     hidden: Sequence[Matrix | None] | None = None,
@@ -232,6 +233,7 @@ def head_grid(
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 
     Args:
+        least: weights from this one on have their numbers.
         limits: a scale for each map, from 0 to 1 if None; the colour bar is that of the first.
         bar: label of the colour bar; none if None.
         hidden: for each map a mask, True where a cell is hatched, or None.
@@ -240,6 +242,7 @@ def head_grid(
     """
     each = {"limits": limits or [(0, 1)] * len(maps), "hidden": hidden or [None] * len(maps)}
     each["framed"] = framed or [()] * len(maps)
+    each["numbers"] = [given.numbers_of(weights) >= least for weights in maps]
     own = [dict(zip(each, options, strict=True)) for options in zip(*each.values(), strict=True)]
     look = {"unit": unit, "across": columns, "bar": bar, "own": own}
     figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **look)
@@ -314,13 +317,13 @@ def matrices(
     title: str = "",
     limits: Mapping[str, Limits] | None = None,
     signs: str = "",
-    framed: Sequence[int] = (),
+    framed: Sequence[int] | Mapping[str, Sequence[int]] = (),
 ) -> Figure:
     """Draw small matrices side by side, each with its numbers, its name and, unless told, its own scale.
 
     Labels of `rows` are for each matrix that has as many. Labels of its columns, what they are, and limits of
     its colours go by a matrix's name; with limits all numbers are written alike. `signs` stand before all but
-    the first; rows in `framed` have frames.
+    the first; rows in `framed`, of all or by name, have frames.
     """
     tables = given.tables_of(named)
     columns, xlabels, limits = columns or {}, xlabels or {}, limits or {}
@@ -333,7 +336,8 @@ def matrices(
         reach = float(np.abs(table).max()) or 1.0
         scale = limits.get(name, (-reach if table.min() < 0 else 0.0, reach))
         look = {"colours": SIGNED if scale[0] < 0 else ATTENTION, "limits": scale, "whole": not limits}
-        look |= {"labels": (xlabels.get(name, ""), ""), "framed": [(row, 0, width, 1) for row in framed]}
+        in_frames = framed.get(name, ()) if isinstance(framed, Mapping) else framed
+        look |= {"labels": (xlabels.get(name, ""), ""), "framed": [(row, 0, width, 1) for row in in_frames]}
         draw_matrix(
             ax, table, down, columns.get(name, [*map(str, range(width))]), title=name, numbers=True, **look
         )

@@ -106,8 +106,9 @@ def draw_turns(
 
     A vector is given as pairs (pair, 2); all dials have one scale, and the longest arrow reaches the rim.
     Where there are two, an arc shows the angle between them, and their dot product stands below: a score, or,
-    `summed`, what the dial adds to one. `turns` says by how many degrees each arrow has been turned (pair,):
-    dashed is where it was, dotted the way of its tip. Of rows of dials the first alone has the names.
+    `summed`, what the dial adds to one, the cosine where both are 1 long. `turns` says by how many degrees
+    (`summed`: radians) each arrow has been turned (pair,): dashed is where it was, dotted the way of its tip.
+    Of rows of dials the first alone has the names.
     """
     pairs = given.tables_of(arrows)
     turns = {name: np.asarray(each) for name, each in (turns or {}).items()}
@@ -115,13 +116,14 @@ def draw_turns(
     both = list(pairs.values()) if len(pairs) == 2 else []
     rim = 1.5 if any(pairs) else 1.2  # there is room for names of arrows
     for dial, name in enumerate(names):
-        told = ["turned: " + ", ".join(f"{each} {by[dial]}°" for each, by in turns.items())] * bool(turns)
+        by = ", ".join(f"{each} {number(turn[dial])}{'°' * (not summed)}" for each, turn in turns.items())
+        told = [f"turned: {by}{' rad' * summed}"] * bool(turns)
         if both:
             first, second = (each[dial] for each in both)
             angle = _apart(first, second)
             ax.plot(*_arc(PITCH * dial, ARC, second, angle), color=DARK, linewidth=1.5)
-            worth = f"{'adds' if summed else 'score'} {number(round(first @ second, 2))}"
-            told.append(f"{np.degrees(abs(angle)):.0f}° apart: {worth}")
+            worth, degrees = number(round(first @ second, 2)), f"{np.degrees(abs(angle)):.0f}°"
+            told.append(f"cos {degrees} = {worth}" if summed else f"{degrees} apart: score {worth}")
         ax.add_patch(Circle((PITCH * dial, 0), 1, facecolor="white", edgecolor=GREY))
         ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
         if ax.get_subplotspec().is_first_row():
@@ -129,9 +131,13 @@ def draw_turns(
     for place, ((name, each), colour) in enumerate(zip(pairs.items(), LINES, strict=False)):
         for dial, tip in enumerate(each / reach):
             beside = both[1 - place][dial] if both else None
-            _draw_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
-            if turns:
-                _draw_way(ax, PITCH * dial, tip, np.radians(turns[name][dial]), colour)
+            named_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
+            if turns and turns[name][dial]:
+                turn = turns[name][dial] if summed else np.radians(turns[name][dial])
+                across, up = _arc(PITCH * dial, np.hypot(*tip), tip, -turn)
+                ax.plot((PITCH * dial, across[-1]), (0, up[-1]), color=colour, linewidth=1.4, linestyle="--")
+                if not summed:
+                    ax.plot(across, up, color=colour, linewidth=1.8, linestyle=":")
     right = PITCH * (len(names) - 1) + rim
     if summed:
         for dial in range(1, len(names)):
@@ -158,15 +164,7 @@ def _arc(left: float, radius: float, start: np.ndarray, turn: float) -> tuple[np
     return left + radius * np.cos(angles), radius * np.sin(angles)
 
 
-def _draw_way(ax: Axes, left: float, end: np.ndarray, turn: float, colour: str) -> None:
-    """Draw where an arrow was, and how its tip came to where it is, counter-clockwise."""
-    if turn:
-        across, up = _arc(left, np.hypot(*end), end, -turn)
-        ax.plot((left, across[-1]), (0, up[-1]), color=colour, linewidth=1.4, linestyle="--")
-        ax.plot(across, up, color=colour, linewidth=1.8, linestyle=":")
-
-
-def _draw_arrow(
+def named_arrow(
     ax: Axes, start: Point, tip: np.ndarray, name: str, colour: str, beside: np.ndarray | None = None
 ) -> None:
     """An arrow, and its name beyond the tip, a little away from the arrow beside it."""

@@ -13,7 +13,7 @@ from transformer_course.figures.colours import DARK, GREY, HERO, SILVER
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, cell_texts, finished
 
-FAINT, TOLD = 0.035, 0.1  # a smaller weight has no line; is not told
+FAINT, TOLD = 0.035, 0.1  # a smaller weight has no line; none in a web unless it is lit
 WIDTH = 6.0  # points, of a weight of 1
 
 
@@ -56,7 +56,8 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
     reached = places == lit
     for level, table in reversed(list(enumerate(tables))):
         shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)  # a row of a mask adds up to more
-        draw_ways(ax, shares, (level, level + 1), 2 * reached[:, None], upright=True, others=SILVER)
+        drawn = np.where(reached[:, None] | (shares > TOLD), shares, 0)
+        draw_ways(ax, drawn, (level, level + 1), 2 * reached[:, None], upright=True, others=SILVER)
         ax.scatter(places, 0 * places + level + 1, s=12, color=np.where(reached, HERO, GREY), zorder=3)
         reached = (shares[reached] > FAINT).any(axis=0)
     turned = 90 * upright
@@ -74,7 +75,7 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
         ax.set_xlabel(f"{word} hears of {reached.sum()} of {len(tokens)}")
     else:
         told = zip(tokens, shares[lit], cell_texts(shares[lit]), strict=True)
-        ax.set_xticks(places, [f"{token}\n{text if share > TOLD else ''}" for token, share, text in told])
+        ax.set_xticks(places, [f"{token}\n{text if share > FAINT else ''}" for token, share, text in told])
         ax.set_yticks((0, 1), [f"{word} takes", "looks"])
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from transformer_course import figures
 from transformer_course.figures.attention import PLACES, STEPS
-from transformer_course.figures.colours import COMPONENTS, MARK
+from transformer_course.figures.colours import COMPONENTS, LIT
 
 X = [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
 MAPS = {
@@ -26,6 +26,13 @@ def test_a_key_falls_at_a_right_angle_on_the_line_of_the_query() -> None:
     np.testing.assert_allclose(feet, [[1, 0], [-3, 0]], atol=1e-12)
     assert {"query", "1.00", "−3.00"} <= {text.get_text() for text in plane.texts}
     assert plane.get_title() == "reach along the query, 2.00 long"
+
+
+def test_a_key_without_a_part_in_the_plane_is_a_point_and_counts_in_the_scores() -> None:
+    keys = {"a": [0.0, 2.0, 0.0, 0.0], "up": [0.0, 0.0, 2.0, 0.0]}
+    plane, scores, _ = figures.query_and_keys([1.0, 2.0, 0.0, 0.0], keys, title="").axes
+    assert "up: out of the page, .00" in {text.get_text() for text in plane.texts}
+    assert [bar.get_width() for bar in scores.patches] == pytest.approx([2, 0])
 
 
 def test_what_softmax_makes_of_the_scores_stands_beside_them() -> None:
@@ -63,7 +70,7 @@ def test_the_marked_cell_is_the_sum_written(step: str, arithmetic: str) -> None:
     made, made_of = STEPS[step]
     assert f"{made}:  {arithmetic}" in [text.get_text() for text in ax.texts]
     places = {to_hex(patch.get_facecolor()): patch.get_xy() for patch in ax.patches}
-    (left, top), (x, y) = PLACES[made], places[MARK]
+    (left, top), (x, y) = PLACES[made], places[LIT]
     number = arithmetic.split()[-1]
     assert number in [t.get_text() for t in ax.texts if t.get_position() == (x + 0.5, y + 0.5)]
     assert left <= x < left + 3 and top <= y < top + 3
@@ -79,14 +86,16 @@ def test_what_is_not_known_yet_is_empty() -> None:
 
 def test_all_steps_mark_one_cell_each_and_write_its_sum() -> None:
     ax = walked("all steps")
-    lines = next(text.get_text() for text in ax.texts if text.get_text().startswith("query: "))
+    lines = next(text.get_text() for text in ax.texts if text.get_text().startswith("① query: "))
     assert lines.split("\n")[1:3] == [
-        "scores:  1 · 2 + 2 · 0 + 0 · 0 + 0 · 0 = 2",
-        "weights:  exp(2 ÷ √4) ≈ 2.7,  2.7 ÷ (2.7 + 7.4 + 1) ≈ .24",
+        "② scores:  1 · 2 + 2 · 0 + 0 · 0 + 0 · 0 = 2",
+        "③ weights:  exp(2 ÷ √4) ≈ 2.7,  2.7 ÷ (2.7 + 7.4 + 1) ≈ .24",
     ]
-    marked = [patch.get_xy() for patch in ax.patches if to_hex(patch.get_facecolor()) == MARK]
-    framed = [patch.get_xy() for patch in ax.patches if not patch.get_fill()]
-    assert framed == [(left, top + 1) for left, top in PLACES.values() if top]  # the row of cat
+    marked = [patch.get_xy() for patch in ax.patches if to_hex(patch.get_facecolor()) == LIT]
+    framed = {patch.get_xy(): patch.get_height() for patch in ax.patches if not patch.get_fill()}
+    whole = {PLACES[name]: 3 for name in ("key", "value")}  # what cat gets is made of all rows of these
+    rows = {(left, top + 1): 1 for left, top in PLACES.values() if top and (left, top) not in whole}
+    assert framed == rows | whole
     cells = {"query": (1, 1), "scores": (0, 1), "weights": (0, 1), "output": (1, 1)}
     assert marked == [tuple(np.add(PLACES[name], cell)) for name, cell in cells.items()]
 
@@ -103,10 +112,12 @@ def test_a_masked_row_ends_at_the_softmax_of_what_is_left():
     _, added, summed, *_ = ([t.get_text() for t in ax.texts if t.get_text()] for ax in figure.axes)
     assert added == ["0", "0"] * 3 + ["−∞"] * 3 + ["+"]
     assert summed == ["0", "2", "−∞", "1", "="]
+    assert figure.axes[-1].get_xlabel() == "the: 1.00 ÷ 3.72\nsat: 2.72 ÷ 3.72"
 
 
-def test_what_is_taken_is_the_product_of_both_bars_in_its_row():
-    figure = figures.products({"a": [0.5, 0.25], "b": [0.5, 4]}, ["x", "y"], result="c")
+def test_bars_have_their_numbers_and_signs_between_their_columns():
+    columns = [{"a": [0.5, 0.25]}, {"b": [0.5, 4]}, {"c": [0.25, 1]}]
+    figure = figures.bars(columns, ["x", "y"], "×=", title="")
     widths = [[bar.get_width() for bar in ax.patches] for ax in figure.axes]
     assert widths == [[0.5, 0.25], [0.5, 4], [0.25, 1]]
     assert [ax.get_title() for ax in figure.axes] == ["a", "b", "c"]

@@ -6,7 +6,7 @@ import torch
 from matplotlib import colors
 
 from transformer_course import figures
-from transformer_course.figures.colours import HIDDEN, NO, YES
+from transformer_course.figures.colours import HIDDEN, NO, OPEN, YES
 from transformer_lab import causal_mask, local_mask
 
 TOKENS = ["dog", "bites", "man"]
@@ -27,8 +27,9 @@ def test_a_mask_is_drawn_as_it_is_and_what_is_hidden_is_hatched():
     mask = causal_mask(3)[0, 0]
     ax = figures.masks({"": mask}, TOKENS).axes[0]
     np.testing.assert_array_equal(ax.collections[0].get_array().reshape(3, 3), mask)
-    assert cell_colours(ax)[:2] == [YES, NO]
+    assert cell_colours(ax)[0] == OPEN
     assert hatched(ax) == [(0, 1), (0, 2), (1, 2)]
+    assert [text.get_text() for text in ax.texts] == ["✓", "", "", "✓", "✓", "", "✓", "✓", "✓"]
 
 
 @pytest.mark.parametrize("number", [1, 5])
@@ -48,6 +49,7 @@ def test_where_the_rows_are_no_tokens_nothing_is_hidden_and_nothing_hatched():
         {"": [[1, 0], [0, 0], [1, 1]]}, ["a", "b"], queries=["one", "two", "three"], **look
     )
     ax = figure.axes[0]
+    assert cell_colours(ax)[:2] == [YES, NO] and not ax.texts
     assert hatched(ax) == [] and ax.collections[0].get_array().ravel().tolist() == [1, 0, 0, 0, 1, 1]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "two", "three"]
     assert [patch.get_hatch() for patch in figure.legends[0].get_patches()] == [None, None]
@@ -57,6 +59,12 @@ def test_a_mask_may_have_numbers_in_its_cells():
     seen, ids = torch.tensor([[True, False]] * 2), torch.tensor([[7, 0]] * 2)
     figure = figures.masks({"a": seen}, ["x", "[PAD]"], numbers=[ids])
     assert [text.get_text() for text in figure.axes[0].texts] == ["7", "0"] * 2
+
+
+def test_each_panel_may_have_axes_of_its_own():
+    pairs = [("key", "query"), ("changed", "output")]
+    figure = figures.masks({"a": np.eye(3), "b": np.eye(3)}, TOKENS, labels=pairs)
+    assert [(ax.get_xlabel(), ax.get_ylabel()) for ax in figure.axes] == pairs
 
 
 def test_rows_or_columns_of_every_mask_may_have_a_frame():

@@ -81,15 +81,15 @@ def test_panels_of_several_lines_may_stand_below_each_other_each_with_its_own_sc
 
 def test_lines_below_each_other_share_their_scale_and_mark_the_same_places():
     named = {"low": [0.0, 1.0, math.nan], "high": [2.0, 5.0, 3.0]}
-    low, high = figures.lines([0, 10, 20], named, **LABELS, places={"seam": 12}, below=True, tops=True).axes
+    low, high = figures.lines([0, 10, 20], named, **LABELS, places={"seam": 12}, below=True, tops=str).axes
     assert [ax.get_title(loc="left") for ax in (low, high)] == ["low", "high"]
     assert low.get_ylim() == high.get_ylim()
     np.testing.assert_array_equal(low.lines[0].get_ydata(), named["low"])
     for ax, top in ((low, (10, 1)), (high, (10, 5))):
         assert tuple(ax.lines[-1].get_xydata()[0]) == top
         assert [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == "--"] == [12]
-    assert sorted(written(low)) == ["10", "seam"]
-    assert [word for word in written(high) if word] == ["10"]  # the place is named once
+    assert sorted(written(low)) == ["10.0", "seam"]
+    assert [word for word in written(high) if word] == ["10.0"]  # the place is named once
 
 
 def test_panels_beside_each_other_that_measure_the_same_share_their_scales():

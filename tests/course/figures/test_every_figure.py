@@ -69,7 +69,6 @@ GOOD = {
     "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b", "title": "$x$"},
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
     "memory_traffic": {"n": 6, "d_head": 2, "size": 2, "block": 3, "title": "$x$"},
-    "products": {"factors": {"$x$": [1, 2, 0], "b": [3, 4, 5]}, "tokens": TOKENS, "result": "$y$"},
     "shape_flow": {"texts": [TOKENS, TOKENS], "d_model": 12, "n_heads": 3, "title": "$x$"},
     "norm_steps": {
         **{"steps": dict.fromkeys(("$x$", "b", "c"), PLACES), "by": [(1, 2)] * 3},

@@ -16,6 +16,18 @@ def test_tables_are_drawn_as_given_on_one_signed_scale():
         assert ax.yaxis_inverted()  # position 0 on top
 
 
+def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_above_columns():
+    table = torch.arange(100.0).view(10, 10)
+    look = {"labels": ("", ""), "title": "", "bar": "", "distance": 4, "above": {"here": 2.5}}
+    ax = figures.position_tables({"a": table}, **look).axes[0]
+    along, *dots = ax.lines
+    assert {(y - x) for x, y in along.get_xydata()} == {4} and len(along.get_xdata()) == 6
+    assert [dot.get_xydata()[0].tolist() for dot in dots] == [[1, 5], [3, 7], [5, 9]]
+    assert [text.get_text() for text in ax.texts] == ["51.00", "73.00", "95.00"]
+    (top,) = ax.child_axes
+    assert [(label.get_position()[0], label.get_text()) for label in top.get_xticklabels()] == [(2.5, "here")]
+
+
 def test_planes_share_one_scale_and_mark_the_points():
     x, y = torch.meshgrid(torch.linspace(-1, 1, 5), torch.linspace(-1, 1, 5), indexing="xy")
     functions = {"sum": x + y, "first": 4 * x, "flat": 0 * x + 0.5}

@@ -76,7 +76,7 @@ def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim
 def test_the_angle_between_two_arrows_is_an_arc_and_their_dot_product_stands_below(ax):
     query, key = torch.tensor([[1.0, -1.0], [-1.0, 0.1]]), torch.tensor([[2.0, 0.5], [-1.0, -0.1]])
     figures.draw_turns(ax, {"q": query, "k": key}, names=["one", "two"], summed=True)
-    assert words(ax)[:4] == ["59° apart: adds 1.5", "one", "11° apart: adds .99", "two"]
+    assert words(ax)[:4] == ["cos 59° = 1.5", "one", "cos 11° = .99", "two"]
     assert "= 2.49\nthe score" in words(ax) and words(ax).count("+") == 1
     for number, (arc, ends) in enumerate(zip(ax.lines, zip(query, key, strict=True), strict=True)):
         points = arc.get_xydata() - [PITCH * number, 0]
@@ -96,6 +96,14 @@ def test_an_arrow_that_was_turned_shows_where_it_was_and_its_way_against_the_clo
     assert way[:, 0].min() < -0.9  # three quarters round, over the left
     assert np.ptp(round_once.get_xdata()) > 1.9
     assert "turned: q 270°" in words(ax)
+
+
+def test_how_far_each_is_turned_is_told_in_radians_where_dials_are_summed(ax):
+    turned = {"q": [[0.0, 1.0]], "k": [[1.0, 0.0]]}
+    figures.draw_turns(ax, turned, ["pair 0"], turns={"q": [math.pi / 2], "k": [0]}, summed=True)
+    assert "turned: q 1.57, k 0 rad\ncos 90° = 0" in words(ax)
+    _, dashed = ax.lines  # the arc; no way of the tip
+    np.testing.assert_allclose(dashed.get_xydata(), [[0, 0], [1, 0]], atol=1e-7)
 
 
 def test_no_name_of_an_arrow_stands_on_another(ax):

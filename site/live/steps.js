@@ -1,0 +1,156 @@
+// The walk through one layer: what is computed at each step, from what, by which line of the course's code.
+// Nothing here draws: the page draws these numbers, and a test compares them with PyTorch's.
+
+import { HEAD, HEADS, LAYERS, WIDTH, add, norm } from "./run.js";
+
+const strip = (label, values, more = {}) => ({ form: "strip", label, values, ...more });
+const cells = (label, values, more = {}) => ({ form: "cells", label, values, ...more });
+const bars = (label, names, values, more = {}) => ({ form: "bars", label, names, values, ...more });
+
+/** The tokens of a text, its padding too. */
+export function namesOf(run, text) {
+  const { tokens } = run.cuts[text];
+  return [...tokens, ...Array(run.length - tokens.length).fill("[PAD]")];
+}
+
+/** What the head looks at most, or the key that was picked. */
+export function keyOf({ run, text, token, layer, head, key }) {
+  if (key !== null && key < run.length) return key;
+  const weights = run.weights(text, token, layer, head);
+  return weights.indexOf(Math.max(...weights));
+}
+
+/** How much of each token arrives: its weight times the length of its value. */
+export function contributions({ run, text, token, layer, head }) {
+  return run.weights(text, token, layer, head).map(
+    (weight, key) => weight * norm(run.headRow("values", text, key, layer, head)),
+  );
+}
+
+const normed = ({ run, text, token }) => run.parts.normed ? run.row("normed", text, token) : run.row("entering", text, token);
+
+/**
+ * Each step: its name, where it belongs (of the entrance, a layer, or the end), the exercise in which one writes it, its
+ * line of code, its shape, a sentence, and make(view), what is shown. view: {run, text, token, layer, head, key}
+ */
+export const STEPS = [
+  {
+    name: "Token", of: "text", exercise: "08.1", code: "x = self.embedding(token_ids)", shape: "(batch, position)",
+    says: ({ name, id }) => `“${name}” is number ${id} of 30,522 tokens: its row in a table of learned vectors.`,
+    make: ({ run, text, token }) => [strip("its row", run.row("words", text, token))],
+  },
+  {
+    name: "+ position", of: "text", exercise: "01.3", code: "self.positions(x)", shape: "(batch, position, d_model)",
+    says: ({ name, token }) => `The row of position ${token} is added, so that “${name}” here is not “${name}” elsewhere.`,
+    make({ run, text, token }) {
+      const word = run.row("words", text, token), placed = run.row("placed", text, token);
+      const position = placed.map((number, place) => number - word[place]);
+      return [strip("token", word), strip(`position ${token}`, position, { op: "+" }), strip("sum", placed, { op: "=" })];
+    },
+  },
+  {
+    name: "Norm", of: "text", exercise: "07.1", code: "self.embedding_norm(x)", shape: "(batch, position, d_model)",
+    says: () => "Less the mean, over the standard deviation; then each feature times a learned number, plus another.",
+    make: (view) => [
+      strip("sum", view.run.row("placed", view.text, view.token)), strip("normed: enters layer 0", normed(view), { op: "→" }),
+    ],
+  },
+  {
+    name: "Query · key", of: "head", exercise: "03.7", shape: "(batch, heads, position, d_head)",
+    code: "queries = self.rotary(split_heads(self.query_projection(query), self.n_heads))",
+    says: ({ name, keyName }) => `Learned matrices make a query of “${name}” and a key of “${keyName}”: 32 products, added up.`,
+    make(view) {
+      const { run, text, token, layer, head } = view, key = keyOf(view);
+      const q = run.headRow("queries", text, token, layer, head), k = run.headRow("keys", text, key, layer, head);
+      const products = q.map((number, place) => number * k[place]);
+      return [
+        strip(`enters layer ${layer}`, run.row("entering", text, token, layer)),
+        cells("query", q, { op: "→" }), cells("key", k, { op: "·" }),
+        cells("products", products, { op: "=", ask: (feature) => ({ kind: "product", token, key, feature }) }),
+      ];
+    },
+  },
+  {
+    name: "Scores", of: "head", exercise: "03.1", code: "scores = (query / math.sqrt(query.shape[-1])) @ key.mT",
+    shape: "(batch, heads, query_pos, key_pos)",
+    says: ({ name }) => `“${name}” is compared with every token; ÷ √32 keeps the sums of 32 products small. Padding gets −∞.`,
+    make: (view) => [
+      bars("scaled score", namesOf(view.run, view.text), view.run.scores(view.text, view.token, view.layer, view.head), {
+        ask: (key) => ({ kind: "score", token: view.token, key }),
+      }),
+    ],
+  },
+  {
+    name: "Softmax", of: "head", exercise: "03.3", code: "return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)",
+    shape: "(batch, heads, query_pos, key_pos)",
+    says: ({ name }) => `Powers of e, shared out: the weights of “${name}” add up to 1. A weight is not yet what arrives.`,
+    make: (view) => [
+      bars("weight", namesOf(view.run, view.text), view.run.weights(view.text, view.token, view.layer, view.head), {
+        ask: (key) => ({ kind: "weight", token: view.token, key }), arrives: contributions(view),
+      }),
+    ],
+  },
+  {
+    name: "Mix values", of: "head", exercise: "03.2", code: "return weights @ value, weights",
+    shape: "(batch, heads, query_pos, d_head)",
+    says: ({ name }) => `Each token hands over its value, times its weight. Their sum is what the head brings to “${name}”.`,
+    make(view) {
+      const { run, text, token, layer, head } = view, weights = run.weights(text, token, layer, head);
+      const most = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
+      const value = (key) => run.headRow("values", text, key, layer, head).map((number) => weights[key] * number);
+      const parts = most.map((key, place) =>
+        strip(`${weights[key].toFixed(2)} · ${namesOf(run, text)[key]}`, value(key), { op: place ? "+" : "" }),
+      );
+      const ask = (feature) => ({ kind: "mixed", token, feature });
+      const sum = cells(`sum over all ${run.length}`, run.mixed(text, token, layer, head), { op: "… =", ask });
+      return [...parts, sum];
+    },
+  },
+  {
+    name: "Join heads", of: "layer", exercise: "05.5", code: "return self.output_projection(merge_heads(heads)), weights",
+    shape: "(batch, query_pos, d_model)",
+    says: ({ head }) => `The 12 heads side by side, head ${head} framed; one more learned matrix mixes them.`,
+    make({ run, text, token, layer, head }) {
+      const heads = Array.from({ length: HEADS }, (_, each) => run.mixed(text, token, layer, each));
+      const joined = Float32Array.from({ length: WIDTH }, (_, place) => heads[Math.floor(place / HEAD)][place % HEAD]);
+      const framed = [head * HEAD, (head + 1) * HEAD];
+      return [strip("12 heads", joined, { framed }), strip("attention brings", run.row("attended", text, token, layer), { op: "→" })];
+    },
+  },
+  {
+    name: "Add, norm", of: "layer", exercise: "07.3", code: "x = self.attention_norm(self.residual(x, attended))",
+    shape: "(batch, position, d_model)",
+    says: ({ name }) => `What attention brings is added to “${name}”, and the sum is normed.`,
+    make: ({ run, text, token, layer }) => added(run, text, token, layer, ["entering", "attended", "middle"]),
+  },
+  {
+    name: "Feed-forward", of: "layer", exercise: "06.8", code: "return self.down_projection(self.dropout(hidden))",
+    shape: "(batch, position, d_ff)",
+    says: ({ name }) => `1,536 neurons ask one question each of “${name}” alone. The strongest, and what all of them add:`,
+    make({ run, text, token, layer }) {
+      const found = run.neurons(text, token, layer);
+      const names = found.map(([number]) => `neuron ${number}`);
+      return [
+        bars("strongest neurons", names, Float32Array.from(found, ([, value]) => value)),
+        strip("feed-forward brings", run.row("fed", text, token, layer), { op: "→" }),
+      ];
+    },
+  },
+  {
+    name: "Add, norm", of: "layer", exercise: "07.3", code: "x = self.feed_forward_norm(self.residual(x, self.feed_forward(x)))",
+    shape: "(batch, position, d_model)",
+    says: ({ name, layer }) => `Added and normed again: “${name}” leaves layer ${layer}${layer < LAYERS - 1 ? ", and enters the next" : ""}.`,
+    make: ({ run, text, token, layer }) => added(run, text, token, layer, ["middle", "fed", "leaving"]),
+  },
+  {
+    name: "Out", of: "text", exercise: "09.1", code: "return hidden.mean(dim=1)", shape: "(batch, d_model)",
+    says: () => "After layer 5 the mean of all tokens is the text’s vector: what it is for stands below.",
+    make: ({ run, text }) => [strip("vector of the text", Float32Array.from(run.vector(text)))],
+  },
+];
+
+function added(run, text, token, layer, parts) {
+  const [x, brought, result] = parts.map((part) => run.row(part, text, token, layer));
+  const [name, brings, leaves] = [parts[0] === "entering" ? "enters" : "so far", parts[0] === "entering" ? "attention" : "feed-forward", "normed"];
+  return [strip(name, x), strip(brings, brought, { op: "+" }), strip("sum", add(x, brought), { op: "=" }), strip(leaves, result, { op: "→" })];
+}

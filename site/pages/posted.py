@@ -1,0 +1,118 @@
+"""What a search engine, or whoever posts a link, shows of a page: its title, two sentences, a picture."""
+
+import re
+from html import escape, unescape
+from typing import Any
+
+from pages.field_guide import READING
+from pages.lookup import first_line
+from pages.start import PICTURE, in_words, size
+
+LONGEST = 200  # characters of a description; what is longer nobody shows
+# What a heading leaves to the pages around it, a search result has to say.
+KINDS = {
+    r"field_guide/(?!index)[a-z].*": "mistakes in Transformer code",
+    r"reference/(?!index).*": "reference of transformer_lab",
+    r"_modules/(?!index).*": "source",
+    r"_modules/index": "transformer_lab, an encoder to be read",
+    r"glossary": "the words of Transformer encoders",
+    r"notation": "names and shapes in a Transformer encoder",
+    r"licences": "what is whose in the course",
+}
+# Pages whose own text begins with something else than what they are.
+TOLD = {
+    "index": "A free course of fifteen Jupyter notebooks: write attention, masks, heads and layers yourself, "
+    "in PyTorch, until your own code runs a real model. A checker names your mistakes.",
+    "start": "How to run the course on your own computer, without a GPU: installed by one command, in "
+    "JupyterLab, with a checker that answers every exercise.",
+    "glossary": "The words of Transformer encoders, each in a sentence, with the lessons that explain them.",
+    "notation": "The names and shapes that all lessons use: d_model, heads, query, key and value, masks.",
+    "licences": "Under which licences the course, the model and all that the site carries may be used.",
+    "search": "Search the lessons, the field guide of mistakes, the glossary and the reference.",
+    "field_guide/index": "What goes wrong in Transformer code: describe a symptom, or look a mistake up by "
+    "its lesson or its kind; each with its effect, its cure and the change as a diff.",
+    "_modules/index": "The modules of transformer_lab, a Transformer encoder in PyTorch to be read.",
+}
+
+
+def title(page: str, heading: str) -> str:
+    """Return a page's title, from its path and its heading, as it can stand alone in a list."""
+    more = [words for pages, words in KINDS.items() if re.fullmatch(pages, page)]
+    return " · ".join([heading, *more])
+
+
+def description(page: str, text: Any) -> str:
+    """Return a page in one or two sentences: its own, where it has said them in its `html_meta`."""
+    if page in TOLD:
+        return TOLD[page]
+    if page.startswith("_modules/"):
+        return f"The source, with links to its reference. {_module(page)}"
+    if page.startswith("reference/") and page != "reference/index":
+        return _module(page)
+    given = [meta["content"] for meta in _all("meta", text) if meta.get("name") == "description"]
+    if given:
+        return given[0]
+    paragraphs = [_plain(paragraph) for paragraph in _all("paragraph", text)]
+    told = next((each for each in paragraphs if each.startswith("You will be able to")), paragraphs[0])
+    about, reading, _ = told.partition(READING)
+    if reading:  # how a change is read, is of no use outside: rather what mistakes there are
+        about += f"Among them: {'; '.join(_innermost(text))}."
+    return _cut(about)
+
+
+def _module(page: str) -> str:
+    """Return the first line of a module's docstring, without its markup."""
+    name = page.removeprefix("reference/").removeprefix("_modules/transformer_lab/").replace("/", ".")
+    return first_line(name).replace("`", "")
+
+
+def _all(kind: str, text: Any) -> list[Any]:
+    """Return all nodes of a kind, without docutils itself, which `make test` does not need otherwise."""
+    return list(text.findall(lambda node: node.tagname == kind))
+
+
+def _plain(paragraph: Any) -> str:
+    words = re.sub(r"<[^>]*>", "", paragraph.astext())  # HTML of the page's own
+    return " ".join(re.sub(r"\\sqrt\{(.*?)\}", r"√\1", words).replace("’", "'").split())
+
+
+def _innermost(text: Any) -> list[str]:
+    """Return the headings that have none below them."""
+    return [section[0].astext() for section in _all("section", text) if len(_all("section", section)) == 1]
+
+
+def _cut(text: str) -> str:
+    """Return as many whole clauses as there is room for, or words."""
+    if len(text) <= LONGEST:
+        return text
+    room = LONGEST - 2
+    found = re.match(rf"(.{{1,{room}}})[.;:,] ", text) or re.match(rf"(.{{1,{room}}}) ", text)
+    return f"{found[1]} …"
+
+
+def tags(page: str, heading: str, about: str, base: str) -> str:
+    """Return a page's tags for its head.
+
+    base: the site's address; where it isn't known, there is no picture, whose address must be whole
+    """
+    found = {"description": about, "og:type": "website", "og:site_name": "transformer-lab"}
+    found |= {"og:title": heading, "og:description": about}
+    if base:
+        width, height = size()
+        found |= {"og:url": f"{base}{page}.html", "og:image": f"{base}_static/{PICTURE.name}"}
+        found |= {"og:image:width": str(width), "og:image:height": str(height), "og:image:alt": in_words()}
+        found["twitter:card"] = "summary_large_image"
+    kinds = {name: "property" if name.startswith("og:") else "name" for name in found}
+    return "\n".join(
+        f'<meta {kinds[name]}="{name}" content="{escape(text)}">' for name, text in found.items()
+    )
+
+
+def add(app, page: str, template: str, context: dict, text: Any) -> None:
+    """Give a page its title and its tags, as Sphinx is about to write it."""
+    context["title"] = title(page, context.get("title", "Search"))
+    plain = unescape(re.sub("<[^>]*>", "", context["title"]))
+    context["posted"] = tags(page, plain, description(page, text), app.config.html_baseurl)
+    # What `html_meta` says stands among our tags, and not twice.
+    if text is not None:
+        context["metatags"] = re.sub(r'<meta [^>]*name="description"[^>]*>', "", context["metatags"])
