@@ -17,7 +17,7 @@ from transformer_course.figures.drawings import (
     then_and_now,
     two_blocks,
 )
-from transformer_course.figures.images import draw_heads, head_atlas, image_attention, planes, position_tables
+from transformer_course.figures.images import draw_heads, head_atlas, image_attention, position_tables
 from transformer_course.figures.layer import draw_network, lanes, norm_steps, one_neuron, two_stacks
 from transformer_course.figures.maps import (
     attention_heatmap,

@@ -74,7 +74,7 @@ AXES = {"x": "text, position,\nfeature", "v, cut": "text, head, position, featur
 AXES |= {"weights": "text, head, query, key", "output": "text, position, feature"}
 WORDS = {" " * i + "×": (1.7, up) for i, up in enumerate(UP.values())}
 WORDS |= {" " * i + "=": (2.85, up) for i, up in enumerate(UP.values())} | {"× ": (8.3, 0), "= ": (8.3, -ROW)}
-WORDS |= {"tokens": (1.13, 2), "1 project": (2.27, 2), "2 cut": (4.8, 2), "3 softmax(q kᵀ ÷ √d_k)": (6.12, 2)}
+WORDS |= {"tokens": (1.13, 2), "1 project": (2.27, 2), "2 cut": (4.8, 2), "3 softmax(q kᵀ ÷ √{})": (6.12, 2)}
 WORDS |= {"4 × v": (7.35, 2), "5 merge, project": (8.75, 2)}
 ARROWS = [  # from one to the next: x and y of both ends
     *(((3.9, up), (4.48, up)) for up in UP.values()),
@@ -103,7 +103,10 @@ def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: st
     for start, end in ARROWS:
         arrow(ax, start, end)
     for word, place in WORDS.items():
-        ax.text(*place, word, ha="center", va="center", size=9.5, weight="bold")
+        ax.text(*place, word.format(cut), ha="center", va="center", size=9.5, weight="bold")
+    for left in (2.97, 8.42):
+        ax.text(left - 0.02, ROW + TALL / 2 + 0.03, f"0 1        …        {n_heads - 1}", size=7.5)
+    ax.annotate("mask", (6.5, 1.3), (6.6, 1.65), size=8.5, arrowprops={"arrowstyle": "-|>", "ls": "--"})
     ax.set(xlim=(0, WIDEST), ylim=(-2.3, 2.15), aspect="equal")
     ax.set_axis_off()
     words = f"head 0, one of {n_heads}: it has {cut} of the {d_model} features"

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, HIDDEN, NO, OPEN, OPEN_OR_NOT, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
-from transformer_course.figures.layout import canvas, finished, legend_of_cells, number
+from transformer_course.figures.layout import canvas, finished, frame_cells, legend_of_cells, number
 from transformer_course.figures.maps import KEY_QUERY, MANY, draw_cells, lay_maps
 
 
@@ -74,6 +74,7 @@ def head_blocks(
         words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
         heads = origin % d_model // (d_model // n_heads)
         draw_cells(ax, heads, tokens, [], words=np.array(words), **look)
+        frame_cells(ax, np.argwhere(origin // d_model != np.arange(len(origin))[:, None]))  # not its row's
         ax.set_title(name)
         ax.set_ylabel("→" if ax in axes[1:2] else "", rotation=0, size=16, va="center", labelpad=12)
     see = "A row for each token, a column for each feature; what has one shade belongs to one head."

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from transformer_course.figures import given
 from transformer_course.figures.colours import LINES, MARK, SILVER
 from transformer_course.figures.given import Matrix
-from transformer_course.figures.layout import WIDEST, canvas, finished, number
+from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 from transformer_course.figures.names import name_lines, place_names, write_level, write_place
 from transformer_lab.training.loop import History
 
@@ -31,12 +31,10 @@ LABEL = 0.075  # inches of a letter in a line's name
 Named = Mapping[str, Sequence[float] | Matrix]
 
 
-def looks_of(names: Iterable[str], kinds: Sequence[str], by: str = "linestyle") -> dict[str, dict[str, str]]:
-    """Return for each name a kind of line or marker and a colour, as options of `plot`.
-
-    The first has the strong colour: the claim is about it.
-    """
-    looks = zip(names, cycle(kinds), cycle(LINES), strict=False)
+def looks_of(names: Iterable[str], kinds: Sequence[str], by: str = "linestyle", hero: bool = True) -> dict:
+    """Return for each name a kind of line or marker and a colour, as options of `plot`."""
+    colours = LINES if hero else LINES[4:] + LINES[2:3]  # these are like no component's
+    looks = zip(names, cycle(kinds), cycle(colours), strict=False)
     return {name: {by: kind, "color": colour} for name, kind, colour in looks}
 
 
@@ -50,11 +48,13 @@ def lines(
     see: str = "",
     style: str = "marked",
     logarithmic: str | Sequence[str] = "",
-    levels: Mapping[str, float] | None = None,
+    levels: Mapping[str, float] | Mapping[str, Mapping[str, float]] | None = None,
     places: Mapping[str, float] | None = None,
     before: Named | None = None,
     below: bool = False,
     tops: Callable[[float], str] | None = None,
+    told: float | None = None,
+    hero: bool = True,
 ) -> Figure:
     """Draw one line per name over the same x, with its name where it ends; where it is nan it has a gap.
 
@@ -65,19 +65,22 @@ def lines(
         style: "marked" marks each point, "smooth" is for many, "area" fills what is below, "stepped" counts
             layers or steps; "bars" reach up to 1, each under its fraction, a name's with one divisor.
         logarithmic: the axes that are: "x", "y" or "xy"; or the panels whose y axes are.
-        levels: heights that the lines are compared with, such as chance: dashed, with their names on them.
+        levels: heights that the lines are compared with, such as chance: dashed, with their names on them;
+            or, by the name of each panel, its own.
         places: the same on x: upright lines.
         before: lines of an earlier try, in the order and the colours of those in `named`, dashed.
         below: panels stand one below the other: those of `named`, or one for each line, on one scale.
         tops: what is written at the highest point of each panel's line, from where it is.
+        told: where each line has a dot, and its number.
+        hero: whether the first has the strong colour: the claim is about it; else none has a part's colour.
     """
     nested, before = isinstance(next(iter(named.values())), Mapping), before or {}
-    shared = ylabel != "" if nested else below
+    shared, levels = ylabel != "" if nested else below, levels or {}
     panels = named if nested else {name: {"": y} for name, y in named.items()} if below else {ylabel: named}
     tables = {panel: _tables_of(each | before) for panel, each in panels.items()}
     by, kinds, width, more = STYLES[style]
     names = list(dict.fromkeys(name for each in tables.values() for name in each))
-    looks = looks_of([name for name in names if name not in before], kinds, by) | looks_of(before, ["--"])
+    looks = looks_of([n for n in names if n not in before], kinds, by, hero) | looks_of(before, ["--"])
     figure, axes = _lay(list(tables), width, names, below=below, shared=shared)
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
         across = _lay_across(ax, x, logarithmic, whole=style == "stepped")
@@ -91,13 +94,23 @@ def lines(
     if shared:
         figure.supylabel(ylabel, size=10)
     finished(figure, title, see or _what_to_see(len(tables), below=below, shared=shared))
-    for ax, curves in zip(axes, tables.values(), strict=True):  # last: where names stand hangs on the layout
-        means = {name: np.stack([across, runs.mean(axis=0)], axis=1) for name, runs in curves.items()}
-        ends = {name: tuple(mean[~np.isnan(mean[:, 1])][-1]) for name, mean in means.items()}
-        if len(ends) > 1 and style != "bars":
-            name_lines(ax, ends, {name: looks[name]["color"] for name in ends})
-        _mark(ax, levels or {}, places or {}, tops, named=ax is axes[0])
+    for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
+        means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items() if style != "bars"}
+        _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0])
+        if tops or told is not None:
+            _mark_points(ax, len(curves), told, tops)
     return figure
+
+
+def _mark(ax: Axes, x: np.ndarray, means: dict, levels: Mapping, places: Mapping, *, named: bool) -> None:
+    """Write the names of lines where they end, if there are several, of levels, and of places if `named`."""
+    if len(means) > 1:
+        ends = {name: (x[~np.isnan(y)][-1], y[~np.isnan(y)][-1]) for name, (y, _) in means.items()}
+        name_lines(ax, ends, {name: colour for name, (_, colour) in means.items()})
+    for name, height in levels.items():
+        write_level(ax, height, name)
+    for name, place in places.items():
+        write_place(ax, place, name if named else "")
 
 
 def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
@@ -106,17 +119,6 @@ def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
     where = "one below the other" if below else "side by side"
     what = f"Panels {where} share both scales" if shared else "A panel for each measure"
     return f"{what}; a line bears its name where it ends."
-
-
-def _mark(ax: Axes, levels: Mapping, places: Mapping, tops: Callable | None, *, named: bool) -> None:
-    for name, height in levels.items():
-        write_level(ax, height, name)
-    for name, place in places.items():
-        write_place(ax, place, name if named else "")
-    if tops:
-        top = tuple(ax.lines[0].get_xydata()[np.nanargmax(ax.lines[0].get_ydata())])
-        ax.plot(*top, "o", color=MARK, markersize=5)
-        place_names(ax, {tops(top[0]): top})
 
 
 def _tables_of(named: Named) -> dict[str, np.ndarray]:
@@ -172,6 +174,18 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, s
         ax.plot(x, runs.T, linewidth=0.9, alpha=0.5, color=look["color"])
         look = look | ({"linewidth": 1.4} if look.get("linestyle") == "--" else {"linewidth": 2.4})
     ax.plot(x, runs.mean(axis=0), label=name, **look)
+
+
+def _mark_points(ax: Axes, count: int, place: float | None, tops: Callable | None) -> None:
+    """Mark the points of the first lines at a place, with their numbers, or the highest, with words."""
+    points, colours = {}, {}
+    for line in ax.lines[:count]:
+        x, y = line.get_data()
+        spot = int(np.nanargmax(y) if tops else np.abs(x - place).argmin())
+        name = tops(x[spot]) if tops else two_decimals(y[spot])
+        points[name], colours[name] = (x[spot], y[spot]), line.get_color()
+        ax.plot(*points[name], "o", color=MARK if tops else colours[name], markersize=5)
+    place_names(ax, points) if tops else name_lines(ax, points, colours)
 
 
 def training_curves(

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, PALE, SIGNED, SILVER
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, PALE, SIGNED, SILVER
 from transformer_course.figures.layout import WIDEST, canvas, finished
 
 Point = tuple[float, float]
@@ -156,16 +156,16 @@ TUTORIAL = [
 
 def norm_orders(*, title: str = "") -> Figure:
     """Draw both orders of a layer: the road through it, what reads from it, and where the norms stand."""
-    kept = partial(Axes.plot, color=HERO, linewidth=4, solid_capstyle="butt", zorder=2)
+    kept = partial(Axes.plot, color=DARK, linewidth=9, solid_capstyle="butt", zorder=2)
     last = partial(box, letters=8.5, linestyle="--"), (10.35, ROAD), "norm", (0.8, 0.6), COMPONENTS["norm"]
     word = partial(Axes.text, s="once, behind\nthe last layer", ha="center", va="top", size=8.5)
-    post = [*POST_NORM, (kept, (0.05, 4.0), (ROAD, ROAD))]
-    pre = [*PRE_NORM, (kept, (0.05, 9.95), (ROAD, ROAD)), last, (word, 10.6, ROAD - 0.4)]
+    post = [*POST_NORM, (kept, (-0.05, 4.0), (ROAD, ROAD))]
+    pre = [*PRE_NORM, (kept, (-0.05, 9.95), (ROAD, ROAD)), last, (word, 10.6, ROAD - 0.4)]
     roads = {
-        "Post-norm: x is only added to (orange) up to the first norm; each norm writes it anew": (post, END),
-        "Pre-norm: x is only added to, from end to end; the norms change what a part reads": (pre, END),
+        "Post-norm: x is only added to (wide) up to the first norm; each norm writes it anew": (post, END),
+        "Pre-norm: x is only added to (wide) from end to end; norms change what a part reads": (pre, END),
     }
-    see = "The thick road carries x. Post-norm: norms stand on it. Pre-norm: beside it, before each part."
+    see = "The road carries x, and is wide where x is only added to: up to the first norm that stands on it."
     return finished(_two_roads(roads), title, see)
 
 

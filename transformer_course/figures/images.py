@@ -1,45 +1,19 @@
 """Maps too large, or too many, for a label on every cell: tables, planes, all heads of a model, patches."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import ATTENTION, COMPONENTS, GREY, SIGNED
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, frame_cells, two_decimals
+from transformer_course.figures.maps import KEY_QUERY, draw_matrix
 
 GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
-
-
-def _signed(
-    tables: Mapping[str, np.ndarray],
-    labels: tuple[str, str],
-    *,
-    cell: tuple[float, float],
-    limits: Limits,
-    bar: str,
-    shrink: float = 0.8,
-    **look: object,
-) -> tuple[Figure, np.ndarray]:
-    """Draw signed tables side by side on one scale, and return the figure with its panels."""
-    width, height = cell
-    room = 1.2 if shrink < 1 else 1.4
-    width = min(width, (WIDEST - room) / len(tables))
-    figure, panels = canvas(len(tables), (width, 0), (room, height))
-    for ax, (name, table) in zip(panels, tables.items(), strict=True):
-        image = ax.imshow(table, vmin=limits[0], vmax=limits[1], **{"cmap": SIGNED} | look)
-        ax.set(xlabel=labels[0], title=name)
-    panels[0].set_ylabel(labels[1])
-    for ax in panels[1:]:
-        ax.tick_params(labelleft=False)  # as in the first
-    figure.colorbar(image, ax=figure.axes, label=bar, shrink=shrink)
-    return figure, panels
 
 
 def position_tables(
@@ -48,26 +22,42 @@ def position_tables(
     labels: tuple[str, str],
     title: str,
     bar: str,
+    reach: float | None = None,
     above: Mapping[str, float] | None = None,
     distance: int = 0,
+    plane: Limits | None = None,
+    points: Mapping[str, tuple[float, float]] | None = None,
 ) -> Figure:
     """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
 
-    Words stand `above` some columns; a line joins cells at a `distance`, and three of them are told.
+    Words stand `above` some columns; a line joins cells at a `distance`, and three of them are told. In a
+    `plane` both axes have these ends, and `points` their names. The scale goes as far as `reach`.
     """
     tables = given.tables_of(named)
-    reach = max(np.abs(table).max() for table in tables.values())
-    cell = 6.4 if len(tables) == 1 else 3.9, 4.4
-    look = {"cell": cell, "shrink": 1.0, "aspect": "auto", "interpolation": "nearest"}
-    figure, panels = _signed(tables, labels, limits=(-reach, reach), bar=bar, **look)
+    reach = reach or max(np.abs(table).max() for table in tables.values())
+    wide, room = 6.4 if len(tables) == 1 else 3.9, (1.4, 4.4)
+    look = {"aspect": "auto", "interpolation": "nearest"}
+    if plane:
+        wide, room, look = 3.1, (1.2, 3.5), {"extent": (*plane, *plane), "origin": "lower"}
+    figure, panels = canvas(len(tables), (min(wide, (WIDEST - room[0]) / len(tables)), 0), room)
     for ax, (name, table) in zip(panels, tables.items(), strict=True):
+        image = ax.imshow(table, vmin=-reach, vmax=reach, cmap=SIGNED, **look)
+        told = f"\non the line: distance {distance}" if distance else ""
+        ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name + told)
+        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
         if distance:
             _mark_distance(ax, table, distance)
-            ax.set_title(f"{name}\non the line: distance {distance}")
         if above:
             ax.secondary_xaxis("top").set_xticks(list(above.values()), above)
+        for name, point in (points or {}).items():
+            ax.plot(*point, "o", color="black", markersize=5)
+            ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
+        if plane:
+            ax.locator_params(nbins=4)
+    figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8 if plane else 1.0)
     see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
-    return finished(figure, title, see)
+    in_plane = "Two features span a plane; the shade at each place is what the function gives there."
+    return finished(figure, title, in_plane if plane else see)
 
 
 def _mark_distance(ax: Axes, table: np.ndarray, distance: int) -> None:
@@ -77,36 +67,6 @@ def _mark_distance(ax: Axes, table: np.ndarray, distance: int) -> None:
         ax.plot(row - distance, row, "o", color="black", markersize=4)
         look = {"textcoords": "offset points", "ha": "right", "va": "top", "size": 9, "bbox": GROUND}
         ax.annotate(two_decimals(table[row, row - distance]), (row - distance, row), (-5, -4), **look)
-
-
-def planes(
-    functions: Mapping[str, Callable[[Tensor, Tensor], Tensor]],
-    *,
-    xlabel: str,
-    ylabel: str,
-    title: str,
-    bar: str,
-    limits: Limits = (-3.0, 3.0),
-    reach: float | None = None,
-    points: Mapping[str, tuple[float, float]] | None = None,
-) -> Figure:
-    """Draw functions of two numbers on one signed scale, as far as `reach`; `points` are marked and named."""
-    line = torch.linspace(*limits, 61, dtype=torch.float64)
-    x, y = torch.meshgrid(line, line, indexing="xy")
-    tables = {
-        name: np.broadcast_to(given.numbers_of(function(x, y), name=name), x.shape)
-        for name, function in functions.items()
-    }
-    reach = reach or max(np.abs(each).max() for each in tables.values())
-    look = {"limits": (-reach, reach), "extent": (*limits, *limits), "origin": "lower"}
-    figure, panels = _signed(tables, (xlabel, ylabel), cell=(3.1, 3.5), bar=bar, **look)
-    for ax in panels:
-        ax.locator_params(nbins=4)
-        for name, point in (points or {}).items():
-            ax.plot(*point, "o", color="black", markersize=5)
-            ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
-    see = "Two features span a plane; the shade at each place is what the function gives there."
-    return finished(figure, title, see)
 
 
 def draw_tiles(
@@ -137,23 +97,26 @@ def draw_tiles(
     return corners
 
 
-def head_atlas(maps: Matrix, *, tokens: Labels = (), title: str = "") -> Figure:
-    """Draw every attention map (layer, head, query_pos, key_pos) of a model, small; name the tokens below."""
+def head_atlas(maps: Matrix, tokens: Labels, *, enlarged: tuple[int, int], title: str = "") -> Figure:
+    """Draw every attention map (layer, head, query_pos, key_pos) of a model, small, and one enlarged."""
     values = given.numbers_of(maps, 4, name="the maps (layer, head, query_pos, key_pos)")
     n_layers, n_heads, length, _ = values.shape
     given.check_scale(values, (0, 1))
-    side = min(0.8, (WIDEST - 1.6) / n_heads)
-    figure, (ax,) = canvas(1, (n_heads * side + 1.6, n_layers * side + 0.9))
-    tiles = values.reshape(-1, length, length)
-    corners = draw_tiles(ax, tiles, n_heads, gap=1 + length // 8)
-    middle = length / 2 - 0.5
+    layer, head = enlarged
+    side = min(0.8, (WIDEST - 3.0) / n_heads)
+    size = n_heads * side + 3.0, max(n_layers * side + 0.9, 3.8)
+    figure, (ax, large) = canvas(2, (0, 0), size, width_ratios=[n_heads * side, 1.5])
+    tiles, middle = values.reshape(-1, length, length), length / 2 - 0.5
+    corners = draw_tiles(ax, tiles, n_heads, gap=1 + length // 8, framed=[layer * n_heads + head])
     ax.set_ylim(top=corners[0][0] - 0.5)  # no gap above the first
-    ax.set_xticks([left + middle for _, left in corners[:n_heads]], [f"head {j}" for j in range(n_heads)])
+    ax.set_xticks([left + middle for _, left in corners[:n_heads]], range(n_heads))
     ax.set_yticks([top + middle for top, _ in corners[::n_heads]], [f"layer {i}" for i in range(n_layers)])
-    ax.set_xlabel(f"in each map: a column for each key, a row for each query\n{'   '.join(tokens)}".strip())
+    ax.set_xlabel("head")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    figure.colorbar(ax.images[0], ax=ax, label="attention weight", shrink=0.6)
+    name, look = f"framed: layer {layer}, head {head}", {"limits": (0, 1), "numbers": False}
+    draw_matrix(large, values[enlarged], tokens, tokens, title=name, labels=KEY_QUERY, **look)
+    figure.colorbar(ax.images[0], ax=ax, label="attention weight", location="bottom", shrink=0.5, aspect=30)
     see = "A small map for each head, layers down and heads across; the brighter a dot, the more weight."
     return finished(figure, title, see)
 
@@ -166,16 +129,17 @@ def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, 
     weights, adds = given.numbers_of(maps, 3)[head], given.numbers_of(adds, 3)
     shown = adds[:, :, ::every]
     lengths, sums = np.linalg.norm(adds, axis=2), shown.cumsum(axis=0)
-    n, wide, reach = len(tokens), shown.shape[2], np.abs(sums).max() or 1.0
-    first = n + 4.4  # where the lengths begin, what the head adds, the heads before it, their sum, the scale
-    adding, before = first + 7.5, first + wide + 9.9
-    after, signed = before + wide + 2.4, (SIGNED, -reach, reach)
+    n, wide = len(tokens), shown.shape[2]
+    alone, summed = (np.abs(each).max() or 1.0 for each in (shown, sums))  # the ends of two scales
+    adding = n + 7.0  # where what the head adds begins, its lengths, the heads before it, their sum
+    first, before, after = adding + wide + np.array([0.4, 10.5, wide + 12.9])
     panels = [
         (0, 0, weights, "where it looks", (ATTENTION, 0, 1)),
-        (adding, 0, shown[head], f"what head {head} adds", signed),
-        (before, 0, sums[head] - shown[head], f"heads before {head}", signed),
-        (after, 0, sums[head], f"heads 0 to {head}", signed),
-        (before, n + 1.6, np.linspace(-reach, reach, wide)[None], "", signed),
+        (adding, 0, shown[head], f"what head {head} adds, its length", (SIGNED, -alone, alone)),
+        (before, 0, sums[head] - shown[head], f"heads before {head}", (SIGNED, -summed, summed)),
+        (after, 0, sums[head], f"heads 0 to {head}", (SIGNED, -summed, summed)),
+        (n + 0.6, 0, np.linspace(1, 0, n)[:, None], "", (ATTENTION, 0, 1)),
+        *((left, n + 1.2, np.linspace(-1, 1, wide)[None], "", (SIGNED, -1, 1)) for left in (adding, before)),
     ]
     for left, top, table, name, (colours, low, high) in panels:
         edges = np.arange(table.shape[1] + 1) + left, np.arange(len(table) + 1) + top
@@ -183,17 +147,24 @@ def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, 
         ax.pcolormesh(*edges, table, vmin=low, vmax=high, **look)
         if name:  # the token to which it adds most
             frame_cells(ax, [(lengths[head].argmax(), left, table.shape[1], 1)])
-        ax.text(left + table.shape[1] / 2, -0.4, name, ha="center", va="bottom", size=9, weight="bold")
+        ax.text(left, -0.4, name, va="bottom", size=9, weight="bold")
     look = {"color": COMPONENTS["attention"], "edgecolor": "black", "linewidth": 0.5}
-    drawn = ax.barh(np.arange(n) + 0.5, 3.4 * lengths[head] / lengths.max(), 0.7, first, **look)
-    ax.bar_label(drawn, [two_decimals(length) for length in lengths[head]], padding=2, size=8.5)
-    ax.text(first, -0.4, "its length", va="bottom", size=9, weight="bold")
-    arrow(ax, (n + 0.3, n / 2), (first - 0.3, n / 2))
-    ax.text((n + first) / 2, n / 2 - 0.3, "× value,\n× W_O", ha="center", va="bottom", size=8)
-    for sign, left in (("+", before), ("=", after)):
-        ax.text(left - 1.2, n / 2, sign, ha="center", va="center", size=14)
-    words = f"{wide} of {adds.shape[2]} features, from {two_decimals(-reach)} to {two_decimals(reach)}"
-    ax.text(before - 0.4, n + 2.1, words, ha="right", va="center", size=8.5)
+    drawn = ax.barh(np.arange(n) + 0.5, 3 * lengths[head] / lengths.max(), 0.7, first, **look)
+    rests = np.where(weights[:, 0] > 0.5, ", rests", "")
+    words = [two_decimals(each) + rest for each, rest in zip(lengths[head], rests, strict=True)]
+    ax.bar_label(drawn, words, padding=2, size=8.5)
+    arrow(ax, (n + 2.6, n / 2), (adding - 0.2, n / 2))
+    words = {
+        (n + 4.5, n / 2 - 1.5): "× value,\n× W_O",
+        **{(n + 2.1, 0.5): "1", (n + 2.1, n - 0.5): "0"},
+        **{(before - 1.2, n / 2): "+", (after - 1.2, n / 2): "="},
+        (adding + wide / 2, n + 2.9): f"from {two_decimals(-alone)} to {two_decimals(alone)}",
+        (before + wide / 2, n + 2.9): f"from {two_decimals(-summed)} to {two_decimals(summed)}",
+        (after + wide / 2, n + 1.7): f"{wide} of {adds.shape[2]} features\nare drawn",
+        (first + 4.5, n + 1.7): f"rests: over half of its\nweight on {tokens[0]}",
+    }
+    for place, word in words.items():
+        ax.text(*place, word, ha="center", va="center", size=14 if word in "+=" else 8.5)
     ax.set_xticks(np.arange(n) + 0.5, tokens, rotation=90)
     ax.set_yticks(np.arange(n) + 0.5, tokens)
     ax.set(xlim=(0, after + wide + 2), ylim=(n, -1.8), aspect="equal")

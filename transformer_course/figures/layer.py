@@ -17,7 +17,8 @@ from transformer_course.figures.ways import TOLD, draw_ways
 
 CENTRED = {"ha": "center", "va": "center", "size": 8.5, "zorder": 5}
 CELLS = {"edgecolor": "white", "linewidth": 0.8}
-LANE = 0.4  # inches
+STARTS, AXIS = (0, 5.4, 11.4), {"va": "center", "size": 8, "zorder": 5}  # of the steps of a norm
+LANE, DROP = 0.4, 0.42  # inches; of a lane, how far below it a part stands
 EDGE = [withStroke(linewidth=3, foreground="white")]  # of letters on bars and lines
 
 
@@ -26,33 +27,27 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     weights = given.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
     row = 2 * np.eye(len(tokens), dtype=int)[lit][:, None]
-    draw_ways(
-        ax, weights, (1.2, 3.3), row, at=-np.arange(len(tokens)), others=COMPONENTS["scores"], faint=0.12
-    )
+    look = {"others": COMPONENTS["scores"], "faint": 0.3, "drop": DROP}
+    draw_ways(ax, weights, (1.1, 2.75), row, at=-np.arange(len(tokens)), **look)
     for key in np.flatnonzero(weights[lit] > TOLD):
-        spot = 2.0, -key - (lit - key) * 0.8 / 2.1
-        word = two_decimals(weights[lit, key])
-        ax.text(*spot, word, ha="center", va="center", size=9, color=HERO, path_effects=EDGE, zorder=5)
-    for place, token in enumerate(tokens):
-        height = -place
+        ax.text(1.05, 0.08 - key, two_decimals(weights[lit, key]), ha="right", size=9, color=HERO, zorder=5)
+    for height, token in zip(-np.arange(len(tokens)), tokens, strict=True):
         ax.text(0, height, token, ha="right", va="center", size=9.5)
-        arrow(ax, (0.1, height), (9.6, height), width=2.5, colour=SILVER, zorder=1)
-        for norm in (4.2, 8.7):
-            box(ax, (norm, height), "norm", (0.7, 0.5), COMPONENTS["norm"], letters=8)
-        line(ax, (5.0, height), (5.2, height - 0.42), (7.6, height - 0.42), (7.8, height), width=1)
-        box(ax, (6.4, height - 0.42), "feed-forward", (1.3, 0.42), COMPONENTS["feed-forward"], letters=8)
-        for sum_of in (3.3, 7.8):
-            ax.plot(sum_of, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
-            ax.plot(sum_of, height, "+", markersize=7, color="black", zorder=5)
-    heads = {2.2: "attention: across the lanes", 6.4: "feed-forward: each lane by itself,"}
-    notes = {
-        2.2: f"one head; width: weight; lit: what “{tokens[lit]}” takes",
-        6.4: "all with the same weights",
-    }
-    for words, height, weight in ((heads, 1.0, "bold"), (notes, 0.6, "normal")):
-        for middle, each in words.items():
-            ax.text(middle, height, each, ha="center", va="bottom", size=9.5, weight=weight)
-    ax.set(xlim=(-0.9, 9.7), ylim=(0.3 - len(tokens), 1.5))
+        arrow(ax, (0.1, height), (10.5, height), width=2.5, colour=SILVER, zorder=1)
+        low = height - DROP
+        line(ax, (6.0, height), (6.2, low), (6.7, low), width=1)
+        for middle, part, words in ((3.4, "attention", "× value, × W_O"), (7.35, *["feed-forward"] * 2)):
+            box(ax, (middle, low), words, (1.3, 0.42), COMPONENTS[part], letters=8)
+            way(ax, (middle + 0.65, low), (middle + 0.85, low), (middle + 1.03, height - 0.1), width=1)
+            ax.plot(middle + 1.1, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
+            ax.plot(middle + 1.1, height, "+", markersize=7, color="black", zorder=5)
+            box(ax, (middle + 2.0, height), "norm", (0.7, 0.5), COMPONENTS["norm"], letters=8)
+    note = f"one head; width: weight; lit: what “{tokens[lit]}” takes"
+    ways = ("across the lanes", note), ("each lane by itself,", "all with the same weights")
+    for middle, part, (head, more) in zip((2.6, 7.35), ("attention", "feed-forward"), ways, strict=True):
+        ax.text(middle, 1.0, f"{part}: {head}", ha="center", size=9.5, weight="bold")
+        ax.text(middle, 0.6, more, ha="center", size=9.5)
+    ax.set(xlim=(-0.9, 10.6), ylim=(0.3 - len(tokens), 1.5))
     ax.set_axis_off()
     see = "A lane for each token. A line between lanes is attention: the thicker, the more."
     return finished(figure, title, see)
@@ -88,8 +83,8 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 9.3), ylim=(-1.0, 0.85), aspect="equal")
         ax.set_axis_off()
-    told = "likeness: mean cosine of two different tokens; at 1 all point the same way"
-    figure.supxlabel(told, size=9)
+    told = f"layers of fresh random weights; 12 of {units.shape[1]} features; "
+    figure.supxlabel(f"{told}likeness: mean cosine of two different tokens, 1 if all are alike", size=9)
     see = "Rows are tokens, before and behind layers: above, all become alike; below, each stays itself."
     return finished(figure, title, see)
 
@@ -99,41 +94,52 @@ def norm_steps(
 ) -> Figure:
     """Draw layer norm as bars (token, feature) at each of three steps, each token in a frame of its own.
 
-    `by` has for each token what the first step subtracts, drawn dashed, and what the second divides by. All
-    bars of the first two steps have one scale, those of the last a larger one.
+    `by` has for each token what the first step subtracts, drawn dashed, and what the second divides by. The
+    first two steps have one scale; that of the last is so many times as large, and has an axis.
     """
     tables = list(given.tables_of(steps).values())
     lows, highs = zip(*((min(0, table.min()), max(0, table.max())) for table in tables), strict=True)
     spans = np.subtract(highs, lows)
+    larger = max(1, int(max(spans[:2]) / (spans[2] or 1)))
     look = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
-    figure, (ax,) = canvas(1, (9.2, 1.35 * len(tokens) + 0.6))
-    for place, token in enumerate(tokens):
-        box(ax, (6.4, -place), "", (17.2, 0.9), FRAME, rounding=0.2, edgecolor=GREY)
+    figure, (ax,) = canvas(1, (9.2, 1.35 * len(tokens) + 0.9))
+    for place, (token, (less, root)) in enumerate(zip(tokens, by, strict=True)):
+        box(ax, (6.55, -place), "", (17.5, 0.9), FRAME, rounding=0.2, edgecolor=GREY)
         ax.text(-2.0, -place, token, va="center", size=9.5, weight="bold")
-        for step, table in enumerate(tables):
-            scale = 0.52 / ((spans[2] if step == 2 else max(spans[:2])) or 1)
-            zero, lefts = -place - 0.24 - scale * lows[step], 5.6 * step + np.arange(table.shape[1])
+        for step, (table, start) in enumerate(zip(tables, STARTS, strict=True)):
+            scale = 0.52 * (larger if step == 2 else 1) / (max(spans[:2]) or 1)
+            zero, lefts = -place - 0.22 - scale * lows[step], start + np.arange(table.shape[1])
             bars = ax.bar(lefts, scale * table[place], bottom=zero, **look)
-            words = [two_decimals(each).replace(".00", "") or "0" for each in table[place]]
-            if step:
-                ax.bar_label(bars, words, padding=1, size=8.5, path_effects=EDGE, zorder=6)
-            for left, word in zip(lefts, words, strict=True) if step == 0 else ():  # clear of the mean
-                ax.text(left, zero - 0.03, word, ha="center", va="top", size=8.5, zorder=6)
+            words = [_plain(each) for each in table[place]]
             ends = np.array([lefts[0] - 0.5, lefts[-1] + 0.5])
-            ax.plot(ends, [zero] * 2, color="black", linewidth=0.8, zorder=4)
-            if step == 0:
-                height = zero + scale * by[place][0]
-                ax.plot(ends, [height] * 2, color=HERO, linewidth=1.2, linestyle="--", zorder=5)
+            for level in (-1, 0, 1) if step == 2 else (0,):
+                ax.plot(ends, [zero + scale * level] * 2, color=DARK, lw=0.4 + (level == 0) / 2, zorder=3.5)
+                ax.text(ends[0] - 0.1, zero + scale * level, _plain(level) * (step == 2), ha="right", **AXIS)
+            if step:
+                ax.bar_label(bars, words, padding=2, size=8.5, path_effects=EDGE, zorder=6)
+            else:  # clear of the mean
+                for left, word in zip(lefts, words, strict=True):
+                    ax.text(left, zero - 0.03, word, ha="center", va="top", size=8.5, zorder=6)
+                ax.plot(ends, [zero + scale * less] * 2, color=DARK, linewidth=1.2, linestyle="--", zorder=5)
             if step < 2:
-                word = f"{'−÷'[step]} {two_decimals(by[place][step])}".removesuffix(".00")
-                ax.text(ends[1] + 0.8, -place + 0.1, word, ha="center", size=9.5, color=HERO, zorder=5)
+                word = f"{'−÷'[step]} {_plain(by[place][step])}"
+                ax.text(ends[1] + 0.8, -place + 0.1, word, ha="center", size=9.5, zorder=5)
                 arrow(ax, (ends[1] + 0.2, -place), (ends[1] + 1.4, -place), zorder=5)
-    for step, name in enumerate(steps):
-        ax.text(5.6 * step + 1.5, 0.53, name, ha="center", size=9.5, weight="bold")
-    ax.set(xlim=(-2.3, 15.1), ylim=(-len(tokens) + 0.5, 0.75))
+        squares = tables[1][place] ** 2
+        birth = f"√(({' + '.join(map(_plain, squares))})/{len(squares)} + {_plain(root**2 - squares.mean())})"
+        ax.text(STARTS[2] - 0.8, -place - 0.38, f"{birth} = {_plain(root)}", ha="right", **AXIS)
+    for start, name, more in zip(STARTS, steps, ("", "", f"\ndrawn {larger} times larger"), strict=True):
+        ax.text(start + 1.5, 0.53, name + more, ha="center", size=9.5, weight="bold")
+    ax.text(STARTS[2] + 1.5, 0.35 - len(tokens), "then × γ + β, both learned", ha="center", size=9.5)
+    ax.set(xlim=(-2.3, 15.4), ylim=(0.3 - len(tokens), 0.95))
     ax.set_axis_off()
     see = "A frame for each token: its features as bars, less their own mean, divided by their own root."
     return finished(figure, title, see)
+
+
+def _plain(value: float) -> str:
+    """Write a number as on paper: 2, −.5, 1.59."""
+    return two_decimals(value).rstrip("0").rstrip(".") or "0"
 
 
 def draw_network(
@@ -149,13 +155,16 @@ def draw_network(
     given_in = np.array(list(features.values()), dtype=float)
     sums = [given_in @ weights for weights, _ in up.values()]
     bent = np.array([max(total + bias, 0) for total, (_, bias) in zip(sums, up.values(), strict=True)])
-    ends = [_spread_out(len(each)) for each in (features, up, down)]
+    ends = [1.05 * ((len(each) - 1) / 2 - np.arange(len(each))) for each in (features, up, down)]
     for height, (name, value) in zip(ends[0], features.items(), strict=True):
         box(ax, (0, height), f"{name}\n{value:g}", (1.5, 0.7), LIT if value else "white")
     reach = max(np.abs(weights).sum() + abs(bias) for weights, bias in up.values())
     neurons = zip(ends[1], sums, bent, up.items(), strict=True)
     for height, total, after, (question, (weights, bias)) in neurons:
-        _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in * (after > 0))
+        _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in)
+        colour, top = HERO if bias else SILVER, height + 0.4
+        arrow(ax, (4.1, top + 0.25), (4.1, top), colour=colour, zorder=4, gap=0)
+        ax.text(4.0, top + 0.13, f"bias {bias:g}".replace("-", "−"), ha="right", va="center", size=7.5)
         look = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
         words = f"{question}\n{total:g} {'−+'[bias >= 0]} {abs(bias):g} = {total + bias:g}".replace("-", "−")
         box(ax, (3.2, height), words, (2.4, 0.8), COMPONENTS["feed-forward"] if after else "white", **look)
@@ -164,12 +173,13 @@ def draw_network(
     for height, (name, weights) in zip(ends[2], down.items(), strict=True):
         _wires(ax, (6.45, ends[1]), (7.5, height), weights, bent)
         terms = [f"{each:g}".replace("-", "−") for each in weights * bent if each]
-        words = f"{' + '.join(terms)} = " * (len(terms) > 1) + f"{bent @ weights:g}".replace("-", "−")
+        terms = [" + ".join(terms).replace("+ −", "− ")] * (len(terms) > 1)
+        words = " = ".join([*terms, f"{bent @ weights:g}".replace("-", "−")])
         box(ax, (8.35, height), f"{name}\n{words}", (1.7, 0.7), LIT if bent @ weights else "white")
     heads = "the token", "question: sum + bias", "bend: fires above 0", "what is written"
     for place, words in zip((0, 3.2, 5.25, 8.35), heads, strict=True):
-        ax.text(place, 1.62, words, ha="center", size=9.5, weight="bold")
-    ax.set(xlim=(-0.85, 9.3), ylim=(-1.75, 1.95))
+        ax.text(place, 1.85, words, ha="center", size=9.5, weight="bold")
+    ax.set(xlim=(-0.85, 9.3), ylim=(-1.65, 2.15))
     ax.set_axis_off()
 
 
@@ -193,12 +203,14 @@ def one_neuron(
     writes: Mapping[str, float],
     *,
     bias: float,
+    worked: str,
     d_model: int,
     title: str,
 ) -> Figure:
-    """Draw a feed-forward as its matrices, around what its neurons answer (token, neuron), bent; lit is one.
+    """Draw a feed-forward as its matrices, around its neurons' answers (token, neuron), bent; lit is one.
 
     `asks` and `writes` are the words whose vectors are most like its question and what it adds: cosines.
+    One of its answers is `worked` out in words.
     """
     bent = given.numbers_of(bent, 2, name="the answers")
     first = min(max(neuron - 7, 0), max(bent.shape[1] - 15, 0))  # of the neurons that are drawn
@@ -208,18 +220,19 @@ def one_neuron(
     middle, end, half = edges[:-1][is_lit][0] + 0.25, edges[-1], foot / 2
     figure, (ax,) = canvas(1, (9.2, 4.3 - foot))
     _draw_neurons(ax, edges, shown, is_lit, tokens)
-    told = [(1.9, 0.15, "question: most like", asks), (foot - 1.6, -0.15, "adds: most like", writes)]
-    for tip, turn, verb, near in told:
+    ax.text(middle, 0.5, two_decimals(bias), **CENTRED)
+    for tip, turn, verb, near in ((1.9, 0.15, "question", asks), (foot - 1.6, -0.15, "adds", writes)):
         line(ax, (middle, tip), (middle, tip + turn), (end + 0.1, tip + turn), width=1)
-        words = [f"N{neuron} {verb}", "the vectors of (cosine)"]
+        words = [f"N{neuron} {verb}: most like", "the vectors of (cosine)"]
         words += [f"{word} {two_decimals(cosine)}" for word, cosine in near.items()]
         ax.text(end + 0.15, tip - 3.5 * turn, "\n".join(words), va="center", size=8.5)
-    ax.text(middle, 0.5, two_decimals(bias), **CENTRED)
     labels = {
         (0.95, 1.3): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
         (0.95, foot - 1.0): f"W₂: {d_ff} × {d_model}, turned:\na column is added,\ntimes its answer",
         (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
         **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}"},
+        (end + 0.15, 0.5): worked,
+        (end + 0.75, foot - 0.3): f"+ {bent.shape[1] - 1:,} other neurons",
         **{(2.32, half + 0.36): "· W₁\n+ b₁,\nbend", (end + 0.12, half + 0.12): "· W₂"},
     }
     for place, words in labels.items():
@@ -251,13 +264,8 @@ def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.nda
             box(ax, (left, height), words, (1.3, 0.2), colour, letters=8, rounding=0, linewidth=0.6)
 
 
-def _spread_out(count: int) -> np.ndarray:
-    """Heights of boxes, from above to below, around 0."""
-    return 1.05 * ((count - 1) / 2 - np.arange(count))
-
-
 def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values: np.ndarray) -> None:
-    """A line for each weight that is not 0, with the weight on it; one that carries nothing is pale."""
+    """A line for each weight that is not 0, with the weight on it; pale where weight · value is 0."""
     for height, weight, value in zip(start[1], weights, values, strict=True):
         if weight:
             ways, colour = ([start[0], end[0]], [height, end[1]]), HERO if value else SILVER

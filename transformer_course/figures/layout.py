@@ -115,11 +115,12 @@ class _Plain(ScalarFormatter):
 
 
 class _PlainPowers(LogFormatter):
-    """Numbers along a logarithmic axis, written out."""
+    """Numbers along a logarithmic axis, written out; powers of ten, if it goes down to very small ones."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         """Write one number."""
-        return number(x)
+        power = f"{np.log10(x):.0f}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        return number(x) if x == 1 or self.axis.get_view_interval()[0] > 1e-4 else f"10{power}"
 
 
 def _write_numbers(axis: Axis) -> None:

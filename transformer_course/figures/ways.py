@@ -27,17 +27,19 @@ def draw_ways(
     upright: bool = False,
     others: str = GREY,
     faint: float = 0.3,
+    drop: float = 0.0,
 ) -> None:
     """Draw a line from each key to each query, as wide as the weight (query, key), from left to right.
 
     Keys stand at ends[0], queries at ends[1], in lanes `at` 0, 1, … if None; `upright` lets the lines go up.
+    They end so far below a query's lane as they `drop`.
     `lit` is 2 for the lines of which is told, 1 for those of the same query, and else 0; these lie below,
     so `faint` that where they lie over each other they are seen as several.
     """
     lit = np.broadcast_to(lit, weights.shape)
     drawn = sorted(np.argwhere(weights > FAINT).tolist(), key=lambda place: lit[*place])
     at = np.arange(len(weights)) if at is None else at
-    lines = [[(ends[0], at[key]), (ends[1], at[query])] for query, key in drawn]
+    lines = [[(ends[0], at[key]), (ends[1], at[query] - drop)] for query, key in drawn]
     look = {"linewidths": [WIDTH * weights[*place] for place in drawn]}
     look["colors"] = [(to_rgba(others, faint), DARK, HERO)[lit[*place]] for place in drawn]
     ax.add_collection(LineCollection(np.flip(lines, axis=2) if upright else lines, **look))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from transformer_course import figures
-from transformer_course.figures.colours import LINES
+from transformer_course.figures.colours import HERO, LINES
 from transformer_lab.training.loop import History
 
 LABELS = {"xlabel": "", "ylabel": "", "title": ""}
@@ -126,3 +126,18 @@ def test_bars_stand_on_0_under_their_fractions_which_have_one_divisor_for_each_n
     (ax,) = figures.lines([0, 1, 2], named, xlabel="", style="bars").axes
     assert [bar.get_height() for bar in ax.patches] == [0.25, 0.5, 5 / 6] and ax.get_ylim()[0] == 0
     assert [text.get_text() for text in ax.texts] == ["1/4", "2/4", "5/6"]
+
+
+def test_a_level_belongs_to_its_panel_and_each_line_tells_its_number_at_a_place():
+    named = {"loss": {"one": [3, 1], "two": [2, 4]}, "likeness": {"one": [0, 1], "two": [1, 0]}}
+    levels = {"loss": {"guessing": 2.5}, "likeness": {}}
+    figure = figures.lines([0, 1], named, **LABELS, levels=levels, told=0, hero=False)
+    words = [{text.get_text() for text in ax.texts} for ax in figure.axes]
+    assert words == [{"one", "two", "guessing", "3.00", "2.00"}, {"one", "two", ".00", "1.00"}]
+    colours = {line.get_color() for ax in figure.axes for line in ax.lines}
+    assert HERO not in colours
+
+
+def test_an_axis_that_goes_down_far_has_powers_of_ten():
+    (ax,) = figures.lines([1, 2], {"": [1e-6, 1]}, **LABELS, logarithmic="y").axes
+    assert {"10⁻⁶", "10⁻²", "1"} < {label.get_text() for label in ax.get_yticklabels()}

@@ -49,7 +49,7 @@ GOOD = {
     "draw_turns": {"arrows": {"$x$": [[1.0, 0.0]] * 3}, "names": TOKENS},
     "draw_web": {"layers": [WEIGHTS, YES], "tokens": TOKENS, "lit": 1},
     "encoder_map": {"lesson": 3},
-    "head_atlas": {"maps": torch.rand(2, 3, 5, 5), "title": "$x$"},
+    "head_atlas": {"maps": WEIGHTS.expand(2, 2, 3, 3), "tokens": TOKENS, "enlarged": (1, 0), "title": "$x$"},
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
     "head_grid": {"maps": [WEIGHTS], "tokens": TOKENS, "titles": ["$x$"]},
     "head_scatter": {"named": {"$x$": (WEIGHTS, WEIGHTS)}, "ylabel": "", "marked": {(0, 1): "$x$"}},
@@ -70,10 +70,13 @@ GOOD = {
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
     "memory_traffic": {"n": 6, "d_head": 2, "size": 2, "block": 3, "title": "$x$"},
     "shape_flow": {"texts": [TOKENS, TOKENS], "d_model": 12, "n_heads": 3, "title": "$x$"},
-    "norm_steps": {"steps": {"$x$": PLACES}, "by": [(1, 2)] * 3, "tokens": TOKENS, "title": ""},
+    "norm_steps": {
+        **{"steps": dict.fromkeys(("$x$", "b", "c"), PLACES), "by": [(1, 2)] * 3},
+        **{"tokens": TOKENS, "title": ""},
+    },
     "one_neuron": {
-        **{"bent": WEIGHTS, "neuron": 1, "tokens": TOKENS, "title": "", "bias": 0.1, "d_model": 4},
-        **{"asks": {"$y$": 0.5}, "writes": {"$z$": 0.4}},
+        **{"bent": WEIGHTS, "worked": "$w$", "neuron": 1, "tokens": TOKENS, "title": ""},
+        **{"asks": {"$y$": 0.5}, "writes": {"$z$": 0.4}, "bias": 0.1, "d_model": 4},
     },
     "one_step": {
         **{"weights": [[0, 0], [0, 1]], "x": [3, 4], "right": 0},
@@ -82,10 +85,6 @@ GOOD = {
     "query_and_keys": {"query": [1, 0], "keys": {"$x$": [1, 2], "b": [2, 1]}, "title": ""},
     "pairings": {"named": {"$x$": [[0, 1], [2, 3]]}},
     "parameter_bars": {"models": {"$x$": {"$y$": 1, "b": 2}}, "title": ""},
-    "planes": {
-        **{"functions": {"$x$": torch.mul}, "points": {"$p$": (0.0, 0.0)}},
-        **{"xlabel": "", "ylabel": "", "title": "", "bar": ""},
-    },
     "position_circles": {"named": {"$x$": torch.rand(5, 2)}, "title": ""},
     "position_tables": {"named": {"$x$": WEIGHTS}, "labels": ("", ""), "title": "", "bar": ""},
     "reach": {"named": {"$x$": [None, 2]}, "length": 9, "place": 4, "title": ""},

@@ -6,8 +6,6 @@ from matplotlib.figure import Figure
 
 from transformer_course import figures
 
-LABELS = {"xlabel": "", "ylabel": "", "title": "", "bar": ""}
-
 
 def test_tables_are_drawn_as_given_on_one_signed_scale():
     given = {"left": torch.randn(13, 7), "right": -7 * torch.eye(5)}
@@ -31,12 +29,10 @@ def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_abov
 
 
 def test_planes_share_one_scale_and_mark_the_points():
-    functions = {
-        "sum": lambda x, y: x + y,
-        "first": lambda x, y: 4 * x,
-        "flat": lambda x, y: torch.tensor(0.5),
-    }
-    figure = figures.planes(functions, **LABELS, limits=(-1, 1), points={"here": (0.5, -0.5)})
+    x, y = torch.meshgrid(torch.linspace(-1, 1, 5), torch.linspace(-1, 1, 5), indexing="xy")
+    functions = {"sum": x + y, "first": 4 * x, "flat": 0 * x + 0.5}
+    look = {"labels": ("", ""), "title": "", "bar": "", "plane": (-1, 1)}
+    figure = figures.position_tables(functions, **look, points={"here": (0.5, -0.5)})
     images = [ax.images[0] for ax in figure.axes[:3]]
     assert {image.get_clim() for image in images} == {(-4, 4)}
     assert {image.origin for image in images} == {"lower"}  # rows go up, as the axis says
@@ -47,14 +43,17 @@ def test_planes_share_one_scale_and_mark_the_points():
     for ax in figure.axes[:3]:
         assert [text.get_text() for text in ax.texts] == ["here"]
         assert [line.get_xydata().tolist() for line in ax.lines] == [[[0.5, -0.5]]]
-    steep = figures.planes({"steep": lambda x, y: 10 * x}, **LABELS, reach=1.5)
+    steep = figures.position_tables({"steep": 10 * x}, **look, reach=1.5)
     assert steep.axes[0].images[0].get_clim() == (-1.5, 1.5)
 
 
 def test_the_atlas_puts_layers_down_and_heads_across():
     maps = torch.rand(2, 3, 5, 5)
-    ax = figures.head_atlas(maps, tokens=list("abcde")).axes[0]
-    assert ax.get_xlabel().endswith("\na   b   c   d   e")
+    ax, large, _ = figures.head_atlas(maps, list("abcde"), enlarged=(1, 2)).axes
+    np.testing.assert_allclose(large.collections[0].get_array(), maps[1, 2])
+    assert [label.get_text() for label in large.get_xticklabels()] == list("abcde")
+    (frame,) = ax.patches
+    assert (frame.get_x() + 2.5, frame.get_y() + 2.5) == (ax.get_xticks()[2], ax.get_yticks()[1])
     tiles = ax.images[0].get_array()
     for layer, down in enumerate(ax.get_yticks()):
         for head, right in enumerate(ax.get_xticks()):
@@ -67,11 +66,16 @@ def test_the_atlas_puts_layers_down_and_heads_across():
 def test_what_the_heads_add_is_summed_up_to_the_one_that_is_shown():
     ax, adds = Figure().add_subplot(), np.arange(12).reshape(2, 3, 2)
     figures.draw_heads(ax, 1, np.full((2, 3, 3), 1 / 3), adds, ["a", "b", "c"], every=1)
-    weights, added, before, summed, scale = (each.get_array() for each in ax.collections)
+    weights, added, before, summed, *scales = (each.get_array() for each in ax.collections)
     assert (weights == 1 / 3).all()
     np.testing.assert_array_equal(added, adds[1])
     np.testing.assert_array_equal(before, adds[0])
     np.testing.assert_array_equal(summed, adds.sum(axis=0))
-    assert scale.min() == -scale.max() == -adds.sum(axis=0).max()
+    assert [(scale.min(), scale.max()) for scale in scales] == [(0, 1), (-1, 1), (-1, 1)]
     assert {patch.get_y() for patch in ax.patches if not patch.get_fill()} == {2}  # it adds most to the last
-    assert len({each.get_clim() for each in ax.collections[1:]}) == 1  # one scale for what is added up
+    assert [each.get_clim()[1] for each in ax.collections[1:4]] == [11, 16, 16]  # one for what is added up
+    words = [text.get_text() for text in ax.texts]
+    assert {"from −11.00 to 11.00", "from −16.00 to 16.00"} < set(words)
+    assert not any(word.endswith(", rests") for word in words)
+    figures.draw_heads(ax, 1, np.full((2, 3, 3), [0.6, 0.4, 0]), adds, ["a", "b", "c"], every=1)
+    assert sum(text.get_text().endswith(", rests") for text in ax.texts) == 3

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from transformer_course import figures
-from transformer_course.figures.colours import HERO
+from transformer_course.figures.colours import HERO, SILVER
 
 TOKENS = ["a", "b", "c"]
 
@@ -20,6 +20,9 @@ def test_a_neuron_fires_where_its_sum_is_past_its_own_threshold() -> None:
         assert box in words
     bold = [text.get_text() for text in ax.texts if text.get_weight() == "bold" and "\n" in text.get_text()]
     assert bold == ["sum\n2 − 1 = 1"]
+    assert ("bias −1" in words) and ("bias 1" in words)
+    still = [line for line in ax.lines if to_hex(line.get_color()) == SILVER]
+    assert len(still) == 2 + 1 + 1  # from what is 0: bad to both neurons, and the neuron that is silent
     carrying = [line.get_linewidth() for line in ax.lines if to_hex(line.get_color()) == HERO]
     assert np.divide(carrying[:1] + carrying[-1:], 1.3).round(9).tolist() == [1, 3]
     bends = [line.get_xdata() - at for line, at in zip(curves(ax), (5.25, 5.25), strict=True)]
@@ -35,12 +38,13 @@ def curves(ax):
 def test_a_neuron_stands_in_its_matrices_and_writes_where_it_fires() -> None:
     bent = np.array([[0, 2.0, 0], [0.1, -0.1, 0], [0, 1.5, 0]])
     given = {"neuron": 1, "tokens": TOKENS, "asks": {"may": 0.3}, "writes": {"june": 0.4}}
-    (ax,) = figures.one_neuron(bent, **given, bias=-0.25, d_model=7, title="").axes
+    (ax,) = figures.one_neuron(bent, **given, bias=-0.25, worked="a: 1", d_model=7, title="").axes
     answers, *matrices = [mesh.get_array().reshape(-1, 3).tolist() for mesh in ax.collections]
     assert answers == bent.tolist() and matrices == [[[False, True, False]]] * 3
     words = [text.get_text() for text in ax.texts]
     assert [word for word in words if "its column" in word] == ["+ 2.00 × its column", "+ 1.50 × its column"]
     assert {"2.00", "−.10", "1.50", "−.25", "x: 3 × 7", "out: 3 × 7"} < set(words)
+    assert {"a: 1", "+ 2 other neurons"} < set(words)
     assert any("question" in word and word.endswith("may .30") for word in words)
     assert any("adds" in word and word.endswith("june .40") for word in words)
 
@@ -57,6 +61,8 @@ def test_a_norm_subtracts_and_divides_each_token_by_its_own() -> None:
     np.testing.assert_allclose(heights[0, 2] / heights[0, 2, 2], [-1 / 1.5, -0.5 / 1.5, 1])
     words = [text.get_text() for text in ax.texts]
     assert [word for word in words if word[:1] in "−÷" and word[1:2] == " "] == ["− 3", "÷ 2", "− 3", "÷ .71"]
+    assert {"√((4 + 1 + 9)/3 + −.67) = 2", "√((0 + 0 + 0)/3 + .5) = .71"} < set(words)
+    assert "÷\ndrawn 2 times larger" in words
     dashed = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
     tops = [bar.get_y() + bar.get_height() for bar in ax.patches if isinstance(bar, Rectangle)]
     np.testing.assert_allclose(dashed, [np.mean([tops[1], tops[1] + heights[0, 0, 0] * 2]), tops[9]])

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from transformer_course import figures
 from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO
+from transformer_course.figures.layer import DROP
 from transformer_course.figures.ways import WIDTH
 
 PALE, ACROSS = GREY, COMPONENTS["scores"]
@@ -25,7 +26,10 @@ def ways(ax, level=0):
 def test_in_a_layer_a_line_leads_from_each_key_to_the_query_that_looks_at_it():
     (ax,) = figures.lanes(WEIGHTS, TOKENS, lit=1, title="").axes
     others = {(1, 0): (0.98, ACROSS), (2, 2): (1.0, ACROSS)}  # and .02 is too thin to be drawn
-    assert ways(ax) == others | {(key, 1): (weight, HERO) for key, weight in enumerate(WEIGHTS[1])}
+    lit = {(key, 1): (weight, HERO) for key, weight in enumerate(WEIGHTS[1])}
+    dropped = {(key, query + DROP): look for (key, query), look in (others | lit).items()}
+    assert ways(ax) == dropped  # into a box below the lane: what is added is no weight times x
+    assert [text.get_text() for text in ax.texts if to_hex(text.get_color()) == HERO] == [".30", ".30", ".40"]
 
 
 def test_of_a_path_one_edge_is_lit_and_what_else_its_query_takes_is_dark():
