@@ -275,10 +275,11 @@ MAP = (
     (8, "embedding", "embedding", 1.6, 1.9, 1.38, 1.2),
     (1, "positional\nencoding", "positions", 2.9, 0.2, 1.65, 1.2),
     (7, "encoder layer, repeated", "", 5.05, -0.55, 8.0, 4.0),
-    (5, "multi-head attention", "attention", 5.75, -0.35, 2.7, 2.0),
-    (4, "mask", "attention", 5.88, 0.5, 1.0, 0.6),
-    (2, "rotary", "positions", 7.0, 0.5, 1.32, 0.6),
-    (3, "scaled dot-product\nattention", "attention", 5.88, -0.25, 2.44, 0.68),
+    (8, "norm", "norm", 4.2, 2.05, 0.7, 0.9),
+    (5, "multi-head attention", "attention", 5.75, -0.42, 2.7, 2.17),
+    (2, "rotary", "positions", 5.88, 0.65, 1.32, 0.6),
+    (4, "mask", "attention", 7.32, 0.65, 1.0, 0.6),
+    (3, "scaled dot-product\nattention", "attention", 5.88, -0.34, 2.44, 0.68),
     (7, "norm", "norm", 9.2, 2.05, 0.8, 0.9),
     (6, "feed-\nforward", "feed-forward", 10.55, 0.1, 0.95, 1.2),
     (7, "norm", "norm", 12.1, 2.05, 0.8, 0.9),
@@ -290,16 +291,22 @@ LATER = {
     13: ("measures the parts that are lit, and lets attention move fewer bytes", (5, 6, 7)),
 }
 ON_ROAD = 2.5  # the height of the road
+DASHED_SAYS = "dashed: in some models;\n01 or 02, not both"
 THIN = partial(arrow, zorder=4)
 THICK = partial(Axes.plot, color="black", linewidth=4, solid_capstyle="butt", zorder=3)
 MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
     *((THIN, (0.95, ON_ROAD), (1.6, ON_ROAD)), (THIN, (2.98, ON_ROAD), (3.525, ON_ROAD))),
     *((THIN, (3.725, 1.4), (3.725, ON_ROAD - 0.2)), (plus, (3.725, ON_ROAD))),
-    *((THICK, (left, right), (ON_ROAD, ON_ROAD)) for left, right in ((3.925, 9.2), (10.0, 12.1))),
+    *((THIN, (place, 0.65), (place, 0.32)) for place in (6.54, 7.82)),  # both act within 03
+    *((THICK, (left, right), (ON_ROAD, ON_ROAD)) for left, right in ((3.925, 4.2), (4.9, 9.2), (10.0, 12.1))),
     (partial(arrow, width=4, zorder=3), (12.9, ON_ROAD), (13.6, ON_ROAD)),
-    (partial(Axes.text, s="x", ha="center", size=10, zorder=5), 4.5, ON_ROAD + 0.18),
-    (partial(Axes.text, s="dashed: one of\nthe two, 01 or 02", ha="center", va="top", size=8.5), 3.725, 0.1),
-    *_added(5.4, 8.8, (box, (7.1, 0.95), "", (2.7, 2.0)), road=ON_ROAD)[1:],
+    (partial(Axes.text, s="x", ha="center", size=10, zorder=5), 5.22, ON_ROAD + 0.18),
+    (
+        partial(Axes.text, s="dashed: in some models;\n01 or 02, not both", ha="center", va="top", size=8.5),
+        3.725,
+        0.1,
+    ),
+    *_added(5.4, 8.8, (box, (7.1, 0.95), "", (2.7, 2.17)), road=ON_ROAD)[1:],
     *_added(10.25, 11.75, (box, (11.025, 0.7), "", (0.95, 1.2)), road=ON_ROAD)[1:],
 ]
 MAP_WORDS = {6.95: ("one vector for each token", 0.15)}  # beside the road: what is there, and how high
@@ -316,8 +323,9 @@ def encoder_map(lesson: int = 0) -> Figure:
     figure, (ax,) = canvas(1, (9.8, 3.5))
     for number, label, component, left, bottom, *size in MAP:
         is_lit = (number in changed and component != "") or 0 < lesson == number
-        name = "" if component == "embedding" and lesson else component  # lit: its grey is no light
-        colour = COMPONENTS.get(name, LIT) if is_lit or (component and not lesson) else ""
+        colour = COMPONENTS.get(component, LIT) if is_lit or (component and not lesson) else ""
+        if component == "embedding" and is_lit:  # its grey is no light, nor is the whole encoder's yellow
+            colour = "white" if lesson == 8 else LIT
         _map_box(ax, number, label, colour, (left, bottom), size, is_lit=is_lit)
     for draw, *where in MAP_ROAD:
         draw(ax, *where)
@@ -339,7 +347,7 @@ def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Po
     gap = "\n" if width < 1.4 and height > 0.8 else " "  # a narrow one's number has a line of its own
     text = f"{number:02d}{gap}{label}" if number else label
     look = {"linewidth": 2.0, "weight": "bold"} if is_lit else {"edgecolor": GREY}
-    look |= DASHED if number in (1, 2) else {}
+    look |= DASHED if number in (1, 2) or (number, label) == (8, "norm") else {}
     look |= {"label_up": height / 2 - 0.25 if is_outer else 0.0, "rounding": 0.12, "letters": 8.5}
     middle = at[0] + width / 2, at[1] + height / 2
     box(ax, middle, text, size, colour or (FRAME if is_outer else "white"), **look)

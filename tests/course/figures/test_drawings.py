@@ -8,7 +8,7 @@ from matplotlib import colors
 
 from transformer_course import figures
 from transformer_course.figures.colours import COMPONENTS, LIT
-from transformer_course.figures.drawings import MAP, MAP_WORDS
+from transformer_course.figures.drawings import DASHED_SAYS, MAP, MAP_WORDS
 from transformer_course.figures.layout import two_decimals
 
 
@@ -35,7 +35,7 @@ def test_no_text_of_the_map_leaves_its_box(lesson):
     figure = figures.encoder_map(lesson)
     figure.savefig(io.BytesIO())  # lays the figure out
     (ax,) = figure.axes
-    beside = {"", "+", "x", "dashed: one of\nthe two, 01 or 02", *(word for word, _ in MAP_WORDS.values())}
+    beside = {"", "+", "x", DASHED_SAYS, *(word for word, _ in MAP_WORDS.values())}
     labels = [text for text in ax.texts if text.get_text() not in beside]
     for text, (_, label, _, left, bottom, width, height) in zip(labels, MAP, strict=True):
         extent = text.get_window_extent().transformed(ax.transData.inverted())
@@ -46,9 +46,9 @@ def test_no_text_of_the_map_leaves_its_box(lesson):
 @pytest.mark.parametrize(
     ("lesson", "lit"),
     [
-        *((3, ["attention"]), (7, ["", "norm", "norm"]), (8, ["", ""])),
+        *((3, ["attention"]), (7, ["", "norm", "norm"]), (8, ["", "norm"])),
         (13, ["attention", "norm", "feed-forward", "norm"]),
-        (9, ["", "positions", "attention", "norm", "feed-forward", "norm"]),
+        (9, ["", "positions", "norm", "attention", "norm", "feed-forward", "norm"]),
     ],
 )
 def test_the_map_lights_what_a_lesson_is_about_in_the_colours_of_its_components(lesson, lit):
@@ -57,7 +57,7 @@ def test_the_map_lights_what_a_lesson_is_about_in_the_colours_of_its_components(
     unlit = {"#ffffff", "#f4f4f4"}
     assert [colour for colour in drawn if colour not in unlit] == [COMPONENTS.get(each, LIT) for each in lit]
     bold = [text for text in ax.texts if text.get_weight() == "bold"]
-    assert len(bold) == len(lit)
+    assert len(bold) == len(lit) + (lesson == 8)  # the embedding, white on the whole encoder's yellow
     assert "reads x" not in words(ax)
 
 
