@@ -91,7 +91,9 @@ def draw_tiles(
         picture[top : top + side, left : left + side] = tile
     ax.imshow(picture, vmin=0, vmax=1, cmap=ATTENTION, interpolation="nearest")
     framed = [corners[number] for number in framed]
-    frame_cells(ax, [(top - 0.5, left - 0.5, side, side) for top, left in framed])
+    frame_cells(
+        ax, [(top - 1, left - 1, side + 1, side + 1) for top, left in framed]
+    )  # round it, not over it
     for (top, left), name in zip(corners, names, strict=False):
         ax.text(left + side / 2 - 0.5, top - 1, name, size=7.5, ha="center", va="bottom")
     return corners
@@ -130,16 +132,16 @@ def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, 
     shown = adds[:, :, ::every]
     lengths, sums = np.linalg.norm(adds, axis=2), shown.cumsum(axis=0)
     n, wide = len(tokens), shown.shape[2]
-    alone, summed = (np.abs(each).max() or 1.0 for each in (shown, sums))  # the ends of two scales
+    most = np.abs(sums).max() or 1.0  # one scale: what is added has to add up by eye
     adding = n + 7.0  # where what the head adds begins, its lengths, the heads before it, their sum
     first, before, after = adding + wide + np.array([0.4, 10.5, wide + 12.9])
     panels = [
         (0, 0, weights, "where it looks", (ATTENTION, 0, 1)),
-        (adding, 0, shown[head], f"what head {head} adds, its length", (SIGNED, -alone, alone)),
-        (before, 0, sums[head] - shown[head], f"heads before {head}", (SIGNED, -summed, summed)),
-        (after, 0, sums[head], f"heads 0 to {head}", (SIGNED, -summed, summed)),
+        (adding, 0, shown[head], f"what head {head} adds, its length", (SIGNED, -most, most)),
+        (before, 0, sums[head] - shown[head], f"heads before {head}", (SIGNED, -most, most)),
+        (after, 0, sums[head], f"heads 0 to {head}", (SIGNED, -most, most)),
         (n + 0.6, 0, np.linspace(1, 0, n)[:, None], "", (ATTENTION, 0, 1)),
-        *((left, n + 1.2, np.linspace(-1, 1, wide)[None], "", (SIGNED, -1, 1)) for left in (adding, before)),
+        (adding, n + 1.2, np.linspace(-1, 1, wide)[None], "", (SIGNED, -1, 1)),
     ]
     for left, top, table, name, (colours, low, high) in panels:
         edges = np.arange(table.shape[1] + 1) + left, np.arange(len(table) + 1) + top
@@ -158,8 +160,7 @@ def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, 
         (n + 4.5, n / 2 - 1.5): "× value,\n× W_O",
         **{(n + 2.1, 0.5): "1", (n + 2.1, n - 0.5): "0"},
         **{(before - 1.2, n / 2): "+", (after - 1.2, n / 2): "="},
-        (adding + wide / 2, n + 2.9): f"from {two_decimals(-alone)} to {two_decimals(alone)}",
-        (before + wide / 2, n + 2.9): f"from {two_decimals(-summed)} to {two_decimals(summed)}",
+        (adding + wide / 2, n + 2.9): f"from {two_decimals(-most)} to {two_decimals(most)}",
         (after + wide / 2, n + 1.7): f"{wide} of {adds.shape[2]} features\nare drawn",
         (first + 4.5, n + 1.7): f"rests: over half of its\nweight on {tokens[0]}",
     }

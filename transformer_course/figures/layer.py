@@ -36,7 +36,7 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
         arrow(ax, (0.1, height), (10.5, height), width=2.5, colour=SILVER, zorder=1)
         low = height - DROP
         line(ax, (6.0, height), (6.2, low), (6.7, low), width=1)
-        for middle, part, words in ((3.4, "attention", "× value, × W_O"), (7.35, *["feed-forward"] * 2)):
+        for middle, part, words in ((3.4, "attention", "sum, × W_O"), (7.35, *["feed-forward"] * 2)):
             box(ax, (middle, low), words, (1.3, 0.42), COMPONENTS[part], letters=8)
             way(ax, (middle + 0.65, low), (middle + 0.85, low), (middle + 1.03, height - 0.1), width=1)
             ax.plot(middle + 1.1, height, "o", markersize=10, mfc="white", mec="black", zorder=4)

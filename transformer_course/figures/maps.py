@@ -267,11 +267,13 @@ def likeness_grid(
     if once:
         columns = [f"{place}" for place in range(1, len(tokens))]
         rows = [f"{place}  {token}" for place, token in enumerate(tokens, 1)]
-        tables = {name: np.tril(table, -1)[:, :-1] for name, table in tables.items()}
         numbers = np.tri(len(tokens), len(tokens) - 1, -1, dtype=bool)
+        tables = {name: table[:, :-1] for name, table in tables.items()}
     unit = 0.42 if np.any(numbers) else 0.21 if len(tokens) > 7 else 0.3
     look = {"unit": unit, "colours": SIGNED, "labels": ("", ""), "numbers": numbers}
-    figure, _ = lay_maps(tables.items(), rows, columns, limits=(-1, 1), bar=bar, **look)
+    figure, panels = lay_maps(tables.items(), rows, columns, limits=(-1, 1), bar=bar, **look)
+    for ax in np.ravel(panels) if once else ():
+        ax.collections[0].set_array(np.ma.masked_where(~numbers, ax.collections[0].get_array()))
     see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
     return finished(figure, title, see)
 

@@ -53,7 +53,7 @@ def test_the_atlas_puts_layers_down_and_heads_across():
     np.testing.assert_allclose(large.collections[0].get_array(), maps[1, 2])
     assert [label.get_text() for label in large.get_xticklabels()] == list("abcde")
     (frame,) = ax.patches
-    assert (frame.get_x() + 2.5, frame.get_y() + 2.5) == (ax.get_xticks()[2], ax.get_yticks()[1])
+    assert (frame.get_x() + 3, frame.get_y() + 3) == (ax.get_xticks()[2], ax.get_yticks()[1])
     tiles = ax.images[0].get_array()
     for layer, down in enumerate(ax.get_yticks()):
         for head, right in enumerate(ax.get_xticks()):
@@ -71,11 +71,11 @@ def test_what_the_heads_add_is_summed_up_to_the_one_that_is_shown():
     np.testing.assert_array_equal(added, adds[1])
     np.testing.assert_array_equal(before, adds[0])
     np.testing.assert_array_equal(summed, adds.sum(axis=0))
-    assert [(scale.min(), scale.max()) for scale in scales] == [(0, 1), (-1, 1), (-1, 1)]
+    assert [(scale.min(), scale.max()) for scale in scales] == [(0, 1), (-1, 1)]
     assert {patch.get_y() for patch in ax.patches if not patch.get_fill()} == {2}  # it adds most to the last
-    assert [each.get_clim()[1] for each in ax.collections[1:4]] == [11, 16, 16]  # one for what is added up
+    assert [each.get_clim()[1] for each in ax.collections[1:4]] == [16, 16, 16]  # one: it adds up by eye
     words = [text.get_text() for text in ax.texts]
-    assert {"from −11.00 to 11.00", "from −16.00 to 16.00"} < set(words)
+    assert "from −16.00 to 16.00" in words
     assert not any(word.endswith(", rests") for word in words)
     figures.draw_heads(ax, 1, np.full((2, 3, 3), [0.6, 0.4, 0]), adds, ["a", "b", "c"], every=1)
     assert sum(text.get_text().endswith(", rests") for text in ax.texts) == 3

@@ -92,7 +92,7 @@ def test_the_small_maps_are_all_heads_of_the_layer_and_the_chosen_one_is_framed(
         np.testing.assert_allclose(picture[top : top + 5, left : left + 5], maps[0, number].numpy())
         if number == 3:
             (frame,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-            assert frame.get_xy() == (left - 0.5, top - 0.5)
+            assert frame.get_xy() == (left - 1, top - 1)
 
 
 def test_a_thin_line_survives_in_the_small_map_of_a_long_text():
