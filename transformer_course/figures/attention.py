@@ -30,47 +30,44 @@ from transformer_course.figures.positions import named_arrow
 ASKED = LINES[4]  # the query: what is bright in a lesson is the output
 
 
-def query_and_keys(query: Sequence[float], keys: Mapping[str, Sequence[float]], *, title: str) -> Figure:
+def query_and_keys(queries: Tables, keys: Tables, token: str, *, title: str) -> Figure:
     """Draw keys in the plane of features 0 and 1, a query's only ones; where each falls on it; weights."""
-    query, table = np.asarray(query, dtype=float), np.asarray(list(keys.values()), dtype=float)
+    query, table = np.asarray(queries[token], dtype=float), np.asarray(list(keys.values()), dtype=float)
     length, scores = np.hypot(*query[:2]), table @ query / np.sqrt(len(query))
     weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
     figure, (plane, *both) = canvas(3, (2.9, 3.4), (0.3, 0), width_ratios=[1.5, 1, 1])
-    _draw_plane(plane, query[:2], dict(zip(keys, table[:, :2], strict=True)))
+    _draw_plane(plane, query[:2], dict(zip(keys, table[:, :2], strict=True)), f"{token}'s query")
+    plane.set(xlabel=f"feature 0 of {len(query)}", ylabel=f"feature 1 of {len(query)}")
     for ax, lengths in zip(both, (scores, weights), strict=True):
         _bars(ax, list(keys), lengths, LINES[1 : 1 + len(keys)], "→")
-    names = (
-        "reach along the query, {0} long",
-        "scaled scores: reach × {0} ÷ √{1}",
-        "weights: softmax of these",
-    )
+    names = "reach along the query, {0} long", "scaled scores: reach × {0} ÷ √{1}", "weights: their softmax"
     for ax, name in zip(figure.axes, names, strict=True):
         ax.set_title(name.format(two_decimals(length), len(query)), size=9.5)
     see = "Each key falls at a right angle on the line of the query; the further it reaches, the more weight."
     return finished(figure, title, see)
 
 
-def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray]) -> None:
+def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], asked: str) -> None:
     length = np.hypot(*query)
     reaches = np.array([0, length, *(key @ query / length for key in keys.values())])
     line = np.outer(query / length, [reaches.min() - 0.4, reaches.max() + 0.4])
     ax.plot(*line, color=ASKED, linewidth=0.9, linestyle="--")
-    named_arrow(ax, (0, 0), query, "query", ASKED, beside=query * (1, 1.2))
+    named_arrow(ax, (0, 0), query, asked, ASKED, beside=query * (1, 1.2))
     look = {"size": 9.5, "ha": "center", "va": "center", "zorder": 5}
     look["path_effects"] = [withStroke(linewidth=3, foreground="white")]
     for (name, key), reach, colour in zip(keys.items(), reaches[2:], LINES[1:], strict=False):
         foot = reach * query / length
         ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)
         if not key.any():
-            ax.text(0.9, -0.3, f"{name}: out of the page, .00", color=colour, **look)
+            ax.text(0.9, -0.3, f"key of {name}: out of the page, .00", color=colour, **look)
             continue
-        named_arrow(ax, (0, 0), key, name, colour)
+        named_arrow(ax, (0, 0), key, f"key of {name}", colour)
         ax.plot(*np.transpose([key, foot]), color=colour, linewidth=1.2, linestyle=":")
         beyond = foot + 0.26 * (foot - key) / (np.hypot(*(foot - key)) or 1)  # the other side of the line
         ax.text(*beyond, two_decimals(reach), color=colour, **look)
     corners = np.array([0 * query, query, *keys.values()])
     xlim, ylim = zip(corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5, strict=True)
-    ax.set(xlim=xlim, ylim=ylim, aspect="equal", xlabel="feature 0", ylabel="feature 1")
+    ax.set(xlim=xlim, ylim=ylim, aspect="equal")
     ax.grid(alpha=0.3)
 
 
@@ -85,19 +82,20 @@ def bars(quantities: Sequence[Tables], rows: Labels, signs: str = "", *, title: 
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
     figure, panels = canvas(len(columns), (2.6, 0), (0.9, 0.7 + 0.24 * len(rows)), sharey=True)
     for ax, (each, name, lengths), sign in zip(panels, columns, f" {signs}".ljust(len(columns)), strict=True):
-        colour = MARK if each == len(quantities) - 1 else COMPONENTS["attention"]
-        _bars(ax, rows, given.numbers_of(lengths, 1, name=name, gaps=True), colour, sign.strip())
+        colours = [MARK if each == len(quantities) - 1 else COMPONENTS["attention"]]
+        digits = 3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2  # no factor .00 of something
+        _bars(ax, rows, given.numbers_of(lengths, 1, name=name, gaps=True), colours, sign.strip(), digits)
         if len(quantities[each]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
         ax.set_title(name)
     return finished(figure, title, see or "A row of bars for each name, a column for each measure.")
 
 
-def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colour: str | Sequence[str], sign: str) -> None:
+def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colours: Labels, sign: str, digits: int = 2) -> None:
     """Draw a bar with its number for each name, the first on top, and a sign before them all."""
     there = np.flatnonzero(~np.isnan(lengths))
-    bars = ax.barh(there, lengths[there], 0.7, color=colour, edgecolor="black", linewidth=0.5)
-    ax.bar_label(bars, [two_decimals(length) for length in lengths[there]], padding=3, size=9)
+    bars = ax.barh(there, lengths[there], 0.7, color=colours, edgecolor="black", linewidth=0.5)
+    ax.bar_label(bars, [two_decimals(length, digits) for length in lengths[there]], padding=3, size=9)
     ax.set_yticks(range(len(names)), names)
     ax.set(xticks=[], ylim=(len(names) - 0.5, -0.5))
     ax.margins(x=0.2)

@@ -20,7 +20,8 @@ def masks(
     *,
     title: str = "",
     see: str = "",
-    legend: tuple[str, str] = ("may attend", "hidden"),
+    legend: Sequence[str] = ("may attend", "hidden"),
+    effects: Sequence[str] = (),
     labels: tuple[str, str] | Sequence[tuple[str, str]] = KEY_QUERY,
     columns: int = 4,
     queries: Labels | None = None,
@@ -29,27 +30,28 @@ def masks(
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
-    `legend` says what cells mean that are True, and others; `labels` name both axes, of all or of each;
-    `queries` are the rows where these are not the columns' tokens: then nothing is hidden, or hatched.
+    `legend` says what cells mean that are True, and others, then the same of the maps in `effects`, then what
+    frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
+    because these are not the columns' tokens, hide nothing: they are dark and light.
     Some matrices, from the first on, may have `numbers` in their cells; in all some may be `framed`.
     """
     maps = given.tables_of(named)
     pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
-    covers = [None if queries else 1 - each for each in maps.values()]
     look = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
-    look["own"] = [{"labels": pair, "hidden": cover} for pair, cover in zip(pairs, covers, strict=True)]
-    yes, look["colours"] = (YES, YES_OR_NO) if queries else (OPEN, OPEN_OR_NOT)
-    rows = queries or tokens
-    figure, panels = lay_maps(maps.items(), rows, tokens, across=columns, framed=framed, **look)
-    ticks = [np.where(each, "✓", "") for each in maps.values() if not queries and len(tokens) <= MANY]
+    look["colours"], mask = YES_OR_NO, {"colours": OPEN_OR_NOT}
+    own = [{} if queries or name in effects else mask | {"hidden": 1 - each} for name, each in maps.items()]
+    look["own"] = [more | {"labels": pair} for more, pair in zip(own, pairs, strict=True)]
+    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=columns, framed=framed, **look)
+    ticks = [np.where(each["hidden"], "", "✓") for each in own if each and len(tokens) <= MANY]
     words = [np.vectorize(number)(given.numbers_of(each, 2)) for each in numbers] or ticks
     look = {"ha": "center", "va": "center", "size": 8, "color": DARK, "zorder": 3}
     for ax, written, shown in zip(panels, words, maps.values(), strict=False):
         for (row, column), word in np.ndenumerate(written):
             ground = {"facecolor": OPEN if shown[row, column] else NO, "edgecolor": "none", "pad": 1}
             ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
-    other, kinds = ({"facecolor": NO}, ("dark", "light")) if queries else (HIDDEN, ("plain", "hatched"))
-    legend_of_cells(figure, {legend[0]: {"facecolor": yes}, legend[1]: other})
+    key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}, {"fill": False, "linewidth": 2}
+    legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))
+    kinds = ("dark", "light") if queries else ("plain", "hatched")
     see = see or (
         "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
         if labels == KEY_QUERY
@@ -82,12 +84,12 @@ def head_blocks(
 
 
 def pairings(named: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -> Figure:
-    """Draw which features form a pair, one row for each pairing: a pair is a colour and a number."""
+    """Draw which features form a pair, one row for each pairing: a pair is a shade and a number."""
     rows = [np.argsort(np.ravel(pairs)) // 2 for pairs in named.values()]
     width = len(rows[0])
     figure, (ax,) = canvas(1, (1.8 + 0.75 * width, 1.1 + 0.55 * len(rows)))
     words = np.array([[f"pair {pair}" for pair in row] for row in rows])
-    look = {"limits": (0, width // 2), "colours": ListedColormap(PALE[: width // 2]), "gap": 2, "size": 9}
+    look = {"limits": (-1, width), "colours": "Greys", "gap": 2, "size": 9}
     draw_cells(ax, np.array(rows), list(named), [str(i) for i in range(width)], words=words, **look)
     ax.set_xlabel("feature")
     return finished(figure, title, "Features in a row; two that are turned together have one shade.")

@@ -95,10 +95,10 @@ def cell_texts(values: np.ndarray, *, whole: bool = True) -> np.ndarray:
     return np.vectorize(lambda value: f"{value:.0f}" if are_whole else two_decimals(value))(values)
 
 
-def two_decimals(value: float) -> str:
-    """Write a number as the prose has it: .67, −.50."""
-    text = f"{abs(value):.2f}".removeprefix("0")
-    return f"−{text}" if value < 0 and text != ".00" else text
+def two_decimals(value: float, digits: int = 2) -> str:
+    """Write a number as the prose has it, .67 or −.50, or with more `digits`."""
+    text = f"{abs(value):.{digits}f}".removeprefix("0")
+    return f"−{text}" if value < 0 and float(text) else text
 
 
 def _without_zero(text: str) -> str:

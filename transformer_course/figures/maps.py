@@ -120,12 +120,12 @@ def attention_heatmap(
 ) -> Figure:
     """Draw one attention map (query_pos, key_pos), from 0 to 1; rows in `framed` have frames.
 
-    Weights have their numbers from `least` on; where there are many tokens, from .2 on.
+    Weights have their numbers from `least` on; unless told, all have, and of many tokens those from .2 on.
     """
     side = 0.42 * max(len(tokens), 5)
     figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
     look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
-    look["numbers"] = given.numbers_of(weights) >= (0.2 if len(tokens) > MANY else least)
+    look["numbers"] = given.numbers_of(weights) >= (least or 0.2 * (len(tokens) > MANY))
     look["framed"] = [(row, 0, len(tokens), 1) for row in framed]
     draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
     see = "A row for each query, a column for each key; the brighter, the more of the query's weight."

@@ -21,17 +21,17 @@ MAPS = {
 
 def test_a_key_falls_at_a_right_angle_on_the_line_of_the_query() -> None:
     keys = {"a": [1.0, 2.0], "b": [-3.0, 1.0]}
-    plane = figures.query_and_keys([2.0, 0.0], keys, title="").axes[0]
+    plane = figures.query_and_keys({"a": [2.0, 0.0]}, keys, "a", title="").axes[0]
     feet = [line.get_xydata()[0] for line in plane.lines if line.get_marker() == "o"]
     np.testing.assert_allclose(feet, [[1, 0], [-3, 0]], atol=1e-12)
-    assert {"query", "1.00", "−3.00"} <= {text.get_text() for text in plane.texts}
+    assert {"a's query", "1.00", "−3.00"} <= {text.get_text() for text in plane.texts}
     assert plane.get_title() == "reach along the query, 2.00 long"
 
 
 def test_a_key_without_a_part_in_the_plane_is_a_point_and_counts_in_the_scores() -> None:
     keys = {"a": [0.0, 2.0, 0.0, 0.0], "up": [0.0, 0.0, 2.0, 0.0]}
-    plane, scores, _ = figures.query_and_keys([1.0, 2.0, 0.0, 0.0], keys, title="").axes
-    assert "up: out of the page, .00" in {text.get_text() for text in plane.texts}
+    plane, scores, _ = figures.query_and_keys({"a": [1.0, 2.0, 0.0, 0.0]}, keys, "a", title="").axes
+    assert "key of up: out of the page, .00" in {text.get_text() for text in plane.texts}
     assert [bar.get_width() for bar in scores.patches] == pytest.approx([2, 0])
 
 
@@ -40,7 +40,7 @@ def test_what_softmax_makes_of_the_scores_stands_beside_them() -> None:
         "a": [0.0, 1.0],
         "b": [math.log(3), 5.0],
     }  # the query is √2 long: a score is a key's first feature
-    _, scores, weights = figures.query_and_keys([math.sqrt(2), 0.0], keys, title="").axes
+    _, scores, weights = figures.query_and_keys({"a": [math.sqrt(2), 0.0]}, keys, "a", title="").axes
     assert [bar.get_width() for bar in scores.patches] == pytest.approx([0, math.log(3)])
     assert [bar.get_width() for bar in weights.patches] == pytest.approx([0.25, 0.75])
 
@@ -122,6 +122,15 @@ def test_bars_have_their_numbers_and_signs_between_their_columns():
     assert widths == [[0.5, 0.25], [0.5, 4], [0.25, 1]]
     assert [ax.get_title() for ax in figure.axes] == ["a", "b", "c"]
     assert {".25", "1.00", "="} <= {text.get_text() for text in figure.axes[2].texts}
+
+
+def test_a_factor_too_small_for_two_decimals_has_three():
+    columns = [{"a": [0.004, 0.25]}, {"b": [2.5, 4]}, {"c": [0.01, 1]}]
+    told = [
+        [text.get_text() for text in ax.texts]
+        for ax in figures.bars(columns, ["x", "y"], "×=", title="").axes
+    ]
+    assert {".004", ".250"} <= set(told[0]) and {"2.50", "=", ".01"} <= {*told[1], *told[2]}
 
 
 def test_columns_of_one_quantity_share_colour_and_scale():

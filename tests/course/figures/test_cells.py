@@ -67,6 +67,15 @@ def test_each_panel_may_have_axes_of_its_own():
     assert [(ax.get_xlabel(), ax.get_ylabel()) for ax in figure.axes] == pairs
 
 
+def test_what_a_mask_does_is_dark_and_light_beside_it_and_the_legend_says_all():
+    look = {"legend": ["may", "not", "moves", "stays", "framed: both"], "effects": ["b"], "framed": [(0, 0)]}
+    figure = figures.masks({"a": np.eye(2), "b": np.eye(2)}, ["x", "y"], **look)
+    mask, effect = figure.axes
+    assert (hatched(mask), hatched(effect)) == ([(0, 1), (1, 0)], [])
+    assert (cell_colours(mask)[0], cell_colours(effect)[:2]) == (OPEN, [YES, NO])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == look["legend"]
+
+
 def test_rows_or_columns_of_every_mask_may_have_a_frame():
     figure = figures.masks({"a": np.eye(2), "b": np.eye(2)}, ["x", "y"], framed=[(1, 0, 2, 1)])
     for ax in figure.axes:

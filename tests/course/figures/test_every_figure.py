@@ -82,7 +82,10 @@ GOOD = {
         **{"weights": [[0, 0], [0, 1]], "x": [3, 4], "right": 0},
         **{"rate": 0.1, "allowed": 1, "title": "$x$"},
     },
-    "query_and_keys": {"query": [1, 0], "keys": {"$x$": [1, 2], "b": [2, 1]}, "title": ""},
+    "query_and_keys": {
+        **{"queries": {"$x$": [1, 0]}, "keys": {"$x$": [1, 2], "b": [2, 1]}},
+        **{"token": "$x$", "title": ""},
+    },
     "pairings": {"named": {"$x$": [[0, 1], [2, 3]]}},
     "parameter_bars": {"models": {"$x$": {"$y$": 1, "b": 2}}, "title": ""},
     "position_circles": {"named": {"$x$": torch.rand(5, 2)}, "title": ""},

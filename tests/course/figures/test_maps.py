@@ -141,6 +141,8 @@ def test_a_large_map_tells_its_larger_weights_alone():
     weights[3, 5] = 0.76
     (told,) = [text for text in figures.attention_heatmap(weights, labels).axes[0].texts if text.get_text()]
     assert (told.get_text(), told.get_position()) == (".76", (5.5, 3.5))
+    told = figures.attention_heatmap(weights, labels, least=0.01).axes[0].texts
+    assert {text.get_text() for text in told} == {".02", ".76"}
     assert not figures.head_grid([weights], labels, ["a"]).axes[0].texts
 
 
