@@ -108,7 +108,7 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     thin, wide = n * d_head * size, n * n * size  # the bytes of q, and of a map
     # What lies in memory, row by row; jobs of the cache; reads, (row, job, bytes); writes, (job, row, bytes)
     rows = [["q", "k"], ["scores"], ["v", "weights"], ["output"]], [["q"], ["k"], ["v"], ["output"]]
-    again = f"bracket: {n // block} times, each\nwith the next {block} keys,\nfor all queries, which stay"
+    again = f"bracket: {n // block} times, each\nwith the next {block} keys;\nold scores are forgotten,\nall queries stay"
     steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
     tiled = [f"scores, {n} × {block}", "their exponentials", "mixture so far", again]
     reads = [(0, 0, 2 * thin), (1, 1, wide), (2, 2, wide + thin)], [(0, 0, thin), (1, 0, thin), (2, 2, thin)]
@@ -224,7 +224,7 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
         ax.set(title=f"{name}\n{told}", xlabel="place in the text", xlim=(0, length))
         ax.set(xticks=(0, place, length), yticks=range(len(wide)))
         ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2)
+        ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2, zorder=0)
         ax.text(place, -0.65, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         ax.tick_params(axis="y", length=0, labelsize=8)
         ax.spines[["left", "right", "top"]].set_visible(False)
