@@ -108,9 +108,9 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     thin, wide = n * d_head * size, n * n * size  # the bytes of q, and of a map
     # What lies in memory, row by row; jobs of the cache; reads, (row, job, bytes); writes, (job, row, bytes)
     rows = [["q", "k"], ["scores"], ["v", "weights"], ["output"]], [["q"], ["k"], ["v"], ["output"]]
-    again = f"bracket: {n // block} times, each\nwith the next {block} keys;\nold scores are forgotten,\nall queries stay"
+    again = f"bracket: {n // block} times, each\nwith the next {block} keys;\nold scores are forgotten,\n"
     steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
-    tiled = [f"scores, {n} × {block}", "their exponentials", "mixture so far", again]
+    tiled = [f"scores, {n} × {block}", "their exponentials", "mixture so far", again + "all queries stay"]
     reads = [(0, 0, 2 * thin), (1, 1, wide), (2, 2, wide + thin)], [(0, 0, thin), (1, 0, thin), (2, 2, thin)]
     writes = [(0, 1, wide), (1, 2, wide), (2, 3, thin)], [(2, 3, thin)]
     figure, panels = canvas(2, (WIDEST / 2, 5.2))
