@@ -89,7 +89,7 @@ def way(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 4) -> None:
 
 # The road that carries x, and what stands on it and beside it
 
-ROAD, SIDE = 1.6, 0.45  # heights
+ROAD, SIDE, ABOVE = 1.6, 0.45, 2.75  # heights: the road, what stands below it, and above
 END = 11.2  # of a road
 CELL = 0.12  # the side of a cell
 
@@ -142,11 +142,11 @@ def _sheet(
 
 _vector = partial(_sheet, cell=(0.12, 0.26))
 TUTORIAL = [
-    *_added(0.9, 4.9, _part("norm", 1.8), _part("attention", 3.3), gap=0.5)[:-1],
-    *((_vector, (4.9, ROAD + up), (4, 1), "", colour) for up, colour in ((0.24, PALE[1]), (-0.24, PALE[0]))),
+    *_added(0.9, 4.9, _part("norm", 1.8, ABOVE), _part("attention", 3.3, ABOVE), gap=-0.5)[:-1],
+    *((_vector, (4.9, ROAD + up), (4, 1), "", colour) for up, colour in ((0.24, PALE[0]), (-0.24, PALE[1]))),
     (_vector, (8.1, ROAD), (8, 1), "2 · d_model", "white"),
     (_vector, (10.7, ROAD), (4, 1), "d_model", "white"),
-    (partial(Axes.text, s="x\n\nA", va="center", size=9, linespacing=1.5), 4.55, ROAD),
+    (partial(Axes.text, s="A\n\nx", va="center", size=9, linespacing=1.5), 4.55, ROAD),
     (partial(Axes.text, s="[A ‖ x]: 2 · d_model", va="top", size=8.5), 5.1, ROAD - 0.54),
     *((arrow, (x, ROAD), (x + 0.7, ROAD)) for x in (5.08, 7.2, 8.28, 9.8)),
     _part("feed-\nforward", 6.5, ROAD),
@@ -176,8 +176,10 @@ def two_blocks(*, title: str = "") -> Figure:
         "The paper's layer: what is worked out is added to x": (x + POST_NORM, END),
         "The tutorial's block: feed-forward and W decide what of x remains": (x + TUTORIAL, 4.75),
     }
-    see = "The thick line is x: above, results are added to it; below, it ends beside A. Cells are features."
-    return finished(_two_roads(roads), title, see)
+    see = "The thick line is x: above, results are added to it; below, it ends under A. Cells are features."
+    figure = _two_roads(roads)
+    figure.axes[1].set_ylim(0.9, 3.4)  # its parts stand above the road
+    return finished(figure, title, see)
 
 
 def _two_roads(
@@ -197,7 +199,7 @@ def _two_roads(
     return figure
 
 
-# An encoder of 2017 and a later model: what went is dashed, what came has its colour
+# An encoder of 2017 and a later model: what went is dashed, what came is lit
 
 FRAME = "#f4f4f4"  # of a layer
 
@@ -207,16 +209,14 @@ def _stage(label: str, place: float, height: float = ROAD, colour: str = "white"
     return partial(box, letters=7.5, **look), (place, height), label, size, colour
 
 
-def _inside(outer: str, new: Mapping[str, str], place: float, width: float) -> tuple:
-    """The piece of a part that has new parts inside, each in the colour of its component."""
+def _inside(outer: str, inner: Sequence[str], place: float, width: float, **look: object) -> tuple:
+    """The piece of a part that has others inside."""
 
     def draw(ax: Axes, middle: Point, label: str, size: Point) -> None:
-        high, low = 0.5 * len(new) + 0.5, 0.3 - 0.35 * len(new)
+        high, low = 0.5 * len(inner) + 0.5, 0.3 - 0.35 * len(inner)
         box(ax, (middle[0], low + high / 2), label, (size[0], high), letters=7.5, label_up=high / 2 - 0.22)
-        for row, (name, component) in enumerate(reversed(new.items())):
-            spot, edge = (middle[0], low + 0.3 + 0.48 * row), {} if component else DASHED
-            colour = COMPONENTS.get(component, "white")
-            box(ax, spot, name, (size[0] - 0.2, 0.42), colour, letters=7.5, **edge)
+        for row, name in enumerate(reversed(inner)):
+            box(ax, (middle[0], low + 0.3 + 0.48 * row), name, (size[0] - 0.2, 0.42), letters=7.5, **look)
 
     return draw, (place, SIDE), outer, (width, 0.9)
 
@@ -231,12 +231,12 @@ DASHED, MOVED = {"linestyle": "--"}, {"linewidth": 2.5}
 THEN = [
     *(_stage("embedding", 1.1), _stage("× √d_model", 2.95, **DASHED)),
     *(_stage("add sinusoids", 4.8, **DASHED), (_frame, 14.8, "layer, repeated")),
-    *_added(6.1, 8.5, _inside("attention", {"all meet all": ""}, 7.3, 1.7)),
+    *_added(6.1, 8.5, _inside("attention", ["all meet all"], 7.3, 1.7, **DASHED)),
     *(_stage("LayerNorm", 9.5, **MOVED), _stage("LayerNorm", 13.9, **MOVED)),
     *_added(10.45, 12.85, _stage("feed-forward\nReLU, biases", 11.65, SIDE, **DASHED)),
 ]
 AFTER_EMBEDDING = [  # ModernBERT's, which spares its first layer one of its own
-    _stage("LayerNorm", 2.95, ROAD, COMPONENTS["norm"]),
+    _stage("LayerNorm", 2.95, ROAD, LIT),
     (partial(Axes.text, s="not in layer 0", ha="center", size=8), 7.1, -0.35),
 ]
 # Of each later model: its norm, what is new in its attention beside the rotary positions, its gate, and more
@@ -247,16 +247,16 @@ LATER_MODELS = {
 
 
 def then_and_now(model: str, *, title: str) -> Figure:
-    """Draw the encoder of 2017 above a later model: dashed went, thick moved, what came has a colour."""
+    """Draw the encoder of 2017 above a later model: dashed went, thick moved, what came is lit."""
     norm, attends, gate, more = LATER_MODELS[model]
-    came, new = COMPONENTS["norm"], {"rotary turns q, k": "positions", attends: "attention"}
-    beside = partial(_stage, norm, height=SIDE, colour="white" if norm == "LayerNorm" else came, **MOVED)
-    gated = _inside("feed-forward", {gate: "feed-forward"}, 14.95, 2.7)
+    beside = partial(_stage, norm, height=SIDE, colour="white" if norm == "LayerNorm" else LIT, **MOVED)
+    attention = _inside("attention", ["rotary turns q, k", attends], 9.65, 3.0, colour=LIT)
+    gated = _inside("feed-forward", [gate], 14.95, 2.7, colour=LIT)
     now = [
         *(_stage("embedding", 1.1), *more, (_frame, 16.8, "layer, repeated; no biases")),
-        *_added(6.1, 11.45, beside(7.1), _inside("attention", new, 9.65, 3.0)),
+        *_added(6.1, 11.45, beside(7.1), attention),
         *_added(11.75, 16.5, beside(12.63), gated),
-        _stage(f"{norm}\nat the end", 17.7, ROAD, came),
+        _stage(f"{norm}\nat the end", 17.7, ROAD, LIT),
     ]
     roads = {"2017: the norms stand on the road": (THEN, 16.9), f"{model}: they stand beside it": (now, 18.9)}
     figure = _two_roads(roads, (9.4, 1.95), "ids")

@@ -17,6 +17,7 @@ from transformer_course.figures.layout import (
     cell_texts,
     finished,
     legend_of_cells,
+    number,
     two_decimals,
 )
 from transformer_course.figures.maps import draw_cells
@@ -82,17 +83,16 @@ def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray
     """
     largest = np.max(read, axis=1, keepdims=True)
     weights = np.exp(read[begun] - largest[begun])
-    total, mixture = weights.sum(1), weights @ values
-    kept = cell_texts(np.column_stack([largest[begun], total, mixture, mixture / total]))
     start = read.shape[1] + 0.5
     for column, name in enumerate(("largest", "sum", "mixture, not\nyet ÷ sum")):
         ax.text(start + 1.5 * column + 0.75, -0.15, name, ha="center", va="bottom", size=8)
-    for row, (most, total, mixture, output) in zip(np.flatnonzero(begun), kept, strict=True):
+    for row, total, mixture in zip(np.flatnonzero(begun), weights.sum(1), weights @ values, strict=True):
+        most, output = two_decimals(largest[row, 0]), number(mixture / total)
         grown = -np.inf < old[row] < largest[row, 0]
         edge = {"edgecolor": HERO, "linewidth": 2.2} if grown else {}
         pieces = [(0.75, 1.4, f"{two_decimals(old[row])}→{most}" if grown else most, edge)]
-        done = [(3.0, 2.9, f"{mixture} ÷ {total}\n≈ {output}, done", {})]
-        so_far = [(2.25, 1.4, total, {}), (3.75, 1.4, mixture, {})]
+        done = [(3.0, 2.9, f"{number(mixture)} ÷ {number(total)}\n≈ {output}, done", {})]
+        so_far = [(2.25, 1.4, two_decimals(total), {}), (3.75, 1.4, two_decimals(mixture), {})]
         pieces += done if np.isfinite(read[row]).all() else so_far
         for right, width, words, look in pieces:
             look |= {"colour": COMPONENTS["attention"], "letters": 8}
@@ -108,9 +108,9 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     thin, wide = n * d_head * size, n * n * size  # the bytes of q, and of a map
     # What lies in memory, row by row; jobs of the cache; reads, (row, job, bytes); writes, (job, row, bytes)
     rows = [["q", "k"], ["scores"], ["v", "weights"], ["output"]], [["q"], ["k"], ["v"], ["output"]]
-    again = f"bracket: {n // block} times, each\nwith the next {block} keys;\nold scores are forgotten"
+    again = f"bracket: {n // block} times, each\nwith the next {block} keys;\nold scores are forgotten,\n"
     steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
-    tiled = [f"scores, {n} × {block}", "their exponentials", "mixture so far", again]
+    tiled = [f"scores, {n} × {block}", "their exponentials", "mixture so far", again + "all queries stay"]
     reads = [(0, 0, 2 * thin), (1, 1, wide), (2, 2, wide + thin)], [(0, 0, thin), (1, 0, thin), (2, 2, thin)]
     writes = [(0, 1, wide), (1, 2, wide), (2, 3, thin)], [(2, 3, thin)]
     figure, panels = canvas(2, (WIDEST / 2, 5.2))
@@ -215,7 +215,7 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
     figure, panels = canvas(len(named), (WIDEST / len(named), 4.0), (0, 0.3), sharey=True)
     for ax, (name, windows) in zip(panels, named.items(), strict=True):
         wide = np.array([length if window is None else window for window in windows])
-        for distances, height, colour in ((np.cumsum(wide), 0.9, PALE[0]), (wide, 0.5, YES)):
+        for distances, height, colour in ((np.cumsum(wide), 0.9, YES), (wide, 0.5, PALE[0])):
             low, high = np.maximum(place - distances, 0), np.minimum(place + distances, length - 1)
             ax.barh(range(len(wide)), high - low + 1, height, low, color=colour)
         heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
@@ -224,12 +224,12 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
         ax.set(title=f"{name}\n{told}", xlabel="place in the text", xlim=(0, length))
         ax.set(xticks=(0, place, length), yticks=range(len(wide)))
         ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2)
+        ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2, zorder=0)
         ax.text(place, -0.65, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         ax.tick_params(axis="y", length=0, labelsize=8)
         ax.spines[["left", "right", "top"]].set_visible(False)
     panels[0].set(ylabel="layer", ylim=(max(map(len, named.values())) - 0.4, -1.6))
-    words = {"this layer sees": {"facecolor": YES}, "heard of by now": {"facecolor": PALE[0]}}
+    words = {"this layer sees": {"facecolor": PALE[0]}, "heard of by now": {"facecolor": YES}}
     legend_of_cells(figure, words)
     see = "For each layer, the first at the top, what one token sees in it, and has heard of by then."
     return finished(figure, title, see)

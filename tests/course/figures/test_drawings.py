@@ -82,7 +82,7 @@ def test_what_came_with_a_later_model_is_lit_and_what_went_is_dashed(model, came
     assert sum(patch.get_linestyle() == "--" for patch in then.patches) == 4
     moved = [[patch.get_linewidth() for patch in ax.patches].count(2.5) for ax in (then, now)]
     assert moved == [2, 2]  # the norms
-    lit = [patch for patch in now.patches if colors.to_hex(patch.get_facecolor()) in COMPONENTS.values()]
+    lit = [patch for patch in now.patches if colors.to_hex(patch.get_facecolor()) == LIT]
     norm = came[0]
     assert sorted(inside(now, lit)) == sorted([*came, f"{norm}\nat the end", "rotary turns q, k"])
 

@@ -75,5 +75,5 @@ def test_what_a_token_has_heard_of_grows_by_each_window_and_ends_with_the_text()
 def test_a_query_is_done_behind_its_last_tile_and_its_mixture_divided():
     ax = layout.canvas(1, (3, 3))[1][0]
     figures.draw_tile(ax, [[0, 0], [1, 1]], 1, (1, 1), [1, 2])
-    assert "3.00 ÷ 2.00\n≈ 1.50, done" in words(ax)
+    assert "3 ÷ 2\n≈ 1.5, done" in words(ax)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["k0\nv0\n1.00", "k1\nv1\n2.00"]
