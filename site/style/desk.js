@@ -6,21 +6,32 @@ const LEAST = 20; // so many are kept, however much better the first is
 const ERROR = /^(?:E\s+|\[rank\d+\]:\s*)?(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Warning)\b(?!\s+Traceback)/;
 // Words that tell nothing of a mistake.
 const EMPTY = new Set(
-  `a after all always am an and are as at be but by can do does error for get gets gives has have i in
-    instead is it its just make makes me much my of on or rather runtimeerror so than that the their
-    them there they this time to too was what when why with you your`.split(/\s+/),
+  `a after again all also although always am an and any are as at be because been being but by can code
+    could did do does doing done each error even every exactly for from get gets getting gives got had has
+    have having he hello help her here hi his how however i if in instead into is it its itself just let ll
+    make makes making maybe me model models much must my need of often on or our own perhaps please quite
+    rather re really runtimeerror seem seems she should simply so some somehow something still strange such
+    than thank thanks that the their them then there these they thing things think this those though time to
+    too transformer transformers try trying tried understand us use using ve very want was we weird were
+    what when where whether which while who whole why will with would you your`.split(/\s+/),
 );
 // Words for the same; the first stands for all.
 const ALIKE = [
   "√ sqrt root", "∞ inf infinity infinite", "−∞ neginf", "axis axes dim dims dimension", "type dtype",
   "exchanged swapped swap switched", "inverted flipped upside opposite",
   "forgotten forgot forget forgetting missing omitted", "wrong incorrect bad", "rotary rope",
-  "√ scaling scale scaled unscaled", "causal autoregressive", "future ahead", "gradient grad backprop",
-  "buffer register_buffer", "softmax softmaxed",
-  "norm layernorm normalisation normalization normalise normalize", "different differ differs",
-  "number count", "parameter param", "text sentence sequence", "gpu cuda", "gqa grouped", "lora adapter",
-  "query q", "key k", "value v", "order shuffle shuffled permuted permutation", "uniform even flat",
-  "skip residual", "learn learns learning", "over along across", "validation val", "training train",
+  "√ scaling scale scaled unscaled", "causal autoregressive", "future ahead",
+  "gradient gradients grad grads backprop", "buffer register_buffer", "softmax softmaxed", "nan nans",
+  "norm layernorm normalisation normalization normalise normalize", "different differ differs differently",
+  "number count", "parameter param params parameters", "text texts sentence sentences sequence sequences",
+  "gpu gpus cuda", "gqa grouped", "lora adapter adapters", "query q", "key k", "value v",
+  "order shuffle shuffled permuted permutation", "uniform flat", "skip residual",
+  "learn learns learning", "over along across", "validation val", "training train trains trained",
+  "padding pad pads padded filler", "layer layers block blocks", "batch batches minibatch",
+  "nonsense gibberish garbage rubbish babble babbles salad", "huggingface hf hugging", "accuracy acc",
+  "quantised quantized quantisation quantization", "change changes changed changing alters varies vary",
+  "feedforward ffn mlp", "memory ram vram", "weight weights", "word words",
+  "not don doesn didn isn aren hasn won", // what is left of “don't”
 ];
 const FIRST = new Map(ALIKE.flatMap((line) => line.split(" ").map((word, _, [first]) => [word, first])));
 
