@@ -98,7 +98,7 @@ export async function desk(MiniSearch, entries) {
       prefix: (term) => term.length > 3,
       fuzzy: (term) => term.length > 3 && (term.length > 6 ? 2 : 1),
       boostTerm: (term) => (/^\d/.test(term) ? 0.3 : 1),
-      boostDocument: (id) => (entries[id].exercise || entries[id].errors.length ? 1 : 2.5),
+      boostDocument: (id) => (entries[id].exercise || entries[id].errors.length ? 1 : 1.5),
     },
   });
   await index.addAllAsync(entries.map((entry, id) => ({ ...entry, id })));
