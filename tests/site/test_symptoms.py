@@ -20,7 +20,7 @@ from pages.symptoms import GAP, Symptom
 from transformer_course.lessons import ROOT
 from transformer_lab.pretrained_encoder import load_minilm, sentence_embeddings
 
-MESSAGES = tomllib.loads((Path(__file__).parent / "dev_messages.toml").read_text("utf-8"))["message"]
+MESSAGES = tomllib.loads((Path(__file__).parent / "messages.toml").read_text("utf-8"))["message"]
 KNOWN = {(entry.exercise.id, entry.name) for entry in field_guide.entries()}
 SYMPTOMS = symptoms.read(KNOWN)
 ERRORS = [(symptom, says, code) for symptom in SYMPTOMS for says, code in symptom.errors.items()]
@@ -80,13 +80,15 @@ def test_each_real_traceback_finds_its_symptom_first(ask: Ask) -> None:
 def test_what_people_paste_and_say_is_found_among_the_first_three(ask: Ask, entries: list[dict]) -> None:
     names = {entry["name"] for entry in entries}
     assert [want for message in MESSAGES for want in message["wants"] if want not in names] == []
+    behind = {symptom.see: {name for _, name in symptom.mistakes} for symptom in SYMPTOMS}
     answers = ask(*(message["said"] for message in MESSAGES))
     missed = [
         message["said"]
         for message, answer in zip(MESSAGES, answers, strict=True)
-        if not set(message["wants"]) & set(answer["found"][:3])
+        # The page of a symptom that names the mistake leads to it, too.
+        if not any(({name} | behind.get(name, set())) & set(message["wants"]) for name in answer["found"][:3])
     ]
-    assert len(missed) <= len(MESSAGES) * 0.04, missed
+    assert len(missed) <= len(MESSAGES) * 0.03, missed
 
 
 def test_of_a_traceback_the_last_error_counts(ask: Ask) -> None:
