@@ -243,6 +243,13 @@ def test_stored_steps_are_pytorchs(visit: Visit, minilm: tuple) -> None:
     assert furthest(got, steps_by_hand(minilm[0], ids, 2, 2, 8)) <= 1e-3
 
 
+def test_a_step_leads_to_the_exercise_in_which_one_writes_it() -> None:
+    about = json.loads((LIVE / "about.json").read_text("utf-8"))
+    for address in about["exercises"].values():
+        page, anchor = address.split("#")
+        assert f'id="{anchor}"' in (ROOT / "build" / "site" / page).read_text("utf-8")
+
+
 def value_of(button: Locator) -> float:
     return float(button.get_attribute("data-value"))
 
