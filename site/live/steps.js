@@ -91,7 +91,7 @@ export const STEPS = [
     ],
   },
   {
-    name: "Mix values", of: "head", exercise: "03.2", code: "return weights @ value, weights",
+    name: "Mix values", of: "head", exercise: "03.2", code: "return F.dropout(weights, dropout) @ value, weights",
     shape: "(batch, heads, query_pos, d_head)",
     says: ({ name }) => `Each token hands over its value, times its weight. Their sum is what the head brings to “${name}”.`,
     make(view) {
