@@ -11,7 +11,7 @@ from pages.start import PICTURE, in_words, size
 LONGEST = 200  # characters of a description; what is longer nobody shows
 # What a heading leaves to the pages around it, a search result has to say.
 KINDS = {
-    r"field_guide/(?!index)[a-z].*": "mistakes in Transformer code",
+    r"field_guide/(?!index|symptoms/)[a-z].*": "mistakes in Transformer code",
     r"reference/(?!index).*": "reference of transformer_lab",
     r"_modules/(?!index).*": "source",
     r"_modules/index": "transformer_lab, an encoder to be read",

@@ -17,7 +17,7 @@ NAMES = sorted(str(file.relative_to(SITE)) for file in pages())
 LESSON = "lessons/03_scaled_dot_product_attention.html"
 GUIDE = "field_guide/index.html"
 SYMPTOM = "field_guide/symptoms/runtimeerror-mat1-and-mat2-shapes-cannot-be-multiplied.html"
-DESK = tomllib.loads((ROOT / "tests" / "site" / "dev_messages.toml").read_text("utf-8"))["message"]
+DESK = tomllib.loads((ROOT / "tests" / "site" / "messages.toml").read_text("utf-8"))["message"]
 TRACEBACK = max((message["said"] for message in DESK), key=len)
 # What every rule of axe is asked of; the other pages are made of the same parts.
 KINDS = [
