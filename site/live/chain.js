@@ -33,7 +33,7 @@ const answers = {
     const { run, text, layer, head } = view, names = namesOf(run, text);
     const q = run.headRow("queries", text, token, layer, head)[feature], k = run.headRow("keys", text, key, layer, head)[feature];
     return {
-      title: `Product ${feature} of ${HEAD}`,
+      title: `The product of feature ${feature} (0 to ${HEAD - 1})`,
       rule: "feature of the query × feature of the key",
       columns: ["of", `feature ${feature}`],
       rows: [[`query of “${names[token]}”`, q], [`key of “${names[key]}”`, k]],

@@ -15,8 +15,8 @@ function between(colours, share) {
   return colours[below].map((low, part) => Math.round(low + (colours[below + 1][part] - low) * (place - below)));
 }
 
-export const ofWeight = (weight, most) => between(WEIGHTS, weight / most);
-export const ofSigned = (number, most) => between(SIGNS, (number / most + 1) / 2);
+export const ofWeight = (weight, most) => between(WEIGHTS, weight / (most || 1));
+export const ofSigned = (number, most) => between(SIGNS, (number / (most || 1) + 1) / 2); // all 0: white
 
 /** .07 for 0.07, as in the lessons. */
 export function short(number) {
@@ -81,7 +81,7 @@ export function table(rows, tokens, { caption, hidden, picked, at }) {
 }
 
 function weightCell(weight, hidden, most) {
-  if (hidden) return made("td", { class: "live-hidden", title: "hidden by the padding mask" }, "hidden");
+  if (hidden) return made("td", { class: "live-hidden", title: "hidden by the padding mask" });
   return made("td", { style: style(ofWeight(weight, most)), title: weight.toFixed(4) }, short(weight));
 }
 

@@ -10,7 +10,8 @@ export function compared(run) {
   const texts = run.cuts.map((_, text) => text);
   const alike = (vectors) => vectors.map((one) => vectors.map((other) => cosine(one, other)));
   const found = { cosines: alike(texts.map((text) => run.vector(text))) };
-  const shared = run.cuts[0].tokens.slice(1, -1).filter((token) => run.cuts.every(({ tokens }) => tokens.includes(token)));
+  const words = run.cuts[0].tokens.slice(1, -1).filter((token) => /^\p{L}{3}/u.test(token));
+  const shared = words.filter((token) => run.cuts.every(({ tokens }) => tokens.includes(token)));
   found.word = shared.sort((one, other) => other.length - one.length)[0];
   if (found.word) {
     const places = run.cuts.map(({ tokens }) => tokens.indexOf(found.word));
@@ -26,12 +27,12 @@ export function drawn({ cosines, word, stages }, texts) {
   const cell = (value) => made("td", { style: style(ofSigned(value, 1)) }, short(value));
   const numbers = texts.map((_, place) => place + 1);
   const rows = texts.map((text, i) => [`${i + 1}. ${text}`, ...cosines[i].map((value, j) => (j < i ? cell(value) : made("td")))]);
-  const tables = [tableOf("The texts: cosine of their vectors (1: the same to the model)", ["text", ...numbers], rows)];
+  const tables = [tableOf("How alike the texts are to the model: cosine of their vectors, 1 the same", ["text", ...numbers], rows)];
   if (word) {
     const pairs = numbers.flatMap((one, i) => numbers.slice(0, i).map((other, j) => [`${other} and ${one}`, i, j]));
     const lines = pairs.map(([name, i, j]) => [name, ...stages.map((stage) => cell(stage[i][j]))]);
     const names = ["texts", "enters", ...Array.from({ length: LAYERS }, (_, layer) => `layer ${layer}`)];
-    tables.push(tableOf(`“${word}” in its contexts: cosine as it enters, and after each layer`, names, lines));
+    tables.push(tableOf(`How alike “${word}” is in two texts, as it enters and after each layer: contexts pull it apart`, names, lines));
   }
   return tables;
 }

@@ -67,6 +67,6 @@ class Model {
       heads: numbers(LAYERS).map((l) => numbers(HEADS).map((h) => stays(heads)(([a, b]) => a === l && b === h))),
       layers: numbers(LAYERS).map((l) => stays(layers)((each) => each === l)),
     });
-    return new Run({ ...made, mask });
+    return new Run({ ...made, mask, off: heads });
   }
 }

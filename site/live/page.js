@@ -9,11 +9,12 @@ import { HEADS, LAYERS, stored } from "./run.js";
 import { STEPS, namesOf } from "./steps.js";
 import { missing, remarks, tidy } from "./texts.js";
 import { TRIES } from "./tries.js";
-import { Walk, small } from "./walk.js";
+import { Walk, keepingFocus, small } from "./walk.js";
 import { told } from "./words.js";
 
 const PATIENCE = 150; // milliseconds without a key, before the model runs
 const FIRST = TRIES[0];
+const SECOND = "The young cat met the old cat.";
 
 const page = document.getElementById("live");
 const part = (name) => page.querySelector(name);
@@ -40,7 +41,11 @@ async function begin() {
   shown = { result: run, trained: run, taken: { mask: true, positions: true } };
   walk = new Walk(part(".walk"), { changed, links: about.exercises });
   buildHeads();
-  for (const wanted of TRIES) part(".live-tries").append(pressable(wanted.name, ({ currentTarget }) => tried(wanted, currentTarget)));
+  TRIES.forEach((wanted, place) => {
+    const size = place ? made("span", { class: "live-size" }, ` (${about.whole} MB)`) : "";
+    part(".live-tries").append(pressable(wanted.name, ({ currentTarget }) => tried(wanted, currentTarget)));
+    part(".live-tries").lastChild.append(size);
+  });
   part("#live-texts").value = example.banks.texts.join("\n");
   part(".live-meaning").replaceChildren(...drawn(example.banks, example.banks.texts));
   listen();
@@ -53,9 +58,13 @@ function listen() {
   submitted(part(".live-form"), compute);
   submitted(part(".live-compare"), compareMeanings);
   fields.forEach((field) => field.addEventListener("input", () => wish(PATIENCE)));
+  switches.compare.addEventListener("change", () => (fields[1].value ||= SECOND)); // something to begin with
   Object.values(switches).forEach((box) => box.addEventListener("change", () => wish(0)));
   part("#live-layer-number").addEventListener("input", ({ target }) => changed({ layer: Number(target.value), key: null }));
   part(".live-whole").addEventListener("click", () => (document.fullscreenElement ? document.exitFullscreen() : page.requestFullscreen()));
+  addEventListener("fullscreenchange", () => {
+    part(".live-whole").textContent = document.fullscreenElement ? "Leave full screen" : "Full screen";
+  });
   addEventListener("hashchange", () => location.hash === write(asked()) || follow());
 }
 
@@ -85,7 +94,11 @@ function asked() {
 const isStored = ({ texts, positions }) =>
   texts.length === 1 && texts[0] === example.text && positions && switches.head.checked && switches.layer.checked;
 
-const say = (words) => (part("#live-status").textContent = words);
+/** What goes on; asking: is something else shown than what is asked for? */
+function say(words, asking = false) {
+  part("#live-status").textContent = words;
+  part("#live-status").classList.toggle("live-notice", asking);
+}
 
 /** The reader picks another token, layer, head, key or step. */
 function changed(wanted) {
@@ -159,10 +172,11 @@ async function loaded(words) {
     });
     live.timings.load = performance.now() - begun;
     button.textContent = `${words}: type your own`;
+    page.classList.add("live-loaded");
     say("");
     await wish(0);
   } catch (error) {
-    say(`The model could not be loaded: ${error.message} Are you online? The example stays; try again.`);
+    say(`The model could not be loaded: ${error.message.replace(/\.?$/, ".")} Are you online? The example stays; try again.`);
     button.disabled = false;
   }
   bar.hidden = true;
@@ -172,10 +186,11 @@ async function loaded(words) {
 /** Compute what is asked for now, after some patience, unless something newer is asked for in the meantime. */
 async function wish(patience) {
   const mine = ++wishes;
+  part(".live-second").hidden = !switches.compare.checked;
   if (patience) for (const button of all(".live-tries button")) button.setAttribute("aria-pressed", false);
   history.replaceState(null, "", write(asked()));
-  if (!model && isStored(asked())) return show({ ...shown, result: shown.trained }, "Shown is a stored example, layer 2.");
-  if (!model) return show(shown, `Below is still the stored example: load the model (${about.whole} MB, once) to see what you ask for.`);
+  if (!model && isStored(asked())) return show({ ...shown, result: shown.trained }, "A stored example, layer 2 of 0 to 5. For a sentence of your own load the model.");
+  if (!model) return show(shown, `Below is still the stored example: load the model (${about.whole} MB, once) to see what you ask for.`, true);
   await new Promise((done) => setTimeout(done, patience));
   if (mine !== wishes) return;
   try {
@@ -188,11 +203,11 @@ async function wish(patience) {
   }
 }
 
-/** {result, trained, taken}, or null if a text is missing. */
+/** {result, trained, taken}, or nothing if a text is missing. */
 async function computed({ texts, positions, mask, layer, head }) {
   const lacking = texts.map(missing);
   lacking.forEach((words, place) => (remarkOf[place].textContent = words ?? ""));
-  if (lacking.some(Boolean)) return null;
+  if (lacking.some(Boolean)) return say("");
   const tidied = texts.map(tidy);
   const run = (taken) => inTurn(() => model.run(tidied.map(({ text }) => text), taken));
   const trained = await run({});
@@ -224,24 +239,24 @@ async function compareMeanings() {
   if (texts.length < 2) return (status.textContent = "Two texts at least, each on a line of its own.");
   if (!model && !(await loaded("The model is loaded"))) return (status.textContent = part("#live-status").textContent);
   const read = texts.slice(0, MOST_TEXTS), run = await inTurn(() => model.run(read));
-  status.textContent = texts.length > MOST_TEXTS ? `The first ${MOST_TEXTS} of ${texts.length} are compared.` : "";
+  const left = texts.length > MOST_TEXTS ? [`The first ${MOST_TEXTS} of ${texts.length} are compared.`] : [];
+  status.textContent = [...left, ...new Set(run.cuts.flatMap(remarks))].join(" ");
   part(".live-meaning").replaceChildren(...drawn(compared(run), read));
 }
 
 // --------------------------------------------------------------------------------------------------- to be seen
 
-/** The second field only where it is compared, the mask only where there is padding. */
+/** The mask only where there is padding. */
 function showOptions() {
-  part(".live-second").hidden = !switches.compare.checked;
   const padding = hasPadding(shown.result);
   switches.mask.disabled = !padding;
   switches.mask.checked ||= !switches.compare.checked;
   part("#live-mask-why").textContent = padding ? "" : "(only where two texts of different lengths are compared)";
 }
 
-function show(found, words) {
+function show(found, words, asking) {
   shown = found;
-  say(words);
+  say(words, asking);
   showOptions();
   all(".live-heads button").forEach((button, place) => {
     const map = shown.result.map(0, Math.floor(place / HEADS), place % HEADS);
@@ -256,7 +271,11 @@ function show(found, words) {
 function showView() {
   const { result } = shown;
   view = { ...view, run: result, text: 0, token: Math.min(view.token, result.cuts[0].ids.length - 1) };
-  const { layer, head, token } = view, canWalk = result.holds(layer);
+  const { layer, head, token } = view, isTaken = shown.taken.layers?.includes(layer);
+  const unseen = isTaken
+    ? `Layer ${layer} is taken away: every token leaves it as it entered.`
+    : "Of this layer the stored example has the maps only: load the model to walk through it.";
+  const canWalk = result.holds(layer) && !isTaken;
   all(".live-heads button").forEach((button, place) => {
     const mine = place === layer * HEADS + head;
     button.tabIndex = mine ? 0 : -1;
@@ -265,7 +284,7 @@ function showView() {
   const chips = result.cuts[0].tokens.map((name, place) =>
     pressable(name, () => changed({ token: place, key: null }), { "aria-pressed": place === token }),
   );
-  part(".live-tokens").replaceChildren(...chips);
+  keepingFocus(part(".live-tokens"), chips);
   [part("#live-layer-number").value, part("#live-layer-name").textContent] = [layer, layer];
   part("#live-head-title").textContent = `Layer ${layer}, head ${head}: ${nameOf(about.roles, layer, head)}`;
   part("#live-words").textContent = told(shown, layer, head);
@@ -273,7 +292,7 @@ function showView() {
   const [names, ...rows] = roleRows(about.roles, shown, layer, head);
   part(".live-roles thead").replaceChildren(names);
   part(".live-roles tbody").replaceChildren(...rows);
-  part(".walk-unseen").hidden = canWalk;
+  [part(".walk-unseen").hidden, part(".walk-unseen").textContent] = [canWalk, unseen];
   part(".walk-stage").hidden = !canWalk;
   if (canWalk) walk.draw(view);
 }

@@ -12,10 +12,11 @@ export const add = (a, b) => Float32Array.from(a, (number, place) => number + b[
 export class Run {
   /**
    * cuts: [{ids, tokens, left}]; parts: name → numbers, (layer, text, token, feature); mask: is padding hidden?
+   * off: heads that are taken away, [[layer, head], …]
    * only: the one layer that is there, if not all are; maps: stored weights (layer, head, query, key)
    */
-  constructor({ cuts, length, parts, mask = true, milliseconds, only = null, maps = null, neurons = null, end = null }) {
-    Object.assign(this, { cuts, length, parts, mask, milliseconds, only, maps, strongest: neurons, end });
+  constructor({ cuts, length, parts, mask = true, off = [], milliseconds, only = null, maps = null, neurons = null, end = null }) {
+    Object.assign(this, { cuts, length, parts, mask, off, milliseconds, only, maps, strongest: neurons, end });
     this.made = new Map(); // weights that have been computed
   }
 
@@ -70,9 +71,10 @@ export class Run {
     return this.maps.subarray(start, start + this.length);
   }
 
-  /** What a head hands over: the values, mixed by the weights. */
+  /** What a head hands over: the values, mixed by the weights; nothing if it is taken away. */
   mixed(text, token, layer, head) {
     const weights = this.weights(text, token, layer, head), sum = new Float32Array(HEAD);
+    if (this.off.some(([l, h]) => l === layer && h === head)) return sum;
     weights.forEach((weight, key) => {
       this.headRow("values", text, key, layer, head).forEach((value, place) => (sum[place] += weight * value));
     });

@@ -35,13 +35,13 @@ const normed = ({ run, text, token }) => run.parts.normed ? run.row("normed", te
  */
 export const STEPS = [
   {
-    name: "Token", of: "text", exercise: "08.1", code: "x = self.embedding(token_ids)", shape: "(batch, position)",
-    says: ({ name, id }) => `“${name}” is number ${id} of 30,522 tokens: its row in a table of learned vectors.`,
+    name: "Token", of: "text", exercise: "08.1", code: "x = self.embedding(token_ids)", shape: "(batch, position, d_model)",
+    says: ({ name, id }) => `“${name}” is number ${id} of 30,522 tokens. The model has learned 384 numbers for it: red above 0, blue below.`,
     make: ({ run, text, token }) => [strip("its row", run.row("words", text, token))],
   },
   {
     name: "+ position", of: "text", exercise: "01.3", code: "self.positions(x)", shape: "(batch, position, d_model)",
-    says: ({ name, token }) => `The row of position ${token} is added, so that “${name}” here is not “${name}” elsewhere.`,
+    says: ({ name, token }) => `The 384 numbers of position ${token} are added, so that the model can tell this “${name}” from one elsewhere.`,
     make({ run, text, token }) {
       const word = run.row("words", text, token), placed = run.row("placed", text, token);
       const position = placed.map((number, place) => number - word[place]);
@@ -50,7 +50,7 @@ export const STEPS = [
   },
   {
     name: "Norm", of: "text", exercise: "07.1", code: "self.embedding_norm(x)", shape: "(batch, position, d_model)",
-    says: () => "Less the mean, over the standard deviation; then each feature times a learned number, plus another.",
+    says: () => "The numbers are brought to a common size: subtract their mean, divide by their spread, scale and shift each as learned.",
     make: (view) => [
       strip("sum", view.run.row("placed", view.text, view.token)), strip("normed: enters layer 0", normed(view), { op: "→" }),
     ],
@@ -58,13 +58,13 @@ export const STEPS = [
   {
     name: "Query · key", of: "head", exercise: "03.7", shape: "(batch, heads, position, d_head)",
     code: "queries = self.rotary(split_heads(self.query_projection(query), self.n_heads))",
-    says: ({ name, keyName }) => `Learned matrices make a query of “${name}” and a key of “${keyName}”: 32 products, added up.`,
+    says: ({ name, keyName }) => `“${name}” asks (query), “${keyName}” offers (key): each is made by a learned matrix. Feature times feature, added up.`,
     make(view) {
       const { run, text, token, layer, head } = view, key = keyOf(view);
       const q = run.headRow("queries", text, token, layer, head), k = run.headRow("keys", text, key, layer, head);
       const products = q.map((number, place) => number * k[place]);
       return [
-        strip(`enters layer ${layer}`, run.row("entering", text, token, layer)),
+        strip(`enters layer ${layer}${layer ? ", changed by those before it" : ""}`, run.row("entering", text, token, layer)),
         cells("query", q, { op: "→" }), cells("key", k, { op: "·" }),
         cells("products", products, { op: "=", ask: (feature) => ({ kind: "product", token, key, feature }) }),
       ];
@@ -73,7 +73,7 @@ export const STEPS = [
   {
     name: "Scores", of: "head", exercise: "03.1", code: "scores = (query / math.sqrt(query.shape[-1])) @ key.mT",
     shape: "(batch, heads, query_pos, key_pos)",
-    says: ({ name }) => `“${name}” is compared with every token; ÷ √32 keeps the sums of 32 products small. Padding gets −∞.`,
+    says: ({ name }) => `“${name}” is compared with every token; each sum of 32 products is divided by √32. (Padding would get −∞.)`,
     make: (view) => [
       bars("scaled score", namesOf(view.run, view.text), view.run.scores(view.text, view.token, view.layer, view.head), {
         ask: (key) => ({ kind: "score", token: view.token, key }),
@@ -83,7 +83,7 @@ export const STEPS = [
   {
     name: "Softmax", of: "head", exercise: "03.3", code: "return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)",
     shape: "(batch, heads, query_pos, key_pos)",
-    says: ({ name }) => `Powers of e, shared out: the weights of “${name}” add up to 1. A weight is not yet what arrives.`,
+    says: ({ name }) => `Softmax makes shares of scores: e to each score, over the sum. A weight is not yet what arrives: tick the box.`,
     make: (view) => [
       bars("weight", namesOf(view.run, view.text), view.run.weights(view.text, view.token, view.layer, view.head), {
         ask: (key) => ({ kind: "weight", token: view.token, key }), arrives: contributions(view),
@@ -93,7 +93,7 @@ export const STEPS = [
   {
     name: "Mix values", of: "head", exercise: "03.2", code: "return F.dropout(weights, dropout) @ value, weights",
     shape: "(batch, heads, query_pos, d_head)",
-    says: ({ name }) => `Each token hands over its value, times its weight. Their sum is what the head brings to “${name}”.`,
+    says: ({ name }) => `Each token hands over 32 numbers, its value, times its weight. Their sum is what this head brings to “${name}”.`,
     make(view) {
       const { run, text, token, layer, head } = view, weights = run.weights(text, token, layer, head);
       const most = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
@@ -120,13 +120,13 @@ export const STEPS = [
   {
     name: "Add, norm", of: "layer", exercise: "07.3", code: "x = self.attention_norm(self.residual(x, attended))",
     shape: "(batch, position, d_model)",
-    says: ({ name }) => `What attention brings is added to “${name}”, and the sum is normed.`,
+    says: ({ name }) => `What attention brings is added to “${name}”, so nothing is lost, and brought to a common size as in step 3.`,
     make: ({ run, text, token, layer }) => added(run, text, token, layer, ["entering", "attended", "middle"]),
   },
   {
     name: "Feed-forward", of: "layer", exercise: "06.8", code: "return self.down_projection(self.dropout(hidden))",
-    shape: "(batch, position, d_ff)",
-    says: ({ name }) => `1,536 neurons ask one question each of “${name}” alone. The strongest, and what all of them add:`,
+    shape: "(batch, position, d_model)",
+    says: ({ name }) => `Now “${name}” alone: 1,536 neurons each look for a pattern in it. The strongest, and what all of them bring:`,
     make({ run, text, token, layer }) {
       const found = run.neurons(text, token, layer);
       const names = found.map(([number]) => `neuron ${number}`);
@@ -144,7 +144,7 @@ export const STEPS = [
   },
   {
     name: "Out", of: "text", exercise: "09.1", code: "return hidden.mean(dim=1)", shape: "(batch, d_model)",
-    says: () => "After layer 5 the mean of all tokens is the text’s vector: what it is for stands below.",
+    says: () => "After layer 5 the mean of all tokens is one vector for the text. Texts that mean the same have similar ones: compare some below.",
     make: ({ run, text }) => [strip("vector of the text", Float32Array.from(run.vector(text)))],
   },
 ];

@@ -11,6 +11,7 @@ export class Walk {
     this.part = (name) => box.querySelector(name);
     const steps = STEPS.map(({ name }, step) => this.pressable(name, () => changed({ step })));
     this.part(".walk-steps").append(...steps.map((button) => made("li", {}, button)));
+    box.addEventListener("keydown", ({ key }) => key === "Escape" && this.asked.length && this.close());
     this.part(".walk-back").addEventListener("click", () => changed({ step: Math.max(0, this.view.step - 1) }));
     this.part(".walk-on").addEventListener("click", () => changed({ step: Math.min(STEPS.length - 1, this.view.step + 1) }));
     this.part(".walk-arrives input").addEventListener("change", () => this.draw(this.view));
@@ -24,7 +25,7 @@ export class Walk {
 
   /** view: {run, text, token, layer, head, key, step} */
   draw(view) {
-    if (this.view?.run !== view.run || this.view.step !== view.step) this.asked = [];
+    if (["run", "step", "token", "layer", "head"].some((each) => this.view?.[each] !== view[each])) this.asked = [];
     this.view = view;
     const step = STEPS[view.step], names = namesOf(view.run, view.text);
     this.box.querySelectorAll(".walk-steps button").forEach((button, place) => {
@@ -44,7 +45,7 @@ export class Walk {
     const items = step.make(view);
     this.part(".walk-arrives").hidden = !items.some(({ arrives }) => arrives);
     const drawn = items.map((item) => this.item(item, items));
-    this.part(".walk-items").replaceChildren(...drawn);
+    keepingFocus(this.part(".walk-items"), drawn);
     this.answer();
   }
 
@@ -88,10 +89,12 @@ export class Walk {
   /** A bar for each token or neuron; a token's name picks it as the key that is compared. */
   bars({ names, values, ask, arrives }) {
     const shown = arrives && this.part(".walk-arrives input").checked ? arrives : values;
-    const most = Math.max(...Array.from(shown, (each) => (Number.isFinite(each) ? Math.abs(each) : 0)));
+    const finite = Array.from(shown, (each) => (Number.isFinite(each) ? each : 0));
+    const least = Math.min(0, ...finite), per = 100 / (Math.max(0, ...finite) - least || 1);
     const lines = names.map((name, place) => {
-      const width = Number.isFinite(shown[place]) ? (100 * Math.abs(shown[place])) / most : 0;
-      const bar = made("span", { class: shown[place] < 0 ? "walk-bar walk-negative" : "walk-bar", style: `width:${width}%` });
+      const ends = [Math.min(0, finite[place]), Math.max(0, finite[place])].map((end) => (end - least) * per);
+      const look = `left:${ends[0]}%;width:${ends[1] - ends[0]}%`;
+      const bar = made("span", { class: finite[place] < 0 ? "walk-bar walk-negative" : "walk-bar", style: look });
       const picked = ask && place === keyOf(this.view);
       const label = ask ? this.pressable(name, () => this.changed({ key: place }), { "aria-pressed": picked }) : name;
       const number = shown === values ? this.number(values[place], ask?.(place)) : short(shown[place]);
@@ -112,7 +115,7 @@ export class Walk {
   ask(question, depth = this.asked.length) {
     this.asked = [...this.asked.slice(0, depth), question];
     this.answer();
-    this.part(".walk-answer").focus();
+    this.part(".walk-answer").focus({ preventScroll: true });
   }
 
   answer() {
@@ -148,6 +151,13 @@ export class Walk {
     });
     return made("div", { class: "live-box", tabindex: 0 }, made("table", {}, made("thead", {}, head), made("tbody", {}, ...lines)));
   }
+}
+
+/** Put new elements into a box; where a button of it had the focus, the one in its place has it then. */
+export function keepingFocus(box, elements) {
+  const place = [...box.querySelectorAll("button")].indexOf(document.activeElement);
+  box.replaceChildren(...elements);
+  box.querySelectorAll("button")[place]?.focus({ preventScroll: true });
 }
 
 /** Small multiples of a map, and the colour bar of a large one. */

@@ -51,7 +51,7 @@ def description(page: str, text: Any) -> str:
         return _module(page)
     given = [meta["content"] for meta in _all("meta", text) if meta.get("name") == "description"]
     if given:
-        return given[0]
+        return _cut(given[0])
     paragraphs = [_plain(paragraph) for paragraph in _all("paragraph", text)]
     told = next((each for each in paragraphs if each.startswith("You will be able to")), paragraphs[0])
     about, reading, _ = told.partition(READING)

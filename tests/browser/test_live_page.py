@@ -323,6 +323,7 @@ def test_a_projector_shows_token_and_map_without_scrolling(visit: Visit) -> None
 
 def test_what_arrives_is_weight_times_length_of_the_value(visit: Visit, minilm: tuple) -> None:
     view = visit("live.html#head=2.8&token=2&step=5").view
+    view.evaluate("live.ready")
     bars = view.locator(".walk-items .walk-bar")
     width = "bars => bars.map((bar) => parseFloat(bar.style.width))"
     before = bars.evaluate_all(width)
@@ -336,13 +337,13 @@ def test_what_arrives_is_weight_times_length_of_the_value(visit: Visit, minilm: 
 def test_tokens_keys_and_cells_are_picked(visit: Visit) -> None:
     view = visit("live.html#head=2.8&token=2&step=3").view
     says = view.locator(".walk-says")
-    expect(says).to_contain_text("a query of “old” and a key of “cat”")
+    expect(says).to_contain_text("“old” asks (query), “cat” offers (key)")
     view.locator(".live-tokens button", has_text="young").click()
-    expect(says).to_contain_text("a query of “young” and a key of “cat”")
+    expect(says).to_contain_text("“young” asks (query), “cat” offers (key)")
     view.locator(".walk-steps button").nth(4).click()
     view.locator(".walk-items li button", has_text="met").click()
     view.locator(".walk-back").click()
-    expect(says).to_contain_text("a query of “young” and a key of “met”")
+    expect(says).to_contain_text("“young” asks (query), “met” offers (key)")
     view.locator(".live-map tbody tr").nth(2).locator("td").nth(3).click()
     expect(view.locator(".walk-answer h3")).to_have_text("The weight from “old” to “cat”: .71")
 
@@ -380,7 +381,7 @@ def test_texts_are_compared_by_meaning(loaded: Page, minilm: tuple) -> None:
     loaded.locator("#live-texts").fill("\n".join(f"The bank number {number}." for number in range(8)))
     loaded.get_by_role("button", name="Compare").click()
     expect(loaded.locator("#live-meaning-status")).to_contain_text("The first 6 of 8")
-    expect(loaded.locator(".live-meaning table").nth(1)).to_contain_text("in its contexts")
+    expect(loaded.locator(".live-meaning table").nth(1)).to_contain_text("How alike “number” is in two texts")
 
 
 def test_typing_changes_the_map(loaded: Page) -> None:
@@ -523,6 +524,47 @@ def test_an_address_that_makes_no_sense_does_no_harm(visit: Visit, state: str) -
     expect(view.locator("#live-head-title")).to_contain_text("Layer 2, head 8")
     expect(view.locator(".live-map td")).to_have_count(10 * 10)
     assert view.locator("#live img").count() == 0
+
+
+def test_a_second_sentence_is_offered_and_an_empty_one_is_told(loaded: Page) -> None:
+    loaded.get_by_role("button", name="A word looks at its twin").click()
+    loaded.locator("#live-compare").check()
+    expect(loaded.locator("#live-second")).not_to_have_value("")
+    expect(loaded.locator(".live-map")).to_have_count(2)
+    loaded.locator("#live-second").fill("")
+    expect(loaded.locator("#live-second-remark")).to_contain_text("Type at least one word")
+    loaded.locator("#live-compare").uncheck()
+    expect(loaded.locator(".live-map")).to_have_count(1)
+
+
+def test_what_is_taken_away_is_taken_from_the_walk(loaded: Page) -> None:
+    loaded.get_by_role("button", name="An adjective finds its noun").click()
+    loaded.locator("#live-head").uncheck()
+    expect(loaded.locator("#live-words")).to_contain_text("It costs: with the vectors of the whole model")
+    loaded.locator(".walk-steps button").nth(6).click()
+    mixed = loaded.locator(".walk-items button[data-value]")
+    expect(mixed).to_have_count(32)
+    assert {value_of(each) for each in mixed.all()} == {0}
+    loaded.locator("#live-head").check()
+    loaded.locator("#live-layer").uncheck()
+    expect(loaded.locator(".walk-unseen")).to_contain_text("Layer 2 is taken away")
+    expect(loaded.locator(".walk-stage")).to_be_hidden()
+    loaded.locator("#live-layer").check()
+    expect(loaded.locator(".walk-stage")).to_be_visible()
+
+
+def test_an_open_answer_is_closed_by_another_token_and_by_escape(loaded: Page) -> None:
+    loaded.get_by_role("button", name="An adjective finds its noun").click()
+    number = loaded.locator(".walk-items button[data-value]").nth(3)
+    expect(number).to_have_text(".71")
+    number.click()
+    expect(loaded.locator(".walk-answer")).to_be_visible()
+    loaded.locator(".live-tokens button").nth(6).click()
+    expect(loaded.locator(".walk-answer")).to_be_hidden()
+    expect(loaded.locator(".live-tokens button").nth(6)).to_be_focused()
+    number.click()
+    loaded.keyboard.press("Escape")
+    expect(loaded.locator(".walk-answer")).to_be_hidden()
 
 
 @pytest.mark.parametrize("failure", ["offline", "cut short", "gone", "too long"])
