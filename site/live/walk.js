@@ -36,8 +36,10 @@ export class Walk {
     this.part(".walk-on").disabled = !next;
     this.part(".walk-on").textContent = next ? `Next: ${next.name} →` : "The end";
     this.part(".walk-name").textContent = `${view.step + 1}. ${step.name}`;
-    const words = { ...view, name: names[view.token], id: view.run.cuts[view.text].ids[view.token] ?? 0 };
-    this.part(".walk-says").textContent = step.says({ ...words, keyName: names[keyOf(view)] });
+    const isAlone = (name) => names.indexOf(name) === names.lastIndexOf(name);
+    const told = (place) => (isAlone(names[place]) ? names[place] : `${names[place]} (${place})`);
+    const words = { ...view, name: told(view.token), id: view.run.cuts[view.text].ids[view.token] ?? 0 };
+    this.part(".walk-says").textContent = step.says({ ...words, keyName: told(keyOf(view)) });
     this.part(".walk-shape").textContent = step.shape;
     this.part(".walk-code").textContent = step.code;
     const link = this.part(".walk-exercise");
@@ -52,7 +54,9 @@ export class Walk {
   /** One line of a step: what is done, what it is, its numbers. */
   item(item, all) {
     const line = made("div", { class: "walk-item" }, made("span", { class: "walk-op" }, item.op ?? ""));
-    line.append(made("span", { class: "walk-label" }, item.label, this.ends(item)), this[item.form](item, all));
+    const isArrival = item.arrives && this.part(".walk-arrives input").checked;
+    const label = isArrival ? "weight × length of the value" : item.label;
+    line.append(made("span", { class: "walk-label" }, label, this.ends(item)), this[item.form](item, all));
     return line;
   }
 

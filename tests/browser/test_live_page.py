@@ -328,6 +328,7 @@ def test_what_arrives_is_weight_times_length_of_the_value(visit: Visit, minilm: 
     width = "bars => bars.map((bar) => parseFloat(bar.style.width))"
     before = bars.evaluate_all(width)
     view.locator(".walk-arrives input").check()
+    expect(view.locator(".walk-label")).to_have_text("weight × length of the value")
     after = bars.evaluate_all(width)
     assert (
         before[0] / before[3] > 0.2 > 0.03 > after[0] / after[3]
@@ -337,9 +338,9 @@ def test_what_arrives_is_weight_times_length_of_the_value(visit: Visit, minilm: 
 def test_tokens_keys_and_cells_are_picked(visit: Visit) -> None:
     view = visit("live.html#head=2.8&token=2&step=3").view
     says = view.locator(".walk-says")
-    expect(says).to_contain_text("“old” asks (query), “cat” offers (key)")
+    expect(says).to_contain_text("“old” asks (query), “cat (3)” offers (key)")
     view.locator(".live-tokens button", has_text="young").click()
-    expect(says).to_contain_text("“young” asks (query), “cat” offers (key)")
+    expect(says).to_contain_text("“young” asks (query), “cat (7)” offers (key)")
     view.locator(".walk-steps button").nth(4).click()
     view.locator(".walk-items li button", has_text="met").click()
     view.locator(".walk-back").click()
