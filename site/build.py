@@ -103,14 +103,14 @@ def write_pages(folder: Path) -> None:
         "notation.md": lookup.notation(),
         "licences.md": filled("licences.md"),
     }
-    for name, text in (pages | field_guide.pages() | lookup.reference()).items():
+    guide = field_guide.pages()
+    for name, text in (pages | guide | lookup.reference()).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
-    searched = folder / "_static" / field_guide.SEARCHED
-    searched.with_suffix(".i8").write_bytes(
-        meaning.vectors(json.loads(searched.read_text("utf-8"))["entries"])
-    )
+    searched = f"_static/{field_guide.SEARCHED}"
+    vectors = meaning.vectors(json.loads(guide[searched])["entries"])
+    (folder / searched).with_suffix(".i8").write_bytes(vectors)
 
 
 def course(folder: Path) -> Path:
@@ -129,15 +129,18 @@ def live_page(folder: Path) -> str:
     measured = export(folder)
     for file in [*(HERE / "live").glob("*.[jc]s*"), *(MODULES / name for name in RUNTIME)]:
         shutil.copy(file, folder)
-    loaded = [
-        folder / name for name in ("encoder.onnx", TOKENIZER_FILE, *(Path(name).name for name in RUNTIME))
-    ]
+    loaded = [folder / Path(name).name for name in ("encoder.onnx", TOKENIZER_FILE, *RUNTIME)]
     files = {file.name: file.stat().st_size for file in loaded}
-    digest = hashlib.sha256(
-        b"".join(hashlib.sha256(file.read_bytes()).digest() for file in loaded)
-    ).hexdigest()
+    digest = hashlib.sha256()
+    for file in loaded:
+        digest.update(file.read_bytes())
     whole = round(sum(files.values()) / 1e6)
-    facts = {"files": files, "whole": whole, "version": f"encoder-{digest[:12]}", "exercises": exercises()}
+    facts = {
+        "files": files,
+        "whole": whole,
+        "version": f"encoder-{digest.hexdigest()[:12]}",
+        "exercises": exercises(),
+    }
     write_json(folder / "about.json", measured | facts)
     return filled(
         "live.md",

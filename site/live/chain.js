@@ -1,6 +1,7 @@
 // Where a number comes from: a weight from a row of scores, a score from 32 products, a product from two features.
 // Each answer: a title, the rule, its rows [name, number or question, …], and the result that follows from the rows.
 
+import { short } from "./heatmap.js";
 import { HEAD, dot } from "./run.js";
 import { namesOf } from "./steps.js";
 
@@ -11,7 +12,7 @@ const answers = {
     const sum = grown.reduce((total, each) => total + each);
     return {
       title: `The weight from “${names[token]}” to “${names[key]}”`,
-      rule: `e to the score (less the largest, ${number(largest)}) ÷ the sum of the row, ${number(sum)}`,
+      rule: `e to the score (less the largest, ${short(largest)}) ÷ the sum of the row, ${short(sum)}`,
       columns: ["token", "scaled score", "e^(score − largest)", "÷ sum"],
       rows: names.map((name, each) => [name, { value: scores[each], ask: { kind: "score", token, key: each } }, grown[each], grown[each] / sum]),
       lit: key, result: grown[key] / sum,
@@ -19,11 +20,11 @@ const answers = {
   },
 
   score(view, { token, key }) {
-    const products = productsOf(view, token, key), sum = products.reduce((total, each) => total + each);
+    const products = view.run.products(view.text, token, key, view.layer, view.head), sum = products.reduce((total, each) => total + each);
     const names = namesOf(view.run, view.text);
     return {
       title: `The score of the query of “${names[token]}” and the key of “${names[key]}”`,
-      rule: `the sum of ${HEAD} products, ${number(sum)}, ÷ √${HEAD}`,
+      rule: `the sum of ${HEAD} products, ${short(sum)}, ÷ √${HEAD}`,
       cells: Array.from(products, (value, feature) => ({ value, ask: { kind: "product", token, key, feature } })),
       result: sum / Math.sqrt(HEAD),
     };
@@ -58,10 +59,3 @@ const answers = {
 };
 
 export const answer = (view, question) => answers[question.kind](view, question);
-
-export const number = (value) => (Number.isFinite(value) ? value.toFixed(2).replace(/^(-?)0\./, "$1.").replace("-", "−") : "−∞");
-
-function productsOf({ run, text, layer, head }, token, key) {
-  const k = run.headRow("keys", text, key, layer, head);
-  return run.headRow("queries", text, token, layer, head).map((q, feature) => q * k[feature]);
-}

@@ -53,8 +53,21 @@ export function made(kind, attributes = {}, ...content) {
   return element;
 }
 
+/** A button, and what it does. */
+export function pressable(content, pressed, attributes = {}) {
+  const button = made("button", { type: "button", ...attributes }, content);
+  button.addEventListener("click", pressed);
+  return button;
+}
+
 /** The largest weight of a map, on which its colours end. */
 export const mostOf = (rows) => Math.max(0.01, ...rows.map((row) => Math.max(...row)));
+
+/** Draw a map as a small picture, on a scale of its own. */
+export function thumbnail(canvas, rows) {
+  const most = mostOf(rows);
+  return paint(canvas, rows, (weight) => ofWeight(weight, most));
+}
 
 /**
  * The table of a map, for the eye: a row for each query, a column for each key; picked(query, key) is told of a click.

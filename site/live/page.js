@@ -1,7 +1,7 @@
 // The live page: what is asked for, what is computed, what is shown.
 
 import { read, write } from "./address.js";
-import { made, mostOf, table } from "./heatmap.js";
+import { made, mostOf, pressable, table, thumbnail } from "./heatmap.js";
 import { MOST_TEXTS, compared, drawn } from "./meaning.js";
 import { isKept, load } from "./model.js";
 import { nameOf, roleRows } from "./roles.js";
@@ -9,7 +9,7 @@ import { HEADS, LAYERS, stored } from "./run.js";
 import { STEPS, namesOf } from "./steps.js";
 import { missing, remarks, tidy } from "./texts.js";
 import { TRIES } from "./tries.js";
-import { Walk, keepingFocus, small } from "./walk.js";
+import { Walk, keepingFocus } from "./walk.js";
 import { told } from "./words.js";
 
 const PATIENCE = 150; // milliseconds without a key, before the model runs
@@ -110,12 +110,6 @@ function changed(wanted) {
 
 // ---------------------------------------------------------------------------------------------- to be pressed
 
-function pressable(content, pressed, attributes = {}) {
-  const button = made("button", { type: "button", ...attributes }, content);
-  button.addEventListener("click", pressed);
-  return button;
-}
-
 async function tried(wanted, button) {
   for (const other of all(".live-tries button")) other.setAttribute("aria-pressed", other === button);
   ask(wanted);
@@ -189,7 +183,7 @@ async function wish(patience) {
   part(".live-second").hidden = !switches.compare.checked;
   if (patience) for (const button of all(".live-tries button")) button.setAttribute("aria-pressed", false);
   history.replaceState(null, "", write(asked()));
-  if (!model && isStored(asked())) return show({ ...shown, result: shown.trained }, "A stored example, layer 2 of 0 to 5. For a sentence of your own load the model.");
+  if (!model && isStored(asked())) return show({ ...shown, result: shown.trained }, `A stored example, layer ${example.layer} of 0 to ${LAYERS - 1}. For a sentence of your own load the model.`);
   if (!model) return show(shown, `Below is still the stored example: load the model (${about.whole} MB, once) to see what you ask for.`, true);
   await new Promise((done) => setTimeout(done, patience));
   if (mine !== wishes) return;
@@ -259,8 +253,7 @@ function show(found, words, asking) {
   say(words, asking);
   showOptions();
   all(".live-heads button").forEach((button, place) => {
-    const map = shown.result.map(0, Math.floor(place / HEADS), place % HEADS);
-    small(button.firstChild, map, mostOf(map));
+    thumbnail(button.firstChild, shown.result.map(0, Math.floor(place / HEADS), place % HEADS));
   });
   const two = shown.result.cuts.length > 1;
   part("#live-heads-title").textContent = two ? "All 72 heads, on the first text" : "All 72 heads";

@@ -42,6 +42,12 @@ export class Run {
     return this.mask && key >= this.cuts[text].ids.length;
   }
 
+  /** A query and a key, feature by feature: their products add up to the score before it is scaled. */
+  products(text, token, key, layer, head) {
+    const k = this.headRow("keys", text, key, layer, head);
+    return this.headRow("queries", text, token, layer, head).map((q, feature) => q * k[feature]);
+  }
+
   /** The scaled scores of a query, one for each key; −∞ behind the mask. */
   scores(text, token, layer, head) {
     const query = this.headRow("queries", text, token, layer, head);

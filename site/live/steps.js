@@ -30,17 +30,17 @@ export function contributions({ run, text, token, layer, head }) {
 const normed = ({ run, text, token }) => run.parts.normed ? run.row("normed", text, token) : run.row("entering", text, token);
 
 /**
- * Each step: its name, where it belongs (of the entrance, a layer, or the end), the exercise in which one writes it, its
- * line of code, its shape, a sentence, and make(view), what is shown. view: {run, text, token, layer, head, key}
+ * Each step: its name, the exercise in which one writes it, its line of code, its shape, a sentence, and make(view), what
+ * is shown. view: {run, text, token, layer, head, key}
  */
 export const STEPS = [
   {
-    name: "Token", of: "text", exercise: "08.1", code: "x = self.embedding(token_ids)", shape: "(batch, position, d_model)",
+    name: "Token", exercise: "08.1", code: "x = self.embedding(token_ids)", shape: "(batch, position, d_model)",
     says: ({ name, id }) => `“${name}” is number ${id} of 30,522 tokens. The model has learned 384 numbers for it: red above 0, blue below.`,
     make: ({ run, text, token }) => [strip("its row", run.row("words", text, token))],
   },
   {
-    name: "+ position", of: "text", exercise: "01.3", code: "self.positions(x)", shape: "(batch, position, d_model)",
+    name: "+ position", exercise: "01.3", code: "self.positions(x)", shape: "(batch, position, d_model)",
     says: ({ name, token }) => `The 384 numbers of position ${token} are added, so that the model can tell this “${name}” from one elsewhere.`,
     make({ run, text, token }) {
       const word = run.row("words", text, token), placed = run.row("placed", text, token);
@@ -49,20 +49,20 @@ export const STEPS = [
     },
   },
   {
-    name: "Norm", of: "text", exercise: "07.1", code: "self.embedding_norm(x)", shape: "(batch, position, d_model)",
+    name: "Norm", exercise: "07.1", code: "self.embedding_norm(x)", shape: "(batch, position, d_model)",
     says: () => "The numbers are brought to a common size: subtract their mean, divide by their spread, scale and shift each as learned.",
     make: (view) => [
       strip("sum", view.run.row("placed", view.text, view.token)), strip("normed: enters layer 0", normed(view), { op: "→" }),
     ],
   },
   {
-    name: "Query · key", of: "head", exercise: "03.7", shape: "(batch, heads, position, d_head)",
+    name: "Query · key", exercise: "03.7", shape: "(batch, heads, position, d_head)",
     code: "queries = self.rotary(split_heads(self.query_projection(query), self.n_heads))",
     says: ({ name, keyName }) => `“${name}” asks (query), “${keyName}” offers (key): each is made by a learned matrix. Feature times feature, added up.`,
     make(view) {
       const { run, text, token, layer, head } = view, key = keyOf(view);
       const q = run.headRow("queries", text, token, layer, head), k = run.headRow("keys", text, key, layer, head);
-      const products = q.map((number, place) => number * k[place]);
+      const products = run.products(text, token, key, layer, head);
       return [
         strip(`enters layer ${layer}${layer ? ", changed by those before it" : ""}`, run.row("entering", text, token, layer)),
         cells("query", q, { op: "→" }), cells("key", k, { op: "·" }),
@@ -71,7 +71,7 @@ export const STEPS = [
     },
   },
   {
-    name: "Scores", of: "head", exercise: "03.1", code: "scores = (query / math.sqrt(query.shape[-1])) @ key.mT",
+    name: "Scores", exercise: "03.1", code: "scores = (query / math.sqrt(query.shape[-1])) @ key.mT",
     shape: "(batch, heads, query_pos, key_pos)",
     says: ({ name }) => `“${name}” is compared with every token; each sum of 32 products is divided by √32. (Padding would get −∞.)`,
     make: (view) => [
@@ -81,7 +81,7 @@ export const STEPS = [
     ],
   },
   {
-    name: "Softmax", of: "head", exercise: "03.3", code: "return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)",
+    name: "Softmax", exercise: "03.3", code: "return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)",
     shape: "(batch, heads, query_pos, key_pos)",
     says: ({ name }) => `Softmax makes shares of scores: e to each score, over the sum. A weight is not yet what arrives: tick the box.`,
     make: (view) => [
@@ -91,7 +91,7 @@ export const STEPS = [
     ],
   },
   {
-    name: "Mix values", of: "head", exercise: "03.2", code: "return F.dropout(weights, dropout) @ value, weights",
+    name: "Mix values", exercise: "03.2", code: "return F.dropout(weights, dropout) @ value, weights",
     shape: "(batch, heads, query_pos, d_head)",
     says: ({ name }) => `Each token hands over 32 numbers, its value, times its weight. Their sum is what this head brings to “${name}”.`,
     make(view) {
@@ -107,7 +107,7 @@ export const STEPS = [
     },
   },
   {
-    name: "Join heads", of: "layer", exercise: "05.5", code: "return self.output_projection(merge_heads(heads)), weights",
+    name: "Join heads", exercise: "05.5", code: "return self.output_projection(merge_heads(heads)), weights",
     shape: "(batch, query_pos, d_model)",
     says: ({ head }) => `The 12 heads side by side, head ${head} framed; one more learned matrix mixes them.`,
     make({ run, text, token, layer, head }) {
@@ -118,13 +118,13 @@ export const STEPS = [
     },
   },
   {
-    name: "Add, norm", of: "layer", exercise: "07.3", code: "x = self.attention_norm(self.residual(x, attended))",
+    name: "Add, norm", exercise: "07.3", code: "x = self.attention_norm(self.residual(x, attended))",
     shape: "(batch, position, d_model)",
     says: ({ name }) => `What attention brings is added to “${name}”, so nothing is lost, and brought to a common size as in step 3.`,
-    make: ({ run, text, token, layer }) => added(run, text, token, layer, ["entering", "attended", "middle"]),
+    make: ({ run, text, token, layer }) => added(run, text, token, layer, ["entering", "attended", "middle"], ["enters", "attention"]),
   },
   {
-    name: "Feed-forward", of: "layer", exercise: "06.8", code: "return self.down_projection(self.dropout(hidden))",
+    name: "Feed-forward", exercise: "06.8", code: "return self.down_projection(self.dropout(hidden))",
     shape: "(batch, position, d_model)",
     says: ({ name }) => `Now “${name}” alone: 1,536 neurons each look for a pattern in it. The strongest, and what all of them bring:`,
     make({ run, text, token, layer }) {
@@ -137,20 +137,21 @@ export const STEPS = [
     },
   },
   {
-    name: "Add, norm", of: "layer", exercise: "07.3", code: "x = self.feed_forward_norm(self.residual(x, self.feed_forward(x)))",
+    name: "Add, norm", exercise: "07.3", code: "x = self.feed_forward_norm(self.residual(x, self.feed_forward(x)))",
     shape: "(batch, position, d_model)",
     says: ({ name, layer }) => `Added and normed again: “${name}” leaves layer ${layer}${layer < LAYERS - 1 ? ", and enters the next" : ""}.`,
-    make: ({ run, text, token, layer }) => added(run, text, token, layer, ["middle", "fed", "leaving"]),
+    make: ({ run, text, token, layer }) => added(run, text, token, layer, ["middle", "fed", "leaving"], ["so far", "feed-forward"]),
   },
   {
-    name: "Out", of: "text", exercise: "09.1", code: "return hidden.mean(dim=1)", shape: "(batch, d_model)",
+    name: "Out", exercise: "09.1", code: "return hidden.mean(dim=1)", shape: "(batch, d_model)",
     says: () => "After layer 5 the mean of all tokens is one vector for the text. Texts that mean the same have similar ones: compare some below.",
     make: ({ run, text }) => [strip("vector of the text", Float32Array.from(run.vector(text)))],
   },
 ];
 
-function added(run, text, token, layer, parts) {
+/** Two vectors added, and the sum normed: `parts` name the two and the result, `words` the two. */
+function added(run, text, token, layer, parts, words) {
   const [x, brought, result] = parts.map((part) => run.row(part, text, token, layer));
-  const [name, brings, leaves] = [parts[0] === "entering" ? "enters" : "so far", parts[0] === "entering" ? "attention" : "feed-forward", "normed"];
-  return [strip(name, x), strip(brings, brought, { op: "+" }), strip("sum", add(x, brought), { op: "=" }), strip(leaves, result, { op: "→" })];
+  const sum = strip("sum", add(x, brought), { op: "=" });
+  return [strip(words[0], x), strip(words[1], brought, { op: "+" }), sum, strip("normed", result, { op: "→" })];
 }

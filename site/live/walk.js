@@ -1,7 +1,7 @@
 // The walk, drawn: one step at a time, every number a button that says where it comes from.
 
 import { answer } from "./chain.js";
-import { made, ofSigned, ofWeight, paint, short, style } from "./heatmap.js";
+import { made, ofSigned, paint, pressable, short, style } from "./heatmap.js";
 import { STEPS, keyOf, namesOf } from "./steps.js";
 
 export class Walk {
@@ -9,18 +9,12 @@ export class Walk {
   constructor(box, { changed, links }) {
     Object.assign(this, { box, changed, links, asked: [] });
     this.part = (name) => box.querySelector(name);
-    const steps = STEPS.map(({ name }, step) => this.pressable(name, () => changed({ step })));
+    const steps = STEPS.map(({ name }, step) => pressable(name, () => changed({ step })));
     this.part(".walk-steps").append(...steps.map((button) => made("li", {}, button)));
     box.addEventListener("keydown", ({ key }) => key === "Escape" && this.asked.length && this.close());
     this.part(".walk-back").addEventListener("click", () => changed({ step: Math.max(0, this.view.step - 1) }));
     this.part(".walk-on").addEventListener("click", () => changed({ step: Math.min(STEPS.length - 1, this.view.step + 1) }));
     this.part(".walk-arrives input").addEventListener("change", () => this.draw(this.view));
-  }
-
-  pressable(content, pressed, attributes = {}) {
-    const button = made("button", { type: "button", ...attributes }, content);
-    button.addEventListener("click", pressed);
-    return button;
   }
 
   /** view: {run, text, token, layer, head, key, step} */
@@ -100,7 +94,7 @@ export class Walk {
       const look = `left:${ends[0]}%;width:${ends[1] - ends[0]}%`;
       const bar = made("span", { class: finite[place] < 0 ? "walk-bar walk-negative" : "walk-bar", style: look });
       const picked = ask && place === keyOf(this.view);
-      const label = ask ? this.pressable(name, () => this.changed({ key: place }), { "aria-pressed": picked }) : name;
+      const label = ask ? pressable(name, () => this.changed({ key: place }), { "aria-pressed": picked }) : name;
       const number = shown === values ? this.number(values[place], ask?.(place)) : short(shown[place]);
       return made("li", {}, made("span", { class: "walk-token" }, label), made("span", { class: "walk-track" }, bar), number);
     });
@@ -112,7 +106,7 @@ export class Walk {
     const all = { "data-value": value, title: `${value}`, ...attributes };
     const digits = attributes.class && Math.abs(value) >= 1 ? value.toFixed(1).replace("-", "−") : short(value); // cells are narrow
     if (!question) return made("span", all, digits);
-    return this.pressable(digits, () => this.ask(question), { ...all, "aria-label": `${digits}: where from?` });
+    return pressable(digits, () => this.ask(question), { ...all, "aria-label": `${digits}: where from?` });
   }
 
   /** Ask where a number comes from; what was asked before stands above, to go back to. */
@@ -129,9 +123,9 @@ export class Walk {
     if (box.hidden) return box.replaceChildren();
     const answers = this.asked.map((question) => answer(this.view, question)), last = answers.at(-1);
     const way = answers.slice(0, -1).map(({ title }, depth) =>
-      made("li", {}, this.pressable(title, () => this.ask(this.asked[depth], depth))),
+      made("li", {}, pressable(title, () => this.ask(this.asked[depth], depth))),
     );
-    const close = this.pressable("Close", () => this.close(), { class: "walk-close" });
+    const close = pressable("Close", () => this.close(), { class: "walk-close" });
     box.replaceChildren(made("ol", {}, ...way), made("h3", {}, `${last.title}: ${short(last.result)}`), close);
     box.append(made("p", {}, `= ${last.rule}`), last.cells ? this.products(last.cells) : this.rows(last), last.end ?? "");
     box.dataset.result = last.result;
@@ -163,6 +157,3 @@ export function keepingFocus(box, elements) {
   box.replaceChildren(...elements);
   box.querySelectorAll("button")[place]?.focus({ preventScroll: true });
 }
-
-/** Small multiples of a map, and the colour bar of a large one. */
-export const small = (canvas, rows, most) => paint(canvas, rows, (weight) => ofWeight(weight, most));
