@@ -6,13 +6,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import (
     COMPONENTS,
     DARK,
+    EDGE,
     GREY,
     HERO,
     HIDDEN,
@@ -274,7 +274,7 @@ def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: f
             shown = kind if value or kind not in WHERE_NOT_ZERO else ""
             look = KINDS[list(SIGNS)[value < 0] if kind == "sign" else shown]
             ax.add_patch(Rectangle((left, top), wide, CELL, **{"edgecolor": GREY, "linewidth": 0.8} | look))
-        edge = [withStroke(linewidth=3, foreground="white")] if kind in HATCHED and not is_word else []
+        edge = EDGE if kind in HATCHED and not is_word else []
         look = {"ha": "center", "va": "center", "size": 9, "path_effects": edge}
         ax.text(left + wide / 2, top + CELL / 2, value if is_word else _short(value), **look)
 

@@ -6,10 +6,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, HIDDEN, LINES, LIT, MARK, OPEN_OR_NOT, SILVER
+from transformer_course.figures.colours import (
+    COMPONENTS,
+    DARK,
+    EDGE,
+    HIDDEN,
+    LINES,
+    LIT,
+    MARK,
+    OPEN_OR_NOT,
+    SILVER,
+)
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
@@ -54,7 +63,7 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], ask
     ax.plot(*line, color=ASKED, linewidth=0.9, linestyle="--")
     named_arrow(ax, (0, 0), query, asked, ASKED, beside=query * (1, 1.2))
     look = {"size": 9.5, "ha": "center", "va": "center", "zorder": 5}
-    look["path_effects"] = [withStroke(linewidth=3, foreground="white")]
+    look["path_effects"] = EDGE
     for (name, key), reach, colour in zip(keys.items(), reaches[2:], LINES[1:], strict=False):
         foot = reach * query / length
         ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)

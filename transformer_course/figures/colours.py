@@ -1,6 +1,7 @@
 """The one declaration of what a colour means."""
 
 from matplotlib.colors import ListedColormap
+from matplotlib.patheffects import withStroke
 
 # Colour maps: one for one quantity
 ATTENTION = "viridis"  # weights, and other numbers that are never negative
@@ -30,4 +31,5 @@ LIT = "#fff3c4"  # a group of boxes of which a title speaks
 LINES = ("#b74800", "#0e72c1", "#303030", "#08833c", "#603698", "#9b1761", "#02606d")
 HERO = LINES[0]
 MARK = "#d95f02"  # the same where it is no text: a dot, a needle, a bar
+EDGE = [withStroke(linewidth=3, foreground="white")]  # of letters on bars and lines
 SILVER, GREY, DARK = "#bdbdbd", "#6b6b6b", "#404040"

@@ -6,10 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, SIGNED, SILVER
+from transformer_course.figures.colours import COMPONENTS, DARK, EDGE, GREY, HERO, LIT, SIGNED, SILVER
 from transformer_course.figures.drawings import FRAME, arrow, box, cells, line, plus, way
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import canvas, finished, two_decimals
@@ -19,7 +18,6 @@ CENTRED = {"ha": "center", "va": "center", "size": 8.5, "zorder": 5}
 CELLS = {"edgecolor": "white", "linewidth": 0.8}
 STARTS, AXIS = (0, 5.4, 11.4), {"va": "center", "size": 8, "zorder": 5}  # of the steps of a norm
 LANE, DROP = 0.4, 0.42  # inches; of a lane, how far below it a part stands
-EDGE = [withStroke(linewidth=3, foreground="white")]  # of letters on bars and lines
 
 
 def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:

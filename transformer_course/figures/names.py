@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patheffects import withStroke
 from matplotlib.text import Annotation
 
-from transformer_course.figures.colours import GREY
+from transformer_course.figures.colours import EDGE, GREY
 
 LINE = 11.0  # points from one written line to the next
 DOT = 3.5  # points from the middle of a dot to its edge
@@ -70,7 +69,7 @@ def write_place(ax: Axes, place: float, name: str) -> None:
 
 def _annotate(ax: Axes, name: str, point: tuple, offset: tuple = (0, 0), **look: object) -> Annotation:
     """Write a name at an offset, in points, with a white edge where it meets a line."""
-    edge = {"path_effects": [withStroke(linewidth=3, foreground="white")], "annotation_clip": False}
+    edge = {"path_effects": EDGE, "annotation_clip": False}
     look = {"size": 9, "parse_math": False} | edge | look
     return ax.annotate(name, point, offset, textcoords="offset points", **look)
 
