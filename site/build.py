@@ -127,7 +127,11 @@ def course(folder: Path) -> Path:
 def live_page(folder: Path) -> str:
     """Export the encoder, lay beside it what runs it, and return the page around it."""
     measured = export(folder)
-    for file in [*(HERE / "live").glob("*.[jc]s*"), *(MODULES / name for name in RUNTIME)]:
+    for file in [
+        *(HERE / "live").glob("*.js"),
+        HERE / "live" / "live.css",
+        *(MODULES / name for name in RUNTIME),
+    ]:
         shutil.copy(file, folder)
     loaded = [folder / Path(name).name for name in ("encoder.onnx", TOKENIZER_FILE, *RUNTIME)]
     files = {file.name: file.stat().st_size for file in loaded}

@@ -72,15 +72,17 @@ export function thumbnail(canvas, rows) {
 /**
  * The table of a map, for the eye: a row for each query, a column for each key; picked(query, key) is told of a click.
  * What it shows stands beside it in words, so a screen reader passes over it. hidden(key): is it behind the mask?
+ * at: [query, key] that is picked; no key, if none is
  */
 export function table(rows, tokens, { caption, hidden, picked, at }) {
   const dense = rows.length > READABLE, most = mostOf(rows);
   const head = made("tr", {}, made("th", { class: "live-corner" }, "query ↓ key →"));
   head.append(...tokens.map((token) => made("th", { scope: "col" }, token)));
   const lines = rows.map((row, i) => {
-    const line = made("tr", i === at ? { class: "live-at" } : {}, made("th", { scope: "row" }, tokens[i]));
+    const line = made("tr", i === at[0] ? { class: "live-at" } : {}, made("th", { scope: "row" }, tokens[i]));
     if (!dense) line.append(...Array.from(row, (weight, j) => weightCell(weight, hidden(j), most)));
     else if (i === 0) line.append(picture(rows, hidden, most));
+    if (i === at[0] && !dense && at[1] !== null) line.children[at[1] + 1]?.classList.add("live-cell");
     return line;
   });
   const map = made("table", { class: dense ? "live-map live-dense" : "live-map", "aria-hidden": true });

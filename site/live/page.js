@@ -6,14 +6,12 @@ import { MOST_TEXTS, compared, drawn } from "./meaning.js";
 import { isKept, load } from "./model.js";
 import { nameOf, roleRows } from "./roles.js";
 import { HEADS, LAYERS, stored } from "./run.js";
-import { STEPS, namesOf } from "./steps.js";
+import { STEPS, keyOf, namesOf } from "./steps.js";
 import { missing, remarks, tidy } from "./texts.js";
-import { TRIES } from "./tries.js";
 import { Walk, keepingFocus } from "./walk.js";
 import { told } from "./words.js";
 
 const PATIENCE = 150; // milliseconds without a key, before the model runs
-const FIRST = TRIES[0];
 const SECOND = "The young cat met the old cat.";
 
 const page = document.getElementById("live");
@@ -25,29 +23,21 @@ const SWITCHES = ["compare", "positions", "mask", "head", "layer"];
 const switches = Object.fromEntries(SWITCHES.map((name) => [name, part(`#live-${name}`)]));
 
 let model = null; // until it is loaded
-let about; // {files, version, whole, roles: role → (layers, heads), exercises}
-let example; // the stored run
-let view = { ...FIRST, text: 0, key: null, step: 0 }; // {run, text, token, layer, head, key, step}
+let about; // {files, version, whole, roles: role → (layers, heads), exercises, tries, banks}
+let view = { text: 0, key: null }; // {run, text, token, layer, head, key, step}
 let shown; // {result, trained, taken}: what the switches ask for; trained: with nothing taken away
 let wishes = 0; // how many there were; only the newest counts
 let walk;
+let lastTry = -1; // −1: none
 
 async function begin() {
-  const [facts, stores] = await Promise.all(
-    ["about.json", "example.json"].map(async (name) => (await fetch(new URL(name, import.meta.url))).json()),
-  );
-  [about, example] = [facts, stores];
-  const run = stored(example);
-  shown = { result: run, trained: run, taken: { mask: true, positions: true } };
+  [about] = await Promise.all([got("about.json"), got("try-0.json")]);
+  shown = await storedTry(0);
   walk = new Walk(part(".walk"), { changed, links: about.exercises });
   buildHeads();
-  TRIES.forEach((wanted, place) => {
-    const size = place ? made("span", { class: "live-size" }, ` (${about.whole} MB)`) : "";
-    part(".live-tries").append(pressable(wanted.name, ({ currentTarget }) => tried(wanted, currentTarget)));
-    part(".live-tries").lastChild.append(size);
-  });
-  part("#live-texts").value = example.banks.texts.join("\n");
-  part(".live-meaning").replaceChildren(...drawn(example.banks, example.banks.texts));
+  part(".live-tries").append(...about.tries.map((wanted, place) => pressable(wanted.name, () => tried(place))));
+  part("#live-texts").value = about.banks.texts.join("\n");
+  part(".live-meaning").replaceChildren(...drawn(about.banks, about.banks.texts));
   listen();
   follow();
   if (await isKept(about)) await loaded("Your browser has kept the model");
@@ -70,8 +60,8 @@ function listen() {
 
 /** Show what the address asks for, if it can be shown. */
 function follow() {
-  const wanted = read(location.hash, LAYERS, HEADS, STEPS.length);
-  ask({ ...FIRST, step: 0, ...wanted, texts: wanted.texts.length ? wanted.texts : FIRST.texts });
+  const wanted = read(location.hash, LAYERS, HEADS, STEPS.length), [first] = about.tries;
+  ask({ ...first, step: 0, ...wanted, texts: wanted.texts.length ? wanted.texts : first.texts });
   wish(0);
 }
 
@@ -90,9 +80,14 @@ function asked() {
   return { ...view, texts, positions: switches.positions.checked, mask: switches.mask.checked };
 }
 
-/** Whether the stored run is all that is asked for. */
-const isStored = ({ texts, positions }) =>
-  texts.length === 1 && texts[0] === example.text && positions && switches.head.checked && switches.layer.checked;
+/** Which of the tries has what is asked for, or that with nothing taken away: the last one if it does; −1 if none has. */
+function tryOf({ texts, positions, mask }) {
+  const here = switches.head.checked && switches.layer.checked;
+  const fits = (each) =>
+    each?.texts.join("\n") === texts.join("\n") && ((positions && mask) || (positions === each.positions && mask === each.mask));
+  const places = here ? [lastTry, ...about.tries.keys()] : [];
+  return (lastTry = places.find((place) => fits(about.tries[place])) ?? -1);
+}
 
 /** What goes on; asking: is something else shown than what is asked for? */
 function say(words, asking = false) {
@@ -110,11 +105,10 @@ function changed(wanted) {
 
 // ---------------------------------------------------------------------------------------------- to be pressed
 
-async function tried(wanted, button) {
-  for (const other of all(".live-tries button")) other.setAttribute("aria-pressed", other === button);
-  ask(wanted);
-  if (!isStored(asked())) await compute(); // its size stands on the button that loads
-  else await wish(0);
+function tried(place) {
+  lastTry = place;
+  ask(about.tries[place]);
+  wish(0);
 }
 
 /** A grid: a row for each layer, its number in front, the numbers of the heads above. */
@@ -166,7 +160,6 @@ async function loaded(words) {
     });
     live.timings.load = performance.now() - begun;
     button.textContent = `${words}: type your own`;
-    page.classList.add("live-loaded");
     say("");
     await wish(0);
   } catch (error) {
@@ -179,22 +172,41 @@ async function loaded(words) {
 
 /** Compute what is asked for now, after some patience, unless something newer is asked for in the meantime. */
 async function wish(patience) {
-  const mine = ++wishes;
+  const mine = ++wishes, place = tryOf(asked());
   part(".live-second").hidden = !switches.compare.checked;
-  if (patience) for (const button of all(".live-tries button")) button.setAttribute("aria-pressed", false);
+  all(".live-tries button").forEach((button, each) => button.setAttribute("aria-pressed", each === place));
+  part(".live-look").textContent = about.tries[place]?.look ?? "";
   history.replaceState(null, "", write(asked()));
-  if (!model && isStored(asked())) return show({ ...shown, result: shown.trained }, `A stored example, layer ${example.layer} of 0 to ${LAYERS - 1}. For a sentence of your own load the model.`);
-  if (!model) return show(shown, `Below is still the stored example: load the model (${about.whole} MB, once) to see what you ask for.`, true);
+  if (!model && place < 0) return show(shown, `Below is still the stored example: load the model (${about.whole} MB, once) to see what you ask for.`, true);
   await new Promise((done) => setTimeout(done, patience));
   if (mine !== wishes) return;
   try {
-    const found = await computed(asked());
+    const found = await (model ? computed(asked()) : storedTry(place));
     if (!found || mine !== wishes) return;
-    live.timings.run = found.result.milliseconds;
-    show(found, `Computed in ${Math.round(found.result.milliseconds)} ms.`);
+    const { milliseconds, only } = found.result;
+    live.timings.run = milliseconds;
+    show(found, model ? `Computed in ${Math.round(milliseconds)} ms.` : `A stored example, layer ${only} of 0 to ${LAYERS - 1}. For a sentence of your own load the model.`);
   } catch (error) {
-    say(`That could not be computed: ${error.message}`);
+    say(`That could not be ${model ? "computed" : "loaded"}: ${error.message}`);
   }
+}
+
+/** A try as it is stored, or with nothing taken away: {result, trained, taken}. */
+async function storedTry(place) {
+  const { positions, mask } = asked(), { run, trained, taken } = await got(`try-${place}.json`);
+  const whole = stored(trained ?? run);
+  if (positions && mask) return { result: whole, trained: whole, taken: { positions, mask } };
+  return { result: stored(run), trained: whole, taken };
+}
+
+const files = {}; // what has been read, by name
+
+/** What a file beside this one says. */
+async function got(name) {
+  if (files[name]) return files[name];
+  const answer = await fetch(new URL(name, import.meta.url));
+  if (!answer.ok) throw new Error(`${name} is not there (${answer.status}).`);
+  return (files[name] = await answer.json());
 }
 
 /** {result, trained, taken}, or nothing if a text is missing. */
@@ -290,21 +302,39 @@ function showView() {
   if (canWalk) walk.draw(view);
 }
 
-/** The large map of a text, in a box that scrolls; a click picks query and key, and asks where the weight comes from. */
+/** The large map of a text, in a box that scrolls; a click or a key picks query and key, and asks where the weight comes from. */
 function mapOf(text) {
   const { result, taken } = shown, names = namesOf(result, text), rows = result.map(text, view.layer, view.head);
   const caption = result.cuts.length > 1 ? ["First text", "Second text"][text] : "";
   const hidden = (key) => taken.mask && key >= result.cuts[text].tokens.length;
-  const picked = (query, key) => {
-    if (text) return;
-    changed({ token: query, key, step: 5 });
-    if (result.holds(view.layer)) walk.ask({ kind: "weight", token: view.token, key });
-  };
   const strongest = rows.map((row, i) => `${names[i]} at ${names[row.indexOf(Math.max(...row))]}`).join(", ");
-  const box = made("div", { class: "live-box", tabindex: 0, role: "region", "aria-label": `Attention map: ${caption} ${strongest}` });
+  const label = `Attention map: ${caption} ${strongest}. ${text ? "" : "Arrow keys pick a weight, Enter asks where it comes from."}`;
+  const box = made("div", { class: "live-box", tabindex: 0, role: "region", "aria-label": label });
   const bar = made("p", { class: "live-bar" }, "0", made("span"), mostOf(rows).toFixed(2).replace(/^0/, ""));
-  box.append(table(rows, names, { caption, hidden, picked, at: text ? -1 : view.token }), bar);
+  const at = text ? [] : [view.token, view.key];
+  const picked = (query, key) => {
+    pick(query, key);
+    if (result.holds(view.layer)) walk.ask({ kind: "weight", token: query, key });
+  };
+  box.append(table(rows, names, { caption, hidden, picked: text ? () => {} : picked, at }), bar);
+  if (!text) box.addEventListener("keydown", (event) => movedOn(event, rows.length, picked));
   return box;
+}
+
+const SOFTMAX = 5;
+const pick = (query, key) => changed({ token: query, key, step: SOFTMAX });
+
+/** The arrow keys on the map: another query, another key; Enter asks for the weight. */
+function movedOn(event, length, picked) {
+  const now = [view.token, view.key ?? keyOf(view)];
+  const next = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Enter: [0, 0] }[event.key];
+  if (!next) return;
+  event.preventDefault();
+  const [query, key] = now.map((place, axis) => Math.min(Math.max(place + next[axis], 0), length - 1));
+  if (event.key === "Enter") return picked(query, key);
+  pick(query, key);
+  part(".live-maps .live-box").focus();
+  part(".live-map .live-cell")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 /** For the tests, and for whoever looks behind: run texts without the page, and the numbers of every step. */

@@ -13,15 +13,17 @@ export class Run {
   /**
    * cuts: [{ids, tokens, left}]; parts: name → numbers, (layer, text, token, feature); mask: is padding hidden?
    * off: heads that are taken away, [[layer, head], …]
-   * only: the one layer that is there, if not all are; maps: stored weights (layer, head, query, key)
+   * Of a stored run only one layer's parts are there, of the first text, and of each token the strongest neurons;
+   * and the weights of all, (layer, text, head, query, key), and each text's vector.
    */
-  constructor({ cuts, length, parts, mask = true, off = [], milliseconds, only = null, maps = null, neurons = null, end = null }) {
-    Object.assign(this, { cuts, length, parts, mask, off, milliseconds, only, maps, strongest: neurons, end });
+  constructor({ cuts, length, parts, mask = true, off = [], milliseconds, only = null, maps = null, strongest = null, ends = null }) {
+    Object.assign(this, { cuts, length, parts, mask, off, milliseconds, only, maps, strongest, ends });
     this.made = new Map(); // weights that have been computed
   }
 
-  holds(layer) {
-    return this.only === null || this.only === layer;
+  /** Whether the steps of a layer are there. */
+  holds(layer, text = 0) {
+    return this.only === null || (this.only === layer && !text);
   }
 
   /** What a part has made of a token: its features. */
@@ -66,14 +68,14 @@ export class Run {
     const name = [text, layer, head].join();
     if (!this.made.has(name)) {
       const row = (_, token) =>
-        this.holds(layer) ? softmax(this.scores(text, token, layer, head)) : this.stored(layer, head, token);
+        this.holds(layer, text) ? softmax(this.scores(text, token, layer, head)) : this.stored(text, token, layer, head);
       this.made.set(name, Array.from({ length: this.length }, row));
     }
     return this.made.get(name);
   }
 
-  stored(layer, head, token) {
-    const start = ((layer * HEADS + head) * this.length + token) * this.length;
+  stored(text, token, layer, head) {
+    const start = (((layer * this.cuts.length + text) * HEADS + head) * this.length + token) * this.length;
     return this.maps.subarray(start, start + this.length);
   }
 
@@ -96,7 +98,7 @@ export class Run {
 
   /** The mean of a text's real tokens after the last layer: what the model was trained to compare. */
   vector(text) {
-    if (this.end) return this.end;
+    if (this.ends) return this.ends.subarray(text * WIDTH, (text + 1) * WIDTH);
     const { length } = this.cuts[text].ids;
     const rows = Array.from({ length }, (_, token) => this.row("leaving", text, token, LAYERS - 1));
     return rows.reduce(add).map((number) => number / length);
@@ -110,14 +112,12 @@ export function softmax(scores) {
   return grown.map((each) => each / sum);
 }
 
-/** The stored example as a run. */
-export function stored({ tokens, ids, layer, steps, neurons, maps, end }) {
+/** A stored run, unpacked. */
+export function stored({ cuts, length, maps, ends, mask = true, layer = -1, steps = {}, neurons = null }) {
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const unpacked = ([units, text]) =>
     Float32Array.from(new Int16Array(bytes(text).buffer), (whole, place) => whole * units[Math.floor(place / WIDTH)]);
   const parts = Object.fromEntries(Object.entries(steps).map(([name, step]) => [name, unpacked(step)]));
   const weights = Float32Array.from(bytes(maps), (whole) => whole / 255);
-  return new Run({
-    cuts: [{ ids, tokens, left: 0 }], length: ids.length, parts, only: layer, maps: weights, neurons, end: unpacked(end),
-  });
+  return new Run({ cuts, length, parts, mask, only: layer, maps: weights, strongest: neurons, ends: unpacked(ends) });
 }

@@ -83,7 +83,7 @@ export const STEPS = [
   {
     name: "Softmax", exercise: "03.3", code: "return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)",
     shape: "(batch, heads, query_pos, key_pos)",
-    says: ({ name }) => `Softmax makes shares of scores: e to each score, over the sum. A weight is not yet what arrives: tick the box.`,
+    says: ({ name, keyName, weight }) => `Softmax makes shares of scores: e to each score, over the sum. “${name}” gives “${keyName}” ${weight}. A weight is not yet what arrives: tick the box.`,
     make: (view) => [
       bars("weight", namesOf(view.run, view.text), view.run.weights(view.text, view.token, view.layer, view.head), {
         ask: (key) => ({ kind: "weight", token: view.token, key }), arrives: contributions(view),

@@ -32,8 +32,9 @@ export class Walk {
     this.part(".walk-name").textContent = `${view.step + 1}. ${step.name}`;
     const isAlone = (name) => names.indexOf(name) === names.lastIndexOf(name);
     const told = (place) => (isAlone(names[place]) ? names[place] : `${names[place]} (${place})`);
-    const words = { ...view, name: told(view.token), id: view.run.cuts[view.text].ids[view.token] ?? 0 };
-    this.part(".walk-says").textContent = step.says({ ...words, keyName: told(keyOf(view)) });
+    const key = keyOf(view), weight = short(view.run.weights(view.text, view.token, view.layer, view.head)[key]);
+    const id = view.run.cuts[view.text].ids[view.token] ?? 0;
+    this.part(".walk-says").textContent = step.says({ ...view, name: told(view.token), keyName: told(key), id, weight });
     this.part(".walk-shape").textContent = step.shape;
     this.part(".walk-code").textContent = step.code;
     const link = this.part(".walk-exercise");

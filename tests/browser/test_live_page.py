@@ -20,6 +20,7 @@ from transformer_lab.pretrained_encoder import Tokenizer, load_minilm, sentence_
 
 MOST_DIFFERENCE = 2e-3  # of a weight
 LIVE = ROOT / "build" / "site" / "_static" / "live"
+TRIES = json.loads((ROOT / "site" / "live" / "tries.json").read_text("utf-8"))
 FILES = (
     "encoder.onnx",
     "tokenizer.json",
@@ -298,7 +299,7 @@ def test_the_first_visit_shows_the_walk_without_the_model(visit: Visit, minilm: 
     expect(view.locator(".walk-name")).to_have_text("1. Token")
     expect(view.locator(".walk-on")).to_have_text("Next: + position →")
     assert not any("encoder.onnx" in each or ".wasm" in each or "worker.js" in each for each in asked)
-    assert (LIVE / "example.json").stat().st_size <= 150_000
+    assert (LIVE / "try-0.json").stat().st_size <= 150_000
     cells = view.locator(".live-map td")
     expect(cells).to_have_count(10 * 10)
     ids = minilm[1].pieces.encode(view.locator("#live-first").input_value()).ids
@@ -491,14 +492,94 @@ def test_a_text_without_words_is_computed_without_positions_too(loaded: Page) ->
     expect(loaded.locator("#live-status")).to_contain_text("Computed in")
 
 
-def test_the_first_try_is_stored_and_another_loads_the_model(visit: Visit) -> None:
+@pytest.mark.parametrize("number", range(len(TRIES)))
+def test_a_try_is_stored_as_the_model_computes_it(
+    loaded: Page, visit: Visit, minilm: tuple, number: int
+) -> None:
+    wanted, view = TRIES[number], visit("live.html").view
+    asked: list[str] = []
+    view.evaluate("live.ready")
+    view.on("request", lambda request: asked.append(request.url))
+    for page in (view, loaded):
+        page.get_by_role("button", name=wanted["name"]).click()
+        expect(page.locator(".live-look")).to_have_text(wanted["look"])
+        expect(page.locator(".live-map")).to_have_count(len(wanted["texts"]))
+        expect(page.locator(".walk-name")).to_have_text("6. Softmax")
+    expect(view.locator("#live-status")).to_contain_text(
+        f"A stored example, layer {wanted['layer']} of 0 to 5."
+    )
+    expect(loaded.locator("#live-status")).to_contain_text("Computed in")
+    files = {each.rpartition("/")[2] for each in asked} - {"favicon.svg"}
+    assert files == ({f"try-{number}.json"} if number else set())
+    of_view = """() => ({
+        steps: live.steps(live.view()).map((items) => items.map(({values}) => Array.from(values))),
+        ids: live.view().run.cuts.map(({ids}) => ids),
+        maps: [0, 1, 2, 3, 4, 5].map((layer) => live.view().run.cuts.map((_, text) => [...Array(12).keys()]
+            .map((head) => live.view().run.map(text, layer, head).map((row) => Array.from(row)))))})"""
+    got, computed = view.evaluate(of_view), loaded.evaluate(of_view)
+    models = [[torch.tensor(each) for each in step] for step in computed["steps"]]
+    assert furthest(got["steps"], [(step, max(each.abs().max() for each in step)) for step in models]) <= 1e-3
+    maps = in_pytorch(minilm[0], got["ids"], wanted.get("mask", True), wanted.get("positions", True))
+    assert np.abs(np.array(got["maps"]) - maps).max() <= 1 / 255
+    assert view.locator("#live-words").text_content() == loaded.locator("#live-words").text_content()
+
+
+@torch.no_grad()
+def test_what_a_try_says_to_look_at_is_there(minilm: tuple) -> None:
+    def maps(number: int, trained: bool = False) -> np.ndarray:
+        wanted, head = TRIES[number], (TRIES[number]["layer"], 0, TRIES[number]["head"])
+        ids = [minilm[1].pieces.encode(text).ids for text in wanted["texts"]]
+        taken = {name: trained or wanted.get(name, True) for name in ("positions", "mask")}
+        return in_pytorch(minilm[0], ids, **taken)[head]
+
+    adjectives = maps(0)  # [CLS] the old cat met the young cat . [SEP]
+    assert adjectives[2].argmax() == 3
+    assert adjectives[6].argmax() == 7
+    twins = maps(1)  # [CLS] the boy saw the bear before the bear saw the boy . [SEP]
+    assert [twins[place].argmax() for place in (2, 3, 5, 8, 9, 11)] == [11, 9, 8, 5, 3, 2]
+    before = [maps(2, trained)[range(1, 13), range(12)].mean() for trained in (True, False)]
+    assert before[0] > 0.9 > 0.2 > before[1]
+    padding = maps(4)[:5, 5:].sum(axis=1)  # [CLS] snow fell . [SEP]
+    assert padding[1:4].mean() > 0.5
+
+
+def test_what_a_try_takes_away_is_given_back_without_the_model(visit: Visit) -> None:
     view = visit("live.html").view
-    view.get_by_role("button", name="An adjective finds its noun").click()
-    expect(view.locator(".walk-name")).to_have_text("6. Softmax")
-    expect(view.locator("#live-load")).to_have_text("Load the model (60 MB, once)")
-    view.get_by_role("button", name="The token before, without positions").click()
-    expect(view.locator("#live-status")).to_contain_text("Computed in", timeout=60_000)
-    expect(view.locator("#live-words")).to_contain_text("The positions are taken away.")
+    view.get_by_role("button", name="Who bit whom, without positions?").click()
+    words = view.locator("#live-words")
+    expect(words).to_contain_text("cosine 1.00; with nothing taken away, .98")
+    view.locator("#live-positions").check()
+    expect(words).to_contain_text("have the cosine .98 (1: the same")
+    expect(view.get_by_role("button", name="Who bit whom")).to_have_attribute("aria-pressed", "true")
+    expect(view.locator(".walk-stage")).to_be_visible()
+    view.locator("#live-head").uncheck()
+    expect(view.locator("#live-status")).to_contain_text("still the stored example: load the model")
+
+
+def test_a_try_that_is_not_there_is_told_and_can_be_tried_again(browser: Browser, site: str) -> None:
+    page = SitePage(browser.new_context(), site, "live.html")
+    button = page.view.get_by_role("button", name="A word looks at its twin")
+    page.window.route("**/try-1.json", lambda route: route.abort())
+    button.click()
+    expect(page.view.locator("#live-status")).to_contain_text("That could not be loaded: Failed to fetch")
+    page.window.unroute("**/try-1.json")
+    button.click()
+    expect(page.view.locator("#live-status")).to_contain_text("A stored example")
+    page.window.close()
+
+
+def test_a_weight_is_picked_on_the_map_by_keyboard(visit: Visit) -> None:
+    view = visit("live.html#head=2.8&token=2&step=0").view
+    view.locator(".live-maps .live-box").focus()
+    view.keyboard.press("ArrowRight")  # from the strongest key, cat (3)
+    expect(view.locator(".walk-says")).to_contain_text("“old” gives “met” .04.")
+    expect(view.locator(".live-cell")).to_have_text(".04")
+    view.keyboard.press("ArrowLeft")
+    view.keyboard.press("ArrowDown")
+    view.keyboard.press("ArrowUp")
+    expect(view.locator(".live-maps .live-box")).to_be_focused()
+    view.keyboard.press("Enter")
+    expect(view.locator(".walk-answer h3")).to_have_text("The weight from “old” to “cat”: .71")
 
 
 def test_a_view_can_be_handed_on_as_an_address(visit: Visit) -> None:

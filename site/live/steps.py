@@ -1,0 +1,85 @@
+"""The course's own encoder with all that its parts make on the way: what the live page runs and shows."""
+
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from transformer_lab import Encoder
+from transformer_lab.pretrained_encoder import TokenBatch
+
+# What a layer's parts make, (batch, position, features) each: the walk shows them in this order.
+OF_LAYER = {
+    "queries": "attention.query_projection",
+    "keys": "attention.key_projection",
+    "values": "attention.value_projection",
+    "attended": "attention.output_projection",
+    "middle": "attention_norm",
+    "neurons": "feed_forward.activation",
+    "fed": "feed_forward",
+    "leaving": "",
+}
+INPUTS = ("ids", "may_attend", "positions", "heads", "layers")
+OUTPUTS = ("words", "placed", "entering", *OF_LAYER)
+
+
+class Steps(nn.Module):
+    """Token ids in; out comes what each part of the encoder makes on the way, as the parts themselves say it.
+
+    Scores and weights are left to the page: they follow from queries and keys.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.mean_position = nn.Buffer(encoder.positions.table.mean(dim=0))
+        self.made: dict[str, list[Tensor]] = {name: [] for name in OF_LAYER}
+        self.kept: list[Tensor] = []  # of each layer, 1 for a head that stays
+        for number, layer in enumerate(encoder.layers):
+            for name, part in OF_LAYER.items():
+                layer.get_submodule(part).register_forward_hook(partial(self.note, name))
+            layer.attention.output_projection.register_forward_pre_hook(partial(self.silence, number))
+
+    def note(self, name: str, part: nn.Module, inputs: tuple, output: Tensor | tuple) -> None:
+        """Note what a part has made; of a layer, its tokens without the weights."""
+        self.made[name].append(output[0] if isinstance(output, tuple) else output)
+
+    def silence(self, number: int, part: nn.Module, inputs: tuple) -> tuple[Tensor]:
+        """Set what the heads bring that are taken away to 0, before the output projection joins all."""
+        (heads,) = inputs  # (batch, position, d_model)
+        kept = self.kept[number].repeat_interleave(heads.shape[-1] // len(self.kept[number]))
+        return (heads * kept,)
+
+    def forward(
+        self, ids: Tensor, may_attend: Tensor, positions: Tensor, heads: Tensor, layers: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Return `OUTPUTS`: words and placed (batch, length, d_model), the others with all layers in front.
+
+        ids: (batch, length)
+        may_attend: (batch, 1, 1, length), True = may be looked at
+        positions: 1 as trained; 0 gives every token the same row, the mean of the table's rows
+        heads: (layers, heads), 1 as trained; 0 takes a head away
+        layers: (layers), 1 as trained; 0 hands the tokens on as they are
+        """
+        self.made, self.kept = {name: [] for name in OF_LAYER}, list(heads)
+        words = self.encoder.embedding(ids)
+        rows = self.encoder.positions.table[: ids.shape[1]]
+        placed = words + self.mean_position + positions * (rows - self.mean_position)
+        x, entering = self.encoder.embedding_norm(placed), []
+        for number, layer in enumerate(self.encoder.layers):
+            entering.append(x)
+            changed, _ = layer(x, may_attend=may_attend)
+            x = layers[number] * changed + (1 - layers[number]) * x
+            self.made["leaving"][-1] = x
+        return words, placed, torch.stack(entering), *(torch.stack(each) for each in self.made.values())
+
+
+def inputs_of(batch: TokenBatch, positions: float = 1.0) -> tuple[Tensor, ...]:
+    """Return the inputs for a batch; no head and no layer is taken away."""
+    return batch.token_ids, batch.may_attend, torch.tensor(positions), torch.ones(6, 12), torch.ones(6)
+
+
+def rounded(numbers: Tensor) -> list:
+    """Return nested lists with four digits behind the point."""
+    return np.round(numbers.double().numpy(), 4).tolist()

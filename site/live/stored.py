@@ -1,0 +1,84 @@
+"""What the live page shows before anything is loaded: its tries, as it would compute them."""
+
+import base64
+import json
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from live.steps import OF_LAYER, OUTPUTS, Steps, inputs_of, rounded
+from transformer_lab.encoder import mean_pool
+from transformer_lab.pretrained_encoder import TokenBatch, Tokenizer
+
+AS_TRAINED = {"positions": True, "mask": True}
+TRIES = [AS_TRAINED | each for each in json.loads((Path(__file__).parent / "tries.json").read_text("utf-8"))]
+BANKS = ("We sat on the river bank.", "I put money in the bank.", "The bank lent us the money.")
+SHOWN_NEURONS = 8
+
+
+@torch.no_grad()
+def stored(model: Steps, tokenizer: Tokenizer, wanted: dict) -> dict:
+    """Return the run that a try asks for, and, where that takes something away, the run as trained."""
+    batch, layer = tokenizer(wanted["texts"]), wanted["layer"]
+    taken = {name: wanted[name] for name in AS_TRAINED}
+    trained = None if taken == AS_TRAINED else record(model, batch, layer, **AS_TRAINED)
+    return {"taken": taken, "run": record(model, batch, layer, **taken), "trained": trained}
+
+
+def record(model: Steps, batch: TokenBatch, layer: int, positions: bool, mask: bool) -> dict:
+    """Return what the page needs of a run: tokens, all maps, texts' vectors, and the steps of one layer."""
+    may_attend = batch.may_attend if mask else torch.ones_like(batch.may_attend)
+    _, _, *switches = inputs_of(batch, float(positions))
+    made = dict(zip(OUTPUTS, model(batch.token_ids, may_attend, *switches), strict=True))
+    lengths = batch.may_attend.flatten(1).sum(dim=1).tolist()
+    cuts = [
+        {"ids": ids[:length], "tokens": tokens[:length], "left": 0}
+        for ids, tokens, length in zip(batch.token_ids.tolist(), batch.tokens, lengths, strict=True)
+    ]
+    ends = packed(mean_pool(made["leaving"][-1], batch.may_attend))
+    whole = (255 * maps(made, may_attend, model.encoder.config.n_heads)).round().to(torch.uint8)
+    run = {"cuts": cuts, "length": max(lengths), "mask": mask, "layer": layer}
+    return run | {"maps": in_base_64(whole), "ends": ends} | steps(made, layer)
+
+
+def maps(made: dict[str, Tensor], may_attend: Tensor, n_heads: int) -> Tensor:
+    """Return a run's weights, (layers, text, heads, query_pos, key_pos)."""
+    queries, keys = (
+        made[name].unflatten(-1, (n_heads, -1)).transpose(-3, -2) for name in ("queries", "keys")
+    )
+    scores = queries @ keys.mT / queries.shape[-1] ** 0.5
+    return scores.masked_fill(~may_attend, -torch.inf).softmax(dim=-1)
+
+
+def steps(made: dict[str, Tensor], layer: int) -> dict:
+    """Return what the parts before the layers, and those of one layer, have made of the first text."""
+    found = {name: made[name][0] for name in ("words", "placed")} | {"normed": made["entering"][0, 0]}
+    found |= {name: made[name][layer, 0] for name in ("entering", *OF_LAYER)}
+    strongest = found.pop("neurons").topk(SHOWN_NEURONS)  # of each token
+    return {
+        "steps": {name: packed(step) for name, step in found.items()},
+        "neurons": [strongest.indices.tolist(), rounded(strongest.values)],
+    }
+
+
+@torch.no_grad()
+def banks(model: Steps, tokenizer: Tokenizer) -> dict:
+    """Return how alike three texts with *bank* are, and the word in them, entering and after each layer."""
+    batch = tokenizer(list(BANKS))
+    made = dict(zip(OUTPUTS, model(*inputs_of(batch)), strict=True))
+    place = [tokens.index("bank") for tokens in batch.tokens]
+    words = torch.cat([made["entering"][:1], made["leaving"]])[:, range(len(BANKS)), place]
+    alike = [rounded(unit @ unit.mT) for unit in nn.functional.normalize(words, dim=-1)]  # of each stage
+    vectors = nn.functional.normalize(mean_pool(made["leaving"][-1], batch.may_attend), dim=-1)
+    return {"texts": BANKS, "cosines": rounded(vectors @ vectors.mT), "word": "bank", "stages": alike}
+
+
+def packed(rows: Tensor) -> list:
+    """Return (rows, features) as each row's unit, and whole numbers of 16 bits in base 64."""
+    units = rows.abs().amax(dim=-1, keepdim=True) / 32_767
+    return [units.flatten().tolist(), in_base_64((rows / units).round().to(torch.int16))]
+
+
+def in_base_64(whole: Tensor) -> str:
+    return base64.b64encode(whole.numpy().tobytes()).decode()
