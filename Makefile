@@ -14,7 +14,8 @@ CHROMIUM   ?=
 PACKAGE    ?=
 ROOM       ?=
 GATE       ?=
-# The one that constraints.txt was written with: another may lay it out otherwise.
+# The versions that everything was tested with, and what wrote them down: another may lay them out otherwise.
+PINS       := transformer_course/constraints.txt
 UV         := uv==0.13.9
 export MY_LESSONS GATE
 # What Python has compiled is kept: every fresh interpreter, and there are some, then starts seconds sooner.
@@ -67,11 +68,11 @@ bench: .venv/ready-bench  ## time the encoder beside other implementations of it
 	$(RUN) -m benchmarks.departures
 	$(RUN) -m benchmarks.encoder_speed $(ARGS)
 
-lock: $(READY)  ## look for new versions and write them to constraints.txt; of one: PACKAGE=matplotlib
+lock: $(READY)  ## look for new versions and write them to $(PINS); of one: PACKAGE=matplotlib
 	$(RUN) -m uv pip compile pyproject.toml --all-extras \
 	    $(if $(PACKAGE),--upgrade-package '$(PACKAGE)',--upgrade) \
 	    --universal --fork-strategy fewest --python-version 3.11 \
-	    --no-annotate --custom-compile-command 'make lock' --quiet --output-file constraints.txt
+	    --no-annotate --custom-compile-command 'make lock' --quiet --output-file $(PINS)
 
 clean:  ## remove everything that these commands installed or cached; lessons and your copies stay
 	rm -rf .venv build site/node_modules *.egg-info .pytest_cache .ruff_cache .hypothesis
@@ -91,7 +92,7 @@ CREATE_VENV = @for python in $(PYTHONS); do \
               done; \
               echo '$(NONE_FITS)' >&2; exit 1
 
-$(READY): pyproject.toml requirements.txt requirements-model.txt constraints.txt .ci/install.py
+$(READY): pyproject.toml requirements.txt requirements-model.txt $(PINS) .ci/install.py
 	@rm -f $@
 	$(CREATE_VENV)
 	$(RUN) .ci/install.py '$(UV)' $(TORCH)
@@ -100,20 +101,20 @@ $(READY): pyproject.toml requirements.txt requirements-model.txt constraints.txt
 	@touch $@
 
 .venv/ready-faults: $(READY)
-	$(RUN) -m pip install --constraint constraints.txt mutmut
+	$(RUN) -m pip install --constraint $(PINS) mutmut
 	@touch $@
 
 .venv/ready-bench: $(READY)
-	@# torch is there already, in the version that constraints.txt names, so it stays as it is.
-	$(RUN) -m pip install --constraint constraints.txt x-transformers
+	@# torch is there already, in the version that $(PINS) names, so it stays as it is.
+	$(RUN) -m pip install --constraint $(PINS) x-transformers
 	@touch $@
 
 .venv/ready-browser: $(READY)
-	$(RUN) -m pip install --constraint constraints.txt playwright
+	$(RUN) -m pip install --constraint $(PINS) playwright
 	@touch $@
 
 .venv/ready-site: $(READY)
-	$(RUN) -m pip install --quiet --constraint constraints.txt \
+	$(RUN) -m pip install --quiet --constraint $(PINS) \
 	    sphinx myst-nb sphinx-book-theme onnx onnxscript onnxruntime
 	@touch $@
 

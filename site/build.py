@@ -17,7 +17,7 @@ from live.export import PAIR, TEXTS, export, write_json
 from pages import field_guide, lessons, links, lookup, meaning, start
 from pages.texts import filled
 from transformer_course.exercises import find
-from transformer_course.lessons import LESSONS, ROOT
+from transformer_course.lessons import LESSONS, ROOT, notebook
 from transformer_lab.pretrained_encoder import TOKENIZER_FILE
 
 HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
     write_assets(SOURCE / "_static")
     write_pages(SOURCE)
-    shutil.copytree(ROOT / "notebooks", SITE / "notebooks", ignore=shutil.ignore_patterns(".*"))
+    write_lessons(SITE / "notebooks")
     kept = ["-d", str(ROOT / "build" / "doctrees")]  # what Sphinx remembers is no part of the site
     status = sphinx(
         ["-c", str(HERE), "-b", "html", "-W", "--keep-going", "-q", *kept, str(SOURCE), str(SITE)]
@@ -113,11 +113,18 @@ def write_pages(folder: Path) -> None:
     (folder / searched).with_suffix(".i8").write_bytes(vectors)
 
 
+def write_lessons(folder: Path) -> None:
+    """Write the lessons to be taken along one by one: nothing run yet, and they say where the course is."""
+    folder.mkdir(parents=True)
+    for number in range(len(LESSONS)):
+        nbformat.write(lessons.alone(number), folder / notebook(number).name)
+
+
 def course(folder: Path) -> Path:
     """Write all that is committed as one file, to be taken along, and return it."""
     if not (ROOT / ".git").exists():
         raise SystemExit("The site carries the course along as it is committed: build it in a clone.")
-    file = folder / "transformer-lab.zip"
+    file = folder / links.COURSE
     folder.mkdir(exist_ok=True)
     command = ["git", "archive", "--prefix", "transformer-lab/", "--output", str(file), "HEAD"]
     subprocess.run(command, cwd=ROOT, check=True)

@@ -1,6 +1,5 @@
 """Settings of Sphinx. The pages themselves are written by build.py, which also starts Sphinx."""
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from sphinx.highlighting import PygmentsBridge
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for what stands in pages/
+from pages import links  # noqa: E402
 
 project = "transformer-lab"
 author = "The transformer-lab authors"
@@ -47,7 +47,7 @@ suppress_warnings = ["ref.python"]  # a name in a docstring may stand for severa
 html_static_path = [str(HERE.parent / "build" / "pages" / "_static")]
 html_context = {"default_mode": "auto"}
 # Where the site will stand; a posted link shows no picture, unless this is known.
-html_baseurl = re.sub(r"(?<=[^/])$", "/", os.environ.get("SITE_URL", ""))
+html_baseurl = links.SITE
 html_css_files = ["course.css"]
 html_js_files = [("symptoms.js", {"type": "module"}), ("course.js", {"type": "module"})]
 html_search_scorer = str(HERE / "style" / "scorer.js")

@@ -125,7 +125,8 @@ def test_diagnostics_need_no_training(path):
 IMPORTED_AS = {
     "pillow": "PIL",
     "scikit-learn": "sklearn",
-    "jupyterlab": "jupyterlab jupyter_server IPython packaging",
+    "ipython": "IPython",
+    "jupyterlab": "jupyterlab jupyter_server",
 }
 
 
@@ -137,9 +138,17 @@ def declared(*extras):
     return {module for name in names for module in IMPORTED_AS.get(name, name).split()}
 
 
-@pytest.mark.parametrize(("paths", "extras"), [(package, []), (sources, ["course"])], ids=["lab", "course"])
+OPENS_JUPYTERLAB = [path for path in sources if path.match("desk/__main__.py")]
+COMES_WITH = {
+    "lab": (package, []),
+    "course": ([path for path in sources if path not in OPENS_JUPYTERLAB], ["course"]),
+    "desk": (OPENS_JUPYTERLAB, ["course", "desk"]),
+}
+
+
+@pytest.mark.parametrize(("paths", "extras"), COMES_WITH.values(), ids=COMES_WITH)
 def test_what_is_imported_comes_with_the_wheel(paths, extras):
-    """`pip install transformer-lab` brings what the encoder needs, and `transformer-lab[course]` the rest."""
+    """`transformer-lab` brings what the encoder needs, `[course]` what lessons need, `[desk]` JupyterLab."""
     known = declared(*extras) | sys.stdlib_module_names | {"transformer_lab", "transformer_course"}
     imported = set()
     for path in paths:

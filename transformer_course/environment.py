@@ -7,8 +7,14 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-INSTALL = "in the course's folder run: python -m pip install -r requirements.txt"
-TESTED = "constraints.txt"
+from transformer_course.lessons import IS_ALONE
+
+TESTED = Path(__file__).with_name("constraints.txt")
+INSTALL = (
+    f'run: python -m pip install -c "{TESTED}" "transformer-lab[course]"'
+    if IS_ALONE
+    else "in the course's folder run: python -m pip install -r requirements.txt"
+)
 
 
 def check_environment() -> None:
@@ -16,8 +22,9 @@ def check_environment() -> None:
 
     ✗ is a problem; ○ is none, but what lessons print and draw may differ from what is stored in them.
     """
+    place = "installed by itself" if IS_ALONE else "from the folder beside the notebooks"
     questions = {
-        "this course's own package, from the folder beside the notebooks": wrong_package(),
+        f"this course's own package, {place}": wrong_package(),
         "every library, in the version that the course was tested with": (libraries := wrong_libraries()),
         "the pretrained model": wrong_model(),
     }
@@ -37,11 +44,11 @@ def check_environment() -> None:
 
 
 def wrong_package() -> str:
-    """Return where `transformer_lab` comes from, unless from beside the notebooks: a copy would drift."""
-    folder = course_folder()
-    if (folder / "notebooks").is_dir():
+    """Return where `transformer_lab` comes from, if another lies beside the lesson: copies drift apart."""
+    folder, beside = course_folder(), Path.cwd().parent
+    if folder == beside or not (beside / "transformer_lab").is_dir():
         return ""
-    return f"found in {folder}, without notebooks; start JupyterLab with the Python of the course's folder"
+    return f"found in {folder}, not in {beside}; start JupyterLab with the Python of the course's folder"
 
 
 def course_folder() -> Path:
@@ -68,9 +75,7 @@ def other_versions() -> str:
     try:
         pins = tested_versions()
     except (OSError, ValueError):
-        return (
-            f"no readable {TESTED} in {course_folder()} says with which versions it was tested; get it again"
-        )
+        return f"no readable {TESTED} says with which versions it was tested; get it again"
     others = []
     for each in needed_libraries():
         pin = pins.get(canonicalize_name(each.name))
@@ -92,7 +97,7 @@ def needed_libraries() -> list[Requirement]:
 
 def tested_versions() -> dict[str, Requirement]:
     """Return the lines of constraints.txt that are for this machine, by name."""
-    lines = (course_folder() / TESTED).read_text(encoding="utf-8").splitlines()
+    lines = TESTED.read_text(encoding="utf-8").splitlines()
     pins = [Requirement(line) for line in (line.split("#")[0].strip() for line in lines) if line]
     return {canonicalize_name(pin.name): pin for pin in pins if _is_for_here(pin)}
 

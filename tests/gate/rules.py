@@ -16,6 +16,7 @@ from tests.gate.solved import exercises_in, tagged
 from tests.gate.stored import PICTURE, WORDS, Lesson, as_text, code_cells, tags
 from transformer_course.exercises import exercise_cells, exercise_titles
 from transformer_course.figures.pictures import DENSITY
+from transformer_course.lessons import first_cell
 
 Rule = Callable[[Lesson], Iterator[str]]
 
@@ -161,9 +162,10 @@ def nothing_is_left_to_write(lesson: Lesson) -> Iterator[str]:
 
 
 def begins_by_its_number(lesson: Lesson) -> Iterator[str]:
-    call = f"lesson.begin({int(lesson.path.name[:2])})"
-    if call not in code_cells(lesson.notebook)[0].source:
-        yield f"the first code cell must call {call}: it fixes seeds, number format and figure style"
+    """It fixes seeds, number format and figure style, or says what to install."""
+    wanted = first_cell(int(lesson.path.name[:2]))
+    if code_cells(lesson.notebook)[0].source != wanted:
+        yield f"the first code cell must be as `first_cell` in lessons.py has it:\n{wanted}"
 
 
 def has_the_headings(lesson: Lesson) -> Iterator[str]:

@@ -17,6 +17,7 @@ from PIL import Image
 from tests.gate import path, rules
 from tests.gate.stored import LESSONS, PICTURE, Lesson, as_text, code_cells
 from transformer_course.exercises import exercise_cells, find
+from transformer_course.lessons import first_cell
 
 
 @pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.__name__)
@@ -38,7 +39,7 @@ def made_up_lesson() -> NotebookNode:
     verdict = new_output("display_data", {"text/plain": "○ 03.1 not attempted"})
     cells = [
         new_markdown_cell(TITLE, id="title"),
-        new_code_cell("from transformer_course import lesson\n\nlesson.begin(3)", id="begin"),
+        new_code_cell(first_cell(3), id="begin"),
         *sections[:4],
         new_code_cell("draw()", id="figure", outputs=[_picture(4, 2)]),
         new_markdown_cell(f"{EXERCISE.heading}\n\n*● · 6 minutes*", id="exercise-task"),
@@ -145,7 +146,7 @@ FAULTS = {
     "no task": (_told("title", "takes", "\nThe task, in words.\n"), "title still has the skeleton's"),
     "unwritten": (_told("title", "**It", "**You need** …\n\n**It"), "title still has the skeleton's"),
     "large file": (_printed("x" * 1_600_000), "bytes, at most 1,500,000"),
-    "other number": (_set("begin", source="lesson.begin(4)"), "must call lesson.begin(3)"),
+    "other number": (_set("begin", source=first_cell(4)), "the first code cell must be as"),
     "no title": (_told("title", "# Doubling", "Doubling"), "one title, on top"),
     "two titles": (_told("deeper", "### More", "# More"), "one title, on top"),
     "headings reversed": (lambda notebook: notebook.cells.reverse(), "the headings must be"),
@@ -154,7 +155,7 @@ FAULTS = {
     "another lesson's": (_set("exercise", metadata={"tags": ["exercise:04.1"]}), "its exercises are 04.1"),
     "exercise twice": (_added(1, 0, "x", "", metadata={"tags": ["exercise:03.1"]}), "are 03.1, 03.1;"),
     "other title": (_told("exercise-task", EXERCISE.heading, "#### 03.1 Other"), "it is not as declared"),
-    "shown before": (_set("begin", source=f"lesson.begin(3)\n{find('03.1').shown}"), "stands above it"),
+    "shown before": (_set("begin", source=f"{first_cell(3)}\n{find('03.1').shown}"), "stands above it"),
     "no difficulty": (_told("exercise-task", "*● · 6 minutes*", ""), "must say *● · 6 minutes*"),
     "other check": (_set("check", metadata={"tags": ["check:03.2"]}), "must have the tag check:03.1"),
     "check of another": (_told("check", "03.1", "03.2"), "it is not as declared"),

@@ -1,8 +1,9 @@
 """Open JupyterLab on the learner's desk, its lessons brought up to date: `make lab`.
 
-    python -m transformer_course.desk [--fresh 03] [arguments of JupyterLab]
+    python -m transformer_course.desk [--fresh 03] [--only-copies] [arguments of JupyterLab]
 
-Opens the lesson that was worked in last; the first time, lesson 00.
+Opens the lesson that was worked in last; the first time, lesson 00. With `--only-copies` it opens nothing:
+for containers, and for editors other than JupyterLab.
 """
 
 import argparse
@@ -25,6 +26,7 @@ def main(arguments: list[str]) -> int:
     """Return the status that the program ends with; JupyterLab ends it by itself."""
     parser = argparse.ArgumentParser(prog="make lab", description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--fresh", metavar="03", help="a new copy of this lesson; yours is set aside")
+    parser.add_argument("--only-copies", action="store_true", help="do not open JupyterLab")
     options, handed_on = parser.parse_known_args(arguments)
     running = _address_of_running()
     if running:
@@ -40,6 +42,8 @@ def main(arguments: list[str]) -> int:
             return 2
     for sentence in copies.update(NOTEBOOKS, DESK):
         print(sentence)
+    if options.only_copies:
+        return 0
     lesson = copies.last_worked_in(DESK) or DESK / START.name
     print(f"Opening {lesson.name} in {DESK}; Ctrl+C here ends JupyterLab.", flush=True)
     # Kernels inherit it, so that a cell run too early says which cells to run first.

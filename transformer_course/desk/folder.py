@@ -5,12 +5,13 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from transformer_course.lessons import ROOT
+from transformer_course.lessons import IS_ALONE, ROOT
 
-# make lab MY_LESSONS=<folder> puts the desk somewhere else.
-DESK = ROOT / (os.environ.get("MY_LESSONS") or "my_lessons")
-# A kernel starts in its notebook's folder. In notebooks/, as in CI, no answer is kept or looked for.
-ON_DESK = Path.cwd().resolve() == DESK.resolve()
+# make lab MY_LESSONS=<folder> puts the desk somewhere else. A lesson alone has its desk beside it: a kernel
+# starts in its notebook's folder.
+DESK = (Path.cwd() if IS_ALONE else ROOT) / (os.environ.get("MY_LESSONS") or "my_lessons")
+# In notebooks/, as in CI, no answer is kept or looked for.
+ON_DESK = IS_ALONE or Path.cwd().resolve() == DESK.resolve()
 UNFINISHED = ".unfinished"
 
 
