@@ -201,7 +201,7 @@ def _layer(
 
 CELL, LETTER, BETWEEN = 0.3, 0.075, 0.2  # how tall a cell is, how wide a letter; from column to column
 Piece = str | tuple[Sequence[Sequence[float | str]], Sequence[str]]
-COLOURS = {"": "white", "part": NO, "result": LIT}  # of what is in a cell
+COLOURS = {"": "white", "part": NO, "head 0": PALE[0], "head 1": PALE[1], "result": LIT}  # of a cell
 WHERE_NOT_ZERO = {"A": PALE[0], "x": PALE[1], "truth": PALE[0]}
 SIGNS = {"above 0": "#fde5d8", "below 0": "#deebf5"}  # as SIGNED has them, but pale
 PADDING = "padding: evens the lengths, is not counted"

@@ -19,7 +19,6 @@ from transformer_course.figures.colours import (
     OPEN_OR_NOT,
     SILVER,
 )
-from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
     canvas,
@@ -115,69 +114,61 @@ def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colours: Labels, sign: s
 
 # A row of scores behind its mask
 
+ON_HATCHES = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}, "zorder": 5}
+
 
 def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = "") -> Figure:
-    """Draw scores (query_pos, key_pos), and step by step, as bars, what a mask makes of one query's row."""
+    """Draw scores (query_pos, key_pos) behind a mask, as bars what it makes of one row, and all weights."""
     table, mask = (given.labelled(each, tokens, tokens) for each in (scores, may_attend))
     row = list(tokens).index(query)
-    seen, before, powers = mask[row] > 0, table[row], np.exp(table[row])
-    after = np.where(seen, powers, 0)
-    steps = {
-        f"their sum, row {query}": (before, np.where(seen, before, -np.inf)),
-        "e to that power": (powers, after),
-        "÷ the sum of these": (powers / powers.sum(), after / after.sum()),
-    }
-    figure, (left, added, *panels) = canvas(5, (1.84, 2.7))
-    draw_matrix(left, table, tokens, tokens, title="scaled scores", labels=("key", "query"))
-    _draw_added(added, mask, tokens)
-    for ax in (left, added):
+    powers, after = np.exp(table), np.where(mask, np.exp(table), 0)
+    weights, total = after / after.sum(axis=1, keepdims=True), two_decimals(after[row].sum())
+    without = powers / powers.sum(axis=1, keepdims=True)
+    figure, panels = canvas(6, (2.9, 2.0), (0.4, 0.75), columns=3)
+    left, added, summed, grown, shared, last = panels
+    look = {"limits": (table.min(), table.max()), "labels": ("key", "query")}
+    draw_matrix(left, table, tokens, tokens, title="scaled scores", **look)
+    gone = {"hidden": 1 - mask, "labels": ("key", "")}
+    draw_matrix(added, 0 * mask, tokens, tokens, title="mask M", **gone, limits=(0, 1), colours=OPEN_OR_NOT)
+    draw_matrix(summed, table, tokens, tokens, title="their sum", **look | gone)
+    draw_matrix(last, weights, tokens, tokens, title="weights", **gone, limits=(0, 1), whole=False)
+    for ax, word in ((added, "−∞"), (summed, "−∞"), (last, "0")):
+        for place in np.argwhere(mask == 0):
+            ax.text(place[1] + 0.5, place[0] + 0.5, word, ha="center", va="center", size=8, **ON_HATCHES)
+    for ax in (left, added, summed, last):
         frame_cells(ax, [(row, 0, len(tokens), 1)])
-    for ax, (name, (old, new)) in zip(panels, steps.items(), strict=True):
-        _draw_change(ax, old, new)
+        ax.tick_params(labelleft=ax is left)  # the others' are as in the scores
+    for place, (token, each) in enumerate(zip(tokens, weights.sum(axis=1), strict=True)):
+        last.text(len(tokens) + 0.2, place + 0.5, f"{token}: sum {each:g}", va="center", size=9)
+    steps = {f"row {query}: e to that power": (powers, after), f"row {query}: ÷ {total}": (without, weights)}
+    for ax, (name, (old, new)) in zip((grown, shared), steps.items(), strict=True):
+        _draw_change(ax, old[row], new[row])
         ax.set_xticks(range(len(tokens)), tokens, rotation=90)
         ax.set(xlabel="key", yticks=[], title=name)
-    shares, total = zip(tokens, after, strict=True), two_decimals(after.sum())
-    panels[-1].set_xlabel("\n".join(f"{name}: {two_decimals(e)} ÷ {total}" for name, e in shares if e))
-    for ax, sign in zip((added, *panels), "+=→→", strict=True):
+    for ax, sign in zip(panels[1:], "+=→→→", strict=True):
         sign_before(ax, sign)
     words = {"dashed: without the mask": {"facecolor": "white", "edgecolor": DARK, "linestyle": "--"}}
-    words |= {"hidden": HIDDEN, "same with and without the mask": {"facecolor": COMPONENTS["scores"]}}
+    words |= {"hidden": HIDDEN, "same with and without": {"facecolor": COMPONENTS["scores"]}}
     legend_of_cells(figure, words | {"gained from what is hidden": {"facecolor": MARK}})
-    see = "A bar for each key; dashed: without the mask. What is hatched is gone, the others share it out."
+    see = "Scores plus mask, one row as bars, then all weights: hatched is 0, and the others share out 1."
     return finished(figure, title, see)
-
-
-def _draw_added(ax: Axes, may_attend: np.ndarray, tokens: Labels) -> None:
-    """Draw M of the formula: 0 where a query may attend to a key, −∞ where it may not."""
-    look = {"limits": (0, 1), "colours": OPEN_OR_NOT, "hidden": 1 - may_attend, "labels": ("key", "")}
-    draw_matrix(ax, 0 * may_attend, tokens, tokens, title="mask M", **look)
-    ax.tick_params(labelleft=False)  # as in the scores
-    for row, column in np.argwhere(may_attend == 0):
-        ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-        ax.text(column + 0.5, row + 0.5, "−∞", ha="center", va="center", size=8, bbox=ground, zorder=5)
 
 
 def _draw_change(ax: Axes, old: np.ndarray, new: np.ndarray) -> None:
     """Draw bars as they were, dashed, and as they are; what is gone is hatched, what has grown is marked."""
-    places, high = np.arange(len(old)), max(old.max(), new.max())
-    hidden = new < old
-    low = -0.45 * high if np.isinf(new).any() else 0
+    places, high, hidden = np.arange(len(old)), 1.35 * max(old.max(), new.max()), new < old
     kept = np.where(hidden, 0, np.minimum(old, new))
-    ax.bar(places[hidden], 1.25 * high - low, bottom=low, width=1, **HIDDEN)
+    ax.bar(places[hidden], high, width=1, **HIDDEN)
     ax.bar(places, kept, width=0.6, color=COMPONENTS["scores"])
     ax.bar(places, np.maximum(new - old, 0), bottom=kept, width=0.6, color=MARK)
     ax.bar(places, old, width=0.6, fill=False, edgecolor=DARK, linestyle="--", linewidth=1)
-    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-    look = {"ha": "center", "va": "bottom", "size": 9, "bbox": ground, "zorder": 5}
+    look = {"ha": "center", "va": "bottom", "size": 9, **ON_HATCHES}
     for place, value, text in zip(places, new, cell_texts(np.where(hidden, old, new)), strict=True):
         ax.text(place, max(value, old[place]) + 0.03 * high, text, **look)
-        if np.isinf(value):
-            arrow(ax, (place - 0.3, 0), (place - 0.3, low), width=2.5, colour=MARK, zorder=4)
-            ax.text(place + 0.15, 0.7 * low, "−∞", **look)
-        elif hidden[place]:
+        if hidden[place]:
             ax.text(place, 0.03 * high, "0", **look)
     ax.axhline(0, color=DARK, linewidth=0.8)
-    ax.set(xlim=(-0.5, len(old) - 0.5), ylim=(low, 1.25 * high))
+    ax.set(xlim=(-0.5, len(old) - 0.5), ylim=(0, high))
     ax.spines[:].set_visible(False)
 
 

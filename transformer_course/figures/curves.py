@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from transformer_course.figures import given
 from transformer_course.figures.colours import LINES, MARK, SILVER
 from transformer_course.figures.given import Matrix
-from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
+from transformer_course.figures.layout import WIDEST, canvas, finished, number
 from transformer_course.figures.names import name_lines, place_names, write_level, write_place
 from transformer_lab.training.loop import History
 
@@ -53,7 +53,6 @@ def lines(
     before: Named | None = None,
     below: bool = False,
     tops: Callable[[float], str] | None = None,
-    told: float | None = None,
     hero: bool = True,
 ) -> Figure:
     """Draw one line per name over the same x, with its name where it ends; where it is nan it has a gap.
@@ -71,7 +70,6 @@ def lines(
         before: lines of an earlier try, in the order and the colours of those in `named`, dashed.
         below: panels stand one below the other: those of `named`, or one for each line, on one scale.
         tops: what is written at the highest point of each panel's line, from where it is.
-        told: where each line has a dot, and its number.
         hero: whether the first has the strong colour: the claim is about it; else none has a part's colour.
     """
     nested, before = isinstance(next(iter(named.values())), Mapping), before or {}
@@ -97,8 +95,8 @@ def lines(
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
         means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items() if style != "bars"}
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0])
-        if tops or told is not None:
-            _mark_points(ax, len(curves), told, tops)
+        if tops:
+            _mark_tops(ax, len(curves), tops)
     return figure
 
 
@@ -176,16 +174,15 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, s
     ax.plot(x, runs.mean(axis=0), label=name, **look)
 
 
-def _mark_points(ax: Axes, count: int, place: float | None, tops: Callable | None) -> None:
-    """Mark the points of the first lines at a place, with their numbers, or the highest, with words."""
-    points, colours = {}, {}
+def _mark_tops(ax: Axes, count: int, tops: Callable[[float], str]) -> None:
+    """Mark the highest points of the first lines, with words."""
+    points = {}
     for line in ax.lines[:count]:
         x, y = line.get_data()
-        spot = int(np.nanargmax(y) if tops else np.abs(x - place).argmin())
-        name = tops(x[spot]) if tops else two_decimals(y[spot])
-        points[name], colours[name] = (x[spot], y[spot]), line.get_color()
-        ax.plot(*points[name], "o", color=MARK if tops else colours[name], markersize=5)
-    place_names(ax, points) if tops else name_lines(ax, points, colours)
+        spot = int(np.nanargmax(y))
+        points[tops(x[spot])] = x[spot], y[spot]
+        ax.plot(x[spot], y[spot], "o", color=MARK, markersize=5)
+    place_names(ax, points)
 
 
 def training_curves(

@@ -95,31 +95,33 @@ def draw_tiles(
         ax, [(top - 1, left - 1, side + 1, side + 1) for top, left in framed]
     )  # round it, not over it
     for (top, left), name in zip(corners, names, strict=False):
-        ax.text(left + side / 2 - 0.5, top - 1, name, size=7.5, ha="center", va="bottom")
+        above = 1.4 if framed else 1  # clear of a frame
+        ax.text(left + side / 2 - 0.5, top - above, name, size=7.5, ha="center", va="bottom")
     return corners
 
 
 def head_atlas(maps: Matrix, tokens: Labels, *, enlarged: tuple[int, int], title: str = "") -> Figure:
-    """Draw every attention map (layer, head, query_pos, key_pos) of a model, small, and one enlarged."""
+    """Draw every attention map (layer, head, query_pos, key_pos), six in a row, and one enlarged."""
     values = given.numbers_of(maps, 4, name="the maps (layer, head, query_pos, key_pos)")
     n_layers, n_heads, length, _ = values.shape
     given.check_scale(values, (0, 1))
     layer, head = enlarged
-    side = min(0.8, (WIDEST - 3.0) / n_heads)
-    size = n_heads * side + 3.0, max(n_layers * side + 0.9, 3.8)
-    figure, (ax, large) = canvas(2, (0, 0), size, width_ratios=[n_heads * side, 1.5])
-    tiles, middle = values.reshape(-1, length, length), length / 2 - 0.5
-    corners = draw_tiles(ax, tiles, n_heads, gap=1 + length // 8, framed=[layer * n_heads + head])
-    ax.set_ylim(top=corners[0][0] - 0.5)  # no gap above the first
-    ax.set_xticks([left + middle for _, left in corners[:n_heads]], range(n_heads))
-    ax.set_yticks([top + middle for top, _ in corners[::n_heads]], [f"layer {i}" for i in range(n_layers)])
-    ax.set_xlabel("head")
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    name, look = f"framed: layer {layer}, head {head}", {"limits": (0, 1), "numbers": False}
+    tiles, columns = values.reshape(-1, length, length), min(6, n_heads)
+    side = (WIDEST - 3.0) / columns
+    room = WIDEST, max(side * -(-len(tiles) // columns) + 0.6, 4.4)
+    figure, (ax, large) = canvas(2, (0, 0), room, width_ratios=[WIDEST - 3.0, 1.9])
+    large.set_in_layout(False)  # what stands round it takes nothing from the tiles
+    large.set_position((0.79, 0.4, 0.2, 0.35))
+    ax.set_anchor("W")
+    names = [f"L{i}.H{j}" for i in range(n_layers) for j in range(n_heads)]
+    look = {"gap": 2 + length // 8, "names": names, "framed": [layer * n_heads + head]}
+    draw_tiles(ax, tiles, columns, **look)
+    ax.set_axis_off()
+    name, look = f"framed: L{layer}.H{head}", {"limits": (0, 1), "numbers": False}
     draw_matrix(large, values[enlarged], tokens, tokens, title=name, labels=KEY_QUERY, **look)
-    figure.colorbar(ax.images[0], ax=ax, label="attention weight", location="bottom", shrink=0.5, aspect=30)
-    see = "A small map for each head, layers down and heads across; the brighter a dot, the more weight."
+    look = {"orientation": "horizontal", "ticks": [0, 1], "format": "%g", "label": "attention weight"}
+    figure.colorbar(ax.images[0], cax=large.inset_axes([0, -0.6, 1, 0.07]), **look)
+    see = "A map for each head, layer by layer; queries down, keys across; the brighter, the more weight."
     return finished(figure, title, see)
 
 

@@ -160,11 +160,9 @@ def draw_network(
     neurons = zip(ends[1], sums, bent, up.items(), strict=True)
     for height, total, after, (question, (weights, bias)) in neurons:
         _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in)
-        colour, top = HERO if bias else SILVER, height + 0.4
-        arrow(ax, (4.1, top + 0.25), (4.1, top), colour=colour, zorder=4, gap=0)
-        ax.text(4.0, top + 0.13, f"bias {bias:g}".replace("-", "−"), ha="right", va="center", size=7.5)
         look = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
-        words = f"{question}\n{total:g} {'−+'[bias >= 0]} {abs(bias):g} = {total + bias:g}".replace("-", "−")
+        added = f"({bias:g})" if bias < 0 else f"{bias:g}"
+        words = f"{question}\n{total:g} + {added} = {total + bias:g}".replace("-", "−")
         box(ax, (3.2, height), words, (2.4, 0.8), COMPONENTS["feed-forward"] if after else "white", **look)
         _bend(ax, (5.25, height), total + bias, reach)
         ax.text(6.25, height, f"{after:g}", ha="center", va="center", size=10, weight=look.get("weight"))

@@ -128,12 +128,12 @@ def test_bars_stand_on_0_under_their_fractions_which_have_one_divisor_for_each_n
     assert [text.get_text() for text in ax.texts] == ["1/4", "2/4", "5/6"]
 
 
-def test_a_level_belongs_to_its_panel_and_each_line_tells_its_number_at_a_place():
+def test_a_level_belongs_to_its_panel():
     named = {"loss": {"one": [3, 1], "two": [2, 4]}, "likeness": {"one": [0, 1], "two": [1, 0]}}
     levels = {"loss": {"guessing": 2.5}, "likeness": {}}
-    figure = figures.lines([0, 1], named, **LABELS, levels=levels, told=0, hero=False)
+    figure = figures.lines([0, 1], named, **LABELS, levels=levels, hero=False)
     words = [{text.get_text() for text in ax.texts} for ax in figure.axes]
-    assert words == [{"one", "two", "guessing", "3.00", "2.00"}, {"one", "two", ".00", "1.00"}]
+    assert words == [{"one", "two", "guessing"}, {"one", "two"}]
     colours = {line.get_color() for ax in figure.axes for line in ax.lines}
     assert HERO not in colours
 

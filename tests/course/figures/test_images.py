@@ -47,19 +47,18 @@ def test_planes_share_one_scale_and_mark_the_points():
     assert steep.axes[0].images[0].get_clim() == (-1.5, 1.5)
 
 
-def test_the_atlas_puts_layers_down_and_heads_across():
+def test_the_atlas_puts_heads_across_and_names_each():
     maps = torch.rand(2, 3, 5, 5)
-    ax, large, _ = figures.head_atlas(maps, list("abcde"), enlarged=(1, 2)).axes
+    ax, large = figures.head_atlas(maps, list("abcde"), enlarged=(1, 2)).axes
     np.testing.assert_allclose(large.collections[0].get_array(), maps[1, 2])
     assert [label.get_text() for label in large.get_xticklabels()] == list("abcde")
     (frame,) = ax.patches
-    assert (frame.get_x() + 3, frame.get_y() + 3) == (ax.get_xticks()[2], ax.get_yticks()[1])
-    tiles = ax.images[0].get_array()
-    for layer, down in enumerate(ax.get_yticks()):
-        for head, right in enumerate(ax.get_xticks()):
-            np.testing.assert_allclose(
-                tiles[int(down) - 2 : int(down) + 3, int(right) - 2 : int(right) + 3], maps[layer, head]
-            )
+    tiles, names = ax.images[0].get_array(), {text.get_text(): text for text in ax.texts}
+    for layer, head in np.ndindex(2, 3):
+        left, top = head * 7, 2 + layer * 7
+        np.testing.assert_allclose(tiles[top : top + 5, left : left + 5], maps[layer, head])
+        assert names[f"L{layer}.H{head}"].get_position()[0] == left + 2
+    assert (frame.get_x(), frame.get_y()) == (13, 8)  # round the last tile
     assert np.isfinite(np.ma.filled(tiles, np.nan)).sum() == maps.numel()
 
 
