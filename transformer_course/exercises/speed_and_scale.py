@@ -19,7 +19,7 @@ from transformer_course.checker.kinds import FunctionExercise
     "The bill of a layer",
     difficulty=1,
     hints=[
-        """How many products does one text meet in a layer? Go through the table, row by row: which of the
+        """How many products does one text meet in a layer? Go through the list, line by line: which of the
         products grow with n, and which with n · n?""",
         """Each projection takes 2 · n · d_model · d_model operations, and there are four. The scores of all
         heads together are as dear as those of one head that is d_model wide.""",
