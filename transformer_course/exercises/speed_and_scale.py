@@ -19,7 +19,7 @@ from transformer_course.checker.kinds import FunctionExercise
     "The bill of a layer",
     difficulty=1,
     hints=[
-        """How many products does one text meet in a layer? Go through the table, row by row: which of the
+        """How many products does one text meet in a layer? Go through the list, line by line: which of the
         products grow with n, and which with n · n?""",
         """Each projection takes 2 · n · d_model · d_model operations, and there are four. The scores of all
         heads together are as dear as those of one head that is d_model wide.""",
@@ -31,8 +31,7 @@ def layer_operations(n, d_model, d_ff):
     """Floating-point operations in the matrix products of one encoder layer, forward, on one text.
 
     n: how many tokens the text has; every token attends to every token
-    d_model: the width of a token, and of all heads together
-    d_ff: the width inside the feed-forward
+    d_model, d_ff: the width of a token and of all heads together; the width inside the feed-forward
     returns an integer; a multiplication with its addition counts as 2 operations, and norms, softmax,
         activation and biases do not count
     """
@@ -141,9 +140,7 @@ def attention_in_blocks(query, key, value, size):
     Scores are there for `size` keys at a time, and no list keeps them: there may be too many for that.
     Without PyTorch's own scaled_dot_product_attention.
 
-    query: (query_pos, d_head)
-    key: (key_pos, d_head)
-    value: (key_pos, d_value)
+    query: (query_pos, d_head); key: (key_pos, d_head); value: (key_pos, d_value)
     size: how many keys and values are read at a time; the last block may be smaller
     returns (query_pos, d_value): what attention over all keys at once returns; scores may be very large
     """
@@ -242,14 +239,12 @@ def attention_in_blocks(query, key, value, size):
 def loss_to_hand_in(losses, total, n_workers):
     """The number whose gradient this worker computes, one of n_workers with a part of the batch each.
 
-    Afterwards the workers' gradients are averaged: added up, and divided by n_workers. That must give
-    the gradient of the mean loss of ALL targets, wherever they are.
+    Afterwards the gradients are averaged: added up, and divided by n_workers. That must give the gradient
+    of the mean loss of ALL targets, wherever they are.
 
     losses: (targets,), the cross-entropy of each target that this worker has; it may have none
     total: how many targets all workers have together, an integer; never 0
-    n_workers: how many workers there are, this one included
-    returns a single number, as a tensor of shape (), through which gradients flow to the losses; where
-        there are none, too: `backward` is called on every worker
+    returns a tensor of shape (), through which gradients flow to the losses, also where there are none
     """
     raise NotImplementedError
 

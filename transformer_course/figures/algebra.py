@@ -208,7 +208,6 @@ PADDING = "padding: evens the lengths, is not counted"
 HATCHED = {"silenced": HIDDEN, PADDING: HIDDEN}
 KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO | SIGNS).items()} | HATCHED
 KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # as its way
-KINDS["differs"] = {"facecolor": "white", "edgecolor": HERO, "linewidth": 2.2, "zorder": 2}
 
 
 def arithmetic(
@@ -260,7 +259,7 @@ def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> No
         arrow(ax, middle - way, middle + way, gap=0, **thick)
         middle = middle + np.array([0, -0.06] if way[0] else [0.15, 0])
         look |= {"va": "bottom"} if way[0] else {"ha": "left"}
-    ax.text(*middle, words.strip("→←↓⇓⇑ "), color=HERO if "✗" in words else "black", **look)
+    ax.text(*middle, words.strip("→←↓⇓⇑ "), **look)
 
 
 def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: float, room: float) -> None:

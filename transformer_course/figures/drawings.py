@@ -301,11 +301,7 @@ MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
     *((THICK, (left, right), (ON_ROAD, ON_ROAD)) for left, right in ((3.925, 4.2), (4.9, 9.2), (10.0, 12.1))),
     (partial(arrow, width=4, zorder=3), (12.9, ON_ROAD), (13.6, ON_ROAD)),
     (partial(Axes.text, s="x", ha="center", size=10, zorder=5), 5.22, ON_ROAD + 0.18),
-    (
-        partial(Axes.text, s="dashed: in some models;\n01 or 02, not both", ha="center", va="top", size=8.5),
-        3.725,
-        0.1,
-    ),
+    (partial(Axes.text, s=DASHED_SAYS, ha="center", va="top", size=8.5), 3.725, 0.1),
     *_added(5.4, 8.8, (box, (7.1, 0.95), "", (2.7, 2.17)), road=ON_ROAD)[1:],
     *_added(10.25, 11.75, (box, (11.025, 0.7), "", (0.95, 1.2)), road=ON_ROAD)[1:],
 ]

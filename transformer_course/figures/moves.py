@@ -34,10 +34,8 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
     (rows, columns), (height, width) = table.shape, size
     across = columns // width
     top, left = tile // across * height, tile % across * width
-    here = np.zeros_like(table, bool)
-    here[top : top + height, left : left + width] = True
     order = np.arange(rows)[:, None] // height * across + np.arange(columns) // width  # of each cell's tile
-    states = np.sign(order - tile)  # -1: forgotten, 0: in the cache, 1: not read yet
+    here, states = order == tile, np.sign(order - tile)  # -1: forgotten, 0: in the cache, 1: not read yet
     colours = ListedColormap([PALE[2], COMPONENTS["scores"], "white"])
     values = given.numbers_of(values, 1)
     keys = [f"k{i}\nv{i}\n{two_decimals(value)}" for i, value in enumerate(values)]
