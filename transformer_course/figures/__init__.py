@@ -15,10 +15,16 @@ from transformer_course.figures.drawings import (
     kinds_of_tests,
     norm_orders,
     then_and_now,
-    two_blocks,
 )
 from transformer_course.figures.images import draw_heads, head_atlas, image_attention, position_tables
-from transformer_course.figures.layer import draw_network, lanes, norm_steps, one_neuron, two_stacks
+from transformer_course.figures.layer import (
+    draw_network,
+    lanes,
+    norm_steps,
+    one_neuron,
+    two_blocks,
+    two_stacks,
+)
 from transformer_course.figures.maps import (
     attention_heatmap,
     draw_matrix,
