@@ -15,10 +15,16 @@ from transformer_course.figures.drawings import (
     kinds_of_tests,
     norm_orders,
     then_and_now,
-    two_blocks,
 )
 from transformer_course.figures.images import draw_heads, head_atlas, image_attention, position_tables
-from transformer_course.figures.layer import draw_network, lanes, norm_steps, one_neuron, two_stacks
+from transformer_course.figures.layer import (
+    draw_network,
+    lanes,
+    norm_steps,
+    one_neuron,
+    two_blocks,
+    two_stacks,
+)
 from transformer_course.figures.maps import (
     attention_heatmap,
     draw_matrix,
@@ -29,7 +35,7 @@ from transformer_course.figures.maps import (
     token_depth,
 )
 from transformer_course.figures.moves import draw_tile, memory_traffic, reach, ring_of_three
-from transformer_course.figures.points import head_scatter, parameter_bars, roofline, word_strips
+from transformer_course.figures.points import head_scatter, parameter_bars, roofline, searches, word_strips
 from transformer_course.figures.positions import clock_table, digits_and_waves, draw_turns, position_circles
 from transformer_course.figures.training import ablation, one_step
 from transformer_course.figures.ways import attention_paths, draw_web

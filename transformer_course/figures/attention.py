@@ -21,6 +21,7 @@ from transformer_course.figures.colours import (
 )
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
+    WIDEST,
     canvas,
     cell_texts,
     finished,
@@ -82,15 +83,28 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], ask
 # What a query takes from each key
 
 
-def bars(quantities: Sequence[Tables], rows: Labels, signs: str = "", *, title: str, see: str = "") -> Figure:
+def bars(
+    quantities: Sequence[Tables],
+    rows: Labels,
+    signs: str = "",
+    *,
+    title: str,
+    see: str = "",
+    lit: Sequence[int] = (),
+) -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
-    A nan has none. The last quantity has the strong colour; `signs` stand between the columns.
+    A nan has none. The last quantity has the strong colour, or in each column the row that is `lit`; `signs`
+    stand between the columns.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
-    figure, panels = canvas(len(columns), (2.6, 0), (0.9, 0.7 + 0.24 * len(rows)), sharey=True)
-    for ax, (each, name, lengths), sign in zip(panels, columns, f" {signs}".ljust(len(columns)), strict=True):
+    size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
+    figure, panels = canvas(len(columns), size, (0.9, 0.7 + 0.24 * len(rows)), sharey=True)
+    for place, (ax, (each, name, lengths)) in enumerate(zip(panels, columns, strict=True)):
+        sign = f" {signs}".ljust(len(columns))[place]
         colours = [MARK if each == len(quantities) - 1 else COMPONENTS["attention"]]
+        if lit:
+            colours = [MARK if row == lit[place] else SILVER for row in range(len(rows))]
         digits = 3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2  # no factor .00 of something
         _bars(ax, rows, given.numbers_of(lengths, 1, name=name, gaps=True), colours, sign.strip(), digits)
         if len(quantities[each]) > 1:

@@ -1,9 +1,7 @@
 """Curves: how one quantity changes with another, with depth, position, the input, or while a model trains."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
 from itertools import cycle
-from math import lcm
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import LINES, MARK, SILVER
+from transformer_course.figures.colours import LINES, MARK
 from transformer_course.figures.given import Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, number
 from transformer_course.figures.names import name_lines, place_names, write_level, write_place
@@ -22,7 +20,6 @@ STYLES = {  # how lines are told apart besides by colour; inches across; more
     "smooth": ("linestyle", "-", 6.0, {"linewidth": 1.6}),
     "area": ("linestyle", "-", 6.4, {"linewidth": 1.0}),
     "stepped": ("linestyle", ("-", "--", "-.", ":"), 5.8, {"linewidth": 2}),
-    "bars": ("linestyle", [""], 6.0, {}),
 }
 MANY = 12  # more points have no tick each
 CROWDED = 0.031  # of a panel, a letter of a tick
@@ -62,7 +59,7 @@ def lines(
         named: the lines, numbers over x each, or (run, x): every run thin, their mean thick. Or a panel of
             lines for each quantity, which is its y label; with a `ylabel` all panels share it, and its scale.
         style: "marked" marks each point, "smooth" is for many, "area" fills what is below, "stepped" counts
-            layers or steps; "bars" reach up to 1, each under its fraction, a name's with one divisor.
+            layers or steps.
         logarithmic: the axes that are: "x", "y" or "xy"; or the panels whose y axes are.
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them;
             or, by the name of each panel, its own.
@@ -93,7 +90,7 @@ def lines(
         figure.supylabel(ylabel, size=10)
     finished(figure, title, see or _what_to_see(len(tables), below=below, shared=shared))
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
-        means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items() if style != "bars"}
+        means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items()}
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0])
         if tops:
             _mark_tops(ax, len(curves), tops)
@@ -159,13 +156,6 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str, *, whole: bool) -> np.n
 
 def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, style: str) -> None:
     """Draw one line, or several runs thin and their mean thick."""
-    if style == "bars":
-        ax.set(xticks=x, ylim=(0, 1.12))
-        there = ~np.isnan(runs[0])
-        parts = lcm(*(Fraction(each).limit_denominator(12).denominator for each in runs[0, there]))
-        bars = ax.bar(x[there], runs[0, there], color=SILVER, zorder=2)
-        ax.bar_label(bars, [f"{parts * each:.0f}/{parts}" for each in runs[0, there]], padding=2, size=9)
-        return
     if style == "area":
         ax.fill_between(x, runs[0], color=look["color"], alpha=0.5)
     if len(runs) > 1:

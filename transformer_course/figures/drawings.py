@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, PALE, SIGNED, SILVER
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, SIGNED, SILVER
 from transformer_course.figures.layout import WIDEST, canvas, finished
 
 Point = tuple[float, float]
@@ -89,7 +89,7 @@ def way(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 4) -> None:
 
 # The road that carries x, and what stands on it and beside it
 
-ROAD, SIDE, ABOVE = 1.6, 0.45, 2.75  # heights: the road, what stands below it, and above
+ROAD, SIDE = 1.6, 0.45  # heights: the road, and what stands below it
 END = 11.2  # of a road
 CELL = 0.12  # the side of a cell
 
@@ -140,20 +140,6 @@ def _sheet(
     ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
 
 
-_vector = partial(_sheet, cell=(0.12, 0.26))
-TUTORIAL = [
-    *_added(0.9, 4.9, _part("norm", 1.8, ABOVE), _part("attention", 3.3, ABOVE), gap=-0.5)[:-1],
-    *((_vector, (4.9, ROAD + up), (4, 1), "", colour) for up, colour in ((0.24, PALE[0]), (-0.24, PALE[1]))),
-    (_vector, (8.1, ROAD), (8, 1), "2 · d_model", "white"),
-    (_vector, (10.7, ROAD), (4, 1), "d_model", "white"),
-    (partial(Axes.text, s="A\n\nx", va="center", size=9, linespacing=1.5), 4.55, ROAD),
-    (partial(Axes.text, s="[A ‖ x]: 2 · d_model", va="top", size=8.5), 5.1, ROAD - 0.54),
-    *((arrow, (x, ROAD), (x + 0.7, ROAD)) for x in (5.08, 7.2, 8.28, 9.8)),
-    _part("feed-\nforward", 6.5, ROAD),
-    (box, (9.4, ROAD), "W", (0.75, 0.75)),
-]
-
-
 def norm_orders(*, title: str = "") -> Figure:
     """Draw both orders of a layer: the road through it, what reads from it, and where the norms stand."""
     kept = partial(Axes.plot, color=DARK, linewidth=9, solid_capstyle="butt", zorder=2)
@@ -167,19 +153,6 @@ def norm_orders(*, title: str = "") -> Figure:
     }
     see = "The road carries x, and is wide where x is only added to: up to the first norm that stands on it."
     return finished(_two_roads(roads), title, see)
-
-
-def two_blocks(*, title: str = "") -> Figure:
-    """Draw the layer of a paper above the block of a tutorial: x, as far as it is found behind norms only."""
-    x = [(_vector, (0.35, ROAD), (4, 1), "d_model", PALE[1])]
-    roads = {
-        "The paper's layer: what is worked out is added to x": (x + POST_NORM, END),
-        "The tutorial's block: feed-forward and W decide what of x remains": (x + TUTORIAL, 4.75),
-    }
-    see = "The thick line is x: above, results are added to it; below, it ends under A. Cells are features."
-    figure = _two_roads(roads)
-    figure.axes[1].set_ylim(0.9, 3.4)  # its parts stand above the road
-    return finished(figure, title, see)
 
 
 def _two_roads(

@@ -18,6 +18,7 @@ CENTRED = {"ha": "center", "va": "center", "size": 8.5, "zorder": 5}
 CELLS = {"edgecolor": "white", "linewidth": 0.8}
 STARTS, AXIS = (0, 5.4, 11.4), {"va": "center", "size": 8, "zorder": 5}  # of the steps of a norm
 LANE, DROP = 0.4, 0.42  # inches; of a lane, how far below it a part stands
+LANES, SHOWN = 1.3, 6  # how far two lanes are from the middle; features of a vector that is drawn
 
 
 def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
@@ -85,6 +86,84 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
     figure.supxlabel(f"{told}likeness: mean cosine of two different tokens, 1 if all are alike", size=9)
     see = "Rows are tokens, before and behind layers: above, all become alike; below, each stays itself."
     return finished(figure, title, see)
+
+
+def two_blocks(
+    x: Matrix, heard: Matrix, ends: Sequence[Matrix], weight: Matrix, tokens: Labels, *, title: str
+) -> Figure:
+    """Draw two tokens on their way through the layer of a paper, and through the block of a tutorial.
+
+    Args:
+        x: what enters both, (token, d_model), as are all but the weight.
+        heard: what attention brings in the block.
+        ends: what leaves the layer, and the block.
+        weight: the fusion's, (d_model, 2 · d_model).
+    """
+    x, heard, weight = (given.numbers_of(each, 2) for each in (x, heard, weight))
+    figure, panels = canvas(2, (9.2, 2.75), columns=1)
+    names = (
+        "The paper's layer: x goes on, and what a part makes of it is added",
+        "The tutorial's block: x ends in W",
+    )
+    for ax, name, end, parts in zip(panels, names, ends, (_draw_added, _draw_beside), strict=True):
+        end = given.numbers_of(end, 2)
+        cosines = (x * end).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(end, axis=1)
+        for token, lane, one, other, cosine in zip(tokens, (LANES, -LANES), x, end, cosines, strict=True):
+            ax.text(0.05, lane, token, ha="right", va="center", size=10, weight="bold")
+            _draw_vector(ax, (0.2, lane), one)
+            _draw_vector(ax, (12.6, lane), other)
+            ax.text(13.1, lane, f"cosine with x:\n{two_decimals(cosine)}", va="center", size=9)
+        box(ax, (3.4, 0), "attention", (1.3, 0.9), COMPONENTS["attention"], letters=8.5)
+        parts(ax, heard, x, weight)
+        ax.set_title(name, loc="left", size=10)
+        ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
+        ax.set_axis_off()
+    told = f"fresh random weights; a column of cells is a vector, {SHOWN} of its {x.shape[1]} features, "
+    figure.supxlabel(f"{told}drawn at length 1; red is above 0, blue below", size=9)
+    see = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
+    return finished(figure, title, see)
+
+
+def _draw_vector(ax: Axes, at: tuple[float, float], vector: np.ndarray) -> None:
+    """Draw some features as a column of cells, at length 1, around a height."""
+    shown = (vector / np.linalg.norm(vector))[:SHOWN, None]
+    cells(ax, (at[0], at[1] + 0.36), (0.3, 0.72), shown, 0.12)
+
+
+def _draw_added(ax: Axes, *_: np.ndarray) -> None:
+    """Draw what stands on and beside both lanes of the paper's layer."""
+    for lane in (LANES, -LANES):
+        side = np.sign(lane)
+        arrow(ax, (0.6, lane), (12.5, lane), width=5, colour=DARK)
+        for read, back, low, part in ((1.7, 5.1, 0.25 * side, ""), (7.2, 10.0, 0.45 * side, "feed-forward")):
+            middle, half = (read + back) / 2, 0.75 if part else 0.65
+            way(ax, (read, lane), (read, low), (middle - half, low))
+            way(ax, (middle + half, low), (back, low), (back, lane - 0.22 * side))
+            if part:
+                box(ax, (middle, low), part, (1.5, 0.5), COMPONENTS[part], letters=8.5)
+            plus(ax, (back, lane), 0.22)
+            box(ax, (back + 1.1, lane), "norm", (0.85, 0.55), COMPONENTS["norm"], letters=8.5)
+
+
+def _draw_beside(ax: Axes, heard: np.ndarray, x: np.ndarray, weight: np.ndarray) -> None:
+    """Draw what stands on and beside both lanes of the tutorial's block."""
+    for lane, brought, own in zip((LANES, -LANES), heard, x, strict=True):
+        side = np.sign(lane)
+        arrow(ax, (0.6, lane), (5.3, lane), width=5, colour=DARK)
+        way(ax, (1.1, lane), (1.1, 0.25 * side), (1.5, 0.25 * side))
+        box(ax, (1.9, 0.25 * side), "norm", (0.8, 0.44), COMPONENTS["norm"], letters=8.5)
+        arrow(ax, (2.3, 0.25 * side), (2.75, 0.25 * side))
+        low = lane - 0.72 * side
+        way(ax, (4.05, 0.25 * side), (4.6, 0.25 * side), (4.6, low), (5.3, low))
+        for height, vector, word in ((lane, own, "x"), (low, brought, "A")):
+            _draw_vector(ax, (5.4, height), vector)
+            ax.text(5.8, height, word, va="center", size=9)
+        middle = lane - 0.36 * side
+        box(ax, (7.3, middle), "feed-forward", (1.5, 0.5), COMPONENTS["feed-forward"], letters=8.5)
+        cells(ax, (9.3, middle + 0.36), (1.44, 0.72), weight[:SHOWN, : 2 * SHOWN], np.abs(weight).max())
+        for start, end in ((6.05, 6.5), (8.1, 9.2), (10.8, 12.5)):
+            arrow(ax, (start, middle), (end, middle if end < 12 else lane))
+        ax.text(10.02, middle - 0.62 * side, "W, fresh: random", ha="center", va="center", size=8.5)
 
 
 def norm_steps(

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import ATTENTION, COMPONENTS, DARK, FREE, GREY, HERO, LINES, MARK
 from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import WIDEST, canvas, finished
+from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
 from transformer_course.figures.names import place_names
 
 SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
@@ -21,39 +22,58 @@ Place = tuple[int, int]
 
 
 def word_strips(
-    named: Mapping[str, tuple[Sequence[float], Sequence[float]]],
-    *,
-    legend: tuple[str, str],
-    title: str,
-    xlabel: str = "activation",
-    see: str = "A row for each neuron, a dot for each word, at how much the neuron fires.",
-    beside: Labels = (),
+    named: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, legend: tuple[str, str], title: str
 ) -> Figure:
-    """Draw one row per name, a neuron or a question: its number for its own kind, and for all the others.
+    """Draw one row per neuron: at how much it fires on words of its own kind, and on all the others."""
+    figure, _ = _strips(named, legend, 7.4, MARK, "activation")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return finished(
+        figure, title, "A row for each neuron, a dot for each word, at how much the neuron fires."
+    )
 
-    `beside` each row stand words, in two lines; a ✗ there: what is furthest right is wrong, and
-    marked.
+
+def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, title: str) -> Figure:
+    """Draw a row for each question: its cosine with the right text, and the others; beside it what is found.
+
+    `cosines` are (question, text); `answers` has for each question the place of its text.
     """
-    figure, (ax,) = canvas(1, (WIDEST if beside else 7.4, 1.1 + 0.34 * len(named)))
-    for kind, colour, marker in ((1, GREY, "|"), (0, LINES[1] if beside else MARK, "o")):
-        rows = [given.numbers_of(words[kind], 1, name=name) for name, words in named.items()]
-        y = np.repeat(range(len(rows)), [len(row) for row in rows])
-        ax.scatter(np.concatenate(rows), y, s=26, color=colour, marker=marker, label=legend[kind], zorder=2)
-    told = enumerate(zip(named.values(), beside, strict=False))
-    wrong = [(np.hstack(each).max(), row) for row, (each, words) in told if "✗" in words]
-    if wrong:
-        ax.scatter(*zip(*wrong, strict=True), color=HERO, marker="D", label="found, and wrong", zorder=3)
-        ax.set_xlim(right=np.ceil(10 * ax.dataLim.x1) / 10)
-    ax.set_yticks(range(len(named)), list(named))
-    ax.set(xlabel=xlabel, ylim=(len(named) - 0.5, -0.5))
-    ax.grid(alpha=0.3, axis="x")
+    table = given.labelled(cosines, [*answers], texts)
+    both = zip(answers.items(), table, strict=True)
+    rows = {question: (row[[right]], np.delete(row, right)) for (question, right), row in both}
+    figure, ax = _strips(
+        rows, ("the right notice", "the other notices"), WIDEST, LINES[1], "cosine with the question"
+    )
+    nearest = table.argmax(axis=1)
+    wrong = np.flatnonzero(nearest != [*answers.values()])
+    look = {"color": HERO, "marker": "D", "label": "found, and wrong", "zorder": 3}
+    ax.scatter(table.max(axis=1)[wrong], wrong, **look)
+    ax.set_xlim(right=np.ceil(10 * ax.dataLim.x1) / 10)
+    for row, (place, right) in enumerate(zip(nearest, answers.values(), strict=True)):
+        look = {"transform": ax.get_yaxis_transform(), "size": 9}
+        words, is_right = f" {two_decimals(table[row, place])}  {texts[place]} ", place == right
+        if is_right:
+            ax.text(1, row, f"{words}✓", va="center", **look)
+        else:
+            ax.text(1, row, f"{words}✗", va="bottom", color=HERO, **look)
+            ax.text(1, row, f" should be: {texts[right]}", va="top", color=DARK, **look | {"size": 8.5})
+    see = "A row for each question: a dot is the right notice, a stroke another; beside it what is found."
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    for row, words in enumerate(beside):
-        first, _, second = words.partition("\n")
-        look = {"va": "bottom" if second else "center", "color": HERO if "✗" in first else "black"}
-        ax.text(1, row, f" {first}", transform=ax.get_yaxis_transform(), size=9, **look)
-        ax.text(1, row, f" {second}", transform=ax.get_yaxis_transform(), size=8.5, va="top", color=DARK)
     return finished(figure, title, see)
+
+
+def _strips(
+    rows: Mapping[str, tuple], legend: tuple[str, str], width: float, colour: str, xlabel: str
+) -> tuple[Figure, Axes]:
+    """Return a figure and its panel: a row per name, its own numbers as dots, all the others as strokes."""
+    figure, (ax,) = canvas(1, (width, 1.1 + 0.34 * len(rows)))
+    for kind, look in ((1, {"color": GREY, "marker": "|"}), (0, {"color": colour, "marker": "o"})):
+        each = [given.numbers_of(numbers[kind], 1, name=name) for name, numbers in rows.items()]
+        y = np.repeat(range(len(each)), [len(row) for row in each])
+        ax.scatter(np.concatenate(each), y, s=26, label=legend[kind], zorder=2, **look)
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5))
+    ax.grid(alpha=0.3, axis="x")
+    return figure, ax
 
 
 def roofline(

@@ -121,13 +121,6 @@ def test_no_loss_or_score_is_outside_its_panel():
     assert len(figures.training_curves(history([2.0, 1.0])).axes) == 1
 
 
-def test_bars_stand_on_0_under_their_fractions_which_have_one_divisor_for_each_name():
-    named = {"up": [0.25, 0.5, math.nan], "down": [math.nan, math.nan, 5 / 6]}
-    (ax,) = figures.lines([0, 1, 2], named, xlabel="", style="bars").axes
-    assert [bar.get_height() for bar in ax.patches] == [0.25, 0.5, 5 / 6] and ax.get_ylim()[0] == 0
-    assert [text.get_text() for text in ax.texts] == ["1/4", "2/4", "5/6"]
-
-
 def test_a_level_belongs_to_its_panel():
     named = {"loss": {"one": [3, 1], "two": [2, 4]}, "likeness": {"one": [0, 1], "two": [1, 0]}}
     levels = {"loss": {"guessing": 2.5}, "likeness": {}}

@@ -102,11 +102,14 @@ GOOD = {
     "training_curves": {"history": HISTORY, "title": "$x$"},
     "two_stacks": {"handed_on": [PLACES + 1] * 3, "added": [WEIGHTS] * 3, "tokens": TOKENS, "title": ""},
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
-    "word_strips": {
-        **{"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": "", "beside": ["$z$ ✗"]},
+    "searches": {"cosines": WEIGHTS, "answers": {"$x$": 0, "b": 0, "$": 2}, "texts": TOKENS, "title": ""},
+    "two_blocks": {
+        **{"x": WEIGHTS[:2], "heard": WEIGHTS[:2], "ends": [WEIGHTS[:2]] * 2},
+        **{"weight": torch.rand(3, 6), "tokens": TOKENS[:2], "title": ""},
     },
+    "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
 }  # fmt: skip
-ALONE = {"kinds_of_tests", "norm_orders", "two_blocks", "live_curve"}  # these are given nothing but a title
+ALONE = {"kinds_of_tests", "norm_orders", "live_curve"}  # these are given nothing but a title
 WIDGETS = {"explore", "explorer", "measured"}
 
 

@@ -55,15 +55,14 @@ def test_names_on_the_roofline_cover_neither_each_other_nor_a_point():
         assert not any(box.contains(*point) for point in points)
 
 
-def test_strips_name_what_is_furthest():
-    named = {"a": ([0.5], [0.2, 0.7]), "b": ([0.9], [0.1])}
-    look = {"legend": ("own", "others"), "beside": ["c ✗\nd", "b ✓"]}
-    (ax,) = figures.word_strips(named, title="", **look).axes
+def test_searches_name_what_is_furthest():
+    answers = {"a": 0, "b": 1}
+    (ax,) = figures.searches([[0.5, 0.2, 0.7], [0.1, 0.9, 0.3]], answers, ["x", "y", "z"], title="").axes
     others, own, wrong = (each.get_offsets().tolist() for each in ax.collections)
-    assert own == [[0.5, 0], [0.9, 1]] and others == [[0.2, 0], [0.7, 0], [0.1, 1]]
+    assert own == [[0.5, 0], [0.9, 1]] and others == [[0.2, 0], [0.7, 0], [0.1, 1], [0.3, 1]]
     assert wrong == [[0.7, 0]]  # where the row's furthest is
     written = {text.get_text().strip(): text.get_color() for text in ax.texts}
-    assert written["c ✗"] == HERO and written["b ✓"] == "black" and "d" in written
+    assert written[".70  z ✗"] == HERO and written[".90  y ✓"] == "black" and "should be: x" in written
 
 
 def test_bars_are_shares_of_whatever_they_are_told_to_be_of():
