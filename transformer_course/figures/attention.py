@@ -238,7 +238,8 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
         for name in ("scores", "weights"):
             left, top = PLACES[name]
             ax.text(left + place + 0.5, top + 3.2, token, ha="center", va="top", size=8.5)
-    patches = [Patch(label="darker: goes in", facecolor=pale(GREY, LIGHT)), Patch(label="comes out", **COMES_OUT)]
+    goes_in = Patch(label="darker: goes in", facecolor=pale(GREY, LIGHT))
+    patches = [goes_in, Patch(label="comes out", **COMES_OUT)]
     ax.legend(handles=patches, loc="upper left", frameon=False)
     ax.set(xlim=(-1.5, 28.6), ylim=(9.6, -1.2), aspect="equal")
     ax.set_axis_off()
