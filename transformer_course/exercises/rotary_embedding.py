@@ -444,7 +444,7 @@ class Rotary(nn.Module):
 
     def __init__(self, d_head, base=10_000.0):
         super().__init__()
-        # self.frequency: (d_head/2,), a buffer, and in no file: persistent=False
+        # self.frequency: (d_head/2,), a buffer, saved in no file
         raise NotImplementedError
 
     def forward(self, x, offset=0):

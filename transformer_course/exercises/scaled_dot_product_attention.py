@@ -75,7 +75,8 @@ def scaled_scores(query, key):
     gradients=True,
     hints=[
         """Three lines do it: scaled scores, weights, output. You have the first already; let it work
-        with axes for batch and heads in front, by counting axes from the end.""",
+        with axes for batch and heads in front, by counting axes from the end. `.T` turns all axes around,
+        `.mT` only the last two.""",
         """Softmax must run along the keys, so that each query shares out a total of 1. In (…, query_pos,
         key_pos) the keys are the last axis: `dim=-1`.""",
         """The output of query i is the sum over all keys j of weights[i, j] · value[j]. That is a matrix

@@ -6,7 +6,7 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 
 from transformer_course.figures.algebra import arithmetic, journey, shape_flow, text_cosine, weighted_sum
 from transformer_course.figures.attention import STEPS, bars, draw_walk, masked_row, query_and_keys
-from transformer_course.figures.cells import head_blocks, masks, pairings
+from transformer_course.figures.cells import head_blocks, masks
 from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import lines, training_curves
 from transformer_course.figures.drawings import (
@@ -36,7 +36,13 @@ from transformer_course.figures.maps import (
 )
 from transformer_course.figures.moves import draw_tile, memory_traffic, reach, ring_of_three
 from transformer_course.figures.points import head_scatter, parameter_bars, roofline, searches, word_strips
-from transformer_course.figures.positions import clock_table, digits_and_waves, draw_turns, position_circles
+from transformer_course.figures.positions import (
+    clock_table,
+    digits_and_waves,
+    draw_rotary,
+    draw_turns,
+    position_circles,
+)
 from transformer_course.figures.training import ablation, one_step
 from transformer_course.figures.ways import attention_paths, draw_web
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

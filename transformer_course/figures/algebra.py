@@ -16,10 +16,10 @@ from transformer_course.figures.colours import (
     GREY,
     HERO,
     HIDDEN,
-    LINES,
     LIT,
     NO,
     PALE,
+    ROLES,
     SILVER,
 )
 from transformer_course.figures.drawings import FRAME, Point, arrow, box, cells, line, plus
@@ -43,7 +43,8 @@ def weighted_sum(
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     room = 0.14 * ((high - low).max() or 1.0)
     figure, (left, right) = canvas(2, (4.1, 4.1))
-    for token, weight, value, start, colour in zip(tokens, weights, values, steps, LINES[1:], strict=False):
+    colour = ROLES["value"]
+    for token, weight, value, start in zip(tokens, weights, values, steps[:-1], strict=True):
         named_arrow(left, (0, 0), value, token, colour)
         words = f"{two_decimals(weight)} · {token}"
         named_arrow(right, start, weight * value, words, colour, beside=steps[-1])

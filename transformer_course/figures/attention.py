@@ -12,12 +12,14 @@ from transformer_course.figures.colours import (
     COMPONENTS,
     DARK,
     EDGE,
+    GREY,
     HIDDEN,
-    LINES,
     LIT,
     MARK,
     OPEN_OR_NOT,
+    ROLES,
     SILVER,
+    pale,
 )
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
@@ -36,8 +38,6 @@ from transformer_course.figures.positions import named_arrow
 
 # A query and keys in a plane
 
-ASKED = LINES[4]  # the query: what is bright in a lesson is the output
-
 
 def query_and_keys(queries: Tables, keys: Tables, token: str, *, title: str) -> Figure:
     """Draw keys in the plane of features 0 and 1, a query's only ones; where each falls on it; weights."""
@@ -48,7 +48,7 @@ def query_and_keys(queries: Tables, keys: Tables, token: str, *, title: str) -> 
     _draw_plane(plane, query[:2], dict(zip(keys, table[:, :2], strict=True)), f"{token}'s query")
     plane.set(xlabel=f"feature 0 of {len(query)}", ylabel=f"feature 1 of {len(query)}")
     for ax, lengths in zip(both, (scores, weights), strict=True):
-        _bars(ax, list(keys), lengths, LINES[1 : 1 + len(keys)], "→")
+        _bars(ax, list(keys), lengths, [SILVER], "→")
     names = "reach along the query, {0} long", "scaled scores: reach × {0} ÷ √{1}", "weights: their softmax"
     for ax, name in zip(figure.axes, names, strict=True):
         ax.set_title(name.format(two_decimals(length), len(query)), size=9.5)
@@ -60,11 +60,12 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], ask
     length = np.hypot(*query)
     reaches = np.array([0, length, *(key @ query / length for key in keys.values())])
     line = np.outer(query / length, [reaches.min() - 0.4, reaches.max() + 0.4])
-    ax.plot(*line, color=ASKED, linewidth=0.9, linestyle="--")
-    named_arrow(ax, (0, 0), query, asked, ASKED, beside=query * (1, 1.2))
+    ax.plot(*line, color=ROLES["query"], linewidth=0.9, linestyle="--")
+    named_arrow(ax, (0, 0), query, asked, ROLES["query"], beside=query * (1, 1.2))
     look = {"size": 9.5, "ha": "center", "va": "center", "zorder": 5}
     look["path_effects"] = EDGE
-    for (name, key), reach, colour in zip(keys.items(), reaches[2:], LINES[1:], strict=False):
+    colour = ROLES["key"]
+    for (name, key), reach in zip(keys.items(), reaches[2:], strict=True):
         foot = reach * query / length
         ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)
         if not key.any():
@@ -206,7 +207,9 @@ STEPS = {
 IN_SHORT = [step for step, (made, _) in STEPS.items() if made not in ("key", "value")]  # made as the query is
 ROW, COLUMN = 1, 1  # of the cell that is followed; for scores the column is the key's row
 KEY = 0
-GOES_IN, COMES_OUT = {"color": COMPONENTS["attention"]}, {"facecolor": LIT, "edgecolor": "black"}
+COMES_OUT = {"facecolor": LIT, "edgecolor": "black"}
+HUES = {name: colour for role, colour in ROLES.items() for name in (role, f"W_{role[0].upper()}")}
+TINT, LIGHT = 0.1, 0.35  # of a matrix's hue: everywhere in it, and where it goes in
 
 
 def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]) -> None:
@@ -222,8 +225,12 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
     for name, (left, top) in PLACES.items():
         table = tables[name]
         _draw_grid(ax, left, top, table if name in known else np.full_like(table, np.nan))
-        middle = left + table.shape[1] / 2
-        ax.text(middle, top - 0.25, order.get(name, "") + name, ha="center", size=9, weight="bold")
+        middle, hue = left + table.shape[1] / 2, HUES.get(name, "black")
+        words = order.get(name, "") + name
+        ax.text(middle, top - 0.25, words, ha="center", size=9, weight="bold", color=hue)
+        if name in HUES:
+            ground = Rectangle((left, top), *table.T.shape, facecolor=pale(hue, TINT), zorder=0)
+            ax.add_patch(ground)
         ax.text(middle, top + 4, how.get(name, ""), ha="center", va="top", size=8.5)
         if order and name in ("key", "value"):  # the token that is followed needs those of all
             ax.add_patch(Rectangle((left, top), table.shape[1], 3, fill=False, linewidth=1.5, zorder=3))
@@ -236,7 +243,8 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
         for name in ("scores", "weights"):
             left, top = PLACES[name]
             ax.text(left + place + 0.5, top + 3.2, token, ha="center", va="top", size=8.5)
-    patches = [Patch(label="goes in", **GOES_IN), Patch(label="comes out", **COMES_OUT)]
+    goes_in = Patch(label="darker: goes in", facecolor=pale(GREY, LIGHT))
+    patches = [goes_in, Patch(label="comes out", **COMES_OUT)]
     ax.legend(handles=patches, loc="upper left", frameon=False)
     ax.set(xlim=(-1.5, 28.6), ylim=(9.6, -1.2), aspect="equal")
     ax.set_axis_off()
@@ -286,5 +294,5 @@ def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:
     (left, top), (rows, columns) = PLACES[name], table.shape
     row = KEY if part == "match" else ROW
     place = (left + COLUMN, top, 1, rows) if part == "column" else (left, top + row, columns, 1)
-    ax.add_patch(Rectangle(place[:2], *place[2:], zorder=1, **GOES_IN))
+    ax.add_patch(Rectangle(place[:2], *place[2:], facecolor=pale(HUES.get(name, GREY), LIGHT), zorder=1))
     return table[:, COLUMN] if part == "column" else table[row]

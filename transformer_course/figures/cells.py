@@ -81,15 +81,3 @@ def head_blocks(
         ax.set_ylabel("→" if ax in axes[1:2] else "", rotation=0, size=16, va="center", labelpad=12)
     see = "A row for each token, a column for each feature; what has one shade belongs to one head."
     return finished(figure, title, see)
-
-
-def pairings(named: Mapping[str, Sequence[Sequence[int]]], *, title: str = "") -> Figure:
-    """Draw which features form a pair, one row for each pairing: a pair is a shade and a number."""
-    rows = [np.argsort(np.ravel(pairs)) // 2 for pairs in named.values()]
-    width = len(rows[0])
-    figure, (ax,) = canvas(1, (1.8 + 0.75 * width, 1.1 + 0.55 * len(rows)))
-    words = np.array([[f"pair {pair}" for pair in row] for row in rows])
-    look = {"limits": (-1, width), "colours": "Greys", "gap": 2, "size": 9}
-    draw_cells(ax, np.array(rows), list(named), [str(i) for i in range(width)], words=words, **look)
-    ax.set_xlabel("feature")
-    return finished(figure, title, "Features in a row; two that are turned together have one shade.")

@@ -1,6 +1,7 @@
 """The one declaration of what a colour means."""
 
-from matplotlib.colors import ListedColormap
+import numpy as np
+from matplotlib.colors import ListedColormap, to_hex, to_rgb
 from matplotlib.patheffects import withStroke
 
 # Colour maps: one for one quantity
@@ -30,6 +31,12 @@ LIT = "#fff3c4"  # a group of boxes of which a title speaks
 # Of lines and their names, which contrast with white by 4.5 to 1 at least; the claim is about the first
 LINES = ("#b74800", "#0e72c1", "#303030", "#08833c", "#603698", "#9b1761", "#02606d")
 HERO = LINES[0]
+ROLES = {"query": LINES[4], "key": LINES[1], "value": LINES[3]}  # what a token has in attention
 MARK = "#d95f02"  # the same where it is no text: a dot, a needle, a bar
 EDGE = [withStroke(linewidth=3, foreground="white")]  # of letters on bars and lines
 SILVER, GREY, DARK = "#bdbdbd", "#6b6b6b", "#404040"
+
+
+def pale(colour: str, share: float = 0.2) -> str:
+    """Return so much of a colour, the rest white: black text reads on it."""
+    return to_hex(1 - share * (1 - np.array(to_rgb(colour))))

@@ -1,17 +1,29 @@
 """Of positions: the digits of a number, waves in their place, clocks, circles, and dials with arrows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
+from matplotlib.patches import Circle, Rectangle
 from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LINES, LIT, SIGNED
+from transformer_course.figures.colours import (
+    COMPONENTS,
+    DARK,
+    GREY,
+    HERO,
+    LINES,
+    LIT,
+    ROLES,
+    SIGNED,
+    SILVER,
+    pale,
+)
 from transformer_course.figures.drawings import Point, arrow
-from transformer_course.figures.given import Labels, Tables
+from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import canvas, finished, number, two_decimals
 from transformer_course.figures.maps import draw_matrix
 
@@ -19,6 +31,15 @@ PITCH = 3.8  # from the middle of one dial with arrows to that of the next
 ARC = 0.5  # radius of the arc between two arrows
 NEAR = 1.0  # radians: the names of arrows that are nearer move apart
 UNIT, WIDE, RADIUS = 0.68, 1.9, 0.46  # inches of a row; a dial with its angle and its radius, in rows
+DIAL = 0.5  # inches, and those are the units of what is around it
+ASKS = ("asks", "is asked")
+STAGES = {
+    -0.31: "① project",
+    -1.2: "② cut into\npairs",
+    -2.1: "③ turn by\nposition × ω",
+    -3.4: "④ dot\nproduct",
+}
+BOLD = {"ha": "center", "va": "center", "size": 8.5, "weight": "bold"}
 SINE, COSINE = LINES[3], LINES[4]  # the hand's way up, and its way to the right
 
 
@@ -100,54 +121,119 @@ def position_circles(named: Tables, *, title: str, first: int = 0) -> Figure:
 
 
 def draw_turns(
-    ax: Axes, arrows: Tables, names: Labels = ("",), *, turns: Tables | None = None, summed: bool = False
+    ax: Axes, arrows: Tables, names: Labels = ("",), *, turns: Mapping[str, Sequence[float]] | None = None
 ) -> None:
     """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
 
     A vector is given as pairs (pair, 2); all dials have one scale, and the longest arrow reaches the rim.
-    Where there are two, an arc shows the angle between them, and their dot product stands below: a score, or,
-    `summed`, what the dial adds to one, the cosine where both are 1 long. `turns` says by how many degrees
-    (`summed`: radians) each arrow has been turned (pair,): dashed is where it was, dotted the way of its tip.
-    Of rows of dials the first alone has the names.
+    Where there are two, a query and a key, an arc shows the angle between them, and their score stands below.
+    `turns` says by how many degrees each arrow has been turned (pair,): dashed is where it was, dotted the
+    way of its tip. Of rows of dials the first alone has the names.
     """
     pairs = given.tables_of(arrows)
-    turns = {name: np.asarray(each) for name, each in (turns or {}).items()}
     reach = max(np.hypot(*each.T).max() for each in pairs.values()) or 1.0
     both = list(pairs.values()) if len(pairs) == 2 else []
     rim = 1.5 if any(pairs) else 1.2  # there is room for names of arrows
     for dial, name in enumerate(names):
-        by = ", ".join(f"{each} {number(turn[dial])}{'°' * (not summed)}" for each, turn in turns.items())
-        told = [f"turned: {by}{' rad' * summed}"] * bool(turns)
+        by = ", ".join(f"{each} {number(turn[dial])}°" for each, turn in (turns or {}).items())
+        told = [f"turned: {by}"] * bool(turns)
         if both:
             first, second = (each[dial] for each in both)
-            angle = _apart(first, second)
-            ax.plot(*_arc(PITCH * dial, ARC, second, angle), color=DARK, linewidth=1.5)
-            worth, degrees = number(round(first @ second, 2)), f"{np.degrees(abs(angle)):.0f}°"
-            told.append(f"cos {degrees} = {worth}" if summed else f"{degrees} apart: score {worth}")
+            angle = _draw_angle(ax, (PITCH * dial, 0), ARC, first, second)
+            told.append(f"{np.degrees(abs(angle)):.0f}° apart: score {number(round(first @ second, 2))}")
         ax.add_patch(Circle((PITCH * dial, 0), 1, facecolor="white", edgecolor=GREY))
         ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
         if ax.get_subplotspec().is_first_row():
             ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
-    for place, ((name, each), colour) in enumerate(zip(pairs.items(), LINES, strict=False)):
+    colours = ROLES.values() if both else LINES
+    for place, ((name, each), colour) in enumerate(zip(pairs.items(), colours, strict=False)):
         for dial, tip in enumerate(each / reach):
             beside = both[1 - place][dial] if both else None
             named_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
             if turns and turns[name][dial]:
-                turn = turns[name][dial] if summed else np.radians(turns[name][dial])
-                across, up = _arc(PITCH * dial, np.hypot(*tip), tip, -turn)
-                ax.plot((PITCH * dial, across[-1]), (0, up[-1]), color=colour, linewidth=1.4, linestyle="--")
-                if not summed:
-                    ax.plot(across, up, color=colour, linewidth=1.8, linestyle=":")
+                way = _draw_way(ax, (PITCH * dial, 0), tip, np.radians(turns[name][dial]), colour)
+                ax.plot(*way, color=colour, linewidth=1.8, linestyle=":")
     right = PITCH * (len(names) - 1) + rim
-    if summed:
-        for dial in range(1, len(names)):
-            ax.text(PITCH * (dial - 0.5), 0, "+", ha="center", va="center", size=14)
-        total = number(round((both[0] * both[1]).sum(), 2))
-        ax.text(right + 0.1, 0, f"= {total}\nthe score", va="center", size=11)
-        right += 1.5
     below, above = bool(both) + bool(turns), 1 + max(name.count("\n") if name else -1 for name in names)
     ax.set(xlim=(-rim, right), ylim=(-rim - 0.37 * below, rim + 0.37 * above), aspect="equal")
     ax.set_axis_off()
+
+
+def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[int]) -> None:
+    """Draw how a score comes to depend on places: project, cut into pairs, turn each, multiply and add.
+
+    `x` are the features of two tokens: of one that asks, and of one that is asked. `maps` make d features of
+    them; i and i + d/2 are pair i, which turns by 10000^(−2i/d) radians for each position.
+    """
+    vectors = [np.asarray(each) @ np.asarray(one) for each, one in zip(x.values(), maps, strict=True)]
+    start = np.array([np.reshape(each, (2, -1)).T for each in vectors])  # (query or key, pair, 2)
+    count = start.shape[1]
+    speeds = 10_000.0 ** (-np.arange(count) / count)
+    angles = np.outer(places, speeds)
+    (a, b), cos, sin = np.moveaxis(start, -1, 0), np.cos(angles), np.sin(angles)
+    turned = np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)
+    for lane, ((token, row), vector, place) in enumerate(zip(x.items(), vectors, places, strict=True)):
+        _draw_lane(ax, lane, f"“{token}” {ASKS[lane]}, at position {place}", row, vector)
+    reach = np.hypot(*np.moveaxis(start, -1, 0)).max() / DIAL
+    for pair in range(count):
+        middle = 1.8 + 1.95 * pair
+        ax.text(middle, -0.92, f"pair {pair}: features {pair}, {pair + count}", **BOLD)
+        ax.add_patch(Circle((middle, -2.1), DIAL, facecolor="white", edgecolor=GREY))
+        _draw_angle(ax, (middle, -2.1), DIAL / 2, *turned[:, pair])
+        for lane, (name, colour) in enumerate(zip("qk", ROLES.values(), strict=False)):
+            left, angle = middle + (-0.9, 0.06)[lane], number(round(angles[lane, pair], 3))
+            _draw_numbers(ax, left, -1.05, start[lane, pair], colour, 0.42)
+            _draw_numbers(ax, left, -3.16, turned[lane, pair].round(2), colour, 0.42)
+            tip = turned[lane, pair] / reach
+            named_arrow(ax, (middle, -2.1), tip, name, colour, turned[1 - lane, pair])
+            _draw_way(ax, (middle, -2.1), tip, angles[lane, pair], colour)
+            words = f"{name}: {places[lane]} × {number(speeds[pair])} = {angle} rad"
+            ax.text(middle, -2.8 - 0.17 * lane, words, color=colour, **BOLD)
+        ax.text(middle, -3.68, two_decimals(turned[0, pair] @ turned[1, pair]), **BOLD)
+        ax.text(middle - 0.97, -3.68, "+" * (pair > 0), **BOLD)
+    ax.text(8.6, -3.68, f"= {two_decimals((turned[0] * turned[1]).sum())}\nthe score", va="center", size=10)
+    for height, words in STAGES.items():
+        ax.text(0, height, words, va="center", size=9)
+    for above, below in pairwise(STAGES):
+        arrow(ax, (0.3, above - 0.22), (0.3, below + 0.22))
+    ax.set(xlim=(0, 9.3), ylim=(-3.95, 0.15), aspect="equal")
+    ax.set_axis_off()
+
+
+def _draw_lane(ax: Axes, lane: int, words: str, row: Sequence[float], vector: np.ndarray) -> None:
+    """A token's features, and what its matrix makes of them: a query, or a key."""
+    (name, colour), left = list(ROLES.items())[lane], 0.95 + 4.25 * lane
+    ax.text(left, 0, words, color=colour, **BOLD | {"ha": "left"})
+    _draw_numbers(ax, left, -0.16, row, SILVER, 0.3)
+    end = left + 0.3 * len(row)
+    arrow(ax, (end, -0.31), (end + 0.72, -0.31))
+    ax.text(end + 0.36, -0.24, f"W_{name[0].upper()}", ha="center", size=8.5)
+    _draw_numbers(ax, end + 0.72, -0.16, vector, colour, 0.3)
+    ax.text((left + end) / 2, -0.56, "x", **BOLD)
+    for feature in range(len(vector)):
+        ax.text(end + 0.87 + 0.3 * feature, -0.56, feature, ha="center", va="center", size=7.5, color=GREY)
+
+
+def _draw_numbers(ax: Axes, left: float, top: float, row: Sequence[float], colour: str, wide: float) -> None:
+    """A row of cells, pale, each with its number."""
+    for place, value in enumerate(row):
+        corner = left + wide * place, top - 0.3
+        ax.add_patch(Rectangle(corner, wide, 0.3, facecolor=pale(colour), edgecolor=GREY, linewidth=0.6))
+        ax.text(corner[0] + wide / 2, top - 0.15, number(value), ha="center", va="center", size=8.5)
+
+
+def _draw_angle(ax: Axes, middle: Point, radius: float, one: np.ndarray, two: np.ndarray) -> float:
+    """Draw an arc between two arrows, and return its angle."""
+    angle = _apart(one, two)
+    ax.plot(*_arc(middle, radius, two, angle), color=DARK, linewidth=1.5)
+    return angle
+
+
+def _draw_way(ax: Axes, middle: Point, tip: np.ndarray, turn: float, colour: str) -> np.ndarray:
+    """Draw where an arrow was before it was turned, dashed, and return the way back of its tip."""
+    way = _arc(middle, np.hypot(*tip), tip, -turn)
+    ax.plot(*np.transpose([middle, way[:, -1]]), color=colour, linewidth=1.4, linestyle="--")
+    return way
 
 
 def _angle(vector: np.ndarray) -> float:
@@ -159,9 +245,10 @@ def _apart(one: np.ndarray, two: np.ndarray) -> float:
     return (_angle(one) - _angle(two) + np.pi) % (2 * np.pi) - np.pi
 
 
-def _arc(left: float, radius: float, start: np.ndarray, turn: float) -> tuple[np.ndarray, np.ndarray]:
+def _arc(middle: Point, radius: float, start: np.ndarray, turn: float) -> np.ndarray:
+    """Points (2, 30) on a circle, from where an arrow points, as far as it turns."""
     angles = _angle(start) + turn * np.linspace(0, 1, 30)
-    return left + radius * np.cos(angles), radius * np.sin(angles)
+    return np.add(middle, radius * np.transpose([np.cos(angles), np.sin(angles)])).T
 
 
 def named_arrow(

@@ -46,6 +46,10 @@ GOOD = {
         "maps": {name: [[1, 0], [0, 1], [1, 0], [0, 1]] for name in ("W_Q", "W_K", "W_V")},
     },
     "draw_tile": {"scores": WEIGHTS, "tile": 1, "size": (1, 3), "values": [1, 2, 3]},
+    "draw_rotary": {
+        **{"x": {"$x$": [1.0, 0.0], "b": [0.0, 1.0]}, "maps": [[[1, 0, 2, 1], [0, 1, 1, -1]]] * 2},
+        "places": (3, 1),
+    },
     "draw_turns": {"arrows": {"$x$": [[1.0, 0.0]] * 3}, "names": TOKENS},
     "draw_web": {"layers": [WEIGHTS, YES], "tokens": TOKENS, "lit": 1},
     "encoder_map": {"lesson": 3},
@@ -86,7 +90,6 @@ GOOD = {
         **{"queries": {"$x$": [1, 0]}, "keys": {"$x$": [1, 2], "b": [2, 1]}},
         **{"token": "$x$", "title": ""},
     },
-    "pairings": {"named": {"$x$": [[0, 1], [2, 3]]}},
     "parameter_bars": {"models": {"$x$": {"$y$": 1, "b": 2}}, "title": ""},
     "position_circles": {"named": {"$x$": torch.rand(5, 2)}, "title": ""},
     "position_tables": {"named": {"$x$": WEIGHTS}, "labels": ("", ""), "title": "", "bar": ""},

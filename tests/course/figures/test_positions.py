@@ -9,8 +9,10 @@ from matplotlib import pyplot as plt
 from matplotlib.text import Annotation
 
 from transformer_course import figures
-from transformer_course.figures.colours import LINES
+from transformer_course.figures.colours import ROLES
+from transformer_course.figures.layout import number, two_decimals
 from transformer_course.figures.positions import ARC, PITCH, RADIUS
+from transformer_lab import RotaryEmbedding
 
 
 def test_a_wave_is_high_where_its_digit_is_one():
@@ -70,16 +72,15 @@ def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim
     below = ["90° apart: score 0"] * 2 + ["fast", "k", "k", "q", "q", "slow"]
     assert sorted(words(ax)) == below
     shown = {text.get_text(): text.get_color() for text in ax.texts}
-    assert (shown["q"], shown["k"]) == LINES[:2]
+    assert (shown["q"], shown["k"]) == (ROLES["query"], ROLES["key"])
 
 
 def test_the_angle_between_two_arrows_is_an_arc_and_their_dot_product_stands_below(ax):
     query, key = torch.tensor([[1.0, -1.0], [-1.0, 0.1]]), torch.tensor([[2.0, 0.5], [-1.0, -0.1]])
-    figures.draw_turns(ax, {"q": query, "k": key}, names=["one", "two"], summed=True)
-    assert words(ax)[:4] == ["cos 59° = 1.5", "one", "cos 11° = .99", "two"]
-    assert "= 2.49\nthe score" in words(ax) and words(ax).count("+") == 1
-    for number, (arc, ends) in enumerate(zip(ax.lines, zip(query, key, strict=True), strict=True)):
-        points = arc.get_xydata() - [PITCH * number, 0]
+    figures.draw_turns(ax, {"q": query, "k": key}, names=["one", "two"])
+    assert words(ax)[:4] == ["59° apart: score 1.5", "one", "11° apart: score .99", "two"]
+    for dial, (arc, ends) in enumerate(zip(ax.lines, zip(query, key, strict=True), strict=True)):
+        points = arc.get_xydata() - [PITCH * dial, 0]
         for point, tip in zip(points[[-1, 0]], ends, strict=True):
             np.testing.assert_allclose(point, ARC * tip / tip.norm(), atol=1e-7)
         turned = np.linalg.norm(np.diff(points, axis=0), axis=1).sum() / ARC
@@ -98,12 +99,20 @@ def test_an_arrow_that_was_turned_shows_where_it_was_and_its_way_against_the_clo
     assert "turned: q 270°" in words(ax)
 
 
-def test_how_far_each_is_turned_is_told_in_radians_where_dials_are_summed(ax):
-    turned = {"q": [[0.0, 1.0]], "k": [[1.0, 0.0]]}
-    figures.draw_turns(ax, turned, ["pair 0"], turns={"q": [math.pi / 2], "k": [0]}, summed=True)
-    assert "turned: q 1.57, k 0 rad\ncos 90° = 0" in words(ax)
-    _, dashed = ax.lines  # the arc; no way of the tip
-    np.testing.assert_allclose(dashed.get_xydata(), [[0, 0], [1, 0]], atol=1e-7)
+X, MAPS = {"cat": [1, 1], "old": [0, 2]}, [[[1, 0, 2, 1], [0, 1, 1, -1]], [[1, 0, 0, 1], [1, 1, 0, -1]]]
+
+
+@pytest.mark.parametrize("places", [(3, 1), (40, 38)])
+def test_a_score_is_the_sum_of_its_turned_pairs_and_the_same_at_one_distance(ax, places):
+    figures.draw_rotary(ax, X, MAPS, places)
+    made = [np.array(row) @ np.array(each) for row, each in zip(X.values(), MAPS, strict=True)]
+    x = torch.tensor(np.array(made, dtype=float))[:, None].expand(-1, 41, -1)
+    query, key = RotaryEmbedding(4)(x)[[0, 1], [*places]]
+    shares = [(query[i::2] @ key[i::2]).item() for i in range(2)]
+    told = words(ax)
+    assert {*map(two_decimals, shares), f"= {two_decimals(sum(shares))}\nthe score"} <= set(told)
+    assert {number(round(value, 2)) for value in [*query.tolist(), *key.tolist()]} <= set(told)
+    assert f"q: {places[0]} × .01 = {number(places[0] / 100)} rad" in told
 
 
 def test_no_name_of_an_arrow_stands_on_another(ax):
