@@ -70,10 +70,7 @@ GOOD = {
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
     "memory_traffic": {"n": 6, "d_head": 2, "size": 2, "block": 3, "title": "$x$"},
     "shape_flow": {"texts": [TOKENS, TOKENS], "d_model": 12, "n_heads": 3, "title": "$x$"},
-    "norm_steps": {
-        **{"steps": dict.fromkeys(("$x$", "b", "c"), PLACES), "by": [(1, 2)] * 3},
-        **{"tokens": TOKENS, "title": ""},
-    },
+    "norm_steps": {"tokens": {"$x$": [1, 2], "b": [3, 3]}, "eps": 0.5, "title": ""},
     "one_neuron": {
         **{"bent": WEIGHTS, "worked": "$w$", "neuron": 1, "tokens": TOKENS, "title": ""},
         **{"asks": {"$y$": 0.5}, "writes": {"$z$": 0.4}, "bias": 0.1, "d_model": 4},
