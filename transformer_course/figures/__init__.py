@@ -11,7 +11,6 @@ from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import lines, training_curves
 from transformer_course.figures.drawings import (
     data_flow,
-    encoder_map,
     kinds_of_tests,
     norm_orders,
     then_and_now,
@@ -19,6 +18,7 @@ from transformer_course.figures.drawings import (
 )
 from transformer_course.figures.images import draw_heads, head_atlas, image_attention, position_tables
 from transformer_course.figures.layer import draw_network, lanes, norm_steps, one_neuron, two_stacks
+from transformer_course.figures.map import encoder_map
 from transformer_course.figures.maps import (
     attention_heatmap,
     draw_matrix,

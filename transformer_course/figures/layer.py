@@ -96,13 +96,13 @@ def norm_steps(tokens: Mapping[str, Sequence[float]], *, eps: float, title: str)
     features = given.numbers_of(list(tokens.values()), 2)
     distances = features - features.mean(axis=1, keepdims=True)
     roots = np.sqrt((distances**2).mean(axis=1) + eps)
-    tables, by = (features, distances, distances / roots[:, None]), zip(features.mean(axis=1), roots)
+    tables = features, distances, distances / roots[:, None]
     lows, highs = zip(*((min(0, table.min()), max(0, table.max())) for table in tables), strict=True)
     spans = np.subtract(highs, lows)
     larger = max(1, int(max(spans[:2]) / (spans[2] or 1)))
     look = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
     figure, (ax,) = canvas(1, (9.2, 1.35 * len(tokens) + 0.9))
-    for place, (token, (less, root)) in enumerate(zip(tokens, by, strict=True)):
+    for place, (token, less, root) in enumerate(zip(tokens, features.mean(axis=1), roots, strict=True)):
         box(ax, (6.55, -place), "", (17.5, 0.9), FRAME, rounding=0.2, edgecolor=GREY)
         ax.text(-2.0, -place, token, va="center", size=9.5, weight="bold")
         for step, (table, start) in enumerate(zip(tables, STARTS, strict=True)):

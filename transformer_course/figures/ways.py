@@ -118,6 +118,8 @@ def attention_paths(
         ax.tick_params(length=0, labeltop=bool(found), labelbottom=not found)
         ax.spines[:].set_visible(False)
     told = "; dark: what the bold one at the right end takes; bright: from the bold one"
-    figure.supxlabel("thicker: more weight" + told * (not found), size=9)
+    if found:
+        told = "; a line ends at the one that asks, and comes from where that one looks"
+    figure.supxlabel(f"thicker: more weight{told}", size=9)
     see = "Tokens in columns; a line is as wide as its right end's weight for its left end; a cross: cut."
     return finished(figure, title, see)
