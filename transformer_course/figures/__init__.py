@@ -32,5 +32,5 @@ from transformer_course.figures.moves import draw_tile, memory_traffic, reach, r
 from transformer_course.figures.points import head_scatter, parameter_bars, roofline, word_strips
 from transformer_course.figures.positions import clock_table, digits_and_waves, draw_turns, position_circles
 from transformer_course.figures.training import ablation, one_step
-from transformer_course.figures.ways import attention_paths, draw_web
+from transformer_course.figures.ways import attention_paths, draw_arcs, draw_web
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

@@ -144,7 +144,9 @@ def _one_head(ax: Axes, lit: partial, vectors: np.ndarray) -> None:
     _named(ax, (5.1, 5.12), 5, "multi-head attention: heads side by side", heads)
     _named(ax, (5.15, 4.02), 3, "one head:\n“saw” asks", head)
     for place, word in ((ASKS, "saw"), *zip(KEYS, WORDS, strict=True)):
-        ax.text(place, 0.74, word, ha="center", size=9, color=HERO if place == ASKS else "black", **WRITTEN)
+        ax.text(
+            place, 0.74, word, ha="center", size=9, weight="bold" if place == ASKS else "normal", **WRITTEN
+        )
     for token, key in zip((2, 0, 1, 2, 3), (ASKS, *KEYS), strict=True):
         _strip(ax, key, 0.98, vectors[1][token])
         arrow(ax, (key, 1.08), (key, 1.32), width=1, gap=0, zorder=4)

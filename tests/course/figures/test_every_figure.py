@@ -47,6 +47,7 @@ GOOD = {
     },
     "draw_tile": {"scores": WEIGHTS, "tile": 1, "size": (1, 3), "values": [1, 2, 3]},
     "draw_turns": {"arrows": {"$x$": [[1.0, 0.0]] * 3}, "names": TOKENS},
+    "draw_arcs": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1},
     "draw_web": {"layers": [WEIGHTS, YES], "tokens": TOKENS, "lit": 1},
     "encoder_map": {"lesson": 3},
     "head_atlas": {"maps": WEIGHTS.expand(2, 2, 3, 3), "tokens": TOKENS, "enlarged": (1, 0), "title": "$x$"},
