@@ -183,7 +183,7 @@ def _layer(
     look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"], "faint": 0.12}
     draw_ways(ax, table, (top, top - 0.28), 2 * np.eye(len(lanes), dtype=int)[lit][:, None], **look)
     word, share, most = f"“{tokens[lit]}”", two_decimals(table[lit].max()), tokens[table[lit].argmax()]
-    right, look = lanes[-1] + 0.78, {"cmap": ATTENTION, "vmin": 0, "vmax": 1, "zorder": 4}
+    right, look = lanes[-1] + 0.78, {"cmap": ATTENTION, "vmin": 0, "vmax": 1}
     cells(ax, (right, top + 0.03), (0.5, 0.4), table, **look)
     said = {-0.03: f"layer {number}: the same parts", 0.15: f"{word}: {share} from {most}"}
     if number == 0:

@@ -157,7 +157,7 @@ def _one_head(ax: Axes, lit: partial, vectors: np.ndarray) -> None:
     line(ax, (ASKS, 1.52), (ASKS, 2.46), (KEYS[-1] - 0.2, 2.46), width=1.6, zorder=2)
     box(ax, (6.78, 1.84), "", (3.2, 0.28), rounding=0.04, **turn)
     _named(ax, (6.78, 1.84), 2, "turn, by the position", turn, ha="center")
-    box(ax, (7.44, 2.91), "", (3.36, 0.3), rounding=0.04, **mask)
+    box(ax, (7.46, 2.91), "", (3.42, 0.3), rounding=0.04, **mask)
     _cells(ax)
     for key, token in zip(KEYS, range(4), strict=True):
         _strip(ax, key, 3.78, vectors[2][token][:4])
