@@ -222,8 +222,9 @@ make_layer.mistake(
     returns=("output", "weights"),
     by_name=("may_attend",),
     hints=[
-        """PyTorch finds the parameters of a module only in attributes that are modules: a plain list hides
-        them. `nn.ModuleList(…)` is a list that does not. Each call of `make_layer()` makes one layer.""",
+        """`nn.Embedding(rows, features)` is a trained table. PyTorch finds the parameters of a module only in
+        attributes that are modules: a plain list hides them, `nn.ModuleList(…)` does not. Each call of
+        `make_layer()` makes one layer.""",
         """The positions of a text are `torch.arange(token_ids.shape[1])`, whatever its tokens are. Look up
         both tables, add, and normalise: this enters the first layer.""",
         """What comes out of one layer goes into the next: `x, weights = layer(x, may_attend=may_attend)`. The
@@ -236,8 +237,7 @@ class MyEncoder(nn.Module):
     def __init__(self, vocab_size, max_length, d_model, n_layers, make_layer, embedding_norm, final_norm):
         super().__init__()
         self.embedding_norm, self.final_norm = embedding_norm, final_norm
-        # self.embedding, self.positions: two nn.Embedding, for tokens and for places
-        # self.layers: n_layers of them, each built anew
+        # self.embedding, self.positions, self.layers: under these names a real model's numbers find them
         raise NotImplementedError
 
     def forward(self, token_ids, may_attend=None):

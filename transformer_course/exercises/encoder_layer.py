@@ -99,11 +99,10 @@ class Fresh(ModuleExercise):
     ],
 )
 class LayerNorm(nn.Module):
-    """A weight and a bias for each feature. Fresh, they neither scale nor shift; training changes them."""
+    """`weight` and `bias`, trained: a number for each feature. Fresh, they neither scale nor shift."""
 
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
-        # self.weight, self.bias: two nn.Parameter, of d_model numbers each; and self.eps
         raise NotImplementedError
 
     def forward(self, x):
@@ -315,7 +314,7 @@ class EncoderLayer(Parts):
     ],
 )
 class PreNormEncoderLayer(nn.Module):
-    """x + sublayer(norm(x)), twice, with the same parts as before."""
+    """Pre-norm, with the same parts as before."""
 
     def __init__(self, attention, feed_forward, attention_norm, feed_forward_norm):
         super().__init__()

@@ -11,7 +11,6 @@ from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import lines, training_curves
 from transformer_course.figures.drawings import (
     data_flow,
-    encoder_map,
     kinds_of_tests,
     norm_orders,
     then_and_now,
@@ -25,6 +24,7 @@ from transformer_course.figures.layer import (
     two_blocks,
     two_stacks,
 )
+from transformer_course.figures.map import encoder_map
 from transformer_course.figures.maps import (
     attention_heatmap,
     draw_matrix,
@@ -44,5 +44,5 @@ from transformer_course.figures.positions import (
     position_circles,
 )
 from transformer_course.figures.training import ablation, one_step
-from transformer_course.figures.ways import attention_paths, draw_web
+from transformer_course.figures.ways import attention_paths, draw_arcs, draw_web
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import (
+    ATTENTION,
     COMPONENTS,
     DARK,
     EDGE,
@@ -167,7 +168,8 @@ def journey(
     above, below = map(two_decimals, reach)
     words = f"red: above 0, blue: below 0; darkest: {above} in the rows of both tables, {below} in all below"
     ax.text(lanes.mean(), depths[-1] - 0.25, words, ha="center", size=9)
-    ax.set(xlim=(0, lanes[-1] + 0.7), ylim=(depths[-1] - 0.4, 0.2))
+    ax.text(lanes[-1] + 1.03, depths[2], "who takes\nfrom whom", ha="center", va="center", size=8.5)
+    ax.set(xlim=(0, lanes[-1] + 1.45), ylim=(depths[-1] - 0.4, 0.2))
     ax.set_axis_off()
     see = "A lane for each token, from its id down to its vectors; at the end all become one."
     return finished(figure, title, see)
@@ -182,6 +184,8 @@ def _layer(
     look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"], "faint": 0.12}
     draw_ways(ax, table, (top, top - 0.28), 2 * np.eye(len(lanes), dtype=int)[lit][:, None], **look)
     word, share, most = f"“{tokens[lit]}”", two_decimals(table[lit].max()), tokens[table[lit].argmax()]
+    right, look = lanes[-1] + 0.78, {"cmap": ATTENTION, "vmin": 0, "vmax": 1}
+    cells(ax, (right, top + 0.03), (0.5, 0.4), table, **look)
     said = {-0.03: f"layer {number}: the same parts", 0.15: f"{word}: {share} from {most}"}
     if number == 0:
         said = {0.04: f"layer 0, mean of {len(weights)} heads", 0.21: f"lit: what {word} takes"}

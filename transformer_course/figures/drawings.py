@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, LIT, SIGNED, SILVER
+from transformer_course.figures.colours import COMPONENTS, DARK, LIT, SIGNED, SILVER
 from transformer_course.figures.layout import WIDEST, canvas, finished
 
 Point = tuple[float, float]
@@ -237,89 +237,6 @@ def then_and_now(model: str, *, title: str) -> Figure:
         ax.set_ylim(-0.6, 2.3)
     see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a filled one came."
     return finished(figure, title, see)
-
-
-# The whole encoder: the road through it, and the parts beside it, as a post-norm layer has them
-
-# lesson, label, component, left, bottom, width, height; outer boxes first, the others are drawn over them
-MAP = (
-    (8, "the full encoder", "", 1.4, -0.75, 11.9, 4.75),
-    (0, "token\nids", "", 0.0, 1.9, 0.95, 1.2),
-    (8, "embedding", "embedding", 1.6, 1.9, 1.38, 1.2),
-    (1, "positional\nencoding", "positions", 2.9, 0.2, 1.65, 1.2),
-    (7, "encoder layer, repeated", "", 5.05, -0.55, 8.0, 4.0),
-    (8, "norm", "norm", 4.2, 2.05, 0.7, 0.9),
-    (5, "multi-head attention", "attention", 5.75, -0.42, 2.7, 2.17),
-    (2, "rotary", "positions", 5.88, 0.65, 1.32, 0.6),
-    (4, "mask", "attention", 7.32, 0.65, 1.0, 0.6),
-    (3, "scaled dot-product\nattention", "attention", 5.88, -0.34, 2.44, 0.68),
-    (7, "norm", "norm", 9.2, 2.05, 0.8, 0.9),
-    (6, "feed-\nforward", "feed-forward", 10.55, 0.1, 0.95, 1.2),
-    (7, "norm", "norm", 12.1, 2.05, 0.8, 0.9),
-    (0, "vectors\nin context", "", 13.6, 1.9, 1.2, 1.2),
-)
-# What a lesson does that builds no box, and to which components, by the lessons that built them
-LATER = {
-    9: ("puts the numbers of a real model into the parts that are lit", (1, 5, 6, 7, 8)),
-    13: ("measures the parts that are lit, and lets attention move fewer bytes", (5, 6, 7)),
-}
-ON_ROAD = 2.5  # the height of the road
-DASHED_SAYS = "dashed: in some models;\n01 or 02, not both"
-THIN = partial(arrow, zorder=4)
-THICK = partial(Axes.plot, color="black", linewidth=4, solid_capstyle="butt", zorder=3)
-MAP_ROAD = [  # begins as a thin arrow; each part is read from it, and added
-    *((THIN, (0.95, ON_ROAD), (1.6, ON_ROAD)), (THIN, (2.98, ON_ROAD), (3.525, ON_ROAD))),
-    *((THIN, (3.725, 1.4), (3.725, ON_ROAD - 0.2)), (plus, (3.725, ON_ROAD))),
-    *((THIN, (place, 0.65), (place, 0.32)) for place in (6.54, 7.82)),  # both act within 03
-    *((THICK, (left, right), (ON_ROAD, ON_ROAD)) for left, right in ((3.925, 4.2), (4.9, 9.2), (10.0, 12.1))),
-    (partial(arrow, width=4, zorder=3), (12.9, ON_ROAD), (13.6, ON_ROAD)),
-    (partial(Axes.text, s="x", ha="center", size=10, zorder=5), 5.22, ON_ROAD + 0.18),
-    (partial(Axes.text, s=DASHED_SAYS, ha="center", va="top", size=8.5), 3.725, 0.1),
-    *_added(5.4, 8.8, (box, (7.1, 0.95), "", (2.7, 2.17)), road=ON_ROAD)[1:],
-    *_added(10.25, 11.75, (box, (11.025, 0.7), "", (0.95, 1.2)), road=ON_ROAD)[1:],
-]
-MAP_WORDS = {6.95: ("one vector for each token", 0.15)}  # beside the road: what is there, and how high
-MAP_WORDS |= dict.fromkeys((0.475, 14.2), ("the boy saw", -0.95))  # such tokens
-MAP_WORDS |= dict.fromkeys((5.95, 10.8), ("reads x", -0.35)) | dict.fromkeys((8.48, 11.42), ("adds", -0.6))
-
-
-def encoder_map(lesson: int = 0) -> Figure:
-    """Draw the whole encoder and light what one lesson builds, or changes; a part bears its lesson's number.
-
-    A lit component has its colour, a group of them, and what is grey, pale yellow; without a lesson all have.
-    """
-    does, changed = LATER.get(lesson, ("", ()))
-    figure, (ax,) = canvas(1, (9.8, 3.5))
-    for number, label, component, left, bottom, *size in MAP:
-        is_lit = (number in changed and component != "") or 0 < lesson == number
-        colour = COMPONENTS.get(component, LIT) if is_lit or (component and not lesson) else ""
-        if component == "embedding" and is_lit:  # its grey is no light, nor is the whole encoder's yellow
-            colour = "white" if lesson == 8 else LIT
-        _map_box(ax, number, label, colour, (left, bottom), size, is_lit=is_lit)
-    for draw, *where in MAP_ROAD:
-        draw(ax, *where)
-    for place, (word, up) in () if lesson else MAP_WORDS.items():
-        ax.text(place, ON_ROAD + up, word, ha="center", size=8.5)
-    ax.set(xlim=(-0.1, 14.9), ylim=(-0.85, 4.1), aspect="equal")
-    ax.set_axis_off()
-    built = next((label for number, label, *_ in MAP if lesson and number == lesson), "")
-    if built:
-        does = "builds the part that is lit: " + built.replace("-\n", "-").replace("\n", " ")
-    title = f"Lesson {lesson:02d} {does}" if does else "The encoder: parts beside the road add to x"
-    see = "The thick road carries x, a vector for each token; each part reads it, and adds what it has found."
-    return finished(figure, title, see)
-
-
-def _map_box(ax: Axes, number: int, label: str, colour: str, at: Point, size: Point, *, is_lit: bool) -> None:
-    width, height = size
-    is_outer = height >= 2
-    gap = "\n" if width < 1.4 and height > 0.8 else " "  # a narrow one's number has a line of its own
-    text = f"{number:02d}{gap}{label}" if number else label
-    look = {"linewidth": 2.0, "weight": "bold"} if is_lit else {"edgecolor": GREY}
-    look |= DASHED if number in (1, 2) or (number, label) == (8, "norm") else {}
-    look |= {"label_up": height / 2 - 0.25 if is_outer else 0.0, "rounding": 0.12, "letters": 8.5}
-    middle = at[0] + width / 2, at[1] + height / 2
-    box(ax, middle, text, size, colour or (FRAME if is_outer else "white"), **look)
 
 
 # How ids become vectors in context, as shapes

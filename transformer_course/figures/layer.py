@@ -166,21 +166,22 @@ def _draw_beside(ax: Axes, heard: np.ndarray, x: np.ndarray, weight: np.ndarray)
         ax.text(10.02, middle - 0.62 * side, "W, fresh: random", ha="center", va="center", size=8.5)
 
 
-def norm_steps(
-    steps: Mapping[str, Matrix], by: Sequence[tuple[float, float]], tokens: Labels, *, title: str
-) -> Figure:
-    """Draw layer norm as bars (token, feature) at each of three steps, each token in a frame of its own.
+def norm_steps(tokens: Mapping[str, Sequence[float]], *, eps: float, title: str) -> Figure:
+    """Draw layer norm of tokens' features as bars at each of three steps, each token in a frame of its own.
 
-    `by` has for each token what the first step subtracts, drawn dashed, and what the second divides by. The
-    first two steps have one scale; that of the last is so many times as large, and has an axis.
+    The mean is drawn dashed. The first two steps have one scale; that of the last is so many times as large,
+    and has an axis.
     """
-    tables = list(given.tables_of(steps).values())
+    features = given.numbers_of(list(tokens.values()), 2)
+    distances = features - features.mean(axis=1, keepdims=True)
+    roots = np.sqrt((distances**2).mean(axis=1) + eps)
+    tables = features, distances, distances / roots[:, None]
     lows, highs = zip(*((min(0, table.min()), max(0, table.max())) for table in tables), strict=True)
     spans = np.subtract(highs, lows)
     larger = max(1, int(max(spans[:2]) / (spans[2] or 1)))
     look = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
     figure, (ax,) = canvas(1, (9.2, 1.35 * len(tokens) + 0.9))
-    for place, (token, (less, root)) in enumerate(zip(tokens, by, strict=True)):
+    for place, (token, less, root) in enumerate(zip(tokens, features.mean(axis=1), roots, strict=True)):
         box(ax, (6.55, -place), "", (17.5, 0.9), FRAME, rounding=0.2, edgecolor=GREY)
         ax.text(-2.0, -place, token, va="center", size=9.5, weight="bold")
         for step, (table, start) in enumerate(zip(tables, STARTS, strict=True)):
@@ -199,14 +200,15 @@ def norm_steps(
                     ax.text(left, zero - 0.03, word, ha="center", va="top", size=8.5, zorder=6)
                 ax.plot(ends, [zero + scale * less] * 2, color=DARK, linewidth=1.2, linestyle="--", zorder=5)
             if step < 2:
-                word = f"{'−÷'[step]} {_plain(by[place][step])}"
+                word = f"{'−÷'[step]} {_plain((less, root)[step])}"
                 ax.text(ends[1] + 0.8, -place + 0.1, word, ha="center", size=9.5, zorder=5)
                 arrow(ax, (ends[1] + 0.2, -place), (ends[1] + 1.4, -place), zorder=5)
         squares = tables[1][place] ** 2
-        birth = f"√(({' + '.join(map(_plain, squares))})/{len(squares)} + {_plain(root**2 - squares.mean())})"
+        birth = f"√(({' + '.join(map(_plain, squares))})/{len(squares)} + {_plain(eps)})"
         ax.text(STARTS[2] - 0.8, -place - 0.38, f"{birth} = {_plain(root)}", ha="right", **AXIS)
-    for start, name, more in zip(STARTS, steps, ("", "", f"\ndrawn {larger} times larger"), strict=True):
-        ax.text(start + 1.5, 0.53, name + more, ha="center", size=9.5, weight="bold")
+    last = f"÷ √(its variance + ε), ε here {_plain(eps)}\ndrawn {larger} times larger"
+    for start, name in zip(STARTS, ("x; dashed, its mean", "minus its mean", last), strict=True):
+        ax.text(start + 1.5, 0.53, name, ha="center", size=9.5, weight="bold")
     ax.text(STARTS[2] + 1.5, 0.35 - len(tokens), "then × γ + β, both learned", ha="center", size=9.5)
     ax.set(xlim=(-2.3, 15.4), ylim=(0.3 - len(tokens), 0.95))
     ax.set_axis_off()

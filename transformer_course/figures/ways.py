@@ -70,13 +70,24 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
             label.set(**({"color": HERO, "weight": "bold"} if is_bold else {"color": GREY}))
         side.spines[:].set_visible(False)
     ax.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-0.05, len(tables) + 0.05), yticks=[])
-    word = f"“{tokens[lit]}”"
-    if len(tables) > 1 or tables[0].sum(axis=1).max() > 1.5:  # several layers, or a mask
-        ax.set_xlabel(f"{word} hears of {reached.sum()} of {len(tokens)}")
-    else:
-        told = zip(tokens, shares[lit], cell_texts(shares[lit]), strict=True)
-        ax.set_xticks(places, [f"{token}\n{text if share > FAINT else ''}" for token, share, text in told])
-        ax.set_yticks((0, 1), [f"{word} takes", "looks"])
+    ax.set_xlabel(f"“{tokens[lit]}” hears of {reached.sum()} of {len(tokens)}")
+
+
+def draw_arcs(ax: Axes, weights: Matrix, tokens: Labels, lit: int) -> None:
+    """Draw an arc from one token to each that it takes from, the wider the more; its shares stand below."""
+    shares, turn = given.labelled(weights, tokens, tokens)[lit], np.linspace(0, np.pi, 31)
+    for key, (token, share, text) in enumerate(zip(tokens, shares, cell_texts(shares), strict=True)):
+        apart, is_told = (lit - key) / 2, share > FAINT
+        if is_told and apart:
+            height = (2 * abs(apart) / len(tokens)) ** 0.5
+            arc = key + apart + apart * np.cos(turn), height * np.sin(turn)
+            ax.plot(*arc, color=HERO, linewidth=12 * share, solid_capstyle="butt")
+        bold = {"weight": "bold", "color": HERO} if is_told or key == lit else {"color": GREY}
+        ax.text(key, -0.08, token, ha="center", va="top", size=11, **bold)
+        ax.text(key, -0.36, text if is_told else "", ha="center", va="top", size=10, **bold)
+    ax.plot(lit, 0, "o", color=HERO, markersize=7)
+    ax.set(xlim=(-0.5, len(tokens) - 0.5), ylim=(-0.6, 1.05))
+    ax.set_axis_off()
 
 
 def attention_paths(
@@ -118,6 +129,8 @@ def attention_paths(
         ax.tick_params(length=0, labeltop=bool(found), labelbottom=not found)
         ax.spines[:].set_visible(False)
     told = "; dark: what the bold one at the right end takes; bright: from the bold one"
-    figure.supxlabel("thicker: more weight" + told * (not found), size=9)
+    if found:
+        told = "; a line ends at the one that asks, and comes from where that one looks"
+    figure.supxlabel(f"thicker: more weight{told}", size=9)
     see = "Tokens in columns; a line is as wide as its right end's weight for its left end; a cross: cut."
     return finished(figure, title, see)

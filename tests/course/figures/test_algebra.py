@@ -62,7 +62,11 @@ def test_a_sentence_goes_from_ids_through_strips_on_two_scales_to_one_vector():
         np.array([[0.6, 0.4], [0.01, 0.99]]),
     )
     (ax,) = figures.journey(stages, [weights[None]], ["a", "b"], [7, 11], lit=1, title="").axes
-    strips = [each for each in ax.collections if isinstance(each, QuadMesh)]
+    drawn = [each for each in ax.collections if isinstance(each, QuadMesh)]
+    (small,), strips = (
+        [mesh for mesh in drawn if (mesh.get_clim() == (0, 1)) is is_map] for is_map in (True, False)
+    )
+    np.testing.assert_allclose(small.get_array(), weights)
     assert [mesh.get_array().ravel().tolist() for mesh in strips] == np.concatenate(stages).tolist()
     assert [mesh.get_clim() for mesh in strips] == [(-0.2, 0.2)] * 4 + [(-3, 3)] * 5
     written = [text.get_text() for text in ax.texts]

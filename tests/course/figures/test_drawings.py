@@ -7,8 +7,7 @@ import torch
 from matplotlib import colors
 
 from transformer_course import figures
-from transformer_course.figures.colours import COMPONENTS, LIT
-from transformer_course.figures.drawings import DASHED_SAYS, MAP, MAP_WORDS
+from transformer_course.figures.colours import LIT
 from transformer_course.figures.layout import two_decimals
 
 
@@ -28,46 +27,6 @@ def test_ids_look_up_rows_that_pass_every_layer_as_shapes():
     )
     nine, seven, eight = (into[1] for into in ways[::2])
     assert seven > eight > nine  # the table has its rows in the order of the ids
-
-
-@pytest.mark.parametrize("lesson", range(14))
-def test_no_text_of_the_map_leaves_its_box(lesson):
-    figure = figures.encoder_map(lesson)
-    figure.savefig(io.BytesIO())  # lays the figure out
-    (ax,) = figure.axes
-    beside = {"", "+", "x", DASHED_SAYS, *(word for word, _ in MAP_WORDS.values())}
-    labels = [text for text in ax.texts if text.get_text() not in beside]
-    for text, (_, label, _, left, bottom, width, height) in zip(labels, MAP, strict=True):
-        extent = text.get_window_extent().transformed(ax.transData.inverted())
-        assert left <= extent.x0 and extent.x1 <= left + width, label
-        assert bottom <= extent.y0 and extent.y1 <= bottom + height, label
-
-
-@pytest.mark.parametrize(
-    ("lesson", "lit"),
-    [
-        *((3, ["attention"]), (7, ["", "norm", "norm"]), (8, ["", "norm"])),
-        (13, ["attention", "norm", "feed-forward", "norm"]),
-        (9, ["", "positions", "norm", "attention", "norm", "feed-forward", "norm"]),
-    ],
-)
-def test_the_map_lights_what_a_lesson_is_about_in_the_colours_of_its_components(lesson, lit):
-    (ax,) = figures.encoder_map(lesson).axes
-    drawn = [colors.to_hex(patch.get_facecolor()) for patch in ax.patches]
-    unlit = {"#ffffff", "#f4f4f4"}
-    assert [colour for colour in drawn if colour not in unlit] == [COMPONENTS.get(each, LIT) for each in lit]
-    bold = [text for text in ax.texts if text.get_weight() == "bold"]
-    assert len(bold) == len(lit) + (lesson == 8)  # the embedding, white on the whole encoder's yellow
-    assert "reads x" not in words(ax)
-
-
-def test_the_whole_map_has_the_colours_of_all_components_and_says_what_the_road_carries():
-    (ax,) = figures.encoder_map().axes
-    drawn = [colors.to_hex(patch.get_facecolor()) for patch in ax.patches[: len(MAP)]]
-    wanted = [COMPONENTS[each] for _, _, each, *_ in MAP if each]
-    assert [colour for colour in drawn if colour not in ("#ffffff", "#f4f4f4")] == wanted
-    assert [words(ax).count(each) for each in ("one vector for each token", "reads x", "adds")] == [1, 2, 2]
-    assert not [text for text in ax.texts if text.get_weight() == "bold"]
 
 
 @pytest.mark.parametrize(

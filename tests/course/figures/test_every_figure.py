@@ -51,6 +51,7 @@ GOOD = {
         "places": (3, 1),
     },
     "draw_turns": {"arrows": {"$x$": [[1.0, 0.0]] * 3}, "names": TOKENS},
+    "draw_arcs": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1},
     "draw_web": {"layers": [WEIGHTS, YES], "tokens": TOKENS, "lit": 1},
     "encoder_map": {"lesson": 3},
     "head_atlas": {"maps": WEIGHTS.expand(2, 2, 3, 3), "tokens": TOKENS, "enlarged": (1, 0), "title": "$x$"},
@@ -74,10 +75,7 @@ GOOD = {
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
     "memory_traffic": {"n": 6, "d_head": 2, "size": 2, "block": 3, "title": "$x$"},
     "shape_flow": {"texts": [TOKENS, TOKENS], "d_model": 12, "n_heads": 3, "title": "$x$"},
-    "norm_steps": {
-        **{"steps": dict.fromkeys(("$x$", "b", "c"), PLACES), "by": [(1, 2)] * 3},
-        **{"tokens": TOKENS, "title": ""},
-    },
+    "norm_steps": {"tokens": {"$x$": [1, 2], "b": [3, 3]}, "eps": 0.5, "title": ""},
     "one_neuron": {
         **{"bent": WEIGHTS, "worked": "$w$", "neuron": 1, "tokens": TOKENS, "title": ""},
         **{"asks": {"$y$": 0.5}, "writes": {"$z$": 0.4}, "bias": 0.1, "d_model": 4},

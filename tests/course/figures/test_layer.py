@@ -49,22 +49,19 @@ def test_a_neuron_stands_in_its_matrices_and_writes_where_it_fires() -> None:
 
 
 def test_a_norm_subtracts_and_divides_each_token_by_its_own() -> None:
-    steps = {
-        "x": [[1, 2, 6], [3, 3, 3]],
-        "minus": [[-2, -1, 3], [0, 0, 0]],
-        "÷": [[-1, -0.5, 1.5], [0, 0, 0]],
-    }
-    (ax,) = figures.norm_steps(steps, [(3, 2), (3, 0.7071)], ["a", "b"], title="").axes
-    heights = np.reshape([bar.get_height() for bar in ax.patches if isinstance(bar, Rectangle)], (2, 3, 3))
-    np.testing.assert_allclose(heights[0, :2] / heights[0, 0, 0], [[1, 2, 6], [-2, -1, 3]])
-    np.testing.assert_allclose(heights[0, 2] / heights[0, 2, 2], [-1 / 1.5, -0.5 / 1.5, 1])
+    tokens = {"a": [1, 3, 5, 7, 9], "b": [3] * 5}
+    (ax,) = figures.norm_steps(tokens, eps=1, title="").axes
+    heights = np.reshape([bar.get_height() for bar in ax.patches if isinstance(bar, Rectangle)], (2, 3, 5))
+    np.testing.assert_allclose(heights[0, :2] / heights[0, 0, 0], [[1, 3, 5, 7, 9], [-4, -2, 0, 2, 4]])
+    np.testing.assert_allclose(heights[0, 2] / heights[0, 2, 4], [-1, -0.5, 0, 0.5, 1], atol=1e-9)
     words = [text.get_text() for text in ax.texts]
-    assert [word for word in words if word[:1] in "−÷" and word[1:2] == " "] == ["− 3", "÷ 2", "− 3", "÷ .71"]
-    assert {"√((4 + 1 + 9)/3 + −.67) = 2", "√((0 + 0 + 0)/3 + .5) = .71"} < set(words)
-    assert "÷\ndrawn 2 times larger" in words
+    signs = [word for word in words if word[:2] in ("− ", "÷ ") and word[2:].isdigit()]
+    assert signs == ["− 5", "÷ 3", "− 3", "÷ 1"]
+    assert {"√((16 + 4 + 0 + 4 + 16)/5 + 1) = 3", "√((0 + 0 + 0 + 0 + 0)/5 + 1) = 1"} < set(words)
+    assert "÷ √(its variance + ε), ε here 1\ndrawn 3 times larger" in words
     dashed = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
     tops = [bar.get_y() + bar.get_height() for bar in ax.patches if isinstance(bar, Rectangle)]
-    np.testing.assert_allclose(dashed, [np.mean([tops[1], tops[1] + heights[0, 0, 0] * 2]), tops[9]])
+    np.testing.assert_allclose(dashed, [tops[2], tops[15]])
 
 
 def test_two_stacks_show_tokens_at_length_one_and_how_alike_they_are() -> None:

@@ -70,7 +70,12 @@ def test_a_web_lights_what_reaches_one_token():
     bold = [label.get_text() for label in ax.get_xticklabels() if label.get_weight() == "bold"]
     assert bold == ["the", "cat"]
     assert ax.get_xlabel() == "“cat” hears of 2 of 3" and not ax.get_yticklabels()
-    figures.draw_web(ax, [[[1, 0, 0], [0.4, 0.6, 0], [0, 0, 1]]], TOKENS, 1)
-    assert [label.get_text() for label in ax.get_xticklabels()][:2] == ["the\n.40", "cat\n.60"]
-    ends = {label.get_text(): label.get_position()[1] for label in ax.get_yticklabels()}
-    assert ends == {"“cat” takes": 0, "looks": 1}
+
+
+def test_arcs_are_as_wide_as_the_shares_that_stand_below() -> None:
+    ax = Figure().add_subplot()
+    figures.draw_arcs(ax, [[1, 0, 0], [0.4, 0.58, 0.02], [0, 0, 1]], TOKENS, 1)
+    (arc, dot) = ax.lines
+    assert round(arc.get_linewidth(), 6) == 4.8 and arc.get_xdata()[[0, -1]].tolist() == [1, 0]
+    assert [text.get_text() for text in ax.texts] == [*("the", ".40", "cat", ".58"), TOKENS[2], ""]
+    assert dot.get_xdata().tolist() == [1]
