@@ -15,10 +15,13 @@ from transformer_course.figures.colours import (
     HIDDEN,
     LIT,
     SILVER,
+    pale,
 )
 from transformer_course.figures.drawings import DASHED, FRAME, arrow, box, cells, line, plus
 from transformer_course.figures.layout import canvas, finished, two_decimals
 
+# Of its components, and of a lit group of them: pale where much is written on it, so that every edge is clear
+GROUNDS = COMPONENTS | {"attention": pale(COMPONENTS["attention"], 0.3), "": pale(LIT, 0.5)}
 # What a lesson builds
 BUILDS = {
     **{
@@ -70,11 +73,11 @@ def _look(changed: tuple[int, ...], lesson: int, number: int, component: str = "
     """The look of a box of this lesson's: of a lit one, of any if there is no lesson, of the others."""
     is_lit, group = number in changed, not component
     if is_lit and (not group or lesson == number):
-        colour = COMPONENTS.get(component, LIT)
+        colour = GROUNDS[component]
         if component == "embedding":  # its grey is no light, nor is the whole encoder's yellow
             colour = "white" if lesson == number else LIT
         return {"colour": colour, "linewidth": 2.0}
-    return {"colour": FRAME if group else "white" if lesson else COMPONENTS[component], "edgecolor": GREY}
+    return {"colour": FRAME if group else "white" if lesson else GROUNDS[component], "edgecolor": GREY}
 
 
 def _named(ax: Axes, at: tuple[float, float], number: int, words: str, look: dict, **more: object) -> None:
