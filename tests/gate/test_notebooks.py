@@ -213,9 +213,9 @@ def test_what_jupyterlab_says_of_the_language_is_no_change() -> None:
 def test_minutes_are_counted_from_words_lines_predictions_and_exercises_and_written_down() -> None:
     notebook = made_up_lesson()
     on_path, deeper = path.parts(Lesson(Path("03_doubling.ipynb"), "", notebook))
-    assert (path.words(on_path), path.lines(on_path)) == (731, 27)
+    assert (path.words(on_path), path.lines(on_path)) == (731, 31)
     solution = 1 + 2 + 3  # thinking, a degree of difficulty, and the lines of 03.1's solution
-    assert path.minutes(on_path) == round(731 / 180 + 27 / 10 + 2 + solution)
+    assert path.minutes(on_path) == round(731 / 180 + 31 / 10 + 2 + solution)
     assert path.minutes(deeper) == round(17 / 180 + 21 / 10)
     for name, told in {"title": "15", "deeper": "2"}.items():
         _told(name, f"{told} minutes", "0 minutes")(notebook)
