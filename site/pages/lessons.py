@@ -71,9 +71,8 @@ def _answer_folded(text: str) -> str:
 def alone(number: int) -> NotebookNode:
     """Return a lesson to be taken along: nothing run yet, so that no prediction is given away."""
     file = notebook(number)
-    lesson = nbformat.reads(
-        copies.as_bytes(copies.fresh(copies.read(file), file.name)).decode(), as_version=4
-    )
+    copy = copies.fresh(copies.read(file), file.name)
+    lesson = nbformat.reads(copies.as_bytes(copy).decode(), as_version=4)
     if links.SITE:
         begin = next(cell for cell in lesson.cells if cell.cell_type == "code")
         package = f"transformer-lab[course] @ {links.SITE}{links.COURSE}"
