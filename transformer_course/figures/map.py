@@ -10,18 +10,21 @@ from matplotlib.figure import Figure
 from transformer_course.figures.colours import (
     ATTENTION,
     COMPONENTS,
+    DARK,
     GREY,
     HERO,
     HIDDEN,
     LIT,
+    ROLES,
     SILVER,
     pale,
 )
-from transformer_course.figures.drawings import DASHED, FRAME, arrow, box, cells, line, plus
+from transformer_course.figures.drawings import DASHED, FRAME, arrow, box, cells, plus
 from transformer_course.figures.layout import canvas, finished, two_decimals
 
 # Of its components, and of a lit group of them: pale where much is written on it, so that every edge is clear
 GROUNDS = COMPONENTS | {"attention": pale(COMPONENTS["attention"], 0.3), "": pale(LIT, 0.5)}
+GROUNDS["mask"] = COMPONENTS["attention"]  # its cells are small
 # What a lesson builds
 BUILDS = {
     **{
@@ -30,21 +33,26 @@ BUILDS = {
         3: "one head of attention",
         4: "the mask",
     },
-    **{5: "multi-head attention", 6: "feed-forward", 7: "the layer, and its norms"},
+    **{5: "multi-head attention", 6: "feed-forward", 7: "the layer, its sums and norms"},
     8: "the embedding, and the whole encoder",
 }
 # What a lesson does that builds no box, and to which components, by the lessons that built them
 LATER = {
-    9: ("puts the numbers of a real model into the parts that are lit", (1, 5, 6, 7, 8)),
-    13: ("measures the parts that are lit, and lets attention move fewer bytes", (5, 6, 7)),
+    9: ("loads the weights of a real model into the parts that are lit", (1, 5, 6, 7, 8)),
+    13: ("counts what the lit parts cost, and lets attention move fewer bytes", (5, 6, 7)),
 }
 WORDS, IDS = ("the", "boy", "saw", "[PAD]"), (1996, 2879, 2387, 0)  # as in MiniLM
-LANES, KEYS = 1.85 + 0.76 * np.arange(4), 6.1 + 0.66 * np.arange(4)  # where tokens and keys stand
-ASKS, NAMES = 5.45, 8.42  # where the query stands, and the names of the steps
+LANES, KEYS = 1.85 + 0.76 * np.arange(4), 6.06 + 0.67 * np.arange(4)  # where tokens and keys stand
+BESIDE, APART = 0.36, 0.17  # what reads from a lane, and adds to it; a key to the left of its x, a value
+ASKS, SUM, NAMES = 5.37, 6.9, 8.45  # where the query stands, and what it gets; the names of the steps
 SCORES, WEIGHTS = (0.5, 2.0, 1.0, 1.5), (0.14, 0.63, 0.23, 0.0)  # made up; and their softmax, as masked
 TAKES = (0.3, 0.5, 0.2, 0), (0.5, 0.2, 0.3, 0), WEIGHTS, (0.4, 0.3, 0.3, 0)
-STAGES = np.random.default_rng(3).normal(size=(4, 4, 6))  # vectors of six features, made up
-KEY = "numbers: lessons; dashed: in some models, 01 or 02; vectors made up"
+HEADS, WIDTH, CELL = 3, 2, 0.1  # of vectors of six features; how wide each is drawn
+STAGES = np.random.default_rng(3).normal(size=(4, 4, HEADS * WIDTH))  # made up, as what a head makes of them
+TURNED = np.array([(1.4, -0.8), (-0.6, 1.0), (1.7, -1.2), (0.8, 0.5), (0.9, -1.5)])  # the query, the keys
+VALUES = np.array([(1.2, 0.4), (2.2, -2.0), (-0.9, -1.3), (0.6, 1.8)])
+TAKEN, OTHERS = np.array(WEIGHTS) @ VALUES, STAGES[0][2][WIDTH:].reshape(-1, WIDTH)  # of this head; of others
+KEY = "01 to 08: lessons; dashed: only in some models; values made up"
 WRITTEN = {"va": "center", "zorder": 6}
 
 
@@ -57,10 +65,9 @@ def encoder_map(lesson: int = 0) -> Figure:
     if lesson in BUILDS:
         does, changed = f"builds the part that is lit: {BUILDS[lesson]}", (lesson,)
     figure, (ax,) = canvas(1, (9.8, 6.3))
-    lit = partial(_look, changed, lesson)
-    vectors = STAGES * (0.35 if lesson else 1)  # paler beside what is lit
-    _lanes(ax, lit, vectors)
-    _one_head(ax, lit, vectors)
+    lit, strength = partial(_look, changed, lesson), partial(_strength, changed, lesson)
+    _lanes(ax, lit, strength)
+    _heads(ax, lit, strength)
     ax.text(9.7, 0.16, KEY, ha="right", size=9, **WRITTEN)
     ax.set(xlim=(0, 9.75), ylim=(0, 6.2), aspect="equal")
     ax.set_axis_off()
@@ -73,11 +80,13 @@ def _look(changed: tuple[int, ...], lesson: int, number: int, component: str = "
     """The look of a box of this lesson's: of a lit one, of any if there is no lesson, of the others."""
     is_lit, group = number in changed, not component
     if is_lit and (not group or lesson == number):
-        colour = GROUNDS[component]
-        if component == "embedding":  # its grey is no light, nor is the whole encoder's yellow
-            colour = "white" if lesson == number else LIT
-        return {"colour": colour, "linewidth": 2.0}
+        return {"colour": GROUNDS[component], "linewidth": 2.0}
     return {"colour": FRAME if group else "white" if lesson else GROUNDS[component], "edgecolor": GREY}
+
+
+def _strength(changed: tuple[int, ...], lesson: int, *numbers: int) -> float:
+    """How much of their colour lines and vectors keep in parts of these lessons: less, if others are lit."""
+    return 1 if not lesson or {*numbers} & {*changed} else 0.35
 
 
 def _named(ax: Axes, at: tuple[float, float], number: int, words: str, look: dict, **more: object) -> None:
@@ -86,109 +95,154 @@ def _named(ax: Axes, at: tuple[float, float], number: int, words: str, look: dic
     ax.text(*at, f"{number:02d} {words}", weight=weight, **{"size": 9.5} | WRITTEN | more)
 
 
-def _strip(ax: Axes, place: float, height: float, row: np.ndarray) -> None:
-    """Draw a vector as a strip of cells."""
-    wide = 0.09 * len(row)
-    cells(ax, (place - wide / 2, height + 0.08), (wide, 0.16), row[None], 2.5)
+def _strip(
+    ax: Axes, place: float, height: float, row: np.ndarray, strength: float, edge: str = "black"
+) -> None:
+    """Draw a vector as a strip of cells, its frame in a colour."""
+    corner = place - CELL * len(row) / 2, height + 0.08
+    cells(ax, corner, (CELL * len(row), 0.16), strength * row[None], 2.5)
+    ax.patches[-1].set(edgecolor=pale(edge, strength), linewidth=0.7 if edge == "black" else 1.2)
 
 
-def _lanes(ax: Axes, lit: partial, vectors: np.ndarray) -> None:
+def _way(ax: Axes, colour: str, *points: tuple[float, float], zorder: float = 2) -> None:
+    """Draw a line through the points, its last piece an arrow without gaps."""
+    ax.plot(*zip(*points[:-1], strict=True), color=colour, linewidth=1.2, zorder=zorder)
+    arrow(ax, *points[-2:], gap=0, colour=colour, zorder=zorder)
+
+
+def _lanes(ax: Axes, lit: partial, strength: partial) -> None:
     """Draw a lane for each token, from its word at the bottom up to its vector in context."""
     whole, layer, attention = lit(8), lit(7), lit(5, "attention")
     embedding, positions, norm = lit(8, "embedding"), lit(1, "positions"), lit(7, "norm")
     forward, entrance = lit(6, "feed-forward"), lit(8, "norm") | DASHED
-    box(ax, (4.875, 3.02), "", (9.7, 5.3), rounding=0.12, **whole | {"zorder": -2})
+    box(ax, (4.875, 3.08), "", (9.7, 5.42), rounding=0.12, **whole | {"zorder": -2})
     box(ax, (2.42, 3.72), "", (4.62, 3.2), rounding=0.12, **layer | {"zorder": -1})
-    box(ax, (LANES.mean(), 2.78), "", (2.95, 0.62), rounding=0.06, **attention | {"zorder": 0})
-    for query, shares in zip(LANES, TAKES, strict=True):
-        for key, share in zip(LANES, shares, strict=True):
-            colour = HERO if shares is WEIGHTS else GREY
-            ax.plot((key, query), (2.53, 3.03), color=colour, linewidth=5 * share, zorder=2)
+    box(ax, (3.17, 2.79), "", (3.0, 0.46), rounding=0.06, **attention | {"zorder": 0})
+    for query, shares in zip(LANES + BESIDE, TAKES, strict=True):
+        for key, share in zip(LANES + BESIDE, shares, strict=True):
+            colour = pale(HERO if shares is WEIGHTS else GREY, strength(5))
+            ax.plot((key, query), (2.56, 3.02), color=colour, linewidth=5 * share, zorder=2)
     for token, (lane, word, number) in enumerate(zip(LANES, WORDS, IDS, strict=True)):
         ax.text(lane, 0.16, word, ha="center", size=11, weight="bold", **WRITTEN)
-        arrow(ax, (lane, 0.27), (lane, 5.86), width=2.5, colour=SILVER, zorder=1)
+        arrow(ax, (lane, 0.27), (lane, 5.91), width=2.5, colour=SILVER, zorder=1)
         box(ax, (lane, 0.66), f"{number}", (0.58, 0.24), rounding=0.03, **embedding)
-        box(ax, (lane + 0.4, 1.32), "", (0.32, 0.2), rounding=0.02, **positions | DASHED)
-        arrow(ax, (lane + 0.24, 1.32), (lane + 0.1, 1.32), width=1, gap=0, zorder=4)
-        line(ax, (lane, 3.8), (lane + 0.36, 3.8), (lane + 0.36, 4.3), (lane + 0.2, 4.3), width=1)
-        arrow(ax, (lane + 0.25, 4.3), (lane + 0.1, 4.3), width=1, gap=0, zorder=4)
-        box(ax, (lane + 0.36, 4.05), "", (0.3, 0.24), rounding=0.03, **forward)
-        for height in (1.32, 3.22, 4.3):
-            plus(ax, (lane, height), 0.1)
-        for height, look in ((1.66, entrance), (3.53, norm), (4.61, norm)):
-            box(ax, (lane, height), "norm", (0.5, 0.22), rounding=0.04, letters=8.5, **look)
-        for height, stage in zip((0.98, 1.98, 4.93, 5.96), (0, 1, 2, 2), strict=True):
-            _strip(ax, lane, height, vectors[stage][token])
+        box(ax, (lane + 0.4, 1.32), f"{token}", (0.3, 0.22), rounding=0.02, **positions | DASHED)
+        _way(ax, pale("black", strength(1)), (lane + 0.25, 1.32), (lane + 0.1, 1.32))
+        plus(ax, (lane, 1.32), 0.1)
+        ax.patches[-1].set_edgecolor(pale("black", strength(1)))
+        _residuals(ax, lane, layer, strength)
+        box(ax, (lane + BESIDE, 4.07), "ff", (0.3, 0.22), rounding=0.03, **forward)
+        for height, look in ((1.66, entrance), (3.57, norm), (4.62, norm)):
+            box(ax, (lane, height), "norm", (0.5, 0.22), rounding=0.04, **look)
+        for height, stage in zip((0.98, 1.98, 4.93, 6.01), (0, 1, 2, 2), strict=True):
+            _strip(ax, lane, height, STAGES[stage][token], strength())
     for height, number, words, look in (
         *((0.66, 8, "embedding", embedding), (1.32, 1, "positional\nencoding", positions)),
-        *((1.66, 8, "norm", entrance), (2.78, 5, "multi-head\nattention", attention)),
-        *((3.53, 7, "norm", norm), (4.05, 6, "feed-\nforward", forward), (4.61, 7, "norm", norm)),
-        *((5.06, 7, "encoder layer,\nrepeated", layer), (5.5, 8, "the full encoder", whole)),
+        *((1.66, 8, "norm", entrance), (2.79, 5, "multi-head\nattention", attention)),
+        *((3.57, 7, "norm", norm), (4.07, 6, "feed-\nforward", forward), (4.62, 7, "norm", norm)),
+        *((5.06, 7, "encoder layer,\nrepeated", layer), (5.56, 8, "the full encoder", whole)),
     ):
         _named(ax, (0.2, height), number, words, look)
-    for height, words in (
-        (0.16, "tokens"),
-        (1.98, "x: a vector each"),
-        (3.2, "+ added"),
-        (5.96, "vectors in context"),
-    ):
+    for height, words in ((0.16, "tokens"), (1.98, "x: a vector each"), (6.01, "vectors in context")):
         ax.text(0.2, height, words, size=9, **WRITTEN)
 
 
-def _one_head(ax: Axes, lit: partial, vectors: np.ndarray) -> None:
-    """Draw the attention opened: what one head does for one token, step by step upwards."""
-    heads, head, mask = lit(5, "attention"), lit(3, "attention"), lit(4, "attention")
+def _residuals(ax: Axes, lane: float, layer: dict, strength: partial) -> None:
+    """Draw how both parts of a layer read from a lane, and how the lane goes on, and gets what they make."""
+    lit, side = "linewidth" in layer, lane + BESIDE
+    if lit:
+        ax.plot((lane, lane), (2.12, 5.32), color=DARK, linewidth=2.5, zorder=1)
+    for number, low, enters, leaves, added in ((5, 2.32, 2.56, 3.02, 3.28), (6, 3.84, 3.96, 4.18, 4.33)):
+        colour = pale("black", strength(number, 7))
+        _way(ax, colour, (lane, low), (side, low), (side, enters))
+        _way(ax, colour, (side, leaves), (side, added), (lane + 0.1, added))
+        plus(ax, (lane, added), 0.1)
+        ax.patches[-1].set(edgecolor=colour, linewidth=2.0 if lit else 1.0)
+
+
+def _heads(ax: Axes, lit: partial, strength: partial) -> None:
+    """Draw the attention opened: its heads, one of them in front, and how they are joined."""
+    heads, head, strong = lit(5, "attention"), lit(3, "attention"), strength(5)
+    if "linewidth" not in head:  # on white its colours are told from each other best
+        head["colour"] = "white"
+    for band, edge in ((2.56, 0.48), (3.02, 5.5)):
+        ax.plot((4.67, 4.95), (band, edge), color=GREY, linewidth=0.8, zorder=0)
+    box(ax, (7.28, 2.99), "", (4.66, 5.02), rounding=0.1, **heads | {"zorder": 0})
+    for back in reversed(range(HEADS)):
+        look = head | {"zorder": 1 - back / 9}
+        box(ax, (7.18 + 0.08 * back, 2.45 + 0.08 * back), "", (4.3, 3.8), rounding=0.1, **look)
+    _named(ax, (5.1, 5.3), 5, "multi-head attention: heads side by side", heads)
+    _named(ax, (5.13, 4.08), 3, "one head:\n“saw” asks", head)
+    _values(ax, strength(3, 5))
+    _scores(ax, lit, strength(3, 5))
+    _weights(ax, lit(4, "mask"), strength(3, 5))
+    for back, part in reversed([*enumerate((TAKEN, *OTHERS))]):
+        place, low, edge = SUM + WIDTH * CELL * back, 4.35 + 0.08 * back, "black" if back else HERO
+        _way(ax, pale("black", strong), (place, low if back else 4.23), (place, 4.73))
+        _strip(ax, place, 4.82, part, strong, edge)
+    box(ax, (7.98, 4.82), "W_O", (0.46, 0.26), rounding=0.03, edgecolor=pale("black", strong))
+    for left, right in ((7.42, 7.75), (8.21, 8.43)):
+        _way(ax, pale("black", strong), (left, 4.82), (right, 4.82))
+    _strip(ax, 8.73, 4.82, STAGES[3][2], strong)
+    for place, height, words in (
+        *((SUM - 0.65, 4.82, "joined"), (7.55, 5.06, "added to the lane of “saw”")),
+        *((SUM + 0.18, 4.15, "sum"), (NAMES, 0.95, "x"), (NAMES, 2.56, "q · k ÷ √d")),
+        *((NAMES, 3.39, "softmax"), (NAMES, 3.78, "× v")),
+    ):
+        ax.text(place, height, words, size=9, **WRITTEN)
+
+
+def _values(ax: Axes, strong: float) -> None:
+    """Draw the vectors that a head reads, their values, and the sum of these, each times its weight."""
+    for place, token in ((ASKS, 2), *zip(KEYS, range(4), strict=True)):
+        weight = "bold" if place == ASKS else "normal"
+        ax.text(place, 0.7, WORDS[token], ha="center", size=9, weight=weight, **WRITTEN)
+        _strip(ax, place, 0.95, STAGES[1][token], strong)
+    green, orange = pale(ROLES["value"], strong), pale(HERO, strong)
+    for key, weight, value in zip(KEYS, WEIGHTS, VALUES, strict=True):
+        place = key + APART
+        _way(ax, green, (place, 1.03), (place, 1.36))
+        _strip(ax, place, 1.45, value, strong, ROLES["value"])
+        _way(ax, green, (place, 1.54), (place, 3.69), zorder=1.5)
+        _way(ax, orange, (key - APART, 3.5), (key - APART, 3.78), (place - 0.09, 3.78))
+        box(ax, (place, 3.78), "×", (0.18, 0.18), rounding=0.09, edgecolor=pale("black", strong))
+        ax.plot((place, SUM), (3.87, 4.07), color=orange, linewidth=5 * weight, zorder=1.5)
+    _strip(ax, SUM, 4.15, TAKEN, strong, HERO)
+
+
+def _scores(ax: Axes, lit: partial, strong: float) -> None:
+    """Draw the query and the keys, and the score of each pair."""
     turn = lit(2, "positions") | DASHED
-    for band, edge in ((2.47, 0.5), (3.09, 5.3)):
-        ax.plot((4.47, 4.95), (band, edge), color=GREY, linewidth=0.8, zorder=0)
-    box(ax, (7.28, 2.9), "", (4.66, 4.8), rounding=0.1, **heads | {"zorder": 0})
-    for back in (2, 1, 0):
-        box(ax, (7.13 + 0.1 * back, 2.43 + 0.08 * back), "", (4.16, 3.72), **head | {"zorder": 1 - back / 9})
-    _named(ax, (5.1, 5.12), 5, "multi-head attention: heads side by side", heads)
-    _named(ax, (5.15, 4.02), 3, "one head:\n“saw” asks", head)
-    for place, word in ((ASKS, "saw"), *zip(KEYS, WORDS, strict=True)):
-        ax.text(
-            place, 0.74, word, ha="center", size=9, weight="bold" if place == ASKS else "normal", **WRITTEN
-        )
-    for token, key in zip((2, 0, 1, 2, 3), (ASKS, *KEYS), strict=True):
-        _strip(ax, key, 0.98, vectors[1][token])
-        arrow(ax, (key, 1.08), (key, 1.32), width=1, gap=0, zorder=4)
-        _strip(ax, key, 1.42, vectors[3][token][2 * (key == ASKS) :][:4])
-        if key != ASKS:
-            for low, high in ((1.52, 2.32), (2.6, 2.77), (3.05, 3.22), (3.5, 3.67)):
-                arrow(ax, (key, low), (key, high), width=1, gap=0, zorder=4 if low > 2 else 1.5)
-    line(ax, (ASKS, 1.52), (ASKS, 2.46), (KEYS[-1] - 0.2, 2.46), width=1.6, zorder=2)
-    box(ax, (6.78, 1.84), "", (3.2, 0.28), rounding=0.04, **turn)
-    _named(ax, (6.78, 1.84), 2, "turn, by the position", turn, ha="center")
-    box(ax, (7.46, 2.91), "", (3.42, 0.3), rounding=0.04, **mask)
-    _cells(ax)
-    for key, token in zip(KEYS, range(4), strict=True):
-        _strip(ax, key, 3.78, vectors[2][token][:4])
-        if WEIGHTS[token]:
-            wide = 5 * WEIGHTS[token]
-            ax.plot((key, KEYS.mean()), (3.86, 4.08), color=HERO, linewidth=wide, zorder=3)
-    _strip(ax, KEYS.mean(), 4.12, (np.array(WEIGHTS) @ vectors[2])[:4])
-    steps = (0.98, "x"), (1.42, "q and k"), (2.46, "q · k: score"), (3.36, "softmax"), (3.78, "× values")
-    for height, words in steps:
-        ax.text(NAMES, height, words, size=9, **WRITTEN)
-    ax.text(7.9, 4.12, "their sum", size=9, **WRITTEN)
-    _named(ax, (NAMES, 2.91), 4, "mask", mask)
-    arrow(ax, (KEYS.mean(), 4.2), (KEYS.mean(), 4.62), width=1.2, gap=0, zorder=4)
-    for place, values in zip(KEYS.mean() + 0.38 * np.arange(-2, 2), vectors[0], strict=True):
-        _strip(ax, place, 4.72, values[:4])
-    ax.text(7.9, 4.72, "joined, and back\nto the lane of “saw”", size=9, **WRITTEN)
+    violet, blue = (pale(ROLES[role], strong) for role in ("query", "key"))
+    for place, role, row in zip((ASKS, *KEYS - APART), ("query", *["key"] * 4), TURNED, strict=True):
+        colour = pale(ROLES[role], strong)
+        _way(ax, colour, (place, 1.03), (place, 1.36))
+        _strip(ax, place, 1.45, row, strong, ROLES[role])
+        _way(ax, colour, (place, 1.54), (place, 1.8))
+        box(ax, (place, 1.92), "turn", (0.4, 0.24), rounding=0.03, **turn)
+    across = KEYS[-1] - APART - 0.08
+    ax.plot((ASKS, ASKS, across), (2.04, 2.26, 2.26), color=violet, linewidth=1.2, zorder=2)
+    for key, score in zip(KEYS - APART, SCORES, strict=True):
+        _way(ax, violet, (key - 0.08, 2.26), (key - 0.08, 2.44))
+        _way(ax, blue, (key + 0.06, 2.04), (key + 0.06, 2.44))
+        words = f"{score:g}".replace("0.", ".")
+        box(ax, (key, 2.56), words, (0.36, 0.24), rounding=0.0, edgecolor=pale("black", strong))
+    for step, (role, colour) in enumerate(ROLES.items()):
+        shown = colour if strong == 1 else GREY
+        ax.text(NAMES + 0.15 * step, 1.45, role[0], size=9, weight="bold", color=shown, **WRITTEN)
+    _named(ax, (NAMES, 1.92), 2, "turn", turn)
 
 
-def _cells(ax: Axes) -> None:
-    """Draw the scores of a query with all keys, what the mask lets through, and the weights."""
-    colours = colormaps[ATTENTION]
-    for key, score, weight in zip(KEYS, SCORES, WEIGHTS, strict=True):
-        box(ax, (key, 2.46), f"{score:g}".replace("0.", "."), (0.44, 0.26), rounding=0.0)
-        box(ax, (key, 2.91), "✓" if weight else "", (0.44, 0.22), rounding=0.0)
-        if weight:
-            box(ax, (key, 3.36), "", (0.44, 0.26), colours(weight), rounding=0.0)
-            colour = "black" if weight > 0.5 else "white"
-            ax.text(key, 3.36, two_decimals(weight), ha="center", size=9, color=colour, **WRITTEN)
-        else:
-            box(ax, (key, 2.91), "", (0.44, 0.22), HIDDEN["facecolor"], rounding=0.0, hatch="////")
-            box(ax, (key, 3.36), "0", (0.44, 0.26), HIDDEN["facecolor"], rounding=0.0)
+def _weights(ax: Axes, mask: dict, strong: float) -> None:
+    """Draw what the mask lets through, and the weights."""
+    hidden = {"colour": HIDDEN["facecolor"], "hatch": "////"}
+    black, size = pale("black", strong), (0.36, 0.24)
+    for key, weight in zip(KEYS - APART, WEIGHTS, strict=True):
+        for low in (2.68, 3.1):
+            _way(ax, black, (key, low), (key, low + 0.17))
+        box(ax, (key, 2.98), "✓" if weight else "", size, rounding=0.0, **mask | ({} if weight else hidden))
+        colour = pale(colormaps[ATTENTION](weight)[:3], strong) if weight else HIDDEN["facecolor"]
+        box(ax, (key, 3.39), "", size, colour, rounding=0.0, edgecolor=black)
+        words, letters = two_decimals(weight), "white" if 0 < weight < 0.5 and strong == 1 else "black"
+        ax.text(key, 3.39, words if weight else "0", ha="center", size=9, color=letters, **WRITTEN)
+    _named(ax, (NAMES, 2.98), 4, "mask", mask)
