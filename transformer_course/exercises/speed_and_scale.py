@@ -514,7 +514,7 @@ def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gat
     means: a list, for each worker (numbers / n,): the momentum of its part, and of no other
     reduce_scatter: takes the gradients, returns the list of what each receives: worker w gets part w of
         their mean. all_gather: takes a part from each, returns the whole for each. Both are used once
-    returns the new parameters and the new momenta, each a list as it was given; nothing is changed in place
+    returns the new parameters and the new momenta, as lists like those given; nothing is changed in place
     """
     raise NotImplementedError
 

@@ -112,10 +112,12 @@ def bars(
         numbers = given.numbers_of(lengths, 1, name=name, gaps=True)
         if goal is not None:
             colours = np.where(np.isclose(numbers, goal), SILVER, YES)
-            ax.axvline(goal, color=DARK, linestyle=":", zorder=0)
+            ax.axvline(goal, color=GREY, linewidth=0.8, zorder=0)
         _bars(ax, rows, numbers, colours, sign.strip(), digits)
         if goal is not None:
             ax.set_xticks((0, goal))
+            for text in ax.texts:
+                text.set_path_effects(EDGE)
         if len(quantities[each]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
         ax.set_title(name)

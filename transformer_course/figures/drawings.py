@@ -247,7 +247,7 @@ def then_and_now(model: str, *, title: str) -> Figure:
     for ax in figure.axes:
         ax.set_ylim(-0.6, 2.3)
     legend_of_cells(figure, {"went": CLEAR | DASHED, "moved": CLEAR | MOVED, "came": CLEAR | CAME})
-    see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, one with a red edge came."
+    see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a coloured edge came."
     return finished(figure, title, see)
 
 
