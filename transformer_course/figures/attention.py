@@ -117,7 +117,7 @@ def bars(
         if goal is not None:
             ax.set_xticks((0, goal))
             for text in ax.texts:
-                text.set_path_effects(EDGE)
+                text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
         if len(quantities[each]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
         ax.set_title(name)
