@@ -19,8 +19,8 @@ from transformer_course.checker.kinds import FunctionExercise
     "The bill of a layer",
     difficulty=1,
     hints=[
-        """How many products does one text meet in a layer? Go through the list, line by line: which of the
-        products grow with n, and which with n · n?""",
+        """How many products does one text meet in a layer? Go through the counts of *The problem*, line by
+        line: which of the products grow with n, and which with n · n?""",
         """Each projection takes 2 · n · d_model · d_model operations, and there are four. The scores of all
         heads together are as dear as those of one head that is d_model wide.""",
         """Scores and mixing take 2 · n · n · d_model each, up and down in the feed-forward 2 · n · d_model
@@ -514,7 +514,7 @@ def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gat
     means: a list, for each worker (numbers / n,): the momentum of its part, and of no other
     reduce_scatter: takes the gradients, returns the list of what each receives: worker w gets part w of
         their mean. all_gather: takes a part from each, returns the whole for each. Both are used once
-    returns the new parameters and the new momenta, both as they came; nothing is changed in place
+    returns the new parameters and the new momenta, as lists like those given; nothing is changed in place
     """
     raise NotImplementedError
 

@@ -19,6 +19,7 @@ from transformer_course.figures.colours import (
     OPEN_OR_NOT,
     ROLES,
     SILVER,
+    YES,
     pale,
 )
 from transformer_course.figures.given import Labels, Matrix, Tables
@@ -92,11 +93,12 @@ def bars(
     title: str,
     see: str = "",
     lit: Sequence[int] = (),
+    goal: float | None = None,
 ) -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
     A nan has none. The last quantity has the strong colour, or in each column the row that is `lit`; `signs`
-    stand between the columns.
+    stand between the columns. At a `goal` is a line, and a bar is dark but for those that reach it.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
     size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
@@ -107,7 +109,15 @@ def bars(
         if lit:
             colours = [MARK if row == lit[place] else SILVER for row in range(len(rows))]
         digits = 3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2  # no factor .00 of something
-        _bars(ax, rows, given.numbers_of(lengths, 1, name=name, gaps=True), colours, sign.strip(), digits)
+        numbers = given.numbers_of(lengths, 1, name=name, gaps=True)
+        if goal is not None:
+            colours = np.where(np.isclose(numbers, goal), SILVER, YES)
+            ax.axvline(goal, color=GREY, linewidth=0.8, zorder=0)
+        _bars(ax, rows, numbers, colours, sign.strip(), digits)
+        if goal is not None:
+            ax.set_xticks((0, goal))
+            for text in ax.texts:
+                text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
         if len(quantities[each]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
         ax.set_title(name)

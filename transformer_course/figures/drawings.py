@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
-from transformer_course.figures.colours import COMPONENTS, DARK, LIT, SIGNED, SILVER
-from transformer_course.figures.layout import WIDEST, canvas, finished
+from transformer_course.figures.colours import COMPONENTS, DARK, HERO, LIT, SIGNED, SILVER, YES
+from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
 Point = tuple[float, float]
 
@@ -51,9 +51,11 @@ def arrow(
     colour: str = "black",
     zorder: int = 1,
     gap: float = 2.0,
+    first_gap: float | None = None,
 ) -> Annotation:
     """Draw an arrow from start to end but for a gap, in points; below boxes and sums."""
-    style = {"arrowstyle": "-|>", "color": colour, "lw": width, "shrinkA": gap, "shrinkB": gap}
+    first = gap if first_gap is None else first_gap
+    style = {"arrowstyle": "-|>", "color": colour, "lw": width, "shrinkA": first, "shrinkB": gap}
     return ax.annotate("", end, start, arrowprops=style, zorder=zorder)
 
 
@@ -84,7 +86,7 @@ def line(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 2) -> None:
 def way(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 4) -> None:
     """Draw a line through the points, its last piece an arrow."""
     line(ax, *points[:-1], width=width, zorder=zorder)
-    arrow(ax, points[-2], points[-1], width=width, zorder=zorder)
+    arrow(ax, points[-2], points[-1], width=width, zorder=zorder, first_gap=0 if points[2:] else None)
 
 
 # The road that carries x, and what stands on it and beside it
@@ -156,10 +158,13 @@ def norm_orders(*, title: str = "") -> Figure:
 
 
 def _two_roads(
-    roads: Mapping[str, tuple[Sequence[tuple], float]], size: Point = (8.6, 2.2), start: str = "x"
+    roads: Mapping[str, tuple[Sequence[tuple], float]],
+    size: Point = (8.6, 2.2),
+    start: str = "x",
+    below: float = 0.0,
 ) -> Figure:
     """Draw thick roads from 0 to their end, and on each its pieces: what draws them, and where."""
-    figure, panels = canvas(len(roads), size, columns=1)
+    figure, panels = canvas(len(roads), size, (0, below), columns=1)
     longest = max(end for _, end in roads.values())
     for ax, (name, (pieces, end)) in zip(panels, roads.items(), strict=True):
         arrow(ax, (0, ROAD), (end, ROAD), width=4, colour=DARK)
@@ -172,14 +177,16 @@ def _two_roads(
     return figure
 
 
-# An encoder of 2017 and a later model: what went is dashed, what came is lit
+# An encoder of 2017 and a later model
 
 FRAME = "#f4f4f4"  # of a layer
+CLEAR = {"fill": False, "edgecolor": "black"}
 
 
-def _stage(label: str, place: float, height: float = ROAD, colour: str = "white", **look: object) -> tuple:
-    size = (1.45 if "Norm" in label else 1.7, 0.9)
-    return partial(box, letters=7.5, **look), (place, height), label, size, colour
+def _stage(label: str, place: float, height: float = ROAD, **look: object) -> tuple:
+    part = "norm" if "Norm" in label else "positions" if "sinus" in label else "embedding"
+    size = (1.45 if part == "norm" else 1.7, 0.9)
+    return partial(box, letters=7.5, **look), (place, height), label, size, COMPONENTS[part]
 
 
 def _inside(outer: str, inner: Sequence[str], place: float, width: float, **look: object) -> tuple:
@@ -187,7 +194,8 @@ def _inside(outer: str, inner: Sequence[str], place: float, width: float, **look
 
     def draw(ax: Axes, middle: Point, label: str, size: Point) -> None:
         high, low = 0.5 * len(inner) + 0.5, 0.3 - 0.35 * len(inner)
-        box(ax, (middle[0], low + high / 2), label, (size[0], high), letters=7.5, label_up=high / 2 - 0.22)
+        whole = {"colour": COMPONENTS[label], "letters": 7.5, "label_up": high / 2 - 0.22}
+        box(ax, (middle[0], low + high / 2), label, (size[0], high), **whole)
         for row, name in enumerate(reversed(inner)):
             box(ax, (middle[0], low + 0.3 + 0.48 * row), name, (size[0] - 0.2, 0.42), letters=7.5, **look)
 
@@ -200,16 +208,17 @@ def _frame(ax: Axes, right: float, words: str) -> None:
     ax.text(5.95, 1.8, words, va="bottom", size=8)
 
 
-DASHED, MOVED = {"linestyle": "--"}, {"linewidth": 2.5}
+DASHED, MOVED, CAME = {"linestyle": "--"}, {"linewidth": 2.5}, {"edgecolor": HERO, "linewidth": 1.8}
 THEN = [
     *(_stage("embedding", 1.1), _stage("× √d_model", 2.95, **DASHED)),
     *(_stage("add sinusoids", 4.8, **DASHED), (_frame, 14.8, "layer, repeated")),
     *_added(6.1, 8.5, _inside("attention", ["all meet all"], 7.3, 1.7, **DASHED)),
     *(_stage("LayerNorm", 9.5, **MOVED), _stage("LayerNorm", 13.9, **MOVED)),
-    *_added(10.45, 12.85, _stage("feed-forward\nReLU, biases", 11.65, SIDE, **DASHED)),
+    *_added(10.45, 12.85, _inside("feed-forward", ["ReLU"], 11.65, 1.7, **DASHED)),
+    (partial(box, letters=7.5, **DASHED), (9.48, -0.2), "biases everywhere", (2.4, 0.4)),
 ]
 AFTER_EMBEDDING = [  # ModernBERT's, which spares its first layer one of its own
-    _stage("LayerNorm", 2.95, ROAD, LIT),
+    _stage("LayerNorm", 2.95, **CAME),
     (partial(Axes.text, s="not in layer 0", ha="center", size=8), 7.1, -0.35),
 ]
 # Of each later model: its norm, what is new in its attention beside the rotary positions, its gate, and more
@@ -220,22 +229,25 @@ LATER_MODELS = {
 
 
 def then_and_now(model: str, *, title: str) -> Figure:
-    """Draw the encoder of 2017 above a later model: dashed went, thick moved, what came is lit."""
+    """Draw the encoder of 2017 above a later model: what went, what moved, what came."""
     norm, attends, gate, more = LATER_MODELS[model]
-    beside = partial(_stage, norm, height=SIDE, colour="white" if norm == "LayerNorm" else LIT, **MOVED)
-    attention = _inside("attention", ["rotary turns q, k", attends], 9.65, 3.0, colour=LIT)
-    gated = _inside("feed-forward", [gate], 14.95, 2.7, colour=LIT)
+    beside = partial(
+        _stage, norm, height=SIDE, **MOVED | ({} if norm == "LayerNorm" else {"edgecolor": HERO})
+    )
+    attention = _inside("attention", ["rotary turns q, k", attends], 9.65, 3.0, **CAME)
+    gated = _inside("feed-forward", [gate], 15.3, 2.7, **CAME)
     now = [
-        *(_stage("embedding", 1.1), *more, (_frame, 16.8, "layer, repeated; no biases")),
-        *_added(6.1, 11.45, beside(7.1), attention),
-        *_added(11.75, 16.5, beside(12.63), gated),
-        _stage(f"{norm}\nat the end", 17.7, ROAD, LIT),
+        *(_stage("embedding", 1.1), *more, (_frame, 17.25, "layer, repeated; no biases")),
+        *_added(6.1, 11.5, beside(7.05), attention),
+        *_added(11.85, 16.95, beside(12.9), gated),
+        _stage(f"{norm}\nat the end", 18.15, **CAME),
     ]
-    roads = {"2017: the norms stand on the road": (THEN, 16.9), f"{model}: they stand beside it": (now, 18.9)}
-    figure = _two_roads(roads, (9.4, 1.95), "ids")
+    roads = {"2017: the norms stand on the road": (THEN, 16.9), f"{model}: they stand beside it": (now, 19.3)}
+    figure = _two_roads(roads, (9.4, 1.95), "ids", 0.3)
     for ax in figure.axes:
         ax.set_ylim(-0.6, 2.3)
-    see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a filled one came."
+    legend_of_cells(figure, {"went": CLEAR | DASHED, "moved": CLEAR | MOVED, "came": CLEAR | CAME})
+    see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a coloured edge came."
     return finished(figure, title, see)
 
 
@@ -304,34 +316,48 @@ def _passes(ax: Axes, count: int, layers: int, heads: int, step: float) -> None:
         _sheet(ax, (place + half, PASSES), (count, 4), f"x{layer + 1}".translate(SUBSCRIPT))
 
 
-# Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked, and answered
-SUSPECT, HAND = "softmax of\ncolumns", "0     log 3\nlog 2     0"  # the bug; the scores of lesson 14, by hand
-GIVES = ".33  .75\n.67  .25"  # what the bug makes of them
-LOOP = [(HAND, SUSPECT, GIVES), (HAND, "the formula,\nslowly", ".25  .75\n.67  .33")]
-NUDGE = [(HAND, SUSPECT, GIVES), ("log 3     0\nlog 2     0", SUSPECT, ".60  .50\n.40  .50")]
+# Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked; who notices.
+# A star stands before a number that differs from what is beside it, or promised.
+SUSPECT, HAND = "softmax of\ncolumns", "0  log 3\nlog 2  0"  # the bug; the scores of lesson 14, by hand
+LOOP = [(HAND, SUSPECT, "*.33  .75\n.67  *.25"), (HAND, "the formula,\nslowly", "*.25  .75\n.67  *.33")]
+NUDGE = [(HAND, SUSPECT, ".33  .75\n*.67  *.25"), ("*log 3  *0\nlog 2  0", SUSPECT, ".60  .50\n*.40  *.50")]
 KINDS_OF_TESTS = {
-    "sizes": ([("(3, 5)", SUSPECT, "(3, 5)")], "the shape as\npromised? ✓"),
-    "loop": (LOOP, "all numbers\nequal? ✗"),
-    "promise": ([(HAND, SUSPECT, "row 0: 1.08\nrow 1:   .92")], "rows add up\nto 1? ✗"),
-    "count": ([("", SUSPECT, "0 parameters")], "as many as by\nthe pencil? ✓"),
-    "nudge": (NUDGE, "only row 0 is changed:\nrow 1 as before? ✗"),
+    "sizes": ([("(3, 5)", SUSPECT, "(3, 5)")], "the shape as\npromised? yes", "missed"),
+    "loop": (LOOP, "all numbers\nequal? no", "noticed"),
+    "promise": ([(HAND, SUSPECT, "row 0:  *1.08\nrow 1:  *.92")], "rows add up\nto 1? no", "noticed"),
+    "count": ([("", SUSPECT, "0 parameters")], "as many as by\nthe pencil? yes", "missed"),
+    "nudge": (NUDGE, "only row 0 was changed:\nrow 1 as before? no", "noticed"),
 }
 
 
 def kinds_of_tests(*, title: str) -> Figure:
     """Draw for each of the five kinds of tests what the suspect is given, and what is asked of its answer."""
-    figure, panels = canvas(5, (0, 0), (WIDEST, 2.65), width_ratios=[1, 2, 1, 1, 2])
-    for ax, (name, (runs, question)) in zip(panels, KINDS_OF_TESTS.items(), strict=True):
+    figure, panels = canvas(5, (0, 0), (WIDEST, 2.75), width_ratios=[1, 2, 1, 1, 2])
+    for ax, (name, (runs, question, verdict)) in zip(panels, KINDS_OF_TESTS.items(), strict=True):
         for x, stages in enumerate(runs):
             for y, word in zip((2, 1, 0), stages, strict=True):
+                computes = y == 1
+                colour = "white" if word == SUSPECT else FRAME if computes else LIT
                 if word:
-                    colour = "white" if y == 1 and word == SUSPECT else FRAME if y == 1 else LIT
-                    box(ax, (x, y), word, (0.94, 0.56), colour, letters=8, rounding=0.04)
+                    box(ax, (x, y), word if computes else "", (0.94, 0.56), colour, letters=8, rounding=0.04)
+                for row, line_of in enumerate("" if computes else word.splitlines()):
+                    _write_row(ax, x, y + 0.13 * (1 - 2 * row) * ("\n" in word), line_of.split("  "))
                 if y and stages[2 - y]:
                     arrow(ax, (x, y - 0.28), (x, y - 0.72))
-        told = f"{question}\n{'not ' * ('✓' in question)}noticed"
-        ax.text((len(runs) - 1) / 2, -0.4, told, ha="center", va="top", size=9, weight="bold")
-        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.2, 2.35), title=name)
+        middle, is_seen = (len(runs) - 1) / 2, verdict == "noticed"
+        ax.text(middle, -0.4, question, ha="center", va="top", size=9, weight="bold")
+        box(ax, (middle, -1.13), "", (0.94, 0.26), YES if is_seen else SILVER, rounding=0.04)
+        look = {"color": "white" if is_seen else "black", "zorder": 4}
+        ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **look)
+        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.35), title=name)
         ax.set_axis_off()
-    see = "For each test, from above: what goes in, who computes, what comes out; below it the question."
+    see = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
     return finished(figure, title, see)
+
+
+def _write_row(ax: Axes, x: float, y: float, words: Sequence[str]) -> None:
+    """Write the numbers of a row side by side, and a frame round those with a star."""
+    for place, word in enumerate(words):
+        edge = {"bbox": {"facecolor": "white", "edgecolor": HERO, "pad": 0.8}} if word[0] == "*" else {}
+        right = 0.44 * (place - (len(words) - 1) / 2)
+        ax.text(x + right, y, word.lstrip("*"), ha="center", va="center", size=8, zorder=4, **edge)

@@ -138,15 +138,15 @@ def _write_numbers(axis: Axis) -> None:
 
 
 def frame_cells(ax: Axes, cells: Iterable[tuple[float, ...]] | Mapping[tuple[float, ...], str]) -> None:
-    """Draw a frame around cells (row, column), or (row, column, width, height), its name at its right."""
+    """Draw a frame around cells (row, column), or (row, column, width, height), its name beside its row."""
     for cell in cells:
         row, column, width, height = (*cell, 1, 1)[:4]
         edge = {"path_effects": [withStroke(linewidth=4, foreground="black")], "zorder": 3, "clip_on": False}
         corner = float(column), float(row)
         ax.add_patch(Rectangle(corner, width, height, fill=False, edgecolor="white", linewidth=2, **edge))
         if isinstance(cells, Mapping):
-            name = {"color": "white", "weight": "bold", "va": "center", "size": 11} | edge
-            ax.text(column + width + 0.35, row + 0.5, cells[cell], **name)
+            look = {"weight": "bold", "va": "center", "size": 11}
+            ax.text(ax.get_xlim()[1] + 0.3, row + 0.5, cells[cell], **look)
 
 
 def hide_cells(ax: Axes, cells: Iterable[tuple[int, int]]) -> None:

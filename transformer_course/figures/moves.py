@@ -17,7 +17,6 @@ from transformer_course.figures.layout import (
     cell_texts,
     finished,
     legend_of_cells,
-    number,
     two_decimals,
 )
 from transformer_course.figures.maps import draw_cells
@@ -28,74 +27,84 @@ HELD = {"of one": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what
 def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values: Matrix) -> None:
     """Draw scores (query_pos, key_pos) while a fused kernel is at a tile of this (height, width).
 
-    At the right stand the numbers that it keeps for each query; the values are (key_pos,).
+    At the right stand the numbers that it keeps for each query, below how the tile's first comes to its own,
+    by pencil: every number is rounded to two decimals before it is used. The values are (key_pos,).
     """
-    table = given.numbers_of(scores, 2, name="the scores")
+    table = given.numbers_of(scores, 2, name="the scores").round(2)
     (rows, columns), (height, width) = table.shape, size
     across = columns // width
     top, left = tile // across * height, tile % across * width
     order = np.arange(rows)[:, None] // height * across + np.arange(columns) // width  # of each cell's tile
     here, states = order == tile, np.sign(order - tile)  # -1: forgotten, 0: in the cache, 1: not read yet
     colours = ListedColormap([PALE[2], COMPONENTS["scores"], "white"])
-    values = given.numbers_of(values, 1)
-    keys = [f"k{i}\nv{i}\n{two_decimals(value)}" for i, value in enumerate(values)]
+    values = given.numbers_of(values, 1).round(2)
+    keys = [f"k{i}" for i in range(columns)]
+    for i in range(left, left + width):
+        keys[i] += f"\nv{i}\n{two_decimals(values[i])}"
     words = np.where(here, cell_texts(table), "")
     look = {"limits": (-1, 1), "colours": colours, "words": words}
     draw_cells(ax, states, [f"q{i}" for i in range(rows)], keys, **look).set(edgecolor=GREY)
     ax.tick_params(axis="x", rotation=0, labelsize=8)
     for place in set(range(order.max() + 1)) - {tile}:
         middle = (place % across + 0.5) * width, (place // across + 0.5) * height
-        word, ground = ("forgotten", PALE[2]) if place < tile else ("not yet", "white")
+        word, ground = ("forgotten", PALE[2]) if place < tile else ("", "white")
         look = {"edgecolor": GREY, "linewidth": 0.4, "rounding": 0, "zorder": 1.5}  # one piece, without lines
         box(ax, middle, word, (width, height), ground, letters=8, **look)
-    read = np.where(states <= 0, table, -np.inf)
-    old = np.where(here, -np.inf, read).max(axis=1)
-    _draw_kept(ax, read, values, order.min(1) <= tile, old)
-    look = {"color": HERO, "weight": "bold"} if old[top] > -np.inf and read[top].max() > old[top] else {}
-    told = _sum_so_far(table[top, left : left + width], table[top, :left], top)
-    ax.set_xlabel(told, size=8.5, loc="left", **look)
-    ax.set_aspect("equal")
-
-
-def _sum_so_far(here: np.ndarray, before: np.ndarray, query: int) -> str:
-    """How a query's sum grows by a tile: what was summed before is brought to the new largest score."""
-    largest = max(*here, *before)
-
-    def power(score: float) -> str:
-        less = f"{'+' if largest < 0 else '−'} {two_decimals(abs(largest))}"
-        return "1" if score == largest else f"e^({two_decimals(score)} {less})"
-
-    terms = [power(score) for score in here]
-    if len(before):
-        old = two_decimals(np.exp(before - before.max()).sum())
-        terms.insert(0, old if before.max() == largest else f"{old} · {power(before.max())}")
-    total = np.exp(np.append(here, before) - largest).sum()
-    return f"sum of q{query}: {' + '.join(terms)} ≈ {two_decimals(total)}"
-
-
-def _draw_kept(ax: Axes, read: np.ndarray, values: np.ndarray, begun: np.ndarray, old: np.ndarray) -> None:
-    """Write its largest score and its two sums beside each query that has begun; -inf: not read.
-
-    A largest score that is larger than the old one has a frame, and the old one before it. Where all is read,
-    one sum is divided by the other.
-    """
-    largest = np.max(read, axis=1, keepdims=True)
-    weights = np.exp(read[begun] - largest[begun])
-    start = read.shape[1] + 0.5
+    for row in range(top + height):
+        last = tile % across if row >= top else across - 1
+        *kept, told = _by_pencil(table[row], values, width)[last]
+        _draw_kept(ax, (columns + 0.5, row + 0.5), kept, is_new=row >= top, is_done=last == across - 1)
+        if row == top:
+            look = {"color": HERO, "weight": "bold"} if -np.inf < kept[0] < kept[1] else {}
+            ax.set_xlabel(f"q{row}: {told}", size=8.5, loc="left", linespacing=1.35, **look)
     for column, name in enumerate(("largest", "sum", "mixture, not\nyet ÷ sum")):
-        ax.text(start + 1.5 * column + 0.75, -0.15, name, ha="center", va="bottom", size=8)
-    for row, total, mixture in zip(np.flatnonzero(begun), weights.sum(1), weights @ values, strict=True):
-        most, output = two_decimals(largest[row, 0]), number(mixture / total)
-        grown = -np.inf < old[row] < largest[row, 0]
-        edge = {"edgecolor": HERO, "linewidth": 2.2} if grown else {}
-        pieces = [(0.75, 1.4, f"{two_decimals(old[row])}→{most}" if grown else most, edge)]
-        done = [(3.0, 2.9, f"{number(mixture)} ÷ {number(total)}\n≈ {output}, done", {})]
-        so_far = [(2.25, 1.4, two_decimals(total), {}), (3.75, 1.4, two_decimals(mixture), {})]
-        pieces += done if np.isfinite(read[row]).all() else so_far
-        for right, width, words, look in pieces:
-            look |= {"colour": COMPONENTS["attention"], "letters": 8}
-            box(ax, (start + right, row + 0.5), words, (width, 0.84), **look)
-    ax.set_xlim(0, start + 4.9)
+        ax.text(columns + 1.25 + 1.5 * column, -0.15, name, ha="center", va="bottom", size=8)
+    ax.set(xlim=(0, columns + 5.4), aspect="equal")
+
+
+def _by_pencil(
+    scores: np.ndarray, values: np.ndarray, width: int
+) -> list[tuple[float, float, float, float, str]]:
+    """What is kept of a query after each tile: largest score before and now, sum, mixture; how they come."""
+    kept, old, held = [], -np.inf, np.zeros(2)
+    for here, own in zip(scores.reshape(-1, width), values.reshape(-1, width), strict=True):
+        most = max(old, *here)
+        powers, shrinks = np.exp(here - most).round(2), np.exp(old - most).round(2)
+        less = f"{'+' if most < 0 else '−'} {two_decimals(abs(most))}"
+        shown = [
+            "1" if score == most else two_decimals(power) for score, power in zip(here, powers, strict=True)
+        ]
+        told = [
+            "e^0 = 1" if power == "1" else f"e^({two_decimals(score)} {less}) ≈ {power}"
+            for score, power in zip(here, shown, strict=True)
+        ]
+        if -np.inf < old < most:
+            told.append(f"old · e^({two_decimals(old)} {less}) ≈ {two_decimals(shrinks)}")
+        lines = [", ".join(told)]
+        shares = [f"{power} · {two_decimals(value)}" for power, value in zip(shown, own, strict=True)]
+        sums = (shrinks * held + [powers.sum(), powers @ own]).round(2)
+        for name, was, now, terms in zip(("sum", "mixture"), held, sums, (shown, shares), strict=True):
+            before = [two_decimals(was) + f" · {two_decimals(shrinks)}" * bool(old < most)] * bool(kept)
+            lines.append(f"{name}: {' + '.join([*before, *terms])} ≈ {two_decimals(now)}")
+        kept.append((old, most, *sums, "\n".join(lines)))
+        old, held = most, sums
+    return kept
+
+
+def _draw_kept(ax: Axes, place: Point, kept: Sequence[float], *, is_new: bool, is_done: bool) -> None:
+    """Write a query's largest score and its two sums; a score that is new and larger has a frame.
+
+    Where all is read, one sum is divided by the other.
+    """
+    old, most, total, mixture = (two_decimals(each) if np.isfinite(each) else "" for each in kept)
+    grown = is_new and -np.inf < kept[0] < kept[1]
+    edge = {"edgecolor": HERO, "linewidth": 2.2} if grown else {}
+    pieces = [(0.75, 1.4, f"{old}→{most}" if grown else most, edge)]
+    done = [(3.0, 2.9, f"{mixture} ÷ {total}\n≈ {two_decimals(kept[3] / kept[2])}, done", {})]
+    pieces += done if is_done else [(2.25, 1.4, total, {}), (3.75, 1.4, mixture, {})]
+    for right, width, words, look in pieces:
+        look |= {"colour": COMPONENTS["attention"], "letters": 8}
+        box(ax, (place[0] + right, place[1]), words, (width, 0.84), **look)
 
 
 def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) -> Figure:
@@ -106,7 +115,7 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     thin, wide = n * d_head * size, n * n * size  # the bytes of q, and of a map
     # What lies in memory, row by row; jobs of the cache; reads, (row, job, bytes); writes, (job, row, bytes)
     rows = [["q", "k"], ["scores"], ["v", "weights"], ["output"]], [["q"], ["k"], ["v"], ["output"]]
-    again = f"bracket: {n // block} times, each\nwith the next {block} keys;\nold scores are forgotten,\n"
+    again = f"arrow up: {n // block} times, each\nwith the next {block} keys;\nold scores are forgotten,\n"
     steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
     tiled = [f"scores, {n} × {block}", "their exponentials", "mixture so far", again + "all queries stay"]
     reads = [(0, 0, 2 * thin), (1, 1, wide), (2, 2, wide + thin)], [(0, 0, thin), (1, 0, thin), (2, 2, thin)]
@@ -129,7 +138,7 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
         way(ax, (3.78, y), (3.78, y - 0.58))
         foot = 2 * y + 1  # both of a row are read: q and k, v and the weights
         line(panels[0], (0.83, foot + 0.06), (0.83, foot), (1.76, foot), (1.76, foot + 0.06), zorder=5)
-    line(ax, (4.47, -0.32), (4.53, -0.32), (4.53, -2.68), (4.47, -2.68), zorder=4)
+    way(ax, (4.43, -2.5), (4.55, -2.5), (4.55, -0.5), (4.43, -0.5))
     see = "Slow memory at the left, the cache at the right; an arrow says how many bytes go to and fro."
     return finished(figure, title, see)
 
@@ -166,23 +175,24 @@ def ring_of_three(*, title: str) -> Figure:
     """Draw three workers in a ring, round by round: the pieces that each holds, and what it sends on."""
     held = [[letter] * 3 for letter in "abc"]
     figure, panels = canvas(6, (WIDEST / 3, 1.75), (0, 0.5), columns=3)
-    for r, ax in enumerate(panels[:5]):
+    for r, ax in enumerate(panels[1:]):
         lap, step = divmod(r, 2)
         sent = [(w + lap - step) % 3 for w in range(3)] if r < 4 else []
         _draw_ring(ax, held, sent)
-        name = f"round {r}: sums {'go round' if lap else 'grow'}"
+        name = f"before round {r}: sums {'go round' if lap else 'grow'}"
         ax.set_title(name if sent else "the end: all have all; then ÷ 3")
         carried = [held[w][piece] for w, piece in enumerate(sent)]
         for w, (piece, sums) in enumerate(zip(sent, carried, strict=True)):
             held[(w + 1) % 3][piece] = sums if lap else sums + held[(w + 1) % 3][piece]
     corners = [(0.6, 0.2), (2.0, -2.2), (-0.8, -2.2)]
     for w, (x, y) in enumerate(corners):
-        arrow(panels[5], (x, y), corners[(w + 1) % 3], colour=HERO, width=1.8, gap=28)
-        box(panels[5], (x, y), f"worker {w}\ngradient {'abc'[w]}", (1.2, 0.8), letters=8)
-    panels[5].set(title="the ring", xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
-    panels[5].set_axis_off()
-    legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in HELD.items()})
-    see = "Each worker's three pieces as a round begins; an arrow carries the framed one to the next."
+        arrow(panels[0], (x, y), corners[(w + 1) % 3], colour=HERO, width=1.8, gap=28)
+        box(panels[0], (x, y), f"worker {w}\ngradient {'abc'[w]}", (1.2, 0.8), letters=8)
+    panels[0].set(title="the ring", xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
+    panels[0].set_axis_off()
+    sent_next = {"sent in this round": {"fill": False, "edgecolor": HERO, "linewidth": 2.2}}
+    legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in HELD.items()} | sent_next)
+    see = "The ring; then each worker's three pieces before a round, in which the framed ones are sent."
     return finished(figure, title, see)
 
 
@@ -222,6 +232,8 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
         ax.set(title=f"{name}\n{told}", xlabel="place in the text", xlim=(0, length))
         ax.set(xticks=(0, place, length), yticks=range(len(wide)))
         ax.xaxis.set_major_formatter("{x:,.0f}")
+        for label, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=True):
+            label.set_horizontalalignment(side)  # apart from the next panel's
         ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2, zorder=0)
         ax.text(place, -0.65, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         ax.tick_params(axis="y", length=0, labelsize=8)

@@ -133,11 +133,13 @@ def head_scatter(
     return figure
 
 
-def parameter_bars(models: Mapping[str, dict[str, float]], *, title: str, of: str = "parameters") -> Figure:
+def parameter_bars(
+    models: Mapping[str, dict[str, float]], *, title: str, of: str = "parameters", above: bool = False
+) -> Figure:
     """Draw for each model which share of its parameters, or else, each part has; all have the same parts.
 
     A part that is called like a component of the encoder has its colour. The legend leaves out what is too
-    small to be seen.
+    small to be seen; or parts have their names `above` the first bar, and their shares a decimal.
     """
     parts = list(next(iter(models.values())))
     counts = np.array([[model[part] for part in parts] for model in models.values()])
@@ -148,11 +150,15 @@ def parameter_bars(models: Mapping[str, dict[str, float]], *, title: str, of: st
     for part, share, start in zip(parts, shares.T, starts.T, strict=True):
         label = part if share.max() >= SEEN else None
         bars = ax.barh(list(models), share, left=start, color=colours[part], edgecolor="white", label=label)
-        written = [f"{each:.0%}" if each >= SHARE_SHOWN else "" for each in share]
+        written = [f"{each:.{int(above)}%}" if each >= SHARE_SHOWN else "" for each in share]
         ax.bar_label(bars, labels=written, label_type="center", color="black")
+        if above:
+            place, side = (start[0] + share[0] / 2, "center") if share[0] >= SHARE_SHOWN else (1, "right")
+            ax.text(place, -0.47, part.replace(": ", ":\n"), ha=side, va="bottom", size=8.5)
     ax.invert_yaxis()
     ax.set(xlim=(0, 1), xlabel=f"share of the {of}")
-    figure.legend(loc="outside lower center", ncols=len(parts), frameon=False)
+    if not above:
+        figure.legend(loc="outside lower center", ncols=len(parts), frameon=False)
     return finished(figure, title, "A bar for each model, cut into the shares of its parts.")
 
 

@@ -1,5 +1,8 @@
 """What moves is drawn where it is at each moment, and as large as it is."""
 
+import re
+
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
@@ -16,13 +19,32 @@ def test_a_tile_shows_its_scores_and_what_is_kept_of_all_before():
     ax = layout.canvas(1, (3, 3))[1][0]
     figures.draw_tile(ax, [[0, 1, 2], [3, 4, 5]], 1, (1, 1), [1, 2, 0])
     told = words(ax)
-    assert [told.count("forgotten"), told.count("not yet")] == [1, 4]
-    assert ax.get_xlabel() == "sum of q0: 1.00 · e^(.00 − 1.00) + 1 ≈ 1.37"
+    assert told.count("forgotten") == 1
+    assert ax.get_xlabel().splitlines() == [
+        "q0: e^0 = 1, old · e^(.00 − 1.00) ≈ .37",
+        "sum: 1.00 · .37 + 1 ≈ 1.37",
+        "mixture: 1.00 · .37 + 1 · 2.00 ≈ 2.37",
+    ]
     assert told[0] == "1"  # the score of the tile, larger than that before it
     assert ax.xaxis.label.get_color() == HERO
-    # of query 0, after keys 0 and 1: largest 1, sum 1/e + 1, mixture 1/e · 1 + 1 · 2
     assert {"largest", ".00→1.00", "1.37", "2.37"} <= set(told)
     assert ax.collections[0].get_array().ravel().tolist() == [-1, 0, 1, 1, 1, 1]
+
+
+def test_what_a_pencil_reckons_from_the_numbers_of_a_tile_is_what_is_written_and_nearly_attention():
+    generator = np.random.default_rng(0)
+    for scores, values in generator.normal(size=(20, 2, 6)):
+        ax = layout.canvas(1, (3, 3))[1][0]
+        figures.draw_tile(ax, [scores], 2, (1, 2), values)
+        _, *lines = ax.get_xlabel().splitlines()
+        for line in lines:
+            sides = line.split(": ")[1].replace("−", "-").replace("·", "*").split(" ≈ ")
+            terms, told = (re.sub(r"(?<![\d.])0+(?=\d)", "", side) for side in sides)
+            assert eval(terms) == pytest.approx(float(told), abs=0.00501)
+        (done,) = [word for word in words(ax) if "done" in word]
+        output = float(done.split("≈ ")[1].split(",")[0].replace("−", "-"))
+        weights = np.exp(scores) / np.exp(scores).sum()
+        assert output == pytest.approx(weights @ values, abs=0.03)
 
 
 def test_every_byte_that_goes_to_and_fro_is_counted_and_the_map_moves_in_steps_only():
@@ -34,7 +56,7 @@ def test_every_byte_that_goes_to_and_fro_is_counted_and_the_map_moves_in_steps_o
     told = {text.get_text() for text in fused.texts if text.get_color() == HERO}
     assert told == {"q\n200 kB", "k\n200 kB", "v\n200 kB", "output\n200 kB"}
     assert fused.get_title() == "Fused: 800 kB are moved"
-    assert "scores, 1000 × 250" in words(fused) and any("bracket: 4 times" in word for word in words(fused))
+    assert "scores, 1000 × 250" in words(fused) and any("arrow up: 4 times" in word for word in words(fused))
 
 
 def test_an_arrow_between_the_memories_is_as_thick_as_its_bytes_and_points_where_they_go():
@@ -47,7 +69,7 @@ def test_an_arrow_between_the_memories_is_as_thick_as_its_bytes_and_points_where
 
 def test_a_ring_ends_with_all_sums_everywhere_and_an_arrow_leaves_every_framed_piece():
     frames = figures.ring_of_three(title="").axes
-    assert words(frames.pop()) == [f"worker {w}\ngradient {letter}" for w, letter in enumerate("abc")]
+    assert words(frames.pop(0)) == [f"worker {w}\ngradient {letter}" for w, letter in enumerate("abc")]
     for ax in frames:
         framed = [p for p in ax.patches if to_hex(p.get_edgecolor()) == HERO and hasattr(p, "get_x")]
         feet = {(p.get_x() + p.get_width() / 2, p.get_y()) for p in framed}
@@ -75,5 +97,5 @@ def test_what_a_token_has_heard_of_grows_by_each_window_and_ends_with_the_text()
 def test_a_query_is_done_behind_its_last_tile_and_its_mixture_divided():
     ax = layout.canvas(1, (3, 3))[1][0]
     figures.draw_tile(ax, [[0, 0], [1, 1]], 1, (1, 1), [1, 2])
-    assert "3 ÷ 2\n≈ 1.5, done" in words(ax)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["k0\nv0\n1.00", "k1\nv1\n2.00"]
+    assert "3.00 ÷ 2.00\n≈ 1.50, done" in words(ax)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["k0", "k1\nv1\n2.00"]

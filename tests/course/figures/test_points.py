@@ -69,3 +69,6 @@ def test_bars_are_shares_of_whatever_they_are_told_to_be_of():
     (ax,) = figures.parameter_bars({"x": {"a": 0.5, "b": 1.5}}, title="", of="time").axes
     assert [bar.get_width() for bar in ax.patches] == [0.25, 0.75]
     assert ax.get_xlabel() == "share of the time"
+    figure = figures.parameter_bars({"x": {"a: b": 1, "c": 0.01}}, title="", above=True)
+    names = [text.get_text() for text in figure.axes[0].texts]
+    assert names == ["99.0%", "a:\nb", "", "c"] and not figure.legends
