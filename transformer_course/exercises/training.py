@@ -194,7 +194,7 @@ class Momentum(torch.optim.SGD):
         """One step: hand the learning rate to every group of `optimizer.param_groups` (each is a
         dictionary, its key is "lr"); then training mode, no old gradients, loss, gradient, clip, step.""",
         """`F.cross_entropy` wants (anything, n_classes) and (anything): flatten batch and position into one
-        axis, in logits and targets. It leaves out targets of -100 by itself, above and below the line.""",
+        axis, in logits and targets.""",
         """`nn.utils.clip_grad_norm_(model.parameters(), max_norm)` works on the gradients that are there:
         after `backward`, before `step`. The test: `model.eval()`, and `with torch.no_grad():`. The next
         batch needs `model.train()` again.""",

@@ -36,6 +36,7 @@ from transformer_course.figures.layout import (
 )
 from transformer_course.figures.maps import draw_matrix
 from transformer_course.figures.positions import named_arrow
+from transformer_course.figures.ways import draw_arcs
 
 # A query and keys in a plane
 
@@ -92,13 +93,15 @@ def bars(
     *,
     title: str,
     see: str = "",
-    lit: Sequence[int] = (),
+    lit: Sequence[Labels] = (),
+    legend: str = "",
     goal: float | None = None,
 ) -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
-    A nan has none. The last quantity has the strong colour, or in each column the row that is `lit`; `signs`
-    stand between the columns. At a `goal` is a line, and a bar is dark but for those that reach it.
+    A nan has none. The last quantity has the strong colour, or in each column the rows that are `lit`, which
+    the `legend` explains; `signs` stand between the columns. At a `goal` is a line, and a bar is dark but for
+    those that reach it.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
     size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
@@ -107,7 +110,7 @@ def bars(
         sign = f" {signs}".ljust(len(columns))[place]
         colours = [MARK if each == len(quantities) - 1 else COMPONENTS["attention"]]
         if lit:
-            colours = [MARK if row == lit[place] else SILVER for row in range(len(rows))]
+            colours = [MARK if row in lit[place] else SILVER for row in rows]
         digits = 3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2  # no factor .00 of something
         numbers = given.numbers_of(lengths, 1, name=name, gaps=True)
         if goal is not None:
@@ -121,6 +124,8 @@ def bars(
         if len(quantities[each]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
         ax.set_title(name)
+    if legend:
+        legend_of_cells(figure, {legend: {"facecolor": MARK, "edgecolor": "black"}})
     return finished(figure, title, see or "A row of bars for each name, a column for each measure.")
 
 
@@ -135,6 +140,26 @@ def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colours: Labels, sign: s
     ax.spines[["bottom", "left"]].set_visible(False)
     ax.tick_params(length=0)
     sign_before(ax, sign, 2 / 3)  # between the first two of three names
+
+
+def head_arcs(
+    named: Mapping[str, Matrix], tokens: Labels, lit: int, says: Mapping[str, float], *, title: str
+) -> Figure:
+    """Draw for each head, two in a row, from whom token number `lit` takes; at the end what is said there."""
+    count = 3 * -(-len(named) // 2)
+    figure, panels = canvas(count, (WIDEST / 3, 1.65), columns=3, width_ratios=[1, 1, 0.45])
+    figure.get_layout_engine().set(wspace=0.05)
+    for place, (name, weights) in zip(
+        np.arange(count)[np.arange(count) % 3 < 2], named.items(), strict=False
+    ):
+        draw_arcs(panels[place], weights, tokens, lit)
+        panels[place].set_title(name)
+    for ax in panels[2:-1:3]:
+        ax.set_axis_off()
+    _bars(panels[-1], list(says), given.numbers_of(list(says.values()), 1), [MARK], "")
+    panels[-1].set_title(f"{tokens[lit]} is")
+    see = f"An arc goes from {tokens[lit]} to each word that a head takes from; the wider, the more weight."
+    return finished(figure, title, see)
 
 
 # A row of scores behind its mask

@@ -89,81 +89,88 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
 
 
 def two_blocks(
-    x: Matrix, heard: Matrix, ends: Sequence[Matrix], weight: Matrix, tokens: Labels, *, title: str
+    x: Matrix, joined: Sequence[Matrix], ends: Sequence[Matrix], weight: Matrix, tokens: Labels, *, title: str
 ) -> Figure:
     """Draw two tokens on their way through the layer of a paper, and through the block of a tutorial.
 
     Args:
-        x: what enters both, (token, d_model), as are all but the weight.
-        heard: what attention brings in the block.
+        x: what enters both, (token, d_model), as are the ends.
+        joined: in the block [A ‖ x], and what the feed-forward makes of it, (token, 2 · d_model).
         ends: what leaves the layer, and the block.
         weight: the fusion's, (d_model, 2 · d_model).
     """
-    x, heard, weight = (given.numbers_of(each, 2) for each in (x, heard, weight))
+    x, weight, *joined = (given.numbers_of(each, 2) for each in (x, weight, *joined))
     figure, panels = canvas(2, (9.2, 2.75), columns=1)
     names = (
         "The paper's layer: x goes on, and what a part makes of it is added",
-        "The tutorial's block: x ends in W",
+        "The tutorial's block: A and x side by side, then W, the one way out",
     )
     for ax, name, end, parts in zip(panels, names, ends, (_draw_added, _draw_beside), strict=True):
         end = given.numbers_of(end, 2)
         cosines = (x * end).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(end, axis=1)
         for token, lane, one, other, cosine in zip(tokens, (LANES, -LANES), x, end, cosines, strict=True):
             ax.text(0.05, lane, token, ha="right", va="center", size=10, weight="bold")
-            _draw_vector(ax, (0.2, lane), one)
-            _draw_vector(ax, (12.6, lane), other)
+            cells(ax, (0.2, lane + 0.36), (0.3, 0.72), _shown(one)[:, None], 0.12)
+            cells(ax, (12.6, lane + 0.36), (0.3, 0.72), _shown(other)[:, None], 0.12)
             ax.text(13.1, lane, f"cosine with x:\n{two_decimals(cosine)}", va="center", size=9)
-        box(ax, (3.4, 0), "attention", (1.3, 0.9), COMPONENTS["attention"], letters=8.5)
-        parts(ax, heard, x, weight)
+        parts(ax, joined, weight)
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
         ax.set_axis_off()
-    told = f"fresh random weights; a column of cells is a vector, {SHOWN} of its {x.shape[1]} features, "
+    told = f"fresh random weights, the same for both tokens; of a vector {SHOWN} of {x.shape[1]} features, "
     figure.supxlabel(f"{told}drawn at length 1; red is above 0, blue below", size=9)
     see = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
     return finished(figure, title, see)
 
 
-def _draw_vector(ax: Axes, at: tuple[float, float], vector: np.ndarray) -> None:
-    """Draw some features as a column of cells, at length 1, around a height."""
-    shown = (vector / np.linalg.norm(vector))[:SHOWN, None]
-    cells(ax, (at[0], at[1] + 0.36), (0.3, 0.72), shown, 0.12)
+def _shown(vector: np.ndarray) -> np.ndarray:
+    """Return some features of a vector at length 1."""
+    return (vector / np.linalg.norm(vector))[:SHOWN]
 
 
-def _draw_added(ax: Axes, *_: np.ndarray) -> None:
+def _draw_part(ax: Axes, part: str, place: float, size: tuple[float, float] = (1.5, 0.9)) -> None:
+    """Draw a part between the lanes, of which both tokens make use."""
+    box(ax, (place, 0), part, size, COMPONENTS[part], letters=8.5)
+
+
+def _draw_added(ax: Axes, *_: object) -> None:
     """Draw what stands on and beside both lanes of the paper's layer."""
-    for lane in (LANES, -LANES):
-        side = np.sign(lane)
-        arrow(ax, (0.6, lane), (12.5, lane), width=5, colour=DARK)
-        for read, back, low, part in ((1.7, 5.1, 0.25 * side, ""), (7.2, 10.0, 0.45 * side, "feed-forward")):
-            middle, half = (read + back) / 2, 0.75 if part else 0.65
-            way(ax, (read, lane), (read, low), (middle - half, low))
-            way(ax, (middle + half, low), (back, low), (back, lane - 0.22 * side))
-            if part:
-                box(ax, (middle, low), part, (1.5, 0.5), COMPONENTS[part], letters=8.5)
+    for read, back, part in ((1.7, 5.1, "attention"), (7.2, 10.0, "feed-forward")):
+        middle = (read + back) / 2
+        _draw_part(ax, part, middle)
+        for lane, low in ((LANES, 0.25), (-LANES, -0.25)):
+            way(ax, (read, lane), (read, low), (middle - 0.75, low))
+            way(ax, (middle + 0.75, low), (back, low), (back, lane - 0.22 * np.sign(lane)))
             plus(ax, (back, lane), 0.22)
             box(ax, (back + 1.1, lane), "norm", (0.85, 0.55), COMPONENTS["norm"], letters=8.5)
+    for lane in (LANES, -LANES):
+        arrow(ax, (0.6, lane), (12.5, lane), width=5, colour=DARK)
 
 
-def _draw_beside(ax: Axes, heard: np.ndarray, x: np.ndarray, weight: np.ndarray) -> None:
+def _draw_beside(ax: Axes, joined: Sequence[np.ndarray], weight: np.ndarray) -> None:
     """Draw what stands on and beside both lanes of the tutorial's block."""
-    for lane, brought, own in zip((LANES, -LANES), heard, x, strict=True):
-        side = np.sign(lane)
-        arrow(ax, (0.6, lane), (5.3, lane), width=5, colour=DARK)
-        way(ax, (1.1, lane), (1.1, 0.25 * side), (1.5, 0.25 * side))
-        box(ax, (1.9, 0.25 * side), "norm", (0.8, 0.44), COMPONENTS["norm"], letters=8.5)
-        arrow(ax, (2.3, 0.25 * side), (2.75, 0.25 * side))
-        low = lane - 0.72 * side
-        way(ax, (4.05, 0.25 * side), (4.6, 0.25 * side), (4.6, low), (5.3, low))
-        for height, vector, word in ((lane, own, "x"), (low, brought, "A")):
-            _draw_vector(ax, (5.4, height), vector)
-            ax.text(5.8, height, word, va="center", size=9)
-        middle = lane - 0.36 * side
-        box(ax, (7.3, middle), "feed-forward", (1.5, 0.5), COMPONENTS["feed-forward"], letters=8.5)
-        cells(ax, (9.3, middle + 0.36), (1.44, 0.72), weight[:SHOWN, : 2 * SHOWN], np.abs(weight).max())
-        for start, end in ((6.05, 6.5), (8.1, 9.2), (10.8, 12.5)):
-            arrow(ax, (start, middle), (end, middle if end < 12 else lane))
-        ax.text(10.02, middle - 0.62 * side, "W, fresh: random", ha="center", va="center", size=8.5)
+    d_model, tall = len(weight), 0.22
+    for part, place, wide in (("norm", 1.75, 0.75), ("attention", 3.05, 1.2), ("feed-forward", 7.25, 1.5)):
+        _draw_part(ax, part, place, (wide, 1.5 if place > 4 else 0.9))
+    for token, (lane, side) in enumerate(((LANES, 1), (-LANES, -1))):
+        row, low = 0.55 * side, 0.25 * side
+        ax.plot([0.6, 5.71, 5.71], [lane, lane, row + 0.35 * side], color=DARK, linewidth=5, zorder=1)
+        arrow(ax, (5.71, row + 0.5 * side), (5.71, row + 0.1 * side), width=5, colour=DARK)
+        way(ax, (1.0, lane), (1.0, low), (1.36, low))
+        arrow(ax, (2.13, low), (2.44, low))
+        way(ax, (3.65, low), (3.9, low), (3.9, row), (4.2, row))
+        for left, vector in zip((4.25, 8.45), joined, strict=True):
+            halves = np.concatenate([_shown(vector[token, :d_model]), _shown(vector[token, d_model:])])
+            cells(ax, (left, row + tall / 2), (1.92, tall), halves[None], 0.12)
+        for start, end in (((6.2, row), (6.5, row)), ((8.0, row), (8.4, row))):
+            arrow(ax, start, end)
+        arrow(ax, (10.4, row), (10.75, low))
+        arrow(ax, (12.0, low), (12.55, lane))
+    columns = np.r_[:SHOWN, d_model : d_model + SHOWN]
+    cells(ax, (10.8, 0.36), (1.2, 0.72), weight[:SHOWN, columns[columns < 2 * d_model]], np.abs(weight).max())
+    ax.text(11.4, -0.48, "W, fresh:\nrandom", ha="center", va="top", size=8.5)
+    for left, word in zip((4.15, 4.73, 5.21, 5.69, 6.27), "[A‖x]", strict=True):
+        ax.text(left, 0, word, ha="center", va="center", size=10, weight="bold")
 
 
 def norm_steps(tokens: Mapping[str, Sequence[float]], *, eps: float, title: str) -> Figure:

@@ -73,10 +73,9 @@ def ablation(
     first, parts = next(iter(adds.items()))
     tables = np.array([[*each.values()] for each in adds.values()], dtype=float)
     names, tries = [*adds], [(table, ()) for table in tables]
-    means = f"mean\n({' + '.join(adds)}) / {len(adds)}"
-    for group, (how, put) in product(silent, {"0": 0 * tables[0], means: tables.mean(axis=0)}.items()):
+    for group, (how, put) in product(silent, {"0": 0 * tables[0], "its mean": tables.mean(axis=0)}.items()):
         tries.append((np.where(np.isin([*parts], group)[:, None], put, tables[0]), group))
-        names.append(f"{first}, put {how}")
+        names.append(f"{first}:\nput {how}")
     plain = [""] * len(words)
     rows = [["adds to the\nlogits of", *[([words], plain)] * len(tries)]]
     for place, part in enumerate(parts):

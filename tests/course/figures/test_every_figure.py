@@ -56,6 +56,7 @@ GOOD = {
     "encoder_map": {"lesson": 3},
     "head_atlas": {"maps": WEIGHTS.expand(2, 2, 3, 3), "tokens": TOKENS, "enlarged": (1, 0), "title": "$x$"},
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
+    "head_arcs": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS, "lit": 1, "says": {"$y$": 0.5}, "title": ""},
     "head_grid": {"maps": [WEIGHTS], "tokens": TOKENS, "titles": ["$x$"]},
     "head_scatter": {"named": {"$x$": (WEIGHTS, WEIGHTS)}, "ylabel": "", "marked": {(0, 1): "$x$"}},
     "head_values": {"named": {"$x$": WEIGHTS}, "marked": [(0, 1)]},
@@ -105,7 +106,7 @@ GOOD = {
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
     "searches": {"cosines": WEIGHTS, "answers": {"$x$": 0, "b": 0, "$": 2}, "texts": TOKENS, "title": ""},
     "two_blocks": {
-        **{"x": WEIGHTS[:2], "heard": WEIGHTS[:2], "ends": [WEIGHTS[:2]] * 2},
+        **{"x": WEIGHTS[:2], "joined": [torch.rand(2, 6)] * 2, "ends": [WEIGHTS[:2]] * 2},
         **{"weight": torch.rand(3, 6), "tokens": TOKENS[:2], "title": ""},
     },
     "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
