@@ -50,7 +50,7 @@ def sinusoidal_encoding(
     position = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]  # (length, 1)
     angle = position * angular_frequencies(d_model, base)  # (length, d_model/2)
     table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (length, d_model)
-    table = table.to(device=device or torch.get_default_device(), dtype=dtype)
+    table = table.to(device=device or torch.empty(0).device, dtype=dtype)
     check_floating(table=table)  # in integers, sines round to zero
     return table
 

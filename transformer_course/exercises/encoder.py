@@ -107,12 +107,11 @@ class FactoryExercise(ModuleExercise):
 
 
 def make_layer(config, Attention, FeedForward, Layer):
-    """Build one layer as `config` says: Layer(attention, feed-forward, norm, norm), every part new.
+    """Build one layer as `config` says, every part new; its norms are PyTorch's.
 
     config: an EncoderConfig; a layer needs its d_model, n_heads, d_ff, norm_eps and activation
         ("relu" or "gelu", the exact one)
-    Attention(d_model, n_heads), FeedForward(d_model, d_ff, activation), where the activation is a module,
-    Layer(attention, feed_forward, attention_norm, feed_forward_norm): the classes of 05.5, 06.8 and 07.3
+    Attention, FeedForward, Layer: classes, to be called as those of 05.5, 06.8 and 07.3
     """
     raise NotImplementedError
 

@@ -1,6 +1,7 @@
 """Vectors, matrices and shapes as pictures: sums, a sentence and tensors on their way, arithmetic."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +11,6 @@ from torch import Tensor
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import (
-    ATTENTION,
     COMPONENTS,
     DARK,
     EDGE,
@@ -22,6 +22,7 @@ from transformer_course.figures.colours import (
     PALE,
     ROLES,
     SILVER,
+    pale,
 )
 from transformer_course.figures.drawings import FRAME, Point, arrow, box, cells, line, plus
 from transformer_course.figures.given import Labels, Matrix
@@ -134,13 +135,20 @@ SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # a box
 
 
 def journey(
-    stages: Sequence[Matrix], maps: Sequence, tokens: Labels, ids: Sequence[int], *, lit: int, title: str
+    stages: Sequence[Matrix],
+    maps: Sequence,
+    tokens: Labels,
+    ids: Sequence[int],
+    *,
+    lit: int,
+    beside: str = "",
+    title: str,
 ) -> Figure:
     """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
 
     Stages are the rows of both tables, on a scale of their own, what enters the first layer and what leaves
     each, and one vector for all. Of each layer's weights, `maps` (head, query, key), the mean is drawn, what
-    the query `lit` takes is lit. Layer 0 is drawn with all its parts.
+    the query `lit` takes is lit. Layer 0 is drawn with all its parts; `beside` the others stands a note.
     """
     tables = [given.numbers_of(stage, 2) for stage in stages]
     lanes = 2.75 + 1.35 * np.arange(len(tokens))
@@ -168,7 +176,7 @@ def journey(
     above, below = map(two_decimals, reach)
     words = f"red: above 0, blue: below 0; darkest: {above} in the rows of both tables, {below} in all below"
     ax.text(lanes.mean(), depths[-1] - 0.25, words, ha="center", size=9)
-    ax.text(lanes[-1] + 1.03, depths[2], "who takes\nfrom whom", ha="center", va="center", size=8.5)
+    ax.text(lanes[-1] + 0.76, depths[3:-1].mean(), beside, va="center", size=9, color=HERO)
     ax.set(xlim=(0, lanes[-1] + 1.45), ylim=(depths[-1] - 0.4, 0.2))
     ax.set_axis_off()
     see = "A lane for each token, from its id down to its vectors; at the end all become one."
@@ -181,11 +189,9 @@ def _layer(
     """Draw a layer as a frame: what each token takes from all, one lit; in layer 0 also what follows."""
     table, tall = given.numbers_of(weights, 3).mean(axis=0), FRAMED if number else WHOLE_LAYER
     box(ax, (lanes.mean(), top - tall / 2), "", (np.ptp(lanes) + 1.3, tall), FRAME, zorder=-1, linewidth=0.8)
-    look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"], "faint": 0.12}
+    look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"], "faint": 0.4, "least": 1}
     draw_ways(ax, table, (top, top - 0.28), 2 * np.eye(len(lanes), dtype=int)[lit][:, None], **look)
     word, share, most = f"“{tokens[lit]}”", two_decimals(table[lit].max()), tokens[table[lit].argmax()]
-    right, look = lanes[-1] + 0.78, {"cmap": ATTENTION, "vmin": 0, "vmax": 1}
-    cells(ax, (right, top + 0.03), (0.5, 0.4), table, **look)
     said = {-0.03: f"layer {number}: the same parts", 0.15: f"{word}: {share} from {most}"}
     if number == 0:
         said = {0.04: f"layer 0, mean of {len(weights)} heads", 0.21: f"lit: what {word} takes"}
@@ -208,7 +214,7 @@ CELL, LETTER, BETWEEN = 0.3, 0.075, 0.2  # how tall a cell is, how wide a letter
 Piece = str | tuple[Sequence[Sequence[float | str]], Sequence[str]]
 COLOURS = {"": "white", "part": NO, "head 0": PALE[0], "head 1": PALE[1], "result": LIT}  # of a cell
 WHERE_NOT_ZERO = {"A": PALE[0], "x": PALE[1], "truth": PALE[0]}
-SIGNS = {"above 0": "#fde5d8", "below 0": "#deebf5"}  # as SIGNED has them, but pale
+SIGNS = {"above 0": "#f3a98c", "below 0": "#92c5de"}  # as SIGNED has them; paler where nearer to 0
 PADDING = "padding: evens the lengths, is not counted"
 HATCHED = {"silenced": HIDDEN, PADDING: HIDDEN}
 KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO | SIGNS).items()} | HATCHED
@@ -269,6 +275,7 @@ def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> No
 
 def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: float, room: float) -> None:
     values = np.array(table, dtype=object)
+    largest = max((abs(value) for value in values.flat if not isinstance(value, str)), default=0) or 1
     for (row, column), kind in np.ndenumerate(np.broadcast_to([*kinds], values.shape)):
         value, is_word = values[row, column], isinstance(values[row, column], str)
         wide = room if kind == "part" else wide
@@ -277,6 +284,8 @@ def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: f
         if kind == "part" or not is_word or (kind in HATCHED and value == ""):
             shown = kind if value or kind not in WHERE_NOT_ZERO else ""
             look = KINDS[list(SIGNS)[value < 0] if kind == "sign" else shown]
+            if kind == "sign":
+                look = {"facecolor": pale(look["facecolor"], 0.1 + 0.9 * abs(value) / largest)}
             ax.add_patch(Rectangle((left, top), wide, CELL, **{"edgecolor": GREY, "linewidth": 0.8} | look))
         edge = EDGE if kind in HATCHED and not is_word else []
         look = {"ha": "center", "va": "center", "size": 9, "path_effects": edge}
@@ -284,13 +293,14 @@ def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: f
 
 
 def _short(value: float) -> str:
-    return two_decimals(value) if 0.1 <= abs(value) < 1 else number(value, 2)
+    return two_decimals(value) if 0.1 <= abs(round(value, 2)) < 1 else number(value, 2)
 
 
 def text_cosine(hidden: Tensor, may_attend: Tensor, tokens: Sequence[Labels], *, title: str) -> Figure:
     """Draw how two texts become one number: tokens (text, position, d_model), their means, the cosine.
 
-    Three features are written. `may_attend` (text, 1, 1, position) is False for padding.
+    It stands between neighbours of several texts. Three features are written. `may_attend` (text, 1, 1,
+    position) is False for padding.
     """
     vectors, real = given.numbers_of(hidden, 3), given.numbers_of(may_attend, 4)[:, 0, 0] > 0
     size, rows, units = f"3 of {vectors.shape[2]}\nfeatures", [], []
@@ -299,22 +309,20 @@ def text_cosine(hidden: Tensor, may_attend: Tensor, tokens: Sequence[Labels], *,
         length = np.linalg.norm(mean)
         units.append(mean / length)
         numbers = np.where(is_real, each.T[:3].round(2).astype(object), "")
-        table = (
-            [["↓"] * len(words), *numbers, ["⋮"] * len(words)],
-            ["sign" if yes else PADDING for yes in is_real],
-        )
-        mean, unit = (([[""], *column[:3, None], ["⋮"]], ["sign"]) for column in (mean, units[-1]))
+        table = [*numbers, ["⋮"] * len(words)], ["sign" if yes else PADDING for yes in is_real]
+        mean, unit = (([*column[:3, None], ["⋮"]], ["sign"]) for column in (mean, units[-1]))
+        rows += [["", "", "", "", "", "⇓"]] if rows else []
         rows += [
-            ["tokens", ([words, ["↓"] * len(words)], [""] * len(words)), "", "", "", ""],
+            ["tokens", ([words], [""] * len(words)), "", "", "", ""],
             ["", ([["the encoder: every token hears all real ones"]], ["part"]), "", "", "", ""],
             [size, table, "→ mean of\nthe real", mean, f"→ ÷ {length:.1f},\nits length", unit],
         ]
-    pairs = [" · ".join(map(_short, pair)) for pair in zip(*(unit[:3] for unit in units), strict=True)]
-    summed = "\n+ ".join([*pairs, f"{vectors.shape[2] - 3} more"]).replace("+ −", "− ")
-    cosine = [[units[0] @ units[1]]], ["result"]
-    rows.insert(3, ["", "", "", "", "", "⇓"])
-    rows[4][4:] = f"cosine:\n{summed} =", cosine
-    rows[5][5] = "⇑"
+    for place, (one, other) in enumerate(pairwise(units), 1):
+        pairs = list(zip(one[:3], other[:3], strict=True))
+        terms = [f"{'+−'[int(a * b < 0)]} {_short(abs(a))} · {_short(abs(b))}" for a, b in pairs]
+        summed = "\n".join([*terms, f"+ {vectors.shape[2] - 3} more"]).removeprefix("+ ")
+        rows[4 * place][4:] = f"cosine:\n{summed} =", ([[one @ other]], ["result"])
+        rows[4 * place + 1][5] = "⇑"
     names = ["", "a vector for each token", "", "mean", "", "embedding"]
-    see = "Two texts, each as tokens, vectors, and the mean of the real ones; between them their cosine."
+    see = "Texts, each as tokens, vectors, and the mean of the real ones; between neighbours their cosine."
     return arithmetic(rows, names, wide=0.5, title=title, see=see)

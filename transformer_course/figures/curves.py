@@ -30,7 +30,7 @@ Named = Mapping[str, Sequence[float] | Matrix]
 
 def looks_of(names: Iterable[str], kinds: Sequence[str], by: str = "linestyle", hero: bool = True) -> dict:
     """Return for each name a kind of line or marker and a colour, as options of `plot`."""
-    colours = LINES if hero else LINES[4:] + LINES[2:3]  # these are like no component's
+    colours = LINES if hero else (LINES[4], LINES[6], LINES[2], LINES[5])  # like no component's
     looks = zip(names, cycle(kinds), cycle(colours), strict=False)
     return {name: {by: kind, "color": colour} for name, kind, colour in looks}
 
@@ -86,6 +86,8 @@ def lines(
         ax.set_title(panel if shared else "", loc="left", size=10)
         if shared or below:
             ax.label_outer()
+        if below and not shared:
+            ax.margins(y=0.12)  # no name lies on the axis
     if shared:
         figure.supylabel(ylabel, size=10)
     finished(figure, title, see or _what_to_see(len(tables), below=below, shared=shared))

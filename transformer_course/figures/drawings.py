@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
-from transformer_course.figures.colours import COMPONENTS, DARK, HERO, LIT, SIGNED, SILVER, YES
+from transformer_course.figures.colours import COMPONENTS, DARK, HERO, LIT, SIGNED, SILVER, YES, YES_OR_NO
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
 Point = tuple[float, float]
@@ -127,17 +127,13 @@ PRE_NORM = [
 def _sheet(
     ax: Axes,
     middle: Point,
-    shape: tuple[int, int],
+    table: np.ndarray,
     name: str = "",
-    colour: str = LIT,
-    lit: Sequence[int] = (),
-    cell: Point = (CELL, CELL),
+    **look: object,
 ) -> None:
-    """Draw a tensor as so many rows and columns of cells, some of its rows lit, its name below."""
-    (x, y), (tall, wide), table = middle, np.multiply(cell, shape), np.zeros(shape)
-    table[list(lit)] = 1
-    colours = ListedColormap([colour, LIT], name=colour)
-    look = {"cmap": colours, "vmin": 0, "edgecolor": SILVER, "linewidth": 0.5, "zorder": 3}
+    """Draw a tensor, or as much of a row, as cells in their colours, its name below."""
+    (x, y), (tall, wide) = middle, CELL * np.array(table.shape)
+    look = {"edgecolor": SILVER, "linewidth": 0.5, "zorder": 3} | look
     cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **look)
     ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
 
@@ -150,11 +146,13 @@ def norm_orders(*, title: str = "") -> Figure:
     post = [*POST_NORM, (kept, (-0.05, 4.0), (ROAD, ROAD))]
     pre = [*PRE_NORM, (kept, (-0.05, 9.95), (ROAD, ROAD)), last, (word, 10.6, ROAD - 0.4)]
     roads = {
-        "Post-norm: x is only added to (wide) up to the first norm; each norm writes it anew": (post, END),
-        "Pre-norm: x is only added to (wide) from end to end; norms change what a part reads": (pre, END),
+        "Post-norm: every norm stands on the road, and rewrites x": (post, END),
+        "Pre-norm: the norms stand beside it, and nothing rewrites x": (pre, END),
     }
     see = "The road carries x, and is wide where x is only added to: up to the first norm that stands on it."
-    return finished(_two_roads(roads), title, see)
+    figure = _two_roads(roads)
+    figure.supxlabel("wide road: up to here x was only added to", size=9)
+    return finished(figure, title, see)
 
 
 def _two_roads(
@@ -251,7 +249,7 @@ def then_and_now(model: str, *, title: str) -> Figure:
     return finished(figure, title, see)
 
 
-# How ids become vectors in context, as shapes
+# How ids become vectors in context, as shapes of numbers made up
 
 ENTERS, PASSES = 1.75, -1.0  # heights of both rows
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -260,36 +258,54 @@ FLOW = {  # words, and where the middles of their lines stand
     **{"their rows": (4.3, 0.62), "in the paper": (5.5, 1.37), "in BERT, MiniLM": (7.3, 1.37)},
     **{"P: a row for each position;\nmodels with rotary have none": (8.0, ENTERS + 0.95)},
     **{"dashed: only in some models": (7.3, 0.62), "vectors\nin context": (8.9, -0.45)},
-    "mask: who may look at whom, one for all layers": (2.5, 0.03),
+    "mask: who may look at whom (dark: yes), one for all layers": (2.85, 0.03),
 }
 
 
 def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int, *, title: str) -> Figure:
-    """Draw how ids look up rows of E, and get positions; and how x passes the layers, which share a mask."""
+    """Draw how ids look up rows of E, and get positions; and how x passes the layers, which share a mask.
+
+    The id 0 is padding. The numbers are made up: a layer mixes the rows of x, and adds what is new.
+    """
     figure, (ax,) = canvas(1, (WIDEST, 6.2))
     count, flow = len(tokens), partial(arrow, ax, width=2, colour=DARK)
     up = np.arange(count)[::-1] - (count - 1) / 2
     found = ENTERS + 0.38 * up[np.argsort(np.argsort(ids))]  # E has its rows in the order of the ids
+    rng = np.random.default_rng(1)
+    vectors, places, *news = rng.uniform(-1, 1, (2 + layers, count, 4))
+    x = [(vectors + places) / 1.4]
+    for new in news:
+        x.append(0.6 * x[-1] + 0.3 * x[-1].mean(0) + 0.6 * new)
     box(ax, (2.8, ENTERS), "", (1.4, 0.38 * count + 0.06), COMPONENTS["embedding"], rounding=0.02)
-    for token, number, row, height in zip(tokens, ids, found, ENTERS + 0.28 * up, strict=True):
+    for token, number, row, height, vector in zip(
+        tokens, ids, found, ENTERS + 0.28 * up, vectors, strict=True
+    ):
         ax.text(0.8, height, token, ha="right", va="center", size=10, weight="bold")
         box(ax, (1.17, height), f"{int(number)}", (0.56, 0.22), letters=9, rounding=0.02)
         ax.text(2.72, row, f"{int(number)}", ha="right", va="center", size=9, zorder=5)
         ax.text(2.55, row + 0.19, "⋮" if row < max(found) else "", ha="center", va="center", size=8, zorder=5)
-        line(ax, (1.45, height), (2.1, row), width=0.9)
-        line(ax, (3.5, row), (4.04, height), width=0.9)
-        _sheet(ax, (3.1, row), (1, 4))
-        _sheet(ax, (4.3, height), (1, 4))
+        line(ax, (1.45, height), (2.1, row), (2.28, row), width=0.9, zorder=5)
+        line(ax, (3.34, row), (3.5, row), (4.04, height), width=0.9, zorder=5)
+        _sheet(ax, (3.1, row), vector[None])
+        _sheet(ax, (4.3, height), vector[None])
     box(ax, (5.5, ENTERS), "× √d_model", (0.96, 0.45), **DASHED)
     box(ax, (7.3, ENTERS), "norm", (0.96, 0.45), COMPONENTS["norm"], **DASHED)
-    box(ax, (6.4, ENTERS + 0.95), "", (4 * CELL + 0.16, CELL * count + 0.16), rounding=0.02, **DASHED)
-    _sheet(ax, (6.4, ENTERS + 0.95), (count, 4), "", COMPONENTS["positions"])
-    _sheet(ax, (8.7, ENTERS), (count, 4), "x₀")
+    box(
+        ax,
+        (6.4, ENTERS + 0.95),
+        "",
+        (4 * CELL + 0.16, CELL * count + 0.16),
+        COMPONENTS["positions"],
+        rounding=0.02,
+        **DASHED,
+    )
+    _sheet(ax, (6.4, ENTERS + 0.95), places)
+    _sheet(ax, (8.7, ENTERS), x[0], "x₀")
     flow((6.4, ENTERS + 0.54), (6.4, ENTERS + 0.2))
     plus(ax, (6.4, ENTERS))
     for start, end in ((4.58, 5.02), (5.98, 6.2), (6.6, 6.82), (7.78, 8.4)):
         flow((start, ENTERS), (end, ENTERS))
-    _passes(ax, count, layers, heads, 8.4 / layers)
+    _passes(ax, x, np.array(ids) != 0, heads, 8.4 / layers)
     for words, place in (FLOW | {f"weights of {heads} heads, out of each layer": (4.7, -2.7)}).items():
         ax.text(*place, words, ha="center", va="center", size=9)
     ax.set(xlim=(0.1, 9.4), ylim=(-2.8, ENTERS + 1.38), aspect="equal")
@@ -298,12 +314,13 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
     return finished(figure, title, see)
 
 
-def _passes(ax: Axes, count: int, layers: int, heads: int, step: float) -> None:
+def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, step: float) -> None:
     """Draw x on its way through the layers, the mask that enters each, and each one's weights."""
-    _sheet(ax, (0.5, PASSES), (count, 4), "x₀")
-    _sheet(ax, (0.5, PASSES + 1.1), (count, count), "", "white")
+    square, weights = np.ones((len(real), len(real))), {"cmap": ListedColormap([COMPONENTS["scores"]])}
+    _sheet(ax, (0.5, PASSES), x[0], "x₀")
+    _sheet(ax, (0.5, PASSES + 1.1), square * real, cmap=YES_OR_NO, vmin=0)
     line(ax, (0.83, PASSES + 0.9), (8.9 - step / 2, PASSES + 0.9))
-    for layer in range(layers):
+    for layer, behind in enumerate(x[1:]):
         place, half = 0.5 + step * (layer + 0.5), step / 2
         for start, end in ((0.9, 0.35), (-0.35, -0.65)):
             arrow(ax, (place, PASSES + start), (place, PASSES + end), gap=0)
@@ -312,8 +329,8 @@ def _passes(ax: Axes, count: int, layers: int, heads: int, step: float) -> None:
         box(ax, (place, PASSES), f"layer\n{layer}", (0.56, 0.7), FRAME, weight="bold")
         for back in reversed(range(heads)):
             middle = place + 0.026 * back - 0.14, PASSES - 1.22 + 0.02 * back
-            _sheet(ax, middle, (count, count), "", COMPONENTS["scores"])
-        _sheet(ax, (place + half, PASSES), (count, 4), f"x{layer + 1}".translate(SUBSCRIPT))
+            _sheet(ax, middle, square, **weights)
+        _sheet(ax, (place + half, PASSES), behind, f"x{layer + 1}".translate(SUBSCRIPT))
 
 
 # Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked; who notices.

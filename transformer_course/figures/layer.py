@@ -26,7 +26,7 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     weights = given.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
     row = 2 * np.eye(len(tokens), dtype=int)[lit][:, None]
-    look = {"others": COMPONENTS["scores"], "faint": 0.3, "drop": DROP}
+    look = {"others": COMPONENTS["scores"], "faint": 0.3, "drop": DROP, "least": 1.2}
     draw_ways(ax, weights, (1.1, 2.75), row, at=-np.arange(len(tokens)), **look)
     for key in np.flatnonzero(weights[lit] > TOLD):
         ax.text(1.05, 0.08 - key, two_decimals(weights[lit, key]), ha="right", size=9, color=HERO, zorder=5)
@@ -35,13 +35,13 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
         arrow(ax, (0.1, height), (10.5, height), width=2.5, colour=SILVER, zorder=1)
         low = height - DROP
         line(ax, (6.0, height), (6.2, low), (6.7, low), width=1)
-        for middle, part, words in ((3.4, "attention", "sum, × W_O"), (7.35, *["feed-forward"] * 2)):
+        for middle, part, words in ((3.4, "attention", "sum, join, project"), (7.35, *["feed-forward"] * 2)):
             box(ax, (middle, low), words, (1.3, 0.42), COMPONENTS[part], letters=8)
             way(ax, (middle + 0.65, low), (middle + 0.85, low), (middle + 1.03, height - 0.1), width=1)
             ax.plot(middle + 1.1, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
             ax.plot(middle + 1.1, height, "+", markersize=7, color="black", zorder=5)
             box(ax, (middle + 2.0, height), "norm", (0.7, 0.5), COMPONENTS["norm"], letters=8)
-    note = f"one head; width: weight; lit: what “{tokens[lit]}” takes"
+    note = f"one head; width: weight; lit: what “{tokens[lit]}” takes; join: with the other heads"
     ways = ("across the lanes", note), ("each lane by itself,", "all with the same weights")
     for middle, part, (head, more) in zip((2.6, 7.35), ("attention", "feed-forward"), ways, strict=True):
         ax.text(middle, 1.0, f"{part}: {head}", ha="center", size=9.5, weight="bold")
@@ -82,8 +82,9 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 9.3), ylim=(-1.0, 0.85), aspect="equal")
         ax.set_axis_off()
-    told = f"layers of fresh random weights; 12 of {units.shape[1]} features; "
-    figure.supxlabel(f"{told}likeness: mean cosine of two different tokens, 1 if all are alike", size=9)
+    told = f"12 of {units.shape[1]} features, red above 0, blue below; all at length 1, on one scale\n"
+    told += "likeness: mean cosine of two different tokens; layers of fresh random weights"
+    figure.supxlabel(told, size=9)
     see = "Rows are tokens, before and behind layers: above, all become alike; below, each stays itself."
     return finished(figure, title, see)
 

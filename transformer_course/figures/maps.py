@@ -257,23 +257,25 @@ def likeness_grid(
     title: str = "",
     bar: str = "cosine",
     numbers: bool = False,
-    once: bool = False,
+    nearest: bool = False,
 ) -> Figure:
     """Draw the cosine of every two tokens, one panel per name, on the scale from −1 to 1.
 
-    With `once`, every two are drawn once, and columns bear numbers for names.
+    With `nearest`, columns bear numbers for names, and in each row the largest is framed.
     """
     tables, rows, columns = given.tables_of(named, limits=(-1, 1)), tokens, tokens
-    if once:
-        columns = [f"{place}" for place in range(1, len(tokens))]
+    own, others = [], ~np.eye(len(tokens), dtype=bool)
+    if nearest:
+        columns = [f"{place}" for place in range(1, len(tokens) + 1)]
         rows = [f"{place}  {token}" for place, token in enumerate(tokens, 1)]
-        numbers = np.tri(len(tokens), len(tokens) - 1, -1, dtype=bool)
-        tables = {name: table[:, :-1] for name, table in tables.items()}
+        numbers = others
+        best = [np.where(others, table, -2).argmax(axis=1) for table in tables.values()]
+        own = [{"framed": [(row, column, 1, 1) for row, column in enumerate(each)]} for each in best]
     unit = 0.42 if np.any(numbers) else 0.21 if len(tokens) > 7 else 0.3
-    look = {"unit": unit, "colours": SIGNED, "labels": ("", ""), "numbers": numbers}
+    look = {"unit": unit, "colours": SIGNED, "labels": ("", ""), "numbers": numbers, "own": own}
     figure, panels = lay_maps(tables.items(), rows, columns, limits=(-1, 1), bar=bar, **look)
-    for ax in np.ravel(panels) if once else ():
-        ax.collections[0].set_array(np.ma.masked_where(~numbers, ax.collections[0].get_array()))
+    for ax in panels if nearest else ():
+        ax.collections[0].set_array(np.ma.masked_where(~others, ax.collections[0].get_array()))
     see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
     return finished(figure, title, see)
 

@@ -28,19 +28,20 @@ def draw_ways(
     others: str = GREY,
     faint: float = 0.3,
     drop: float = 0.0,
+    least: float = 0.0,
 ) -> None:
     """Draw a line from each key to each query, as wide as the weight (query, key), from left to right.
 
     Keys stand at ends[0], queries at ends[1], in lanes `at` 0, 1, … if None; `upright` lets the lines go up.
-    They end so far below a query's lane as they `drop`.
-    `lit` is 2 for the lines of which is told, 1 for those of the same query, and else 0; these lie below,
+    They end so far below a query's lane as they `drop`. `lit` is 2 for the lines of which is told, at `least`
+    so many points wide, 1 for those of the same query, and else 0; these lie below,
     so `faint` that where they lie over each other they are seen as several.
     """
     lit = np.broadcast_to(lit, weights.shape)
     drawn = sorted(np.argwhere(weights > FAINT).tolist(), key=lambda place: lit[*place])
     at = np.arange(len(weights)) if at is None else at
     lines = [[(ends[0], at[key]), (ends[1], at[query] - drop)] for query, key in drawn]
-    look = {"linewidths": [WIDTH * weights[*place] for place in drawn]}
+    look = {"linewidths": [max(WIDTH * weights[*place], least * (lit[*place] == 2)) for place in drawn]}
     look["colors"] = [(to_rgba(others, faint), DARK, HERO)[lit[*place]] for place in drawn]
     ax.add_collection(LineCollection(np.flip(lines, axis=2) if upright else lines, **look))
 
@@ -96,12 +97,14 @@ def attention_paths(
     edge: tuple[int, int] | Sequence[tuple[int, int]],
     *,
     found: Mapping[str, Labels] | None = None,
+    carried: Labels = (),
     title: str,
 ) -> Figure:
     """Draw tokens in a column before and after each layer, joined by lines as wide as attention's weights.
 
     Each panel has a map (query_pos, key_pos) for each layer; `edge` is the (query, key) of which it tells, or
-    one for each layer. `found` says what stands for the tokens at the start and after each layer, and when.
+    one for each layer. `found` says what stands for the tokens at the start and after each layer, and when;
+    `carried`, what goes along each layer's edge.
     """
     found = found or {}
     wide = 2.8 * len(found) - 0.6 if found else min(4.6, WIDEST / len(named))
@@ -115,6 +118,10 @@ def attention_paths(
             draw_ways(ax, table, ends, lit)
             if found:
                 ax.text(layer + 0.5, -0.76, f"layer {layer}", ha="center", va="center", weight="bold")
+            for words in carried[layer : layer + 1]:
+                look = {"boxstyle": "circle", "facecolor": "white", "edgecolor": HERO}
+                place = layer + 0.5, sum(edge_here) / 2
+                ax.text(*place, words, ha="center", va="center", color=HERO, weight="bold", bbox=look)
             if not table[*edge_here]:  # cut
                 ax.plot(ends, edge_here[::-1], color=HERO, linewidth=1.5, linestyle=":")
                 ax.plot(layer + 0.5, sum(edge_here) / 2, "x", color=HERO, markersize=9, markeredgewidth=2.5)
@@ -130,7 +137,7 @@ def attention_paths(
         ax.spines[:].set_visible(False)
     told = "; dark: what the bold one at the right end takes; bright: from the bold one"
     if found:
-        told = "; a line ends at the one that asks, and comes from where that one looks"
+        told = "; at a line's right end is who asks, at its left end who is asked, and hands over its note"
     figure.supxlabel(f"thicker: more weight{told}", size=9)
     see = "Tokens in columns; a line is as wide as its right end's weight for its left end; a cross: cut."
     return finished(figure, title, see)

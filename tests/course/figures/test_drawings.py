@@ -23,7 +23,7 @@ def test_ids_look_up_rows_that_pass_every_layer_as_shapes():
     assert [shapes.count(shape) for shape in ((1, 4), (3, 4), (3, 3))] == [6, 5, 1 + 2 * 4]
     ways = [line.get_ydata() for line in ax.lines[:6]]  # of each id into the table, and out of it
     assert all(
-        into[0] == out[1] and into[1] == out[0] for into, out in zip(ways[::2], ways[1::2], strict=True)
+        into[0] == out[-1] and into[1] == out[0] for into, out in zip(ways[::2], ways[1::2], strict=True)
     )
     nine, seven, eight = (into[1] for into in ways[::2])
     assert seven > eight > nine  # the table has its rows in the order of the ids

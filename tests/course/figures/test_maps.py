@@ -99,13 +99,14 @@ def test_maps_share_a_scale_unless_each_has_its_own():
     assert limits(alike) == [(-1, 1)] * 2  # every cosine
 
 
-def test_likenesses_may_be_drawn_once_each_below_their_numbers():
-    (ax, *_) = figures.likeness_grid({"": MAPS[0]}, TOKENS, once=True).axes
+def test_of_likenesses_the_nearest_may_be_framed_above_numbers_for_names():
+    likeness = [[1, 0.2, 0.5], [0.2, 1, -0.3], [0.5, -0.3, 1]]
+    (ax, *_) = figures.likeness_grid({"": likeness}, TOKENS, nearest=True).axes
     across, down = ([label.get_text() for label in axis.get_ticklabels()] for axis in (ax.xaxis, ax.yaxis))
-    assert (across, down[:2]) == (["1", "2"], [f"1  {TOKENS[0]}", f"2  {TOKENS[1]}"])
-    assert len([text for text in ax.texts if text.get_text()]) == 3
+    assert (across, down[0]) == (["1", "2", "3"], f"1  {TOKENS[0]}")
+    assert frames(ax) == [(0, 2), (1, 0), (2, 0)]
     drawn = np.ma.filled(ax.collections[0].get_array(), np.nan)
-    assert np.isfinite(drawn).tolist() == [[False, False], [True, False], [True, True]]
+    assert np.isfinite(drawn).tolist() == (~np.eye(3, dtype=bool)).tolist()
 
 
 def test_matrices_diverge_only_if_signed():

@@ -44,12 +44,12 @@ def test_of_a_path_one_edge_is_lit_and_what_else_its_query_takes_is_dark():
 def test_a_path_has_an_edge_in_each_layer_and_says_what_is_found_there():
     weights, found = np.eye(2)[::-1], {"one": "ab", "two": ["a b", "b a"], "three": ["a b a", "b a b"]}
     (ax,) = figures.attention_paths(
-        {"": [weights] * 2}, ["a", "b"], [(0, 1), (1, 0)], found=found, title=""
+        {"": [weights] * 2}, ["a", "b"], [(0, 1), (1, 0)], found=found, carried="xy", title=""
     ).axes
     assert [list(ways(ax, level).values()) for level in (0, 1)] == [[(1.0, PALE), (1.0, HERO)]] * 2
     assert list(ways(ax))[-1] == (1, 0) and list(ways(ax, 1))[-1] == (0, 1)
     bold = [text.get_text() for text in ax.texts if text.get_weight() == "bold"]
-    assert bold == ["layer 0", "layer 1", "a", "b", "a b", "b a", "b a b"]
+    assert bold == ["layer 0", "x", "layer 1", "y", "a", "b", "a b", "b a", "b a b"]
 
 
 def test_an_edge_that_is_cut_is_crossed_out_in_each_layer():
