@@ -39,7 +39,10 @@ GOOD = {
     "clock_table": {"positions": [0, 1], "speeds": [1.0, 0.5], "title": "$t$"},
     "digits_and_waves": {"count": 2, "lit": (1, 2), "title": "$t$"},
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
-    "draw_network": {"features": {"$x$": 1}, "up": {"$y$": ([2], -1)}, "down": {"b": [3]}, "cases": {"$z$": [2]}},
+    "draw_network": {
+        **{"features": {"$x$": 1}, "up": {"$y$": ([2], -1)}, "down": {"b": [3]}},
+        "cases": {"$z$": [2]},
+    },
     "draw_walk": {
         **{"step": "score = query · key", "x": PLACES, "tokens": TOKENS},
         "maps": {name: [[1, 0], [0, 1], [1, 0], [0, 1]] for name in ("W_Q", "W_K", "W_V")},
