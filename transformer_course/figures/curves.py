@@ -93,9 +93,7 @@ def lines(
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
         means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items()}
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0])
-        for y, colour in means.values() if dots else ():
-            at = list((places or {}).values())
-            ax.plot(at, np.interp(at, across, y), "o", color=colour, markersize=6)
+        _dot(ax, across, means, list((places or {}).values()) if dots else [])
         if tops:
             _mark_tops(ax, len(curves), tops)
     return figure
@@ -110,6 +108,12 @@ def _mark(ax: Axes, x: np.ndarray, means: dict, levels: Mapping, places: Mapping
         write_level(ax, height, name)
     for name, place in places.items():
         write_place(ax, place, name if named else "")
+
+
+def _dot(ax: Axes, x: np.ndarray, means: dict, places: Sequence[float]) -> None:
+    """Mark the points of all lines at some places."""
+    for y, colour in means.values() if places else ():
+        ax.plot(places, np.interp(places, x, y), "o", color=colour, markersize=6)
 
 
 def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:

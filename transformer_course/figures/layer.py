@@ -328,11 +328,7 @@ def one_neuron(
         ax.text(end + 0.15, tip - 3.5 * turn, "\n".join(words), va="center", size=8.5)
     labels = {
         (0.95, 1.3): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
-        (
-            0.95,
-            foot - 1.0,
-        ): f"W₂: {d_ff} × {d_model}, turned:\nits row is a column\nhere, added × answer",
-        (0.05, foot - 0.28): f"answers: white 0,\ndarkest red {two_decimals(np.abs(shown).max())}",
+        (0.95, foot - 1.0): f"W₂: {d_ff} × {d_model}, turned:\na row, upright here,\nis added × answer",
         (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
         **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}"},
         (end + 0.15, 0.5): worked,
@@ -355,6 +351,8 @@ def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.nda
     """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
     reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
     ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
+    key = f"answers: white 0,\ndarkest red {two_decimals(reach)}"
+    ax.text(0.05, heights[-1] - 0.28, key, va="center", size=8.5)
     look = CELLS | {"cmap": ListedColormap([COMPONENTS["feed-forward"], LIT], name="one lit")}
     for spans in ((1.9, 0.7), (0.6, 0.4), (heights[-1] - 0.4, heights[-1] - 1.6)):
         ax.pcolormesh(edges, spans, is_lit[None], **look)
