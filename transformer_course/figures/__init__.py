@@ -15,7 +15,7 @@ from transformer_course.figures.drawings import (
     norm_orders,
     then_and_now,
 )
-from transformer_course.figures.images import draw_heads, head_atlas, image_attention, position_tables
+from transformer_course.figures.images import image_attention, position_tables
 from transformer_course.figures.layer import (
     draw_network,
     lanes,

@@ -172,9 +172,8 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     table, mask = (given.labelled(each, tokens, tokens) for each in (scores, may_attend))
     row = list(tokens).index(query)
     powers, after = np.exp(table), np.where(mask, np.exp(table), 0)
-    weights, total = after / after.sum(axis=1, keepdims=True), two_decimals(after[row].sum())
-    without = powers / powers.sum(axis=1, keepdims=True)
-    figure, panels = canvas(6, (2.9, 2.0), (0.4, 0.75), columns=3)
+    weights, sums = after / after.sum(axis=1, keepdims=True), (powers[row].sum(), after[row].sum())
+    figure, panels = canvas(6, (2.9, 2.2), (0.4, 0.75), columns=3)
     left, added, summed, grown, shared, last = panels
     look = {"limits": (table.min(), table.max()), "labels": ("key", "query")}
     draw_matrix(left, table, tokens, tokens, title="scaled scores", **look)
@@ -190,35 +189,31 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
         ax.tick_params(labelleft=ax is left)  # the others' are as in the scores
     for place, (token, each) in enumerate(zip(tokens, weights.sum(axis=1), strict=True)):
         last.text(len(tokens) + 0.2, place + 0.5, f"{token}: sum {each:g}", va="center", size=9)
-    steps = {f"row {query}: e to that power": (powers, after), f"row {query}: ÷ {total}": (without, weights)}
-    for ax, (name, (old, new)) in zip((grown, shared), steps.items(), strict=True):
-        _draw_change(ax, old[row], new[row])
-        ax.set_xticks(range(len(tokens)), tokens, rotation=90)
-        ax.set(xlabel="key", yticks=[], title=name)
+    words, each = ("no mask", "mask"), (powers[row], after[row])
+    told = [f"{word}: sum {two_decimals(total)}" for word, total in zip(words, sums, strict=True)]
+    _draw_rows(grown, dict(zip(told, each, strict=True)), tokens, f"row {query}: e to that power")
+    told = [f"{word}: ÷ {two_decimals(total)}" for word, total in zip(words, sums, strict=True)]
+    shares = [powers / total for powers, total in zip(each, sums, strict=True)]
+    _draw_rows(shared, dict(zip(told, shares, strict=True)), tokens, f"row {query}: each ÷ the sum")
     for ax, sign in zip(panels[1:], "+=→→→", strict=True):
         sign_before(ax, sign)
-    words = {"dashed: without the mask": {"facecolor": "white", "edgecolor": DARK, "linestyle": "--"}}
-    words |= {"hidden": HIDDEN, "same with and without": {"facecolor": COMPONENTS["scores"]}}
-    legend_of_cells(figure, words | {"gained from what is hidden": {"facecolor": MARK}})
-    see = "Scores plus mask, one row as bars, then all weights: hatched is 0, and the others share out 1."
+    legend_of_cells(figure, {"hidden": HIDDEN})
+    see = "Scores plus mask, one row as bars, without it and with it, then all weights."
     return finished(figure, title, see)
 
 
-def _draw_change(ax: Axes, old: np.ndarray, new: np.ndarray) -> None:
-    """Draw bars as they were, dashed, and as they are; what is gone is hatched, what has grown is marked."""
-    places, high, hidden = np.arange(len(old)), 1.35 * max(old.max(), new.max()), new < old
-    kept = np.where(hidden, 0, np.minimum(old, new))
-    ax.bar(places[hidden], high, width=1, **HIDDEN)
-    ax.bar(places, kept, width=0.6, color=COMPONENTS["scores"])
-    ax.bar(places, np.maximum(new - old, 0), bottom=kept, width=0.6, color=MARK)
-    ax.bar(places, old, width=0.6, fill=False, edgecolor=DARK, linestyle="--", linewidth=1)
-    look = {"ha": "center", "va": "bottom", "size": 9, **ON_HATCHES}
-    for place, value, text in zip(places, new, cell_texts(np.where(hidden, old, new)), strict=True):
-        ax.text(place, max(value, old[place]) + 0.03 * high, text, **look)
-        if hidden[place]:
-            ax.text(place, 0.03 * high, "0", **look)
-    ax.axhline(0, color=DARK, linewidth=0.8)
-    ax.set(xlim=(-0.5, len(old) - 0.5), ylim=(0, high))
+def _draw_rows(ax: Axes, rows: Mapping[str, np.ndarray], tokens: Labels, title: str) -> None:
+    """Draw two rows of bars on one scale, each with its name above it; the second has the colour."""
+    high, places = max(map(np.max, rows.values())), np.arange(len(tokens))
+    colours = SILVER, COMPONENTS["scores"]
+    for (name, values), foot, colour in zip(rows.items(), (1.8, 0), colours, strict=True):
+        bars = ax.bar(places, values / high, 0.6, foot, color=colour, edgecolor="black", linewidth=0.5)
+        ax.bar_label(bars, np.where(values == 0, "0", cell_texts(values)), padding=2, size=9)
+        ax.text(-0.5, foot + 1.3, name, size=9)
+        ax.axhline(foot, color=DARK, linewidth=0.8)
+    ax.set_xticks(places, tokens, rotation=90)
+    ax.set(xlabel="key", yticks=[], title=title, xlim=(-0.5, len(tokens) - 0.5), ylim=(0, 3.5))
+    ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
 
 

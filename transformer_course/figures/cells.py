@@ -10,7 +10,14 @@ from torch import Tensor
 from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, HIDDEN, NO, OPEN, OPEN_OR_NOT, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
-from transformer_course.figures.layout import canvas, finished, frame_cells, legend_of_cells, number
+from transformer_course.figures.layout import (
+    canvas,
+    finished,
+    frame_cells,
+    legend_of_cells,
+    number,
+    outline_cells,
+)
 from transformer_course.figures.maps import KEY_QUERY, MANY, draw_cells, lay_maps
 
 
@@ -41,7 +48,9 @@ def masks(
     look["colours"], mask = YES_OR_NO, {"colours": OPEN_OR_NOT}
     own = [{} if queries or name in effects else mask | {"hidden": 1 - each} for name, each in maps.items()]
     look["own"] = [more | {"labels": pair} for more, pair in zip(own, pairs, strict=True)]
-    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=columns, framed=framed, **look)
+    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=columns, **look)
+    for ax in panels:
+        (outline_cells if effects else frame_cells)(ax, framed)
     ticks = [np.where(each["hidden"], "", "✓") for each in own if each and len(tokens) <= MANY]
     words = [np.vectorize(number)(given.numbers_of(each, 2)) for each in numbers] or ticks
     look = {"ha": "center", "va": "center", "size": 8, "color": DARK, "zorder": 3}
@@ -76,7 +85,9 @@ def head_blocks(
         words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
         heads = origin % d_model // (d_model // n_heads)
         draw_cells(ax, heads, tokens, [], words=np.array(words), **look)
-        frame_cells(ax, np.argwhere(origin // d_model != np.arange(len(origin))[:, None]))  # not its row's
+        moved = origin // d_model != np.arange(len(origin))[:, None]
+        for row in np.flatnonzero(moved.any(axis=1)):  # what is not its token's
+            outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
         ax.set_title(name)
         ax.set_ylabel("→" if ax in axes[1:2] else "", rotation=0, size=16, va="center", labelpad=12)
     see = "A row for each token, a column for each feature; what has one shade belongs to one head."

@@ -47,6 +47,7 @@ def lines(
     logarithmic: str | Sequence[str] = "",
     levels: Mapping[str, float] | Mapping[str, Mapping[str, float]] | None = None,
     places: Mapping[str, float] | None = None,
+    dots: bool = False,
     before: Named | None = None,
     below: bool = False,
     tops: Callable[[float], str] | None = None,
@@ -63,7 +64,7 @@ def lines(
         logarithmic: the axes that are: "x", "y" or "xy"; or the panels whose y axes are.
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them;
             or, by the name of each panel, its own.
-        places: the same on x: upright lines.
+        places: the same on x: upright lines; with `dots` where they cross the lines.
         before: lines of an earlier try, in the order and the colours of those in `named`, dashed.
         below: panels stand one below the other: those of `named`, or one for each line, on one scale.
         tops: what is written at the highest point of each panel's line, from where it is.
@@ -94,6 +95,7 @@ def lines(
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
         means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items()}
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0])
+        _dot(ax, across, means, list((places or {}).values()) if dots else [])
         if tops:
             _mark_tops(ax, len(curves), tops)
     return figure
@@ -108,6 +110,12 @@ def _mark(ax: Axes, x: np.ndarray, means: dict, levels: Mapping, places: Mapping
         write_level(ax, height, name)
     for name, place in places.items():
         write_place(ax, place, name if named else "")
+
+
+def _dot(ax: Axes, x: np.ndarray, means: dict, places: Sequence[float]) -> None:
+    """Mark the points of all lines at some places."""
+    for y, colour in means.values() if places else ():
+        ax.plot(places, np.interp(places, x, y), "o", color=colour, markersize=6)
 
 
 def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:

@@ -7,11 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import ATTENTION, COMPONENTS, GREY, SIGNED
-from transformer_course.figures.drawings import arrow
+from transformer_course.figures.colours import ATTENTION, GREY, SIGNED
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, frame_cells, two_decimals
-from transformer_course.figures.maps import KEY_QUERY, draw_matrix
 
 GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
 
@@ -98,81 +96,6 @@ def draw_tiles(
         above = 1.4 if framed else 1  # clear of a frame
         ax.text(left + side / 2 - 0.5, top - above, name, size=7.5, ha="center", va="bottom")
     return corners
-
-
-def head_atlas(maps: Matrix, tokens: Labels, *, enlarged: tuple[int, int], title: str = "") -> Figure:
-    """Draw every attention map (layer, head, query_pos, key_pos), six in a row, and one enlarged."""
-    values = given.numbers_of(maps, 4, name="the maps (layer, head, query_pos, key_pos)")
-    n_layers, n_heads, length, _ = values.shape
-    given.check_scale(values, (0, 1))
-    layer, head = enlarged
-    tiles, columns = values.reshape(-1, length, length), min(6, n_heads)
-    side = (WIDEST - 3.0) / columns
-    room = WIDEST, max(side * -(-len(tiles) // columns) + 0.6, 4.4)
-    figure, (ax, large) = canvas(2, (0, 0), room, width_ratios=[WIDEST - 3.0, 1.9])
-    large.set_in_layout(False)  # what stands round it takes nothing from the tiles
-    large.set_position((0.79, 0.4, 0.2, 0.35))
-    ax.set_anchor("W")
-    names = [f"L{i}.H{j}" for i in range(n_layers) for j in range(n_heads)]
-    look = {"gap": 2 + length // 8, "names": names, "framed": [layer * n_heads + head]}
-    draw_tiles(ax, tiles, columns, **look)
-    ax.set_axis_off()
-    name, look = f"framed: L{layer}.H{head}", {"limits": (0, 1), "numbers": False}
-    draw_matrix(large, values[enlarged], tokens, tokens, title=name, labels=KEY_QUERY, **look)
-    look = {"orientation": "horizontal", "ticks": [0, 1], "format": "%g", "label": "attention weight"}
-    figure.colorbar(ax.images[0], cax=large.inset_axes([0, -0.6, 1, 0.07]), **look)
-    see = "A map for each head, layer by layer; queries down, keys across; the brighter, the more weight."
-    return finished(figure, title, see)
-
-
-def draw_heads(ax: Axes, head: int, maps: Matrix, adds: Matrix, tokens: Labels, every: int = 32) -> None:
-    """Draw where a head looks, and what it adds to each token; that, plus the heads before it, is their sum.
-
-    `maps` are (head, query_pos, key_pos), `adds` (head, position, d_model): one of `every` features is drawn.
-    """
-    weights, adds = given.numbers_of(maps, 3)[head], given.numbers_of(adds, 3)
-    shown = adds[:, :, ::every]
-    lengths, sums = np.linalg.norm(adds, axis=2), shown.cumsum(axis=0)
-    n, wide = len(tokens), shown.shape[2]
-    most = np.abs(sums).max() or 1.0  # one scale: what is added has to add up by eye
-    adding = n + 7.0  # where what the head adds begins, its lengths, the heads before it, their sum
-    first, before, after = adding + wide + np.array([0.4, 10.5, wide + 12.9])
-    panels = [
-        (0, 0, weights, "where it looks", (ATTENTION, 0, 1)),
-        (adding, 0, shown[head], f"what head {head} adds, its length", (SIGNED, -most, most)),
-        (before, 0, sums[head] - shown[head], f"heads before {head}", (SIGNED, -most, most)),
-        (after, 0, sums[head], f"heads 0 to {head}", (SIGNED, -most, most)),
-        (n + 0.6, 0, np.linspace(1, 0, n)[:, None], "", (ATTENTION, 0, 1)),
-        (adding, n + 1.2, np.linspace(-1, 1, wide)[None], "", (SIGNED, -1, 1)),
-    ]
-    for left, top, table, name, (colours, low, high) in panels:
-        edges = np.arange(table.shape[1] + 1) + left, np.arange(len(table) + 1) + top
-        look = {"cmap": colours, "edgecolor": "white", "linewidth": 0.3, "clip_on": False}
-        ax.pcolormesh(*edges, table, vmin=low, vmax=high, **look)
-        if name:  # the token to which it adds most
-            frame_cells(ax, [(lengths[head].argmax(), left, table.shape[1], 1)])
-        ax.text(left, -0.4, name, va="bottom", size=9, weight="bold")
-    look = {"color": COMPONENTS["attention"], "edgecolor": "black", "linewidth": 0.5}
-    drawn = ax.barh(np.arange(n) + 0.5, 3 * lengths[head] / lengths.max(), 0.7, first, **look)
-    rests = np.where(weights[:, 0] > 0.5, ", rests", "")
-    words = [two_decimals(each) + rest for each, rest in zip(lengths[head], rests, strict=True)]
-    ax.bar_label(drawn, words, padding=2, size=8.5)
-    arrow(ax, (n + 2.6, n / 2), (adding - 0.2, n / 2))
-    words = {
-        (n + 4.5, n / 2 - 1.5): "× value,\n× W_O",
-        **{(n + 2.1, 0.5): "1", (n + 2.1, n - 0.5): "0"},
-        **{(before - 1.2, n / 2): "+", (after - 1.2, n / 2): "="},
-        (adding + wide / 2, n + 2.9): f"from {two_decimals(-most)} to {two_decimals(most)}",
-        (after + wide / 2, n + 1.7): f"{wide} of {adds.shape[2]} features\nare drawn",
-        (first + 4.5, n + 1.7): f"rests: over half of its\nweight on {tokens[0]}",
-    }
-    for place, word in words.items():
-        ax.text(*place, word, ha="center", va="center", size=14 if word in "+=" else 8.5)
-    ax.set_xticks(np.arange(n) + 0.5, tokens, rotation=90)
-    ax.set_yticks(np.arange(n) + 0.5, tokens)
-    ax.set(xlim=(0, after + wide + 2), ylim=(n, -1.8), aspect="equal")
-    ax.tick_params(length=0, labelsize=8)
-    ax.spines[:].set_visible(False)
 
 
 def image_attention(

@@ -234,10 +234,12 @@ def draw_network(
     features: Mapping[str, float],
     up: Mapping[str, tuple[Sequence[float], float]],
     down: Mapping[str, Sequence[float]],
+    cases: Mapping[str, Sequence[float]],
 ) -> None:
     """Draw what a feed-forward with ReLU makes of one token: what each neuron asks, answers, and writes.
 
     `up` has for each neuron, by what it asks, its weights and its bias; `down` for each output its weights.
+    Below stands in a line what becomes of the features of each other of the `cases`.
     """
     given_in = np.array(list(features.values()), dtype=float)
     sums = [given_in @ weights for weights, _ in up.values()]
@@ -264,8 +266,29 @@ def draw_network(
     heads = "the token", "question: sum + bias", "bend: fires above 0", "what is written"
     for place, words in zip((0, 3.2, 5.25, 8.35), heads, strict=True):
         ax.text(place, 1.85, words, ha="center", size=9.5, weight="bold")
-    ax.set(xlim=(-0.85, 9.3), ylim=(-1.65, 2.15))
+    others = {name: each for name, each in cases.items() if list(each) != given_in.tolist()}
+    for place, (name, values) in enumerate(others.items()):
+        _line_of(ax, -2.15 - 0.5 * place, name, np.array(values), up, down)
+    ax.set(xlim=(-0.85, 9.3), ylim=(-1.9 - 0.5 * len(others), 2.15))
     ax.set_axis_off()
+
+
+def _line_of(
+    ax: Axes, height: float, name: str, values: np.ndarray, up: Mapping, down: Mapping[str, Matrix]
+) -> None:
+    """Draw one token's features, its neurons' answers and its outputs as a line of boxes."""
+    answers = [max(values @ weights + bias, 0) for weights, bias in up.values()]
+    written = {word: np.dot(answers, weights) for word, weights in down.items()}
+    box(ax, (0, height), f"{name}: {', '.join(f'{each:g}' for each in values)}", (1.5, 0.36), FRAME)
+    fires = COMPONENTS["feed-forward"]
+    for row, (left, answer) in enumerate(zip(np.linspace(2.7, 5.75, len(up)), answers, strict=True)):
+        look = {"linewidth": 2.0, "weight": "bold"} if answer else {"edgecolor": GREY}
+        colour = fires if answer else "white"
+        box(ax, (left, height), f"neuron {row}: {answer:g}", (1.3, 0.36), colour, **look)
+    for left, (word, each) in zip(np.linspace(7.9, 8.8, len(down)), written.items(), strict=True):
+        box(ax, (left, height), f"{word} {each:g}".replace("-", "−"), (0.85, 0.36), LIT if each else "white")
+    for start, end in ((0.8, 2.0), (6.45, 7.43)):
+        arrow(ax, (start, height), (end, height), gap=0)
 
 
 def _bend(ax: Axes, middle: tuple[float, float], total: float, reach: float) -> None:
@@ -274,7 +297,7 @@ def _bend(ax: Axes, middle: tuple[float, float], total: float, reach: float) -> 
     at = np.array([-reach, 0, reach, total])
     left, height = middle[0] + 0.75 * at / reach, middle[1] - 0.17 + 0.15 * np.maximum(at, 0)
     ax.plot(left[:3], height[:3], color="black", linewidth=1.6, zorder=4)
-    ax.text(left[1], height[1] - 0.08, "0", ha="center", va="top", size=7.5, zorder=5)
+    ax.text(left[1], height[1] - 0.1, "0", ha="center", va="top", size=7.5, zorder=5)
     colour = HERO if total > 0 else GREY
     ax.plot([left[3]] * 2, [height[1], height[3]], "-", color=colour, linewidth=1, zorder=5)
     ax.plot(left[3], height[3], "o", color=colour, markersize=6, zorder=6)
@@ -313,7 +336,7 @@ def one_neuron(
         ax.text(end + 0.15, tip - 3.5 * turn, "\n".join(words), va="center", size=8.5)
     labels = {
         (0.95, 1.3): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
-        (0.95, foot - 1.0): f"W₂: {d_ff} × {d_model}, turned:\na column is added,\ntimes its answer",
+        (0.95, foot - 1.0): f"W₂: {d_ff} × {d_model}, turned:\na row, upright here,\nis added × answer",
         (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
         **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}"},
         (end + 0.15, 0.5): worked,
@@ -336,6 +359,8 @@ def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.nda
     """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
     reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
     ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
+    key = f"answers: white 0,\ndarkest red {two_decimals(reach)}"
+    ax.text(0.05, heights[-1] - 0.28, key, va="center", size=8.5)
     look = CELLS | {"cmap": ListedColormap([COMPONENTS["feed-forward"], LIT], name="one lit")}
     for spans in ((1.9, 0.7), (0.6, 0.4), (heights[-1] - 0.4, heights[-1] - 1.6)):
         ax.pcolormesh(edges, spans, is_lit[None], **look)
@@ -357,4 +382,5 @@ def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values:
             ax.plot(*ways, color=colour, linewidth=1.3 * abs(weight), zorder=3 if value else 2)
             place = start[0] + 0.2 * (end[0] - start[0]), height + 0.2 * (end[1] - height)
             look = CENTRED | {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
+            look["weight"] = "bold" if value and abs(weight) > 1 else "normal"
             ax.text(*place, f"{weight:g}".replace("-", "−"), **look)

@@ -137,6 +137,14 @@ def _write_numbers(axis: Axis) -> None:
 # Cells of a heatmap
 
 
+def outline_cells(ax: Axes, cells: Iterable[tuple[float, ...]]) -> None:
+    """Draw a thin line around cells (row, column), or (row, column, width, height), on a light ground."""
+    for cell in cells:
+        row, column, width, height = (*map(float, cell), 1, 1)[:4]
+        look = {"fill": False, "edgecolor": "black", "linewidth": 1.6, "zorder": 3, "clip_on": False}
+        ax.add_patch(Rectangle((column, row), width, height, **look))
+
+
 def frame_cells(ax: Axes, cells: Iterable[tuple[float, ...]] | Mapping[tuple[float, ...], str]) -> None:
     """Draw a frame around cells (row, column), or (row, column, width, height), its name beside its row."""
     for cell in cells:

@@ -208,8 +208,9 @@ def _label_once(panels: np.ndarray, across: int) -> None:
     """Leave the labels of rows to the first panel of a row, those of columns to the last of a column."""
     for number, ax in enumerate(panels):
         if number % across:
-            ax.tick_params(labelleft=False)
-            ax.set_ylabel("" if ax.get_ylabel() == panels[0].get_ylabel() else ax.get_ylabel())
+            same = ax.get_ylabel() == panels[0].get_ylabel()
+            ax.tick_params(labelleft=not same)
+            ax.set_ylabel("" if same else ax.get_ylabel())
         if number + across < len(panels):
             ax.tick_params(labelbottom=False)
             ax.set_xlabel("")

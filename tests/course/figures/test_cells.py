@@ -81,3 +81,11 @@ def test_rows_or_columns_of_every_mask_may_have_a_frame():
     for ax in figure.axes:
         (frame,) = [patch for patch in ax.patches if not patch.get_fill()]
         assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((0, 1), 2, 1)
+
+
+def test_each_row_of_a_wrong_cut_that_has_another_tokens_numbers_has_one_frame():
+    right, wrong = torch.arange(12).view(3, 4), torch.arange(12).view(2, 3, 2)[0]
+    ax, head = figures.head_blocks({"a": right, "b": wrong}, TOKENS, 4, 2).axes
+    assert not ax.patches
+    frames = [(patch.get_xy(), patch.get_width(), patch.get_height()) for patch in head.patches]
+    assert frames == [((0, 1), 2, 1), ((0, 2), 2, 1)]

@@ -134,3 +134,10 @@ def test_a_level_belongs_to_its_panel():
 def test_an_axis_that_goes_down_far_has_powers_of_ten():
     (ax,) = figures.lines([1, 2], {"": [1e-6, 1]}, **LABELS, logarithmic="y").axes
     assert {"10⁻⁶", "10⁻²", "1"} < {label.get_text() for label in ax.get_yticklabels()}
+
+
+def test_dots_stand_where_an_upright_line_crosses_each_curve():
+    curves = {"a": [0, 2, 4], "b": [4, 4, 0]}
+    (ax,) = figures.lines([0, 1, 2], curves, **LABELS, style="smooth", places={"here": 1}, dots=True).axes
+    dots = [line.get_xydata().tolist() for line in ax.lines if line.get_marker() == "o"]
+    assert dots == [[[1, 2]], [[1, 4]]]

@@ -38,9 +38,11 @@ GOOD = {
     "bars": {"quantities": [{"$x$": [1, 2, 0]}, {"b": [3, 4, 5]}], "rows": TOKENS, "title": "$y$"},
     "clock_table": {"positions": [0, 1], "speeds": [1.0, 0.5], "title": "$t$"},
     "digits_and_waves": {"count": 2, "lit": (1, 2), "title": "$t$"},
-    "draw_heads": {"head": 1, "maps": [WEIGHTS] * 2, "adds": torch.rand(2, 3, 48), "tokens": TOKENS},
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
-    "draw_network": {"features": {"$x$": 1}, "up": {"$y$": ([2], -1)}, "down": {"b": [3]}},
+    "draw_network": {
+        **{"features": {"$x$": 1}, "up": {"$y$": ([2], -1)}, "down": {"b": [3]}},
+        "cases": {"$z$": [2]},
+    },
     "draw_walk": {
         **{"step": "score = query · key", "x": PLACES, "tokens": TOKENS},
         "maps": {name: [[1, 0], [0, 1], [1, 0], [0, 1]] for name in ("W_Q", "W_K", "W_V")},
@@ -54,7 +56,6 @@ GOOD = {
     "draw_arcs": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1},
     "draw_web": {"layers": [WEIGHTS, YES], "tokens": TOKENS, "lit": 1},
     "encoder_map": {"lesson": 3},
-    "head_atlas": {"maps": WEIGHTS.expand(2, 2, 3, 3), "tokens": TOKENS, "enlarged": (1, 0), "title": "$x$"},
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
     "head_arcs": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS, "lit": 1, "says": {"$y$": 0.5}, "title": ""},
     "head_grid": {"maps": [WEIGHTS], "tokens": TOKENS, "titles": ["$x$"]},
@@ -178,7 +179,6 @@ def ground(text):
     ("name", "first", "wrap"),
     [
         ("attention_heatmap", "weights", lambda m: m),
-        ("head_atlas", "maps", lambda m: m.expand(2, 3, 3, 3)),
         ("likeness_grid", "named", lambda m: {"a": m}),
     ],
 )

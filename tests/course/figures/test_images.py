@@ -5,6 +5,7 @@ import torch
 from matplotlib.figure import Figure
 
 from transformer_course import figures
+from transformer_course.figures.images import draw_tiles
 
 
 def test_tables_are_drawn_as_given_on_one_signed_scale():
@@ -47,34 +48,13 @@ def test_planes_share_one_scale_and_mark_the_points():
     assert steep.axes[0].images[0].get_clim() == (-1.5, 1.5)
 
 
-def test_the_atlas_puts_heads_across_and_names_each():
-    maps = torch.rand(2, 3, 5, 5)
-    ax, large = figures.head_atlas(maps, list("abcde"), enlarged=(1, 2)).axes
-    np.testing.assert_allclose(large.collections[0].get_array(), maps[1, 2])
-    assert [label.get_text() for label in large.get_xticklabels()] == list("abcde")
-    (frame,) = ax.patches
-    tiles, names = ax.images[0].get_array(), {text.get_text(): text for text in ax.texts}
-    for layer, head in np.ndindex(2, 3):
-        left, top = head * 7, 2 + layer * 7
-        np.testing.assert_allclose(tiles[top : top + 5, left : left + 5], maps[layer, head])
-        assert names[f"L{layer}.H{head}"].get_position()[0] == left + 2
-    assert (frame.get_x(), frame.get_y()) == (13, 8)  # round the last tile
-    assert np.isfinite(np.ma.filled(tiles, np.nan)).sum() == maps.numel()
-
-
-def test_what_the_heads_add_is_summed_up_to_the_one_that_is_shown():
-    ax, adds = Figure().add_subplot(), np.arange(12).reshape(2, 3, 2)
-    figures.draw_heads(ax, 1, np.full((2, 3, 3), 1 / 3), adds, ["a", "b", "c"], every=1)
-    weights, added, before, summed, *scales = (each.get_array() for each in ax.collections)
-    assert (weights == 1 / 3).all()
-    np.testing.assert_array_equal(added, adds[1])
-    np.testing.assert_array_equal(before, adds[0])
-    np.testing.assert_array_equal(summed, adds.sum(axis=0))
-    assert [(scale.min(), scale.max()) for scale in scales] == [(0, 1), (-1, 1)]
-    assert {patch.get_y() for patch in ax.patches if not patch.get_fill()} == {2}  # it adds most to the last
-    assert [each.get_clim()[1] for each in ax.collections[1:4]] == [16, 16, 16]  # one: it adds up by eye
-    words = [text.get_text() for text in ax.texts]
-    assert "from −16.00 to 16.00" in words
-    assert not any(word.endswith(", rests") for word in words)
-    figures.draw_heads(ax, 1, np.full((2, 3, 3), [0.6, 0.4, 0]), adds, ["a", "b", "c"], every=1)
-    assert sum(text.get_text().endswith(", rests") for text in ax.texts) == 3
+def test_tiles_stand_where_it_is_told_and_bear_their_names():
+    ax, maps = Figure().add_subplot(), np.random.default_rng(1).random((5, 4, 4))
+    corners = draw_tiles(ax, maps, 3, gap=2, names="abcde", framed=[4])
+    tiles = ax.images[0].get_array()
+    assert corners == [(2, 0), (2, 6), (2, 12), (8, 0), (8, 6)]
+    for (top, left), tile, name in zip(corners, maps, ax.texts, strict=True):
+        np.testing.assert_allclose(tiles[top : top + 4, left : left + 4], tile)
+        assert name.get_position()[0] == left + 1.5
+    assert [(frame.get_x(), frame.get_y()) for frame in ax.patches] == [(5, 7)]  # round it, not over it
+    assert np.isfinite(np.ma.filled(tiles, np.nan)).sum() == maps.size

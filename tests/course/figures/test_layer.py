@@ -14,8 +14,11 @@ TOKENS = ["a", "b", "c"]
 def test_a_neuron_fires_where_its_sum_is_past_its_own_threshold() -> None:
     ax = Figure().add_subplot()
     up = {"sum": ([1, 1], -1), "none": ([-1, -1], 1)}
-    figures.draw_network(ax, {"good": 2, "bad": 0}, up, {"praise": [3, 5], "blame": [0, -1]})
+    down = {"praise": [3, 5], "blame": [0, -1]}
+    figures.draw_network(ax, {"good": 2, "bad": 0}, up, down, {"d": [0, 0]})
     words = [text.get_text() for text in ax.texts]
+    last = [word for word in words if word][-5:]
+    assert last == ["d: 0, 0", "neuron 0: 0", "neuron 1: 1", "praise 5", "blame −1"]
     for box in ("good\n2", "sum\n2 + (−1) = 1", "none\n−2 + 1 = −1", "praise\n3", "blame\n0"):
         assert box in words
     bold = [text.get_text() for text in ax.texts if text.get_weight() == "bold" and "\n" in text.get_text()]
