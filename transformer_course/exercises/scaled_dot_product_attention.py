@@ -465,7 +465,7 @@ def streaming_attention(query, pairs):
     returns=("output", "weights"),
     without=("scaled_dot_product_attention", "transformer_lab"),
     hints=[
-        """In `__init__` make the three layers, each under the name that the comment gives it:
+        """In `__init__` make three `Linear` layers, each under the name that the comment gives it:
         `self.query_projection = nn.Linear(…, …)`, and so on. What goes in has d_model features, what comes
         out d_head.""",
         """In `forward` all three get the same x: that is what *self* means. You have written the rest
@@ -477,8 +477,7 @@ class SelfAttention(nn.Module):
 
     def __init__(self, d_model, d_head):
         super().__init__()
-        # three Linear layers, from d_model features to d_head:
-        # self.query_projection, self.key_projection, self.value_projection
+        # self.query_projection, self.key_projection, self.value_projection: a file has these names
         raise NotImplementedError
 
     def forward(self, x):

@@ -45,12 +45,18 @@ def weighted_sum(
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     room = 0.14 * ((high - low).max() or 1.0)
     figure, (left, right) = canvas(2, (4.1, 4.1))
-    colour = ROLES["value"]
+    colour, look = ROLES["value"], {"width": 1.8, "zorder": 3, "gap": 0}
+    bold = {"textcoords": "offset points", "size": 9, "weight": "bold"}
     for token, weight, value, start in zip(tokens, weights, values, steps[:-1], strict=True):
         named_arrow(left, (0, 0), value, token, colour)
+        arrow(right, start, start + weight * value, **look, colour=colour)
+        aside = np.array([value[1], -value[0]]) / (np.hypot(*value) or 1.0)  # to the right of its middle
+        sides = {"ha": "left" if aside[0] > 0.1 else "center", "va": "top" if aside[1] < -0.1 else "center"}
         words = f"{two_decimals(weight)} · {token}"
-        named_arrow(right, start, weight * value, words, colour, beside=steps[-1])
-    named_arrow(right, (0, 0), steps[-1], f"output ({', '.join(map(two_decimals, steps[-1]))})", HERO)
+        right.annotate(words, start + weight * value / 2, 6 * aside, **bold, **sides, color=colour)
+    arrow(right, (0, 0), steps[-1], **look, colour=HERO)
+    words = f"output ({', '.join(map(two_decimals, steps[-1]))})"
+    right.annotate(words, steps[-1], (0, 6), **bold, ha="center", color=HERO)
     for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
         ax.set(aspect="equal", title=name, xlabel="feature 0 of the value")
         ax.set(xlim=(low[0] - room, high[0] + 2 * room), ylim=(low[1] - room, high[1] + room))

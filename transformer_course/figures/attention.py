@@ -22,6 +22,7 @@ from transformer_course.figures.colours import (
     YES,
     pale,
 )
+from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
     WIDEST,
@@ -219,19 +220,31 @@ def _draw_rows(ax: Axes, rows: Mapping[str, np.ndarray], tokens: Labels, title: 
 
 # From x to the output, one cell at a time
 
+TOP = 4.4  # of the lower row
+
 # A matrix: the place of its upper left corner, in cells. Those of the lower row have one row for each token.
 PLACES = {
-    **{"x": (0, 4.4), "W_Q": (4.1, 0), "W_K": (9.2, 0), "W_V": (14.3, 0)},
-    **{"query": (4.1, 4.4), "key": (9.2, 4.4), "value": (14.3, 4.4)},
-    **{"scores": (17.6, 4.4), "weights": (21.8, 4.4), "output": (26, 4.4)},
+    **{"x": (0, TOP), "W_Q": (4.1, 0), "W_K": (9.2, 0), "W_V": (14.3, 0)},
+    **{"query": (4.1, TOP), "key": (9.2, TOP), "value": (14.3, TOP)},
+    **{"scores": (17.6, TOP), "weights": (21.8, TOP), "output": (26, TOP)},
 }
+MIDDLE, FOOT = TOP + 1.5, TOP + 3
+# What goes into what, by way of the room below: query and key into the scores, the value into the output
+WAYS = [
+    [(3, MIDDLE), (4.1, MIDDLE)],
+    [(6.1, FOOT), (6.1, FOOT + 0.6), (16.95, FOOT + 0.6), (16.95, MIDDLE), (17.6, MIDDLE)],
+    [(11.2, FOOT), (11.2, FOOT + 0.6)],
+    [(20.6, MIDDLE), (21.8, MIDDLE)],
+    [(24.8, MIDDLE), (26, MIDDLE)],
+    [(15.3, FOOT), (15.3, FOOT + 1.3), (25.4, FOOT + 1.3), (25.4, MIDDLE), (26, MIDDLE)],
+]
 # A step: the matrix that it makes, and what of which matrix goes into one cell of it
 STEPS = {
     "query = x W_Q": ("query", {"x": "row", "W_Q": "column"}),
     "key = x W_K": ("key", {"x": "row", "W_K": "column"}),
     "value = x W_V": ("value", {"x": "row", "W_V": "column"}),
-    "score = query · key": ("scores", {"query": "row", "key": "match"}),
-    "weight = softmax(scores ÷ √4)": ("weights", {"scores": "row"}),
+    "scores = query · keyᵀ": ("scores", {"query": "row", "key": "match"}),
+    "weights = softmax(scores ÷ √4)": ("weights", {"scores": "row"}),
     "output = weights · value": ("output", {"weights": "row", "value": "column"}),
 }
 IN_SHORT = [step for step, (made, _) in STEPS.items() if made not in ("key", "value")]  # made as the query is
@@ -261,13 +274,17 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
         if name in HUES:
             ground = Rectangle((left, top), *table.T.shape, facecolor=pale(hue, TINT), zorder=0)
             ax.add_patch(ground)
-        ax.text(middle, top + 4, how.get(name, ""), ha="center", va="top", size=8.5)
+        ax.text(middle, TOP + 4.75, how.get(name, ""), ha="center", va="top", size=8.5)
         if order and name in ("key", "value"):  # the token that is followed needs those of all
             ax.add_patch(Rectangle((left, top), table.shape[1], 3, fill=False, linewidth=1.5, zorder=3))
         elif order and top:
             frame_cells(ax, [(top + ROW, left, table.shape[1], 1)])
+    for way in WAYS:
+        *corners, _ = way
+        ax.plot(*np.transpose(corners), color=DARK, linewidth=1.2, zorder=0)
+        arrow(ax, *way[-2:], colour=DARK, gap=0)
     lines = [f"{order.get(STEPS[each][0], '')}{_light_step(ax, tables, each)}" for each in lit]
-    ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9.5, linespacing=1.7)
+    ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9, linespacing=1.8)
     for place, token in enumerate(tokens):
         ax.text(-0.2, PLACES["x"][1] + place + 0.5, token, ha="right", va="center", size=9)
         for name in ("scores", "weights"):
@@ -276,7 +293,7 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
     goes_in = Patch(label="darker: goes in", facecolor=pale(GREY, LIGHT))
     patches = [goes_in, Patch(label="comes out", **COMES_OUT)]
     ax.legend(handles=patches, loc="upper left", frameon=False)
-    ax.set(xlim=(-1.5, 28.6), ylim=(9.6, -1.2), aspect="equal")
+    ax.set(xlim=(-1.5, 28.6), ylim=(10.2, -1.2), aspect="equal")
     ax.set_axis_off()
 
 
@@ -288,7 +305,7 @@ def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str) -> str:
     left, top = PLACES[made]
     ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, zorder=2, **COMES_OUT))
     equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
-    return f"{made}:  {_sum_of(*parts)} {equals} {number(tables[made][cell], 2)}"
+    return f"{made}:  {_sum_of(*parts)} {equals} {number(tables[made][cell])}"
 
 
 def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -303,9 +320,9 @@ def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.n
 def _sum_of(row: np.ndarray, other: np.ndarray | None = None) -> str:
     """The arithmetic of the cell that is lit: products added up, or one of a row's shares."""
     if other is None:
-        grown = [number(each, 2) for each in np.exp(row / np.sqrt(4))]
-        return f"exp({number(row[KEY], 2)} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
-    return " + ".join(f"{number(one, 2)} · {number(two, 2)}" for one, two in zip(row, other, strict=True))
+        grown = [number(each) for each in np.exp(row / np.sqrt(4))]
+        return f"exp({number(row[KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
+    return " + ".join(f"{number(one)} · {number(two)}" for one, two in zip(row, other, strict=True))
 
 
 def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
@@ -315,8 +332,9 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
     ax.pcolormesh(*edges, np.ma.masked_all(table.shape), edgecolor=SILVER, linewidth=0.8)
     for (row, column), value in np.ndenumerate(table):
         if np.isfinite(value):
-            look = {"ha": "center", "va": "center", "size": 8, "zorder": 4}
-            ax.text(left + column + 0.5, top + row + 0.5, number(value, 2), **look)
+            told = number(value)
+            look = {"ha": "center", "va": "center", "size": 8 if len(told) < 4 else 7, "zorder": 4}
+            ax.text(left + column + 0.5, top + row + 0.5, told, **look)
 
 
 def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:

@@ -25,11 +25,13 @@ def position_tables(
     distance: int = 0,
     plane: Limits | None = None,
     points: Mapping[str, tuple[float, float]] | None = None,
+    edge: float | None = None,
 ) -> Figure:
     """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
 
-    Words stand `above` some columns; a line joins cells at a `distance`, and three of them are told. In a
-    `plane` both axes have these ends, and `points` their names. The scale goes as far as `reach`.
+    Words stand `above` some columns, and an `edge` is dashed; a line joins cells at a `distance`, whose mean
+    and spread are told, and three of them. In a `plane` both axes have these ends, and `points` their names.
+    The scale goes as far as `reach`.
     """
     tables = given.tables_of(named)
     reach = reach or max(np.abs(table).max() for table in tables.values())
@@ -40,11 +42,12 @@ def position_tables(
     figure, panels = canvas(len(tables), (min(wide, (WIDEST - room[0]) / len(tables)), 0), room)
     for ax, (name, table) in zip(panels, tables.items(), strict=True):
         image = ax.imshow(table, vmin=-reach, vmax=reach, cmap=SIGNED, **look)
-        told = f"\non the line: distance {distance}" if distance else ""
-        ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name + told)
+        ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
         ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
         if distance:
             _mark_distance(ax, table, distance)
+        if edge is not None:
+            ax.axvline(edge, color="black", linewidth=1.8, linestyle="--")
         if above:
             ax.secondary_xaxis("top").set_xticks(list(above.values()), above)
         for name, point in (points or {}).items():
@@ -59,12 +62,14 @@ def position_tables(
 
 
 def _mark_distance(ax: Axes, table: np.ndarray, distance: int) -> None:
-    rows = np.arange(distance, len(table))
+    rows, along = np.arange(distance, len(table)), np.diagonal(table, -distance)
+    told = " ± ".join(map(two_decimals, (along.mean(), along.std())))
+    ax.set_title(f"{ax.get_title()}\non the line, distance {distance}: {told}")
     ax.plot(rows - distance, rows, color="black", linewidth=0.8)
     for row in rows[len(rows) // 6 :: len(rows) // 3]:
         ax.plot(row - distance, row, "o", color="black", markersize=4)
         look = {"textcoords": "offset points", "ha": "right", "va": "top", "size": 9, "bbox": GROUND}
-        ax.annotate(two_decimals(table[row, row - distance]), (row - distance, row), (-5, -4), **look)
+        ax.annotate(two_decimals(along[row - distance]), (row - distance, row), (-5, -4), **look)
 
 
 def draw_tiles(

@@ -24,6 +24,7 @@ from transformer_course.figures.layout import (
 
 FEW = 24  # heads of a model whose numbers are all written
 MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
+Cell = tuple[int, int]  # (query, key)
 KEY_QUERY = ("key", "query")
 
 # Inches beside the cells of a map
@@ -116,9 +117,9 @@ def _readable_numbers(ax: Axes) -> None:
 
 
 def attention_heatmap(
-    weights: Matrix, tokens: Labels, *, title: str = "", framed: Sequence[int] = (), least: float = 0.0
+    weights: Matrix, tokens: Labels, *, title: str = "", framed: Iterable[int | Cell] = (), least: float = 0.0
 ) -> Figure:
-    """Draw one attention map (query_pos, key_pos), from 0 to 1; rows in `framed` have frames.
+    """Draw one attention map (query_pos, key_pos), from 0 to 1; rows, or cells, in `framed` have frames.
 
     Weights have their numbers from `least` on; unless told, all have, and of many tokens those from .2 on.
     """
@@ -126,7 +127,7 @@ def attention_heatmap(
     figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
     look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
     look["numbers"] = given.numbers_of(weights) >= (least or 0.2 * (len(tokens) > MANY))
-    look["framed"] = [(row, 0, len(tokens), 1) for row in framed]
+    look["framed"] = [each if np.ndim(each) else (each, 0, len(tokens), 1) for each in framed]
     draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
     see = "A row for each query, a column for each key; the brighter, the more of the query's weight."
     return finished(figure, title, see)
@@ -228,7 +229,7 @@ def head_grid(
     limits: Sequence[Limits] | None = None,
     bar: str | None = "attention weight",
     hidden: Sequence[Matrix | None] | None = None,
-    framed: Sequence[Iterable[tuple[int, int]]] | None = None,
+    framed: Sequence[Iterable[Cell]] | None = None,
     queries: Labels | None = None,
 ) -> Figure:
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.

@@ -1,6 +1,6 @@
 """Of positions: the digits of a number, waves in their place, clocks, circles, and dials with arrows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -169,29 +169,32 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
     start = np.array([np.reshape(each, (2, -1)).T for each in vectors])  # (query or key, pair, 2)
     count = start.shape[1]
     speeds = 10_000.0 ** (-np.arange(count) / count)
+    known = not ax.get_subplotspec().is_first_row()  # the first two stages are as above, so they are grey
     angles = np.outer(places, speeds)
     (a, b), cos, sin = np.moveaxis(start, -1, 0), np.cos(angles), np.sin(angles)
     turned = np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)
     for lane, ((token, row), vector, place) in enumerate(zip(x.items(), vectors, places, strict=True)):
-        _draw_lane(ax, lane, f"“{token}” {ASKS[lane]}, at position {place}", row, vector)
+        _draw_lane(ax, lane, f"“{token}” {ASKS[lane]}, at position {place}", row, vector, known)
     reach = np.hypot(*np.moveaxis(start, -1, 0)).max() / DIAL
     for pair in range(count):
         middle = 1.8 + 1.95 * pair
         ax.text(middle, -0.92, f"pair {pair}: features {pair}, {pair + count}", **BOLD)
-        ax.add_patch(Circle((middle, -2.1), DIAL, facecolor="white", edgecolor=GREY))
         _draw_angle(ax, (middle, -2.1), DIAL / 2, *turned[:, pair])
         for lane, (name, colour) in enumerate(zip("qk", ROLES.values(), strict=False)):
             left, angle = middle + (-0.9, 0.06)[lane], number(round(angles[lane, pair], 3))
-            _draw_numbers(ax, left, -1.05, start[lane, pair], colour, 0.42)
-            _draw_numbers(ax, left, -3.16, turned[lane, pair].round(2), colour, 0.42)
+            _draw_numbers(ax, left, -1.05, map(number, start[lane, pair]), colour, 0.42, known)
+            _draw_numbers(ax, left, -3.16, map(two_decimals, turned[lane, pair]), colour, 0.42)
             tip = turned[lane, pair] / reach
+            ax.add_patch(Circle((middle, -2.1), np.hypot(*tip), fill=False, edgecolor=colour, linewidth=0.7))
             named_arrow(ax, (middle, -2.1), tip, name, colour, turned[1 - lane, pair])
             _draw_way(ax, (middle, -2.1), tip, angles[lane, pair], colour)
             words = f"{name}: {places[lane]} × {number(speeds[pair])} = {angle} rad"
             ax.text(middle, -2.8 - 0.17 * lane, words, color=colour, **BOLD)
         ax.text(middle, -3.68, two_decimals(turned[0, pair] @ turned[1, pair]), **BOLD)
         ax.text(middle - 0.97, -3.68, "+" * (pair > 0), **BOLD)
-    ax.text(8.6, -3.68, f"= {two_decimals((turned[0] * turned[1]).sum())}\nthe score", va="center", size=10)
+    ax.text(8.85, -3.3, "score", **BOLD)
+    total = f"= {two_decimals((turned[0] * turned[1]).sum())}"
+    ax.text(8.85, -3.68, total, **BOLD | {"size": 13}, bbox={"facecolor": "white", "pad": 3})
     for height, words in STAGES.items():
         ax.text(0, height, words, va="center", size=9)
     for above, below in pairwise(STAGES):
@@ -200,26 +203,35 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
     ax.set_axis_off()
 
 
-def _draw_lane(ax: Axes, lane: int, words: str, row: Sequence[float], vector: np.ndarray) -> None:
+def _draw_lane(
+    ax: Axes, lane: int, words: str, row: Sequence[float], vector: np.ndarray, known: bool
+) -> None:
     """A token's features, and what its matrix makes of them: a query, or a key."""
     (name, colour), left = list(ROLES.items())[lane], 0.95 + 4.25 * lane
     ax.text(left, 0, words, color=colour, **BOLD | {"ha": "left"})
-    _draw_numbers(ax, left, -0.16, row, SILVER, 0.3)
+    _draw_numbers(ax, left, -0.16, map(number, row), SILVER, 0.3, known)
     end = left + 0.3 * len(row)
     arrow(ax, (end, -0.31), (end + 0.72, -0.31))
     ax.text(end + 0.36, -0.24, f"W_{name[0].upper()}", ha="center", size=8.5)
-    _draw_numbers(ax, end + 0.72, -0.16, vector, colour, 0.3)
+    _draw_numbers(ax, end + 0.72, -0.16, map(number, vector), colour, 0.3, known)
     ax.text((left + end) / 2, -0.56, "x", **BOLD)
     for feature in range(len(vector)):
         ax.text(end + 0.87 + 0.3 * feature, -0.56, feature, ha="center", va="center", size=7.5, color=GREY)
 
 
-def _draw_numbers(ax: Axes, left: float, top: float, row: Sequence[float], colour: str, wide: float) -> None:
-    """A row of cells, pale, each with its number."""
+def _draw_numbers(
+    ax: Axes, left: float, top: float, row: Iterable[str], colour: str, wide: float, known: bool = False
+) -> None:
+    """A row of cells, pale, each with its number; grey if they are known."""
     for place, value in enumerate(row):
         corner = left + wide * place, top - 0.3
-        ax.add_patch(Rectangle(corner, wide, 0.3, facecolor=pale(colour), edgecolor=GREY, linewidth=0.6))
-        ax.text(corner[0] + wide / 2, top - 0.15, number(value), ha="center", va="center", size=8.5)
+        ax.add_patch(
+            Rectangle(
+                corner, wide, 0.3, facecolor="white" if known else pale(colour), edgecolor=GREY, linewidth=0.6
+            )
+        )
+        look = {"ha": "center", "va": "center", "size": 8.5, "color": GREY if known else "black"}
+        ax.text(corner[0] + wide / 2, top - 0.15, value, **look)
 
 
 def _draw_angle(ax: Axes, middle: Point, radius: float, one: np.ndarray, two: np.ndarray) -> float:

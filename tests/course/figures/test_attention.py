@@ -57,12 +57,12 @@ def walked(step: str):
         ("query = x W_Q", "1 · 1 + 1 · 1 + 0 · 1 = 2"),
         ("key = x W_K", "1 · 0 + 1 · 2 + 0 · −2 = 2"),
         ("value = x W_V", "1 · 0 + 1 · 10 + 0 · 0 = 10"),
-        ("score = query · key", "1 · 2 + 2 · 0 + 0 · 0 + 0 · 0 = 2"),
+        ("scores = query · keyᵀ", "1 · 2 + 2 · 0 + 0 · 0 + 0 · 0 = 2"),
         (
-            "weight = softmax(scores ÷ √4)",
-            "exp(2 ÷ √4) ≈ 2.7,  2.7 ÷ (2.7 + 7.4 + 1) ≈ .24",
+            "weights = softmax(scores ÷ √4)",
+            "exp(2 ÷ √4) ≈ 2.72,  2.72 ÷ (2.72 + 7.39 + 1) ≈ .245",
         ),
-        ("output = weights · value", ".24 · 0 + .67 · 10 + .09 · 10 ≈ 7.6"),
+        ("output = weights · value", ".245 · 0 + .665 · 10 + .09 · 10 ≈ 7.55"),
     ],
 )
 def test_the_marked_cell_is_the_sum_written(step: str, arithmetic: str) -> None:
@@ -88,7 +88,7 @@ def test_all_steps_mark_one_cell_each_and_write_its_sum() -> None:
     lines = next(text.get_text() for text in ax.texts if text.get_text().startswith("① query: "))
     assert lines.split("\n")[1:3] == [
         "② scores:  1 · 2 + 2 · 0 + 0 · 0 + 0 · 0 = 2",
-        "③ weights:  exp(2 ÷ √4) ≈ 2.7,  2.7 ÷ (2.7 + 7.4 + 1) ≈ .24",
+        "③ weights:  exp(2 ÷ √4) ≈ 2.72,  2.72 ÷ (2.72 + 7.39 + 1) ≈ .245",
     ]
     marked = [patch.get_xy() for patch in ax.patches if to_hex(patch.get_facecolor()) == LIT]
     framed = {patch.get_xy(): patch.get_height() for patch in ax.patches if not patch.get_fill()}

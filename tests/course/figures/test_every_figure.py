@@ -44,7 +44,7 @@ GOOD = {
         "cases": {"$z$": [2]},
     },
     "draw_walk": {
-        **{"step": "score = query · key", "x": PLACES, "tokens": TOKENS},
+        **{"step": "scores = query · keyᵀ", "x": PLACES, "tokens": TOKENS},
         "maps": {name: [[1, 0], [0, 1], [1, 0], [0, 1]] for name in ("W_Q", "W_K", "W_V")},
     },
     "draw_tile": {"scores": WEIGHTS, "tile": 1, "size": (1, 3), "values": [1, 2, 3]},
