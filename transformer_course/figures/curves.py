@@ -94,15 +94,18 @@ def lines(
     finished(figure, title, see or _what_to_see(len(tables), below=below, shared=shared))
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
         means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items()}
-        _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0])
-        _dot(ax, across, means, list((places or {}).values()) if dots else [])
-        if tops:
-            _mark_tops(ax, len(curves), tops)
+        _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0], dots=dots)
+        _mark_tops(ax, len(curves) if tops else 0, tops)
     return figure
 
 
-def _mark(ax: Axes, x: np.ndarray, means: dict, levels: Mapping, places: Mapping, *, named: bool) -> None:
-    """Write the names of lines where they end, if there are several, of levels, and of places if `named`."""
+def _mark(
+    ax: Axes, x: np.ndarray, means: dict, levels: Mapping, places: Mapping, *, named: bool, dots: bool
+) -> None:
+    """Write the names of lines where they end, if there are several, of levels, and of places if `named`.
+
+    With `dots` the points of all lines at these places are marked.
+    """
     if len(means) > 1:
         ends = {name: (x[~np.isnan(y)][-1], y[~np.isnan(y)][-1]) for name, (y, _) in means.items()}
         name_lines(ax, ends, {name: colour for name, (_, colour) in means.items()})
@@ -110,12 +113,8 @@ def _mark(ax: Axes, x: np.ndarray, means: dict, levels: Mapping, places: Mapping
         write_level(ax, height, name)
     for name, place in places.items():
         write_place(ax, place, name if named else "")
-
-
-def _dot(ax: Axes, x: np.ndarray, means: dict, places: Sequence[float]) -> None:
-    """Mark the points of all lines at some places."""
-    for y, colour in means.values() if places else ():
-        ax.plot(places, np.interp(places, x, y), "o", color=colour, markersize=6)
+        for y, colour in means.values() if dots else ():
+            ax.plot(place, np.interp(place, x, y), "o", color=colour, markersize=6)
 
 
 def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
@@ -174,7 +173,7 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, s
     ax.plot(x, runs.mean(axis=0), label=name, **look)
 
 
-def _mark_tops(ax: Axes, count: int, tops: Callable[[float], str]) -> None:
+def _mark_tops(ax: Axes, count: int, tops: Callable[[float], str] | None) -> None:
     """Mark the highest points of the first lines, with words."""
     points = {}
     for line in ax.lines[:count]:
@@ -182,7 +181,8 @@ def _mark_tops(ax: Axes, count: int, tops: Callable[[float], str]) -> None:
         spot = int(np.nanargmax(y))
         points[tops(x[spot])] = x[spot], y[spot]
         ax.plot(x[spot], y[spot], "o", color=MARK, markersize=5)
-    place_names(ax, points)
+    if points:
+        place_names(ax, points)
 
 
 def training_curves(

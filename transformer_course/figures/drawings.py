@@ -277,17 +277,7 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
     for new in news:
         x.append(0.6 * x[-1] + 0.3 * x[-1].mean(0) + 0.6 * new)
     box(ax, (2.8, ENTERS), "", (1.4, 0.38 * count + 0.06), COMPONENTS["embedding"], rounding=0.02)
-    for token, number, row, height, vector in zip(
-        tokens, ids, found, ENTERS + 0.28 * up, vectors, strict=True
-    ):
-        ax.text(0.8, height, token, ha="right", va="center", size=10, weight="bold")
-        box(ax, (1.17, height), f"{int(number)}", (0.56, 0.22), letters=9, rounding=0.02)
-        ax.text(2.72, row, f"{int(number)}", ha="right", va="center", size=9, zorder=5)
-        ax.text(2.55, row + 0.19, "⋮" if row < max(found) else "", ha="center", va="center", size=8, zorder=5)
-        line(ax, (1.45, height), (2.1, row), (2.28, row), width=0.9, zorder=5)
-        line(ax, (3.34, row), (3.5, row), (4.04, height), width=0.9, zorder=5)
-        _sheet(ax, (3.1, row), vector[None])
-        _sheet(ax, (4.3, height), vector[None])
+    _look_up(ax, tokens, ids, found, vectors)
     box(ax, (5.5, ENTERS), "× √d_model", (0.96, 0.45), **DASHED)
     box(ax, (7.3, ENTERS), "norm", (0.96, 0.45), COMPONENTS["norm"], **DASHED)
     box(
@@ -312,6 +302,22 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
     ax.set_axis_off()
     see = "Above, ids pick rows of a table and get positions; below, x passes all layers in one shape."
     return finished(figure, title, see)
+
+
+def _look_up(
+    ax: Axes, tokens: Sequence[str], ids: Sequence[int], rows: np.ndarray, vectors: np.ndarray
+) -> None:
+    """Draw how each id picks its row of the table, at these heights, and the vector that comes out."""
+    heights = ENTERS + 0.28 * (np.arange(len(tokens))[::-1] - (len(tokens) - 1) / 2)
+    for token, number, row, height, vector in zip(tokens, ids, rows, heights, vectors, strict=True):
+        ax.text(0.8, height, token, ha="right", va="center", size=10, weight="bold")
+        box(ax, (1.17, height), f"{int(number)}", (0.56, 0.22), letters=9, rounding=0.02)
+        ax.text(2.72, row, f"{int(number)}", ha="right", va="center", size=9, zorder=5)
+        ax.text(2.55, row + 0.19, "⋮" if row < max(rows) else "", ha="center", va="center", size=8, zorder=5)
+        line(ax, (1.45, height), (2.1, row), (2.28, row), width=0.9, zorder=5)
+        line(ax, (3.34, row), (3.5, row), (4.04, height), width=0.9, zorder=5)
+        _sheet(ax, (3.1, row), vector[None])
+        _sheet(ax, (4.3, height), vector[None])
 
 
 def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, step: float) -> None:
