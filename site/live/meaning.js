@@ -32,7 +32,7 @@ export function drawn({ cosines, word, stages }, texts) {
     const pairs = numbers.flatMap((one, i) => numbers.slice(0, i).map((other, j) => [`${other} and ${one}`, i, j]));
     const lines = pairs.map(([name, i, j]) => [name, ...stages.map((stage) => cell(stage[i][j]))]);
     const names = ["texts", "enters", ...Array.from({ length: LAYERS }, (_, layer) => `layer ${layer}`)];
-    tables.push(tableOf(`How alike “${word}” is in two texts, as it enters and after each layer: contexts pull it apart`, names, lines));
+    tables.push(tableOf(`How alike “${word}” is in two texts, as it enters and after each layer`, names, lines));
   }
   return tables;
 }

@@ -257,7 +257,7 @@ function showOptions() {
   const padding = hasPadding(shown.result);
   switches.mask.disabled = !padding;
   switches.mask.checked ||= !switches.compare.checked;
-  part("#live-mask-why").textContent = padding ? "" : "(only where two texts of different lengths are compared)";
+  part("#live-mask-why").textContent = padding ? "" : "(of texts of unlike length)";
 }
 
 function show(found, words, asking) {

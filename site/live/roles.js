@@ -4,10 +4,10 @@ import { made, short } from "./heatmap.js";
 
 export const ROLES = ["previous", "next", "same word", "[CLS] or [SEP]"];
 const WORDS = {
-  previous: "previous token",
-  next: "next token",
-  "same word": "same word",
-  "[CLS] or [SEP]": "rests on [CLS] and [SEP]",
+  previous: "often the previous token",
+  next: "often the next token",
+  "same word": "often the same word",
+  "[CLS] or [SEP]": "often rests on [CLS] and [SEP]",
 };
 // A head is named after the role to which it gives this much of its weight, in the mean of lesson 09's sentences.
 const ENOUGH = { previous: 0.3, next: 0.3, "same word": 0.3, "[CLS] or [SEP]": 0.5 };

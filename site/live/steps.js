@@ -62,11 +62,11 @@ export const STEPS = [
     make(view) {
       const { run, text, token, layer, head } = view, key = keyOf(view);
       const q = run.headRow("queries", text, token, layer, head), k = run.headRow("keys", text, key, layer, head);
-      const products = run.products(text, token, key, layer, head);
+      const products = run.products(text, token, key, layer, head), sum = products.reduce((total, each) => total + each);
       return [
         strip(`enters layer ${layer}${layer ? ", changed by those before it" : ""}`, run.row("entering", text, token, layer)),
         cells("query", q, { op: "→" }), cells("key", k, { op: "·" }),
-        cells("products", products, { op: "=", ask: (feature) => ({ kind: "product", token, key, feature }) }),
+        cells(`products: added up ${sum.toFixed(2)}, ÷ √${HEAD} is ${(sum / Math.sqrt(HEAD)).toFixed(2)}, the score`, products, { op: "=", ask: (feature) => ({ kind: "product", token, key, feature }) }),
       ];
     },
   },

@@ -51,7 +51,7 @@ function strongest(rows, tokens) {
 function costs(result, trained) {
   if (result === trained) return "";
   const alike = result.cuts.map((_, text) => short(cosine(result.vector(text), trained.vector(text)))).join(" and ");
-  return `It costs: with the vectors of the whole model the texts’ have the cosine ${alike}.`;
+  return `It costs: the vectors that come out have the cosine ${alike} with those of the whole model (1: nothing is lost).`;
 }
 
 /** How alike the model finds two texts. */

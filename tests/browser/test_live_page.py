@@ -410,7 +410,7 @@ def test_heads_are_picked_by_keyboard(loaded: Page) -> None:
     expect(buttons.nth(0)).to_be_focused()
     expect(loaded.locator(".live-heads [tabindex='0']")).to_have_count(1)
     expect(loaded.locator(".live-heads [aria-pressed='true']")).to_have_count(1)
-    expect(loaded.get_by_role("button", name="Layer 0, head 2: previous token")).to_be_visible()
+    expect(loaded.get_by_role("button", name="Layer 0, head 2: often the previous token")).to_be_visible()
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) 
     words = loaded.locator("#live-words")
     loaded.get_by_role("button", name="Who bit whom, without positions?").click()
     expect(words).to_contain_text("cosine 1.00; with nothing taken away, .98")
-    expect(words).to_contain_text("It costs: with the vectors of the whole model")
+    expect(words).to_contain_text("with those of the whole model (1: nothing is lost)")
     expect(loaded.locator("#live-mask")).to_be_disabled()  # both texts are as long
     loaded.locator("#live-positions").check()
     expect(words).to_contain_text("have the cosine .98 (1: the same")
@@ -588,7 +588,7 @@ def test_a_view_can_be_handed_on_as_an_address(visit: Visit) -> None:
     expect(view.locator("#live-first")).to_have_value("Snow fell.")
     expect(view.locator("#live-positions")).not_to_be_checked()
     expect(view.locator("#live-status")).to_contain_text("still the stored example: load the model")
-    expect(view.locator("#live-head-title")).to_contain_text("Layer 1, head 8: next token")
+    expect(view.locator("#live-head-title")).to_contain_text("Layer 1, head 8: often the next token")
     load(view)
     expect(view.locator(".live-map tbody th")).to_have_text(["[CLS]", "snow", "fell", ".", "[SEP]"])
     expect(view.locator(".walk-name")).to_have_text("6. Softmax")
@@ -622,7 +622,7 @@ def test_a_second_sentence_is_offered_and_an_empty_one_is_told(loaded: Page) -> 
 def test_what_is_taken_away_is_taken_from_the_walk(loaded: Page) -> None:
     loaded.get_by_role("button", name="An adjective finds its noun").click()
     loaded.locator("#live-head").uncheck()
-    expect(loaded.locator("#live-words")).to_contain_text("It costs: with the vectors of the whole model")
+    expect(loaded.locator("#live-words")).to_contain_text("with those of the whole model (1: nothing is lost)")
     loaded.locator(".walk-steps button").nth(6).click()
     mixed = loaded.locator(".walk-items button[data-value]")
     expect(mixed).to_have_count(32)
