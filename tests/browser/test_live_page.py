@@ -622,7 +622,7 @@ def test_a_second_sentence_is_offered_and_an_empty_one_is_told(loaded: Page) -> 
 def test_what_is_taken_away_is_taken_from_the_walk(loaded: Page) -> None:
     loaded.get_by_role("button", name="An adjective finds its noun").click()
     loaded.locator("#live-head").uncheck()
-    expect(loaded.locator("#live-words")).to_contain_text("with those of the whole model (1: nothing is lost)")
+    expect(loaded.locator("#live-words")).to_contain_text("those of the whole model (1: nothing is lost)")
     loaded.locator(".walk-steps button").nth(6).click()
     mixed = loaded.locator(".walk-items button[data-value]")
     expect(mixed).to_have_count(32)
