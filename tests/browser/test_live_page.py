@@ -673,7 +673,7 @@ def test_a_failed_download_is_told_and_can_be_tried_again(
     words = {"cut short": "was cut short: 9 of", "gone": "(404)", "too long": "is longer than it should be"}
     said = "could not be loaded" if name == "worker.js" else words.get(failure, "Failed to fetch")
     status = page.view.locator("#live-status")
-    expect(status).to_contain_text("The model could not be loaded:", timeout=60_000)
+    expect(status).to_contain_text("The model could not be loaded:", timeout=120_000)
     expect(status).to_contain_text(said)
     expect(page.view.locator(".live-map td")).to_have_count(10 * 10)
     page.window.unroute(f"**/{name}")
