@@ -321,12 +321,12 @@ function mapOf(text) {
   return box;
 }
 
-const SOFTMAX = 5;
+const SOFTMAX = STEPS.findIndex(({ name }) => name === "Softmax");
 const pick = (query, key) => changed({ token: query, key, step: SOFTMAX });
 
 /** The arrow keys on the map: another query, another key; Enter asks for the weight. */
 function movedOn(event, length, picked) {
-  const now = [view.token, view.key ?? keyOf(view)];
+  const now = [view.token, keyOf(view)];
   const next = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Enter: [0, 0] }[event.key];
   if (!next) return;
   event.preventDefault();

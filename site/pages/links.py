@@ -6,8 +6,6 @@ import re
 from transformer_course.lessons import notebook
 
 SIGNS = {"√": "root", "+": "plus", "−": "minus", "≤": "at most", "<": "below", "∞": "infinity"}
-
-
 COURSE = "transformer-lab.zip"  # all that is committed, at the site's root
 # Where the site will stand, and the repository, owner/name. A local build knows neither.
 SITE = re.sub(r"(?<=[^/])$", "/", os.environ.get("SITE_URL", ""))
