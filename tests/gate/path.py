@@ -7,6 +7,7 @@ from nbformat import NotebookNode
 
 from tests.gate.solved import exercises_in
 from tests.gate.stored import Lesson
+from transformer_course.checker import Exercise
 from transformer_course.exercises import find
 
 HEADINGS = (  # of the lessons from 01 on, below the title
@@ -26,7 +27,7 @@ DEEPER = "## Deeper"
 
 # A learner reads so many words of prose, or lines of code, in a minute, and thinks so long of a prediction.
 WORDS, LINES, PREDICTION = 180, 10, 2
-# Minutes about an exercise; two more for each degree of difficulty, and one for each line of its solution.
+# Minutes about an exercise; two more for each degree of difficulty, and one for each line that is written.
 THINKING = 1
 
 MOST_WORDS, MOST_LINES, MOST_CELLS, MOST_MINUTES = 2900, 200, 54, 105
@@ -67,7 +68,13 @@ def minutes(cells: list[NotebookNode]) -> int:
 def minutes_of_exercise(id: str) -> int:
     """Return how long a learner takes for one exercise."""
     exercise = find(id)
-    return THINKING + 2 * exercise.difficulty + len(exercise.shown.splitlines())
+    return THINKING + 2 * exercise.difficulty + len(written(exercise))
+
+
+def written(exercise: Exercise) -> list[str]:
+    """Return the lines of the solution that the stub does not give: those are read, with all other code."""
+    given = {line.strip() for line in exercise.stub.splitlines()}
+    return [line for line in exercise.shown.splitlines() if line.strip() not in {"", *given}]
 
 
 def _prose(cells: Iterable[NotebookNode]) -> list[NotebookNode]:

@@ -210,11 +210,18 @@ def test_what_jupyterlab_says_of_the_language_is_no_change() -> None:
     assert complaints_about(nbformat.reads(text, as_version=4), text) == []
 
 
+def test_a_line_that_the_stub_gives_is_not_written() -> None:
+    forward = path.written(find("07.3"))
+    assert 3 <= len(forward) <= 6
+    assert not any("__init__" in line or "def forward" in line for line in forward)
+    assert any("return" in line for line in forward)
+
+
 def test_minutes_are_counted_from_words_lines_predictions_and_exercises_and_written_down() -> None:
     notebook = made_up_lesson()
     on_path, deeper = path.parts(Lesson(Path("03_doubling.ipynb"), "", notebook))
     assert (path.words(on_path), path.lines(on_path)) == (731, 31)
-    solution = 1 + 2 + 3  # thinking, a degree of difficulty, and the lines of 03.1's solution
+    solution = 1 + 2 + 2  # thinking, a degree of difficulty, and what 03.1's solution has below the `def`
     assert path.minutes(on_path) == round(731 / 180 + 31 / 10 + 2 + solution)
     assert path.minutes(deeper) == round(17 / 180 + 21 / 10)
     for name, told in {"title": "15", "deeper": "2"}.items():
