@@ -37,8 +37,8 @@ def give(module: nn.Module, values: dict[str, Tensor]) -> None:
     for name, value in values.items():
         shape = tuple(value.shape)
         if name not in own:
-            found = ", ".join(f"`{name}`" for name in own) or "none"
-            raise ParameterMismatch(f"`{name}` {shape} is missing; your parameters are: {found}.")
+            strange = ", ".join(f"`{each}`" for each in own if each not in values) or "none"
+            raise ParameterMismatch(f"`{name}` {shape} is missing; yours that nobody asked for: {strange}.")
         if own[name].shape != shape:
             raise ParameterMismatch(f"`{name}` has shape {tuple(own[name].shape)}, wanted {shape}.")
     for name in [name for name in own if name not in values]:

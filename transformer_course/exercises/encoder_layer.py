@@ -186,10 +186,8 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, attention, feed_forward, attention_norm, feed_forward_norm):
         super().__init__()
-        self.attention = attention
-        self.feed_forward = feed_forward
-        self.attention_norm = attention_norm
-        self.feed_forward_norm = feed_forward_norm
+        # self.attention and so on: each under the name that it has here
+        raise NotImplementedError
 
     def forward(self, x, may_attend=None):
         """x: (batch, position, d_model). Hand may_attend on to the attention, under the same name.

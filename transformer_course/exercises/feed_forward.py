@@ -26,7 +26,7 @@ from transformer_course.checker.parts import InARow
     ],
 )
 def feed_forward(x, up_weight, up_bias, down_weight, down_bias):
-    """Map each token by itself: linear up to d_ff features, ReLU, linear down again. x is not added.
+    """Map each token by itself: linear up to d_ff features, ReLU, linear down again. Nothing more.
 
     x: (…, d_model)
     up_weight, up_bias: (d_ff, d_model) and (d_ff), as nn.Linear keeps them

@@ -252,10 +252,8 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
         self.n_heads, self.d_head = n_heads, d_model // n_heads
-        self.query_projection = nn.Linear(d_model, d_model)
-        self.key_projection = nn.Linear(d_model, d_model)
-        self.value_projection = nn.Linear(d_model, d_model)
-        self.output_projection = nn.Linear(d_model, d_model)
+        # query_projection, key_projection, value_projection, output_projection: a file has these names
+        raise NotImplementedError
 
     def forward(self, query, key=None, value=None, may_attend=None):
         """may_attend: True for a permitted pair, broadcasts to the weights; leaves each query some key.

@@ -314,7 +314,7 @@ class Misnamed(nn.Module):
     ("attempt", "remark"),
     [
         (type("Mine", (nn.Linear,), {}), "✓ 99.3 correct."),
-        (Misnamed, "`weight` (5, 3) is missing; your parameters are: `w`."),
+        (Misnamed, "`weight` (5, 3) is missing; yours that nobody asked for: `w`."),
         (lambda d_in, d_out: nn.Linear(d_in, d_out), "a class derived from nn.Module is wanted"),
         (WithoutBias, "no bias"),
     ],
