@@ -42,7 +42,7 @@ def made_up_lesson() -> NotebookNode:
         new_code_cell(first_cell(3), id="begin"),
         *sections[:4],
         new_code_cell("draw()", id="figure", outputs=[_picture(4, 2)]),
-        new_markdown_cell(f"{EXERCISE.heading}\n\n*● · 6 minutes*", id="exercise-task"),
+        new_markdown_cell(f"{EXERCISE.heading}\n\n*● · 5 minutes*", id="exercise-task"),
         new_code_cell(EXERCISE.exercise, id="exercise", metadata={"tags": ["exercise:03.1"]}),
         new_code_cell(EXERCISE.check, id="check", outputs=[verdict]),
         new_markdown_cell(EXERCISE.help, id="help-03-1"),
@@ -156,7 +156,7 @@ FAULTS = {
     "exercise twice": (_added(1, 0, "x", "", metadata={"tags": ["exercise:03.1"]}), "are 03.1, 03.1;"),
     "other title": (_told("exercise-task", EXERCISE.heading, "#### 03.1 Other"), "it is not as declared"),
     "shown before": (_set("begin", source=f"{first_cell(3)}\n{find('03.1').shown}"), "stands above it"),
-    "no difficulty": (_told("exercise-task", "*● · 6 minutes*", ""), "must say *● · 6 minutes*"),
+    "no difficulty": (_told("exercise-task", "*● · 5 minutes*", ""), "must say *● · 5 minutes*"),
     "other check": (_set("check", metadata={"tags": ["check:03.2"]}), "must have the tag check:03.1"),
     "check of another": (_told("check", "03.1", "03.2"), "it is not as declared"),
     "verdict": (_set("check", outputs=[new_output("display_data", {"text/plain": "✓ 03.1"})]), "attempted"),
@@ -211,7 +211,7 @@ def test_what_jupyterlab_says_of_the_language_is_no_change() -> None:
 
 
 def test_a_line_that_the_stub_gives_is_not_written() -> None:
-    forward = path.written(find("07.3"))
+    forward = path.written(find("07.4"))
     assert 3 <= len(forward) <= 6
     assert not any("__init__" in line or "def forward" in line for line in forward)
     assert any("return" in line for line in forward)
