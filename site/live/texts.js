@@ -16,6 +16,12 @@ export function tidy(text) {
   return { text, remarks };
 }
 
+/** What a piece of a word is, where the tokens have one. */
+export function pieces(tokens) {
+  const piece = tokens.find((token) => token.startsWith("##"));
+  return piece ? `${piece} continues the word before it: a word that the vocabulary lacks is cut into pieces.` : "";
+}
+
 /** Why there is nothing to compute, or null. */
 export function missing(text) {
   return text.trim() ? null : "Type at least one word. The maps are still those of the last text.";
@@ -43,7 +49,7 @@ export function remarks({ tokens, left }) {
   }
   if (ideographs) said.push("Chinese characters are cut one by one; the model learnt from English texts.");
   else if (pieces > words.length / 2) {
-    said.push("Most words are cut into pieces (## continues a word): the model learnt from English texts.");
+    said.push("Most words are cut into pieces: the model learnt from English texts.");
   }
   return said;
 }
