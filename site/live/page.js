@@ -24,7 +24,7 @@ const remarkOf = ["#live-first-remark", "#live-second-remark"].map(part);
 const SWITCHES = ["compare", "positions", "mask", "head", "layer"];
 const switches = Object.fromEntries(SWITCHES.map((name) => [name, part(`#live-${name}`)]));
 
-let model = null; // until it is loaded
+let run = null; // the model, once it is loaded
 let about; // {files, version, whole, roles: role → (layers, heads), exercises, tries, banks}
 let view = { text: 0, key: null }; // {run, text, token, layer, head, key, step}; key: null if none is picked
 let shown; // {result, trained, taken}: what the switches ask for; trained: with nothing taken away
@@ -144,7 +144,7 @@ function moved(event) {
 
 /** Compute what is asked for; load the model first if it is not there. */
 async function compute() {
-  if (model || (await loaded("The model is loaded"))) await wish(0);
+  if (run || (await loaded("The model is loaded"))) await wish(0);
 }
 
 /** Load the model; false if it could not be. */
@@ -152,13 +152,11 @@ async function loaded(words) {
   const button = part("#live-load"), bar = part("progress");
   if (button.disabled) return false;
   [button.disabled, bar.hidden] = [true, false];
-  const begun = performance.now();
   try {
-    model = await load(about, (share) => {
+    run = await load(about, (share) => {
       bar.value = share;
       say(share < 1 ? `${Math.round(share * about.whole)} of ${about.whole} MB` : "Starting the model …");
     });
-    live.timings.load = performance.now() - begun;
     button.textContent = `${words}: type your own`;
     say("");
     await wish(0);
@@ -168,7 +166,7 @@ async function loaded(words) {
     button.disabled = false;
   }
   bar.hidden = true;
-  return Boolean(model);
+  return Boolean(run);
 }
 
 /** Compute what is asked for now, after some patience, unless something newer is asked for in the meantime. */
@@ -178,30 +176,28 @@ async function wish(patience) {
   all(".live-tries button").forEach((button, each) => button.setAttribute("aria-pressed", each === place));
   part(".live-look").textContent = about.tries[place]?.look ?? "";
   history.replaceState(null, "", write(asked()));
-  if (!model && place < 0) {
+  if (!run && place < 0) {
     const load = `load the model (${about.whole} MB, once) to see what you ask for.`;
     return show(shown, `Below is still the stored example: ${load}`, true);
   }
   await new Promise((done) => setTimeout(done, patience));
   if (mine !== wishes) return;
   try {
-    const found = await (model ? computed(asked()) : storedTry(place));
+    const found = await (run ? computed(asked()) : storedTry(place));
     if (!found || mine !== wishes) return;
     const { milliseconds, only } = found.result;
-    live.timings.run = milliseconds;
     const example = `A stored example, layer ${only} of 0 to ${LAYERS - 1}. For a sentence of your own load the model.`;
-    show(found, model ? `Computed in ${Math.round(milliseconds)} ms.` : example);
+    show(found, run ? `Computed in ${Math.round(milliseconds)} ms.` : example);
   } catch (error) {
-    say(`That could not be ${model ? "computed" : "loaded"}: ${error.message}`);
+    say(`That could not be ${run ? "computed" : "loaded"}: ${error.message}`);
   }
 }
 
 /** A try as it is stored, or with nothing taken away: {result, trained, taken}. */
 async function storedTry(place) {
-  const { positions, mask } = asked(), { run, trained, taken } = await got(`try-${place}.json`);
-  const whole = stored(trained ?? run);
-  if (positions && mask) return { result: whole, trained: whole, taken: { positions, mask } };
-  return { result: stored(run), trained: whole, taken };
+  const { positions, mask } = asked(), made = await got(`try-${place}.json`), trained = stored(made.trained ?? made.run);
+  if (positions && mask) return { result: trained, trained, taken: { positions, mask } };
+  return { result: stored(made.run), trained, taken: made.taken };
 }
 
 const files = {}; // what has been read, by name
@@ -220,24 +216,15 @@ async function computed({ texts, positions, mask, layer, head }) {
   remarkOf.forEach((remark, place) => (remark.textContent = lacking[place] ?? ""));
   if (lacking.some(Boolean)) return say("");
   const tidied = texts.map(tidy);
-  const run = (taken) => inTurn(() => model.run(tidied.map(({ text }) => text), taken));
-  const trained = await run({});
+  const runTidied = (taken) => run(tidied.map(({ text }) => text), taken);
+  const trained = await runTidied({});
   trained.cuts.forEach((cut, place) => {
     remarkOf[place].textContent = [...tidied[place].remarks, ...remarks(cut)].join(" ");
   });
   const heads = switches.head.checked ? [] : [[layer, head]], layers = switches.layer.checked ? [] : [layer];
   const taken = { positions, mask: mask || !hasPadding(trained), heads, layers };
   const isWhole = taken.positions && taken.mask && hasAllHeads();
-  return { result: isWhole ? trained : await run(taken), trained, taken };
-}
-
-let last = Promise.resolve();
-
-/** The session runs one batch after the other. */
-function inTurn(run) {
-  const next = last.then(run);
-  last = next.catch(() => {});
-  return next;
+  return { result: isWhole ? trained : await runTidied(taken), trained, taken };
 }
 
 /** Whether one text is shorter than the other. */
@@ -248,11 +235,11 @@ async function compareMeanings() {
   const texts = part("#live-texts").value.split("\n").map((text) => tidy(text).text.trim()).filter(Boolean);
   const tell = (words) => (part("#live-meaning-status").textContent = words);
   if (texts.length < 2) return tell("Two texts at least, each on a line of its own.");
-  if (!model && !(await loaded("The model is loaded"))) return tell(part("#live-status").textContent);
-  const read = texts.slice(0, MOST_TEXTS), run = await inTurn(() => model.run(read));
+  if (!run && !(await loaded("The model is loaded"))) return tell(part("#live-status").textContent);
+  const read = texts.slice(0, MOST_TEXTS), found = await run(read);
   const left = texts.length > MOST_TEXTS ? [`The first ${MOST_TEXTS} of ${texts.length} are compared.`] : [];
-  tell([...left, ...new Set(run.cuts.flatMap(remarks))].join(" "));
-  part(".live-meaning").replaceChildren(...drawn(compared(run), read));
+  tell([...left, ...new Set(found.cuts.flatMap(remarks))].join(" "));
+  part(".live-meaning").replaceChildren(...drawn(compared(found), read));
 }
 
 // --------------------------------------------------------------------------------------------------- to be seen
@@ -339,8 +326,7 @@ function movedOn(event, length, picked) {
 
 /** For the tests, and for whoever looks behind: run texts without the page, and the numbers of every step. */
 const live = {
-  timings: {},
-  run: (texts, taken) => inTurn(() => model.run(texts, taken)),
+  run: (texts, taken) => run(texts, taken),
   steps: (wanted) => STEPS.map(({ make }) => make(new View(wanted))),
   view: () => view,
 };
