@@ -1,6 +1,6 @@
 // What is asked for, as the part of the address behind #, so that a view can be handed on.
 
-/** {texts, layer, head, token, step, positions, mask}; of the numbers those of which there is such a thing. */
+/** {texts, layer, head, token, step, positions, mask}; of the numbers those that can be shown. */
 export function read(hash, layers, heads, steps) {
   const wanted = new URLSearchParams(hash.slice(1));
   const numbers = { token: Infinity, step: steps, layer: layers, head: heads }; // how many there are

@@ -1,5 +1,5 @@
-// Where a number comes from: a weight from a row of scores, a score from 32 products, a product from two features.
-// Each answer: title, rule, rows [name, number or {value, ask}, …] or cells, and the result that follows from them.
+// Where a number comes from: a weight from a row of scores, a score from 32 products, a product from two.
+// Each answer: title, rule, rows [name, number or {value, ask}, …] or cells, and the result that they give.
 
 import { short } from "./dom.js";
 import { HEAD, dot, sum } from "./run.js";
@@ -38,7 +38,7 @@ const answers = {
       rule: "feature of the query × feature of the key",
       columns: ["of", `feature ${feature}`],
       rows: [[`query of “${view.names[view.token]}”`, q], [`key of “${view.names[key]}”`, k]],
-      end: `Each is a sum of 384 products: what enters layer ${view.layer}, times a row of learned weights, ` +
+      end: `Each is a sum of 384 products: what enters layer ${view.layer}, times learned weights, ` +
         "plus a learned number.",
       result: q * k,
     };

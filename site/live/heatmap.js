@@ -32,7 +32,7 @@ export function paint(canvas, rows, colour) {
   return canvas;
 }
 
-/** A background, and black or white on it: the brightness as WCAG 2 defines it, at .18 both stand out alike. */
+/** A background, and black or white on it: brightness as in WCAG 2, at .18 both stand out alike. */
 export function style(rgb) {
   const [red, green, blue] = rgb.map((part) => {
     const share = part / 255;
@@ -52,9 +52,9 @@ export function thumbnail(canvas, rows) {
 }
 
 /**
- * The table of a map, for the eye: a row for each query, a column for each key; picked(query, key) is told of a
- * click. What it shows stands beside it in words, so a screen reader passes over it. Keys from `seen` on are
- * behind the mask. at: [query, key] that is picked; no key, if none is
+ * The table of a map, for the eye: a row for each query, a column for each key. What it shows stands beside
+ * it in words, so a screen reader passes over it. picked(query, key) is told of a click; keys from `seen` on
+ * are behind the mask; at: [query, key] that is picked; no key, if none is
  */
 export function table(rows, tokens, { caption, seen, picked, at }) {
   const dense = rows.length > READABLE, most = mostOf(rows);
@@ -90,9 +90,8 @@ function picture(rows, seen, most) {
 
 /** Query and key of a click on a cell or on the picture of all. */
 function placeOf({ target, offsetX, offsetY }, length) {
-  if (target.tagName === "CANVAS") {
-    return [offsetY / target.clientHeight, offsetX / target.clientWidth].map((share) => Math.floor(share * length));
-  }
+  const shares = [offsetY / target.clientHeight, offsetX / target.clientWidth];
+  if (target.tagName === "CANVAS") return shares.map((share) => Math.floor(share * length));
   const box = target.closest("td:not([rowspan])");
   return box && [box.parentNode.rowIndex - 1, box.cellIndex - 1];
 }

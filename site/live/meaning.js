@@ -25,17 +25,17 @@ export function compared(run) {
 /** The tables of it. */
 export function drawn({ cosines, word, stages }, texts) {
   const alike = (value) => cell(short(value), { style: style(ofSigned(value, 1)) });
-  const numbers = texts.map((_, place) => place + 1);
   const rows = texts.map((text, i) => {
     return [`${i + 1}. ${text}`, ...cosines[i].map((value, j) => (j < i ? alike(value) : cell("")))];
   });
   const caption = "How alike the texts are to the model: cosine of their vectors, 1 the same";
-  const tables = [tableOf(caption, ["text", ...numbers], rows)];
+  const tables = [tableOf(caption, ["text", ...texts.map((_, i) => i + 1)], rows)];
   if (word) {
-    const pairs = numbers.flatMap((one, i) => numbers.slice(0, i).map((other, j) => [`${other} and ${one}`, i, j]));
-    const lines = pairs.map(([name, i, j]) => [name, ...stages.map((stage) => alike(stage[i][j]))]);
+    const pair = (i, j) => [`${j + 1} and ${i + 1}`, ...stages.map((stage) => alike(stage[i][j]))];
+    const lines = texts.flatMap((_, i) => range(i).map((j) => pair(i, j)));
     const names = ["texts", "enters", ...range(LAYERS).map((layer) => `layer ${layer}`)];
-    tables.push(tableOf(`How alike “${word}” is in two texts, as it enters and after each layer`, names, lines));
+    const caption = `How alike “${word}” is in two texts, as it enters and after each layer`;
+    tables.push(tableOf(caption, names, lines));
   }
   return tables;
 }

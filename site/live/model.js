@@ -9,9 +9,9 @@ export async function isKept({ files, version }) {
 }
 
 /**
- * Load runtime, tokenizer and weights; progress(share) is told how much is there. What comes back runs one to six
- * texts as one batch, and is told what is taken away: mask and positions by `false`, heads as [layer, head] pairs,
- * layers by their numbers.
+ * Load runtime, tokenizer and weights; progress(share) is told how much is there. What comes back runs one to
+ * six texts as one batch, and is told what is taken away: mask and positions by `false`, heads as
+ * [layer, head], layers by their numbers.
  */
 export async function load({ files, version }, progress) {
   if (typeof WebAssembly !== "object") {

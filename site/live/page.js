@@ -37,7 +37,7 @@ async function begin() {
   shown = await storedTry(0);
   walk = new Walk(part(".walk"), { changed, links: about.exercises });
   buildHeads();
-  part(".live-tries").append(...about.tries.map((wanted, place) => pressable(wanted.name, () => tried(place))));
+  part(".live-tries").append(...about.tries.map(({ name }, place) => pressable(name, () => tried(place))));
   part("#live-texts").value = about.banks.texts.join("\n");
   part(".live-meaning").replaceChildren(...drawn(about.banks, about.banks.texts));
   listen();
@@ -48,12 +48,13 @@ async function begin() {
 function listen() {
   const on = (target, kind, does) => target.addEventListener(kind, does);
   const submitted = (form, does) => on(form, "submit", (event) => (event.preventDefault(), does()));
-  submitted(part(".live-form"), compute);
+  submitted(part(".live-form"), () => (run ? wish(0) : loaded()));
   submitted(part(".live-compare"), compareMeanings);
   fields.forEach((field) => on(field, "input", () => wish(PATIENCE)));
   on(switches.compare, "change", () => (fields[1].value ||= SECOND)); // something to begin with
   Object.values(switches).forEach((box) => on(box, "change", () => wish(0)));
-  on(part("#live-layer-number"), "input", ({ target }) => changed({ layer: Number(target.value), key: null }));
+  const slider = part("#live-layer-number");
+  on(slider, "input", () => changed({ layer: slider.valueAsNumber, key: null }));
   const whole = part(".live-whole"), isWhole = () => document.fullscreenElement;
   on(whole, "click", () => (isWhole() ? document.exitFullscreen() : page.requestFullscreen()));
   on(window, "fullscreenchange", () => (whole.textContent = isWhole() ? "Leave full screen" : "Full screen"));
@@ -84,10 +85,10 @@ function asked() {
 /** Whether head and layer are there. */
 const hasAllHeads = () => switches.head.checked && switches.layer.checked;
 
-/** Which try has what is asked for, or that with nothing taken away: the last one if it does; −1 if none has. */
+/** Which try has what is asked for, or that with nothing taken away: best the last one; −1 if none has. */
 function tryOf({ texts, positions, mask }) {
-  const isTaken = (each) => positions === each.positions && mask === each.mask;
-  const fits = (each) => each?.texts.join("\n") === texts.join("\n") && ((positions && mask) || isTaken(each));
+  const isStored = (each) => (positions && mask) || (positions === each.positions && mask === each.mask);
+  const fits = (each) => each?.texts.join("\n") === texts.join("\n") && isStored(each);
   const places = hasAllHeads() ? [lastTry, ...about.tries.keys()] : [];
   return (lastTry = places.find((place) => fits(about.tries[place])) ?? -1);
 }
@@ -106,7 +107,7 @@ function changed(wanted) {
   else wish(0);
 }
 
-// ---------------------------------------------------------------------------------------------- to be pressed
+// ------------------------------------------------------------------------------------------ to be pressed
 
 function tried(place) {
   lastTry = place;
@@ -129,26 +130,24 @@ function buildHeads() {
   grid.addEventListener("keydown", moved);
 }
 
-const MOVES = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -HEADS, ArrowDown: HEADS };
-
+/** The arrow keys on the grid: another head. */
 function moved(event) {
   const buttons = all(".live-heads button"), now = view.layer * HEADS + view.head;
-  const next = { Home: 0, End: buttons.length - 1 }[event.key] ?? now + MOVES[event.key];
+  const places = {
+    Home: 0, End: buttons.length - 1,
+    ArrowLeft: now - 1, ArrowRight: now + 1, ArrowUp: now - HEADS, ArrowDown: now + HEADS,
+  };
+  const next = places[event.key];
   if (!buttons[next]) return;
   event.preventDefault();
   changed({ layer: Math.floor(next / HEADS), head: next % HEADS, key: null });
   buttons[next].focus();
 }
 
-// ------------------------------------------------------------------------------------------------ to be computed
+// ------------------------------------------------------------------------------------------ to be computed
 
-/** Compute what is asked for; load the model first if it is not there. */
-async function compute() {
-  if (run || (await loaded("The model is loaded"))) await wish(0);
-}
-
-/** Load the model; false if it could not be. */
-async function loaded(words) {
+/** Load the model, and compute what is asked for; false if it could not be loaded. */
+async function loaded(words = "The model is loaded") {
   const button = part("#live-load"), bar = part("progress");
   if (button.disabled) return false;
   [button.disabled, bar.hidden] = [true, false];
@@ -169,7 +168,7 @@ async function loaded(words) {
   return Boolean(run);
 }
 
-/** Compute what is asked for now, after some patience, unless something newer is asked for in the meantime. */
+/** Compute what is asked for, after some patience, unless something newer is asked for in the meantime. */
 async function wish(patience) {
   const mine = ++wishes, place = tryOf(asked());
   part(".live-second").hidden = !switches.compare.checked;
@@ -186,8 +185,9 @@ async function wish(patience) {
     const found = await (run ? computed(asked()) : storedTry(place));
     if (!found || mine !== wishes) return;
     const { milliseconds, only } = found.result;
-    const example = `A stored example, layer ${only} of 0 to ${LAYERS - 1}. For a sentence of your own load the model.`;
-    show(found, run ? `Computed in ${Math.round(milliseconds)} ms.` : example);
+    const example = `A stored example, layer ${only} of 0 to ${LAYERS - 1}.`;
+    const more = "For a sentence of your own load the model.";
+    show(found, run ? `Computed in ${Math.round(milliseconds)} ms.` : `${example} ${more}`);
   } catch (error) {
     say(`That could not be ${run ? "computed" : "loaded"}: ${error.message}`);
   }
@@ -195,7 +195,8 @@ async function wish(patience) {
 
 /** A try as it is stored, or with nothing taken away: {result, trained, taken}. */
 async function storedTry(place) {
-  const { positions, mask } = asked(), made = await got(`try-${place}.json`), trained = stored(made.trained ?? made.run);
+  const { positions, mask } = asked(), made = await got(`try-${place}.json`);
+  const trained = stored(made.trained ?? made.run);
   if (positions && mask) return { result: trained, trained, taken: { positions, mask } };
   return { result: stored(made.run), trained, taken: made.taken };
 }
@@ -235,14 +236,14 @@ async function compareMeanings() {
   const texts = part("#live-texts").value.split("\n").map((text) => tidy(text).text.trim()).filter(Boolean);
   const tell = (words) => (part("#live-meaning-status").textContent = words);
   if (texts.length < 2) return tell("Two texts at least, each on a line of its own.");
-  if (!run && !(await loaded("The model is loaded"))) return tell(part("#live-status").textContent);
+  if (!run && !(await loaded())) return tell(part("#live-status").textContent);
   const read = texts.slice(0, MOST_TEXTS), found = await run(read);
   const left = texts.length > MOST_TEXTS ? [`The first ${MOST_TEXTS} of ${texts.length} are compared.`] : [];
   tell([...left, ...new Set(found.cuts.flatMap(remarks))].join(" "));
   part(".live-meaning").replaceChildren(...drawn(compared(found), read));
 }
 
-// --------------------------------------------------------------------------------------------------- to be seen
+// ---------------------------------------------------------------------------------------------- to be seen
 
 function show(found, words, asking) {
   shown = found;
@@ -287,7 +288,7 @@ function showView() {
   if (canWalk) walk.draw(view);
 }
 
-/** The large map of a text, in a box that scrolls; a click or a key picks a weight, and asks where it comes from. */
+/** The map of a text, in a box that scrolls; a click or a key picks a weight and asks where it comes from. */
 function mapOf(text) {
   const { result, taken } = shown, names = result.names(text), rows = result.map(text, view.layer, view.head);
   const caption = result.cuts.length > 1 ? ["First text", "Second text"][text] : "";
@@ -310,11 +311,11 @@ function mapOf(text) {
 
 const pick = (query, key) => changed({ token: query, key, step: SOFTMAX });
 
+const AXES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Enter: [0, 0] };
+
 /** The arrow keys on the map: another query, another key; Enter asks for the weight. */
 function movedOn(event, length, picked) {
-  const now = [view.token, new View(view).key];
-  const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Enter: [0, 0] };
-  const next = steps[event.key];
+  const now = [view.token, new View(view).key], next = AXES[event.key];
   if (!next) return;
   event.preventDefault();
   const [query, key] = now.map((place, axis) => Math.min(Math.max(place + next[axis], 0), length - 1));

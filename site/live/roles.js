@@ -22,7 +22,7 @@ export function nameOf(scores, layer, head) {
   return fitting ? ROLES[fitting][0] : "no named role";
 }
 
-/** How much weight a head puts on the wanted keys, in the mean of the words that have one; null if none has. */
+/** How much weight a head puts on the wanted keys, in the mean of the words that have one; or null. */
 export function score(rows, tokens, role) {
   const places = range(tokens.length);
   const wanted = places.slice(1, -1).map((i) => [i, places.filter((j) => ROLES[role][2](tokens, i, j))]);
@@ -30,7 +30,7 @@ export function score(rows, tokens, role) {
   return sums.length ? sum(sums) / sums.length : null;
 }
 
-/** A table: how a head scores in lesson 09's ten sentences, in the texts, and in them with nothing taken away. */
+/** A table: a head's scores in lesson 09's ten sentences, in the texts, and with nothing taken away. */
 export function roleTable(scores, { result, trained }, layer, head) {
   const columns = { "ten sentences": (role) => scores[role][layer][head] };
   const inText = (run, text) => (role) => score(run.map(text, layer, head), run.cuts[text].tokens, role);
@@ -40,5 +40,6 @@ export function roleTable(scores, { result, trained }, layer, head) {
   });
   const number = (value) => cell(value === null ? "–" : short(value));
   const rows = roles.map((role) => [role, ...Object.values(columns).map((of) => number(of(role)))]);
-  return tableOf("How a word shares out this head’s weight, in the mean", ["role", ...Object.keys(columns)], rows);
+  const names = ["role", ...Object.keys(columns)];
+  return tableOf("How a word shares out this head’s weight, in the mean", names, rows);
 }

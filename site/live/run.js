@@ -1,7 +1,5 @@
 // One run of the encoder: what its parts have made of some texts, and what follows from that.
 
-import { short } from "./dom.js";
-
 export const LAYERS = 6, HEADS = 12, WIDTH = 384, HEAD = WIDTH / HEADS;
 const NEURONS = 4 * WIDTH;
 const ENTRANCE = ["words", "placed", "normed"]; // they are the same for all layers
@@ -77,10 +75,7 @@ export class Run {
 
   /** The strongest neurons of a token, [[number, value], …]; the values may be of either sign. */
   neurons(text, token, layer, most = 8) {
-    if (this.strongest) {
-      const [numbers, values] = this.strongest.map((tokens) => tokens[token]);
-      return numbers.map((number, place) => [number, values[place]]);
-    }
+    if (this.strongest) return this.strongest[token];
     const all = Array.from(this.row("neurons", text, token, layer), (value, number) => [number, value]);
     return all.sort((one, other) => other[1] - one[1]).slice(0, most);
   }
@@ -102,24 +97,13 @@ export class View {
     this.weights = this.run.map(this.text, this.layer, this.head)[this.token];
     const isPicked = key !== null && key < this.names.length;
     this.key = isPicked ? key : largest(this.weights);
+    [this.word, this.keyWord] = [this.told(this.token), this.told(this.key)];
   }
 
   /** A token in quotes, with its place where its name stands twice. */
   told(place) {
     const { names } = this, name = names[place];
     return names.indexOf(name) === names.lastIndexOf(name) ? `“${name}”` : `“${name} (${place})”`;
-  }
-
-  get word() {
-    return this.told(this.token);
-  }
-
-  get keyWord() {
-    return this.told(this.key);
-  }
-
-  get weight() {
-    return short(this.weights[this.key]);
   }
 
   row(part) {
@@ -148,7 +132,8 @@ export class View {
 
   /** Each token's value times its weight: added up they are what the head hands over. */
   weighted() {
-    return Array.from(this.weights, (weight, key) => this.ofHead("values", key).map((value) => weight * value));
+    const times = (weight) => (value) => weight * value;
+    return Array.from(this.weights, (weight, key) => this.ofHead("values", key).map(times(weight)));
   }
 
   /** What a head of the layer hands over; nothing if it is taken away. */

@@ -4,6 +4,8 @@
 import { short } from "./dom.js";
 import { HEAD, HEADS, LAYERS, add, cosine, range, sum } from "./run.js";
 
+const VECTORS = "(batch, position, d_model)", PAIRS = "(batch, heads, query_pos, key_pos)"; // shapes
+
 // What a step shows: a strip of features, cells with their numbers, or bars: a line for each name.
 const item = (form) => (label, values, more) => ({ form, label, values, ...more });
 const [strip, cells, bars] = ["strip", "cells", "bars"].map(item);
@@ -23,18 +25,18 @@ function added(view, parts, words) {
 }
 
 /**
- * Each step: its name, the exercise in which one writes it, its line of code, its shape, a sentence, what is shown.
+ * Each step: its name, the exercise that writes it, its shape, its line of code, a sentence, what is shown.
  * shares: is it about who gets how much weight?
  */
 export const STEPS = [
   {
-    name: "Token", exercise: "08.1", code: "x = self.embedding(token_ids)", shape: "(batch, position, d_model)",
-    says: (view) => `${view.word} is number ${view.run.cuts[view.text].ids[view.token] ?? 0} of 30,522 tokens. ` +
-      "The model has learned 384 numbers for it: red above 0, blue below.",
+    name: "Token", exercise: "08.1", code: "x = self.embedding(token_ids)", shape: VECTORS,
+    says: ({ run, text, token, word }) => `${word} is number ${run.cuts[text].ids[token]} of 30,522 ` +
+      "tokens. The model has learned 384 numbers for it: red above 0, blue below.",
     make: (view) => [strip("its row", view.row("words"))],
   },
   {
-    name: "+ position", exercise: "01.3", code: "self.positions(x)", shape: "(batch, position, d_model)",
+    name: "+ position", exercise: "01.3", code: "self.positions(x)", shape: VECTORS,
     says: ({ token, word }) => `The 384 numbers of position ${token} are added, so that the model can tell ` +
       `this ${word} from one elsewhere.`,
     make(view) {
@@ -45,7 +47,7 @@ export const STEPS = [
     },
   },
   {
-    name: "Norm", exercise: "07.1", code: "self.embedding_norm(x)", shape: "(batch, position, d_model)",
+    name: "Norm", exercise: "07.1", code: "self.embedding_norm(x)", shape: VECTORS,
     says: () => "The numbers are brought to a common size: subtract their mean, divide by their spread, " +
       "scale and shift each as learned.",
     make(view) {
@@ -71,8 +73,8 @@ export const STEPS = [
     },
   },
   {
-    name: "Scores", exercise: "03.1", code: "scores = (query / math.sqrt(query.shape[-1])) @ key.mT",
-    shape: "(batch, heads, query_pos, key_pos)",
+    name: "Scores", exercise: "03.1", shape: PAIRS,
+    code: "scores = (query / math.sqrt(query.shape[-1])) @ key.mT",
     says: ({ word }) => `${word} is compared with every token; each sum of 32 products is divided by √32. ` +
       "(Padding would get −∞.)",
     make: (view) => [
@@ -80,17 +82,17 @@ export const STEPS = [
     ],
   },
   {
-    name: "Softmax", exercise: "03.3", code: "return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)",
-    shape: "(batch, heads, query_pos, key_pos)", shares: true,
-    says: ({ word, keyWord, weight }) => "Softmax makes shares of scores: e to each score, over the sum. " +
-      `${word} gives ${keyWord} ${weight}. A weight is not yet what arrives: tick the box.`,
+    name: "Softmax", exercise: "03.3", shape: PAIRS, shares: true,
+    code: "return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)",
+    says: ({ word, keyWord, weights, key }) => "Softmax makes shares of scores: e to each score, over the " +
+      `sum. ${word} gives ${keyWord} ${short(weights[key])}. A weight is not yet what arrives: tick the box.`,
     make: (view) => [shares(view)],
   },
   {
-    name: "Mix values", exercise: "03.2", code: "return F.dropout(weights, dropout) @ value, weights",
-    shape: "(batch, heads, query_pos, d_head)", shares: true,
-    says: ({ word }) => "Each token hands over 32 numbers, its value, times its weight. Their sum is what this " +
-      `head brings to ${word}.`,
+    name: "Mix values", exercise: "03.2", shape: "(batch, heads, query_pos, d_head)", shares: true,
+    code: "return F.dropout(weights, dropout) @ value, weights",
+    says: ({ word }) => "Each token hands over 32 numbers, its value, times its weight. Their sum is what " +
+      `this head brings to ${word}.`,
     make(view) {
       const ask = (feature) => ({ kind: "mixed", feature });
       return [
@@ -100,8 +102,8 @@ export const STEPS = [
     },
   },
   {
-    name: "Join heads", exercise: "05.5", code: "return self.output_projection(merge_heads(heads)), weights",
-    shape: "(batch, query_pos, d_model)",
+    name: "Join heads", exercise: "05.5", shape: "(batch, query_pos, d_model)",
+    code: "return self.output_projection(merge_heads(heads)), weights",
     says: ({ head }) => `The 12 heads side by side, head ${head} framed; one more learned matrix mixes them.`,
     make(view) {
       const joined = Float32Array.from(range(HEADS).flatMap((head) => [...view.mixed(head)]));
@@ -111,17 +113,17 @@ export const STEPS = [
     },
   },
   {
-    name: "Add, norm", exercise: "07.3", code: "x = self.attention_norm(self.residual(x, attended))",
-    shape: "(batch, position, d_model)",
+    name: "Add, norm", exercise: "07.3", shape: VECTORS,
+    code: "x = self.attention_norm(self.residual(x, attended))",
     says: ({ word }) => `What attention brings is added to ${word}, so nothing is lost, and brought to a ` +
       "common size as in step 3.",
     make: (view) => added(view, ["entering", "attended", "middle"], ["enters", "attention"]),
   },
   {
-    name: "Feed-forward", exercise: "06.8", code: "return self.down_projection(self.dropout(hidden))",
-    shape: "(batch, position, d_model)",
-    says: ({ word }) => `Now ${word} alone: 1,536 neurons each look for a pattern in it. The strongest, and ` +
-      "what all of them bring:",
+    name: "Feed-forward", exercise: "06.8", shape: VECTORS,
+    code: "return self.down_projection(self.dropout(hidden))",
+    says: ({ word }) => `Now ${word} alone: 1,536 neurons each look for a pattern in it. The strongest, ` +
+      "and what all of them bring:",
     make(view) {
       const found = view.run.neurons(view.text, view.token, view.layer);
       const names = found.map(([number]) => `neuron ${number}`), values = found.map(([, value]) => value);
@@ -130,19 +132,20 @@ export const STEPS = [
     },
   },
   {
-    name: "Add, norm", exercise: "07.3", code: "x = self.feed_forward_norm(self.residual(x, self.feed_forward(x)))",
-    shape: "(batch, position, d_model)",
+    name: "Add, norm", exercise: "07.3", shape: VECTORS,
+    code: "x = self.feed_forward_norm(self.residual(x, self.feed_forward(x)))",
     says: ({ word, layer }) => `Added and normed again: ${word} leaves layer ${layer}` +
       `${layer < LAYERS - 1 ? ", and enters the next" : ""}.`,
     make: (view) => added(view, ["middle", "fed", "leaving"], ["so far", "feed-forward"]),
   },
   {
     name: "Out", exercise: "09.1", code: "return hidden.mean(dim=1)", shape: "(batch, d_model)",
-    says: ({ run }) => "After layer 5 the mean of all tokens is one vector for the text. " + (run.cuts.length > 1
-      ? `The two have the cosine ${short(cosine(run.vector(0), run.vector(1)))} (1: the same to the model).`
-      : "Texts that mean the same have similar ones: compare some below."),
-    make: ({ run }) => run.cuts.map((_, text) =>
-      strip(run.cuts.length > 1 ? `vector of text ${text + 1}` : "vector of the text", run.vector(text)),
-    ),
+    says({ run }) {
+      const rule = "After layer 5 the mean of all tokens is one vector for the text.";
+      if (run.cuts.length < 2) return `${rule} Texts of one meaning have similar ones: compare some below.`;
+      const alike = short(cosine(run.vector(0), run.vector(1)));
+      return `${rule} The two have the cosine ${alike} (1: the same to the model).`;
+    },
+    make: ({ run }) => run.cuts.map((_, text) => strip(`vector of text ${text + 1}`, run.vector(text))),
   },
 ];

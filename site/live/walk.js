@@ -71,9 +71,8 @@ export class Walk {
   cells({ values, ask }) {
     const most = largestOf([values]);
     const cells = Array.from(values, (value, place) => {
-      const lit = ask && Math.abs(value) > most / 3;
-      const attributes = { style: style(ofSigned(value, most)), class: lit ? "walk-cell walk-lit" : "walk-cell" };
-      return this.number(value, ask?.(place), attributes);
+      const kind = ask && Math.abs(value) > most / 3 ? "walk-cell walk-lit" : "walk-cell";
+      return this.number(value, ask?.(place), { style: style(ofSigned(value, most)), class: kind });
     });
     return made("span", { class: "walk-numbers walk-grid" }, ...cells);
   }
@@ -158,7 +157,7 @@ function stripes(values, most, name) {
   return paint(made("canvas", attributes), [values], (each) => ofSigned(each, most));
 }
 
-/** Lines from the chosen token to every key, each as wide as its share: the numbers beside them say the same. */
+/** Lines from the chosen token to every key, each as wide as its share; the numbers say the same. */
 function flowOf(token, values) {
   const all = sum(values), from = token + 0.5;
   const lines = Array.from(values, (value, key) => {

@@ -2,7 +2,7 @@
 
 import { short } from "./dom.js";
 import { score } from "./roles.js";
-import { cosine, sum } from "./run.js";
+import { cosine, range, sum } from "./run.js";
 
 const SEEN = 0.1; // a weight that is no darkness in a map
 
@@ -15,16 +15,17 @@ export function told({ result, trained, taken }, layer, head) {
 
 /** The strongest look from one word of the first text to another. */
 function strongest(rows, tokens) {
-  if (tokens.length < 3) return ""; // no words between [CLS] and [SEP]
-  let best = { weight: 0 };
-  for (let i = 1; i < tokens.length - 1; i++) {
-    for (let j = 1; j < tokens.length - 1; j++) {
-      if (i !== j && rows[i][j] > best.weight) best = { weight: rows[i][j], i, j };
+  const words = range(tokens.length).slice(1, -1), best = { weight: 0 };
+  if (!words.length) return "";
+  for (const i of words) {
+    for (const j of words) {
+      if (i !== j && rows[i][j] > best.weight) Object.assign(best, { weight: rows[i][j], i, j });
     }
   }
   if (best.weight < SEEN) {
     const resting = short(score(rows, tokens, "[CLS] or [SEP]"));
-    return `No word gives ${short(SEEN)} of its weight to another one; [CLS] and [SEP] get ${resting} in the mean.`;
+    const rest = `[CLS] and [SEP] get ${resting} in the mean`;
+    return `No word gives ${short(SEEN)} of its weight to another one; ${rest}.`;
   }
   const [from, to] = [best.i, best.j].map((place) => `“${tokens[place]}”, token ${place},`);
   return `Strongest between two words: ${from} looks at ${to} with ${short(best.weight)}.`;
@@ -34,8 +35,8 @@ function strongest(rows, tokens) {
 function costs(result, trained) {
   if (result === trained) return "";
   const alike = result.cuts.map((_, text) => short(cosine(result.vector(text), trained.vector(text))));
-  return `It costs: the vectors that come out have the cosine ${alike.join(" and ")} with those of the whole ` +
-    "model (1: nothing is lost).";
+  const cosines = `the vectors that come out have the cosine ${alike.join(" and ")}`;
+  return `It costs: ${cosines} with those of the whole model (1: nothing is lost).`;
 }
 
 /** How alike the model finds two texts. */
@@ -43,7 +44,7 @@ function alike(result, trained) {
   if (result.cuts.length < 2) return "";
   const [now, before] = [result, trained].map((run) => short(cosine(run.vector(0), run.vector(1))));
   const then = now === before ? "" : `; with nothing taken away, ${before}`;
-  return `The whole model: the vectors of the two texts have the cosine ${now}${then} (1: the same to the model).`;
+  return `The vectors of the two texts have the cosine ${now}${then} (1: the same to the model).`;
 }
 
 /** How much weight of the shorter text falls on the padding. */

@@ -51,7 +51,7 @@ onmessage = ({ data: { does, wanted }, ports: [port] }) => {
 };
 
 /** 1 for each that stays, 0 for what is taken away. */
-const without = (off, count) => Float32Array.from({ length: count }, (_, each) => (off.includes(each) ? 0 : 1));
+const without = (off, count) => Float32Array.from({ length: count }, (_, each) => !off.includes(each));
 
 /** Cut a text into tokens: {ids, tokens, left}, `left` being how many did not fit. */
 function cut(text) {
@@ -75,7 +75,8 @@ async function all(files, version, progress) {
     const address = new URL(name, import.meta.url);
     const kept = await cache?.match(address);
     const bytes = await whole(name, size, kept ?? (await fetch(address)), told);
-    if (!kept) await cache?.put(address, new Response(bytes)).catch(() => {}); // no room: load it again next time
+    // Where there is no room it is loaded again next time.
+    if (!kept) await cache?.put(address, new Response(bytes)).catch(() => {});
     return [name, bytes];
   });
   return Object.fromEntries(await Promise.all(named));
