@@ -294,8 +294,8 @@ function mapOf(text) {
   const caption = result.cuts.length > 1 ? ["First text", "Second text"][text] : "";
   const strongest = rows.map((row, i) => `${names[i]} at ${names[largest(row)]}`).join(", ");
   const keys = text ? "" : "Arrow keys pick a weight, Enter asks where it comes from.";
-  const label = `Attention map: ${caption} ${strongest}. ${keys}`;
-  const box = made("div", { class: "live-box", tabindex: 0, role: "region", "aria-label": label });
+  const name = `Attention map: ${caption} ${strongest}. ${keys}`;
+  const box = made("div", { class: "live-box", tabindex: 0, role: "region", "aria-label": name });
   const most = mostOf(rows).toFixed(2).replace(/^0/, "");
   const picked = (query, key) => {
     pick(query, key);

@@ -136,10 +136,14 @@ export class View {
     return Array.from(this.weights, (weight, key) => this.ofHead("values", key).map(times(weight)));
   }
 
+  /** Whether a head of the layer is taken away. */
+  isOff(head = this.head) {
+    return this.run.off.some(([l, h]) => l === this.layer && h === head);
+  }
+
   /** What a head of the layer hands over; nothing if it is taken away. */
   mixed(head = this.head) {
-    const isOff = this.run.off.some(([l, h]) => l === this.layer && h === head);
-    return isOff ? new Float32Array(HEAD) : new View({ ...this, head }).weighted().reduce(add);
+    return this.isOff(head) ? new Float32Array(HEAD) : new View({ ...this, head }).weighted().reduce(add);
   }
 }
 

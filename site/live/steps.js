@@ -94,11 +94,10 @@ export const STEPS = [
     says: ({ word }) => "Each token hands over 32 numbers, its value, times its weight. Their sum is what " +
       `this head brings to ${word}.`,
     make(view) {
+      const parts = { ...shares(view), stripes: view.weighted() };
+      if (view.isOff()) return [parts, cells("this head is taken away: nothing arrives", view.mixed())];
       const ask = (feature) => ({ kind: "mixed", feature });
-      return [
-        { ...shares(view), stripes: view.weighted() },
-        cells("sum of weight × value", view.mixed(), { op: "=", ask }),
-      ];
+      return [parts, cells("sum of weight × value", view.mixed(), { op: "=", ask })];
     },
   },
   {
