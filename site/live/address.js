@@ -1,16 +1,16 @@
 // What is asked for, as the part of the address behind #, so that a view can be handed on.
 
-/** {texts, layer, head, token, step, positions, mask} of an address; numbers only if there is such a thing. */
+/** {texts, layer, head, token, step, positions, mask}; of the numbers those that can be shown. */
 export function read(hash, layers, heads, steps) {
   const wanted = new URLSearchParams(hash.slice(1));
-  const number = (text, count) => (/^\d+$/.test(text ?? "") && Number(text) < count ? Number(text) : undefined);
+  const numbers = { token: Infinity, step: steps, layer: layers, head: heads }; // how many there are
   const [layer, head] = (wanted.get("head") ?? "").split(".");
-  const found = { layer: number(layer, layers), head: number(head, heads) };
-  if (found.layer === undefined || found.head === undefined) found.layer = found.head = undefined;
-  Object.assign(found, { token: number(wanted.get("token"), Infinity), step: number(wanted.get("step"), steps) });
+  const texts = { token: wanted.get("token"), step: wanted.get("step"), layer, head };
+  const isThere = ([name, count]) => /^\d+$/.test(texts[name] ?? "") && Number(texts[name]) < count;
+  const found = Object.entries(numbers).filter(isThere).map(([name]) => [name, Number(texts[name])]);
   return {
     texts: [wanted.get("text"), wanted.get("with")].filter((text) => text !== null),
-    ...Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)),
+    ...Object.fromEntries(found),
     positions: wanted.get("positions") !== "off",
     mask: wanted.get("mask") !== "off",
   };

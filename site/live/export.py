@@ -7,7 +7,6 @@ is too large.
 
 import json
 import logging
-import sys
 import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -62,8 +61,8 @@ def export(folder: Path) -> dict:
     for number, wanted in enumerate(TRIES):
         write_json(folder / f"try-{number}.json", stored(model, tokenizer, wanted))
     difference = largest_difference(model, tokenizer, file)
-    first = (folder / "try-0.json").stat().st_size
-    measured = {"bytes": file.stat().st_size, "stored": first, "difference": difference}
+    sizes = {"bytes": file.stat().st_size, "stored": (folder / "try-0.json").stat().st_size}
+    measured = sizes | {"difference": difference}
     for name, most in {"bytes": MOST_BYTES, "stored": MOST_STORED, "difference": MOST_DIFFERENCE}.items():
         if measured[name] > most:
             raise ValueError(f"{name} is {measured[name]:.2g}, wanted at most {most:.2g}")
@@ -150,7 +149,3 @@ encoder, tokenizer = load_minilm()
 
 def write_json(file: Path, content: object) -> None:
     file.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), "utf-8")
-
-
-if __name__ == "__main__":
-    print(export(Path(sys.argv[1])))

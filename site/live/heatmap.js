@@ -1,5 +1,7 @@
 // Numbers as colours: weights in viridis, numbers of either sign from blue to red; a map as a table.
 
+import { cell, made, short } from "./dom.js";
+
 // Both of matplotlib's at even distances, as in the lessons.
 const VIRIDIS = "440154 482475 414487 355f8d 2a788e 21918c 22a884 44bf70 7ad151 bddf26 fde725";
 const SIGNED = "053061 2a71b2 6bacd1 c2ddec f7f6f6 fbceb7 e58368 bb2a34 67001f"; // RdBu_r
@@ -12,30 +14,25 @@ const READABLE = 16; // tokens, up to which numbers have room in the cells
 function between(colours, share) {
   const place = Math.min(Math.max(share, 0), 1) * (colours.length - 1);
   const below = Math.min(Math.floor(place), colours.length - 2);
-  return colours[below].map((low, part) => Math.round(low + (colours[below + 1][part] - low) * (place - below)));
+  const mixed = (low, part) => Math.round(low + (colours[below + 1][part] - low) * (place - below));
+  return colours[below].map(mixed);
 }
 
 export const ofWeight = (weight, most) => between(WEIGHTS, weight / (most || 1));
 export const ofSigned = (number, most) => between(SIGNS, (number / (most || 1) + 1) / 2); // all 0: white
-
-/** .07 for 0.07, as in the lessons. */
-export function short(number) {
-  if (!Number.isFinite(number)) return "−∞";
-  return number.toFixed(2).replace(/^(-?)0\./, "$1.").replace("-", "−");
-}
 
 /** Draw rows of colours, a pixel for each; the style makes it larger. */
 export function paint(canvas, rows, colour) {
   [canvas.width, canvas.height] = [rows[0].length, rows.length];
   const picture = new ImageData(canvas.width, canvas.height);
   rows.forEach((row, i) =>
-    row.forEach((number, j) => picture.data.set([...colour(number), 255], 4 * (i * canvas.width + j))),
+    row.forEach((number, j) => picture.data.set([...colour(number, j), 255], 4 * (i * canvas.width + j))),
   );
   canvas.getContext("2d").putImageData(picture, 0, 0);
   return canvas;
 }
 
-/** A background, and black or white on it: the brightness as WCAG 2 defines it, at .18 both stand out alike. */
+/** A background, and black or white on it: brightness as in WCAG 2, at .18 both stand out alike. */
 export function style(rgb) {
   const [red, green, blue] = rgb.map((part) => {
     const share = part / 255;
@@ -43,21 +40,6 @@ export function style(rgb) {
   });
   const bright = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18;
   return `background:rgb(${rgb});color:${bright ? "#000" : "#fff"}`;
-}
-
-/** An element with attributes, and what is in it. */
-export function made(kind, attributes = {}, ...content) {
-  const element = document.createElement(kind);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...content);
-  return element;
-}
-
-/** A button, and what it does. */
-export function pressable(content, pressed, attributes = {}) {
-  const button = made("button", { type: "button", ...attributes }, content);
-  button.addEventListener("click", pressed);
-  return button;
 }
 
 /** The largest weight of a map, on which its colours end. */
@@ -70,18 +52,18 @@ export function thumbnail(canvas, rows) {
 }
 
 /**
- * The table of a map, for the eye: a row for each query, a column for each key; picked(query, key) is told of a click.
- * What it shows stands beside it in words, so a screen reader passes over it. hidden(key): is it behind the mask?
- * at: [query, key] that is picked; no key, if none is
+ * The table of a map, for the eye: a row for each query, a column for each key. What it shows stands beside
+ * it in words, so a screen reader passes over it. picked(query, key) is told of a click; keys from `seen` on
+ * are behind the mask; at: [query, key] that is picked; no key, if none is
  */
-export function table(rows, tokens, { caption, hidden, picked, at }) {
+export function table(rows, tokens, { caption, seen, picked, at }) {
   const dense = rows.length > READABLE, most = mostOf(rows);
-  const head = made("tr", {}, made("th", { class: "live-corner" }, "query ↓ key →"));
+  const head = made("tr", {}, made("th", { class: "live-corner" }, "query ↓\nkey →"));
   head.append(...tokens.map((token) => made("th", { scope: "col" }, token)));
   const lines = rows.map((row, i) => {
     const line = made("tr", i === at[0] ? { class: "live-at" } : {}, made("th", { scope: "row" }, tokens[i]));
-    if (!dense) line.append(...Array.from(row, (weight, j) => weightCell(weight, hidden(j), most)));
-    else if (i === 0) line.append(picture(rows, hidden, most));
+    if (!dense) line.append(...Array.from(row, (weight, j) => weightCell(weight, j >= seen, most)));
+    else if (i === 0) line.append(picture(rows, seen, most));
     if (i === at[0] && !dense && at[1] !== null) line.children[at[1] + 1]?.classList.add("live-cell");
     return line;
   });
@@ -89,30 +71,27 @@ export function table(rows, tokens, { caption, hidden, picked, at }) {
   map.style.setProperty("--tokens", rows.length);
   map.append(made("caption", {}, caption), made("thead", {}, head), made("tbody", {}, ...lines));
   map.addEventListener("click", (event) => {
-    const place = dense ? inPicture(event, rows.length) : inTable(event);
+    const place = placeOf(event, rows.length);
     if (place) picked(...place);
   });
   return map;
 }
 
-function weightCell(weight, hidden, most) {
-  if (hidden) return made("td", { class: "live-hidden", title: "hidden by the padding mask" });
-  return made("td", { style: style(ofWeight(weight, most)), title: weight.toFixed(4) }, short(weight));
+function weightCell(weight, isHidden, most) {
+  if (isHidden) return cell("", { class: "live-hidden", title: "hidden by the padding mask" });
+  return cell(short(weight), { style: style(ofWeight(weight, most)), title: weight.toFixed(4) });
 }
 
 /** Thousands of cells would take a second: they are one picture. */
-function picture(rows, hidden, most) {
-  const drawn = rows.map((row) => Array.from(row, (weight, key) => (hidden(key) ? NaN : weight)));
-  const canvas = paint(made("canvas"), drawn, (weight) => (Number.isNaN(weight) ? [154, 160, 166] : ofWeight(weight, most)));
-  return made("td", { rowspan: rows.length, colspan: rows.length }, canvas);
+function picture(rows, seen, most) {
+  const colour = (weight, key) => (key < seen ? ofWeight(weight, most) : [154, 160, 166]);
+  return cell(paint(made("canvas"), rows, colour), { rowspan: rows.length, colspan: rows.length });
 }
 
-function inTable({ target }) {
-  const box = target.closest("td");
+/** Query and key of a click on a cell or on the picture of all. */
+function placeOf({ target, offsetX, offsetY }, length) {
+  const shares = [offsetY / target.clientHeight, offsetX / target.clientWidth];
+  if (target.tagName === "CANVAS") return shares.map((share) => Math.floor(share * length));
+  const box = target.closest("td:not([rowspan])");
   return box && [box.parentNode.rowIndex - 1, box.cellIndex - 1];
-}
-
-function inPicture({ target, offsetX, offsetY }, length) {
-  if (target.tagName !== "CANVAS") return null;
-  return [offsetY / target.clientHeight, offsetX / target.clientWidth].map((share) => Math.floor(share * length));
 }

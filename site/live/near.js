@@ -1,7 +1,7 @@
 // For the bug desk: which entries of the field guide mean what somebody says, by the course's own encoder.
 
 import { load } from "./model.js";
-import { WIDTH, norm } from "./run.js";
+import { WIDTH, cosine, range } from "./run.js";
 
 const MOST = 20;
 const fetched = (name) => fetch(new URL(name, import.meta.url));
@@ -17,18 +17,14 @@ export async function rankByMeaning(text) {
     ready = undefined; // the next one tries again
     throw error;
   });
-  const { model, rows } = await ready;
-  const vector = (await model.run([text.slice(0, 800)])).vector(0), length = norm(vector);
-  const near = rows.map((row, index) => ({
-    index,
-    cosine: row.reduce((sum, whole, place) => sum + whole * vector[place], 0) / (norm(row) * length),
-  }));
+  const { run, rows } = await ready, vector = (await run([text.slice(0, 800)])).vector(0);
+  const near = rows.map((row, index) => ({ index, cosine: cosine(Float32Array.from(row), vector) }));
   return near.sort((one, other) => other.cosine - one.cosine).slice(0, MOST);
 }
 
 async function begun() {
-  const bytes = await (await fetched("../field_guide.i8")).arrayBuffer(); // of each entry, as it is in the guide's list
-  const all = new Int8Array(bytes);
-  const rows = Array.from({ length: all.length / WIDTH }, (_, row) => all.subarray(row * WIDTH, (row + 1) * WIDTH));
-  return { model: await load(await about()), rows };
+  // Of each entry, as it is in the guide's list.
+  const all = new Int8Array(await (await fetched("../field_guide.i8")).arrayBuffer());
+  const rows = range(all.length / WIDTH).map((row) => all.subarray(row * WIDTH, (row + 1) * WIDTH));
+  return { run: await load(await about()), rows };
 }

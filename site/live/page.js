@@ -1,18 +1,20 @@
 // The live page: what is asked for, what is computed, what is shown.
 
 import { read, write } from "./address.js";
-import { made, mostOf, pressable, table, thumbnail } from "./heatmap.js";
+import { keepingFocus, made, pressable } from "./dom.js";
+import { mostOf, table, thumbnail } from "./heatmap.js";
 import { MOST_TEXTS, compared, drawn } from "./meaning.js";
 import { isKept, load } from "./model.js";
-import { nameOf, roleRows } from "./roles.js";
-import { HEADS, LAYERS, stored } from "./run.js";
-import { STEPS, keyOf, namesOf } from "./steps.js";
-import { missing, remarks, tidy } from "./texts.js";
-import { Walk, keepingFocus } from "./walk.js";
+import { nameOf, roleTable } from "./roles.js";
+import { HEADS, LAYERS, View, largest, range, stored } from "./run.js";
+import { STEPS } from "./steps.js";
+import { missing, pieces, remarks, tidy } from "./texts.js";
+import { Walk } from "./walk.js";
 import { told } from "./words.js";
 
 const PATIENCE = 150; // milliseconds without a key, before the model runs
 const SECOND = "The young cat met the old cat.";
+const SOFTMAX = STEPS.findIndex(({ name }) => name === "Softmax");
 
 const page = document.getElementById("live");
 const part = (name) => page.querySelector(name);
@@ -22,9 +24,9 @@ const remarkOf = ["#live-first-remark", "#live-second-remark"].map(part);
 const SWITCHES = ["compare", "positions", "mask", "head", "layer"];
 const switches = Object.fromEntries(SWITCHES.map((name) => [name, part(`#live-${name}`)]));
 
-let model = null; // until it is loaded
+let run = null; // the model, once it is loaded
 let about; // {files, version, whole, roles: role → (layers, heads), exercises, tries, banks}
-let view = { text: 0, key: null }; // {run, text, token, layer, head, key, step}
+let view = { text: 0, key: null }; // {run, text, token, layer, head, key, step}; key: null if none is picked
 let shown; // {result, trained, taken}: what the switches ask for; trained: with nothing taken away
 let wishes = 0; // how many there were; only the newest counts
 let walk;
@@ -35,7 +37,7 @@ async function begin() {
   shown = await storedTry(0);
   walk = new Walk(part(".walk"), { changed, links: about.exercises });
   buildHeads();
-  part(".live-tries").append(...about.tries.map((wanted, place) => pressable(wanted.name, () => tried(place))));
+  part(".live-tries").append(...about.tries.map(({ name }, place) => pressable(name, () => tried(place))));
   part("#live-texts").value = about.banks.texts.join("\n");
   part(".live-meaning").replaceChildren(...drawn(about.banks, about.banks.texts));
   listen();
@@ -44,34 +46,34 @@ async function begin() {
 }
 
 function listen() {
-  const submitted = (form, does) => form.addEventListener("submit", (event) => (event.preventDefault(), does()));
-  submitted(part(".live-form"), compute);
+  const on = (target, kind, does) => target.addEventListener(kind, does);
+  const submitted = (form, does) => on(form, "submit", (event) => (event.preventDefault(), does()));
+  submitted(part(".live-form"), () => (run ? wish(0) : loaded()));
   submitted(part(".live-compare"), compareMeanings);
-  fields.forEach((field) => field.addEventListener("input", () => wish(PATIENCE)));
-  switches.compare.addEventListener("change", () => (fields[1].value ||= SECOND)); // something to begin with
-  Object.values(switches).forEach((box) => box.addEventListener("change", () => wish(0)));
-  part("#live-layer-number").addEventListener("input", ({ target }) => changed({ layer: Number(target.value), key: null }));
-  part(".live-whole").addEventListener("click", () => (document.fullscreenElement ? document.exitFullscreen() : page.requestFullscreen()));
-  addEventListener("fullscreenchange", () => {
-    part(".live-whole").textContent = document.fullscreenElement ? "Leave full screen" : "Full screen";
-  });
-  addEventListener("hashchange", () => location.hash === write(asked()) || follow());
+  fields.forEach((field) => on(field, "input", () => wish(PATIENCE)));
+  on(switches.compare, "change", () => (fields[1].value ||= SECOND)); // something to begin with
+  Object.values(switches).forEach((box) => on(box, "change", () => wish(0)));
+  const slider = part("#live-layer-number");
+  on(slider, "input", () => changed({ layer: slider.valueAsNumber, key: null }));
+  const whole = part(".live-whole"), isWhole = () => document.fullscreenElement;
+  on(whole, "click", () => (isWhole() ? document.exitFullscreen() : page.requestFullscreen()));
+  on(window, "fullscreenchange", () => (whole.textContent = isWhole() ? "Leave full screen" : "Full screen"));
+  on(window, "hashchange", () => location.hash === write(asked()) || follow());
 }
 
 /** Show what the address asks for, if it can be shown. */
 function follow() {
   const wanted = read(location.hash, LAYERS, HEADS, STEPS.length), [first] = about.tries;
   ask({ ...first, step: 0, ...wanted, texts: wanted.texts.length ? wanted.texts : first.texts });
-  wish(0);
 }
 
-/** Set the fields, the view and the switches. */
+/** Set the fields, the view and the switches, and show that. */
 function ask({ texts, layer, head, token = 0, step = 0, positions = true, mask = true }) {
   texts.forEach((text, place) => (fields[place].value = text));
-  switches.compare.checked = texts.length > 1;
-  [switches.positions.checked, switches.mask.checked] = [positions, mask];
-  switches.head.checked = switches.layer.checked = true;
+  const ticked = { compare: texts.length > 1, positions, mask, head: true, layer: true };
+  SWITCHES.forEach((name) => (switches[name].checked = ticked[name]));
   view = { ...view, layer, head, token, step, key: null };
+  wish(0);
 }
 
 /** What is asked for: {texts, layer, head, token, step, positions, mask} */
@@ -80,12 +82,14 @@ function asked() {
   return { ...view, texts, positions: switches.positions.checked, mask: switches.mask.checked };
 }
 
-/** Which of the tries has what is asked for, or that with nothing taken away: the last one if it does; −1 if none has. */
+/** Whether head and layer are there. */
+const hasAllHeads = () => switches.head.checked && switches.layer.checked;
+
+/** Which try has what is asked for, or that with nothing taken away: best the last one; −1 if none has. */
 function tryOf({ texts, positions, mask }) {
-  const here = switches.head.checked && switches.layer.checked;
-  const fits = (each) =>
-    each?.texts.join("\n") === texts.join("\n") && ((positions && mask) || (positions === each.positions && mask === each.mask));
-  const places = here ? [lastTry, ...about.tries.keys()] : [];
+  const isStored = (each) => (positions && mask) || (positions === each.positions && mask === each.mask);
+  const fits = (each) => each?.texts.join("\n") === texts.join("\n") && isStored(each);
+  const places = hasAllHeads() ? [lastTry, ...about.tries.keys()] : [];
   return (lastTry = places.find((place) => fits(about.tries[place])) ?? -1);
 }
 
@@ -99,104 +103,102 @@ function say(words, asking = false) {
 function changed(wanted) {
   view = { ...view, ...wanted };
   history.replaceState(null, "", write(asked()));
-  if (!(switches.head.checked && switches.layer.checked)) return wish(0);
-  showView();
+  if (hasAllHeads()) showView();
+  else wish(0);
 }
 
-// ---------------------------------------------------------------------------------------------- to be pressed
+// ------------------------------------------------------------------------------------------ to be pressed
 
 function tried(place) {
   lastTry = place;
   ask(about.tries[place]);
-  wish(0);
 }
 
 /** A grid: a row for each layer, its number in front, the numbers of the heads above. */
 function buildHeads() {
-  const numbers = (count) => Array.from({ length: count }, (_, number) => number);
   const label = (text) => made("span", { "aria-hidden": true }, text); // each button names its layer and head
   const grid = part(".live-heads");
-  grid.append(label(""), ...numbers(HEADS).map(label));
-  for (const layer of numbers(LAYERS)) {
-    const buttons = numbers(HEADS).map((head) => {
-      const name = nameOf(about.roles, layer, head);
-      const attributes = { "aria-label": `Layer ${layer}, head ${head}: ${name}`, title: `L${layer}.H${head}: ${name}` };
-      return pressable(made("canvas"), () => changed({ layer, head, key: null }), attributes);
+  grid.append(label(""), ...range(HEADS).map(label));
+  for (const layer of range(LAYERS)) {
+    const buttons = range(HEADS).map((head) => {
+      const name = `Layer ${layer}, head ${head}: ${nameOf(about.roles, layer, head)}`;
+      const pick = () => changed({ layer, head, key: null });
+      return pressable(made("canvas"), pick, { "aria-label": name, title: name });
     });
     grid.append(label(layer), ...buttons);
   }
   grid.addEventListener("keydown", moved);
 }
 
-const MOVES = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -HEADS, ArrowDown: HEADS };
-
+/** The arrow keys on the grid: another head. */
 function moved(event) {
   const buttons = all(".live-heads button"), now = view.layer * HEADS + view.head;
-  const ends = { Home: 0, End: buttons.length - 1 };
-  const next = event.key in ends ? ends[event.key] : now + (MOVES[event.key] ?? NaN);
+  const places = {
+    Home: 0, End: buttons.length - 1,
+    ArrowLeft: now - 1, ArrowRight: now + 1, ArrowUp: now - HEADS, ArrowDown: now + HEADS,
+  };
+  const next = places[event.key];
   if (!buttons[next]) return;
   event.preventDefault();
   changed({ layer: Math.floor(next / HEADS), head: next % HEADS, key: null });
   buttons[next].focus();
 }
 
-// ------------------------------------------------------------------------------------------------ to be computed
+// ------------------------------------------------------------------------------------------ to be computed
 
-/** Compute what is asked for; load the model first if it is not there. */
-async function compute() {
-  if (model || (await loaded("The model is loaded"))) await wish(0);
-}
-
-/** Load the model; false if it could not be. */
-async function loaded(words) {
+/** Load the model, and compute what is asked for; false if it could not be loaded. */
+async function loaded(words = "The model is loaded") {
   const button = part("#live-load"), bar = part("progress");
   if (button.disabled) return false;
   [button.disabled, bar.hidden] = [true, false];
-  const begun = performance.now();
   try {
-    model = await load(about, (share) => {
+    run = await load(about, (share) => {
       bar.value = share;
       say(share < 1 ? `${Math.round(share * about.whole)} of ${about.whole} MB` : "Starting the model …");
     });
-    live.timings.load = performance.now() - begun;
     button.textContent = `${words}: type your own`;
     say("");
     await wish(0);
   } catch (error) {
-    say(`The model could not be loaded: ${error.message.replace(/\.?$/, ".")} Are you online? The example stays; try again.`);
+    const why = error.message.replace(/\.?$/, ".");
+    say(`The model could not be loaded: ${why} Are you online? The example stays; try again.`);
     button.disabled = false;
   }
   bar.hidden = true;
-  return Boolean(model);
+  return Boolean(run);
 }
 
-/** Compute what is asked for now, after some patience, unless something newer is asked for in the meantime. */
+/** Compute what is asked for, after some patience, unless something newer is asked for in the meantime. */
 async function wish(patience) {
   const mine = ++wishes, place = tryOf(asked());
   part(".live-second").hidden = !switches.compare.checked;
   all(".live-tries button").forEach((button, each) => button.setAttribute("aria-pressed", each === place));
   part(".live-look").textContent = about.tries[place]?.look ?? "";
   history.replaceState(null, "", write(asked()));
-  if (!model && place < 0) return show(shown, `Below is still the stored example: load the model (${about.whole} MB, once) to see what you ask for.`, true);
+  if (!run && place < 0) {
+    const load = `load the model (${about.whole} MB, once) to see what you ask for.`;
+    return show(shown, `Below is still the stored example: ${load}`, true);
+  }
   await new Promise((done) => setTimeout(done, patience));
   if (mine !== wishes) return;
   try {
-    const found = await (model ? computed(asked()) : storedTry(place));
+    const found = await (run ? computed(asked()) : storedTry(place));
     if (!found || mine !== wishes) return;
     const { milliseconds, only } = found.result;
-    live.timings.run = milliseconds;
-    show(found, model ? `Computed in ${Math.round(milliseconds)} ms.` : `A stored example, layer ${only} of 0 to ${LAYERS - 1}. For a sentence of your own load the model.`);
+    const example = `A stored example, layer ${only} of 0 to ${LAYERS - 1}.`;
+    const more = "For a sentence of your own load the model.";
+    show(found, run ? `Computed in ${Math.round(milliseconds)} ms.` : `${example} ${more}`);
   } catch (error) {
-    say(`That could not be ${model ? "computed" : "loaded"}: ${error.message}`);
+    say(`That could not be ${run ? "computed" : "loaded"}: ${error.message}`);
   }
 }
 
 /** A try as it is stored, or with nothing taken away: {result, trained, taken}. */
 async function storedTry(place) {
-  const { positions, mask } = asked(), { run, trained, taken } = await got(`try-${place}.json`);
-  const whole = stored(trained ?? run);
-  if (positions && mask) return { result: whole, trained: whole, taken: { positions, mask } };
-  return { result: stored(run), trained: whole, taken };
+  const { positions, mask } = asked(), made = await got(`try-${place}.json`);
+  const trained = stored(made.trained ?? made.run);
+  if (positions && mask) return { result: trained, trained, taken: { positions, mask } };
+  return { result: stored(made.run), trained, taken: made.taken };
 }
 
 const files = {}; // what has been read, by name
@@ -212,27 +214,18 @@ async function got(name) {
 /** {result, trained, taken}, or nothing if a text is missing. */
 async function computed({ texts, positions, mask, layer, head }) {
   const lacking = texts.map(missing);
-  lacking.forEach((words, place) => (remarkOf[place].textContent = words ?? ""));
+  remarkOf.forEach((remark, place) => (remark.textContent = lacking[place] ?? ""));
   if (lacking.some(Boolean)) return say("");
   const tidied = texts.map(tidy);
-  const run = (taken) => inTurn(() => model.run(tidied.map(({ text }) => text), taken));
-  const trained = await run({});
+  const runTidied = (taken) => run(tidied.map(({ text }) => text), taken);
+  const trained = await runTidied({});
   trained.cuts.forEach((cut, place) => {
     remarkOf[place].textContent = [...tidied[place].remarks, ...remarks(cut)].join(" ");
   });
   const heads = switches.head.checked ? [] : [[layer, head]], layers = switches.layer.checked ? [] : [layer];
   const taken = { positions, mask: mask || !hasPadding(trained), heads, layers };
-  const isWhole = taken.positions && taken.mask && !heads.length && !layers.length;
-  return { result: isWhole ? trained : await run(taken), trained, taken };
-}
-
-let last = Promise.resolve();
-
-/** The session runs one batch after the other. */
-function inTurn(run) {
-  const next = last.then(run);
-  last = next.catch(() => {});
-  return next;
+  const isWhole = taken.positions && taken.mask && hasAllHeads();
+  return { result: isWhole ? trained : await runTidied(taken), trained, taken };
 }
 
 /** Whether one text is shorter than the other. */
@@ -241,93 +234,88 @@ const hasPadding = ({ cuts }) => new Set(cuts.map(({ tokens }) => tokens.length)
 /** Two to six texts, one a line. */
 async function compareMeanings() {
   const texts = part("#live-texts").value.split("\n").map((text) => tidy(text).text.trim()).filter(Boolean);
-  const status = part("#live-meaning-status");
-  if (texts.length < 2) return (status.textContent = "Two texts at least, each on a line of its own.");
-  if (!model && !(await loaded("The model is loaded"))) return (status.textContent = part("#live-status").textContent);
-  const read = texts.slice(0, MOST_TEXTS), run = await inTurn(() => model.run(read));
+  const tell = (words) => (part("#live-meaning-status").textContent = words);
+  if (texts.length < 2) return tell("Two texts at least, each on a line of its own.");
+  if (!run && !(await loaded())) return tell(part("#live-status").textContent);
+  const read = texts.slice(0, MOST_TEXTS), found = await run(read);
   const left = texts.length > MOST_TEXTS ? [`The first ${MOST_TEXTS} of ${texts.length} are compared.`] : [];
-  status.textContent = [...left, ...new Set(run.cuts.flatMap(remarks))].join(" ");
-  part(".live-meaning").replaceChildren(...drawn(compared(run), read));
+  tell([...left, ...new Set(found.cuts.flatMap(remarks))].join(" "));
+  part(".live-meaning").replaceChildren(...drawn(compared(found), read));
 }
 
-// --------------------------------------------------------------------------------------------------- to be seen
-
-/** The mask only where there is padding. */
-function showOptions() {
-  const padding = hasPadding(shown.result);
-  switches.mask.disabled = !padding;
-  switches.mask.checked ||= !switches.compare.checked;
-  part("#live-mask-why").textContent = padding ? "" : "(of texts of unlike length)";
-}
+// ---------------------------------------------------------------------------------------------- to be seen
 
 function show(found, words, asking) {
   shown = found;
   say(words, asking);
-  showOptions();
+  const { result } = shown, padding = hasPadding(result), two = result.cuts.length > 1;
+  switches.mask.disabled = !padding;
+  switches.mask.checked ||= !switches.compare.checked;
+  part("#live-mask-why").textContent = padding ? "" : "(of texts of unlike length)";
   all(".live-heads button").forEach((button, place) => {
-    thumbnail(button.firstChild, shown.result.map(0, Math.floor(place / HEADS), place % HEADS));
+    thumbnail(button.firstChild, result.map(0, Math.floor(place / HEADS), place % HEADS));
   });
-  const two = shown.result.cuts.length > 1;
   part("#live-heads-title").textContent = two ? "All 72 heads, on the first text" : "All 72 heads";
+  part(".live-views").classList.toggle("live-two", two);
   showView();
 }
 
 /** What depends on the token, the layer, the head and the step. */
 function showView() {
-  const { result } = shown;
-  view = { ...view, run: result, text: 0, token: Math.min(view.token, result.cuts[0].ids.length - 1) };
+  const { result } = shown, { tokens } = result.cuts[0];
+  view = { ...view, run: result, token: Math.min(view.token, tokens.length - 1) };
   const { layer, head, token } = view, isTaken = shown.taken.layers?.includes(layer);
-  const unseen = isTaken
-    ? `Layer ${layer} is taken away: every token leaves it as it entered.`
-    : "Of this layer the stored example has the maps only: load the model to walk through it.";
-  const canWalk = result.holds(layer) && !isTaken;
   all(".live-heads button").forEach((button, place) => {
     const mine = place === layer * HEADS + head;
     button.tabIndex = mine ? 0 : -1;
     button.setAttribute("aria-pressed", mine);
   });
-  const chips = result.cuts[0].tokens.map((name, place) =>
+  const chips = tokens.map((name, place) =>
     pressable(name, () => changed({ token: place, key: null }), { "aria-pressed": place === token }),
   );
   keepingFocus(part(".live-tokens"), chips);
+  part("#live-pieces").textContent = pieces(result.cuts.flatMap((cut) => cut.tokens));
   [part("#live-layer-number").value, part("#live-layer-name").textContent] = [layer, layer];
   part("#live-head-title").textContent = `Layer ${layer}, head ${head}: ${nameOf(about.roles, layer, head)}`;
   part("#live-words").textContent = told(shown, layer, head);
   part(".live-maps").replaceChildren(...result.cuts.map((_, text) => mapOf(text)));
-  const [names, ...rows] = roleRows(about.roles, shown, layer, head);
-  part(".live-roles thead").replaceChildren(names);
-  part(".live-roles tbody").replaceChildren(...rows);
-  [part(".walk-unseen").hidden, part(".walk-unseen").textContent] = [canWalk, unseen];
-  part(".walk-stage").hidden = !canWalk;
+  part(".live-roles").replaceChildren(roleTable(about.roles, shown, layer, head));
+  const canWalk = result.holds(layer) && !isTaken;
+  [part(".walk-unseen").hidden, part(".walk-stage").hidden] = [canWalk, !canWalk];
+  part(".walk-unseen").textContent = isTaken
+    ? `Layer ${layer} is taken away: every token leaves it as it entered.`
+    : "Of this layer the stored example has the maps only: load the model to walk through it.";
   if (canWalk) walk.draw(view);
 }
 
-/** The large map of a text, in a box that scrolls; a click or a key picks query and key, and asks where the weight comes from. */
+/** The map of a text, in a box that scrolls; a click or a key picks a weight and asks where it comes from. */
 function mapOf(text) {
-  const { result, taken } = shown, names = namesOf(result, text), rows = result.map(text, view.layer, view.head);
+  const { result, taken } = shown, names = result.names(text), rows = result.map(text, view.layer, view.head);
   const caption = result.cuts.length > 1 ? ["First text", "Second text"][text] : "";
-  const hidden = (key) => taken.mask && key >= result.cuts[text].tokens.length;
-  const strongest = rows.map((row, i) => `${names[i]} at ${names[row.indexOf(Math.max(...row))]}`).join(", ");
-  const label = `Attention map: ${caption} ${strongest}. ${text ? "" : "Arrow keys pick a weight, Enter asks where it comes from."}`;
-  const box = made("div", { class: "live-box", tabindex: 0, role: "region", "aria-label": label });
-  const bar = made("p", { class: "live-bar" }, "0", made("span"), mostOf(rows).toFixed(2).replace(/^0/, ""));
-  const at = text ? [] : [view.token, view.key];
+  const strongest = rows.map((row, i) => `${names[i]} at ${names[largest(row)]}`).join(", ");
+  const keys = text ? "" : "Arrow keys pick a weight, Enter asks where it comes from.";
+  const name = `Attention map: ${caption} ${strongest}. ${keys}`;
+  const box = made("div", { class: "live-box", tabindex: 0, role: "region", "aria-label": name });
+  const most = mostOf(rows).toFixed(2).replace(/^0/, "");
   const picked = (query, key) => {
     pick(query, key);
-    if (result.holds(view.layer)) walk.ask({ kind: "weight", token: query, key });
+    if (result.holds(view.layer)) walk.ask({ kind: "weight", key });
   };
-  box.append(table(rows, names, { caption, hidden, picked: text ? () => {} : picked, at }), bar);
+  const seen = taken.mask ? result.cuts[text].tokens.length : Infinity;
+  const first = { picked, at: [view.token, view.key] }, second = { picked: () => {}, at: [] };
+  box.append(table(rows, names, { caption, seen, ...(text ? second : first) }));
+  box.append(made("p", { class: "live-bar" }, "0", made("span"), most));
   if (!text) box.addEventListener("keydown", (event) => movedOn(event, rows.length, picked));
   return box;
 }
 
-const SOFTMAX = STEPS.findIndex(({ name }) => name === "Softmax");
 const pick = (query, key) => changed({ token: query, key, step: SOFTMAX });
+
+const AXES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Enter: [0, 0] };
 
 /** The arrow keys on the map: another query, another key; Enter asks for the weight. */
 function movedOn(event, length, picked) {
-  const now = [view.token, keyOf(view)];
-  const next = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Enter: [0, 0] }[event.key];
+  const now = [view.token, new View(view).key], next = AXES[event.key];
   if (!next) return;
   event.preventDefault();
   const [query, key] = now.map((place, axis) => Math.min(Math.max(place + next[axis], 0), length - 1));
@@ -339,9 +327,8 @@ function movedOn(event, length, picked) {
 
 /** For the tests, and for whoever looks behind: run texts without the page, and the numbers of every step. */
 const live = {
-  timings: {},
-  run: (texts, taken) => inTurn(() => model.run(texts, taken)),
-  steps: (wanted) => STEPS.map(({ make }) => make({ key: null, ...wanted })),
+  run: (texts, taken) => run(texts, taken),
+  steps: (wanted) => STEPS.map(({ make }) => make(new View(wanted))),
   view: () => view,
 };
 window.live = live;

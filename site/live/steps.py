@@ -27,7 +27,7 @@ OUTPUTS = ("words", "placed", "entering", *OF_LAYER)
 class Steps(nn.Module):
     """Token ids in; out comes what each part of the encoder makes on the way, as the parts themselves say it.
 
-    Scores and weights are left to the page: they follow from queries and keys.
+    The browser's file has no scores and weights: the page computes them from queries and keys.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -36,6 +36,7 @@ class Steps(nn.Module):
         self.mean_position = nn.Buffer(encoder.positions.table.mean(dim=0))
         self.made: dict[str, list[Tensor]] = {name: [] for name in OF_LAYER}
         self.kept: list[Tensor] = []  # of each layer, 1 for a head that stays
+        self.weights: list[Tensor] = []  # of each layer, (batch, heads, query_pos, key_pos)
         for number, layer in enumerate(encoder.layers):
             for name, part in OF_LAYER.items():
                 layer.get_submodule(part).register_forward_hook(partial(self.note, name))
@@ -62,14 +63,15 @@ class Steps(nn.Module):
         heads: (layers, heads), 1 as trained; 0 takes a head away
         layers: (layers), 1 as trained; 0 hands the tokens on as they are
         """
-        self.made, self.kept = {name: [] for name in OF_LAYER}, list(heads)
+        self.made, self.kept, self.weights = {name: [] for name in OF_LAYER}, list(heads), []
         words = self.encoder.embedding(ids)
         rows = self.encoder.positions.table[: ids.shape[1]]
         placed = words + self.mean_position + positions * (rows - self.mean_position)
         x, entering = self.encoder.embedding_norm(placed), []
         for number, layer in enumerate(self.encoder.layers):
             entering.append(x)
-            changed, _ = layer(x, may_attend=may_attend)
+            changed, weights = layer(x, may_attend=may_attend)
+            self.weights.append(weights)
             x = layers[number] * changed + (1 - layers[number]) * x
             self.made["leaving"][-1] = x
         return words, placed, torch.stack(entering), *(torch.stack(each) for each in self.made.values())

@@ -37,29 +37,18 @@ def record(model: Steps, batch: TokenBatch, layer: int, positions: bool, mask: b
         for ids, tokens, length in zip(batch.token_ids.tolist(), batch.tokens, lengths, strict=True)
     ]
     ends = packed(mean_pool(made["leaving"][-1], batch.may_attend))
-    whole = (255 * maps(made, may_attend, model.encoder.config.n_heads)).round().to(torch.uint8)
+    whole = (255 * torch.stack(model.weights)).round().to(torch.uint8)  # (layer, text, heads, query, key)
     run = {"cuts": cuts, "length": max(lengths), "mask": mask, "layer": layer}
     return run | {"maps": in_base_64(whole), "ends": ends} | steps(made, layer)
-
-
-def maps(made: dict[str, Tensor], may_attend: Tensor, n_heads: int) -> Tensor:
-    """Return a run's weights, (layers, text, heads, query_pos, key_pos)."""
-    queries, keys = (
-        made[name].unflatten(-1, (n_heads, -1)).transpose(-3, -2) for name in ("queries", "keys")
-    )
-    scores = queries @ keys.mT / queries.shape[-1] ** 0.5
-    return scores.masked_fill(~may_attend, -torch.inf).softmax(dim=-1)
 
 
 def steps(made: dict[str, Tensor], layer: int) -> dict:
     """Return what the parts before the layers, and those of one layer, have made of the first text."""
     found = {name: made[name][0] for name in ("words", "placed")} | {"normed": made["entering"][0, 0]}
     found |= {name: made[name][layer, 0] for name in ("entering", *OF_LAYER)}
-    strongest = found.pop("neurons").topk(SHOWN_NEURONS)  # of each token
-    return {
-        "steps": {name: packed(step) for name, step in found.items()},
-        "neurons": [strongest.indices.tolist(), rounded(strongest.values)],
-    }
+    values, numbers = found.pop("neurons").topk(SHOWN_NEURONS)  # of each token
+    neurons = [list(zip(*both, strict=True)) for both in zip(numbers.tolist(), rounded(values), strict=True)]
+    return {"steps": {name: packed(step) for name, step in found.items()}, "neurons": neurons}
 
 
 @torch.no_grad()

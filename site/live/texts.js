@@ -10,10 +10,16 @@ export function tidy(text) {
     remarks.push("It held half a character, which is replaced by �.");
   }
   if (text.length > MOST_CHARACTERS) {
-    remarks.push(`It has ${text.length.toLocaleString("en")} characters; the first ${MOST_CHARACTERS} are read.`);
-    text = text.slice(0, MOST_CHARACTERS);
+    const characters = text.length.toLocaleString("en");
+    remarks.push(`It has ${characters} characters; the first ${MOST_CHARACTERS} are read.`);
   }
-  return { text, remarks };
+  return { text: text.slice(0, MOST_CHARACTERS), remarks };
+}
+
+/** What a piece of a word is, where the tokens have one. */
+export function pieces(tokens) {
+  const piece = tokens.find((token) => token.startsWith("##")), rule = "continues the word before it";
+  return piece ? `${piece} ${rule}: a word that the vocabulary lacks is cut into pieces.` : "";
 }
 
 /** Why there is nothing to compute, or null. */
@@ -23,27 +29,17 @@ export function missing(text) {
 
 /** What the tokenizer made of a text. cut: {tokens, left} */
 export function remarks({ tokens, left }) {
-  const said = [];
-  const words = tokens.slice(1, -1);
-  const unknown = words.filter((token) => token === "[UNK]").length;
-  const ideographs = words.filter((token) => /^\p{Script=Han}$/u.test(token)).length;
-  const pieces = words.filter((token) => token.startsWith("##")).length;
-  if (left) {
-    said.push(
-      `It has ${tokens.length + left} tokens; only the first ${words.length} words and pieces are used, ` +
-        "since a larger map cannot be read.",
-    );
-  }
-  if (!words.length) said.push("Nothing of it is left for the model but [CLS] and [SEP].");
-  if (unknown) {
-    said.push(
-      `${unknown} of ${words.length} tokens ${unknown === 1 ? "is" : "are"} [UNK]: the model's vocabulary, mostly ` +
-        "English, does not have them, so all of them look the same to it.",
-    );
-  }
-  if (ideographs) said.push("Chinese characters are cut one by one; the model learnt from English texts.");
-  else if (pieces > words.length / 2) {
-    said.push("Most words are cut into pieces (## continues a word): the model learnt from English texts.");
-  }
-  return said;
+  const words = tokens.slice(1, -1), count = (fits) => words.filter(fits).length;
+  const unknown = count((token) => token === "[UNK]"), has = unknown === 1 ? "is" : "are";
+  const ideographs = count((token) => /^\p{Script=Han}$/u.test(token));
+  const areMostPieces = count((token) => token.startsWith("##")) > words.length / 2;
+  const all = tokens.length + left, english = "the model learnt from English texts.";
+  return [
+    left && `It has ${all} tokens; only the first ${words.length} are used: a larger map cannot be read.`,
+    !words.length && "Nothing of it is left for the model but [CLS] and [SEP].",
+    unknown && `${unknown} of ${words.length} tokens ${has} [UNK]: the model's vocabulary, mostly English, ` +
+      "does not have them, so all of them look the same to it.",
+    ideographs && `Chinese characters are cut one by one; ${english}`,
+    !ideographs && areMostPieces && `Most words are cut into pieces: ${english}`,
+  ].filter(Boolean);
 }

@@ -1,111 +1,111 @@
 // The walk, drawn: one step at a time, every number a button that says where it comes from.
 
 import { answer } from "./chain.js";
-import { made, ofSigned, paint, pressable, short, style } from "./heatmap.js";
-import { STEPS, keyOf, namesOf } from "./steps.js";
+import { cell, keepingFocus, made, pressable, short, tableOf } from "./dom.js";
+import { ofSigned, paint, style } from "./heatmap.js";
+import { View, sum } from "./run.js";
+import { STEPS } from "./steps.js";
+
+const ROW = 20; // pixels, of a line of bars: a weight of 1 is as wide
 
 export class Walk {
-  /** box: where it is drawn; changed(wanted): the reader picks another step or key; links: exercise → address */
+  /** box: where it is drawn; changed(wanted): another step or key is picked; links: exercise → address */
   constructor(box, { changed, links }) {
     Object.assign(this, { box, changed, links, asked: [] });
     this.part = (name) => box.querySelector(name);
     const steps = STEPS.map(({ name }, step) => pressable(name, () => changed({ step })));
     this.part(".walk-steps").append(...steps.map((button) => made("li", {}, button)));
     box.addEventListener("keydown", ({ key }) => key === "Escape" && this.asked.length && this.close());
-    this.part(".walk-back").addEventListener("click", () => changed({ step: Math.max(0, this.view.step - 1) }));
-    this.part(".walk-on").addEventListener("click", () => changed({ step: Math.min(STEPS.length - 1, this.view.step + 1) }));
+    this.part(".walk-back").addEventListener("click", () => changed({ step: this.view.step - 1 }));
+    this.part(".walk-on").addEventListener("click", () => changed({ step: this.view.step + 1 }));
     this.part(".walk-arrives input").addEventListener("change", () => this.draw(this.view));
   }
 
-  /** view: {run, text, token, layer, head, key, step} */
-  draw(view) {
-    if (["run", "step", "token", "layer", "head"].some((each) => this.view?.[each] !== view[each])) this.asked = [];
-    this.view = view;
-    const step = STEPS[view.step], names = namesOf(view.run, view.text);
+  /** wanted: {run, text, token, layer, head, key, step} */
+  draw(wanted) {
+    const isNew = (each) => this.view?.[each] !== wanted[each];
+    if (["run", "step", "token", "layer", "head"].some(isNew)) this.asked = [];
+    const view = (this.view = new View({ ...wanted, arrives: this.part(".walk-arrives input").checked }));
+    const step = STEPS[view.step], next = STEPS[view.step + 1], link = this.part(".walk-exercise");
     this.box.querySelectorAll(".walk-steps button").forEach((button, place) => {
-      button.toggleAttribute("aria-current", place === view.step);
+      button.setAttribute("aria-current", place === view.step && "step");
     });
     this.part(".walk-back").disabled = view.step === 0;
-    const next = STEPS[view.step + 1];
     this.part(".walk-on").disabled = !next;
-    this.part(".walk-on").textContent = next ? `Next: ${next.name} →` : "The end";
-    this.part(".walk-name").textContent = `${view.step + 1}. ${step.name}`;
-    const isAlone = (name) => names.indexOf(name) === names.lastIndexOf(name);
-    const told = (place) => (isAlone(names[place]) ? names[place] : `${names[place]} (${place})`);
-    const key = keyOf(view), weight = short(view.run.weights(view.text, view.token, view.layer, view.head)[key]);
-    const id = view.run.cuts[view.text].ids[view.token] ?? 0;
-    this.part(".walk-says").textContent = step.says({ ...view, name: told(view.token), keyName: told(key), id, weight });
-    this.part(".walk-shape").textContent = step.shape;
-    this.part(".walk-code").textContent = step.code;
-    const link = this.part(".walk-exercise");
-    [link.href, link.textContent] = [this.links[step.exercise], `You write it in ${step.exercise}`];
+    link.href = this.links[step.exercise];
+    const words = {
+      ".walk-on": next ? `Next: ${next.name} →` : "The end", ".walk-name": `${view.step + 1}. ${step.name}`,
+      ".walk-says": step.says(view), ".walk-shape": step.shape, ".walk-code": step.code,
+      ".walk-exercise": `You write it in ${step.exercise}`,
+    };
+    Object.entries(words).forEach(([name, text]) => (this.part(name).textContent = text));
+    this.part(".walk-arrives").hidden = !step.shares;
     const items = step.make(view);
-    this.part(".walk-arrives").hidden = !items.some(({ arrives }) => arrives);
-    const drawn = items.map((item) => this.item(item, items));
-    keepingFocus(this.part(".walk-items"), drawn);
+    keepingFocus(this.part(".walk-items"), items.map((item) => this.item(item, items)));
     this.answer();
   }
 
   /** One line of a step: what is done, what it is, its numbers. */
   item(item, all) {
-    const line = made("div", { class: "walk-item" }, made("span", { class: "walk-op" }, item.op ?? ""));
-    const isArrival = item.arrives && this.part(".walk-arrives input").checked;
-    const label = isArrival ? "weight × length of the value" : item.label;
-    line.append(made("span", { class: "walk-label" }, label, this.ends(item)), this[item.form](item, all));
-    return line;
-  }
-
-  /** Of a strip, whose numbers are not written, how many they are and between which. */
-  ends({ form, values }) {
+    const { form, label, values, op = "" } = item;
     const [least, most] = [Math.min(...values), Math.max(...values)].map(short);
-    return made("small", {}, form === "strip" ? ` ${values.length} numbers, ${least} … ${most}` : "");
+    const ends = made("small", {}, form === "strip" ? ` ${values.length} numbers, ${least} … ${most}` : "");
+    const line = made("div", { class: "walk-item" }, made("span", { class: "walk-op" }, op));
+    line.append(made("span", { class: "walk-label" }, label, ends), this[form](item, all));
+    return line;
   }
 
   /** Hundreds of numbers as stripes; all strips of a step share one scale. */
   strip({ label, values, framed }, all) {
-    const most = Math.max(...all.flatMap((each) => (each.form === "strip" ? Array.from(each.values, Math.abs) : [0])));
-    const told = `${label}: ${values.length} numbers`;
-    const canvas = paint(made("canvas", { role: "img", "aria-label": told, title: told }), [values], (each) => ofSigned(each, most));
-    const box = made("span", { class: "walk-canvas" }, canvas);
+    const most = largestOf(all.filter(({ form }) => form === "strip").map((each) => each.values));
+    const canvas = stripes(values, most, `${label}: ${values.length} numbers`);
+    const box = made("span", { class: "walk-numbers walk-canvas" }, canvas);
     if (framed) {
       const [from, to] = framed.map((place) => (100 * place) / values.length);
       box.append(made("span", { class: "walk-frame", style: `left:${from}%;width:${to - from}%` }));
     }
-    return made("span", { class: "walk-numbers" }, box);
+    return box;
   }
 
   /** A few dozen numbers; of those that can be asked, the large ones are lit. */
   cells({ values, ask }) {
-    const most = Math.max(...Array.from(values, Math.abs));
+    const most = largestOf([values]);
     const cells = Array.from(values, (value, place) => {
-      const lit = ask && Math.abs(value) > most / 3;
-      const attributes = { style: style(ofSigned(value, most)), class: lit ? "walk-cell walk-lit" : "walk-cell" };
-      return this.number(value, ask?.(place), attributes);
+      const kind = ask && Math.abs(value) > most / 3 ? "walk-cell walk-lit" : "walk-cell";
+      return this.number(value, ask?.(place), { style: style(ofSigned(value, most)), class: kind });
     });
     return made("span", { class: "walk-numbers walk-grid" }, ...cells);
   }
 
-  /** A bar for each token or neuron; a token's name picks it as the key that is compared. */
-  bars({ names, values, ask, arrives }) {
-    const shown = arrives && this.part(".walk-arrives input").checked ? arrives : values;
-    const finite = Array.from(shown, (each) => (Number.isFinite(each) ? each : 0));
-    const least = Math.min(0, ...finite), per = 100 / (Math.max(0, ...finite) - least || 1);
+  /**
+   * A line for each token or neuron: a bar, or stripes if there are some; a token's name picks it as the key
+   * that is compared. flow: lines lead to it from the chosen token.
+   */
+  bars({ names, values, ask, flow, stripes: parts }) {
+    const finite = Array.from(values, (each) => (Number.isFinite(each) ? each : 0));
+    const least = Math.min(0, ...finite), scale = 100 / (Math.max(0, ...finite) - least || 1);
+    const most = parts && largestOf(parts), { token, key } = this.view;
     const lines = names.map((name, place) => {
-      const ends = [Math.min(0, finite[place]), Math.max(0, finite[place])].map((end) => (end - least) * per);
-      const look = `left:${ends[0]}%;width:${ends[1] - ends[0]}%`;
-      const bar = made("span", { class: finite[place] < 0 ? "walk-bar walk-negative" : "walk-bar", style: look });
-      const picked = ask && place === keyOf(this.view);
-      const label = ask ? pressable(name, () => this.changed({ key: place }), { "aria-pressed": picked }) : name;
-      const number = shown === values ? this.number(values[place], ask?.(place)) : short(shown[place]);
-      return made("li", {}, made("span", { class: "walk-token" }, label), made("span", { class: "walk-track" }, bar), number);
+      const value = finite[place], left = (Math.min(0, value) - least) * scale;
+      const look = { class: value < 0 ? "walk-bar walk-negative" : "walk-bar" };
+      const bar = made("span", { ...look, style: `left:${left}%;width:${Math.abs(value) * scale}%` });
+      const pick = () => this.changed({ key: place });
+      const label = ask || flow ? pressable(name, pick, { "aria-pressed": place === key }) : name;
+      const track = made("span", { class: "walk-track" }, parts ? stripes(parts[place], most) : bar);
+      const isChosen = place === token ? "walk-from walk-chosen" : "walk-from";
+      const from = flow ? [made("span", { class: isChosen, "aria-hidden": true }, name)] : [];
+      const to = made("span", { class: "walk-token" }, label);
+      return made("li", {}, ...from, to, track, this.number(values[place], ask?.(place)));
     });
-    return made("ul", { class: "walk-numbers" }, ...lines);
+    if (flow) lines[0].prepend(flowOf(token, values));
+    return made("ul", { class: flow ? "walk-numbers walk-flowing" : "walk-numbers" }, ...lines);
   }
 
   /** A number; a button, if it can be asked where it comes from. */
   number(value, question, attributes = {}) {
     const all = { "data-value": value, title: `${value}`, ...attributes };
-    const digits = attributes.class && Math.abs(value) >= 1 ? value.toFixed(1).replace("-", "−") : short(value); // cells are narrow
+    const isNarrow = attributes.class && Math.abs(value) >= 1;
+    const digits = isNarrow ? value.toFixed(1).replace("-", "−") : short(value);
     if (!question) return made("span", all, digits);
     return pressable(digits, () => this.ask(question), { ...all, "aria-label": `${digits}: where from?` });
   }
@@ -127,8 +127,10 @@ export class Walk {
       made("li", {}, pressable(title, () => this.ask(this.asked[depth], depth))),
     );
     const close = pressable("Close", () => this.close(), { class: "walk-close" });
-    box.replaceChildren(made("ol", {}, ...way), made("h3", {}, `${last.title}: ${short(last.result)}`), close);
-    box.append(made("p", {}, `= ${last.rule}`), last.cells ? this.products(last.cells) : this.rows(last), last.end ?? "");
+    const rule = `= ${last.rule}`;
+    const shown = last.cells ? [made("p", {}, rule), this.cells(last.cells)] : [this.rows(rule, last)];
+    const heading = made("h3", {}, `${last.title}: ${short(last.result)}`);
+    box.replaceChildren(made("ol", {}, ...way), close, heading, ...shown, last.end ?? "");
     box.dataset.result = last.result;
   }
 
@@ -138,23 +140,31 @@ export class Walk {
     this.part(".walk-on").focus();
   }
 
-  products(cells) {
-    return this.cells({ values: cells.map(({ value }) => value), ask: (place) => cells[place].ask });
-  }
-
-  rows({ columns, rows, lit }) {
-    const head = made("tr", {}, ...columns.map((name) => made("th", { scope: "col" }, name)));
-    const lines = rows.map(([name, ...numbers], place) => {
-      const cells = numbers.map((each) => made("td", {}, this.number(each.value ?? each, each.ask)));
-      return made("tr", place === lit ? { class: "walk-lit" } : {}, made("th", { scope: "row" }, name), ...cells);
-    });
-    return made("div", { class: "live-box", tabindex: 0 }, made("table", {}, made("thead", {}, head), made("tbody", {}, ...lines)));
+  rows(rule, { columns, rows, isFirstAsked }) {
+    const cells = (numbers) => numbers.map((each) => cell(this.number(each.value ?? each, each.ask)));
+    const box = tableOf(rule, columns, rows.map(([name, ...numbers]) => [name, ...cells(numbers)]));
+    box.querySelector("tbody tr").setAttribute("aria-current", Boolean(isFirstAsked));
+    return box;
   }
 }
 
-/** Put new elements into a box; where a button of it had the focus, the one in its place has it then. */
-export function keepingFocus(box, elements) {
-  const place = [...box.querySelectorAll("button")].indexOf(document.activeElement);
-  box.replaceChildren(...elements);
-  box.querySelectorAll("button")[place]?.focus({ preventScroll: true });
+/** The largest number of some rows, without its sign. */
+const largestOf = (rows) => Math.max(...rows.flatMap((values) => Array.from(values, Math.abs)));
+
+/** A row of numbers as colours; a picture for readers only if it has a name. */
+function stripes(values, most, name) {
+  const attributes = name ? { role: "img", "aria-label": name, title: name } : { "aria-hidden": true };
+  return paint(made("canvas", attributes), [values], (each) => ofSigned(each, most));
+}
+
+/** Lines from the chosen token to every key, each as wide as its share; the numbers say the same. */
+function flowOf(token, values) {
+  const all = sum(values), from = token + 0.5;
+  const lines = Array.from(values, (value, key) => {
+    const to = key + 0.5;
+    return `<path d="M0 ${from}C.5 ${from} .5 ${to} 1 ${to}" stroke-width="${(ROW * value) / all}"/>`;
+  });
+  const box = made("span", { class: "walk-flow", "aria-hidden": true });
+  box.innerHTML = `<svg viewBox="0 0 1 ${values.length}" preserveAspectRatio="none">${lines.join("")}</svg>`;
+  return box;
 }

@@ -2,8 +2,9 @@
 
 const MOST_TOKENS = 64; // a larger map cannot be read
 const SEP = 102, PAD = 0;
-const OF_MODEL = ["positions", "heads", "layers"];
+const LAYERS = 6, HEADS = 12;
 let model;
+let last; // the session runs one batch after the other
 
 const answers = {
   /** files: name → bytes; version: the name under which they are kept */
@@ -25,14 +26,15 @@ const answers = {
     const length = Math.max(...cuts.map(({ ids }) => ids.length));
     const padded = cuts.flatMap(({ ids }) => [...ids, ...Array(length - ids.length).fill(PAD)]);
     const real = cuts.flatMap(({ ids }) => Array.from({ length }, (_, place) => !mask || place < ids.length));
-    const floats = { positions, heads: heads.flat(), layers };
-    const dims = { positions: [], heads: [heads.length, heads[0].length], layers: [layers.length] };
+    const off = heads.map(([layer, head]) => layer * HEADS + head);
     const { Tensor } = model.ort;
     const begun = performance.now();
     const made = await model.session.run({
       ids: new Tensor("int64", BigInt64Array.from(padded, BigInt), [cuts.length, length]),
       may_attend: new Tensor("bool", Uint8Array.from(real), [cuts.length, 1, 1, length]),
-      ...Object.fromEntries(OF_MODEL.map((name) => [name, new Tensor("float32", [floats[name]].flat(), dims[name])])),
+      positions: new Tensor("float32", [positions ? 1 : 0], []),
+      heads: new Tensor("float32", without(off, LAYERS * HEADS), [LAYERS, HEADS]),
+      layers: new Tensor("float32", without(layers, LAYERS), [LAYERS]),
     });
     const milliseconds = performance.now() - begun;
     const parts = Object.fromEntries(Object.entries(made).map(([name, { data }]) => [name, data]));
@@ -40,14 +42,16 @@ const answers = {
   },
 };
 
-onmessage = async ({ data: { id, does, wanted } }) => {
-  try {
-    const result = await answers[does](wanted, (progress) => postMessage({ id, progress }));
-    postMessage({ id, result }, Object.values(result?.parts ?? {}).map(({ buffer }) => buffer));
-  } catch (error) {
-    postMessage({ id, error: error.message });
-  }
+onmessage = ({ data: { does, wanted }, ports: [port] }) => {
+  const answered = async () => {
+    const result = await answers[does](wanted, (share) => port.postMessage({ share }));
+    port.postMessage({ result }, Object.values(result?.parts ?? {}).map(({ buffer }) => buffer));
+  };
+  last = Promise.resolve(last).then(answered).catch(({ message }) => port.postMessage({ error: message }));
 };
+
+/** 1 for each that stays, 0 for what is taken away. */
+const without = (off, count) => Float32Array.from({ length: count }, (_, each) => !off.includes(each));
 
 /** Cut a text into tokens: {ids, tokens, left}, `left` being how many did not fit. */
 function cut(text) {
@@ -71,7 +75,8 @@ async function all(files, version, progress) {
     const address = new URL(name, import.meta.url);
     const kept = await cache?.match(address);
     const bytes = await whole(name, size, kept ?? (await fetch(address)), told);
-    if (!kept) await cache?.put(address, new Response(bytes)).catch(() => {}); // no room: load it again next time
+    // Where there is no room it is loaded again next time.
+    if (!kept) await cache?.put(address, new Response(bytes)).catch(() => {});
     return [name, bytes];
   });
   return Object.fromEntries(await Promise.all(named));

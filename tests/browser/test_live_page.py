@@ -58,9 +58,14 @@ RUN = """([texts, taken]) => live.run(texts, taken).then((run) => ({
         [...Array(12).keys()].map((head) => run.map(text, layer, head).map((row) => Array.from(row))))),
     vectors: texts.map((_, text) => Array.from(run.vector(text))),
 }))"""
-STEPS = """([text, token, layer, head]) => live.run([text]).then((run) =>
-    live.steps({run, text: 0, token, layer, head})
-        .map((items) => items.map(({values}) => Array.from(values))))"""
+NUMBERS = (
+    """(items) => items.flatMap(({values, stripes = []}) => [values, ...stripes]).map((each) => [...each])"""
+)
+STEPS = f"""([text, token, layer, head]) => live.run([text]).then((run) =>
+    live.steps({{run, text: 0, token, layer, head}}).map({NUMBERS}))"""
+
+
+SHOWN = f"() => live.steps(live.view()).map({NUMBERS})"
 
 
 @pytest.fixture(scope="module")
@@ -187,22 +192,21 @@ def steps_by_hand(
         fed = part(f"{at}feed_forward.down_projection", neurons)
         x = normed(f"{at}feed_forward_norm", middle + fed)
         if number == layer:
-            row, places = weights[head, token], weights[head, token].argsort(descending=True)[:3]
-            key = row.argmax()
+            row = weights[head, token]
+            key, parts = row.argmax(), [(row[j] * v[head, [j]]).expand(len(ids), d) for j in range(len(ids))]
             found = [
                 [entering, q[head], k[head], q[head] * k[head, key]],
                 [scores[head]],
                 [weights[head]],
-                [*(row[j] * v[head, [j]].expand(len(ids), d) for j in places), weights[head] @ v[head]],
+                [weights[head], *parts, weights[head] @ v[head]],
                 [heads, attended],
                 [entering, attended, entering + attended, middle],
                 [neurons.topk(8).values, fed],
                 [middle, fed, middle + fed, x],
             ]
-            mixed = heads.abs().max().item()
             shown = [walked(step, token) for step in found]
             shown[0][0][2] = k[head, key]
-            shown[3] = shown[3][0], mixed
+            shown[3] = shown[3][0], heads.abs().max().item()
     first = [[word], [word, position, word + position], [word + position, entrance]]
     mean = x.mean(dim=0)
     return [*(walked(step, token) for step in first), *shown, ([mean], mean.abs().max().item())]
@@ -239,7 +243,7 @@ def test_every_step_of_the_walk_is_pytorchs(loaded: Page, minilm: tuple, number:
 def test_stored_steps_are_pytorchs(visit: Visit, minilm: tuple) -> None:
     view = visit("live.html").view
     view.evaluate("live.ready")
-    got = view.evaluate("live.steps(live.view()).map((items) => items.map(({values}) => Array.from(values)))")
+    got = view.evaluate(SHOWN)
     ids = minilm[1].pieces.encode(view.locator("#live-first").input_value()).ids
     assert furthest(got, steps_by_hand(minilm[0], ids, 2, 2, 8)) <= 1e-3
 
@@ -262,13 +266,16 @@ def test_a_weight_can_be_asked_down_to_two_features(visit: Visit) -> None:
     weight = value_of(asked)
     asked.click()
     expect(title).to_have_text("The weight from “old” to “cat”: .71")
+    asked = answer.locator("tbody tr[aria-current=true]")  # the asked key stands first, and is marked
+    expect(asked.locator("th")).to_have_text("cat")
+    assert asked.evaluate("row => row === row.parentNode.firstChild")
     scores = [value_of(each) for each in answer.locator("td button").all()]
     grown = np.exp(np.array(scores) - max(scores))
-    assert grown[3] / grown.sum() == pytest.approx(weight, abs=1e-3)
-    answer.locator("td button").nth(3).click()
+    assert grown[0] / grown.sum() == pytest.approx(weight, abs=1e-3)
+    answer.locator("td button").first.click()
     products = [value_of(each) for each in answer.locator("button[data-value]").all()]
     assert len(products) == 32
-    assert sum(products) / 32**0.5 == pytest.approx(scores[3], abs=1e-3)
+    assert sum(products) / 32**0.5 == pytest.approx(scores[0], abs=1e-3)
     answer.locator("button[data-value]").nth(7).click()
     q, k = (value_of(each) for each in answer.locator("td span").all())
     assert q * k == pytest.approx(products[7], abs=1e-3)
@@ -282,7 +289,7 @@ def test_a_weight_can_be_asked_down_to_two_features(visit: Visit) -> None:
 
 def test_a_mixed_feature_is_the_sum_of_weight_times_value(visit: Visit) -> None:
     view = visit("live.html#head=2.8&token=2&step=6").view
-    button = view.locator(".walk-items button[data-value]").nth(5)
+    button = view.locator(".walk-grid button[data-value]").nth(5)
     feature = value_of(button)
     button.click()
     rows = view.locator(".walk-answer tbody tr")
@@ -316,10 +323,71 @@ def test_the_first_visit_shows_the_walk_without_the_model(visit: Visit, minilm: 
     expect(view.locator(".walk-unseen")).to_be_visible()
 
 
-def test_a_projector_shows_token_and_map_without_scrolling(visit: Visit) -> None:
-    view = visit("live.html#step=3", viewport={"width": 1280, "height": 720}).view
-    for part in (".live-tokens [aria-pressed='true']", ".walk-name", ".live-map tr:last-child td:last-child"):
-        expect(view.locator(part)).to_be_in_viewport(ratio=1)
+@pytest.mark.parametrize("number", range(len(TRIES)))
+def test_a_projector_shows_token_step_and_maps_without_scrolling(visit: Visit, number: int) -> None:
+    view = visit("live.html", viewport={"width": 1280, "height": 720}).view
+    view.evaluate("live.ready")
+    view.get_by_role("button", name=TRIES[number]["name"]).click()
+    expect(view.locator(".live-map")).to_have_count(len(TRIES[number]["texts"]))
+    lowest = """() => [...document.querySelectorAll(
+        ".live-tokens [aria-pressed=true], .walk-name, .walk-says, .walk-items, .live-map, .live-bar")]
+        .map((part) => [part.className, part.getBoundingClientRect().bottom])
+        .filter(([, bottom]) => bottom > 720)"""
+    for step in view.locator(".walk-steps button").all():
+        step.click()
+        assert view.evaluate(lowest) == []
+        assert view.evaluate("scrollY") == 0
+
+
+@pytest.mark.parametrize("step", [5, 6])
+@pytest.mark.parametrize("arrives", [False, True])
+def test_lines_lead_from_the_token_to_what_it_attends_to(visit: Visit, step: int, arrives: bool) -> None:
+    view = visit(f"live.html#head=2.8&token=2&step={step}").view
+    view.evaluate("live.ready")
+    if arrives:
+        view.locator(".walk-arrives input").check()
+    expect(view.locator(".walk-from.walk-chosen")).to_have_text("old")
+    lines = view.locator(".walk-flow path").all()
+    shown = [value_of(each) for each in view.locator("ul.walk-numbers [data-value]").all()]
+    widths = [float(line.get_attribute("stroke-width")) for line in lines]
+    assert widths == pytest.approx([20 * value / sum(shown) for value in shown], abs=1e-3)
+    keys = view.locator(".walk-token button").all()
+    assert len(lines) == len(keys) == 10
+    for line, key in zip(lines, keys, strict=True):  # it begins at “old” and ends at its key
+        start, end = (
+            line.evaluate(
+                """(line, share) => line.getPointAtLength(share * line.getTotalLength())
+                    .matrixTransform(line.getScreenCTM()).y""",
+                share,
+            )
+            for share in (0, 1)
+        )
+        box, query = key.bounding_box(), view.locator(".walk-chosen").bounding_box()
+        assert query["y"] < start < query["y"] + query["height"]
+        assert box["y"] < end < box["y"] + box["height"]
+    assert view.locator(".walk-flow[aria-hidden=true]").count() == 1
+
+
+def test_the_last_step_shows_the_vectors_of_both_texts(visit: Visit, minilm: tuple) -> None:
+    view = visit("live.html").view
+    view.get_by_role("button", name="Two banks").click()
+    expect(view.locator(".walk-items canvas")).to_have_count(2)
+    expect(view.locator(".walk-label")).to_contain_text(["vector of text 1", "vector of text 2"])
+    one, other = sentence_embeddings(
+        *minilm, next(each["texts"] for each in TRIES if each["name"] == "Two banks")
+    )
+    cosine = f"{one @ other:.2f}".lstrip("0")
+    expect(view.locator(".walk-says")).to_contain_text(f"The two have the cosine {cosine} (1: the same")
+
+
+def test_a_piece_of_a_word_is_explained_where_there_is_one(loaded: Page) -> None:
+    explained = loaded.locator("#live-pieces")
+    loaded.locator("#live-first").fill("Unbelievably plain.")
+    expect(explained).to_have_text(
+        "##bel continues the word before it: a word that the vocabulary lacks is cut into pieces."
+    )
+    loaded.get_by_role("button", name="An adjective finds its noun").click()
+    expect(explained).to_have_text("")
 
 
 def test_what_arrives_is_weight_times_length_of_the_value(visit: Visit, minilm: tuple) -> None:
@@ -441,13 +509,13 @@ def test_half_a_character_is_replaced_and_told(loaded: Page) -> None:
 
 def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) -> None:
     words = loaded.locator("#live-words")
-    loaded.get_by_role("button", name="Who bit whom, without positions?").click()
+    loaded.get_by_role("button", name="Who bit whom?").click()
     expect(words).to_contain_text("cosine 1.00; with nothing taken away, .98")
     expect(words).to_contain_text("with those of the whole model (1: nothing is lost)")
     expect(loaded.locator("#live-mask")).to_be_disabled()  # both texts are as long
     loaded.locator("#live-positions").check()
     expect(words).to_contain_text("have the cosine .98 (1: the same")
-    loaded.get_by_role("button", name="Without the mask, words look at padding").click()
+    loaded.get_by_role("button", name="Without the padding mask").click()
     expect(words).to_contain_text("Without the mask the shorter text gives .64 of this head's weight to")
     expect(loaded.locator(".live-hidden")).to_have_count(0)
     loaded.locator("#live-compare").uncheck()
@@ -462,14 +530,12 @@ def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) 
 
 def test_a_try_sets_text_head_and_switches_and_is_seen_in_the_roles(loaded: Page) -> None:
     previous = loaded.locator(".live-roles tr", has_text="previous").locator("td")
-    loaded.get_by_role("button", name="The token before, without positions").click()
+    loaded.get_by_role("button", name="Without positions").click()
     expect(previous).to_have_text(["1.00", ".10", "1.00"])
     loaded.locator("#live-positions").check()
     expect(previous).to_have_text(["1.00", "1.00"])
     loaded.locator("#live-positions").uncheck()
     expect(previous).to_have_text(["1.00", ".10", "1.00"])
-    changed = "To the role “previous” the head gives .10 of its weight; with nothing taken away, 1.00."
-    expect(loaded.locator("#live-words")).to_contain_text(changed)
     loaded.get_by_role("button", name="A word looks at its twin").click()
     expect(loaded.locator("#live-positions")).to_be_checked()
     expect(loaded.locator("#live-words")).to_contain_text("“saw”, token 9, looks at “saw”, token 3, with .97")
@@ -485,7 +551,7 @@ def test_a_head_that_looks_at_no_word_is_told_as_such(loaded: Page) -> None:
 
 
 def test_a_text_without_words_is_computed_without_positions_too(loaded: Page) -> None:
-    loaded.get_by_role("button", name="The token before, without positions").click()
+    loaded.get_by_role("button", name="Without positions").click()
     loaded.locator("#live-first").fill("\u200b")
     expect(loaded.locator(".live-map td")).to_have_count(2 * 2)  # [CLS] and [SEP]
     expect(loaded.locator("#live-words")).to_contain_text("It costs")
@@ -504,18 +570,17 @@ def test_a_try_is_stored_as_the_model_computes_it(
         page.get_by_role("button", name=wanted["name"]).click()
         expect(page.locator(".live-look")).to_have_text(wanted["look"])
         expect(page.locator(".live-map")).to_have_count(len(wanted["texts"]))
-        expect(page.locator(".walk-name")).to_have_text("6. Softmax")
+        expect(page.locator(".walk-name")).to_have_text("12. Out" if wanted["step"] == 11 else "6. Softmax")
     expect(view.locator("#live-status")).to_contain_text(
         f"A stored example, layer {wanted['layer']} of 0 to 5."
     )
     expect(loaded.locator("#live-status")).to_contain_text("Computed in")
     files = {each.rpartition("/")[2] for each in asked} - {"favicon.svg"}
     assert files == ({f"try-{number}.json"} if number else set())
-    of_view = """() => ({
-        steps: live.steps(live.view()).map((items) => items.map(({values}) => Array.from(values))),
-        ids: live.view().run.cuts.map(({ids}) => ids),
+    of_view = f"""() => ({{
+        steps: ({SHOWN})(), ids: live.view().run.cuts.map(({{ids}}) => ids),
         maps: [0, 1, 2, 3, 4, 5].map((layer) => live.view().run.cuts.map((_, text) => [...Array(12).keys()]
-            .map((head) => live.view().run.map(text, layer, head).map((row) => Array.from(row)))))})"""
+            .map((head) => live.view().run.map(text, layer, head).map((row) => [...row]))))}})"""
     got, computed = view.evaluate(of_view), loaded.evaluate(of_view)
     models = [[torch.tensor(each) for each in step] for step in computed["steps"]]
     assert furthest(got["steps"], [(step, max(each.abs().max() for each in step)) for step in models]) <= 1e-3
@@ -526,8 +591,8 @@ def test_a_try_is_stored_as_the_model_computes_it(
 
 @torch.no_grad()
 def test_what_a_try_says_to_look_at_is_there(minilm: tuple) -> None:
-    def maps(number: int, trained: bool = False) -> np.ndarray:
-        wanted, head = TRIES[number], (TRIES[number]["layer"], 0, TRIES[number]["head"])
+    def maps(number: int, trained: bool = False, text: int = 0) -> np.ndarray:
+        wanted, head = TRIES[number], (TRIES[number]["layer"], text, TRIES[number]["head"])
         ids = [minilm[1].pieces.encode(text).ids for text in wanted["texts"]]
         taken = {name: trained or wanted.get(name, True) for name in ("positions", "mask")}
         return in_pytorch(minilm[0], ids, **taken)[head]
@@ -539,13 +604,17 @@ def test_what_a_try_says_to_look_at_is_there(minilm: tuple) -> None:
     assert [twins[place].argmax() for place in (2, 3, 5, 8, 9, 11)] == [11, 9, 8, 5, 3, 2]
     before = [maps(2, trained)[range(1, 13), range(12)].mean() for trained in (True, False)]
     assert before[0] > 0.9 > 0.2 > before[1]
+    for text, word in enumerate(("river", "money")):
+        tokens, rows = minilm[1].pieces.encode(TRIES[5]["texts"][text]).tokens, maps(5, text=text)
+        others = [place for place, token in enumerate(tokens[1:-2], 1) if token != "bank"]
+        assert tokens[max(others, key=lambda place: rows[tokens.index("bank"), place])] == word
     padding = maps(4)[:5, 5:].sum(axis=1)  # [CLS] snow fell . [SEP]
     assert padding[1:4].mean() > 0.5
 
 
 def test_what_a_try_takes_away_is_given_back_without_the_model(visit: Visit) -> None:
     view = visit("live.html").view
-    view.get_by_role("button", name="Who bit whom, without positions?").click()
+    view.get_by_role("button", name="Who bit whom?").click()
     words = view.locator("#live-words")
     expect(words).to_contain_text("cosine 1.00; with nothing taken away, .98")
     view.locator("#live-positions").check()
@@ -624,7 +693,7 @@ def test_what_is_taken_away_is_taken_from_the_walk(loaded: Page) -> None:
     loaded.locator("#live-head").uncheck()
     expect(loaded.locator("#live-words")).to_contain_text("those of the whole model (1: nothing is lost)")
     loaded.locator(".walk-steps button").nth(6).click()
-    mixed = loaded.locator(".walk-items button[data-value]")
+    mixed = loaded.locator(".walk-grid span[data-value]")  # nothing to ask: it is taken away
     expect(mixed).to_have_count(32)
     assert {value_of(each) for each in mixed.all()} == {0}
     loaded.locator("#live-head").check()
@@ -731,7 +800,7 @@ def test_two_compared_texts_obey_every_rule_on_a_phone(visit: Visit, theme: str)
     page = visit("live.html", viewport={"width": 360, "height": 740})
     page.theme(theme)
     load(page.view)
-    page.view.get_by_role("button", name="Without the mask").click()
+    page.view.get_by_role("button", name="Without the padding mask").click()
     expect(page.view.locator(".live-map")).to_have_count(2)
     page.view.locator(".walk-items button[data-value]").first.click()
     expect(page.view.locator(".walk-answer")).to_be_visible()
