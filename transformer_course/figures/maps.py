@@ -335,7 +335,7 @@ def matrices(
     columns, xlabels, limits = columns or {}, xlabels or {}, limits or {}
     heights, widths = zip(*(table.shape for table in tables.values()), strict=True)
     unit = min(0.52, (WIDEST - 0.75 * len(widths)) / sum(widths))
-    room = 0.75 * len(widths) + unit * sum(widths), 1.4 + unit * max(heights)
+    room = 0.75 * len(widths) + unit * sum(widths), 1.25 + unit * max(heights)
     figure, panels = canvas(len(tables), (0, 0), room, width_ratios=widths)
     for ax, (name, table), height, width in zip(panels, tables.items(), heights, widths, strict=True):
         down = rows if rows is not None and len(rows) == height else [str(i) for i in range(height)]
@@ -347,6 +347,8 @@ def matrices(
         draw_matrix(
             ax, table, down, columns.get(name, [*map(str, range(width))]), title=name, numbers=True, **look
         )
+        if max(len(label.get_text()) for label in ax.get_xticklabels()) < 4:
+            ax.tick_params(axis="x", rotation=0)  # a cell is wide
         if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:
             ax.tick_params(labelleft=False)  # as in the first
     for ax, sign in zip(panels[1:], signs, strict=False):

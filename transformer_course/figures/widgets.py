@@ -67,6 +67,7 @@ def explore(
     bar: str = "",
     size: Size = (3.0, 2.9),
     across: int | None = None,
+    then: float | None = None,
 ) -> None:
     """Show a slider over pictures that are drawn beforehand, so that it moves at once, also on the site.
 
@@ -77,13 +78,16 @@ def explore(
         name, values: what moves, and where it stops, numbers or names; it begins at the first of the strip.
         strip: the values of the strip, so many `across` in a row, or all of them.
         title, see: of every picture.
+        then: height of a strip's other rows, if they repeat less than the first has.
         bar: label of a colour bar for all pictures, which then share one scale; none if empty.
     """
 
     def drawn(stops: Sequence[Stop]) -> Figure:
         columns = min(len(stops), across or len(stops))
         width = min(size[0], (WIDEST - bool(bar)) / columns)
-        figure, panels = canvas(len(stops), (width, size[1]), (bool(bar), 0), columns=columns)
+        rows = [size[1], *[then or size[1]] * (-(-len(stops) // columns) - 1)]
+        room = {"columns": columns, "height_ratios": rows}
+        figure, panels = canvas(len(stops), (width, 0), (bool(bar), sum(rows)), **room)
         for ax, value in zip(panels, stops, strict=True):
             draw(ax, value)
             ax.set_title(_called(name, value), loc="left" if across == 1 else "center")
