@@ -162,7 +162,8 @@ def draw_turns(
             beside = both[1 - place][dial] if both else None
             named_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
             if turns and turns[name][dial]:
-                turn = _draw_start(ax, (PITCH * dial, 0), tip, np.radians(turns[name][dial]), colour)
+                turn = np.radians(turns[name][dial])
+                _draw_start(ax, (PITCH * dial, 0), tip, turn, colour)
                 radius = WAY_AT[place] * np.linspace(1.05, 0.95, 30)  # a whole round has an end, too
                 way = _arc((PITCH * dial, 0), radius, tip, -turn)
                 ax.plot(*way, color=colour, linewidth=1.6, linestyle=":")
@@ -252,11 +253,10 @@ def _draw_angle(ax: Axes, middle: Point, radius: float, one: np.ndarray, two: np
     return angle
 
 
-def _draw_start(ax: Axes, middle: Point, tip: np.ndarray, turn: float, colour: str) -> float:
-    """Draw where an arrow was before it was turned, dashed, and return the turn."""
+def _draw_start(ax: Axes, middle: Point, tip: np.ndarray, turn: float, colour: str) -> None:
+    """Draw where an arrow was before it was turned, dashed."""
     start = _arc(middle, np.hypot(*tip), tip, -turn)[:, -1]
     ax.plot(*np.transpose([middle, start]), color=colour, linewidth=1.4, linestyle="--")
-    return turn
 
 
 def _angle(vector: np.ndarray) -> float:

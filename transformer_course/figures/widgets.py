@@ -86,8 +86,8 @@ def explore(
         columns = min(len(stops), across or len(stops))
         width = min(size[0], (WIDEST - bool(bar)) / columns)
         rows = [size[1], *[then or size[1]] * (-(-len(stops) // columns) - 1)]
-        room = {"columns": columns, "height_ratios": rows}
-        figure, panels = canvas(len(stops), (width, 0), (bool(bar), sum(rows)), **room)
+        look = {"columns": columns, "height_ratios": rows}
+        figure, panels = canvas(len(stops), (width, 0), (bool(bar), sum(rows)), **look)
         for ax, value in zip(panels, stops, strict=True):
             draw(ax, value)
             ax.set_title(_called(name, value), loc="left" if across == 1 else "center")
@@ -107,10 +107,9 @@ def explore(
         data["text/plain"] += f"\n{alone['text/plain']}"
     first = list(values).index(strip[0])
     metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
+    look = {"description": name, "style": AT_THE_END["style"]}
     options = [(_told(value), i) for i, value in enumerate(values)]
-    stops = ipywidgets.SelectionSlider(
-        options=options, index=first, description=name, style=AT_THE_END["style"]
-    )
+    stops = ipywidgets.SelectionSlider(options=options, index=first, **look)
     picture = ipywidgets.HTML(pictures[first])
     stops.observe(lambda change: setattr(picture, "value", pictures[change["new"]]), "value")
     _publish(ipywidgets.VBox([stops, picture]), data, metadata, words=f"Slider: {name}")
