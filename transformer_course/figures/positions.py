@@ -29,7 +29,7 @@ from transformer_course.figures.layout import canvas, finished, number, two_deci
 from transformer_course.figures.maps import draw_matrix
 
 PITCH = 3.8  # from the middle of one dial with arrows to that of the next
-ARC, WAY_AT = 0.4, (0.78, 0.58)  # radii of the arc between two arrows, and of the ways of their tips
+ARC, WAY_AT = 0.34, (0.68, 0.5)  # radii of the arc between two arrows, and of their turns
 NEAR = 1.0  # radians: the names of arrows that are nearer move apart
 UNIT, WIDE, RADIUS = 0.68, 1.9, 0.46  # inches of a row; a dial with its angle and its radius, in rows
 DIAL = 0.5  # inches, and those are the units of what is around it
@@ -139,8 +139,8 @@ def draw_turns(
 
     A vector is given as pairs (pair, 2); all dials have one scale, and the longest arrow reaches the rim.
     Where there are two, a query and a key, an arc shows the angle between them, and their score stands below.
-    `turns` says by how many degrees each arrow has been turned (pair,): dashed is where it was, dotted the
-    way of its tip.
+    `turns` says by how many degrees each arrow has been turned (pair,): dashed is where it was, dotted its
+    turn.
     """
     pairs = given.tables_of(arrows)
     reach = max(np.hypot(*each.T).max() for each in pairs.values()) or 1.0
