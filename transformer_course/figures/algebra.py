@@ -52,9 +52,9 @@ def weighted_sum(
         arrow(right, start, start + weight * value, **look, colour=colour)
         aside = np.array([value[1], -value[0]]) / (np.hypot(*value) or 1.0)  # to the right of its middle
         sides = {"ha": "left" if aside[0] > 0.1 else "center", "va": "top" if aside[1] < -0.1 else "center"}
-        words = f"{two_decimals(weight)} · {token}"
+        words = f"{two_decimals(weight, 3)} · {token}"
         right.annotate(words, start + weight * value / 2, 6 * aside, **bold, **sides, color=colour)
-    arrow(right, (0, 0), steps[-1], **look, colour=HERO)
+    arrow(right, (0, 0), steps[-1], **look | {"zorder": 2}, colour=HERO)  # its head below the last one's
     words = f"output ({', '.join(map(two_decimals, steps[-1]))})"
     right.annotate(words, steps[-1], (0, 6), **bold, ha="center", color=HERO)
     for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
+from matplotlib.path import Path
+from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import (
@@ -16,13 +19,14 @@ from transformer_course.figures.colours import (
     HIDDEN,
     LIT,
     MARK,
+    OPEN,
     OPEN_OR_NOT,
     ROLES,
     SILVER,
     YES,
     pale,
 )
-from transformer_course.figures.drawings import arrow
+from transformer_course.figures.drawings import Point, arrow
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
     WIDEST,
@@ -32,6 +36,7 @@ from transformer_course.figures.layout import (
     frame_cells,
     legend_of_cells,
     number,
+    outline_cells,
     sign_before,
     two_decimals,
 )
@@ -65,21 +70,21 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], ask
     line = np.outer(query / length, [reaches.min() - 0.4, reaches.max() + 0.4])
     ax.plot(*line, color=ROLES["query"], linewidth=0.9, linestyle="--")
     named_arrow(ax, (0, 0), query, asked, ROLES["query"], beside=query * (1, 1.2))
-    look = {"size": 9.5, "ha": "center", "va": "center", "zorder": 5}
-    look["path_effects"] = EDGE
+    look = {"size": 9.5, "va": "center", "zorder": 5, "path_effects": EDGE, "color": ROLES["key"]}
     colour = ROLES["key"]
     for (name, key), reach in zip(keys.items(), reaches[2:], strict=True):
         foot = reach * query / length
         ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)
         if not key.any():
-            ax.text(0.9, -0.3, f"key of {name}: out of the page, .00", color=colour, **look)
+            ax.text(1.05, -0.3, f"key of “{name}”: out of the page, .00", ha="center", **look)
             continue
-        named_arrow(ax, (0, 0), key, f"key of {name}", colour)
+        named_arrow(ax, (0, 0), key, f"key of “{name}”", colour)
         ax.plot(*np.transpose([key, foot]), color=colour, linewidth=1.2, linestyle=":")
-        beyond = foot + 0.26 * (foot - key) / (np.hypot(*(foot - key)) or 1)  # the other side of the line
-        ax.text(*beyond, two_decimals(reach), color=colour, **look)
+        side, back = 0.13 * (key - foot) / (np.hypot(*(key - foot)) or 1), -0.13 * query / length
+        ax.plot(*np.transpose([foot + side, foot + side + back, foot + back]), color=colour, linewidth=0.9)
+        ax.text(foot[0] + 0.12, foot[1] + 0.06, f"{name} {two_decimals(reach)}", **look)
     corners = np.array([0 * query, query, *keys.values()])
-    xlim, ylim = zip(corners.min(axis=0) - 0.5, corners.max(axis=0) + 0.5, strict=True)
+    xlim, ylim = zip(corners.min(axis=0) - (0.7, 0.5), corners.max(axis=0) + 0.5, strict=True)
     ax.set(xlim=xlim, ylim=ylim, aspect="equal")
     ax.grid(alpha=0.3)
 
@@ -165,6 +170,9 @@ def head_arcs(
 
 # A row of scores behind its mask
 
+SHORT = "no mask", "mask"
+FROM = "no mask: from the\nscaled scores", "mask: from\ntheir sum"
+BLANK = ListedColormap(["white", "white"], name="blank")  # a score is no weight
 ON_HATCHES = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}, "zorder": 5}
 
 
@@ -173,10 +181,11 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     table, mask = (given.labelled(each, tokens, tokens) for each in (scores, may_attend))
     row = list(tokens).index(query)
     powers, after = np.exp(table), np.where(mask, np.exp(table), 0)
-    weights, sums = after / after.sum(axis=1, keepdims=True), (powers[row].sum(), after[row].sum())
-    figure, panels = canvas(6, (2.9, 2.2), (0.4, 0.75), columns=3)
+    weights = after / after.sum(axis=1, keepdims=True)
+    figure, panels = canvas(6, (2.9, 2.2), (0.4, 1.0), columns=3)
+    figure.get_layout_engine().set(hspace=0.08)
     left, added, summed, grown, shared, last = panels
-    look = {"limits": (table.min(), table.max()), "labels": ("key", "query")}
+    look = {"limits": (table.min(), table.max()), "labels": ("key", "query"), "colours": BLANK}
     draw_matrix(left, table, tokens, tokens, title="scaled scores", **look)
     gone = {"hidden": 1 - mask, "labels": ("key", "")}
     draw_matrix(added, 0 * mask, tokens, tokens, title="mask M", **gone, limits=(0, 1), colours=OPEN_OR_NOT)
@@ -185,22 +194,38 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     for ax, word in ((added, "−∞"), (summed, "−∞"), (last, "0")):
         for place in np.argwhere(mask == 0):
             ax.text(place[1] + 0.5, place[0] + 0.5, word, ha="center", va="center", size=8, **ON_HATCHES)
+    for ax in (left, summed):
+        ax.collections[0].set(edgecolor=SILVER, linewidth=0.8)
     for ax in (left, added, summed, last):
         frame_cells(ax, [(row, 0, len(tokens), 1)])
         ax.tick_params(labelleft=ax is left)  # the others' are as in the scores
     for place, (token, each) in enumerate(zip(tokens, weights.sum(axis=1), strict=True)):
         last.text(len(tokens) + 0.2, place + 0.5, f"{token}: sum {each:g}", va="center", size=9)
-    words, each = ("no mask", "mask"), (powers[row], after[row])
-    told = [f"{word}: sum {two_decimals(total)}" for word, total in zip(words, sums, strict=True)]
-    _draw_rows(grown, dict(zip(told, each, strict=True)), tokens, f"row {query}: e to that power")
-    told = [f"{word}: ÷ {two_decimals(total)}" for word, total in zip(words, sums, strict=True)]
-    shares = [powers / total for powers, total in zip(each, sums, strict=True)]
+    both = [powers[row], after[row]]
+    told = [f"{words}; total {two_decimals(sum(each))}" for words, each in zip(FROM, both, strict=True)]
+    _draw_rows(grown, dict(zip(told, both, strict=True)), tokens, f"row {query}: e to that power")
+    told = [f"{words}: ÷ {two_decimals(sum(each))}" for words, each in zip(SHORT, both, strict=True)]
+    shares = [each / sum(each) for each in both]
     _draw_rows(shared, dict(zip(told, shares, strict=True)), tokens, f"row {query}: each ÷ the sum")
-    for ax, sign in zip(panels[1:], "+=→→→", strict=True):
+    for ax, sign in zip(panels[1:], "+= →→", strict=True):
         sign_before(ax, sign)
-    legend_of_cells(figure, {"hidden": HIDDEN})
+    legend_of_cells(figure, {"may attend": {"facecolor": OPEN}, "hidden": HIDDEN})
     see = "Scores plus mask, one row as bars, without it and with it, then all weights."
-    return finished(figure, title, see)
+    return _carried_back(finished(figure, title, see), summed, (len(tokens), row + 0.5), grown)
+
+
+def _carried_back(figure: Figure, start: Axes, point: Point, end: Axes) -> Figure:
+    """Draw a bent arrow from a point of a panel to the left side of a panel in the row below."""
+    for _ in range(2):  # then the layout stands
+        figure.draw_without_rendering()
+    (x, y), (left, low) = start.transData.transform(point), end.transAxes.transform((-0.04, 0.12))
+    step, between = 0.16 * figure.dpi, end.title.get_window_extent().y1 + 0.1 * figure.dpi
+    corners = [(x + 0.05 * figure.dpi, y), (x + 2 * step, y), (x + 2 * step, between)]
+    corners += [(left - 2 * step, between), (left - 2 * step, low), (left, low)]
+    path = Path(figure.transFigure.inverted().transform(corners))
+    look = {"arrowstyle": "-|>", "mutation_scale": 11, "linewidth": 1.4, "color": DARK}
+    figure.add_artist(FancyArrowPatch(path=path, transform=figure.transFigure, **look))
+    return figure
 
 
 def _draw_rows(ax: Axes, rows: Mapping[str, np.ndarray], tokens: Labels, title: str) -> None:
@@ -210,7 +235,7 @@ def _draw_rows(ax: Axes, rows: Mapping[str, np.ndarray], tokens: Labels, title: 
     for (name, values), foot, colour in zip(rows.items(), (1.8, 0), colours, strict=True):
         bars = ax.bar(places, values / high, 0.6, foot, color=colour, edgecolor="black", linewidth=0.5)
         ax.bar_label(bars, np.where(values == 0, "0", cell_texts(values)), padding=2, size=9)
-        ax.text(-0.5, foot + 1.3, name, size=9)
+        ax.text(-0.5, foot + 1.62, name, size=9, va="top")
         ax.axhline(foot, color=DARK, linewidth=0.8)
     ax.set_xticks(places, tokens, rotation=90)
     ax.set(xlabel="key", yticks=[], title=title, xlim=(-0.5, len(tokens) - 0.5), ylim=(0, 3.5))
@@ -229,8 +254,11 @@ PLACES = {
     **{"scores": (17.6, TOP), "weights": (21.8, TOP), "output": (26, TOP)},
 }
 MIDDLE, FOOT = TOP + 1.5, TOP + 3
-# What goes into what, by way of the room below: query and key into the scores, the value into the output
+# What goes into what: x into all three, by way of the room above; below, query and key into the scores, the
+# value into the output
 WAYS = [
+    [(3.55, MIDDLE), (3.55, 3.4), (8.65, 3.4), (8.65, MIDDLE), (9.2, MIDDLE)],
+    [(8.65, 3.4), (13.75, 3.4), (13.75, MIDDLE), (14.3, MIDDLE)],
     [(3, MIDDLE), (4.1, MIDDLE)],
     [(6.1, FOOT), (6.1, FOOT + 0.6), (16.95, FOOT + 0.6), (16.95, MIDDLE), (17.6, MIDDLE)],
     [(11.2, FOOT), (11.2, FOOT + 0.6)],
@@ -252,6 +280,7 @@ ROW, COLUMN = 1, 1  # of the cell that is followed; for scores the column is the
 KEY = 0
 COMES_OUT = {"facecolor": LIT, "edgecolor": "black"}
 HUES = {name: colour for role, colour in ROLES.items() for name in (role, f"W_{role[0].upper()}")}
+BRIDGE = [withStroke(linewidth=6, foreground="white")]
 TINT, LIGHT = 0.1, 0.35  # of a matrix's hue: everywhere in it, and where it goes in
 
 
@@ -275,37 +304,39 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
             ground = Rectangle((left, top), *table.T.shape, facecolor=pale(hue, TINT), zorder=0)
             ax.add_patch(ground)
         ax.text(middle, TOP + 4.75, how.get(name, ""), ha="center", va="top", size=8.5)
-        if order and name in ("key", "value"):  # the token that is followed needs those of all
-            ax.add_patch(Rectangle((left, top), table.shape[1], 3, fill=False, linewidth=1.5, zorder=3))
-        elif order and top:
-            frame_cells(ax, [(top + ROW, left, table.shape[1], 1)])
+        if order and top:  # the token that is followed needs the keys and values of all
+            rows = (top, left, table.shape[1], 3) if name in ("key", "value") else None
+            outline_cells(ax, [rows or (top + ROW, left, table.shape[1], 1)])
     for way in WAYS:
         *corners, _ = way
-        ax.plot(*np.transpose(corners), color=DARK, linewidth=1.2, zorder=0)
+        bridge = BRIDGE if way is WAYS[-1] else []  # over that of the query
+        look = {"linewidth": 1.2, "zorder": 0, "path_effects": bridge, "solid_capstyle": "butt"}
+        ax.plot(*np.transpose(corners), color=DARK, **look)
         arrow(ax, *way[-2:], colour=DARK, gap=0)
-    lines = [f"{order.get(STEPS[each][0], '')}{_light_step(ax, tables, each)}" for each in lit]
+    lines = [f"{order.get(STEPS[each][0], '')}{_light_step(ax, tables, each, lit=not order)}" for each in lit]
     ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9, linespacing=1.8)
     for place, token in enumerate(tokens):
         ax.text(-0.2, PLACES["x"][1] + place + 0.5, token, ha="right", va="center", size=9)
         for name in ("scores", "weights"):
             left, top = PLACES[name]
             ax.text(left + place + 0.5, top + 3.2, token, ha="center", va="top", size=8.5)
-    goes_in = Patch(label="darker: goes in", facecolor=pale(GREY, LIGHT))
-    patches = [goes_in, Patch(label="comes out", **COMES_OUT)]
-    ax.legend(handles=patches, loc="upper left", frameon=False)
+    patches = [Patch(label="worked out →" if order else "comes out", **COMES_OUT)]
+    if not order:
+        patches.insert(0, Patch(label="goes in", facecolor=pale(GREY, LIGHT)))
+    ax.legend(handles=patches, loc="upper left", frameon=False, borderpad=0, borderaxespad=0)
     ax.set(xlim=(-1.5, 28.6), ylim=(10.2, -1.2), aspect="equal")
     ax.set_axis_off()
 
 
-def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str) -> str:
-    """Mark the cell that a step makes, light what goes into it, and return its arithmetic."""
+def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, lit: bool) -> str:
+    """Mark the cell that a step makes, light what goes into it if `lit`, return its arithmetic."""
     made, made_of = STEPS[step]
-    parts = [_light(ax, name, tables[name], part) for name, part in made_of.items()]
+    parts = [_light(ax, name, tables[name], part, lit=lit) for name, part in made_of.items()]
     cell = (ROW, KEY if made in ("scores", "weights") else COLUMN)
     left, top = PLACES[made]
     ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, zorder=2, **COMES_OUT))
     equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
-    return f"{made}:  {_sum_of(*parts)} {equals} {number(tables[made][cell])}"
+    return f"{made}:  {_sum_of(*parts)} {equals} {_told(tables[made])[cell]}"
 
 
 def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -322,7 +353,13 @@ def _sum_of(row: np.ndarray, other: np.ndarray | None = None) -> str:
     if other is None:
         grown = [number(each) for each in np.exp(row / np.sqrt(4))]
         return f"exp({number(row[KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
-    return " + ".join(f"{number(one)} · {number(two)}" for one, two in zip(row, other, strict=True))
+    return " + ".join(f"{one} · {two}" for one, two in zip(_told(row), _told(other), strict=True))
+
+
+def _told(table: np.ndarray) -> np.ndarray:
+    """A table's numbers as words: all whole, or all with decimals, of weights three."""
+    is_whole, digits = (table == table.round()).all(), 2 if table.max() > 1 else 3
+    return np.vectorize(lambda value: number(value) if is_whole else two_decimals(value, digits))(table)
 
 
 def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
@@ -330,17 +367,16 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
     rows, columns = table.shape
     edges = np.arange(columns + 1) + left, np.arange(rows + 1) + top
     ax.pcolormesh(*edges, np.ma.masked_all(table.shape), edgecolor=SILVER, linewidth=0.8)
-    for (row, column), value in np.ndenumerate(table):
-        if np.isfinite(value):
-            told = number(value)
-            look = {"ha": "center", "va": "center", "size": 8 if len(told) < 4 else 7, "zorder": 4}
-            ax.text(left + column + 0.5, top + row + 0.5, told, **look)
+    for (row, column), told in np.ndenumerate(_told(table) if np.isfinite(table).all() else np.empty((0, 0))):
+        look = {"ha": "center", "va": "center", "size": 8 if len(told) < 4 else 7, "zorder": 4}
+        ax.text(left + column + 0.5, top + row + 0.5, told, **look)
 
 
-def _light(ax: Axes, name: str, table: np.ndarray, part: str) -> np.ndarray:
-    """Light the row, the column or the row of the key that goes into the cell, and return its numbers."""
+def _light(ax: Axes, name: str, table: np.ndarray, part: str, *, lit: bool) -> np.ndarray:
+    """The numbers of the row, the column or the key's row that goes into the cell; their place may be lit."""
     (left, top), (rows, columns) = PLACES[name], table.shape
     row = KEY if part == "match" else ROW
     place = (left + COLUMN, top, 1, rows) if part == "column" else (left, top + row, columns, 1)
-    ax.add_patch(Rectangle(place[:2], *place[2:], facecolor=pale(HUES.get(name, GREY), LIGHT), zorder=1))
+    if lit:
+        ax.add_patch(Rectangle(place[:2], *place[2:], facecolor=pale(HUES.get(name, GREY), LIGHT), zorder=1))
     return table[:, COLUMN] if part == "column" else table[row]

@@ -1,6 +1,6 @@
 """Maps too large, or too many, for a label on every cell: tables, planes, all heads of a model, patches."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,16 +22,18 @@ def position_tables(
     bar: str,
     reach: float | None = None,
     above: Mapping[str, float] | None = None,
-    distance: int = 0,
+    distances: Sequence[int] = (),
+    first: int = 0,
     plane: Limits | None = None,
     points: Mapping[str, tuple[float, float]] | None = None,
     edge: float | None = None,
 ) -> Figure:
     """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
 
-    Words stand `above` some columns, and an `edge` is dashed; a line joins cells at a `distance`, whose mean
-    and spread are told, and three of them. In a `plane` both axes have these ends, and `points` their names.
-    The scale goes as far as `reach`.
+    Words stand `above` some columns, and an `edge` is dashed; a line joins cells at each of the `distances`,
+    above the diagonal at one below 0, from row and column `first` on; their mean and spread are told, and
+    three of them. In a `plane` both axes have these ends, and `points` their names. The scale goes as far as
+    `reach`; its bar only down to 0, if no number lies below.
     """
     tables = given.tables_of(named)
     reach = reach or max(np.abs(table).max() for table in tables.values())
@@ -44,8 +46,9 @@ def position_tables(
         image = ax.imshow(table, vmin=-reach, vmax=reach, cmap=SIGNED, **look)
         ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
         ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
-        if distance:
-            _mark_distance(ax, table, distance)
+        for distance in distances:
+            name = "upper line" if distance < 0 else "lower line" if distances[1:] else "line"
+            _mark_distance(ax, table, distance, first, f"on the {name}")
         if edge is not None:
             ax.axvline(edge, color="black", linewidth=1.8, linestyle="--")
         if above:
@@ -55,21 +58,26 @@ def position_tables(
             ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
         if plane:
             ax.locator_params(nbins=4)
-    figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8 if plane else 1.0)
+    shown = figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8 if plane else 1.0)
+    if min(table.min() for table in tables.values()) >= 0:
+        shown.ax.set_ylim(0, reach)
     see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
     in_plane = "Two features span a plane; the shade at each place is what the function gives there."
     return finished(figure, title, in_plane if plane else see)
 
 
-def _mark_distance(ax: Axes, table: np.ndarray, distance: int) -> None:
-    rows, along = np.arange(distance, len(table)), np.diagonal(table, -distance)
+def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int, name: str) -> None:
+    along = np.diagonal(table, -distance)[first:]
+    rows = max(distance, 0) + first + np.arange(len(along))
+    side, ha, va = (1, "left", "bottom") if distance < 0 else (-1, "right", "top")
     told = " ± ".join(map(two_decimals, (along.mean(), along.std())))
-    ax.set_title(f"{ax.get_title()}\non the line, distance {distance}: {told}")
+    ax.set_title(f"{ax.get_title()}\n{name}, distance {abs(distance)}: {told}")
     ax.plot(rows - distance, rows, color="black", linewidth=0.8)
-    for row in rows[len(rows) // 6 :: len(rows) // 3]:
-        ax.plot(row - distance, row, "o", color="black", markersize=4)
-        look = {"textcoords": "offset points", "ha": "right", "va": "top", "size": 9, "bbox": GROUND}
-        ax.annotate(two_decimals(along[row - distance]), (row - distance, row), (-5, -4), **look)
+    for place in range(len(rows) // 6, len(rows), len(rows) // 3):
+        point = rows[place] - distance, rows[place]
+        ax.plot(*point, "o", color="black", markersize=4)
+        look = {"textcoords": "offset points", "ha": ha, "va": va, "size": 9, "bbox": GROUND}
+        ax.annotate(two_decimals(along[place]), point, (5 * side, 4 * side), **look)
 
 
 def draw_tiles(

@@ -15,6 +15,7 @@ from transformer_course.figures.colours import (
     HERO,
     HIDDEN,
     LIT,
+    OPEN,
     ROLES,
     SILVER,
     pale,
@@ -24,7 +25,7 @@ from transformer_course.figures.layout import canvas, finished, two_decimals
 
 # Of its components, and of a lit group of them: pale where much is written on it, so that every edge is clear
 GROUNDS = COMPONENTS | {"attention": pale(COMPONENTS["attention"], 0.3), "": pale(LIT, 0.5)}
-GROUNDS["mask"] = COMPONENTS["attention"]  # its cells are small
+GROUNDS["mask"] = OPEN
 # What a lesson builds
 BUILDS = {
     **{
@@ -42,14 +43,14 @@ LATER = {
     13: ("counts what the lit parts cost, and lets attention move fewer bytes", (5, 6, 7)),
 }
 WORDS, IDS = ("the", "boy", "saw", "[PAD]"), (1996, 2879, 2387, 0)  # as in MiniLM
-LANES, KEYS = 1.85 + 0.76 * np.arange(4), 6.06 + 0.67 * np.arange(4)  # where tokens and keys stand
+LANES, KEYS = 1.85 + 0.76 * np.arange(4), 6.15 + 0.67 * np.arange(4)  # where tokens and keys stand
 BESIDE, APART = 0.36, 0.17  # what reads from a lane, and adds to it; a key to the left of its x, a value
-ASKS, SUM, NAMES = 5.37, 6.9, 8.45  # where the query stands, and what it gets; the names of the steps
+ASKS, SUM, NAMES = 5.37, 6.99, 8.52  # where the query stands, and what it gets; the names of the steps
 SCORES, WEIGHTS = (0.5, 2.0, 1.0, 1.5), (0.14, 0.63, 0.23, 0.0)  # made up; and their softmax, as masked
 TAKES = (0.3, 0.5, 0.2, 0), (0.5, 0.2, 0.3, 0), WEIGHTS, (0.4, 0.3, 0.3, 0)
 HEADS, WIDTH, CELL = 3, 2, 0.1  # of vectors of six features; how wide each is drawn
 STAGES = np.random.default_rng(3).normal(size=(4, 4, HEADS * WIDTH))  # made up, as what a head makes of them
-TURNED = np.array([(1.4, -0.8), (-0.6, 1.0), (1.7, -1.2), (0.8, 0.5), (0.9, -1.5)])  # the query, the keys
+TURNED = np.array([(1.4, -0.8), (0.8, 0.52), (1.4, -1.09), (0.2, -1.42), (1.9, 0.67)])  # they give the scores
 VALUES = np.array([(1.2, 0.4), (2.2, -2.0), (-0.9, -1.3), (0.6, 1.8)])
 TAKEN, OTHERS = np.array(WEIGHTS) @ VALUES, STAGES[0][2][WIDTH:].reshape(-1, WIDTH)  # of this head; of others
 KEY = "01 to 08: lessons; dashed: only in some models; values made up"
@@ -166,10 +167,10 @@ def _heads(ax: Axes, lit: partial, strength: partial) -> None:
     if "linewidth" not in head:  # on white its colours are told from each other best
         head["colour"] = "white"
     for band, edge in ((2.56, 0.48), (3.02, 5.5)):
-        ax.plot((4.67, 4.95), (band, edge), color=GREY, linewidth=0.8, zorder=0)
+        ax.plot((4.67, 4.95), (band, edge), color=GREY, linewidth=0.8, linestyle="--", zorder=0)
     box(ax, (7.28, 2.99), "", (4.66, 5.02), rounding=0.1, **heads | {"zorder": 0})
     for back in reversed(range(HEADS)):
-        look = head | {"zorder": 1 - back / 9}
+        look = ({"colour": "white", "edgecolor": GREY} if back else head) | {"zorder": 1 - back / 9}
         box(ax, (7.18 + 0.08 * back, 2.45 + 0.08 * back), "", (4.3, 3.8), rounding=0.1, **look)
     _named(ax, (5.1, 5.3), 5, "multi-head attention: heads side by side", heads)
     _named(ax, (5.13, 4.08), 3, "one head:\n“saw” asks", head)
@@ -181,7 +182,7 @@ def _heads(ax: Axes, lit: partial, strength: partial) -> None:
         _way(ax, pale("black", strong), (place, low if back else 4.23), (place, 4.73))
         _strip(ax, place, 4.82, part, strong, edge)
     box(ax, (7.98, 4.82), "W_O", (0.46, 0.26), rounding=0.03, edgecolor=pale("black", strong))
-    for left, right in ((7.42, 7.75), (8.21, 8.43)):
+    for left, right in ((7.51, 7.75), (8.21, 8.43)):
         _way(ax, pale("black", strong), (left, 4.82), (right, 4.82))
     _strip(ax, 8.73, 4.82, STAGES[3][2], strong)
     for place, height, words in (
@@ -196,8 +197,11 @@ def _values(ax: Axes, strong: float) -> None:
     """Draw the vectors that a head reads, their values, and the sum of these, each times its weight."""
     for place, token in ((ASKS, 2), *zip(KEYS, range(4), strict=True)):
         weight = "bold" if place == ASKS else "normal"
-        ax.text(place, 0.7, WORDS[token], ha="center", size=9, weight=weight, **WRITTEN)
+        ax.text(place, 0.77, WORDS[token], ha="center", size=9, weight=weight, **WRITTEN)
         _strip(ax, place, 0.95, STAGES[1][token], strong)
+    for place, words in ((ASKS, "asks"), (KEYS.mean(), "are asked")):
+        ax.text(place, 0.63, words, ha="center", size=8, color=GREY, **WRITTEN)
+    ax.plot((5.76, 5.76), (0.58, 1.6), color=GREY, linewidth=0.8, linestyle=":", zorder=2)
     green, orange = pale(ROLES["value"], strong), pale(HERO, strong)
     for key, weight, value in zip(KEYS, WEIGHTS, VALUES, strict=True):
         place = key + APART

@@ -316,39 +316,28 @@ def head_values(
 
 def matrices(
     named: Tables,
+    rows: Labels,
+    columns: Labels,
     *,
-    rows: Labels | None = None,
-    columns: Mapping[str, Labels] | None = None,
-    xlabels: Mapping[str, str] | None = None,
-    title: str = "",
-    limits: Mapping[str, Limits] | None = None,
+    limits: Limits,
+    xlabel: str = "",
     signs: str = "",
-    framed: Sequence[int] | Mapping[str, Sequence[int]] = (),
+    framed: Sequence[int] = (),
+    title: str = "",
 ) -> Figure:
-    """Draw small matrices side by side, each with its numbers, its name and, unless told, its own scale.
+    """Draw small matrices with the same labels side by side, on one scale, each cell with its number.
 
-    Labels of `rows` are for each matrix that has as many. Labels of its columns, what they are, and limits of
-    its colours go by a matrix's name; with limits all numbers are written alike. `signs` stand before all but
-    the first; rows in `framed`, of all or by name, have frames.
+    `signs` stand before all but the first; rows in `framed` have frames.
     """
-    tables = given.tables_of(named)
-    columns, xlabels, limits = columns or {}, xlabels or {}, limits or {}
-    heights, widths = zip(*(table.shape for table in tables.values()), strict=True)
-    unit = min(0.52, (WIDEST - 0.75 * len(widths)) / sum(widths))
-    room = 0.75 * len(widths) + unit * sum(widths), 1.4 + unit * max(heights)
-    figure, panels = canvas(len(tables), (0, 0), room, width_ratios=widths)
-    for ax, (name, table), height, width in zip(panels, tables.items(), heights, widths, strict=True):
-        down = rows if rows is not None and len(rows) == height else [str(i) for i in range(height)]
-        reach = float(np.abs(table).max()) or 1.0
-        scale = limits.get(name, (-reach if table.min() < 0 else 0.0, reach))
-        look = {"colours": SIGNED if scale[0] < 0 else ATTENTION, "limits": scale, "whole": not limits}
-        in_frames = framed.get(name, ()) if isinstance(framed, Mapping) else framed
-        look |= {"labels": (xlabels.get(name, ""), ""), "framed": [(row, 0, width, 1) for row in in_frames]}
-        draw_matrix(
-            ax, table, down, columns.get(name, [*map(str, range(width))]), title=name, numbers=True, **look
-        )
-        if rows is not None and down is rows and ax is not panels[0] and heights[0] == height:
-            ax.tick_params(labelleft=False)  # as in the first
+    unit = min(0.52, (WIDEST / len(named) - 0.75) / len(columns))
+    figure, panels = canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
+    look = {"limits": limits, "colours": SIGNED if limits[0] < 0 else ATTENTION, "labels": (xlabel, "")}
+    look["framed"] = [(row, 0, len(columns), 1) for row in framed]
+    for ax, (name, table) in zip(panels, given.tables_of(named).items(), strict=True):
+        draw_matrix(ax, table, rows, columns, title=name, numbers=True, whole=False, **look)
+        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
+        if max(map(len, columns)) < 4:
+            ax.tick_params(axis="x", rotation=0)  # a cell is wide
     for ax, sign in zip(panels[1:], signs, strict=False):
         sign_before(ax, sign)
     return finished(figure, title, "Small matrices side by side, each cell with its number.")

@@ -13,6 +13,7 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import (
     COMPONENTS,
     DARK,
+    EDGE,
     GREY,
     HERO,
     LINES,
@@ -28,7 +29,7 @@ from transformer_course.figures.layout import canvas, finished, number, two_deci
 from transformer_course.figures.maps import draw_matrix
 
 PITCH = 3.8  # from the middle of one dial with arrows to that of the next
-ARC = 0.5  # radius of the arc between two arrows
+ARC, WAY_AT = 0.34, (0.68, 0.5)  # radii of the arc between two arrows, and of their turns
 NEAR = 1.0  # radians: the names of arrows that are nearer move apart
 UNIT, WIDE, RADIUS = 0.68, 1.9, 0.46  # inches of a row; a dial with its angle and its radius, in rows
 DIAL = 0.5  # inches, and those are the units of what is around it
@@ -36,10 +37,11 @@ ASKS = ("asks", "is asked")
 STAGES = {
     -0.31: "① project",
     -1.2: "② cut into\npairs",
-    -2.1: "③ turn by\nposition × ω",
+    -2.1: "③ turn by\nposition × ω\n(dashed: before;\nring: tip's way)",
     -3.4: "④ dot\nproduct",
 }
 BOLD = {"ha": "center", "va": "center", "size": 8.5, "weight": "bold"}
+JOINED = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "path_effects": EDGE}
 SINE, COSINE = LINES[3], LINES[4]  # the hand's way up, and its way to the right
 
 
@@ -97,13 +99,19 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
     draw_matrix(cells, tips.reshape(length, -1), [""] * length, names, **look)
     for ax in (dials, cells):
         ax.tick_params(length=0, labeltop=True, labelbottom=False, rotation=0)
+    for row in 1 + np.flatnonzero(np.diff(positions) > 1):  # a gap, where positions are left out
+        dials.axhline(row, color=GREY, linestyle=":")
+        cells.axhline(row, color="white", linewidth=8)
     for label in cells.get_xticklabels():
         label.set(color=SINE if "sin" in label.get_text() else COSINE, weight="bold")
     return finished(figure, title, "Dials; beside them in numbers how high and how far right the hands are.")
 
 
 def position_circles(named: Tables, *, title: str, first: int = 0) -> Figure:
-    """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`."""
+    """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`.
+
+    Seven in the middle are joined and have their numbers.
+    """
     points = given.tables_of(named)
     reach = 1.08 * max(np.abs(each).max() for each in points.values()) or 1.0
     figure, panels = canvas(len(named), (3.6, 0), (1.2, 3.9), sharey=True)
@@ -112,6 +120,10 @@ def position_circles(named: Tables, *, title: str, first: int = 0) -> Figure:
         radius = np.hypot(*each.T)
         mean, varies = radius.mean(), radius.std() / (radius.mean() or 1.0)
         ax.add_patch(Circle((0, 0), mean, fill=False, edgecolor=HERO, linewidth=1.5, linestyle="--"))
+        some = each[len(each) // 2 :][:7]
+        ax.plot(*some.T, "o-", color="black", linewidth=0.8, markersize=3)
+        for place, point in enumerate(some, first + len(each) // 2):
+            ax.annotate(place, point, 10 * point / np.hypot(*point), textcoords="offset points", **JOINED)
         name = f"{name}\nradius {mean:.2f}, varies by {varies:.0%}".replace(" 0.", " .")
         ax.set(title=name, aspect="equal", xlabel="first coordinate", xlim=(-reach, reach))
     panels[0].set(ylabel="second coordinate", ylim=(-reach, reach))
@@ -127,8 +139,8 @@ def draw_turns(
 
     A vector is given as pairs (pair, 2); all dials have one scale, and the longest arrow reaches the rim.
     Where there are two, a query and a key, an arc shows the angle between them, and their score stands below.
-    `turns` says by how many degrees each arrow has been turned (pair,): dashed is where it was, dotted the
-    way of its tip. Of rows of dials the first alone has the names.
+    `turns` says by how many degrees each arrow has been turned (pair,): dashed is where it was, dotted its
+    turn.
     """
     pairs = given.tables_of(arrows)
     reach = max(np.hypot(*each.T).max() for each in pairs.values()) or 1.0
@@ -143,16 +155,19 @@ def draw_turns(
             told.append(f"{np.degrees(abs(angle)):.0f}° apart: score {number(round(first @ second, 2))}")
         ax.add_patch(Circle((PITCH * dial, 0), 1, facecolor="white", edgecolor=GREY))
         ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
-        if ax.get_subplotspec().is_first_row():
-            ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
+        ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
     colours = ROLES.values() if both else LINES
     for place, ((name, each), colour) in enumerate(zip(pairs.items(), colours, strict=False)):
         for dial, tip in enumerate(each / reach):
             beside = both[1 - place][dial] if both else None
             named_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
             if turns and turns[name][dial]:
-                way = _draw_way(ax, (PITCH * dial, 0), tip, np.radians(turns[name][dial]), colour)
-                ax.plot(*way, color=colour, linewidth=1.8, linestyle=":")
+                turn = np.radians(turns[name][dial])
+                _draw_start(ax, (PITCH * dial, 0), tip, turn, colour)
+                radius = WAY_AT[place] * np.linspace(1.05, 0.95, 30)  # a whole round has an end, too
+                way = _arc((PITCH * dial, 0), radius, tip, -turn)
+                ax.plot(*way, color=colour, linewidth=1.6, linestyle=":")
+                arrow(ax, way[:, 1], way[:, 0], colour=colour, gap=0)
     right = PITCH * (len(names) - 1) + rim
     below, above = bool(both) + bool(turns), 1 + max(name.count("\n") if name else -1 for name in names)
     ax.set(xlim=(-rim, right), ylim=(-rim - 0.37 * below, rim + 0.37 * above), aspect="equal")
@@ -169,69 +184,66 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
     start = np.array([np.reshape(each, (2, -1)).T for each in vectors])  # (query or key, pair, 2)
     count = start.shape[1]
     speeds = 10_000.0 ** (-np.arange(count) / count)
-    known = not ax.get_subplotspec().is_first_row()  # the first two stages are as above, so they are grey
+    whole = ax.get_subplotspec().is_first_row()  # in others the first two stages would be the same
     angles = np.outer(places, speeds)
     (a, b), cos, sin = np.moveaxis(start, -1, 0), np.cos(angles), np.sin(angles)
     turned = np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)
-    for lane, ((token, row), vector, place) in enumerate(zip(x.items(), vectors, places, strict=True)):
-        _draw_lane(ax, lane, f"“{token}” {ASKS[lane]}, at position {place}", row, vector, known)
+    lanes = zip(x.items(), vectors, places, strict=True)
+    for lane, ((token, row), vector, place) in enumerate(lanes if whole else ()):
+        _draw_lane(ax, lane, f"“{token}” {ASKS[lane]}, at position {place}", row, vector)
     reach = np.hypot(*np.moveaxis(start, -1, 0)).max() / DIAL
     for pair in range(count):
-        middle = 1.8 + 1.95 * pair
-        ax.text(middle, -0.92, f"pair {pair}: features {pair}, {pair + count}", **BOLD)
+        middle = 1.8 + 1.98 * pair
+        rim = np.hypot(*np.transpose(turned[:, pair])).max() / reach
+        ax.text(middle, -0.92 if whole else -1.2, f"pair {pair}: features {pair}, {pair + count}", **BOLD)
         _draw_angle(ax, (middle, -2.1), DIAL / 2, *turned[:, pair])
         for lane, (name, colour) in enumerate(zip("qk", ROLES.values(), strict=False)):
-            left, angle = middle + (-0.9, 0.06)[lane], number(round(angles[lane, pair], 3))
-            _draw_numbers(ax, left, -1.05, map(number, start[lane, pair]), colour, 0.42, known)
-            _draw_numbers(ax, left, -3.16, map(two_decimals, turned[lane, pair]), colour, 0.42)
+            left, angle = middle + (-0.93, 0.03)[lane], number(round(angles[lane, pair], 3))
+            if whole:
+                _draw_numbers(ax, left, -1.05, map(number, start[lane, pair]), colour, 0.45)
+            _draw_numbers(ax, left, -3.16, map(two_decimals, turned[lane, pair]), colour, 0.45)
             tip = turned[lane, pair] / reach
-            ax.add_patch(Circle((middle, -2.1), np.hypot(*tip), fill=False, edgecolor=colour, linewidth=0.7))
-            named_arrow(ax, (middle, -2.1), tip, name, colour, turned[1 - lane, pair])
-            _draw_way(ax, (middle, -2.1), tip, angles[lane, pair], colour)
+            look = {"linewidth": (2.6, 0.8)[lane], "edgecolor": pale(colour, (0.5, 1)[lane])}  # both are seen
+            ax.add_patch(Circle((middle, -2.1), np.hypot(*tip), fill=False, **look))
+            named_arrow(ax, (middle, -2.1), tip, name, colour, turned[1 - lane, pair], rim)
+            _draw_start(ax, (middle, -2.1), tip, angles[lane, pair], colour)
             words = f"{name}: {places[lane]} × {number(speeds[pair])} = {angle} rad"
             ax.text(middle, -2.8 - 0.17 * lane, words, color=colour, **BOLD)
         ax.text(middle, -3.68, two_decimals(turned[0, pair] @ turned[1, pair]), **BOLD)
-        ax.text(middle - 0.97, -3.68, "+" * (pair > 0), **BOLD)
-    ax.text(8.85, -3.3, "score", **BOLD)
-    total = f"= {two_decimals((turned[0] * turned[1]).sum())}"
-    ax.text(8.85, -3.68, total, **BOLD | {"size": 13}, bbox={"facecolor": "white", "pad": 3})
-    for height, words in STAGES.items():
+        ax.text(middle - 0.99, -3.68, "+" * (pair > 0), **BOLD)
+    ax.text(8.95, -3.4, "score", **BOLD)
+    total = f"≈ {two_decimals((turned[0] * turned[1]).sum())}"
+    ax.text(8.95, -3.68, total, **BOLD | {"size": 13}, bbox={"facecolor": "white", "pad": 3})
+    stages = list(STAGES.items())[0 if whole else 2 :]
+    for height, words in stages:
         ax.text(0, height, words, va="center", size=9)
-    for above, below in pairwise(STAGES):
-        arrow(ax, (0.3, above - 0.22), (0.3, below + 0.22))
-    ax.set(xlim=(0, 9.3), ylim=(-3.95, 0.15), aspect="equal")
+    for (above, words), (below, others) in pairwise(stages):
+        ends = above - 0.18 - 0.08 * words.count("\n"), below + 0.18 + 0.08 * others.count("\n")
+        arrow(ax, (0.3, ends[0]), (0.3, ends[1]))
+    ax.set(xlim=(0, 9.4), ylim=(-3.95, 0.15 if whole else -1.08), aspect="equal")
     ax.set_axis_off()
 
 
-def _draw_lane(
-    ax: Axes, lane: int, words: str, row: Sequence[float], vector: np.ndarray, known: bool
-) -> None:
+def _draw_lane(ax: Axes, lane: int, words: str, row: Sequence[float], vector: np.ndarray) -> None:
     """A token's features, and what its matrix makes of them: a query, or a key."""
     (name, colour), left = list(ROLES.items())[lane], 0.95 + 4.25 * lane
     ax.text(left, 0, words, color=colour, **BOLD | {"ha": "left"})
-    _draw_numbers(ax, left, -0.16, map(number, row), SILVER, 0.3, known)
+    _draw_numbers(ax, left, -0.16, map(number, row), SILVER, 0.3)
     end = left + 0.3 * len(row)
     arrow(ax, (end, -0.31), (end + 0.72, -0.31))
     ax.text(end + 0.36, -0.24, f"W_{name[0].upper()}", ha="center", size=8.5)
-    _draw_numbers(ax, end + 0.72, -0.16, map(number, vector), colour, 0.3, known)
+    _draw_numbers(ax, end + 0.72, -0.16, map(number, vector), colour, 0.3)
     ax.text((left + end) / 2, -0.56, "x", **BOLD)
     for feature in range(len(vector)):
         ax.text(end + 0.87 + 0.3 * feature, -0.56, feature, ha="center", va="center", size=7.5, color=GREY)
 
 
-def _draw_numbers(
-    ax: Axes, left: float, top: float, row: Iterable[str], colour: str, wide: float, known: bool = False
-) -> None:
-    """A row of cells, pale, each with its number; grey if they are known."""
+def _draw_numbers(ax: Axes, left: float, top: float, row: Iterable[str], colour: str, wide: float) -> None:
+    """A row of cells, pale, each with its number."""
     for place, value in enumerate(row):
-        corner = left + wide * place, top - 0.3
-        ax.add_patch(
-            Rectangle(
-                corner, wide, 0.3, facecolor="white" if known else pale(colour), edgecolor=GREY, linewidth=0.6
-            )
-        )
-        look = {"ha": "center", "va": "center", "size": 8.5, "color": GREY if known else "black"}
-        ax.text(corner[0] + wide / 2, top - 0.15, value, **look)
+        corner, look = (left + wide * place, top - 0.3), {"edgecolor": GREY, "linewidth": 0.6}
+        ax.add_patch(Rectangle(corner, wide, 0.3, facecolor=pale(colour), **look))
+        ax.text(corner[0] + wide / 2, top - 0.15, value, ha="center", va="center", size=8)
 
 
 def _draw_angle(ax: Axes, middle: Point, radius: float, one: np.ndarray, two: np.ndarray) -> float:
@@ -241,11 +253,10 @@ def _draw_angle(ax: Axes, middle: Point, radius: float, one: np.ndarray, two: np
     return angle
 
 
-def _draw_way(ax: Axes, middle: Point, tip: np.ndarray, turn: float, colour: str) -> np.ndarray:
-    """Draw where an arrow was before it was turned, dashed, and return the way back of its tip."""
-    way = _arc(middle, np.hypot(*tip), tip, -turn)
-    ax.plot(*np.transpose([middle, way[:, -1]]), color=colour, linewidth=1.4, linestyle="--")
-    return way
+def _draw_start(ax: Axes, middle: Point, tip: np.ndarray, turn: float, colour: str) -> None:
+    """Draw where an arrow was before it was turned, dashed."""
+    start = _arc(middle, np.hypot(*tip), tip, -turn)[:, -1]
+    ax.plot(*np.transpose([middle, start]), color=colour, linewidth=1.4, linestyle="--")
 
 
 def _angle(vector: np.ndarray) -> float:
@@ -257,24 +268,30 @@ def _apart(one: np.ndarray, two: np.ndarray) -> float:
     return (_angle(one) - _angle(two) + np.pi) % (2 * np.pi) - np.pi
 
 
-def _arc(middle: Point, radius: float, start: np.ndarray, turn: float) -> np.ndarray:
-    """Points (2, 30) on a circle, from where an arrow points, as far as it turns."""
+def _arc(middle: Point, radius: float | np.ndarray, start: np.ndarray, turn: float) -> np.ndarray:
+    """Points (2, 30) on a circle, or at 30 radii, from where an arrow points, as far as it turns."""
     angles = _angle(start) + turn * np.linspace(0, 1, 30)
-    return np.add(middle, radius * np.transpose([np.cos(angles), np.sin(angles)])).T
+    return np.add(middle, (radius * np.array([np.cos(angles), np.sin(angles)])).T).T
 
 
 def named_arrow(
-    ax: Axes, start: Point, tip: np.ndarray, name: str, colour: str, beside: np.ndarray | None = None
+    ax: Axes,
+    start: Point,
+    tip: np.ndarray,
+    name: str,
+    colour: str,
+    beside: np.ndarray | None = None,
+    rim: float = 0.0,
 ) -> None:
-    """An arrow, and its name beyond the tip, a little away from the arrow beside it."""
-    end = np.add(start, tip)
-    arrow(ax, start, end, width=1.8, colour=colour, zorder=3, gap=0)
-    angle = _angle(tip)
+    """An arrow, and its name beyond the tip, and the rim, a little away from the arrow beside it."""
+    arrow(ax, start, np.add(start, tip), width=1.8, colour=colour, zorder=3, gap=0)
+    angle, length = _angle(tip), np.hypot(*tip)
     if beside is not None:
         apart = _apart(tip, beside)
         angle += np.sign(apart) * max(0.0, NEAR - abs(apart))
     along = np.array([np.cos(angle), np.sin(angle)])
     offset = along * (5 + np.abs(along) @ [2.8 * len(name), 5])  # half the name's width, and its height
+    end = np.add(start, tip * max(1.0, rim / length) if length else tip)
     look = {"color": colour, "ha": "center", "va": "center", "size": 9, "weight": "bold", "zorder": 5}
     text = ax.annotate(name, end, tuple(offset), textcoords="offset points", **look)
     text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])

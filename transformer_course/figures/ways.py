@@ -59,7 +59,8 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
         shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)  # a row of a mask adds up to more
         drawn = np.where(reached[:, None] | (shares > TOLD), shares, 0)
         draw_ways(ax, drawn, (level, level + 1), 2 * reached[:, None], upright=True, others=SILVER)
-        ax.scatter(places, 0 * places + level + 1, s=12, color=np.where(reached, HERO, GREY), zorder=3)
+        look = {"color": np.where(reached, HERO, GREY), "zorder": 3, "clip_on": False}
+        ax.scatter(places, 0 * places + level + 1, s=12, **look)
         reached = (shares[reached] > FAINT).any(axis=0)
     turned = 90 * upright
     ax.set_xticks(places, tokens, rotation=turned)
@@ -71,11 +72,12 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
             label.set(**({"color": HERO, "weight": "bold"} if is_bold else {"color": GREY}))
         side.spines[:].set_visible(False)
     ax.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-0.05, len(tables) + 0.05), yticks=[])
+    ax.set_ylabel("from the input up to the output")
     ax.set_xlabel(f"“{tokens[lit]}” hears of {reached.sum()} of {len(tokens)}")
 
 
 def draw_arcs(ax: Axes, weights: Matrix, tokens: Labels, lit: int) -> None:
-    """Draw an arc from one token to each that it takes from, the wider the more; its shares stand below."""
+    """Draw an arc from a token, framed, to each that it takes from, the wider the more; below, its shares."""
     shares, turn = given.labelled(weights, tokens, tokens)[lit], np.linspace(0, np.pi, 31)
     for key, (token, share, text) in enumerate(zip(tokens, shares, cell_texts(shares), strict=True)):
         apart, is_told = (lit - key) / 2, share > FAINT
@@ -84,10 +86,11 @@ def draw_arcs(ax: Axes, weights: Matrix, tokens: Labels, lit: int) -> None:
             arc = key + apart + apart * np.cos(turn), height * np.sin(turn)
             ax.plot(*arc, color=HERO, linewidth=12 * share, solid_capstyle="butt")
         bold = {"weight": "bold", "color": HERO} if is_told or key == lit else {"color": GREY}
-        ax.text(key, -0.08, token, ha="center", va="top", size=11, **bold)
-        ax.text(key, -0.36, text if is_told else "", ha="center", va="top", size=10, **bold)
+        edge = {"facecolor": "white", "edgecolor": HERO, "pad": 1.5} if key == lit else None
+        ax.text(key, -0.1, token, ha="center", va="top", size=11, bbox=edge, **bold)
+        ax.text(key, -0.42, text if is_told else "", ha="center", va="top", size=10, **bold)
     ax.plot(lit, 0, "o", color=HERO, markersize=7)
-    ax.set(xlim=(-0.5, len(tokens) - 0.5), ylim=(-0.6, 1.05))
+    ax.set(xlim=(-0.5, len(tokens) - 0.5), ylim=(-0.64, 1.05))
     ax.set_axis_off()
 
 

@@ -67,6 +67,7 @@ def explore(
     bar: str = "",
     size: Size = (3.0, 2.9),
     across: int | None = None,
+    then: float | None = None,
 ) -> None:
     """Show a slider over pictures that are drawn beforehand, so that it moves at once, also on the site.
 
@@ -77,13 +78,16 @@ def explore(
         name, values: what moves, and where it stops, numbers or names; it begins at the first of the strip.
         strip: the values of the strip, so many `across` in a row, or all of them.
         title, see: of every picture.
+        then: height of a strip's other rows, if they repeat less than the first has.
         bar: label of a colour bar for all pictures, which then share one scale; none if empty.
     """
 
     def drawn(stops: Sequence[Stop]) -> Figure:
         columns = min(len(stops), across or len(stops))
         width = min(size[0], (WIDEST - bool(bar)) / columns)
-        figure, panels = canvas(len(stops), (width, size[1]), (bool(bar), 0), columns=columns)
+        rows = [size[1], *[then or size[1]] * (-(-len(stops) // columns) - 1)]
+        look = {"columns": columns, "height_ratios": rows}
+        figure, panels = canvas(len(stops), (width, 0), (bool(bar), sum(rows)), **look)
         for ax, value in zip(panels, stops, strict=True):
             draw(ax, value)
             ax.set_title(_called(name, value), loc="left" if across == 1 else "center")
@@ -103,10 +107,9 @@ def explore(
         data["text/plain"] += f"\n{alone['text/plain']}"
     first = list(values).index(strip[0])
     metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
+    look = {"description": name, "style": AT_THE_END["style"]}
     options = [(_told(value), i) for i, value in enumerate(values)]
-    stops = ipywidgets.SelectionSlider(
-        options=options, index=first, description=name, style=AT_THE_END["style"]
-    )
+    stops = ipywidgets.SelectionSlider(options=options, index=first, **look)
     picture = ipywidgets.HTML(pictures[first])
     stops.observe(lambda change: setattr(picture, "value", pictures[change["new"]]), "value")
     _publish(ipywidgets.VBox([stops, picture]), data, metadata, words=f"Slider: {name}")

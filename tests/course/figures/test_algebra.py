@@ -26,7 +26,7 @@ def test_weighted_values_lie_end_to_end_and_reach_the_output():
     np.testing.assert_allclose(steps, [((0, 0), (2, 0)), ((2, 0), (2, 3.5)), ((2, 3.5), (2.3, 3.8))])
     np.testing.assert_allclose(whole, [(0, 0), (2.3, 3.8)])
     written = {text.get_text(): text.get_color() for text in output.texts}
-    assert {".20 · a", ".70 · b", ".10 · c"} < set(written)
+    assert {".200 · a", ".700 · b", ".100 · c"} < set(written)
     assert written["output (2.30, 3.80)"] == HERO
 
 

@@ -24,14 +24,14 @@ def test_a_key_falls_at_a_right_angle_on_the_line_of_the_query() -> None:
     plane = figures.query_and_keys({"a": [2.0, 0.0]}, keys, "a", title="").axes[0]
     feet = [line.get_xydata()[0] for line in plane.lines if line.get_marker() == "o"]
     np.testing.assert_allclose(feet, [[1, 0], [-3, 0]], atol=1e-12)
-    assert {"a's query", "1.00", "−3.00"} <= {text.get_text() for text in plane.texts}
+    assert {"a's query", "a 1.00", "b −3.00"} <= {text.get_text() for text in plane.texts}
     assert plane.get_title() == "reach along the query, 2.00 long"
 
 
 def test_a_key_without_a_part_in_the_plane_is_a_point_and_counts_in_the_scores() -> None:
     keys = {"a": [0.0, 2.0, 0.0, 0.0], "up": [0.0, 0.0, 2.0, 0.0]}
     plane, scores, _ = figures.query_and_keys({"a": [1.0, 2.0, 0.0, 0.0]}, keys, "a", title="").axes
-    assert "key of up: out of the page, .00" in {text.get_text() for text in plane.texts}
+    assert "key of “up”: out of the page, .00" in {text.get_text() for text in plane.texts}
     assert [bar.get_width() for bar in scores.patches] == pytest.approx([2, 0])
 
 
@@ -62,7 +62,7 @@ def walked(step: str):
             "weights = softmax(scores ÷ √4)",
             "exp(2 ÷ √4) ≈ 2.72,  2.72 ÷ (2.72 + 7.39 + 1) ≈ .245",
         ),
-        ("output = weights · value", ".245 · 0 + .665 · 10 + .09 · 10 ≈ 7.55"),
+        ("output = weights · value", ".245 · 0 + .665 · 10 + .090 · 10 ≈ 7.55"),
     ],
 )
 def test_the_marked_cell_is_the_sum_written(step: str, arithmetic: str) -> None:

@@ -74,7 +74,7 @@ GOOD = {
     "lines": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "logarithmic": "y"},
     "masks": {"named": {"$x$": YES}, "tokens": TOKENS},
     "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b", "title": "$x$"},
-    "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": {"$x$": TOKENS}},
+    "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": TOKENS, "limits": (0, 1)},
     "memory_traffic": {"n": 6, "d_head": 2, "size": 2, "block": 3, "title": "$x$"},
     "shape_flow": {"texts": [TOKENS, TOKENS], "d_model": 12, "n_heads": 3, "title": "$x$"},
     "norm_steps": {"tokens": {"$x$": [1, 2], "b": [3, 3]}, "eps": 0.5, "title": ""},

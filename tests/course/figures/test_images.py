@@ -19,13 +19,16 @@ def test_tables_are_drawn_as_given_on_one_signed_scale():
 
 def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_above_columns():
     table = torch.arange(100.0).view(10, 10)
-    look = {"labels": ("", ""), "title": "", "bar": "", "distance": 4, "above": {"here": 2.5}, "edge": 6.5}
-    ax = figures.position_tables({"a": table}, **look).axes[0]
+    look = {"labels": ("", ""), "title": "", "bar": "", "above": {"here": 2.5}, "edge": 6.5}
+    ax = figures.position_tables({"a": table}, distances=[4], **look).axes[0]
     along, *dots, edge = ax.lines
     assert ax.get_title() == "a\non the line, distance 4: 67.50 ± 18.79" and set(edge.get_xdata()) == {6.5}
     assert {(y - x) for x, y in along.get_xydata()} == {4} and len(along.get_xdata()) == 6
     assert [dot.get_xydata()[0].tolist() for dot in dots] == [[1, 5], [3, 7], [5, 9]]
     assert [text.get_text() for text in ax.texts] == ["51.00", "73.00", "95.00"]
+    both = figures.position_tables({"a": table}, distances=[4, -2], first=1, **look).axes[0]
+    assert both.get_title().endswith("on the upper line, distance 2: 46.00 ± 22.00")
+    assert both.lines[6].get_xydata()[0].tolist() == [3, 1]
     (top,) = ax.child_axes
     assert [(label.get_position()[0], label.get_text()) for label in top.get_xticklabels()] == [(2.5, "here")]
 

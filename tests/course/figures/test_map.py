@@ -10,7 +10,7 @@ from matplotlib.collections import QuadMesh
 
 from transformer_course import figures
 from transformer_course.figures.colours import COMPONENTS, HERO, HIDDEN, ROLES
-from transformer_course.figures.map import GROUNDS, HEADS, SCORES, VALUES, WEIGHTS
+from transformer_course.figures.map import GROUNDS, HEADS, SCORES, TURNED, VALUES, WEIGHTS, WIDTH
 
 
 @pytest.mark.parametrize("lesson", [0, 1, 3, 5, 7, 8])
@@ -51,7 +51,11 @@ def test_the_map_lights_what_a_lesson_is_about_in_the_colours_of_its_components(
 def test_the_whole_map_has_the_colours_of_all_components():
     (ax,) = figures.encoder_map().axes
     drawn = {colors.to_hex(patch.get_facecolor()) for patch in ax.patches}
-    assert {colour for name, colour in COMPONENTS.items() if name != "scores"} < drawn
+    assert {GROUNDS[name] for name in (*COMPONENTS, "mask") if name != "scores"} < drawn
+
+
+def test_the_query_and_the_keys_give_the_scores():
+    np.testing.assert_allclose(TURNED[1:] @ TURNED[0] / WIDTH**0.5, SCORES, atol=0.01)
 
 
 def test_the_weights_are_the_softmax_of_the_scores_that_the_mask_lets_through():

@@ -40,7 +40,7 @@ def frames(ax):
 LAID = {
     "head_grid": lambda: figures.head_grid(list(MAPS), TOKENS, list(NAMED)),
     "likeness_grid": lambda: figures.likeness_grid(NAMED, TOKENS),
-    "matrices": lambda: figures.matrices(NAMED, rows=TOKENS, columns=dict.fromkeys(NAMED, TOKENS)),
+    "matrices": lambda: figures.matrices(NAMED, TOKENS, TOKENS, limits=(0, 1)),
 }
 
 
@@ -110,10 +110,9 @@ def test_of_likenesses_the_nearest_may_be_framed_above_numbers_for_names():
 
 
 def test_matrices_diverge_only_if_signed():
-    signed, positive = torch.tensor([[-2.0, 1.0]]), torch.tensor([[0.0, 3.0]])
-    one, two = (ax.collections[0] for ax in figures.matrices({"signed": signed, "positive": positive}).axes)
-    assert (one.get_cmap().name, one.get_clim()) == ("RdBu_r", (-2, 2))
-    assert (two.get_cmap().name, two.get_clim()) == ("viridis", (0, 3))
+    for limits, colours in {(-2, 2): "RdBu_r", (0, 2): "viridis"}.items():
+        (ax,) = figures.matrices({"a": [[0.0, 1.0]]}, ["a"], ["b", "c"], limits=limits).axes
+        assert (ax.collections[0].get_cmap().name, ax.collections[0].get_clim()) == (colours, limits)
 
 
 @pytest.mark.parametrize("colours", ["viridis", "RdBu_r"])
@@ -148,12 +147,12 @@ def test_a_large_map_tells_its_larger_weights_alone():
 
 
 def test_matrices_have_signs_between_them_and_frames_around_rows():
-    one, two = torch.tensor([[1.0, 2], [3, 4]]), torch.tensor([[5.0], [6]])
-    first, second = figures.matrices({"a": one, "b": two}, signs="=", framed=[1]).axes
+    named, labels = {"a": [[1.0, 2], [3, 4]], "b": [[5.0, 6], [7, 8]]}, ["0", "1"]
+    first, second = figures.matrices(named, labels, labels, limits=(0, 8), signs="=", framed=[1]).axes
     assert ["=" in [text.get_text() for text in ax.texts] for ax in (first, second)] == [False, True]
-    for ax, width in (first, 2), (second, 1):
+    for ax in first, second:
         (frame,) = ax.patches
-        assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((0, 1), width, 1)
+        assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((0, 1), 2, 1)
 
 
 def test_small_weights_may_go_without_their_number():
@@ -163,9 +162,8 @@ def test_small_weights_may_go_without_their_number():
 
 def test_matrices_of_one_scale_are_written_alike_and_frames_may_have_names():
     half, whole = [[0.5, 1]], [[0.0, 1]]
-    for limits, told in ((None, ["0", "1"]), ({"b": (0, 1)}, [".00", "1.00"])):
-        ax = figures.matrices({"a": half, "b": whole}, limits=limits).axes[1]
-        assert [text.get_text() for text in ax.texts] == told
+    ax = figures.matrices({"a": half, "b": whole}, ["a"], ["b", "c"], limits=(0, 1)).axes[1]
+    assert [text.get_text() for text in ax.texts] == [".00", "1.00"]
     look = {"framed": [{(0, 1): "1"}], "queries": ["q"]}
     ax = figures.head_grid([whole], ["k", "l"], [""], **look).axes[0]
     assert [text.get_text() for text in ax.texts] == ["1"] and frames(ax) == [(0, 1)]
