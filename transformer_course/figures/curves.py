@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import LINES, MARK
+from transformer_course.figures.colours import EDGE, LINES, MARK
 from transformer_course.figures.given import Matrix
-from transformer_course.figures.layout import WIDEST, canvas, finished, number
+from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 from transformer_course.figures.names import name_lines, place_names, write_level, write_place
 from transformer_lab.training.loop import History
 
@@ -52,6 +52,7 @@ def lines(
     below: bool = False,
     tops: Callable[[float], str] | None = None,
     hero: bool = True,
+    told: bool = False,
 ) -> Figure:
     """Draw one line per name over the same x, with its name where it ends; where it is nan it has a gap.
 
@@ -69,6 +70,7 @@ def lines(
         below: panels stand one below the other: those of `named`, or one for each line, on one scale.
         tops: what is written at the highest point of each panel's line, from where it is.
         hero: whether the first has the strong colour: the claim is about it; else none has a part's colour.
+        told: whether each (mean) point bears its number, those of the first line above, all others below.
     """
     nested, before = isinstance(next(iter(named.values())), Mapping), before or {}
     shared, levels = ylabel != "" if nested else below, levels or {}
@@ -96,6 +98,12 @@ def lines(
         means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items()}
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0], dots=dots)
         _mark_tops(ax, len(curves) if tops else 0, tops)
+        for line, (y, colour) in enumerate(means.values() if told else ()):
+            look = {"ha": "center", "va": "top" if line else "bottom", "weight": "bold", "path_effects": EDGE}
+            for point in zip(across, y, strict=True):
+                words, offset = two_decimals(point[1]), (0, -6 if line else 6)
+                ax.annotate(words, point, offset, textcoords="offset points", color=colour, size=9, **look)
+            ax.margins(y=0.1)
     return figure
 
 

@@ -63,7 +63,7 @@ GOOD = {
     "head_values": {"named": {"$x$": WEIGHTS}, "marked": [(0, 1)]},
     "image_attention": {
         **{"images": torch.rand(2, 4, 4), "maps": torch.rand(2, 3, 4), "names": TOKENS},
-        **{"patch": (2, 2), "title": "", "bar": ""},
+        **{"patch": (2, 2), "digits": [7, 8], "title": "", "bar": ""},
     },
     "journey": {
         **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [[WEIGHTS]], "tokens": TOKENS},
