@@ -100,9 +100,9 @@ def bars(
 ) -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
-    A nan has a dash. The last quantity has the strong colour, or in each column the rows that are `lit`, which
-    the `legend` explains, and .00 is not written; `signs` stand between the columns. At a `goal` is a line,
-    and a bar is dark but for those that reach it.
+    A nan has a dash. The last quantity has the strong colour, or in each column the rows that are `lit`,
+    which the `legend` explains, and .00 is not written; `signs` stand between the columns. At a `goal` is a
+    line, and a bar is dark but for those that reach it.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
     size = min(2.6, (WIDEST - 0.9) / len(columns)), 0

@@ -100,6 +100,6 @@ def ablation(
     for start, name in zip(range(1, len(places), 2), over, strict=False):
         ends = places[start] - 0.45, places[start + 1] + 0.45
         ax.plot(ends, [-0.5, -0.5], color=DARK, linewidth=1)
-        ax.text(np.mean(ends), -0.58, name, ha="center", size=9.5, weight="bold")
+        ax.text(np.mean(ends), -0.58, name, ha="center", size=9.5, weight="bold", parse_math=False)
     ax.set_ylim(top=-1.0)
     return figure

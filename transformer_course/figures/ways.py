@@ -94,6 +94,16 @@ def draw_arcs(
     ax.set_axis_off()
 
 
+def _heard(maps: Sequence[np.ndarray], end: int) -> list[np.ndarray]:
+    """Return the maps without what reaches token number `end` on no way."""
+    heard, kept = np.arange(len(maps[0])) == end, []
+    for weights in reversed(maps):
+        kept.append(np.where(heard[:, None], weights, 0))
+        heard = (kept[-1] > FAINT).any(axis=0)
+        heard[end] = True
+    return kept[::-1]
+
+
 def attention_paths(
     named: Mapping[str, Sequence[Matrix]],
     tokens: Labels,
@@ -114,10 +124,8 @@ def attention_paths(
     figure, panels = canvas(len(named), (wide, 0.42 * len(tokens) + 0.8), (0, 0.4))
     for ax, (name, maps) in zip(panels, named.items(), strict=True):
         edges = [edge] * len(maps) if isinstance(edge[0], int) else edge
-        maps, heard = [given.labelled(each, tokens, tokens).copy() for each in maps], edges[-1][:1]
-        for weights in reversed([] if found else maps):  # only on the ways to the last one's end
-            weights[np.setdiff1d(range(len(tokens)), [*heard, edges[-1][0]])] = 0
-            heard = np.flatnonzero((weights > FAINT).any(axis=0))
+        maps = [given.labelled(each, tokens, tokens) for each in maps]
+        maps = maps if found else _heard(maps, edges[-1][0])
         for layer, (weights, edge_here) in enumerate(zip(maps, edges, strict=True)):
             ends, lit = (layer + 0.21, layer + 0.79), np.zeros_like(weights, int)
             lit[edge_here[0]], lit[*edge_here] = not found, 2
@@ -141,10 +149,9 @@ def attention_paths(
         ax.set_xticks(range(len(maps) + 1), columns)
         ax.tick_params(length=0, labeltop=bool(found), labelbottom=not found)
         ax.spines[:].set_visible(False)
-    names = [tokens[place] for place in edges[-1]]
     told = "; dark: what {0} takes; bright: of that, from {1}; pale: what those had taken before"
     if found:
         told = "; at a line's right end is who asks, at its left end who is asked, and hands over its note"
-    figure.supxlabel(f"thicker: more weight{told.format(*names)}", size=9)
+    figure.supxlabel(f"thicker: more weight{told.format(*(tokens[place] for place in edges[-1]))}", size=9)
     see = "Tokens in columns; a line is as wide as its right end's weight for its left end; a cross: cut."
     return finished(figure, title, see)

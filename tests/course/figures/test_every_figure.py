@@ -25,7 +25,7 @@ HISTORY = History(loss=[1.0, 0.5], learning_rate=[0.1, 0.1], gradient_norm=[0.2,
 # One good call of every figure; the first argument is what it draws.
 GOOD = {
     "ablation": {
-        **{"adds": {"$x$": {"a": (1, 0), "b": (0, 2)}}, "silent": [["b"]]},
+        **{"adds": {each: {"a": (1, 0), "b": (0, 2)} for each in ("$x$", "$y$")}, "silent": [["b"]]},
         **{"words": TOKENS[:2], "title": ""},
     },
     "arithmetic": {
