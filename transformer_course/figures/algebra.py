@@ -219,7 +219,7 @@ def _layer(
 CELL, LETTER, BETWEEN = 0.3, 0.075, 0.2  # how tall a cell is, how wide a letter; from column to column
 Piece = str | tuple[Sequence[Sequence[float | str]], Sequence[str]]
 COLOURS = {"": "white", "part": NO, "head 0": PALE[0], "head 1": PALE[1], "result": LIT}  # of a cell
-WHERE_NOT_ZERO = {"A": PALE[0], "x": PALE[1], "truth": PALE[0]}
+WHERE_NOT_ZERO = {"A": COMPONENTS["attention"], "x": SILVER, "truth": PALE[0]}  # x grey, as its road
 SIGNS = {"above 0": "#f3a98c", "below 0": "#92c5de"}  # as SIGNED has them; paler where nearer to 0
 PADDING = "padding: evens the lengths, is not counted"
 HATCHED = {"silenced": HIDDEN, PADDING: HIDDEN}

@@ -105,9 +105,9 @@ def bars(
 ) -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
-    A nan has none. The last quantity has the strong colour, or in each column the rows that are `lit`, which
-    the `legend` explains; `signs` stand between the columns. At a `goal` is a line, and a bar is dark but for
-    those that reach it.
+    A nan has a dash. The last quantity has the strong colour, or in each column the rows that are `lit`,
+    which the `legend` explains, and .00 is not written; `signs` stand between the columns. At a `goal` is a
+    line, and a bar is dark but for those that reach it.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
     size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
@@ -123,6 +123,9 @@ def bars(
             colours = np.where(np.isclose(numbers, goal), SILVER, YES)
             ax.axvline(goal, color=GREY, linewidth=0.8, zorder=0)
         _bars(ax, rows, numbers, colours, sign.strip(), digits)
+        ax.spines["left"].set_visible(bool(lit))
+        for text in ax.texts if lit else ():
+            text.set_text(text.get_text().replace(".00", ""))
         if goal is not None:
             ax.set_xticks((0, goal))
             for text in ax.texts:
@@ -140,6 +143,8 @@ def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colours: Labels, sign: s
     there = np.flatnonzero(~np.isnan(lengths))
     bars = ax.barh(there, lengths[there], 0.7, color=colours, edgecolor="black", linewidth=0.5)
     ax.bar_label(bars, [two_decimals(length, digits) for length in lengths[there]], padding=3, size=9)
+    for place in np.flatnonzero(np.isnan(lengths)):
+        ax.text(0, place, " –", va="center", size=9)
     ax.set_yticks(range(len(names)), names)
     ax.set(xticks=[], ylim=(len(names) - 0.5, -0.5))
     ax.margins(x=0.2)
@@ -158,12 +163,12 @@ def head_arcs(
     for place, (name, weights) in zip(
         np.arange(count)[np.arange(count) % 3 < 2], named.items(), strict=False
     ):
-        draw_arcs(panels[place], weights, tokens, lit)
+        draw_arcs(panels[place], weights, tokens, lit, COMPONENTS["scores"], DARK)
         panels[place].set_title(name)
     for ax in panels[2:-1:3]:
         ax.set_axis_off()
     _bars(panels[-1], list(says), given.numbers_of(list(says.values()), 1), [MARK], "")
-    panels[-1].set_title(f"{tokens[lit]} is")
+    panels[-1].set_title(f"{tokens[lit]} is", loc="left")
     see = f"An arc goes from {tokens[lit]} to each word that a head takes from; the wider, the more weight."
     return finished(figure, title, see)
 

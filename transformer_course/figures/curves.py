@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import LINES, MARK
+from transformer_course.figures.colours import EDGE, LINES, MARK
 from transformer_course.figures.given import Matrix
-from transformer_course.figures.layout import WIDEST, canvas, finished, number
+from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 from transformer_course.figures.names import name_lines, place_names, write_level, write_place
 from transformer_lab.training.loop import History
 
@@ -65,6 +65,7 @@ def lines(
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them;
             or, by the name of each panel, its own.
         places: the same on x: upright lines; with `dots` where they cross the lines.
+            Without places `dots` bear numbers: those of the first line (or mean) above, all others below.
         before: lines of an earlier try, in the order and the colours of those in `named`, dashed.
         below: panels stand one below the other: those of `named`, or one for each line, on one scale.
         tops: what is written at the highest point of each panel's line, from where it is.
@@ -104,7 +105,7 @@ def _mark(
 ) -> None:
     """Write the names of lines where they end, if there are several, of levels, and of places if `named`.
 
-    With `dots` the points of all lines at these places are marked.
+    With `dots` the points of all lines at these places are marked; if there are none, all bear numbers.
     """
     if len(means) > 1:
         ends = {name: (x[~np.isnan(y)][-1], y[~np.isnan(y)][-1]) for name, (y, _) in means.items()}
@@ -115,6 +116,12 @@ def _mark(
         write_place(ax, place, name if named else "")
         for y, colour in means.values() if dots else ():
             ax.plot(place, np.interp(place, x, y), "o", color=colour, markersize=6)
+    for line, (y, colour) in enumerate(means.values() if dots and not places else ()):
+        ax.margins(y=0.1)
+        look = {"ha": "center", "va": "top" if line else "bottom", "weight": "bold", "path_effects": EDGE}
+        for point in zip(x, y, strict=True):
+            words, offset = two_decimals(point[1]), (0, -6 if line else 6)
+            ax.annotate(words, point, offset, textcoords="offset points", color=colour, size=9, **look)
 
 
 def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:

@@ -129,47 +129,50 @@ def _shown(vector: np.ndarray) -> np.ndarray:
     return (vector / np.linalg.norm(vector))[:SHOWN]
 
 
-def _draw_part(ax: Axes, part: str, place: float, size: tuple[float, float] = (1.5, 0.9)) -> None:
-    """Draw a part between the lanes, of which both tokens make use."""
-    box(ax, (place, 0), part, size, COMPONENTS[part], letters=8.5)
-
-
 def _draw_added(ax: Axes, *_: object) -> None:
     """Draw what stands on and beside both lanes of the paper's layer."""
-    for read, back, part in ((1.7, 5.1, "attention"), (7.2, 10.0, "feed-forward")):
-        middle = (read + back) / 2
-        _draw_part(ax, part, middle)
-        for lane, low in ((LANES, 0.25), (-LANES, -0.25)):
+    box(ax, (3.4, 0), "attention", (1.5, 0.9), COMPONENTS["attention"], letters=8.5)
+    for lane, side in ((LANES, 1), (-LANES, -1)):
+        box(ax, (8.6, 0.4 * side), "feed-forward", (1.5, 0.6), COMPONENTS["feed-forward"], letters=8.5)
+        for read, back, low in ((1.7, 5.1, 0.25 * side), (7.2, 10.0, 0.4 * side)):
+            middle = (read + back) / 2
             way(ax, (read, lane), (read, low), (middle - 0.75, low))
-            way(ax, (middle + 0.75, low), (back, low), (back, lane - 0.22 * np.sign(lane)))
+            way(ax, (middle + 0.75, low), (back, low), (back, lane - 0.22 * side))
             plus(ax, (back, lane), 0.22)
             box(ax, (back + 1.1, lane), "norm", (0.85, 0.55), COMPONENTS["norm"], letters=8.5)
-    for lane in (LANES, -LANES):
         arrow(ax, (0.6, lane), (12.5, lane), width=5, colour=DARK)
 
 
 def _draw_beside(ax: Axes, joined: Sequence[np.ndarray], weight: np.ndarray) -> None:
     """Draw what stands on and beside both lanes of the tutorial's block."""
-    d_model, tall = len(weight), 0.22
-    for part, place, wide in (("norm", 1.75, 0.75), ("attention", 3.05, 1.2), ("feed-forward", 7.25, 1.5)):
-        _draw_part(ax, part, place, (wide, 1.5 if place > 4 else 0.9))
+    d_model, tall, thick = len(weight), 0.22, {"color": DARK, "linewidth": 5}
+    columns = np.r_[:SHOWN, d_model : d_model + SHOWN]
+    box(ax, (3.05, 0), "attention", (1.2, 1.1), COMPONENTS["attention"], letters=8.5)
     for token, (lane, side) in enumerate(((LANES, 1), (-LANES, -1))):
-        row, low = 0.55 * side, 0.25 * side
-        ax.plot([0.6, 5.71, 5.71], [lane, lane, row + 0.35 * side], color=DARK, linewidth=5, zorder=1)
+        row, low, inner = 0.75 * side, 0.3 * side, 0.33 * side
+        ax.plot([0.6, 5.71, 5.71], [lane, lane, row + 0.35 * side], **thick, zorder=1)
         arrow(ax, (5.71, row + 0.5 * side), (5.71, row + 0.1 * side), width=5, colour=DARK)
         way(ax, (1.0, lane), (1.0, low), (1.36, low))
+        box(ax, (1.75, low), "norm", (0.75, 0.5), COMPONENTS["norm"], letters=8.5)
         arrow(ax, (2.13, low), (2.44, low))
         way(ax, (3.65, low), (3.9, low), (3.9, row), (4.2, row))
-        for left, vector in zip((4.25, 8.45), joined, strict=True):
-            halves = np.concatenate([_shown(vector[token, :d_model]), _shown(vector[token, d_model:])])
-            cells(ax, (left, row + tall / 2), (1.92, tall), halves[None], 0.12)
-        for start, end in (((6.2, row), (6.5, row)), ((8.0, row), (8.4, row))):
-            arrow(ax, start, end)
-        arrow(ax, (10.4, row), (10.75, low))
-        arrow(ax, (12.0, low), (12.55, lane))
-    columns = np.r_[:SHOWN, d_model : d_model + SHOWN]
-    cells(ax, (10.8, 0.36), (1.2, 0.72), weight[:SHOWN, columns[columns < 2 * d_model]], np.abs(weight).max())
-    ax.text(11.4, -0.48, "W, fresh:\nrandom", ha="center", va="top", size=8.5)
+        pink = COMPONENTS["feed-forward"]
+        box(ax, (7.45, row - 0.19 * side), "", (2.08, 0.92), pink, zorder=1)
+        ax.text(7.44, inner, "feed-forward", ha="center", va="center", size=8)
+        way(ax, (6.54, row), (6.54, inner), (6.84, inner))
+        way(ax, (8.08, inner), (8.28, inner), (8.28, row - 0.14 * side))
+        arrow(ax, (6.2, row), (8.73, row), width=5, colour=DARK)
+        plus(ax, (8.28, row), 0.14)
+        for left, vector in zip((4.25, 8.75), joined, strict=True):
+            shown = (vector[token] / np.linalg.norm(vector[token]))[columns % vector.shape[1]]
+            cells(ax, (left, row + tall / 2), (1.92, tall), shown[None], 0.1)
+            line(ax, (left + 0.96, row - tall / 2), (left + 0.96, row + tall / 2), width=2, zorder=4)
+        ax.plot([10.7, 11.6, 11.6], [row, row, 0.7 * side], **thick, zorder=1)
+        arrow(ax, (11.6, 0.75 * side), (11.6, low), width=5, colour=DARK)
+        arrow(ax, (12.17, low), (12.55, lane))
+    corner = weight[:SHOWN, columns[columns < 2 * d_model]]
+    cells(ax, (11.05, 0.36), (1.1, 0.72), corner, np.abs(weight).max())
+    ax.text(10.95, 0, "W, fresh:\nrandom", ha="right", va="center", size=8.5)
     for left, word in zip((4.15, 4.73, 5.21, 5.69, 6.27), "[A‖x]", strict=True):
         ax.text(left, 0, word, ha="center", va="center", size=10, weight="bold")
 

@@ -235,7 +235,7 @@ def head_grid(
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 
     Args:
-        least: weights from this one on have their numbers.
+        least: weights from this one on have their numbers, and with them single cells that are framed.
         limits: a scale for each map, from 0 to 1 if None; the colour bar is that of the first.
         bar: label of the colour bar; none if None.
         hidden: for each map a mask, True where a cell is hatched, or None.
@@ -245,6 +245,9 @@ def head_grid(
     each = {"limits": limits or [(0, 1)] * len(maps), "hidden": hidden or [None] * len(maps)}
     each["framed"] = framed or [()] * len(maps)
     each["numbers"] = [given.numbers_of(weights) >= least for weights in maps]
+    for told, cells in zip(each["numbers"], each["framed"], strict=True):
+        for cell in cells if least < np.inf else ():
+            told[cell[:2]] |= len(cell) == 2
     own = [dict(zip(each, options, strict=True)) for options in zip(*each.values(), strict=True)]
     look = {"unit": unit, "across": columns, "bar": bar, "own": own}
     figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **look)

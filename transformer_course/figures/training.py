@@ -29,18 +29,20 @@ def one_step(
     shorter = max(1.0, np.linalg.norm(gradient) / allowed)
     clipped = gradient / shorter
     again, _ = _answer(weights - rate * clipped, x, right)
-    back_there = (shares, [""]), "minus\nthe truth", (truth, ["truth"])
-    difference = np.hstack([[[""]] * len(weights), (shares - truth).astype(object)]), ["", "gradient"]
-    back = [_back(gradient), "←", (x[None], [""] * len(x)), "← times", difference]
-    clip = f"÷ {number(shorter)}, to length {number(allowed)}" if shorter > 1 else "it is short enough"
+    signs = np.full_like(truth, "−", dtype=object)
+    back_there = np.hstack([shares.astype(object), signs, truth]), ["", "", "truth"]
+    back = [_back(gradient), "←", (x[None], [""] * len(x)), "← times", _back(shares - truth), "←", back_there]
+    clip = f"÷ {number(shorter)}: its length becomes {number(allowed)}" if shorter > 1 else "short enough"
+    above = ["", "gradient of W", "", "", "", "gradient\nof the logits", "", "probabilities\n− truth", "", ""]
     rest = [""] * (len(NAMES) - 2)
     rows = [
-        ["forward:\n1 answer,\n2 loss", *there],
-        ["backward:\n3 gradient", *back, "← difference", *back_there],
-        ["", f"↓ 4 clip: {clip}", *rest],
+        ["1 answer\n2 loss", *there],
+        above,
+        ["3 gradient", *back, "", ""],
+        ["4 clip", f"↓ {clip}", *rest],
         ["", _back(clipped), *rest],
-        ["", f"↓ 5 step: W − learning rate {number(rate)} × that", *rest],
-        ["forward\nagain", *again],
+        ["5 step", f"↓ old W − learning rate {number(rate)} × that", *rest],
+        ["once more", *again],
     ]
     see = "From above: from x to the loss; back to W, which moves against its gradient; from x again."
     return arithmetic(rows, NAMES, wide=0.48, title=title, see=see)
@@ -67,34 +69,37 @@ def ablation(
 ) -> Figure:
     """Draw what each part adds to the logits of `words`, and what is said where some are silenced.
 
-    `adds` has for each sentence and part, by name, a number for each word. In the first sentence groups of
-    parts are `silent`: 0 stands in their place, or their mean over the sentences.
+    `adds` has for each of two sentences and each part, by name, a number for each word. Groups of parts are
+    `silent`: 0 stands in their place, or their mean over both. The parts are those of the first sentence.
     """
-    first, parts = next(iter(adds.items()))
+    parts, (first, second) = [*next(iter(adds.values()))], adds
     tables = np.array([[*each.values()] for each in adds.values()], dtype=float)
-    names, tries = [*adds], [(table, ()) for table in tables]
-    for group, (how, put) in product(silent, {"0": 0 * tables[0], "its mean": tables.mean(axis=0)}.items()):
-        tries.append((np.where(np.isin([*parts], group)[:, None], put, tables[0]), group))
-        names.append(f"{first}:\nput {how}")
-    plain = [""] * len(words)
-    rows = [["adds to the\nlogits of", *[([words], plain)] * len(tries)]]
+    names, pairs, groups = [first, second], [tables[:1], tables[1:]], [(), ()]
+    for group, (how, put) in product(silent, {"put 0": 0, "put its\nmean": tables.mean(axis=0)}.items()):
+        names, groups = [*names, how], [*groups, group]
+        pairs.append(np.where(np.isin(parts, group)[:, None], put, tables))
+    plain, result = [""] * len(words), ["result"] * len(words)
+    rows = [["adds to the\nlogits of", *[([words], plain)] * len(pairs)]]
     for place, part in enumerate(parts):
-        kinds = [["silenced"] * len(words) if part in group else plain for _, group in tries]
-        added = [[table[place]] for table, _ in tries]
-        rows.append([part, *zip(added, kinds, strict=True)])
-    sums = [table.sum(axis=0) for table, _ in tries]
-    rows.append(["added up", *(([each], ["result"] * len(words)) for each in sums)])
-    said = [each.argmax() for each in sums]
-    right = said[: len(adds)] + said[:1] * (len(tries) - len(adds))
-    verdicts = ["✓" if one == other else "✗" for one, other in zip(said, right, strict=True)]
-    rows.append(["it says", *(f"{words[one]} {mark}" for one, mark in zip(said, verdicts, strict=True))])
+        kinds = [["silenced"] * len(words) if part in group else plain for group in groups]
+        rows.append([part, *zip([[pair[0][place]] for pair in pairs], kinds, strict=True)])
+    sums = [[*pair.sum(axis=1)] for pair in pairs]
+    right = [table.sum(axis=0).argmax() for table in tables]
+    for which, name in enumerate(("added up", f"the same in\n{second}")):
+        meant = [right[which], right[1], *right[which : which + 1] * len(sums[2:])]
+        added, says = [name], ["it says"]
+        for each, word in zip(sums, meant, strict=True):
+            there = each[which:]  # none of the second sentence where nothing is silenced
+            added.append(([there[0]], result) if there else "")
+            says.append(f"{words[there[0].argmax()]} {'✗✓'[int(there[0].argmax() == word)]}" if there else "")
+        rows += [added, says]
     see = "A column for each try: what is added up. What is hatched stands in the place of a head."
     figure = arithmetic(rows, ["", *names], title=title, see=see)
-    (ax,), places, start = figure.axes, [text.get_position()[0] for text in figure.axes[0].texts], 1
-    groups = {"nothing silenced": len(adds)} | {f"{', '.join(group)} silenced": 2 for group in silent}
-    for name, count in groups.items():
-        ends, start = (places[start] - 0.45, places[start + count - 1] + 0.45), start + count
+    (ax,), places = figure.axes, [text.get_position()[0] for text in figure.axes[0].texts]
+    over = ["nothing silenced", *(f"{first}, silenced:\n{' and '.join(group)}" for group in silent)]
+    for start, name in zip(range(1, len(places), 2), over, strict=False):
+        ends = places[start] - 0.45, places[start + 1] + 0.45
         ax.plot(ends, [-0.5, -0.5], color=DARK, linewidth=1)
-        ax.text(np.mean(ends), -0.58, name, ha="center", size=9.5, weight="bold")
-    ax.set_ylim(top=-0.8)
+        ax.text(np.mean(ends), -0.58, name, ha="center", size=9.5, weight="bold", parse_math=False)
+    ax.set_ylim(top=-1.0)
     return figure

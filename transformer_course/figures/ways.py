@@ -76,22 +76,35 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
     ax.set_xlabel(f"“{tokens[lit]}” hears of {reached.sum()} of {len(tokens)}")
 
 
-def draw_arcs(ax: Axes, weights: Matrix, tokens: Labels, lit: int) -> None:
-    """Draw an arc from a token, framed, to each that it takes from, the wider the more; below, its shares."""
+def draw_arcs(
+    ax: Axes, weights: Matrix, tokens: Labels, lit: int, colour: str = HERO, dark: str = HERO
+) -> None:
+    """Draw an arc from a token, framed, to each that it takes from, itself too; below, in `dark`, shares."""
     shares, turn = given.labelled(weights, tokens, tokens)[lit], np.linspace(0, np.pi, 31)
     for key, (token, share, text) in enumerate(zip(tokens, shares, cell_texts(shares), strict=True)):
         apart, is_told = (lit - key) / 2, share > FAINT
-        if is_told and apart:
+        if is_told:  # a loop, to the token itself
             height = (2 * abs(apart) / len(tokens)) ** 0.5
             arc = key + apart + apart * np.cos(turn), height * np.sin(turn)
-            ax.plot(*arc, color=HERO, linewidth=12 * share, solid_capstyle="butt")
-        bold = {"weight": "bold", "color": HERO} if is_told or key == lit else {"color": GREY}
-        edge = {"facecolor": "white", "edgecolor": HERO, "pad": 1.5} if key == lit else None
+            loop = key + 0.28 * np.sin(2 * turn), 0.29 * (1 - np.cos(2 * turn))
+            ax.plot(*(arc if apart else loop), color=colour, linewidth=12 * share, solid_capstyle="butt")
+        bold = {"weight": "bold", "color": dark} if is_told or key == lit else {"color": GREY}
+        edge = {"facecolor": "white", "edgecolor": dark, "pad": 1.5} if key == lit else None
         ax.text(key, -0.1, token, ha="center", va="top", size=11, bbox=edge, **bold)
         ax.text(key, -0.42, text if is_told else "", ha="center", va="top", size=10, **bold)
-    ax.plot(lit, 0, "o", color=HERO, markersize=7)
+    ax.plot(lit, 0, "o", color=dark, markersize=7)
     ax.set(xlim=(-0.5, len(tokens) - 0.5), ylim=(-0.64, 1.05))
     ax.set_axis_off()
+
+
+def _heard(maps: Sequence[np.ndarray], end: int) -> list[np.ndarray]:
+    """Return the maps without what reaches token number `end` on no way."""
+    heard, kept = np.arange(len(maps[0])) == end, []
+    for weights in reversed(maps):
+        kept.append(np.where(heard[:, None], weights, 0))
+        heard = (kept[-1] > FAINT).any(axis=0)
+        heard[end] = True
+    return kept[::-1]
 
 
 def attention_paths(
@@ -114,18 +127,19 @@ def attention_paths(
     figure, panels = canvas(len(named), (wide, 0.42 * len(tokens) + 0.8), (0, 0.4))
     for ax, (name, maps) in zip(panels, named.items(), strict=True):
         edges = [edge] * len(maps) if isinstance(edge[0], int) else edge
+        maps = [given.labelled(each, tokens, tokens) for each in maps]
+        maps = maps if found else _heard(maps, edges[-1][0])
         for layer, (weights, edge_here) in enumerate(zip(maps, edges, strict=True)):
-            table, ends = given.labelled(weights, tokens, tokens), (layer + 0.21, layer + 0.79)
-            lit = np.zeros_like(table, int)
+            ends, lit = (layer + 0.21, layer + 0.79), np.zeros_like(weights, int)
             lit[edge_here[0]], lit[*edge_here] = not found, 2
-            draw_ways(ax, table, ends, lit)
+            draw_ways(ax, weights, ends, lit)
             if found:
                 ax.text(layer + 0.5, -0.76, f"layer {layer}", ha="center", va="center", weight="bold")
             for words in carried[layer : layer + 1]:
                 look = {"boxstyle": "circle", "facecolor": "white", "edgecolor": HERO}
                 place = layer + 0.5, sum(edge_here) / 2
                 ax.text(*place, words, ha="center", va="center", color=HERO, weight="bold", bbox=look)
-            if not table[*edge_here]:  # cut
+            if not weights[*edge_here]:  # cut
                 ax.plot(ends, edge_here[::-1], color=HERO, linewidth=1.5, linestyle=":")
                 ax.plot(layer + 0.5, sum(edge_here) / 2, "x", color=HERO, markersize=9, markeredgewidth=2.5)
         columns = found or dict.fromkeys(["input", *(f"after layer {i}" for i in range(len(maps)))], tokens)
@@ -138,9 +152,9 @@ def attention_paths(
         ax.set_xticks(range(len(maps) + 1), columns)
         ax.tick_params(length=0, labeltop=bool(found), labelbottom=not found)
         ax.spines[:].set_visible(False)
-    told = "; dark: what the bold one at the right end takes; bright: from the bold one"
+    told = "; dark: what {0} takes; bright: of that, from {1}; pale: what those had taken before"
     if found:
         told = "; at a line's right end is who asks, at its left end who is asked, and hands over its note"
-    figure.supxlabel(f"thicker: more weight{told}", size=9)
+    figure.supxlabel(f"thicker: more weight{told.format(*(tokens[place] for place in edges[-1]))}", size=9)
     see = "Tokens in columns; a line is as wide as its right end's weight for its left end; a cross: cut."
     return finished(figure, title, see)

@@ -8,7 +8,7 @@ from matplotlib.text import Annotation
 
 from transformer_course import figures
 from transformer_course.figures.algebra import SIGNS
-from transformer_course.figures.colours import HERO, LIT, PALE, pale
+from transformer_course.figures.colours import COMPONENTS, HERO, LIT, PALE, SILVER, pale
 
 WEIGHTS, VALUES = [0.2, 0.7, 0.1], [[10.0, 0.0], [0.0, 5.0], [3.0, 3.0]]
 
@@ -93,10 +93,10 @@ def test_arithmetic_stands_in_columns_in_the_colours_of_its_kinds():
     (ax,) = figures.arithmetic(rows, ["", "W", "", "y"], title="", see="").axes
     white, result = "#ffffff", [("2", LIT), ("3", LIT)]
     assert cells(ax) == [
-        ("1", PALE[0]),
+        ("1", COMPONENTS["attention"]),
         ("0", white),
-        ("−.50", PALE[0]),
-        (".04", PALE[1]),
+        ("−.50", COMPONENTS["attention"]),
+        (".04", SILVER),
         *result,
         ("7", "////"),
     ]

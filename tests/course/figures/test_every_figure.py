@@ -25,7 +25,7 @@ HISTORY = History(loss=[1.0, 0.5], learning_rate=[0.1, 0.1], gradient_norm=[0.2,
 # One good call of every figure; the first argument is what it draws.
 GOOD = {
     "ablation": {
-        **{"adds": {"$x$": {"a": (1, 0), "b": (0, 2)}}, "silent": [["b"]]},
+        **{"adds": {each: {"a": (1, 0), "b": (0, 2)} for each in ("$x$", "$y$")}, "silent": [["b"]]},
         **{"words": TOKENS[:2], "title": ""},
     },
     "arithmetic": {
@@ -63,7 +63,7 @@ GOOD = {
     "head_values": {"named": {"$x$": WEIGHTS}, "marked": [(0, 1)]},
     "image_attention": {
         **{"images": torch.rand(2, 4, 4), "maps": torch.rand(2, 3, 4), "names": TOKENS},
-        **{"patch": (2, 2), "title": "", "bar": ""},
+        **{"patch": (2, 2), "digits": [7, 8], "title": "", "bar": ""},
     },
     "journey": {
         **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [[WEIGHTS]], "tokens": TOKENS},

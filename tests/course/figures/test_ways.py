@@ -36,8 +36,7 @@ def test_of_a_path_one_edge_is_lit_and_what_else_its_query_takes_is_dark():
     weights = torch.tensor([[0.5, 0.5], [0.8, 0.2]])
     (ax,) = figures.attention_paths({"": [weights]}, ["a", "b"], (1, 0), title="").axes
     assert ways(ax) == {
-        **{(0, 0): (0.5, PALE), (1, 0): (0.5, PALE)},
-        **{(0, 1): (0.8, HERO), (1, 1): (0.2, DARK)},
+        **{(0, 1): (0.8, HERO), (1, 1): (0.2, DARK)},  # and nothing that the last one does not hear of
     }
 
 
@@ -75,7 +74,8 @@ def test_a_web_lights_what_reaches_one_token():
 def test_arcs_are_as_wide_as_the_shares_that_stand_below() -> None:
     ax = Figure().add_subplot()
     figures.draw_arcs(ax, [[1, 0, 0], [0.4, 0.58, 0.02], [0, 0, 1]], TOKENS, 1)
-    (arc, dot) = ax.lines
+    arc, loop, dot = ax.lines
+    assert round(loop.get_linewidth(), 6) == round(12 * 0.58, 6)  # to itself
     assert round(arc.get_linewidth(), 6) == 4.8 and arc.get_xdata()[[0, -1]].tolist() == [1, 0]
     assert [text.get_text() for text in ax.texts] == [*("the", ".40", "cat", ".58"), TOKENS[2], ""]
     assert dot.get_xdata().tolist() == [1]
