@@ -40,7 +40,7 @@ def masks(
     `legend` says what cells mean that are True, and others, then the same of the maps in `effects`, then what
     frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
     because these are not the columns' tokens, hide nothing: they are dark and light.
-    Some matrices, from the first on, may have `numbers` in their cells; in all some may be `framed`.
+    Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `framed`.
     """
     maps = given.tables_of(named)
     pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
@@ -52,11 +52,18 @@ def masks(
     for ax in panels:
         (outline_cells if effects else frame_cells)(ax, framed)
     ticks = [np.where(each["hidden"], "", "✓") for each in own if each and len(tokens) <= MANY]
-    words = [np.vectorize(number)(given.numbers_of(each, 2)) for each in numbers] or ticks
-    look = {"ha": "center", "va": "center", "size": 8, "color": DARK, "zorder": 3}
-    for ax, written, shown in zip(panels, words, maps.values(), strict=False):
+    told = [given.numbers_of(each, 2, gaps=True) for each in numbers]
+    words = [np.where(np.isnan(each), "", np.vectorize(number)(each)) for each in told] or ticks
+    look = {"ha": "center", "va": "center", "size": 8, "zorder": 3}
+    for ax, written, shown, mine in zip(panels, words, maps.values(), own, strict=False):
         for (row, column), word in np.ndenumerate(written):
-            ground = {"facecolor": OPEN if shown[row, column] else NO, "edgecolor": "none", "pad": 1}
+            yes = shown[row, column]
+            ground = {
+                "facecolor": (OPEN if "hidden" in mine else YES) if yes else NO,
+                "edgecolor": "none",
+                "pad": 1,
+            }
+            look["color"] = "white" if yes and "hidden" not in mine else DARK
             ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
     key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}, {"fill": False, "linewidth": 2}
     legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))

@@ -8,7 +8,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, NO, PALE, YES
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, NO, OPEN, PALE, YES
 from transformer_course.figures.drawings import Point, arrow, box, line, way
 from transformer_course.figures.given import Matrix
 from transformer_course.figures.layout import (
@@ -21,6 +21,12 @@ from transformer_course.figures.layout import (
 )
 from transformer_course.figures.maps import draw_cells
 
+SEES = {
+    "facecolor": OPEN,
+    "edgecolor": DARK,
+    "linewidth": 0.6,
+}  # of a token: in this layer, by way of all before
+HEARD = {"facecolor": YES, "edgecolor": YES, "linewidth": 0.6}
 HELD = {"of one": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a piece is in a ring
 
 
@@ -220,26 +226,37 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
 
     A model is given by the window of each layer, in tokens to each side; None: it sees the whole text.
     """
-    figure, panels = canvas(len(named), (WIDEST / len(named), 4.0), (0, 0.3), sharey=True)
-    for ax, (name, windows) in zip(panels, named.items(), strict=True):
+    count = len(named)
+    figure, panels = canvas(
+        2 * count, (WIDEST / count, 0), (0, 5.2), columns=count, height_ratios=(7, 1), sharey="row"
+    )
+    of_all = {}
+    for ax, (name, windows) in zip(panels, named.items(), strict=False):
         wide = np.array([length if window is None else window for window in windows])
-        for distances, height, colour in ((np.cumsum(wide), 0.9, YES), (wide, 0.5, PALE[0])):
+        for up, distances, look in ((-0.23, wide, SEES), (0.2, np.cumsum(wide), HEARD)):
             low, high = np.maximum(place - distances, 0), np.minimum(place + distances, length - 1)
-            ax.barh(range(len(wide)), high - low + 1, height, low, color=colour)
+            ax.barh(np.arange(len(wide)) + up, high - low + 1, 0.36, low, **look)
         heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
-        pairs = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0))
-        told = f"hears of {heard:,} tokens\nscores {pairs / 1e6:,.0f} million pairs"
-        ax.set(title=f"{name}\n{told}", xlabel="place in the text", xlim=(0, length))
+        of_all[ax] = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0)) / 1e6
+        ax.set(title=f"{name}\nhears of {heard:,} tokens", xlabel="place in the text", xlim=(0, length))
         ax.set(xticks=(0, place, length), yticks=range(len(wide)))
         ax.xaxis.set_major_formatter("{x:,.0f}")
         for label, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=True):
             label.set_horizontalalignment(side)  # apart from the next panel's
-        ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2, zorder=0)
-        ax.text(place, -0.65, "this token", color=HERO, ha="center", va="bottom", size=8.5)
+        ax.text(place, -0.55, "this token", color=HERO, ha="center", va="bottom", size=8.5)
+        if windows[0] is not None:
+            ax.text(place + 2.5 * wide[0], -0.2, f"sees {2 * wide[0] + 1}", va="center", size=8)
+    for ax, pairs in zip(panels[count:], of_all.values(), strict=True):
+        ax.barh(0, pairs, 0.8, color=COMPONENTS["scores"])
+        ax.text(0, -0.5, f"{pairs:,.0f} million pairs", va="bottom", size=9)
+        ax.set(xlim=(0, max(of_all.values())), ylim=(0.5, -1.4), xticks=[], yticks=[])
+    for ax in panels:
         ax.tick_params(axis="y", length=0, labelsize=8)
         ax.spines[["left", "right", "top"]].set_visible(False)
     panels[0].set(ylabel="layer", ylim=(max(map(len, named.values())) - 0.4, -1.6))
-    words = {"this layer sees": {"facecolor": PALE[0]}, "heard of by now": {"facecolor": YES}}
-    legend_of_cells(figure, words)
-    see = "For each layer, the first at the top, what one token sees in it, and has heard of by then."
+    panels[count].set_ylabel("scored", rotation=0, ha="right")
+    legend_of_cells(figure, {"this layer sees": SEES, "heard of by now": HEARD})
+    see = (
+        "For each layer, what one token sees and has heard of by then; at the foot, how many pairs it costs."
+    )
     return finished(figure, title, see)
