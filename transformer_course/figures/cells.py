@@ -11,6 +11,7 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, HIDDEN, NO, OPEN, OPEN_OR_NOT, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
+    WIDEST,
     canvas,
     finished,
     frame_cells,
@@ -34,6 +35,7 @@ def masks(
     queries: Labels | None = None,
     numbers: Sequence[Matrix] = (),
     framed: Sequence[tuple[int, ...]] = (),
+    above: bool = False,
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
@@ -41,6 +43,7 @@ def masks(
     frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
     because these are not the columns' tokens, hide nothing: they are dark and light.
     Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `framed`.
+    The columns may have their names `above` them, level, and cells that are wide and low.
     """
     maps = given.tables_of(named)
     pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
@@ -51,6 +54,11 @@ def masks(
     figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=columns, **look)
     for ax in panels:
         (outline_cells if effects else frame_cells)(ax, framed)
+        if above:
+            ax.tick_params(axis="x", labeltop=True, labelbottom=False, rotation=0)
+            ax.xaxis.set_label_position("top")
+            ax.set_aspect("auto")
+            figure.set_size_inches(WIDEST, 1.7 + 0.2 * len(queries or tokens))
     ticks = [np.where(each["hidden"], "", "✓") for each in own if each and len(tokens) <= MANY]
     told = [given.numbers_of(each, 2, gaps=True) for each in numbers]
     words = [np.where(np.isnan(each), "", np.vectorize(number)(each)) for each in told] or ticks

@@ -382,12 +382,14 @@ def kinds_of_tests(*, title: str) -> Figure:
                     _write_row(ax, x, y + 0.13 * (1 - 2 * row) * ("\n" in word), line_of.split("  "))
                 if y and stages[2 - y]:
                     arrow(ax, (x, y - 0.28), (x, y - 0.72))
+                if y == 2 and "\n" in word:
+                    ax.text(x, 2.31, "keys →  queries ↓", ha="center", va="bottom", size=8)
         middle, is_seen = (len(runs) - 1) / 2, verdict == "noticed"
         ax.text(middle, -0.4, question, ha="center", va="top", size=9, weight="bold")
         box(ax, (middle, -1.13), "", (0.94, 0.26), YES if is_seen else SILVER, rounding=0.04)
         look = {"color": "white" if is_seen else "black", "zorder": 4}
         ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **look)
-        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.35), title=name)
+        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.52), title=name)
         ax.set_axis_off()
     see = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
     return finished(figure, title, see)
