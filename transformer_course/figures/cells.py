@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -62,17 +63,8 @@ def masks(
     ticks = [np.where(each["hidden"], "", "✓") for each in own if each and len(tokens) <= MANY]
     told = [given.numbers_of(each, 2, gaps=True) for each in numbers]
     words = [np.where(np.isnan(each), "", np.vectorize(number)(each)) for each in told] or ticks
-    look = {"ha": "center", "va": "center", "size": 8, "zorder": 3}
     for ax, written, shown, mine in zip(panels, words, maps.values(), own, strict=False):
-        for (row, column), word in np.ndenumerate(written):
-            yes = shown[row, column]
-            ground = {
-                "facecolor": (OPEN if "hidden" in mine else YES) if yes else NO,
-                "edgecolor": "none",
-                "pad": 1,
-            }
-            look["color"] = "white" if yes and "hidden" not in mine else DARK
-            ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
+        _write_words(ax, written, shown, is_mask="hidden" in mine)
     key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}, {"fill": False, "linewidth": 2}
     legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))
     kinds = ("dark", "light") if queries else ("plain", "hatched")
@@ -82,6 +74,20 @@ def masks(
         else f"Across: {labels[0]}. A {kinds[0]} cell: {legend[0]}; a {kinds[1]} one: {legend[1]}."
     )
     return finished(figure, title, see)
+
+
+def _write_words(ax: Axes, written: np.ndarray, shown: np.ndarray, *, is_mask: bool) -> None:
+    """Write a word into each cell, on its colour."""
+    look = {"ha": "center", "va": "center", "size": 8, "zorder": 3}
+    for (row, column), word in np.ndenumerate(written):
+        yes = shown[row, column]
+        ground = {
+            "facecolor": (OPEN if is_mask else YES) if yes else NO,
+            "edgecolor": "none",
+            "pad": 1,
+        }
+        look["color"] = "white" if yes and not is_mask else DARK
+        ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
 
 
 def head_blocks(
