@@ -100,18 +100,20 @@ def bars(
     title: str,
     see: str = "",
     lit: Sequence[Labels] = (),
-    legend: str = "",
+    legend: str | tuple[str, str] = "",
     goal: float | None = None,
 ) -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
     A nan has a dash. The last quantity has the strong colour, or in each column the rows that are `lit`,
     which the `legend` explains, and .00 is not written; `signs` stand between the columns. At a `goal` is a
-    line, and a bar is dark but for those that reach it.
+    line, and a bar is dark but for those that reach it; then the legend explains both.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
     size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
-    figure, panels = canvas(len(columns), size, (0.9, 0.7 + 0.24 * len(rows)), sharey=True)
+    figure, panels = canvas(
+        len(columns), size, (0.9, 0.7 + 0.24 * len(rows) + 0.5 * (goal is not None)), sharey=True
+    )
     for place, (ax, (each, name, lengths)) in enumerate(zip(panels, columns, strict=True)):
         sign = f" {signs}".ljust(len(columns))[place]
         colours = [MARK if each == len(quantities) - 1 else COMPONENTS["attention"]]
@@ -128,13 +130,18 @@ def bars(
             text.set_text(text.get_text().replace(".00", ""))
         if goal is not None:
             ax.set_xticks((0, goal))
-            for text in ax.texts:
-                text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+            ends = zip(ax.texts, numbers, np.isclose(numbers, goal), strict=False)
+            for text, _, reached in (end for end in ends if end[1] > 0.3 * goal):  # there is room on the bar
+                text.set(position=(-3, 0), ha="right", color="black" if reached else "white")
         if len(quantities[each]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
         ax.set_title(name)
     if legend:
-        legend_of_cells(figure, {legend: {"facecolor": MARK, "edgecolor": "black"}})
+        edge, words = {"edgecolor": "black"}, (legend,) if isinstance(legend, str) else legend
+        looks = [MARK] if goal is None else [YES, SILVER]
+        legend_of_cells(
+            figure, {word: edge | {"facecolor": each} for word, each in zip(words, looks, strict=True)}
+        )
     return finished(figure, title, see or "A row of bars for each name, a column for each measure.")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -11,6 +12,7 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, HIDDEN, NO, OPEN, OPEN_OR_NOT, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
+    WIDEST,
     canvas,
     finished,
     frame_cells,
@@ -34,13 +36,15 @@ def masks(
     queries: Labels | None = None,
     numbers: Sequence[Matrix] = (),
     framed: Sequence[tuple[int, ...]] = (),
+    above: bool = False,
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, `columns` in a row.
 
     `legend` says what cells mean that are True, and others, then the same of the maps in `effects`, then what
     frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
     because these are not the columns' tokens, hide nothing: they are dark and light.
-    Some matrices, from the first on, may have `numbers` in their cells; in all some may be `framed`.
+    Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `framed`.
+    The columns may have their names `above` them, level, and cells that are wide and low.
     """
     maps = given.tables_of(named)
     pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
@@ -51,13 +55,16 @@ def masks(
     figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=columns, **look)
     for ax in panels:
         (outline_cells if effects else frame_cells)(ax, framed)
+        if above:
+            ax.tick_params(axis="x", labeltop=True, labelbottom=False, rotation=0)
+            ax.xaxis.set_label_position("top")
+            ax.set_aspect("auto")
+            figure.set_size_inches(WIDEST, 1.7 + 0.2 * len(queries or tokens))
     ticks = [np.where(each["hidden"], "", "✓") for each in own if each and len(tokens) <= MANY]
-    words = [np.vectorize(number)(given.numbers_of(each, 2)) for each in numbers] or ticks
-    look = {"ha": "center", "va": "center", "size": 8, "color": DARK, "zorder": 3}
-    for ax, written, shown in zip(panels, words, maps.values(), strict=False):
-        for (row, column), word in np.ndenumerate(written):
-            ground = {"facecolor": OPEN if shown[row, column] else NO, "edgecolor": "none", "pad": 1}
-            ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
+    told = [given.numbers_of(each, 2, gaps=True) for each in numbers]
+    words = [np.where(np.isnan(each), "", np.vectorize(number)(each)) for each in told] or ticks
+    for ax, written, shown, mine in zip(panels, words, maps.values(), own, strict=False):
+        _write_words(ax, written, shown, is_mask="hidden" in mine)
     key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}, {"fill": False, "linewidth": 2}
     legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))
     kinds = ("dark", "light") if queries else ("plain", "hatched")
@@ -67,6 +74,20 @@ def masks(
         else f"Across: {labels[0]}. A {kinds[0]} cell: {legend[0]}; a {kinds[1]} one: {legend[1]}."
     )
     return finished(figure, title, see)
+
+
+def _write_words(ax: Axes, written: np.ndarray, shown: np.ndarray, *, is_mask: bool) -> None:
+    """Write a word into each cell, on its colour."""
+    look = {"ha": "center", "va": "center", "size": 8, "zorder": 3}
+    for (row, column), word in np.ndenumerate(written):
+        yes = shown[row, column]
+        ground = {
+            "facecolor": (OPEN if is_mask else YES) if yes else NO,
+            "edgecolor": "none",
+            "pad": 1,
+        }
+        look["color"] = "white" if yes and not is_mask else DARK
+        ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
 
 
 def head_blocks(

@@ -182,69 +182,84 @@ CLEAR = {"fill": False, "edgecolor": "black"}
 
 
 def _stage(label: str, place: float, height: float = ROAD, **look: object) -> tuple:
-    part = "norm" if "Norm" in label else "positions" if "sinus" in label else "embedding"
-    size = (1.45 if part == "norm" else 1.7, 0.9)
-    return partial(box, letters=7.5, **look), (place, height), label, size, COMPONENTS[part]
+    part = {"Norm": "norm", "sinusoids": "positions", "padding": ""}
+    (part,) = [part[word] for word in part if word in label] or ["embedding"]
+    return partial(box, letters=8, **look), (place, height), label, (1.6, 0.9), COMPONENTS.get(part, "white")
 
 
 def _inside(outer: str, inner: Sequence[str], place: float, width: float, **look: object) -> tuple:
     """The piece of a part that has others inside."""
 
     def draw(ax: Axes, middle: Point, label: str, size: Point) -> None:
-        high, low = 0.5 * len(inner) + 0.5, 0.3 - 0.35 * len(inner)
-        whole = {"colour": COMPONENTS[label], "letters": 7.5, "label_up": high / 2 - 0.22}
-        box(ax, (middle[0], low + high / 2), label, (size[0], high), **whole)
-        for row, name in enumerate(reversed(inner)):
-            box(ax, (middle[0], low + 0.3 + 0.48 * row), name, (size[0] - 0.2, 0.42), letters=7.5, **look)
+        tall = [0.1 + 0.36 * (1 + name.count("\n")) for name in inner]
+        top, high = middle[1] + 0.5, 0.53 + sum(tall) + 0.08 * len(inner)
+        whole = {"colour": COMPONENTS[label], "letters": 8.5, "label_up": high / 2 - 0.25}
+        box(ax, (middle[0], top - high / 2), label, (size[0], high), **whole)
+        for row, name in enumerate(inner):
+            down = 0.5 + sum(tall[:row]) + 0.08 * row + tall[row] / 2
+            box(ax, (middle[0], top - down), name, (size[0] - 0.2, tall[row]), letters=8, **look)
 
     return draw, (place, SIDE), outer, (width, 0.9)
 
 
 def _frame(ax: Axes, right: float, words: str) -> None:
     look = {"boxstyle": "round,pad=0", "facecolor": FRAME, "linewidth": 0.8, "zorder": -1}
-    ax.add_patch(FancyBboxPatch((5.85, -0.5), right - 5.85, 2.7, **look))
-    ax.text(5.95, 1.8, words, va="bottom", size=8)
+    ax.add_patch(FancyBboxPatch((5.85, -1.25), right - 5.85, 3.45, **look))
+    ax.text(5.95, 1.83, words, va="bottom", size=8)
 
 
 DASHED, MOVED, CAME = {"linestyle": "--"}, {"linewidth": 2.5}, {"edgecolor": HERO, "linewidth": 1.8}
-THEN = [
-    *(_stage("embedding", 1.1), _stage("× √d_model", 2.95, **DASHED)),
-    *(_stage("add sinusoids", 4.8, **DASHED), (_frame, 14.8, "layer, repeated")),
-    *_added(6.1, 8.5, _inside("attention", ["all meet all"], 7.3, 1.7, **DASHED)),
-    *(_stage("LayerNorm", 9.5, **MOVED), _stage("LayerNorm", 13.9, **MOVED)),
-    *_added(10.45, 12.85, _inside("feed-forward", ["ReLU"], 11.65, 1.7, **DASHED)),
-    (partial(box, letters=7.5, **DASHED), (9.48, -0.2), "biases everywhere", (2.4, 0.4)),
-]
-AFTER_EMBEDDING = [  # ModernBERT's, which spares its first layer one of its own
-    _stage("LayerNorm", 2.95, **CAME),
-    (partial(Axes.text, s="not in layer 0", ha="center", size=8), 7.1, -0.35),
-]
-# Of each later model: its norm, what is new in its attention beside the rotary positions, its gate, and more
+# Of each later model: its norm; what is new before its layers, inside its attention, and in its gate
 LATER_MODELS = {
-    "ModernBERT": ("LayerNorm", "near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ u", AFTER_EMBEDDING),
-    "Llama": ("RMSNorm", "8 query, 2 key heads", "SwiGLU: SiLU(g) ⊙ u", []),
+    "ModernBERT": (
+        "LayerNorm",
+        [
+            *(_stage("padding\ntaken out", 1.1, **CAME), _stage("embedding", 2.95)),
+            _stage("LayerNorm", 4.8, **CAME),  # which spares layer 0 one of its own
+            (partial(Axes.text, s="not in layer 0", ha="center", size=8), 7.2, -0.4),
+        ],
+        ["rotary turns q, k", "2 layers of 3:\nnear only"],
+        "GeGLU:\nGELU(g) ⊙ u",
+    ),
+    "Llama": (
+        "RMSNorm",
+        [_stage("embedding", 1.1)],
+        ["rotary turns q, k", "causal mask", "shared key heads"],
+        "SwiGLU:\nSiLU(g) ⊙ u",
+    ),
 }
 
 
 def then_and_now(model: str, *, title: str) -> Figure:
     """Draw the encoder of 2017 above a later model: what went, what moved, what came."""
-    norm, attends, gate, more = LATER_MODELS[model]
-    beside = partial(
-        _stage, norm, height=SIDE, **MOVED | ({} if norm == "LayerNorm" else {"edgecolor": HERO})
-    )
-    attention = _inside("attention", ["rotary turns q, k", attends], 9.65, 3.0, **CAME)
-    gated = _inside("feed-forward", [gate], 15.3, 2.7, **CAME)
-    now = [
-        *(_stage("embedding", 1.1), *more, (_frame, 17.25, "layer, repeated; no biases")),
-        *_added(6.1, 11.5, beside(7.05), attention),
-        *_added(11.85, 16.95, beside(12.9), gated),
-        _stage(f"{norm}\nat the end", 18.15, **CAME),
+    norm, before, attends, gate = LATER_MODELS[model]
+    stays = norm == "LayerNorm"  # and moves; else another kind comes in its place
+    old, new = (MOVED, MOVED) if stays else (DASHED, CAME)
+    word = partial(box, letters=8, **DASHED)
+    then = [
+        *(_stage("embedding", 1.1), _stage("times\n√d_model", 2.95, **DASHED)),
+        *(_stage("add\nsinusoids", 4.8, **DASHED), (_frame, 16.3, "layer, repeated")),
+        *_added(6.1, 9.3, _inside("attention", ["all meet all\nin every layer"], 7.75, 2.4, **DASHED)),
+        *(_stage("LayerNorm", 10.4, **old), _stage("LayerNorm", 15.25, **old)),
+        *_added(11.5, 14.15, _inside("feed-forward", ["ReLU"], 12.85, 2.0, **DASHED)),
+        (word, (10.4, -0.4), "biases", (1.6, 0.46)),
+        *([(word, (1.1, 0.45), "padding", (1.6, 0.46))] if stays else []),
     ]
-    roads = {"2017: the norms stand on the road": (THEN, 16.9), f"{model}: they stand beside it": (now, 19.3)}
-    figure = _two_roads(roads, (9.4, 1.95), "ids", 0.3)
+    now = [
+        *(*before, (_frame, 17.35, "layer, repeated; no biases")),
+        *_added(6.1, 11.55, _stage(norm, 7.2, SIDE, **new), _inside("attention", attends, 9.8, 2.9, **CAME)),
+        *_added(
+            11.9, 17.0, _stage(norm, 13.0, SIDE, **new), _inside("feed-forward", [gate], 15.4, 2.6, **CAME)
+        ),
+        _stage(f"{norm}\nat the end", 18.35, **CAME),
+    ]
+    beside = f"{model}: inside the layer they stand beside it"
+    roads = {"2017: inside the layer the norms stand on the road": (then, 17.3), beside: (now, 19.6)}
+    figure = _two_roads(roads, (9.4, 2.1), "ids", 0.3)
     for ax in figure.axes:
-        ax.set_ylim(-0.6, 2.3)
-    legend_of_cells(figure, {"went": CLEAR | DASHED, "moved": CLEAR | MOVED, "came": CLEAR | CAME})
+        ax.set_ylim(-1.35, 2.3)
+    words = {"went": CLEAR | DASHED, "moved": CLEAR | MOVED, "came": CLEAR | CAME}
+    legend_of_cells(figure, {word: look for word, look in words.items() if stays or word != "moved"})
     see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a coloured edge came."
     return finished(figure, title, see)
 
@@ -367,12 +382,14 @@ def kinds_of_tests(*, title: str) -> Figure:
                     _write_row(ax, x, y + 0.13 * (1 - 2 * row) * ("\n" in word), line_of.split("  "))
                 if y and stages[2 - y]:
                     arrow(ax, (x, y - 0.28), (x, y - 0.72))
+                if y == 2 and "\n" in word:
+                    ax.text(x, 2.31, "keys →  queries ↓", ha="center", va="bottom", size=8)
         middle, is_seen = (len(runs) - 1) / 2, verdict == "noticed"
         ax.text(middle, -0.4, question, ha="center", va="top", size=9, weight="bold")
         box(ax, (middle, -1.13), "", (0.94, 0.26), YES if is_seen else SILVER, rounding=0.04)
         look = {"color": "white" if is_seen else "black", "zorder": 4}
         ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **look)
-        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.35), title=name)
+        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.52), title=name)
         ax.set_axis_off()
     see = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
     return finished(figure, title, see)

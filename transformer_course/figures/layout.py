@@ -18,6 +18,7 @@ from transformer_course.figures.colours import GREY, HIDDEN
 Size = tuple[float, float]  # width and height, in inches
 
 WIDEST = 9.4  # inches; a page shows 900 pixels, 90 to an inch, with a margin
+BADGE = {"facecolor": "white", "edgecolor": "black", "pad": 1.5}  # of words on a map
 LONGEST = 120.0  # inches; a larger picture needs more memory than a lesson has
 
 
@@ -146,15 +147,26 @@ def outline_cells(ax: Axes, cells: Iterable[tuple[float, ...]]) -> None:
 
 
 def frame_cells(ax: Axes, cells: Iterable[tuple[float, ...]] | Mapping[tuple[float, ...], str]) -> None:
-    """Draw a frame around cells (row, column), or (row, column, width, height), its name beside its row."""
+    """Draw a frame around cells (row, column), or (row, column, width, height), its name at its corner.
+
+    What stands behind a space in the name is written at its right.
+    """
     for cell in cells:
         row, column, width, height = (*cell, 1, 1)[:4]
         edge = {"path_effects": [withStroke(linewidth=4, foreground="black")], "zorder": 3, "clip_on": False}
         corner = float(column), float(row)
         ax.add_patch(Rectangle(corner, width, height, fill=False, edgecolor="white", linewidth=2, **edge))
         if isinstance(cells, Mapping):
-            look = {"weight": "bold", "va": "center", "size": 11}
-            ax.text(ax.get_xlim()[1] + 0.3, row + 0.5, cells[cell], **look)
+            name, _, more = cells[cell].partition(" ")
+            look = {
+                "weight": "bold",
+                "va": "center",
+                "zorder": 5,
+                "bbox": {**BADGE, "boxstyle": "circle,pad=0.15"},
+            }
+            ax.text(column, row, name, ha="center", size=9, **look)
+            look["bbox"] = BADGE if more else None
+            ax.text(column + width + 0.25, row + 0.5, more, size=8.5, **look)
 
 
 def hide_cells(ax: Axes, cells: Iterable[tuple[int, int]]) -> None:

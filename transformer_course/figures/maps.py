@@ -239,15 +239,19 @@ def head_grid(
         limits: a scale for each map, from 0 to 1 if None; the colour bar is that of the first.
         bar: label of the colour bar; none if None.
         hidden: for each map a mask, True where a cell is hatched, or None.
-        framed: for each map the cells (query, key) around which a frame stands, or by such a cell its name.
+        framed: for each map the cells (query, key) around which a frame stands, or by such a cell, which then
+            has its number, the frame's name.
         queries: the rows, where not every token looks.
     """
     each = {"limits": limits or [(0, 1)] * len(maps), "hidden": hidden or [None] * len(maps)}
     each["framed"] = framed or [()] * len(maps)
     each["numbers"] = [given.numbers_of(weights) >= least for weights in maps]
     for told, cells in zip(each["numbers"], each["framed"], strict=True):
-        for cell in cells if least < np.inf else ():
-            told[cell[:2]] |= len(cell) == 2
+        for row, column, *size in cells:
+            if isinstance(cells, Mapping):
+                told[row, column : column + (*size, 1)[0]] = True
+            elif least < np.inf and not size:
+                told[row, column] = True
     own = [dict(zip(each, options, strict=True)) for options in zip(*each.values(), strict=True)]
     look = {"unit": unit, "across": columns, "bar": bar, "own": own}
     figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **look)

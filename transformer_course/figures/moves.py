@@ -8,7 +8,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, NO, PALE, YES
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, NO, OPEN, PALE, YES
 from transformer_course.figures.drawings import Point, arrow, box, line, way
 from transformer_course.figures.given import Matrix
 from transformer_course.figures.layout import (
@@ -21,6 +21,9 @@ from transformer_course.figures.layout import (
 )
 from transformer_course.figures.maps import draw_cells
 
+SEES = {"facecolor": OPEN, "edgecolor": DARK, "linewidth": 0.6}  # whom a token meets in a layer, and
+HEARD = {"facecolor": YES, "edgecolor": YES, "linewidth": 0.6}  # of whom it has heard by way of others
+KEPT_AT = 0.95, 2.37, 3.79, 5.21  # right of a query: the three numbers that it keeps, and their end
 HELD = {"of one": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a piece is in a ring
 
 
@@ -52,20 +55,20 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
         box(ax, middle, word, (width, height), ground, letters=8, **look)
     for row in range(top + height):
         last = tile % across if row >= top else across - 1
-        *kept, told = _by_pencil(table[row], values, width)[last]
-        _draw_kept(ax, (columns + 0.5, row + 0.5), kept, is_new=row >= top, is_done=last == across - 1)
+        pencil = _by_pencil(table[row], values, width)
+        (*before, _), (*kept, told) = pencil[last - 1] if last else pencil[0], pencil[last]
+        grows = row >= top and before[0] < kept[0]
+        _draw_kept(ax, (columns, row + 0.5), before, kept, grows=grows, is_done=last == across - 1)
         if row == top:
-            look = {"color": HERO, "weight": "bold"} if -np.inf < kept[0] < kept[1] else {}
+            look = {"color": HERO, "weight": "bold"} if grows else {}
             ax.set_xlabel(f"q{row}: {told}", size=8.5, loc="left", linespacing=1.35, **look)
-    for column, name in enumerate(("largest", "sum", "mixture, not\nyet ÷ sum")):
-        ax.text(columns + 1.25 + 1.5 * column, -0.15, name, ha="center", va="bottom", size=8)
-    ax.set(xlim=(0, columns + 5.4), aspect="equal")
+    for right, name in zip(KEPT_AT, ("largest", "sum", "mixture", "÷ sum"), strict=True):
+        ax.text(columns + right, -0.1, name, ha="center", va="bottom", size=8)
+    ax.set(xlim=(0, columns + 5.95), ylim=(rows, -0.6), aspect="equal")
 
 
-def _by_pencil(
-    scores: np.ndarray, values: np.ndarray, width: int
-) -> list[tuple[float, float, float, float, str]]:
-    """What is kept of a query after each tile: largest score before and now, sum, mixture; how they come."""
+def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple[float, float, float, str]]:
+    """What is kept of a query after each tile: largest score, sum, mixture; how they come."""
     kept, old, held = [], -np.inf, np.zeros(2)
     for here, own in zip(scores.reshape(-1, width), values.reshape(-1, width), strict=True):
         most = max(old, *here)
@@ -86,25 +89,27 @@ def _by_pencil(
         for name, was, now, terms in zip(("sum", "mixture"), held, sums, (shown, shares), strict=True):
             before = [two_decimals(was) + f" · {two_decimals(shrinks)}" * bool(old < most)] * bool(kept)
             lines.append(f"{name}: {' + '.join([*before, *terms])} ≈ {two_decimals(now)}")
-        kept.append((old, most, *sums, "\n".join(lines)))
+        kept.append((most, *sums, "\n".join(lines)))
         old, held = most, sums
     return kept
 
 
-def _draw_kept(ax: Axes, place: Point, kept: Sequence[float], *, is_new: bool, is_done: bool) -> None:
-    """Write a query's largest score and its two sums; a score that is new and larger has a frame.
+def _draw_kept(
+    ax: Axes, place: Point, before: Sequence[float], kept: Sequence[float], *, grows: bool, is_done: bool
+) -> None:
+    """Write a query's largest score and its two sums; those that the largest changes as it grows have frames.
 
     Where all is read, one sum is divided by the other.
     """
-    old, most, total, mixture = (two_decimals(each) if np.isfinite(each) else "" for each in kept)
-    grown = is_new and -np.inf < kept[0] < kept[1]
-    edge = {"edgecolor": HERO, "linewidth": 2.2} if grown else {}
-    pieces = [(0.75, 1.4, f"{old}→{most}" if grown else most, edge)]
-    done = [(3.0, 2.9, f"{mixture} ÷ {total}\n≈ {two_decimals(kept[3] / kept[2])}, done", {})]
-    pieces += done if is_done else [(2.25, 1.4, total, {}), (3.75, 1.4, mixture, {})]
-    for right, width, words, look in pieces:
-        look |= {"colour": COMPONENTS["attention"], "letters": 8}
-        box(ax, (place[0] + right, place[1]), words, (width, 0.84), **look)
+    was, now = ([two_decimals(each) for each in three] for three in (before, kept))
+    words = [f"{one}\n→ {other}" if grows else other for one, other in zip(was, now, strict=True)]
+    if is_done:
+        words.append(two_decimals(kept[2] / kept[1]))
+    edge = {"edgecolor": HERO, "linewidth": 2.2} if grows else {}
+    for column, (right, word) in enumerate(zip(KEPT_AT, words, strict=False)):
+        look = edge if column < 3 else {"weight": "bold"}
+        look = look | {"colour": COMPONENTS["attention"], "letters": 8}
+        box(ax, (place[0] + right, place[1]), word, (1.34, 0.9), **look)
 
 
 def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) -> Figure:
@@ -117,7 +122,12 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     rows = [["q", "k"], ["scores"], ["v", "weights"], ["output"]], [["q"], ["k"], ["v"], ["output"]]
     again = f"arrow up: {n // block} times, each\nwith the next {block} keys;\nold scores are forgotten,\n"
     steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
-    tiled = [f"scores, {n} × {block}", "their exponentials", "mixture so far", again + "all queries stay"]
+    tiled = [
+        f"scores, {n} × {block}",
+        "their exponentials",
+        "largest, sum,\nmixture so far",
+        again + "all queries stay",
+    ]
     reads = [(0, 0, 2 * thin), (1, 1, wide), (2, 2, wide + thin)], [(0, 0, thin), (1, 0, thin), (2, 2, thin)]
     writes = [(0, 1, wide), (1, 2, wide), (2, 3, thin)], [(2, 3, thin)]
     figure, panels = canvas(2, (WIDEST / 2, 5.2))
@@ -165,10 +175,10 @@ def _draw_memories(ax: Axes, rows: Sequence[Sequence[str]], jobs: Sequence[str],
 def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int) -> None:
     """Draw an arrow as thick as its bytes are many, and write what it carries, and how many bytes."""
     arrow(ax, start, end, colour=HERO, width=1 + 3 * count / most, zorder=5)
-    reads = start[0] < end[0]
-    y = 0.65 * start[1] + 0.35 * end[1] if reads else 0.35 * start[1] + 0.65 * end[1]
-    look = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "color": HERO}
-    ax.text(2.28, y + (-0.22 if reads else 0.22), f"{what}\n{count / 1000:,.0f} kB", **look)
+    x, y = np.add(start, end) / 2
+    look = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "color": HERO, "zorder": 6}
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    ax.text(x, y, f"{what}\n{count / 1000:,.0f} kB", bbox=ground, **look)
 
 
 def ring_of_three(*, title: str) -> Figure:
@@ -186,7 +196,8 @@ def ring_of_three(*, title: str) -> Figure:
             held[(w + 1) % 3][piece] = sums if lap else sums + held[(w + 1) % 3][piece]
     corners = [(0.6, 0.2), (2.0, -2.2), (-0.8, -2.2)]
     for w, (x, y) in enumerate(corners):
-        arrow(panels[0], (x, y), corners[(w + 1) % 3], colour=HERO, width=1.8, gap=28)
+        gap = 28 + 12 * (w == 1)  # boxes are wide
+        arrow(panels[0], (x, y), corners[(w + 1) % 3], colour=HERO, width=1.8, gap=gap)
         box(panels[0], (x, y), f"worker {w}\ngradient {'abc'[w]}", (1.2, 0.8), letters=8)
     panels[0].set(title="the ring", xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
     panels[0].set_axis_off()
@@ -220,26 +231,37 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
 
     A model is given by the window of each layer, in tokens to each side; None: it sees the whole text.
     """
-    figure, panels = canvas(len(named), (WIDEST / len(named), 4.0), (0, 0.3), sharey=True)
-    for ax, (name, windows) in zip(panels, named.items(), strict=True):
+    count = len(named)
+    figure, panels = canvas(
+        2 * count, (WIDEST / count, 0), (0, 5.2), columns=count, height_ratios=(7, 1), sharey="row"
+    )
+    of_all = {}
+    for ax, (name, windows) in zip(panels, named.items(), strict=False):
         wide = np.array([length if window is None else window for window in windows])
-        for distances, height, colour in ((np.cumsum(wide), 0.9, YES), (wide, 0.5, PALE[0])):
+        for up, distances, look in ((-0.23, wide, SEES), (0.2, np.cumsum(wide), HEARD)):
             low, high = np.maximum(place - distances, 0), np.minimum(place + distances, length - 1)
-            ax.barh(range(len(wide)), high - low + 1, height, low, color=colour)
+            ax.barh(np.arange(len(wide)) + up, high - low + 1, 0.36, low, **look)
         heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
-        pairs = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0))
-        told = f"hears of {heard:,} tokens\nscores {pairs / 1e6:,.0f} million pairs"
-        ax.set(title=f"{name}\n{told}", xlabel="place in the text", xlim=(0, length))
+        of_all[ax] = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0)) / 1e6
+        ax.set(title=f"{name}\nhears of {heard:,} tokens", xlabel="place in the text", xlim=(0, length))
         ax.set(xticks=(0, place, length), yticks=range(len(wide)))
         ax.xaxis.set_major_formatter("{x:,.0f}")
         for label, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=True):
             label.set_horizontalalignment(side)  # apart from the next panel's
-        ax.plot([place, place], [-0.6, len(wide) - 0.5], color=HERO, linewidth=1.2, zorder=0)
-        ax.text(place, -0.65, "this token", color=HERO, ha="center", va="bottom", size=8.5)
+        ax.text(place, -0.55, "this token", color=HERO, ha="center", va="bottom", size=8.5)
+        if windows[0] is not None:
+            ax.text(place + 2.5 * wide[0], -0.2, f"sees {2 * wide[0] + 1}", va="center", size=8)
+    for ax, pairs in zip(panels[count:], of_all.values(), strict=True):
+        ax.barh(0, pairs, 0.8, color=COMPONENTS["scores"])
+        ax.text(0, -0.5, f"{pairs:,.0f} million pairs", va="bottom", size=9)
+        ax.set(xlim=(0, max(of_all.values())), ylim=(0.5, -1.4), xticks=[], yticks=[])
+    for ax in panels:
         ax.tick_params(axis="y", length=0, labelsize=8)
         ax.spines[["left", "right", "top"]].set_visible(False)
     panels[0].set(ylabel="layer", ylim=(max(map(len, named.values())) - 0.4, -1.6))
-    words = {"this layer sees": {"facecolor": PALE[0]}, "heard of by now": {"facecolor": YES}}
-    legend_of_cells(figure, words)
-    see = "For each layer, the first at the top, what one token sees in it, and has heard of by then."
+    panels[count].set_ylabel("scored", rotation=0, ha="right")
+    legend_of_cells(figure, {"this layer sees": SEES, "heard of by now": HEARD})
+    see = (
+        "For each layer, what one token sees and has heard of by then; at the foot, how many pairs it costs."
+    )
     return finished(figure, title, see)

@@ -9,7 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import ATTENTION, COMPONENTS, DARK, FREE, GREY, HERO, LINES, MARK
+from transformer_course.figures.colours import (
+    ATTENTION,
+    COMPONENTS,
+    DARK,
+    EDGE,
+    FREE,
+    GREY,
+    HERO,
+    LINES,
+    MARK,
+)
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
 from transformer_course.figures.names import place_names
@@ -134,31 +144,37 @@ def head_scatter(
 
 
 def parameter_bars(
-    models: Mapping[str, dict[str, float]], *, title: str, of: str = "parameters", above: bool = False
+    models: Mapping[str, dict[str, float]],
+    *,
+    title: str,
+    of: str = "parameters",
+    together: str = "",
+    ends: Iterable[str] = (),
 ) -> Figure:
     """Draw for each model which share of its parameters, or else, each part has; all have the same parts.
 
     A part that is called like a component of the encoder has its colour. The legend leaves out what is too
-    small to be seen; or parts have their names `above` the first bar, and their shares a decimal.
+    small to be seen. The parts in `ends`, the last, are hatched, and what they have `together` is written.
     """
-    parts = list(next(iter(models.values())))
+    parts, ends = list(next(iter(models.values()))), list(ends)
     counts = np.array([[model[part] for part in parts] for model in models.values()])
     shares = counts / counts.sum(axis=1, keepdims=True)
     starts = np.cumsum(shares, axis=1) - shares
-    figure, (ax,) = canvas(1, (8.4, 1.5 + 0.5 * len(models)))
+    figure, (ax,) = canvas(1, (8.4, 1.5 + (0.8 if ends else 0.5) * len(models)))
     colours = component_colours(parts)
     for part, share, start in zip(parts, shares.T, starts.T, strict=True):
-        label = part if share.max() >= SEEN else None
-        bars = ax.barh(list(models), share, left=start, color=colours[part], edgecolor="white", label=label)
-        written = [f"{each:.{int(above)}%}" if each >= SHARE_SHOWN else "" for each in share]
-        ax.bar_label(bars, labels=written, label_type="center", color="black")
-        if above:
-            place, side = (start[0] + share[0] / 2, "center") if share[0] >= SHARE_SHOWN else (1, "right")
-            ax.text(place, -0.47, part.replace(": ", ":\n"), ha=side, va="bottom", size=8.5)
-    ax.invert_yaxis()
-    ax.set(xlim=(0, 1), xlabel=f"share of the {of}")
-    if not above:
-        figure.legend(loc="outside lower center", ncols=len(parts), frameon=False)
+        look = {"label": part} if share.max() >= SEEN else {}
+        look |= {"hatch": "////"} if part in ends else {}
+        bars = ax.barh(
+            list(models), share, 0.5 if ends else 0.8, start, color=colours[part], edgecolor="white", **look
+        )
+        written = [f"{each:.{int(bool(ends))}%}" if each >= SHARE_SHOWN else "" for each in share]
+        ax.bar_label(bars, labels=written, label_type="center", color="black", path_effects=EDGE * bool(ends))
+    for row, start in enumerate(starts[:, -len(ends)] if ends else ()):
+        ax.plot((start, start, 1, 1), row + np.array((0.29, 0.35, 0.35, 0.29)), color=DARK, clip_on=False)
+        ax.text(start - 0.01, row + 0.37, f"{together}: {1 - start:.1%}", ha="right", va="center", size=9)
+    ax.set(xlim=(0, 1), ylim=(len(models) - 0.35, -0.4), xlabel=f"share of the {of}")
+    figure.legend(loc="outside lower center", ncols=3 if ends else len(parts), frameon=False)
     return finished(figure, title, "A bar for each model, cut into the shares of its parts.")
 
 

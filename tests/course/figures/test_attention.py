@@ -144,7 +144,9 @@ def test_columns_of_one_quantity_share_colour_and_scale():
 
 
 def test_bars_that_reach_their_goal_are_grey_and_a_line_stands_there():
-    (ax,) = figures.bars([{"a": [0.5, 1]}], ["x", "y"], title="", goal=1).axes
+    figure = figures.bars([{"a": [0.5, 1]}], ["x", "y"], title="", goal=1, legend=("below", "there"))
+    (ax,) = figure.axes
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["below", "there"]
     assert [to_hex(bar.get_facecolor()) for bar in ax.patches] == [YES, SILVER]
     assert [*ax.lines[0].get_xdata()] == [1, 1] and ax.get_xticks().tolist() == [0, 1]
 

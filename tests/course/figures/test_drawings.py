@@ -30,19 +30,24 @@ def test_ids_look_up_rows_that_pass_every_layer_as_shapes():
 
 
 @pytest.mark.parametrize(
-    ("model", "came"),
+    ("model", "went", "moved", "came"),
     [
-        ("ModernBERT", ["LayerNorm", "near only, 2 layers of 3", "GeGLU: GELU(g) ⊙ u"]),
-        ("Llama", ["RMSNorm"] * 2 + ["8 query, 2 key heads", "SwiGLU: SiLU(g) ⊙ u"]),
+        (
+            "ModernBERT",
+            6,
+            2,
+            ["padding\ntaken out", "LayerNorm", "2 layers of 3:\nnear only", "GeGLU:\nGELU(g) ⊙ u"],
+        ),
+        ("Llama", 7, 0, ["RMSNorm"] * 2 + ["causal mask", "shared key heads", "SwiGLU:\nSiLU(g) ⊙ u"]),
     ],
 )
-def test_what_came_with_a_later_model_has_a_red_edge_and_what_went_is_dashed(model, came):
+def test_what_came_with_a_later_model_has_a_red_edge_and_what_went_is_dashed(model, went, moved, came):
     then, now = figures.then_and_now(model, title="").axes
-    assert sum(patch.get_linestyle() == "--" for patch in then.patches) == 5
-    moved = [[patch.get_linewidth() for patch in ax.patches].count(2.5) for ax in (then, now)]
-    assert moved == [2, 2]  # the norms
+    assert sum(patch.get_linestyle() == "--" for patch in then.patches) == went
+    norms = [[patch.get_linewidth() for patch in ax.patches].count(2.5) for ax in (then, now)]
+    assert norms == [moved] * 2
     lit = [patch for patch in now.patches if colors.to_hex(patch.get_edgecolor()) == HERO]
-    norm = came[0]
+    norm = "RMSNorm" if model == "Llama" else "LayerNorm"
     assert sorted(inside(now, lit)) == sorted([*came, f"{norm}\nat the end", "rotary turns q, k"])
 
 

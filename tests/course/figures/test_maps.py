@@ -164,6 +164,7 @@ def test_matrices_of_one_scale_are_written_alike_and_frames_may_have_names():
     half, whole = [[0.5, 1]], [[0.0, 1]]
     ax = figures.matrices({"a": half, "b": whole}, ["a"], ["b", "c"], limits=(0, 1)).axes[1]
     assert [text.get_text() for text in ax.texts] == [".00", "1.00"]
-    look = {"framed": [{(0, 1): "1"}], "queries": ["q"]}
+    look = {"framed": [{(0, 1): "2 sum"}], "queries": ["q"]}
     ax = figures.head_grid([whole], ["k", "l"], [""], **look).axes[0]
-    assert [text.get_text() for text in ax.texts] == ["1"] and frames(ax) == [(0, 1)]
+    told = [text.get_text() for text in ax.texts]
+    assert told == ["", "1", "2", "sum"] and frames(ax) == [(0, 1)]  # the number in the frame, then its name

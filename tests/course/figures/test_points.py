@@ -69,6 +69,7 @@ def test_bars_are_shares_of_whatever_they_are_told_to_be_of():
     (ax,) = figures.parameter_bars({"x": {"a": 0.5, "b": 1.5}}, title="", of="time").axes
     assert [bar.get_width() for bar in ax.patches] == [0.25, 0.75]
     assert ax.get_xlabel() == "share of the time"
-    figure = figures.parameter_bars({"x": {"a: b": 1, "c": 0.01}}, title="", above=True)
-    names = [text.get_text() for text in figure.axes[0].texts]
-    assert names == ["99.0%", "a:\nb", "", "c"] and not figure.legends
+    look = {"title": "", "together": "both", "ends": ["b", "c"]}
+    (ax,) = figures.parameter_bars({"x": {"a": 3, "b": 0.99, "c": 0.01}}, **look).axes
+    assert [text.get_text() for text in ax.texts] == ["75.0%", "24.8%", "", "both: 25.0%"]
+    assert [bool(bar.get_hatch()) for bar in ax.patches] == [False, True, True]
