@@ -12,17 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
-from transformer_course.figures.colours import (
-    COMPONENTS,
-    DARK,
-    GREY,
-    HERO,
-    LIT,
-    SIGNED,
-    SILVER,
-    YES,
-    YES_OR_NO,
-)
+from transformer_course.figures.colours import COMPONENTS, DARK, HERO, LIT, SIGNED, SILVER, YES, YES_OR_NO
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
 Point = tuple[float, float]
@@ -153,7 +143,7 @@ def norm_orders(*, title: str = "") -> Figure:
     kept = partial(Axes.plot, color=DARK, linewidth=9, solid_capstyle="butt", zorder=2)
     last = partial(box, letters=8.5, linestyle="--"), (10.6, ROAD), "norm", (0.8, 0.6), COMPONENTS["norm"]
     word = partial(Axes.text, s="once, behind\nthe last layer", ha="center", va="top", size=8.5)
-    ends = partial(Axes.plot, color=GREY, linewidth=1.4, linestyle=":"), (9.98, 9.98), (0.25, 2.25)
+    ends = partial(Axes.plot, color=DARK, linewidth=1.2, linestyle=":"), (9.98, 9.98), (0.25, 2.25)
     end = [ends, (partial(Axes.text, s="end of a layer", ha="center", va="top", size=8.5), 9.98, 0.2)]
     post = [*POST_NORM, (kept, (-0.05, 4.0), (ROAD, ROAD)), *end]
     pre = [*PRE_NORM, (kept, (-0.05, 10.2), (ROAD, ROAD)), last, (word, 10.7, ROAD - 0.4), *end]

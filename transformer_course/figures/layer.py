@@ -8,7 +8,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, EDGE, GREY, HERO, LIT, SIGNED, SILVER
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, HIDDEN, LIT, SIGNED, SILVER
 from transformer_course.figures.drawings import FRAME, arrow, box, cells, line, plus, way
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import canvas, finished, two_decimals
@@ -273,7 +273,8 @@ def draw_network(
         box(ax, (0, height), f"{name}\n{value:g}", (1.5, 0.7), LIT if value else "white")
     reach = max(np.abs(weights).sum() + abs(bias) for weights, bias in up.values())
     neurons = zip(ends[1], sums, bent, up.items(), strict=True)
-    for height, total, after, (question, (weights, bias)) in neurons:
+    for row, (height, total, after, (question, (weights, bias))) in enumerate(neurons):
+        ax.text(2.05, height + 0.51, f"neuron {row}", va="center", size=8.5)
         _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in)
         look = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
         added = f"({bias:g})" if bias < 0 else f"{bias:g}"
@@ -287,6 +288,7 @@ def draw_network(
         terms = [" + ".join(terms).replace("+ −", "− ")] * (len(terms) > 1)
         words = " = ".join([*terms, f"{bent @ weights:g}".replace("-", "−")])
         box(ax, (8.35, height), f"{name}\n{words}", (1.7, 0.7), LIT if bent @ weights else "white")
+    ax.text(0, -1.35, "orange: weight · value\nis not 0", color=HERO, ha="center", va="center", size=8.5)
     heads = "the token", "question: sum + bias", "bend: fires above 0", "what is written"
     for place, words in zip((0, 3.2, 5.25, 8.35), heads, strict=True):
         ax.text(place, 1.85, words, ha="center", size=9.5, weight="bold")
@@ -345,35 +347,38 @@ def one_neuron(
     One of its answers is `worked` out in words.
     """
     bent = given.numbers_of(bent, 2, name="the answers")
-    first = min(max(neuron - 7, 0), max(bent.shape[1] - 15, 0))  # of the neurons that are drawn
-    shown, foot, d_ff = bent[:, first : first + 15], -0.2 * len(tokens), f"{bent.shape[1]:,}"
+    first = max(neuron - 14, 0)  # of the neurons that are drawn; the lit one is the last
+    shown, foot, d_ff = bent[:, first : neuron + 1], -0.2 * len(tokens), f"{bent.shape[1]:,}"
     is_lit, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"
     edges = 2.9 + np.insert(np.cumsum(np.where(is_lit, 0.5, 0.24)), 0, 0)
-    middle, end, half = edges[:-1][is_lit][0] + 0.25, edges[-1], foot / 2
-    figure, (ax,) = canvas(1, (9.2, 4.3 - foot))
+    end, half = edges[-1], foot / 2
+    reach = np.abs(shown).max() or 1.0
+    figure, (ax,) = canvas(1, (9.2, 4.15 - foot))
     _draw_neurons(ax, edges, shown, is_lit, tokens)
-    ax.text(middle, 0.5, two_decimals(bias), **CENTRED)
-    for tip, turn, verb, near in ((1.9, 0.15, "question", asks), (foot - 1.6, -0.15, "adds", writes)):
-        line(ax, (middle, tip), (middle, tip + turn), (end + 0.1, tip + turn), width=1)
+    ax.text(end - 0.25, 0.5, two_decimals(bias), **CENTRED)
+    for height, verb, near in ((1.3, "question", asks), (foot - 1.0, "adds", writes)):
+        arrow(ax, (end, height), (end + 0.3, height), gap=0)
         words = [f"N{neuron} {verb}: most like", "the vectors of (cosine)"]
         words += [f"{word} {two_decimals(cosine)}" for word, cosine in near.items()]
-        ax.text(end + 0.15, tip - 3.5 * turn, "\n".join(words), va="center", size=8.5)
+        ax.text(end + 0.36, height, "\n".join(words), va="center", size=8.5)
     labels = {
-        (0.95, 1.3): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
-        (0.95, foot - 1.0): f"W₂: {d_ff} × {d_model}, turned:\na row, upright here,\nis added × answer",
+        (0.95, 1.25): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
+        (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}, turned:\na row, upright here,\nis added × answer",
         (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
         **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}"},
         (end + 0.15, 0.5): worked,
-        (end + 0.75, foot - 0.3): f"+ {bent.shape[1] - 1:,} other neurons",
-        **{(2.32, half + 0.36): "· W₁\n+ b₁,\nbend", (end + 0.12, half + 0.12): "· W₂"},
+        (end + 0.75, foot - 0.32): f"+ {bent.shape[1] - 1:,} other neurons",
+        **{(2.32, half + 0.3): "· W₁\n+ b₁", (end + 0.12, half + 0.12): "· W₂"},
+        (3.6, 0.12): f"the answers: white 0, darkest red {two_decimals(reach)}",
     }
-    for place, words in labels.items():
-        ax.text(*place, words, size=8.5, va="center")
-    for left, right in ((2.3, 2.85), (end + 0.05, end + 0.75)):
+    heads = {(0.95, 1.65): "1 question", (2.9, 0.12): "2 bend", (0.95, foot - 0.65): "3 adds"}
+    for place, words in (labels | heads).items():
+        ax.text(*place, words, size=8.5, va="center", weight="bold" if place in heads else "normal")
+    for left, right in ((2.3, 2.85), (end + 0.05, end + 0.7)):
         arrow(ax, (left, half), (right, half), width=2)
-    adds = end + 1.4, foot - 0.2
-    way(ax, (middle, foot - 0.4), (middle, adds[1]), adds, (adds[0], foot), width=2)
-    ax.set(xlim=(0, 9.2), ylim=(foot - 1.9, 2.2))
+    adds = end + 1.5, foot - 0.18
+    way(ax, (end - 0.25, foot - 0.4), (end - 0.25, adds[1]), adds, (adds[0], foot), width=2)
+    ax.set(xlim=(0, 9.2), ylim=(foot - 1.75, 2.0))
     ax.set_axis_off()
     see = "A column for each neuron: above its question, in the middle its answers, below what it adds."
     return finished(figure, title, see)
@@ -383,19 +388,18 @@ def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.nda
     """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
     reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
     ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
-    key = f"answers: white 0,\ndarkest red {two_decimals(reach)}"
-    ax.text(0.05, heights[-1] - 0.28, key, va="center", size=8.5)
-    look = CELLS | {"cmap": ListedColormap([COMPONENTS["feed-forward"], LIT], name="one lit")}
+    look = CELLS | {"cmap": ListedColormap([HIDDEN["facecolor"], COMPONENTS["feed-forward"]], name="one lit")}
     for spans in ((1.9, 0.7), (0.6, 0.4), (heights[-1] - 0.4, heights[-1] - 1.6)):
         ax.pcolormesh(edges, spans, is_lit[None], **look)
     for height, token, answer in zip(heights - 0.1, tokens, shown[:, is_lit].ravel(), strict=False):
         ax.text(0.9, height, token, ha="right", va="center", size=9)
         fires, word = answer > reach / 2, two_decimals(answer)
-        middle = edges[:-1][is_lit][0] + 0.25
-        ax.text(middle, height, word, color="white" if answer > 0.65 * reach else "black", **CENTRED)
-        for left, said in ((1.6, ""), (edges[-1] + 1.4, f"+ {word} × its column")):
-            words, colour = (said, LIT) if fires else ("", "white")
-            box(ax, (left, height), words, (1.3, 0.2), colour, letters=8, rounding=0, linewidth=0.6)
+        ink = "white" if answer > 0.65 * reach else "black"
+        ax.text(edges[-1] - 0.25, height, word, color=ink, **CENTRED)
+        adds, colour = (f"+ {word} × what it adds", COMPONENTS["feed-forward"]) if fires else ("", "white")
+        look = {"letters": 8, "rounding": 0, "linewidth": 2 if fires else 0.6, "zorder": 3 + fires}
+        box(ax, (1.6, height), "", (1.3, 0.2), "white", **look)
+        box(ax, (edges[-1] + 1.53, height), adds, (1.56, 0.2), colour, **look)
 
 
 def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values: np.ndarray) -> None:
@@ -404,7 +408,7 @@ def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values:
         if weight:
             ways, colour = ([start[0], end[0]], [height, end[1]]), HERO if value else SILVER
             ax.plot(*ways, color=colour, linewidth=1.3 * abs(weight), zorder=3 if value else 2)
-            place = start[0] + 0.2 * (end[0] - start[0]), height + 0.2 * (end[1] - height)
+            place = start[0] + 0.7 * (end[0] - start[0]), height + 0.7 * (end[1] - height)
             look = CENTRED | {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
             look["weight"] = "bold" if value and abs(weight) > 1 else "normal"
             ax.text(*place, f"{weight:g}".replace("-", "−"), **look)

@@ -146,7 +146,7 @@ def token_depth(
     framed: Iterable[Cell] = (),
     see: str = "A row for each place in the model, from the first down to the last; a column for each token.",
 ) -> Figure:
-    """Draw one number for each token at each place of a model, from 0 to 1 or more, or from −1; some framed."""
+    """Draw a number for each token at each place of a model, from 0 to 1 or more, or from −1; some framed."""
     values = given.numbers_of(values, 2)
     left, foot = (LETTER * max(map(len, labels)) for labels in (rows, tokens))
     unit = min(0.52, (WIDEST - 1.3 - left) / len(tokens))
