@@ -219,10 +219,8 @@ def norm_steps(
     for start, words in zip(STARTS, heads, strict=True):
         ax.text(start + 0.48, 0.0, words, ha="center", size=9.5, weight="bold")
     weight, bias = (f"({', '.join(map(_plain, each))})" for each in (weight, bias))
-    told = (
-        f"ε here {_plain(eps)}; weight {weight}, bias {bias}, for every token; the last two steps are drawn "
-    )
-    figure.supxlabel(f"{told}{larger} times larger", size=9)
+    told = f"ε here {_plain(eps)}; weight {weight}, bias {bias}, for every token; the last two steps drawn"
+    figure.supxlabel(f"{told} {larger} times larger", size=9)
     ax.set(xlim=(-0.03, 9.13), ylim=(feet[-1] - 0.02, 0.2), aspect="equal")
     ax.set_axis_off()
     see = "A frame for each token: its features as bars, less its mean, over its root, scaled and shifted."
@@ -352,33 +350,30 @@ def one_neuron(
     is_lit, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"
     edges = 2.9 + np.insert(np.cumsum(np.where(is_lit, 0.5, 0.24)), 0, 0)
     end, half = edges[-1], foot / 2
-    reach = np.abs(shown).max() or 1.0
-    figure, (ax,) = canvas(1, (9.2, 4.15 - foot))
+    figure, (ax,) = canvas(1, (9.2, 4.3 - foot))
     _draw_neurons(ax, edges, shown, is_lit, tokens)
-    ax.text(end - 0.25, 0.5, two_decimals(bias), **CENTRED)
-    for height, verb, near in ((1.3, "question", asks), (foot - 1.0, "adds", writes)):
-        arrow(ax, (end, height), (end + 0.3, height), gap=0)
-        words = [f"N{neuron} {verb}: most like", "the vectors of (cosine)"]
-        words += [f"{word} {two_decimals(cosine)}" for word, cosine in near.items()]
-        ax.text(end + 0.36, height, "\n".join(words), va="center", size=8.5)
     labels = {
         (0.95, 1.25): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
         (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}, turned:\na row, upright here,\nis added × answer",
         (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
-        **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}"},
-        (end + 0.15, 0.5): worked,
+        **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}", (end + 0.15, 0.5): worked},
         (end + 0.75, foot - 0.32): f"+ {bent.shape[1] - 1:,} other neurons",
-        **{(2.32, half + 0.3): "· W₁\n+ b₁", (end + 0.12, half + 0.12): "· W₂"},
-        (3.6, 0.12): f"the answers: white 0, darkest red {two_decimals(reach)}",
     }
-    heads = {(0.95, 1.65): "1 question", (2.9, 0.12): "2 bend", (0.95, foot - 0.65): "3 adds"}
-    for place, words in (labels | heads).items():
-        ax.text(*place, words, size=8.5, va="center", weight="bold" if place in heads else "normal")
-    for left, right in ((2.3, 2.85), (end + 0.05, end + 0.7)):
+    for place, words in labels.items():
+        ax.text(*place, words, va="center", size=8.5)
+    ax.text(end - 0.48, 2.0, f"N{neuron}", weight="bold", va="center", size=8.5)
+    ax.text(end - 0.25, 0.5, two_decimals(bias), **CENTRED)
+    for height, verb, near in ((1.3, "question", asks), (foot - 1.1, "adds", writes)):
+        arrow(ax, (end, height), (end + 0.3, height), gap=0)
+        words = [f"N{neuron} {verb}: most like", "the vectors of (cosine)"]
+        words += [f"{word} {two_decimals(cosine)}" for word, cosine in near.items()]
+        ax.text(end + 0.36, height, "\n".join(words), va="center", size=8.5)
+    for left, right, words in ((2.3, 2.85, "· W₁\n+ b₁"), (end + 0.05, end + 0.7, "· W₂")):
         arrow(ax, (left, half), (right, half), width=2)
+        ax.text(left + 0.04, half + 0.08, words, size=8.5)
     adds = end + 1.5, foot - 0.18
     way(ax, (end - 0.25, foot - 0.4), (end - 0.25, adds[1]), adds, (adds[0], foot), width=2)
-    ax.set(xlim=(0, 9.2), ylim=(foot - 1.75, 2.0))
+    ax.set(xlim=(0, 9.2), ylim=(foot - 1.8, 2.1))
     ax.set_axis_off()
     see = "A column for each neuron: above its question, in the middle its answers, below what it adds."
     return finished(figure, title, see)
@@ -388,6 +383,10 @@ def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.nda
     """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
     reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
     ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
+    ax.text(3.6, 0.12, f"the answers: white 0, darkest red {two_decimals(reach)}", va="center", size=8.5)
+    heads = (0.95, 1.6, "1 question"), (2.9, 0.12, "2 bend"), (0.95, heights[-1] - 0.7, "3 adds")
+    for left, height, head in heads:
+        ax.text(left, height, head, va="center", size=8.5, weight="bold")
     look = CELLS | {"cmap": ListedColormap([HIDDEN["facecolor"], COMPONENTS["feed-forward"]], name="one lit")}
     for spans in ((1.9, 0.7), (0.6, 0.4), (heights[-1] - 0.4, heights[-1] - 1.6)):
         ax.pcolormesh(edges, spans, is_lit[None], **look)

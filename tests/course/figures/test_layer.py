@@ -41,10 +41,11 @@ def test_a_neuron_stands_in_its_matrices_and_writes_where_it_fires() -> None:
     bent = np.array([[0, 2.0, 0], [0.1, -0.1, 0], [0, 1.5, 0]])
     given = {"neuron": 1, "tokens": TOKENS, "asks": {"may": 0.3}, "writes": {"june": 0.4}}
     (ax,) = figures.one_neuron(bent, **given, bias=-0.25, worked="a: 1", d_model=7, title="").axes
-    answers, *matrices = [mesh.get_array().reshape(-1, 3).tolist() for mesh in ax.collections]
-    assert answers == bent.tolist() and matrices == [[[False, True, False]]] * 3
+    answers, *matrices = [mesh.get_array().reshape(-1, 2).tolist() for mesh in ax.collections]
+    assert answers == bent[:, :2].tolist() and matrices == [[[False, True]]] * 3  # the lit one is the last
     words = [text.get_text() for text in ax.texts]
-    assert [word for word in words if "its column" in word] == ["+ 2.00 × its column", "+ 1.50 × its column"]
+    adds = [word for word in words if "× what" in word]
+    assert adds == ["+ 2.00 × what it adds", "+ 1.50 × what it adds"]
     assert {"2.00", "−.10", "1.50", "−.25", "x: 3 × 7", "out: 3 × 7"} < set(words)
     assert {"a: 1", "+ 2 other neurons"} < set(words)
     assert any("question" in word and word.endswith("may .30") for word in words)
