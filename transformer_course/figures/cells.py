@@ -96,9 +96,7 @@ def head_blocks(
         moved = origin // d_model != np.arange(len(origin))[:, None]
         for row in np.flatnonzero(moved.any(axis=1)):  # what is not its token's
             outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
-        hidden = [
-            (row, column) for row, column in np.ndindex(heads.shape) if row in masked and ax is not axes[0]
-        ]
+        hidden = [(row, column) for row in masked for column in range(heads.shape[1]) if ax is not axes[0]]
         hide_cells(ax, hidden)
         for row, column in hidden:
             ax.texts[row * heads.shape[1] + column].set(path_effects=EDGE, zorder=3)
