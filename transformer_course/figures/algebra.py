@@ -81,10 +81,9 @@ SHAPES = {
 }
 AXES = {"x": "text, position,\nfeature", "v, cut": "text, head, position, feature"}
 AXES |= {"weights": "text, head, query, key", "output": "text, position, feature"}
-WORDS = {" " * i + "×": (1.7, up) for i, up in enumerate(UP.values())}
-WORDS |= {" " * i + "=": (2.85, up) for i, up in enumerate(UP.values())} | {"× ": (8.3, 0), "= ": (8.3, -ROW)}
-WORDS |= {"tokens": (1.13, 2), "1 project": (2.27, 2), "2 cut": (4.8, 2), "3 softmax(q kᵀ ÷ √{})": (6.12, 2)}
-WORDS |= {"4 × v": (7.35, 2), "5 merge, project": (8.75, 2)}
+WORDS = {(1.74, up): "×" for up in UP.values()} | {(2.87, up): "=" for up in UP.values()}
+WORDS |= {(8.3, 0): "×", (8.3, -ROW): "=", (1.13, 2): "tokens", (2.27, 2): "1 project", (4.8, 2): "2 cut"}
+WORDS |= {(6.12, 2): "3 softmax(q kᵀ ÷ √{})", (7.35, 2): "4 × v", (8.75, 2): "5 merge, project"}
 ARROWS = [  # from one to the next: x and y of both ends
     *(((3.9, up), (4.48, up)) for up in UP.values()),
     *(((5.1, 1.25), (5.67, 0.95)), ((5.1, 0.1), (5.67, 0.45)), ((6.62, 0.5), (7.1, 0.2))),
@@ -111,14 +110,17 @@ def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: st
         ax.text(SHAPES["x"][0] - 0.05, height, token, ha="right", va="center", size=8)
     for start, end in ARROWS:
         arrow(ax, start, end)
-    for word, place in WORDS.items():
+    for place, word in WORDS.items():
         ax.text(*place, word.format(cut), ha="center", va="center", size=9.5, weight="bold")
     for left in (2.97, 8.42):
         ax.text(left - 0.02, ROW + TALL / 2 + 0.03, f"0 1        …        {n_heads - 1}", size=7.5)
-    ax.annotate("mask", (6.5, 1.3), (6.6, 1.65), size=8.5, arrowprops={"arrowstyle": "-|>", "ls": "--"})
+    look = {"arrowstyle": "-|>", "ls": "--"}
+    ax.annotate("mask: on\nthe scores", (6.2, 1.9), (6.3, 1.35), size=8.5, arrowprops=look)
+    line(ax, (1.58, 0), (1.66, 0))
+    line(ax, (1.66, ROW), (1.62, ROW), (1.62, -ROW), (1.66, -ROW))
     ax.set(xlim=(0, WIDEST), ylim=(-2.3, 2.15), aspect="equal")
     ax.set_axis_off()
-    words = f"head 0, one of {n_heads}: it has {cut} of the {d_model} features"
+    words = f"head 0, one of {n_heads}: it has {cut} of the {d_model} features; drawn is one of {n} texts"
     legend_of_cells(figure, {words: {"facecolor": PALE[0], "edgecolor": DARK}})
     see = "Every tensor from x to the output with its name and shape; what belongs to the first head is lit."
     return finished(figure, title, see)

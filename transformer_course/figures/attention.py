@@ -102,14 +102,19 @@ def bars(
     lit: Sequence[Labels] = (),
     legend: str | tuple[str, str] = "",
     goal: float | None = None,
+    paired: bool = False,
 ) -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
+
+    If they are `paired`, the first of each quantity stand side by side, then the second of each.
 
     A nan has a dash. The last quantity has the strong colour, or in each column the rows that are `lit`,
     which the `legend` explains, and .00 is not written; `signs` stand between the columns. At a `goal` is a
     line, and a bar is dark but for those that reach it; then the legend explains both.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
+    count = len(quantities[0])
+    columns = [each for first in range(count) for each in columns[first::count]] if paired else columns
     size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
     figure, panels = canvas(
         len(columns), size, (0.9, 0.7 + 0.24 * len(rows) + 0.5 * (goal is not None)), sharey=True

@@ -9,13 +9,14 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import DARK, HIDDEN, NO, OPEN, OPEN_OR_NOT, PALE, YES, YES_OR_NO
+from transformer_course.figures.colours import DARK, EDGE, HIDDEN, NO, OPEN, OPEN_OR_NOT, PALE, YES, YES_OR_NO
 from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
     WIDEST,
     canvas,
     finished,
     frame_cells,
+    hide_cells,
     legend_of_cells,
     number,
     outline_cells,
@@ -91,11 +92,18 @@ def _write_words(ax: Axes, written: np.ndarray, shown: np.ndarray, *, is_mask: b
 
 
 def head_blocks(
-    panels: Mapping[str, Tensor], tokens: Labels, d_model: int, n_heads: int, *, title: str = ""
+    panels: Mapping[str, Tensor],
+    tokens: Labels,
+    d_model: int,
+    n_heads: int,
+    *,
+    masked: Sequence[int] = (),
+    title: str = "",
 ) -> Figure:
     """Draw where each number of a small tensor came from: its token in words, its head as a colour.
 
     In the matrices of `panels`, an entry t · d_model + f stands for feature f of token t.
+    In the heads the `masked` rows are hatched.
     """
     origins = {name: table.astype(int) for name, table in given.tables_of(panels).items()}
     heights, widths = zip(*(origin.shape for origin in origins.values()), strict=True)
@@ -109,7 +117,14 @@ def head_blocks(
         moved = origin // d_model != np.arange(len(origin))[:, None]
         for row in np.flatnonzero(moved.any(axis=1)):  # what is not its token's
             outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
+        hidden = [(row, column) for row in masked for column in range(heads.shape[1]) if ax is not axes[0]]
+        hide_cells(ax, hidden)
+        for row, column in hidden:
+            ax.texts[row * heads.shape[1] + column].set(path_effects=EDGE, zorder=3)
         ax.set_title(name)
-        ax.set_ylabel("→" if ax in axes[1:2] else "", rotation=0, size=16, va="center", labelpad=12)
+    if len(axes) > 1:  # between two rows' names
+        look = {"arrowstyle": "-|>", "linewidth": 3, "mutation_scale": 20, "color": DARK}
+        ends = (1 + 0.5 / widths[0], 1 - 1 / len(tokens)), (1 + 0.1 / widths[0], 1 - 1 / len(tokens))
+        axes[0].annotate("", *ends, xycoords="axes fraction", textcoords="axes fraction", arrowprops=look)
     see = "A row for each token, a column for each feature; what has one shade belongs to one head."
     return finished(figure, title, see)

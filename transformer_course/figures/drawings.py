@@ -141,13 +141,15 @@ def _sheet(
 def norm_orders(*, title: str = "") -> Figure:
     """Draw both orders of a layer: the road through it, what reads from it, and where the norms stand."""
     kept = partial(Axes.plot, color=DARK, linewidth=9, solid_capstyle="butt", zorder=2)
-    last = partial(box, letters=8.5, linestyle="--"), (10.35, ROAD), "norm", (0.8, 0.6), COMPONENTS["norm"]
+    last = partial(box, letters=8.5, linestyle="--"), (10.6, ROAD), "norm", (0.8, 0.6), COMPONENTS["norm"]
     word = partial(Axes.text, s="once, behind\nthe last layer", ha="center", va="top", size=8.5)
-    post = [*POST_NORM, (kept, (-0.05, 4.0), (ROAD, ROAD))]
-    pre = [*PRE_NORM, (kept, (-0.05, 9.95), (ROAD, ROAD)), last, (word, 10.6, ROAD - 0.4)]
+    ends = partial(Axes.plot, color=DARK, linewidth=1.2, linestyle=":"), (9.98, 9.98), (0.25, 2.25)
+    end = [ends, (partial(Axes.text, s="end of a layer", ha="center", va="top", size=8.5), 9.98, 0.2)]
+    post = [*POST_NORM, (kept, (-0.05, 4.0), (ROAD, ROAD)), *end]
+    pre = [*PRE_NORM, (kept, (-0.05, 10.2), (ROAD, ROAD)), last, (word, 10.7, ROAD - 0.4), *end]
     roads = {
-        "Post-norm: every norm stands on the road, and rewrites x": (post, END),
-        "Pre-norm: the norms stand beside it, and nothing rewrites x": (pre, END),
+        "Post-norm: every norm stands on the road, and rewrites x": (post, 11.5),
+        "Pre-norm: the norms stand beside it, and nothing rewrites x": (pre, 11.5),
     }
     see = "The road carries x, and is wide where x is only added to: up to the first norm that stands on it."
     figure = _two_roads(roads)

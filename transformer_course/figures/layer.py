@@ -8,15 +8,16 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, EDGE, GREY, HERO, LIT, SIGNED, SILVER
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, HIDDEN, LIT, SIGNED, SILVER
 from transformer_course.figures.drawings import FRAME, arrow, box, cells, line, plus, way
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import canvas, finished, two_decimals
-from transformer_course.figures.ways import TOLD, draw_ways
+from transformer_course.figures.ways import FAINT, draw_ways
 
 CENTRED = {"ha": "center", "va": "center", "size": 8.5, "zorder": 5}
 CELLS = {"edgecolor": "white", "linewidth": 0.8}
-STARTS, AXIS = (0, 5.4, 11.4), {"va": "center", "size": 8, "zorder": 5}  # of the steps of a norm
+STARTS, BAR = (1.1, 3.36, 5.62, 7.88), 0.32  # inches; of the steps of a norm, of a feature there
+AXIS = {"va": "center", "size": 8, "zorder": 5}
 LANE, DROP = 0.4, 0.42  # inches; of a lane, how far below it a part stands
 LANES, SHOWN = 1.3, 6  # how far two lanes are from the middle; features of a vector that is drawn
 
@@ -26,9 +27,9 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     weights = given.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
     row = 2 * np.eye(len(tokens), dtype=int)[lit][:, None]
-    look = {"others": COMPONENTS["scores"], "faint": 0.3, "drop": DROP, "least": 1.2}
+    look = {"others": COMPONENTS["scores"], "faint": 0.2, "drop": DROP}
     draw_ways(ax, weights, (1.1, 2.75), row, at=-np.arange(len(tokens)), **look)
-    for key in np.flatnonzero(weights[lit] > TOLD):
+    for key in np.flatnonzero(weights[lit] > FAINT):
         ax.text(1.05, 0.08 - key, two_decimals(weights[lit, key]), ha="right", size=9, color=HERO, zorder=5)
     for height, token in zip(-np.arange(len(tokens)), tokens, strict=True):
         ax.text(0, height, token, ha="right", va="center", size=9.5)
@@ -57,16 +58,17 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
 
     Every vector is drawn at length 1, 12 of its features; below, the mean cosine of two different tokens.
     """
-    figure, panels = canvas(2, (9.2, 2.4), columns=1)
+    figure, panels = canvas(2, (9.2, 2.55), columns=1)
     names = "Handed on: x becomes what a part returns", "Added: x goes on, and what a part returns is added"
     for ax, name, tables, road in zip(panels, names, (handed_on, added), (0.0, 0.4), strict=True):
         stages = zip((0.8, 5.5, 8.0), ("before", "after layer 0", "after layer 5"), tables, strict=True)
         for left, after, table in stages:
             units = given.numbers_of(table, 2)
-            units = units / np.linalg.norm(units, axis=1, keepdims=True)
+            size, units = units.std(ddof=1), units / np.linalg.norm(units, axis=1, keepdims=True)
             cells(ax, (left, 0.8), (1.2, 1.6), units[:, :12], 0.15)
             alike = (units @ units.T)[~np.eye(len(tokens), dtype=bool)].mean()
-            ax.text(left + 0.6, -0.95, f"{after}: likeness {two_decimals(alike)}", ha="center", size=9)
+            words = f"{after}: likeness {two_decimals(alike, 3)}\nsize {two_decimals(size, 3)}"
+            ax.text(left + 0.6, -0.85, words, ha="center", va="top", size=9)
         for place, token in enumerate(tokens):
             ax.text(0.72, 0.8 - 1.6 * (place + 0.5) / len(tokens), token, ha="right", va="center", size=8)
         for start, end in ((2.05, 5.45), (6.75, 7.95)):
@@ -80,10 +82,10 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
                 way(ax, (middle + 0.45, low), (right, low), (right, road - 0.2))
                 plus(ax, (right, road))
         ax.set_title(name, loc="left", size=10)
-        ax.set(xlim=(0, 9.3), ylim=(-1.0, 0.85), aspect="equal")
+        ax.set(xlim=(0, 9.3), ylim=(-1.25, 0.85), aspect="equal")
         ax.set_axis_off()
     told = f"12 of {units.shape[1]} features, red above 0, blue below; all at length 1, on one scale\n"
-    told += "likeness: mean cosine of two different tokens; layers of fresh random weights"
+    told += "likeness: mean cosine of two different tokens; size: standard deviation; fresh random weights"
     figure.supxlabel(told, size=9)
     see = "Rows are tokens, before and behind layers: above, all become alike; below, each stays itself."
     return finished(figure, title, see)
@@ -177,54 +179,74 @@ def _draw_beside(ax: Axes, joined: Sequence[np.ndarray], weight: np.ndarray) -> 
         ax.text(left, 0, word, ha="center", va="center", size=10, weight="bold")
 
 
-def norm_steps(tokens: Mapping[str, Sequence[float]], *, eps: float, title: str) -> Figure:
-    """Draw layer norm of tokens' features as bars at each of three steps, each token in a frame of its own.
+def norm_steps(
+    tokens: Mapping[str, Sequence[float]],
+    *,
+    eps: float,
+    weight: Sequence[float],
+    bias: Sequence[float],
+    title: str,
+) -> Figure:
+    """Draw layer norm of tokens' features as bars at each of four steps, each token in a frame of its own.
 
-    The mean is drawn dashed. The first two steps have one scale; that of the last is so many times as large,
-    and has an axis.
+    The mean is drawn dashed. The first two steps have one scale; that of the last two is so many times as
+    large, and has an axis.
     """
     features = given.numbers_of(list(tokens.values()), 2)
-    distances = features - features.mean(axis=1, keepdims=True)
-    roots = np.sqrt((distances**2).mean(axis=1) + eps)
-    tables = features, distances, distances / roots[:, None]
-    lows, highs = zip(*((min(0, table.min()), max(0, table.max())) for table in tables), strict=True)
-    spans = np.subtract(highs, lows)
-    larger = max(1, int(max(spans[:2]) / (spans[2] or 1)))
-    look = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
-    figure, (ax,) = canvas(1, (9.2, 1.35 * len(tokens) + 0.9))
-    for place, (token, less, root) in enumerate(zip(tokens, features.mean(axis=1), roots, strict=True)):
-        box(ax, (6.55, -place), "", (17.5, 0.9), FRAME, rounding=0.2, edgecolor=GREY)
-        ax.text(-2.0, -place, token, va="center", size=9.5, weight="bold")
-        for step, (table, start) in enumerate(zip(tables, STARTS, strict=True)):
-            scale = 0.52 * (larger if step == 2 else 1) / (max(spans[:2]) or 1)
-            zero, lefts = -place - 0.22 - scale * lows[step], start + np.arange(table.shape[1])
-            bars = ax.bar(lefts, scale * table[place], bottom=zero, **look)
-            words = [_plain(each) for each in table[place]]
-            ends = np.array([lefts[0] - 0.5, lefts[-1] + 0.5])
-            for level in (-1, 0, 1) if step == 2 else (0,):
-                ax.plot(ends, [zero + scale * level] * 2, color=DARK, lw=0.4 + (level == 0) / 2, zorder=3.5)
-                ax.text(ends[0] - 0.1, zero + scale * level, _plain(level) * (step == 2), ha="right", **AXIS)
-            if step:
-                ax.bar_label(bars, words, padding=2, size=8.5, path_effects=EDGE, zorder=6)
-            else:  # clear of the mean
-                for left, word in zip(lefts, words, strict=True):
-                    ax.text(left, zero - 0.03, word, ha="center", va="top", size=8.5, zorder=6)
-                ax.plot(ends, [zero + scale * less] * 2, color=DARK, linewidth=1.2, linestyle="--", zorder=5)
-            if step < 2:
-                word = f"{'−÷'[step]} {_plain((less, root)[step])}"
-                ax.text(ends[1] + 0.8, -place + 0.1, word, ha="center", size=9.5, zorder=5)
-                arrow(ax, (ends[1] + 0.2, -place), (ends[1] + 1.4, -place), zorder=5)
-        squares = tables[1][place] ** 2
-        birth = f"√(({' + '.join(map(_plain, squares))})/{len(squares)} + {_plain(eps)})"
-        ax.text(STARTS[2] - 0.8, -place - 0.38, f"{birth} = {_plain(root)}", ha="right", **AXIS)
-    last = f"÷ √(its variance + ε), ε here {_plain(eps)}\ndrawn {larger} times larger"
-    for start, name in zip(STARTS, ("x; dashed, its mean", "minus its mean", last), strict=True):
-        ax.text(start + 1.5, 0.53, name, ha="center", size=9.5, weight="bold")
-    ax.text(STARTS[2] + 1.5, 0.35 - len(tokens), "then × γ + β, both learned", ha="center", size=9.5)
-    ax.set(xlim=(-2.3, 15.4), ylim=(0.3 - len(tokens), 0.95))
+    means = features.mean(axis=1, keepdims=True)
+    variances = features.var(axis=1)
+    roots = np.sqrt(variances + eps)
+    normed = (features - means) / roots[:, None]
+    tables = np.array([features, features - means, normed, normed * weight + bias])  # (step, token, feature)
+    lows, highs = np.minimum(tables.min(axis=2), 0), np.maximum(tables.max(axis=2), 0)
+    spans = highs - lows
+    larger = max(1, int(spans[:2].max() / (spans[2:].max() or 1)))
+    scales = np.array([1, 1, larger, larger]) * 1.35 / (spans[:2].max() or 1)
+    talls = np.maximum((spans * scales[:, None]).max(axis=0) + 0.45, 0.75)
+    feet = -np.cumsum(talls + 0.1)
+    figure, (ax,) = canvas(1, (9.2, 0.9 - feet[-1]))
+    for token, name in enumerate(tokens):
+        middle, less, root = feet[token] + talls[token] / 2, *map(_plain, (means[token, 0], roots[token]))
+        box(ax, (4.55, middle), "", (9.1, talls[token]), FRAME, rounding=0.1, edgecolor=GREY)
+        ax.text(0.1, middle, name, va="center", size=9.5, weight="bold")
+        under = "", f"√({_plain(variances[token])} + {_plain(eps)})", ""
+        for step, words in enumerate((f"− {less}", f"÷ {root}", "× weight\n+ bias")):
+            right = STARTS[step + 1] - 0.42
+            arrow(ax, (right - 0.5, middle), (right, middle), zorder=5, gap=0)
+            ax.text(right - 0.27, middle + 0.07, words, ha="center", size=9, zorder=5)
+            ax.text(right - 0.27, middle - 0.09, under[step], ha="center", va="top", size=8, zorder=5)
+        zeros = middle - scales * (lows + highs)[:, token] / 2
+        for step, (zero, scale) in enumerate(zip(zeros, scales, strict=True)):
+            _bars(ax, step, tables[step, token], zero, scale, means[token, 0])
+    heads = "x; dashed, its mean", "− its mean", "÷ √(variance + ε)", "scaled and shifted"
+    for start, words in zip(STARTS, heads, strict=True):
+        ax.text(start + 0.48, 0.0, words, ha="center", size=9.5, weight="bold")
+    weight, bias = (f"({', '.join(map(_plain, each))})" for each in (weight, bias))
+    told = f"ε here {_plain(eps)}; weight {weight}, bias {bias}, for every token; the last two steps drawn"
+    figure.supxlabel(f"{told} {larger} times larger", size=9)
+    ax.set(xlim=(-0.03, 9.13), ylim=(feet[-1] - 0.02, 0.2), aspect="equal")
     ax.set_axis_off()
-    see = "A frame for each token: its features as bars, less their own mean, divided by their own root."
+    see = "A frame for each token: its features as bars, less its mean, over its root, scaled and shifted."
     return finished(figure, title, see)
+
+
+def _bars(ax: Axes, step: int, values: np.ndarray, zero: float, scale: float, mean: float) -> None:
+    """Draw a token's features at a step of the norm, its mean at the first, an axis at the last two."""
+    lefts = STARTS[step] + BAR * np.arange(len(values))
+    ends, words = [lefts[0] - BAR / 2, lefts[-1] + BAR / 2], [_plain(each) for each in values]
+    look = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
+    bars = ax.bar(lefts, scale * values, 0.8 * BAR, bottom=zero, **look)
+    ax.plot(ends, [zero] * 2, color=DARK, linewidth=0.9, zorder=3.5)
+    if step:
+        ax.bar_label(bars, words, padding=2, size=8.5, zorder=6)
+    else:  # clear of the mean
+        for left, word in zip(lefts, words, strict=True):
+            ax.text(left, zero - 0.03, word, ha="center", va="top", size=8.5, zorder=6)
+        ax.plot(ends, [zero + scale * mean] * 2, color=DARK, linewidth=1.2, linestyle="--", zorder=5)
+    for level in range(int(min(0, *values)), int(max(0, *values)) + 1) if step > 1 else ():
+        height = zero + scale * level
+        ax.plot([ends[0] - 0.05, ends[0]], [height] * 2, color=DARK, linewidth=0.9, zorder=5)
+        ax.text(ends[0] - 0.07, height, _plain(level), ha="right", **AXIS)
 
 
 def _plain(value: float) -> str:
@@ -252,7 +274,8 @@ def draw_network(
         box(ax, (0, height), f"{name}\n{value:g}", (1.5, 0.7), LIT if value else "white")
     reach = max(np.abs(weights).sum() + abs(bias) for weights, bias in up.values())
     neurons = zip(ends[1], sums, bent, up.items(), strict=True)
-    for height, total, after, (question, (weights, bias)) in neurons:
+    for row, (height, total, after, (question, (weights, bias))) in enumerate(neurons):
+        ax.text(2.05, height + 0.51, f"neuron {row}", va="center", size=8.5)
         _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in)
         look = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
         added = f"({bias:g})" if bias < 0 else f"{bias:g}"
@@ -266,6 +289,7 @@ def draw_network(
         terms = [" + ".join(terms).replace("+ −", "− ")] * (len(terms) > 1)
         words = " = ".join([*terms, f"{bent @ weights:g}".replace("-", "−")])
         box(ax, (8.35, height), f"{name}\n{words}", (1.7, 0.7), LIT if bent @ weights else "white")
+    ax.text(0, -1.35, "orange: weight · value\nis not 0", color=HERO, ha="center", va="center", size=8.5)
     heads = "the token", "question: sum + bias", "bend: fires above 0", "what is written"
     for place, words in zip((0, 3.2, 5.25, 8.35), heads, strict=True):
         ax.text(place, 1.85, words, ha="center", size=9.5, weight="bold")
@@ -324,35 +348,35 @@ def one_neuron(
     One of its answers is `worked` out in words.
     """
     bent = given.numbers_of(bent, 2, name="the answers")
-    first = min(max(neuron - 7, 0), max(bent.shape[1] - 15, 0))  # of the neurons that are drawn
-    shown, foot, d_ff = bent[:, first : first + 15], -0.2 * len(tokens), f"{bent.shape[1]:,}"
+    first = max(neuron - 14, 0)  # of the neurons that are drawn; the lit one is the last
+    shown, foot, d_ff = bent[:, first : neuron + 1], -0.2 * len(tokens), f"{bent.shape[1]:,}"
     is_lit, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"
     edges = 2.9 + np.insert(np.cumsum(np.where(is_lit, 0.5, 0.24)), 0, 0)
-    middle, end, half = edges[:-1][is_lit][0] + 0.25, edges[-1], foot / 2
+    end, half = edges[-1], foot / 2
     figure, (ax,) = canvas(1, (9.2, 4.3 - foot))
     _draw_neurons(ax, edges, shown, is_lit, tokens)
-    ax.text(middle, 0.5, two_decimals(bias), **CENTRED)
-    for tip, turn, verb, near in ((1.9, 0.15, "question", asks), (foot - 1.6, -0.15, "adds", writes)):
-        line(ax, (middle, tip), (middle, tip + turn), (end + 0.1, tip + turn), width=1)
-        words = [f"N{neuron} {verb}: most like", "the vectors of (cosine)"]
-        words += [f"{word} {two_decimals(cosine)}" for word, cosine in near.items()]
-        ax.text(end + 0.15, tip - 3.5 * turn, "\n".join(words), va="center", size=8.5)
     labels = {
-        (0.95, 1.3): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
-        (0.95, foot - 1.0): f"W₂: {d_ff} × {d_model}, turned:\na row, upright here,\nis added × answer",
+        (0.95, 1.25): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
+        (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}, turned:\na row, upright here,\nis added × answer",
         (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
-        **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}"},
-        (end + 0.15, 0.5): worked,
-        (end + 0.75, foot - 0.3): f"+ {bent.shape[1] - 1:,} other neurons",
-        **{(2.32, half + 0.36): "· W₁\n+ b₁,\nbend", (end + 0.12, half + 0.12): "· W₂"},
+        **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}", (end + 0.15, 0.5): worked},
+        (end + 0.75, foot - 0.32): f"+ {bent.shape[1] - 1:,} other neurons",
     }
     for place, words in labels.items():
-        ax.text(*place, words, size=8.5, va="center")
-    for left, right in ((2.3, 2.85), (end + 0.05, end + 0.75)):
+        ax.text(*place, words, va="center", size=8.5)
+    ax.text(end - 0.48, 2.0, f"N{neuron}", weight="bold", va="center", size=8.5)
+    ax.text(end - 0.25, 0.5, two_decimals(bias), **CENTRED)
+    for height, verb, near in ((1.3, "question", asks), (foot - 1.1, "adds", writes)):
+        arrow(ax, (end, height), (end + 0.3, height), gap=0)
+        words = [f"N{neuron} {verb}: most like", "the vectors of (cosine)"]
+        words += [f"{word} {two_decimals(cosine)}" for word, cosine in near.items()]
+        ax.text(end + 0.36, height, "\n".join(words), va="center", size=8.5)
+    for left, right, words in ((2.3, 2.85, "· W₁\n+ b₁"), (end + 0.05, end + 0.7, "· W₂")):
         arrow(ax, (left, half), (right, half), width=2)
-    adds = end + 1.4, foot - 0.2
-    way(ax, (middle, foot - 0.4), (middle, adds[1]), adds, (adds[0], foot), width=2)
-    ax.set(xlim=(0, 9.2), ylim=(foot - 1.9, 2.2))
+        ax.text(left + 0.04, half + 0.08, words, size=8.5)
+    adds = end + 1.5, foot - 0.18
+    way(ax, (end - 0.25, foot - 0.4), (end - 0.25, adds[1]), adds, (adds[0], foot), width=2)
+    ax.set(xlim=(0, 9.2), ylim=(foot - 1.8, 2.1))
     ax.set_axis_off()
     see = "A column for each neuron: above its question, in the middle its answers, below what it adds."
     return finished(figure, title, see)
@@ -362,19 +386,22 @@ def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.nda
     """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
     reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
     ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
-    key = f"answers: white 0,\ndarkest red {two_decimals(reach)}"
-    ax.text(0.05, heights[-1] - 0.28, key, va="center", size=8.5)
-    look = CELLS | {"cmap": ListedColormap([COMPONENTS["feed-forward"], LIT], name="one lit")}
+    ax.text(3.6, 0.12, f"the answers: white 0, darkest red {two_decimals(reach)}", va="center", size=8.5)
+    heads = (0.95, 1.6, "1 question"), (2.9, 0.12, "2 bend"), (0.95, heights[-1] - 0.7, "3 adds")
+    for left, height, head in heads:
+        ax.text(left, height, head, va="center", size=8.5, weight="bold")
+    look = CELLS | {"cmap": ListedColormap([HIDDEN["facecolor"], COMPONENTS["feed-forward"]], name="one lit")}
     for spans in ((1.9, 0.7), (0.6, 0.4), (heights[-1] - 0.4, heights[-1] - 1.6)):
         ax.pcolormesh(edges, spans, is_lit[None], **look)
     for height, token, answer in zip(heights - 0.1, tokens, shown[:, is_lit].ravel(), strict=False):
         ax.text(0.9, height, token, ha="right", va="center", size=9)
         fires, word = answer > reach / 2, two_decimals(answer)
-        middle = edges[:-1][is_lit][0] + 0.25
-        ax.text(middle, height, word, color="white" if answer > 0.65 * reach else "black", **CENTRED)
-        for left, said in ((1.6, ""), (edges[-1] + 1.4, f"+ {word} × its column")):
-            words, colour = (said, LIT) if fires else ("", "white")
-            box(ax, (left, height), words, (1.3, 0.2), colour, letters=8, rounding=0, linewidth=0.6)
+        ink = "white" if answer > 0.65 * reach else "black"
+        ax.text(edges[-1] - 0.25, height, word, color=ink, **CENTRED)
+        adds, colour = (f"+ {word} × what it adds", COMPONENTS["feed-forward"]) if fires else ("", "white")
+        look = {"letters": 8, "rounding": 0, "linewidth": 2 if fires else 0.6, "zorder": 3 + fires}
+        box(ax, (1.6, height), "", (1.3, 0.2), "white", **look)
+        box(ax, (edges[-1] + 1.53, height), adds, (1.56, 0.2), colour, **look)
 
 
 def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values: np.ndarray) -> None:
@@ -383,7 +410,7 @@ def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values:
         if weight:
             ways, colour = ([start[0], end[0]], [height, end[1]]), HERO if value else SILVER
             ax.plot(*ways, color=colour, linewidth=1.3 * abs(weight), zorder=3 if value else 2)
-            place = start[0] + 0.2 * (end[0] - start[0]), height + 0.2 * (end[1] - height)
+            place = start[0] + 0.7 * (end[0] - start[0]), height + 0.7 * (end[1] - height)
             look = CENTRED | {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
             look["weight"] = "bold" if value and abs(weight) > 1 else "normal"
             ax.text(*place, f"{weight:g}".replace("-", "−"), **look)

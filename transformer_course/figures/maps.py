@@ -143,16 +143,18 @@ def token_depth(
     cosine: bool = False,
     across: str = "token",
     down: str = "",
+    framed: Iterable[Cell] = (),
     see: str = "A row for each place in the model, from the first down to the last; a column for each token.",
 ) -> Figure:
-    """Draw one number for each token at each place of a model, from 0 to 1 or more, or from −1."""
+    """Draw a number for each token at each place of a model, from 0 to 1 or more, or from −1; some framed."""
     values = given.numbers_of(values, 2)
     left, foot = (LETTER * max(map(len, labels)) for labels in (rows, tokens))
     unit = min(0.52, (WIDEST - 1.3 - left) / len(tokens))
     figure, (ax,) = canvas(1, (1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows)))
     limits = (0, max(1.0, values.max()))
     look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": limits}
-    draw_matrix(ax, values, rows, tokens, numbers=unit > 0.4, bar=bar, labels=(across, down), **look)
+    look |= {"numbers": unit > 0.4, "bar": bar, "labels": (across, down), "framed": framed}
+    draw_matrix(ax, values, rows, tokens, **look)
     return finished(figure, title, see)
 
 

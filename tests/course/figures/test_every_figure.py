@@ -77,7 +77,10 @@ GOOD = {
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": TOKENS, "limits": (0, 1)},
     "memory_traffic": {"n": 6, "d_head": 2, "size": 2, "block": 3, "title": "$x$"},
     "shape_flow": {"texts": [TOKENS, TOKENS], "d_model": 12, "n_heads": 3, "title": "$x$"},
-    "norm_steps": {"tokens": {"$x$": [1, 2], "b": [3, 3]}, "eps": 0.5, "title": ""},
+    "norm_steps": {
+        **{"tokens": {"$x$": [1, 2], "b": [3, 3]}, "eps": 0.5, "title": ""},
+        **{"weight": [1, 2], "bias": [0, 1]},
+    },
     "one_neuron": {
         **{"bent": WEIGHTS, "worked": "$w$", "neuron": 1, "tokens": TOKENS, "title": ""},
         **{"asks": {"$y$": 0.5}, "writes": {"$z$": 0.4}, "bias": 0.1, "d_model": 4},

@@ -41,10 +41,11 @@ def test_a_neuron_stands_in_its_matrices_and_writes_where_it_fires() -> None:
     bent = np.array([[0, 2.0, 0], [0.1, -0.1, 0], [0, 1.5, 0]])
     given = {"neuron": 1, "tokens": TOKENS, "asks": {"may": 0.3}, "writes": {"june": 0.4}}
     (ax,) = figures.one_neuron(bent, **given, bias=-0.25, worked="a: 1", d_model=7, title="").axes
-    answers, *matrices = [mesh.get_array().reshape(-1, 3).tolist() for mesh in ax.collections]
-    assert answers == bent.tolist() and matrices == [[[False, True, False]]] * 3
+    answers, *matrices = [mesh.get_array().reshape(-1, 2).tolist() for mesh in ax.collections]
+    assert answers == bent[:, :2].tolist() and matrices == [[[False, True]]] * 3  # the lit one is the last
     words = [text.get_text() for text in ax.texts]
-    assert [word for word in words if "its column" in word] == ["+ 2.00 × its column", "+ 1.50 × its column"]
+    adds = [word for word in words if "× what" in word]
+    assert adds == ["+ 2.00 × what it adds", "+ 1.50 × what it adds"]
     assert {"2.00", "−.10", "1.50", "−.25", "x: 3 × 7", "out: 3 × 7"} < set(words)
     assert {"a: 1", "+ 2 other neurons"} < set(words)
     assert any("question" in word and word.endswith("may .30") for word in words)
@@ -52,19 +53,20 @@ def test_a_neuron_stands_in_its_matrices_and_writes_where_it_fires() -> None:
 
 
 def test_a_norm_subtracts_and_divides_each_token_by_its_own() -> None:
-    tokens = {"a": [1, 3, 5, 7, 9], "b": [3] * 5}
-    (ax,) = figures.norm_steps(tokens, eps=1, title="").axes
-    heights = np.reshape([bar.get_height() for bar in ax.patches if isinstance(bar, Rectangle)], (2, 3, 5))
+    tokens, last = {"a": [1, 3, 5, 7, 9], "b": [3] * 5}, {"weight": [2, 1, 1, 1, 1], "bias": [0, 0, 0, 0, 1]}
+    (ax,) = figures.norm_steps(tokens, eps=1, **last, title="").axes
+    bars = [bar for bar in ax.patches if isinstance(bar, Rectangle)]
+    heights = np.reshape([bar.get_height() for bar in bars], (2, 4, 5))
     np.testing.assert_allclose(heights[0, :2] / heights[0, 0, 0], [[1, 3, 5, 7, 9], [-4, -2, 0, 2, 4]])
-    np.testing.assert_allclose(heights[0, 2] / heights[0, 2, 4], [-1, -0.5, 0, 0.5, 1], atol=1e-9)
+    normed = [-4 / 3, -2 / 3, 0, 2 / 3, 4 / 3], [-8 / 3, -2 / 3, 0, 2 / 3, 7 / 3]
+    np.testing.assert_allclose(heights[0, 2:] / heights[1, 3, 4], normed, atol=1e-9)
     words = [text.get_text() for text in ax.texts]
     signs = [word for word in words if word[:2] in ("− ", "÷ ") and word[2:].isdigit()]
     assert signs == ["− 5", "÷ 3", "− 3", "÷ 1"]
-    assert {"√((16 + 4 + 0 + 4 + 16)/5 + 1) = 3", "√((0 + 0 + 0 + 0 + 0)/5 + 1) = 1"} < set(words)
-    assert "÷ √(its variance + ε), ε here 1\ndrawn 3 times larger" in words
+    assert {"√(8 + 1)", "√(0 + 1)"} < set(words)
     dashed = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
-    tops = [bar.get_y() + bar.get_height() for bar in ax.patches if isinstance(bar, Rectangle)]
-    np.testing.assert_allclose(dashed, [tops[2], tops[15]])
+    tops = [bar.get_y() + bar.get_height() for bar in bars]
+    np.testing.assert_allclose(dashed, [tops[2], tops[20]])
 
 
 def test_two_stacks_show_tokens_at_length_one_and_how_alike_they_are() -> None:
@@ -73,6 +75,6 @@ def test_two_stacks_show_tokens_at_length_one_and_how_alike_they_are() -> None:
     tiles = [mesh.get_array().reshape(2, 2) for mesh in handed_on.collections]
     np.testing.assert_allclose(tiles, [np.eye(2), same / 2**0.5, same / 2**0.5])
     words = {text.get_text() for ax in (handed_on, added) for text in ax.texts}
-    alike = {"before: likeness .00", "after layer 0: likeness 1.00", "after layer 0: likeness .00"}
+    alike = {"before: likeness .000\nsize 2.887", "after layer 0: likeness 1.000\nsize .000"}
     assert alike < words
     assert [sum(text.get_text() == "+" for text in ax.texts) for ax in (handed_on, added)] == [0, 2]
