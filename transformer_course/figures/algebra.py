@@ -1,10 +1,12 @@
 """Vectors, matrices and shapes as pictures: sums, a sentence and tensors on their way, arithmetic."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
@@ -142,14 +144,7 @@ SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # a box
 
 
 def journey(
-    stages: Sequence[Matrix],
-    maps: Sequence,
-    tokens: Labels,
-    ids: Sequence[int],
-    *,
-    lit: int,
-    note: str = "",
-    title: str,
+    stages: Sequence[Matrix], maps: Sequence, tokens: Labels, ids: Labels, *, lit: int, note: str, title: str
 ) -> Figure:
     """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
 
@@ -213,13 +208,12 @@ def _told_of_layer(layer: int, maps: Sequence, tokens: Labels, lit: int) -> dict
     """Say what stands beside a layer, and how far below its top; of the third, for all from there on."""
     rows = [given.numbers_of(weights, 3).mean(axis=0)[lit] for weights in maps]
     shares, word = [two_decimals(row.max()) for row in rows], f"“{tokens[lit]}”"
-    if layer == 2:
-        return {0.1: f"layers 2–{len(maps) - 1}: the same parts", 0.34: f"{word}: {', '.join(shares[2:])}"}
     most = f"{shares[layer]} from {tokens[rows[layer].argmax()]}"
-    if layer == 1:
-        return {0.1: "layer 1", 0.32: f"{word}: {most}", 0.79: "+ the rest, as in layer 0"}
-    said = {0.1: f"layer 0, mean of {len(maps[0])} heads", 0.32: f"lit: what {word} takes,", 0.53: most}
-    return said | {0.9: "+ added, normalised", 1.36: "feed-forward, in each lane", 1.7: "+ added, normalised"}
+    whole = {0.1: f"layer 0, mean of {len(maps[0])} heads", 0.32: f"lit: what {word} takes,", 0.53: most}
+    whole |= {0.9: "+ added, normalised", 1.36: "feed-forward, in each lane", 1.7: "+ added, normalised"}
+    part = {0.1: "layer 1", 0.32: f"{word}: {most}", 0.79: "+ the rest, as in layer 0"}
+    band = {0.1: f"layers 2–{len(maps) - 1}: the same parts", 0.34: f"{word}: {', '.join(shares[2:])}"}
+    return (whole, part, band)[layer]
 
 
 def _layer(ax: Axes, layer: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int) -> None:
@@ -271,6 +265,9 @@ def arithmetic(
     ]
     sizes = [max(1 if isinstance(each, str) else len(each[0]) for each in row) for row in rows]
     feet = np.cumsum([0.16 + CELL * size for size in sizes])
+    tables = [piece for row in rows for piece in row if not isinstance(piece, str)]
+    signed = [np.array(table, dtype=object).ravel() for table, kinds in tables if "sign" in [*kinds]]
+    reach = max(abs(value) for value in np.concatenate([[1e-9], *signed]) if not isinstance(value, str))
     figure, (ax,) = canvas(1, (sum(widths) + 0.1, feet[-1] + 1.0))
     for row, top, foot in zip([names, *rows], [-0.45, 0, *feet], [0, *feet], strict=False):
         for piece, left, width in zip(row, np.cumsum([0, *widths]), widths, strict=False):
@@ -278,10 +275,9 @@ def arithmetic(
             if isinstance(piece, str):
                 _write(ax, piece, middle, width, "bold" if row is names else "normal")
             else:
-                _draw_cells(ax, *piece, middle, wide, width - BETWEEN)
+                _draw_cells(ax, *piece, middle, wide, width - BETWEEN, reach)
     ax.set(xlim=(0, sum(widths)), ylim=(feet[-1], -0.45), aspect="equal")
     ax.set_axis_off()
-    tables = [piece for row in rows for piece in row if not isinstance(piece, str)]
     used = {kind for _, kinds in tables for kind in np.ravel([*kinds])}
     used |= set(SIGNS) if "sign" in used else set()
     legend_of_cells(figure, {kind: KINDS[kind] for kind in KINDS if kind in used - {"", "part"}})
@@ -306,9 +302,10 @@ def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> No
     ax.text(*middle, words.strip("→←↓⇓⇑ "), **look)
 
 
-def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: float, room: float) -> None:
+def _draw_cells(
+    ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: float, room: float, reach: float
+) -> None:
     values = np.array(table, dtype=object)
-    largest = max((abs(value) for value in values.flat if not isinstance(value, str)), default=0) or 1
     for (row, column), kind in np.ndenumerate(np.broadcast_to([*kinds], values.shape)):
         value, is_word = values[row, column], isinstance(values[row, column], str)
         wide = room if kind == "part" else wide
@@ -318,7 +315,7 @@ def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: f
             shown = kind if value or kind not in WHERE_NOT_ZERO else ""
             look = KINDS[list(SIGNS)[value < 0] if kind == "sign" else shown]
             if kind == "sign":
-                look = {"facecolor": pale(look["facecolor"], 0.1 + 0.9 * abs(value) / largest)}
+                look = {"facecolor": pale(look["facecolor"], 0.1 + 0.9 * abs(value) / reach)}
             ax.add_patch(Rectangle((left, top), wide, CELL, **{"edgecolor": GREY, "linewidth": 0.8} | look))
         edge = EDGE if kind in HATCHED and not is_word else []
         look = {"ha": "center", "va": "center", "size": 9, "path_effects": edge}
@@ -329,33 +326,50 @@ def _short(value: float) -> str:
     return two_decimals(value) if 0.1 <= abs(round(value, 2)) < 1 else number(value, 2)
 
 
-def text_cosine(hidden: Tensor, may_attend: Tensor, tokens: Sequence[Labels], *, title: str) -> Figure:
+def text_cosine(
+    hidden: Tensor, may_attend: Tensor, named: Mapping[str, Labels], *, features: Sequence[int], title: str
+) -> Figure:
     """Draw how two texts become one number: tokens (text, position, d_model), their means, the cosine.
 
-    It stands between neighbours of several texts. Three features are written. `may_attend` (text, 1, 1,
-    position) is False for padding.
+    It stands between neighbours of several texts, `named`: their tokens by name. Two features are written.
+    `may_attend` (text, 1, 1, position) is False for padding.
     """
     vectors, real = given.numbers_of(hidden, 3), given.numbers_of(may_attend, 4)[:, 0, 0] > 0
-    size, rows, units = f"3 of {vectors.shape[2]}\nfeatures", [], []
-    for words, each, is_real in zip(tokens, vectors, real, strict=True):
+    told, units, rows = [*features], [], []
+    for (name, words), each, is_real in zip(named.items(), vectors, real, strict=True):
         mean = each[is_real].mean(axis=0)
         length = np.linalg.norm(mean)
         units.append(mean / length)
-        numbers = np.where(is_real, each.T[:3].round(2).astype(object), "")
+        numbers = np.where(is_real, each.T[told].round(2).astype(object), "")
         table = [*numbers, ["⋮"] * len(words)], ["sign" if yes else PADDING for yes in is_real]
-        mean, unit = (([*column[:3, None], ["⋮"]], ["sign"]) for column in (mean, units[-1]))
         rows += [["", "", "", "", "", "⇓"]] if rows else []
         rows += [
-            ["tokens", ([words], [""] * len(words)), "", "", "", ""],
-            ["", ([["the encoder: every token hears all real ones"]], ["part"]), "", "", "", ""],
-            [size, table, "→ mean of\nthe real", mean, f"→ ÷ {length:.1f},\nits length", unit],
+            [name, ([words], [""] * len(words)), "", "", "", ""],
+            ["encoder: each\nhears all the\nreal ones", ([[""], [""]], ["part"]), "", "", "", ""],
+            [f"features {told[0]},\n{told[1]} of {vectors.shape[2]},\nrounded", table, "→ mean of\nthe real"],
         ]
+        mean, unit = ([*column[told, None], ["⋮"]] for column in (mean, units[-1]))
+        rows[-1] += [(mean, ["sign"]), f"→ ÷ {length:.2f},\nits length", (unit, [""])]
     for place, (one, other) in enumerate(pairwise(units), 1):
-        pairs = list(zip(one[:3], other[:3], strict=True))
+        pairs = list(zip(one[told], other[told], strict=True))
         terms = [f"{'+−'[int(a * b < 0)]} {_short(abs(a))} · {_short(abs(b))}" for a, b in pairs]
-        summed = "\n".join([*terms, f"+ {vectors.shape[2] - 3} more"]).removeprefix("+ ")
+        summed = "\n".join([*terms, f"+ {vectors.shape[2] - 2} more"]).removeprefix("+ ")
         rows[4 * place][4:] = f"cosine:\n{summed} =", ([[one @ other]], ["result"])
         rows[4 * place + 1][5] = "⇑"
     names = ["", "a vector for each token", "", "mean", "", "embedding"]
     see = "Texts, each as tokens, vectors, and the mean of the real ones; between neighbours their cosine."
-    return arithmetic(rows, names, wide=0.5, title=title, see=see)
+    figure = arithmetic(rows, names, wide=0.46, title=title, see=see)
+    _draw_hearing(figure.axes[0], real)
+    return figure
+
+
+def _draw_hearing(ax: Axes, real: np.ndarray) -> None:
+    """Draw a line from each real token to each, over both halves of the part that stands for the encoder."""
+    parts = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == NO]
+    for part, below, is_real in zip(parts[::2], parts[1::2], real, strict=True):
+        below.remove()
+        part.set_height(2 * CELL)
+        at = part.get_x() + part.get_width() * (np.flatnonzero(is_real) + 0.5) / len(is_real)
+        top, foot = part.get_y(), part.get_y() + 2 * CELL
+        lines = [[(start, top), (end, foot)] for start, end in product(at, at)]
+        ax.add_collection(LineCollection(lines, colors=COMPONENTS["scores"], linewidths=0.6))

@@ -12,17 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
-from transformer_course.figures.colours import (
-    ATTENTION,
-    COMPONENTS,
-    DARK,
-    HERO,
-    LIT,
-    SIGNED,
-    SILVER,
-    YES,
-    YES_OR_NO,
-)
+from transformer_course.figures import colours
+from transformer_course.figures.colours import COMPONENTS, DARK, HERO, LIT, SIGNED, SILVER, YES, YES_OR_NO
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
 Point = tuple[float, float]
@@ -344,7 +335,7 @@ def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, ste
             middle = place + 0.026 * back - 0.14, PASSES - 1.22 + 0.02 * back
             shares = np.where(real, np.exp(1.3 * rng.normal(size=square.shape)), np.nan)
             shares /= np.nansum(shares, axis=1, keepdims=True)
-            _sheet(ax, middle, shares, cmap=colormaps[ATTENTION].with_extremes(bad="white"), vmin=0)
+            _sheet(ax, middle, shares, cmap=colormaps[colours.ATTENTION].with_extremes(bad="white"), vmin=0)
         _sheet(ax, (place + half, PASSES), behind, f"x{layer + 1}".translate(SUBSCRIPT))
 
 

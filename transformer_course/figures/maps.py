@@ -308,8 +308,9 @@ def head_values(
             told[place] = True
         own.append({"limits": (low, high), "numbers": told})
     look = {"unit": 0.42, "across": columns, "labels": ("head", ""), "own": own, "framed": marked}
-    figure, panels = lay_maps(tables.items(), layers, heads, **look)
+    figure, panels = lay_maps(tables.items(), layers, heads, below=0.25, **look)
     if n_layers * n_heads > FEW:  # one bar if all have one scale
+        figure.supxlabel("with its number: in a frame, or in the upper half of the scale", size=9)
         for ax, to in [(ax, ax) for ax in panels] if limit is None else [(panels[0], figure.axes)]:
             figure.colorbar(ax.collections[0], ax=to, shrink=0.9 if limit is None else 0.6)
     see = "Layers down, heads across, a number for each head; the brighter, the larger."

@@ -129,7 +129,8 @@ def head_scatter(
     finished(figure, title, "A dot for each head; the shade is its layer.")
     for ax, (across, up) in zip(panels, pairs.values(), strict=True):
         named_heads = {name: (across[place], up[place]) for place, name in (marked or {}).items()}
-        place_names(ax, named_heads, size=8, arrowprops={"arrowstyle": "-", "linewidth": 0.6})
+        ax.scatter(*zip(*named_heads.values(), strict=True), s=42, color="none", ec="black", lw=1.8, zorder=3)
+        place_names(ax, named_heads, size=8, arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 4})
     return figure
 
 
