@@ -1,10 +1,12 @@
 """Vectors, matrices and shapes as pictures: sums, a sentence and tensors on their way, arithmetic."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, product
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
@@ -138,82 +140,101 @@ def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces
 
 # A sentence on its way down the page, in inches: a lane for each token, a strip of features at each stage
 
-STRIP, HIGH, FRAMED, STEP, WHOLE_LAYER = 1.16, 0.18, 0.34, 0.66, 1.2  # sizes; from a layer to the next
+STRIP, HIGH, ASIDE = 1.24, 0.2, 0.54  # sizes of a strip; how far right of its lane a part stands
+DRAWN = {"whole": 1.97, "its attention": 1.0, "a band": 0.46}  # how tall layers are, by what is drawn of them
 SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # a box
 
 
 def journey(
-    stages: Sequence[Matrix],
-    maps: Sequence,
-    tokens: Labels,
-    ids: Sequence[int],
-    *,
-    lit: int,
-    beside: str = "",
-    title: str,
+    stages: Sequence[Matrix], maps: Sequence, tokens: Labels, ids: Labels, *, lit: int, note: str, title: str
 ) -> Figure:
     """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
 
     Stages are the rows of both tables, on a scale of their own, what enters the first layer and what leaves
     each, and one vector for all. Of each layer's weights, `maps` (head, query, key), the mean is drawn, what
-    the query `lit` takes is lit. Layer 0 is drawn with all its parts; `beside` the others stands a note.
+    the query `lit` takes is lit. Layer 0 is drawn with all its parts, layer 1 with its attention, the others
+    as one band, in which stands a `note`.
     """
-    tables = [given.numbers_of(stage, 2) for stage in stages]
-    lanes = 2.75 + 1.35 * np.arange(len(tokens))
-    below = 1.62 + WHOLE_LAYER - FRAMED + STEP * np.arange(1, len(maps) + 1)
-    depths = -np.concatenate([[0.75, 1.1, 1.62], below, below[-1:] + 0.62])  # of the strips
+    talls = [*DRAWN.values()][: len(maps)]
+    tables = [given.numbers_of(stage, 2) for stage in (*stages[: 2 + len(talls)], *stages[-2:])]
+    lanes = 3.1 + 1.4 * np.arange(len(tokens))
+    leave = 1.78 + np.cumsum([0.42 + tall for tall in talls])
+    depths = -np.array([0.8, 1.2, 1.78, *leave, leave[-1] + 0.64])  # of the strips
     reach = [max(np.abs(table).max() for table in part) for part in (tables[:2], tables[2:])]
-    names = ["its row of the table", "+ its position's row", "their sum, normalised", *[""] * (len(maps) - 1)]
-    names += ["one vector for each\ntoken, in context", "their mean: one vector\nfor the sentence"]
-    figure, (ax,) = canvas(1, (WIDEST, 1.0 - depths[-1]))
-    for lane, token, identity in zip(lanes, tokens, ids, strict=True):
-        ax.text(lane, 0, token, ha="center", va="center", size=10, weight="bold")
-        arrow(ax, (lane, -0.47), (lane, depths[-2] + 0.07), width=2.5, colour=SILVER, zorder=0, gap=0)
-        arrow(ax, (lane, depths[-2] - 0.09), (lanes.mean(), depths[-1] + 0.09), width=0.8, gap=0)
-        box(ax, (lane, -0.36), f"{int(identity)}", (0.6, 0.22), COMPONENTS["embedding"], **SMALL)
-        box(ax, (lane, -1.36), "norm", (0.5, 0.16), COMPONENTS["norm"], **SMALL)
-        plus(ax, (lane, depths[:2].mean()), 0.07)
-    for layer, weights in enumerate(maps):
-        _layer(ax, layer, depths[layer + 2] - 0.16, weights, lanes, lit, tokens)
+    figure, (ax,) = canvas(1, (WIDEST, 0.95 - depths[-1]))
+    for lane, *head in zip(lanes, tokens, ids, strict=True):
+        _lane(ax, lane, *head, depths, lanes.mean())
+    for layer, (tall, top) in enumerate(zip(talls, depths[2:] - 0.21, strict=False)):
+        words, look = (note, {"zorder": 2}) if layer == 2 else ("", {"zorder": -1})
+        size = np.ptp(lanes) + 1.74, tall
+        box(ax, (lanes.mean() + 0.2, top - tall / 2), words, size, FRAME, letters=10, linewidth=0.8, **look)
+        _say(ax, top, _told_of_layer(layer, maps, tokens, lit))
+        if layer < 2:
+            _layer(ax, layer, top, maps[layer], lanes, lit)
     for stage, (depth, table) in enumerate(zip(depths, tables, strict=True)):
         for lane, row in zip(lanes if len(table) > 1 else [lanes.mean()], table, strict=True):
             corner = lane - STRIP / 2, depth + HIGH / 2
             cells(ax, corner, (STRIP, HIGH), row[None], reach[stage > 1], zorder=3)
-    for height, words in zip([0, -0.36, *depths], ["tokens", "ids", *names], strict=True):
-        ax.text(0.1, height, words, va="center", size=9)
+    _say(ax, 0, dict(zip((0, 0.37, *-depths[[0, 1, 2, -2, -1]]), STAGES, strict=True)))
     above, below = map(two_decimals, reach)
     words = f"red: above 0, blue: below 0; darkest: {above} in the rows of both tables, {below} in all below"
-    ax.text(lanes.mean(), depths[-1] - 0.25, words, ha="center", size=9)
-    ax.text(lanes[-1] + 0.76, depths[3:-1].mean(), beside, va="center", size=9, color=HERO)
-    ax.set(xlim=(0, lanes[-1] + 1.45), ylim=(depths[-1] - 0.4, 0.2))
+    ax.text(lanes.mean(), depths[-1] - 0.34, words, ha="center", size=9.5)
+    ax.set(xlim=(0, lanes[-1] + 1.1), ylim=(depths[-1] - 0.4, 0.2))
     ax.set_axis_off()
     see = "A lane for each token, from its id down to its vectors; at the end all become one."
     return finished(figure, title, see)
 
 
-def _layer(
-    ax: Axes, number: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int, tokens: Labels
-) -> None:
-    """Draw a layer as a frame: what each token takes from all, one lit; in layer 0 also what follows."""
-    table, tall = given.numbers_of(weights, 3).mean(axis=0), FRAMED if number else WHOLE_LAYER
-    box(ax, (lanes.mean(), top - tall / 2), "", (np.ptp(lanes) + 1.3, tall), FRAME, zorder=-1, linewidth=0.8)
-    look = {"at": lanes, "upright": True, "others": COMPONENTS["scores"], "faint": 0.4, "least": 1}
-    draw_ways(ax, table, (top, top - 0.28), 2 * np.eye(len(lanes), dtype=int)[lit][:, None], **look)
-    word, share, most = f"“{tokens[lit]}”", two_decimals(table[lit].max()), tokens[table[lit].argmax()]
-    said = {-0.03: f"layer {number}: the same parts", 0.15: f"{word}: {share} from {most}"}
-    if number == 0:
-        said = {0.04: f"layer 0, mean of {len(weights)} heads", 0.21: f"lit: what {word} takes"}
-        said |= {0.46: "+ added, normalised", 0.77: "feed-forward, in each lane", 0.99: "+ added, normalised"}
-    for lane in () if number else lanes:
-        beside, low, back = lane + 0.35, top - 0.66, top - 0.88
-        line(ax, (lane, low), (beside, low), (beside, back), (lane, back), width=0.8)
-        arrow(ax, (beside, back), (lane + 0.07, back), width=0.8, gap=0)
-        box(ax, (beside, top - 0.77), "", (0.4, 0.12), COMPONENTS["feed-forward"], **SMALL | {"zorder": 5})
-        for height in (top - 0.53, top - 1.05):
-            plus(ax, (lane, height + 0.17), 0.07)
-            box(ax, (lane, height), "norm", (0.5, 0.16), COMPONENTS["norm"], **SMALL)
+def _lane(ax: Axes, lane: float, token: str, identity: int, depths: np.ndarray, middle: float) -> None:
+    """Draw a lane from its token and id down to the last layer, and its end's way into the mean."""
+    ax.text(lane, 0, token, ha="center", va="center", size=11, weight="bold")
+    arrow(ax, (lane, -0.5), (lane, depths[-2] + 0.08), width=2.5, colour=SILVER, zorder=0, gap=0)
+    arrow(ax, (lane, depths[-2] - 0.1), (middle, depths[-1] + 0.1), width=0.8, gap=0)
+    box(ax, (lane, -0.37), f"{int(identity)}", (0.66, 0.24), COMPONENTS["embedding"], **SMALL)
+    box(ax, (lane, -1.49), "norm", (0.5, 0.18), COMPONENTS["norm"], **SMALL)
+    plus(ax, (lane, depths[:2].mean()), 0.08)
+
+
+STAGES = ["tokens", "ids", "its row of the table", "+ its position's row", "their sum, normalised"]
+STAGES += ["one vector for each\ntoken, in context", "their mean: one vector\nfor the sentence"]
+
+
+def _say(ax: Axes, top: float, said: Mapping[float, str]) -> None:
+    """Write words at the left, so far below the top; a layer's name is bold."""
     for down, words in said.items():
-        ax.text(0.1, top - down, words, va="center", size=9, weight="bold" if "layer" in words else "normal")
+        weight = "bold" if words.startswith("layer") else "normal"
+        ax.text(0.05, top - down, words, va="center", size=10, weight=weight)
+
+
+def _told_of_layer(layer: int, maps: Sequence, tokens: Labels, lit: int) -> dict[float, str]:
+    """Say what stands beside a layer, and how far below its top; of the third, for all from there on."""
+    rows = [given.numbers_of(weights, 3).mean(axis=0)[lit] for weights in maps]
+    shares, word = [two_decimals(row.max()) for row in rows], f"“{tokens[lit]}”"
+    most = f"{shares[layer]} from {tokens[rows[layer].argmax()]}"
+    whole = {0.1: f"layer 0, mean of {len(maps[0])} heads", 0.32: f"lit: what {word} takes,", 0.53: most}
+    whole |= {0.9: "+ added, normalised", 1.36: "feed-forward, in each lane", 1.7: "+ added, normalised"}
+    part = {0.1: "layer 1", 0.32: f"{word}: {most}", 0.79: "+ the rest, as in layer 0"}
+    band = {0.1: f"layers 2–{len(maps) - 1}: the same parts", 0.34: f"{word}: {', '.join(shares[2:])}"}
+    return (whole, part, band)[layer]
+
+
+def _layer(ax: Axes, layer: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int) -> None:
+    """Draw what each token takes from all, one lit, added to its lane; in layer 0 also what follows."""
+    row = 2 * np.eye(len(lanes), dtype=int)[lit][:, None]
+    look = {"at": lanes, "drop": -ASIDE, "upright": True, "others": COMPONENTS["scores"], "faint": 0.35}
+    draw_ways(ax, given.numbers_of(weights, 3).mean(axis=0), (top, top - 0.48), row, **look)
+    parts = {"attention": top - 0.57, "feed-forward": top - 1.4}
+    for lane in lanes:
+        for part, height in [*parts.items()][: 2 - layer]:
+            beside, back = lane + ASIDE, height - 0.22
+            if part == "feed-forward":
+                line(ax, (lane, height + 0.16), (beside, height + 0.16), (beside, height), width=0.8)
+            line(ax, (beside, height), (beside, back), width=0.8)
+            arrow(ax, (beside, back), (lane + 0.08, back), width=0.8, gap=0)
+            box(ax, (beside, height), part, (0.86, 0.18), COMPONENTS[part], **SMALL | {"letters": 8})
+            plus(ax, (lane, back), 0.08)
+            if layer == 0:
+                box(ax, (lane, back - 0.21), "norm", (0.5, 0.18), COMPONENTS["norm"], **SMALL)
 
 
 # Arithmetic as on paper, in inches
@@ -246,6 +267,9 @@ def arithmetic(
     ]
     sizes = [max(1 if isinstance(each, str) else len(each[0]) for each in row) for row in rows]
     feet = np.cumsum([0.16 + CELL * size for size in sizes])
+    tables = [piece for row in rows for piece in row if not isinstance(piece, str)]
+    signed = [np.array(table, dtype=object).ravel() for table, kinds in tables if "sign" in [*kinds]]
+    reach = max(abs(value) for value in np.concatenate([[1e-9], *signed]) if not isinstance(value, str))
     figure, (ax,) = canvas(1, (sum(widths) + 0.1, feet[-1] + 1.0))
     for row, top, foot in zip([names, *rows], [-0.45, 0, *feet], [0, *feet], strict=False):
         for piece, left, width in zip(row, np.cumsum([0, *widths]), widths, strict=False):
@@ -253,10 +277,9 @@ def arithmetic(
             if isinstance(piece, str):
                 _write(ax, piece, middle, width, "bold" if row is names else "normal")
             else:
-                _draw_cells(ax, *piece, middle, wide, width - BETWEEN)
+                _draw_cells(ax, *piece, middle, wide, width - BETWEEN, reach)
     ax.set(xlim=(0, sum(widths)), ylim=(feet[-1], -0.45), aspect="equal")
     ax.set_axis_off()
-    tables = [piece for row in rows for piece in row if not isinstance(piece, str)]
     used = {kind for _, kinds in tables for kind in np.ravel([*kinds])}
     used |= set(SIGNS) if "sign" in used else set()
     legend_of_cells(figure, {kind: KINDS[kind] for kind in KINDS if kind in used - {"", "part"}})
@@ -281,9 +304,10 @@ def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> No
     ax.text(*middle, words.strip("→←↓⇓⇑ "), **look)
 
 
-def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: float, room: float) -> None:
+def _draw_cells(
+    ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: float, room: float, reach: float
+) -> None:
     values = np.array(table, dtype=object)
-    largest = max((abs(value) for value in values.flat if not isinstance(value, str)), default=0) or 1
     for (row, column), kind in np.ndenumerate(np.broadcast_to([*kinds], values.shape)):
         value, is_word = values[row, column], isinstance(values[row, column], str)
         wide = room if kind == "part" else wide
@@ -293,7 +317,7 @@ def _draw_cells(ax: Axes, table: Sequence, kinds: Labels, middle: Point, wide: f
             shown = kind if value or kind not in WHERE_NOT_ZERO else ""
             look = KINDS[list(SIGNS)[value < 0] if kind == "sign" else shown]
             if kind == "sign":
-                look = {"facecolor": pale(look["facecolor"], 0.1 + 0.9 * abs(value) / largest)}
+                look = {"facecolor": pale(look["facecolor"], 0.1 + 0.9 * abs(value) / reach)}
             ax.add_patch(Rectangle((left, top), wide, CELL, **{"edgecolor": GREY, "linewidth": 0.8} | look))
         edge = EDGE if kind in HATCHED and not is_word else []
         look = {"ha": "center", "va": "center", "size": 9, "path_effects": edge}
@@ -304,33 +328,50 @@ def _short(value: float) -> str:
     return two_decimals(value) if 0.1 <= abs(round(value, 2)) < 1 else number(value, 2)
 
 
-def text_cosine(hidden: Tensor, may_attend: Tensor, tokens: Sequence[Labels], *, title: str) -> Figure:
+def text_cosine(
+    hidden: Tensor, may_attend: Tensor, named: Mapping[str, Labels], *, features: Sequence[int], title: str
+) -> Figure:
     """Draw how two texts become one number: tokens (text, position, d_model), their means, the cosine.
 
-    It stands between neighbours of several texts. Three features are written. `may_attend` (text, 1, 1,
-    position) is False for padding.
+    It stands between neighbours of several texts, `named`: their tokens by name. Two features are written.
+    `may_attend` (text, 1, 1, position) is False for padding.
     """
     vectors, real = given.numbers_of(hidden, 3), given.numbers_of(may_attend, 4)[:, 0, 0] > 0
-    size, rows, units = f"3 of {vectors.shape[2]}\nfeatures", [], []
-    for words, each, is_real in zip(tokens, vectors, real, strict=True):
+    told, units, rows = [*features], [], []
+    for (name, words), each, is_real in zip(named.items(), vectors, real, strict=True):
         mean = each[is_real].mean(axis=0)
         length = np.linalg.norm(mean)
         units.append(mean / length)
-        numbers = np.where(is_real, each.T[:3].round(2).astype(object), "")
+        numbers = np.where(is_real, each.T[told].round(2).astype(object), "")
         table = [*numbers, ["⋮"] * len(words)], ["sign" if yes else PADDING for yes in is_real]
-        mean, unit = (([*column[:3, None], ["⋮"]], ["sign"]) for column in (mean, units[-1]))
         rows += [["", "", "", "", "", "⇓"]] if rows else []
         rows += [
-            ["tokens", ([words], [""] * len(words)), "", "", "", ""],
-            ["", ([["the encoder: every token hears all real ones"]], ["part"]), "", "", "", ""],
-            [size, table, "→ mean of\nthe real", mean, f"→ ÷ {length:.1f},\nits length", unit],
+            [name, ([words], [""] * len(words)), "", "", "", ""],
+            ["encoder: each\nhears all the\nreal ones", ([[""], [""]], ["part"]), "", "", "", ""],
+            [f"features {told[0]},\n{told[1]} of {vectors.shape[2]},\nrounded", table, "→ mean of\nthe real"],
         ]
+        mean, unit = ([*column[told, None], ["⋮"]] for column in (mean, units[-1]))
+        rows[-1] += [(mean, ["sign"]), f"→ ÷ {length:.2f},\nits length", (unit, [""])]
     for place, (one, other) in enumerate(pairwise(units), 1):
-        pairs = list(zip(one[:3], other[:3], strict=True))
+        pairs = list(zip(one[told], other[told], strict=True))
         terms = [f"{'+−'[int(a * b < 0)]} {_short(abs(a))} · {_short(abs(b))}" for a, b in pairs]
-        summed = "\n".join([*terms, f"+ {vectors.shape[2] - 3} more"]).removeprefix("+ ")
+        summed = "\n".join([*terms, f"+ {vectors.shape[2] - 2} more"]).removeprefix("+ ")
         rows[4 * place][4:] = f"cosine:\n{summed} =", ([[one @ other]], ["result"])
         rows[4 * place + 1][5] = "⇑"
     names = ["", "a vector for each token", "", "mean", "", "embedding"]
     see = "Texts, each as tokens, vectors, and the mean of the real ones; between neighbours their cosine."
-    return arithmetic(rows, names, wide=0.5, title=title, see=see)
+    figure = arithmetic(rows, names, wide=0.46, title=title, see=see)
+    _draw_hearing(figure.axes[0], real)
+    return figure
+
+
+def _draw_hearing(ax: Axes, real: np.ndarray) -> None:
+    """Draw a line from each real token to each, over both halves of the part that stands for the encoder."""
+    parts = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == NO]
+    for part, below, is_real in zip(parts[::2], parts[1::2], real, strict=True):
+        below.remove()
+        part.set_height(2 * CELL)
+        at = part.get_x() + part.get_width() * (np.flatnonzero(is_real) + 0.5) / len(is_real)
+        top, foot = part.get_y(), part.get_y() + 2 * CELL
+        lines = [[(start, top), (end, foot)] for start, end in product(at, at)]
+        ax.add_collection(LineCollection(lines, colors=COMPONENTS["scores"], linewidths=0.6))

@@ -5,13 +5,14 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
+from transformer_course.figures import colours
 from transformer_course.figures.colours import COMPONENTS, DARK, HERO, LIT, SIGNED, SILVER, YES, YES_OR_NO
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
@@ -275,16 +276,19 @@ FLOW = {  # words, and where the middles of their lines stand
     **{"their rows": (4.3, 0.62), "in the paper": (5.5, 1.37), "in BERT, MiniLM": (7.3, 1.37)},
     **{"P: a row for each position;\nmodels with rotary have none": (8.0, ENTERS + 0.95)},
     **{"dashed: only in some models": (7.3, 0.62), "vectors\nin context": (8.9, -0.45)},
-    "mask: who may look at whom (dark: yes), one for all layers": (2.85, 0.03),
+    "mask: who may look at whom (dark: yes; nobody at [PAD]), one for all layers": (3.45, 0.03),
 }
+READ = "weights of {} heads, out of each layer (the brighter, the more)\n"
+READ += "all numbers are made up; red: above 0, blue: below 0"
 
 
 def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int, *, title: str) -> Figure:
     """Draw how ids look up rows of E, and get positions; and how x passes the layers, which share a mask.
 
-    The id 0 is padding. The numbers are made up: a layer mixes the rows of x, and adds what is new.
+    The id 0 is padding. The numbers are made up: a layer mixes the rows of x, and adds what is new; who may
+    be looked at has weights.
     """
-    figure, (ax,) = canvas(1, (WIDEST, 6.2))
+    figure, (ax,) = canvas(1, (WIDEST, 6.4))
     count, flow = len(tokens), partial(arrow, ax, width=2, colour=DARK)
     up = np.arange(count)[::-1] - (count - 1) / 2
     found = ENTERS + 0.38 * up[np.argsort(np.argsort(ids))]  # E has its rows in the order of the ids
@@ -297,15 +301,8 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
     _look_up(ax, tokens, ids, found, vectors)
     box(ax, (5.5, ENTERS), "× √d_model", (0.96, 0.45), **DASHED)
     box(ax, (7.3, ENTERS), "norm", (0.96, 0.45), COMPONENTS["norm"], **DASHED)
-    box(
-        ax,
-        (6.4, ENTERS + 0.95),
-        "",
-        (4 * CELL + 0.16, CELL * count + 0.16),
-        COMPONENTS["positions"],
-        rounding=0.02,
-        **DASHED,
-    )
+    around = 4 * CELL + 0.16, CELL * count + 0.16
+    box(ax, (6.4, ENTERS + 0.95), "", around, COMPONENTS["positions"], rounding=0.02, **DASHED)
     _sheet(ax, (6.4, ENTERS + 0.95), places)
     _sheet(ax, (8.7, ENTERS), x[0], "x₀")
     flow((6.4, ENTERS + 0.54), (6.4, ENTERS + 0.2))
@@ -313,9 +310,9 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
     for start, end in ((4.58, 5.02), (5.98, 6.2), (6.6, 6.82), (7.78, 8.4)):
         flow((start, ENTERS), (end, ENTERS))
     _passes(ax, x, np.array(ids) != 0, heads, 8.4 / layers)
-    for words, place in (FLOW | {f"weights of {heads} heads, out of each layer": (4.7, -2.7)}).items():
+    for words, place in (FLOW | {READ.format(heads): (4.7, -2.82)}).items():
         ax.text(*place, words, ha="center", va="center", size=9)
-    ax.set(xlim=(0.1, 9.4), ylim=(-2.8, ENTERS + 1.38), aspect="equal")
+    ax.set(xlim=(0.1, 9.4), ylim=(-3.0, ENTERS + 1.38), aspect="equal")
     ax.set_axis_off()
     see = "Above, ids pick rows of a table and get positions; below, x passes all layers in one shape."
     return finished(figure, title, see)
@@ -329,9 +326,10 @@ def _look_up(
     for token, number, row, height, vector in zip(tokens, ids, rows, heights, vectors, strict=True):
         ax.text(0.8, height, token, ha="right", va="center", size=10, weight="bold")
         box(ax, (1.17, height), f"{int(number)}", (0.56, 0.22), letters=9, rounding=0.02)
-        ax.text(2.72, row, f"{int(number)}", ha="right", va="center", size=9, zorder=5)
-        ax.text(2.55, row + 0.19, "⋮" if row < max(rows) else "", ha="center", va="center", size=8, zorder=5)
-        line(ax, (1.45, height), (2.1, row), (2.28, row), width=0.9, zorder=5)
+        ax.text(2.74, row, f"{int(number)}", ha="right", va="center", size=9, zorder=5)
+        between = "⋮" if number and number - 1 not in ids else ""
+        ax.text(2.57, row + 0.19, between, ha="center", va="center", size=8, zorder=5)
+        line(ax, (1.45, height), (2.1, row), (2.22, row), width=0.9, zorder=5)
         line(ax, (3.34, row), (3.5, row), (4.04, height), width=0.9, zorder=5)
         _sheet(ax, (3.1, row), vector[None])
         _sheet(ax, (4.3, height), vector[None])
@@ -339,7 +337,7 @@ def _look_up(
 
 def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, step: float) -> None:
     """Draw x on its way through the layers, the mask that enters each, and each one's weights."""
-    square, weights = np.ones((len(real), len(real))), {"cmap": ListedColormap([COMPONENTS["scores"]])}
+    rng, square = np.random.default_rng(3), np.ones((len(real), len(real)))
     _sheet(ax, (0.5, PASSES), x[0], "x₀")
     _sheet(ax, (0.5, PASSES + 1.1), square * real, cmap=YES_OR_NO, vmin=0)
     line(ax, (0.83, PASSES + 0.9), (8.9 - step / 2, PASSES + 0.9))
@@ -352,7 +350,9 @@ def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, ste
         box(ax, (place, PASSES), f"layer\n{layer}", (0.56, 0.7), FRAME, weight="bold")
         for back in reversed(range(heads)):
             middle = place + 0.026 * back - 0.14, PASSES - 1.22 + 0.02 * back
-            _sheet(ax, middle, square, **weights)
+            shares = np.where(real, np.exp(1.3 * rng.normal(size=square.shape)), np.nan)
+            shares /= np.nansum(shares, axis=1, keepdims=True)
+            _sheet(ax, middle, shares, cmap=colormaps[colours.ATTENTION].with_extremes(bad="white"), vmin=0)
         _sheet(ax, (place + half, PASSES), behind, f"x{layer + 1}".translate(SUBSCRIPT))
 
 

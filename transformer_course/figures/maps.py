@@ -284,9 +284,11 @@ def likeness_grid(
         own = [{"framed": [(row, column, 1, 1) for row, column in enumerate(each)]} for each in best]
     unit = 0.42 if np.any(numbers) else 0.21 if len(tokens) > 7 else 0.3
     look = {"unit": unit, "colours": SIGNED, "labels": ("", ""), "numbers": numbers, "own": own}
+    look["below"] = 0.25 * nearest
     figure, panels = lay_maps(tables.items(), rows, columns, limits=(-1, 1), bar=bar, **look)
     for ax in panels if nearest else ():
         ax.collections[0].set_array(np.ma.masked_where(~others, ax.collections[0].get_array()))
+        ax.set_xlabel("framed: the nearest in its row", size=9)
     see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
     return finished(figure, title, see)
 
@@ -315,8 +317,9 @@ def head_values(
             told[place] = True
         own.append({"limits": (low, high), "numbers": told})
     look = {"unit": 0.42, "across": columns, "labels": ("head", ""), "own": own, "framed": marked}
-    figure, panels = lay_maps(tables.items(), layers, heads, **look)
+    figure, panels = lay_maps(tables.items(), layers, heads, below=0.25, **look)
     if n_layers * n_heads > FEW:  # one bar if all have one scale
+        figure.supxlabel("with its number: in a frame, or in the upper half of the scale", size=9)
         for ax, to in [(ax, ax) for ax in panels] if limit is None else [(panels[0], figure.axes)]:
             figure.colorbar(ax.collections[0], ax=to, shrink=0.9 if limit is None else 0.6)
     see = "Layers down, heads across, a number for each head; the brighter, the larger."

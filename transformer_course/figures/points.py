@@ -139,6 +139,8 @@ def head_scatter(
     finished(figure, title, "A dot for each head; the shade is its layer.")
     for ax, (across, up) in zip(panels, pairs.values(), strict=True):
         named_heads = {name: (across[place], up[place]) for place, name in (marked or {}).items()}
+        for (layer, _), place in zip(marked or {}, named_heads.values(), strict=True):
+            ax.scatter(*place, s=42, color=colours[layer], edgecolor="black", linewidth=1.8, zorder=4)
         place_names(ax, named_heads, size=8, arrowprops={"arrowstyle": "-", "linewidth": 0.6})
     return figure
 

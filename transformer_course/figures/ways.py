@@ -156,5 +156,6 @@ def attention_paths(
     if found:
         told = "; at a line's right end is who asks, at its left end who is asked, and hands over its note"
     figure.supxlabel(f"thicker: more weight{told.format(*(tokens[place] for place in edges[-1]))}", size=9)
-    see = "Tokens in columns; a line is as wide as its right end's weight for its left end; a cross: cut."
+    see = "Tokens in columns; a line is as wide as its right end's weight for its left end"
+    see += "." if found else "; a cross: cut."
     return finished(figure, title, see)

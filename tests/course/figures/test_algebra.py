@@ -61,7 +61,7 @@ def test_a_sentence_goes_from_ids_through_strips_on_two_scales_to_one_vector():
         [row, place, enters, enters / 2, enters.mean(0)[None]],
         np.array([[0.6, 0.4], [0.01, 0.99]]),
     )
-    (ax,) = figures.journey(stages, [weights[None]], ["a", "b"], [7, 11], lit=1, title="").axes
+    (ax,) = figures.journey(stages, [weights[None]], ["a", "b"], [7, 11], lit=1, note="", title="").axes
     drawn = [each for each in ax.collections if isinstance(each, QuadMesh)]
     assert [mesh.get_array().ravel().tolist() for mesh in drawn] == np.concatenate(stages).tolist()
     assert [mesh.get_clim() for mesh in drawn] == [(-0.2, 0.2)] * 4 + [(-3, 3)] * 5
@@ -113,14 +113,15 @@ def test_arithmetic_stands_in_columns_in_the_colours_of_its_kinds():
 def test_two_texts_become_the_cosine_of_the_means_of_their_real_tokens():
     hidden = torch.tensor([[[3.0, 0, 0], [3, 8, 0], [0, -9, 0]], [[5.0, -1, 0], [3, -1, 0], [4, -1, 0]]])
     real = torch.tensor([[True, True, False], [True, True, True]])[:, None, None]
-    tokens = [["a", "b", "[PAD]"], ["c", "d", "e"]]
-    (ax,) = figures.text_cosine(hidden, real, tokens, title="").axes
+    named = {"one": ["a", "b", "[PAD]"], "other": ["c", "d", "e"]}
+    (ax,) = figures.text_cosine(hidden, real, named, features=[0, 1], title="").axes
     framed = cells(ax)
-    assert [text for text, look in framed if look == "////"] == [""] * 3
+    assert [text for text, look in framed if look == "////"] == [""] * 2
     texts = [text for text, _ in framed]
     assert {"3", "4", "0", ".60", ".80", "−.24"} < set(texts)  # of A, by hand: (3, 4), and that over 5
     assert [text for text, look in framed if look == LIT] == [".39"]  # .6 · .97 − .8 · .24
-    below = [text for text, look in framed if look == pale(SIGNS["below 0"], 0.1 + 0.9 / 5)]
-    assert below == ["−1", "−1", "−1"]  # of a table up to 5
+    below = [text for text, look in framed if look == pale(SIGNS["below 0"], 0.1 + 0.9 / 8)]
+    assert below == ["−1"] * 4  # of tables up to 8; the mean is on their scale
+    assert [len(each.get_segments()) for each in ax.collections] == [4, 9]  # each real token hears each
     written = "".join(text.get_text() for text in ax.texts)
-    assert "÷ 5.0" in written and ".60 · .97\n− .80 · .24" in written
+    assert "÷ 5.00" in written and ".60 · .97\n− .80 · .24" in written

@@ -67,7 +67,7 @@ GOOD = {
     },
     "journey": {
         **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [[WEIGHTS]], "tokens": TOKENS},
-        **{"ids": [7, 8, 9], "lit": 1, "title": "$x$"},
+        **{"ids": [7, 8, 9], "lit": 1, "note": "", "title": "$x$"},
     },
     "lanes": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1, "title": ""},
     "likeness_grid": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},
@@ -103,7 +103,7 @@ GOOD = {
     "token_depth": {"values": WEIGHTS, "rows": TOKENS, "tokens": TOKENS, "title": "", "bar": ""},
     "text_cosine": {
         **{"hidden": torch.rand(2, 3, 5), "may_attend": torch.ones(2, 1, 1, 3) > 0},
-        **{"tokens": [TOKENS] * 2, "title": ""},
+        **{"named": {"$y$": TOKENS, "b": TOKENS}, "features": [0, 1], "title": ""},
     },
     "training_curves": {"history": HISTORY, "title": "$x$"},
     "two_stacks": {"handed_on": [PLACES + 1] * 3, "added": [WEIGHTS] * 3, "tokens": TOKENS, "title": ""},
