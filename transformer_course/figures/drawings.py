@@ -278,7 +278,7 @@ FLOW = {  # words, and where the middles of their lines stand
     **{"dashed: only in some models": (7.3, 0.62), "vectors\nin context": (8.9, -0.45)},
     "mask: who may look at whom (dark: yes; nobody at [PAD]), one for all layers": (3.45, 0.03),
 }
-READ = "weights of {} heads, out of each layer (the brighter, the more)\n"
+READ = "weights of {} heads, out of each layer (the brighter, the more; white: masked)\n"
 READ += "all numbers are made up; red: above 0, blue: below 0"
 
 

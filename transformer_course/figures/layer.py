@@ -218,13 +218,13 @@ def norm_steps(
         zeros = middle - scales * (lows + highs)[:, token] / 2
         for step, (zero, scale) in enumerate(zip(zeros, scales, strict=True)):
             _bars(ax, step, tables[step, token], zero, scale, means[token, 0])
-    heads = "x; dashed, its mean", "− its mean", "÷ √(variance + ε)", "scaled and shifted"
+    last = (f"{name}\n(drawn × {larger})" for name in ("÷ √(variance + ε)", "scaled and shifted"))
+    heads = "x; dashed, its mean", "− its mean", *last
     for start, words in zip(STARTS, heads, strict=True):
-        ax.text(start + 0.48, 0.0, words, ha="center", size=9.5, weight="bold")
+        ax.text(start + 0.48, 0.0, words, ha="center", va="bottom", size=9.5, weight="bold")
     weight, bias = (f"({', '.join(map(_plain, each))})" for each in (weight, bias))
-    told = f"ε here {_plain(eps)}; weight {weight}, bias {bias}, for every token; the last two steps drawn"
-    figure.supxlabel(f"{told} {larger} times larger", size=9)
-    ax.set(xlim=(-0.03, 9.13), ylim=(feet[-1] - 0.02, 0.2), aspect="equal")
+    figure.supxlabel(f"ε here {_plain(eps)}; weight {weight}, bias {bias}, for every token", size=9)
+    ax.set(xlim=(-0.03, 9.13), ylim=(feet[-1] - 0.02, 0.35), aspect="equal")
     ax.set_axis_off()
     see = "A frame for each token: its features as bars, less its mean, over its root, scaled and shifted."
     return finished(figure, title, see)
@@ -357,10 +357,10 @@ def one_neuron(
     _draw_neurons(ax, edges, shown, is_lit, tokens)
     labels = {
         (0.95, 1.25): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
-        (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}, turned:\na row, upright here,\nis added × answer",
+        (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}, turned:\na column is what a\nneuron adds",
         (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
         **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}", (end + 0.15, 0.5): worked},
-        (end + 0.75, foot - 0.32): f"+ {bent.shape[1] - 1:,} other neurons",
+        (end + 0.75, foot - 0.32): f"+ {bent.shape[1] - 1:,} other neurons + b₂",
     }
     for place, words in labels.items():
         ax.text(*place, words, va="center", size=8.5)
