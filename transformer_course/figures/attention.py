@@ -134,10 +134,7 @@ def bars(
         for text in ax.texts if lit else ():
             text.set_text(text.get_text().replace(".00", ""))
         if goal is not None:
-            ax.set_xticks((0, goal))
-            ends = zip(ax.texts, numbers, np.isclose(numbers, goal), strict=False)
-            for text, _, reached in (end for end in ends if end[1] > 0.3 * goal):  # there is room on the bar
-                text.set(position=(-3, 0), ha="right", color="black" if reached else "white")
+            _write_inside(ax, numbers, goal)
         if len(quantities[each]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
         ax.set_title(name)
@@ -148,6 +145,14 @@ def bars(
             figure, {word: edge | {"facecolor": each} for word, each in zip(words, looks, strict=True)}
         )
     return finished(figure, title, see or "A row of bars for each name, a column for each measure.")
+
+
+def _write_inside(ax: Axes, numbers: np.ndarray, goal: float) -> None:
+    """Write the numbers on their bars, where there is room, so that none stands on the goal's line."""
+    ax.set_xticks((0, goal))
+    for text, reached in zip(ax.texts, numbers, strict=False):
+        if reached > 0.3 * goal:
+            text.set(position=(-3, 0), ha="right", color="black" if np.isclose(reached, goal) else "white")
 
 
 def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colours: Labels, sign: str, digits: int = 2) -> None:

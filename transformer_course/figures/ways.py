@@ -107,6 +107,10 @@ def _heard(maps: Sequence[np.ndarray], end: int) -> list[np.ndarray]:
     return kept[::-1]
 
 
+HANDED_ON = "at a line's right end is who asks, at its left end who is asked, and hands over its note"
+HEARD = "dark: what {0} takes; bright: of that, from {1}; pale: what those had taken before"
+
+
 def attention_paths(
     named: Mapping[str, Sequence[Matrix]],
     tokens: Labels,
@@ -152,10 +156,8 @@ def attention_paths(
         ax.set_xticks(range(len(maps) + 1), columns)
         ax.tick_params(length=0, labeltop=bool(found), labelbottom=not found)
         ax.spines[:].set_visible(False)
-    told = "; dark: what {0} takes; bright: of that, from {1}; pale: what those had taken before"
-    if found:
-        told = "; at a line's right end is who asks, at its left end who is asked, and hands over its note"
-    figure.supxlabel(f"thicker: more weight{told.format(*(tokens[place] for place in edges[-1]))}", size=9)
-    see = "Tokens in columns; a line is as wide as its right end's weight for its left end"
-    see += "." if found else "; a cross: cut."
+    told = HANDED_ON if found else HEARD.format(*(tokens[place] for place in edges[-1]))
+    figure.supxlabel(f"thicker: more weight; {told}", size=9)
+    cut = "" if found else "; a cross: cut"
+    see = f"Tokens in columns; a line is as wide as its right end's weight for its left end{cut}."
     return finished(figure, title, see)
