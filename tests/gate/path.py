@@ -30,7 +30,7 @@ WORDS, LINES, PREDICTION = 180, 10, 2
 # Minutes about an exercise; two more for each degree of difficulty, and one for each line that is written.
 THINKING = 1
 
-MOST_WORDS, MOST_LINES, MOST_CELLS, MOST_MINUTES = 2900, 200, 54, 105
+MOST_WORDS, MOST_LINES, MOST_CELLS, MOST_MINUTES = 2900, 200, 54, 97
 MOST_BUGS = 4
 
 
