@@ -141,7 +141,7 @@ def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces
 # A sentence on its way down the page, in inches: a lane for each token, a strip of features at each stage
 
 STRIP, HIGH, ASIDE = 1.24, 0.2, 0.54  # sizes of a strip; how far right of its lane a part stands
-DRAWN = {"whole": 1.97, "its attention": 1.0, "a band": 0.46}  # how tall layers are, by what is drawn of them
+DRAWN = {"whole": 1.97, "its attention": 1.28, "a band": 0.46}  # how tall layers are, by what is drawn
 SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # a box
 
 
@@ -188,13 +188,16 @@ def journey(
 def _lane(ax: Axes, lane: float, token: str, identity: int, depths: np.ndarray, middle: float) -> None:
     """Draw a lane from its token and id down to the last layer, and its end's way into the mean."""
     ax.text(lane, 0, token, ha="center", va="center", size=11, weight="bold")
-    arrow(ax, (lane, -0.5), (lane, depths[-2] + 0.08), width=2.5, colour=SILVER, zorder=0, gap=0)
+    look = {"width": 2.5, "colour": SILVER, "zorder": 0, "gap": 0}
+    arrow(ax, (lane, -0.5), (lane, depths[0] + 0.1), **look)
+    arrow(ax, (lane, depths[1] - 0.1), (lane, depths[-2] + 0.08), **look)  # of the sum of two rows
     arrow(ax, (lane, depths[-2] - 0.1), (middle, depths[-1] + 0.1), width=0.8, gap=0)
     box(ax, (lane, -0.37), f"{int(identity)}", (0.66, 0.24), COMPONENTS["embedding"], **SMALL)
     box(ax, (lane, -1.49), "norm", (0.5, 0.18), COMPONENTS["norm"], **SMALL)
     plus(ax, (lane, depths[:2].mean()), 0.08)
 
 
+REST = "norm, ff, norm", 1.24, "white"  # of layer 1, which is drawn with its attention
 STAGES = ["tokens", "ids", "its row of the table", "+ its position's row", "their sum, normalised"]
 STAGES += ["one vector for each\ntoken, in context", "their mean: one vector\nfor the sentence"]
 
@@ -212,8 +215,8 @@ def _told_of_layer(layer: int, maps: Sequence, tokens: Labels, lit: int) -> dict
     shares, word = [two_decimals(row.max()) for row in rows], f"“{tokens[lit]}”"
     most = f"{shares[layer]} from {tokens[rows[layer].argmax()]}"
     whole = {0.1: f"layer 0, mean of {len(maps[0])} heads", 0.32: f"lit: what {word} takes,", 0.53: most}
-    whole |= {0.9: "+ added, normalised", 1.36: "feed-forward, in each lane", 1.7: "+ added, normalised"}
-    part = {0.1: "layer 1", 0.32: f"{word}: {most}", 0.79: "+ the rest, as in layer 0"}
+    whole |= {0.9: "+ added, normalised", 1.36: "feed-forward (ff), in each lane", 1.7: "+ added, normalised"}
+    part = {0.1: "layer 1", 0.32: f"{word}: {most}", 1.08: "the rest, as in layer 0"}
     band = {0.1: f"layers 2–{len(maps) - 1}: the same parts", 0.34: f"{word}: {', '.join(shares[2:])}"}
     return (whole, part, band)[layer]
 
@@ -233,8 +236,8 @@ def _layer(ax: Axes, layer: int, top: float, weights: Matrix, lanes: np.ndarray,
             arrow(ax, (beside, back), (lane + 0.08, back), width=0.8, gap=0)
             box(ax, (beside, height), part, (0.86, 0.18), COMPONENTS[part], **SMALL | {"letters": 8})
             plus(ax, (lane, back), 0.08)
-            if layer == 0:
-                box(ax, (lane, back - 0.21), "norm", (0.5, 0.18), COMPONENTS["norm"], **SMALL)
+            words, wide, colour = ("norm", 0.5, COMPONENTS["norm"]) if layer == 0 else REST
+            box(ax, (lane, back - 0.24), words, (wide, 0.18), colour, **SMALL)
 
 
 # Arithmetic as on paper, in inches
@@ -245,8 +248,9 @@ COLOURS = {"": "white", "part": NO, "head 0": PALE[0], "head 1": PALE[1], "resul
 WHERE_NOT_ZERO = {"A": COMPONENTS["attention"], "x": SILVER, "truth": PALE[0]}  # x grey, as its road
 SIGNS = {"above 0": "#f3a98c", "below 0": "#92c5de"}  # as SIGNED has them; paler where nearer to 0
 PADDING = "padding: evens the lengths, is not counted"
-HATCHED = {"silenced": HIDDEN, PADDING: HIDDEN}
+HATCHED = {PADDING: HIDDEN}
 KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO | SIGNS).items()} | HATCHED
+KINDS["silenced"] = {"facecolor": HIDDEN["facecolor"]}
 KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # as its way
 
 
@@ -374,4 +378,4 @@ def _draw_hearing(ax: Axes, real: np.ndarray) -> None:
         at = part.get_x() + part.get_width() * (np.flatnonzero(is_real) + 0.5) / len(is_real)
         top, foot = part.get_y(), part.get_y() + 2 * CELL
         lines = [[(start, top), (end, foot)] for start, end in product(at, at)]
-        ax.add_collection(LineCollection(lines, colors=COMPONENTS["scores"], linewidths=0.6))
+        ax.add_collection(LineCollection(lines, colors=COMPONENTS["scores"], linewidths=0.35))

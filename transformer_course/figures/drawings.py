@@ -272,11 +272,11 @@ def then_and_now(model: str, *, title: str) -> Figure:
 ENTERS, PASSES = 1.75, -1.0  # heights of both rows
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 FLOW = {  # words, and where the middles of their lines stand
-    **{"tokens": (0.58, 0.62), "ids": (1.17, 0.62), "E: a row for each id": (2.8, 0.62)},
-    **{"their rows": (4.3, 0.62), "in the paper": (5.5, 1.37), "in BERT, MiniLM": (7.3, 1.37)},
+    **{"tokens": (0.58, 2.58), "ids": (1.17, 2.58), "E: a row for each id": (2.8, 0.5)},
+    **{"their rows": (4.3, 0.5), "in the paper": (5.5, 1.37), "in BERT, MiniLM": (7.3, 1.37)},
     **{"P: a row for each position;\nmodels with rotary have none": (8.0, ENTERS + 0.95)},
-    **{"dashed: only in some models": (7.3, 0.62), "vectors\nin context": (8.9, -0.45)},
-    "mask: who may look at whom (dark: yes; nobody at [PAD]), one for all layers": (3.45, 0.03),
+    **{"dashed: only in some models": (7.3, 0.5), "vectors\nin context": (8.9, -0.45)},
+    "mask: who may look at whom (dark: yes; nobody at [PAD], id 0), one for all layers": (4.4, 0.03),
 }
 READ = "weights of {} heads, out of each layer (the brighter, the more; white: masked)\n"
 READ += "all numbers are made up; red: above 0, blue: below 0"
@@ -297,8 +297,9 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
     x = [(vectors + places) / 1.4]
     for new in news:
         x.append(0.6 * x[-1] + 0.3 * x[-1].mean(0) + 0.6 * new)
-    box(ax, (2.8, ENTERS), "", (1.4, 0.38 * count + 0.06), COMPONENTS["embedding"], rounding=0.02)
+    box(ax, (2.8, ENTERS), "", (1.4, 0.38 * count + 0.28), COMPONENTS["embedding"], rounding=0.02)
     _look_up(ax, tokens, ids, found, vectors)
+    arrow(ax, (0.5 + 4.2 / layers, ENTERS - 0.7), (0.5 + 4.2 / layers, PASSES + 1.5))  # the mask comes of ids
     box(ax, (5.5, ENTERS), "× √d_model", (0.96, 0.45), **DASHED)
     box(ax, (7.3, ENTERS), "norm", (0.96, 0.45), COMPONENTS["norm"], **DASHED)
     around = 4 * CELL + 0.16, CELL * count + 0.16
@@ -327,8 +328,9 @@ def _look_up(
         ax.text(0.8, height, token, ha="right", va="center", size=10, weight="bold")
         box(ax, (1.17, height), f"{int(number)}", (0.56, 0.22), letters=9, rounding=0.02)
         ax.text(2.74, row, f"{int(number)}", ha="right", va="center", size=9, zorder=5)
-        between = "⋮" if number and number - 1 not in ids else ""
-        ax.text(2.57, row + 0.19, between, ha="center", va="center", size=8, zorder=5)
+        for up, beside in ((0.19, number - 1), (-0.19, number + 1)):
+            between = "⋮" if number and beside not in ids else ""
+            ax.text(2.57, row + up, between, ha="center", va="center", size=8, zorder=5)
         line(ax, (1.45, height), (2.1, row), (2.22, row), width=0.9, zorder=5)
         line(ax, (3.34, row), (3.5, row), (4.04, height), width=0.9, zorder=5)
         _sheet(ax, (3.1, row), vector[None])
@@ -339,11 +341,11 @@ def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, ste
     """Draw x on its way through the layers, the mask that enters each, and each one's weights."""
     rng, square = np.random.default_rng(3), np.ones((len(real), len(real)))
     _sheet(ax, (0.5, PASSES), x[0], "x₀")
-    _sheet(ax, (0.5, PASSES + 1.1), square * real, cmap=YES_OR_NO, vmin=0)
-    line(ax, (0.83, PASSES + 0.9), (8.9 - step / 2, PASSES + 0.9))
+    _sheet(ax, (0.5 + step / 2, PASSES + 1.1), square * real, cmap=YES_OR_NO, vmin=0)
+    line(ax, (0.83 + step / 2, PASSES + 0.9), (8.9 - step / 2, PASSES + 0.9))
     for layer, behind in enumerate(x[1:]):
         place, half = 0.5 + step * (layer + 0.5), step / 2
-        for start, end in ((0.9, 0.35), (-0.35, -0.65)):
+        for start, end in ((0.9 if layer else 0.75, 0.35), (-0.35, -0.65)):
             arrow(ax, (place, PASSES + start), (place, PASSES + end), gap=0)
         for start, end in ((0.26 - half, -0.28), (0.28, half - 0.26)):
             arrow(ax, (place + start, PASSES), (place + end, PASSES), width=2, colour=DARK)

@@ -28,17 +28,17 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
     row = 2 * np.eye(len(tokens), dtype=int)[lit][:, None]
     look = {"others": COMPONENTS["scores"], "faint": 0.2, "drop": DROP}
-    draw_ways(ax, weights, (1.1, 2.75), row, at=-np.arange(len(tokens)), **look)
+    draw_ways(ax, weights, (1.1, 2.67), row, at=-np.arange(len(tokens)), **look)
     for key in np.flatnonzero(weights[lit] > FAINT):
         ax.text(1.05, 0.08 - key, two_decimals(weights[lit, key]), ha="right", size=9, color=HERO, zorder=5)
     for height, token in zip(-np.arange(len(tokens)), tokens, strict=True):
         ax.text(0, height, token, ha="right", va="center", size=9.5)
         arrow(ax, (0.1, height), (10.5, height), width=2.5, colour=SILVER, zorder=1)
         low = height - DROP
-        line(ax, (6.0, height), (6.2, low), (6.7, low), width=1)
+        line(ax, (6.0, height), (6.2, low), (6.62, low), width=1)
         for middle, part, words in ((3.4, "attention", "sum, join, project"), (7.35, *["feed-forward"] * 2)):
-            box(ax, (middle, low), words, (1.3, 0.42), COMPONENTS[part], letters=8)
-            way(ax, (middle + 0.65, low), (middle + 0.85, low), (middle + 1.03, height - 0.1), width=1)
+            box(ax, (middle, low), words, (1.46, 0.42), COMPONENTS[part], letters=8)
+            way(ax, (middle + 0.73, low), (middle + 0.85, low), (middle + 1.03, height - 0.1), width=1)
             ax.plot(middle + 1.1, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
             ax.plot(middle + 1.1, height, "+", markersize=7, color="black", zorder=5)
             box(ax, (middle + 2.0, height), "norm", (0.7, 0.5), COMPONENTS["norm"], letters=8)
@@ -121,7 +121,9 @@ def two_blocks(
         ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
         ax.set_axis_off()
     told = f"fresh random weights, the same for both tokens; of a vector {SHOWN} of {x.shape[1]} features, "
-    figure.supxlabel(f"{told}drawn at length 1; red is above 0, blue below", size=9)
+    told += "drawn at length 1; red is above 0, blue below\n"
+    told += "not drawn: the norm before the block's feed-forward, and W's bias"
+    figure.supxlabel(told, size=9)
     see = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
     return finished(figure, title, see)
 
@@ -330,6 +332,9 @@ def _bend(ax: Axes, middle: tuple[float, float], total: float, reach: float) -> 
     ax.plot(left[3], height[3], "o", color=colour, markersize=6, zorder=6)
 
 
+HARDLY = "white: next to nothing of"  # what a neuron adds to such tokens
+
+
 def one_neuron(
     bent: Matrix,
     neuron: int,
@@ -360,7 +365,7 @@ def one_neuron(
         (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}, turned:\na column is what a\nneuron adds",
         (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
         **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}", (end + 0.15, 0.5): worked},
-        (end + 0.75, foot - 0.32): f"+ {bent.shape[1] - 1:,} other neurons + b₂",
+        (end + 0.75, foot - 0.26): f"+ {bent.shape[1] - 1:,} other neurons + b₂\n{HARDLY} N{neuron}",
     }
     for place, words in labels.items():
         ax.text(*place, words, va="center", size=8.5)
@@ -374,8 +379,8 @@ def one_neuron(
     for left, right, words in ((2.3, 2.85, "· W₁\n+ b₁"), (end + 0.05, end + 0.7, "· W₂")):
         arrow(ax, (left, half), (right, half), width=2)
         ax.text(left + 0.04, half + 0.08, words, size=8.5)
-    adds = end + 1.5, foot - 0.18
-    way(ax, (end - 0.25, foot - 0.4), (end - 0.25, adds[1]), adds, (adds[0], foot), width=2)
+    enters = (end - 0.25, foot - 0.18), (end + 0.38, foot - 0.18), (end + 0.38, half - 0.04)
+    way(ax, (end - 0.25, foot - 0.4), *enters, width=2)
     ax.set(xlim=(0, 9.2), ylim=(foot - 1.8, 2.1))
     ax.set_axis_off()
     see = "A column for each neuron: above its question, in the middle its answers, below what it adds."
@@ -386,7 +391,8 @@ def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.nda
     """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
     reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
     ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
-    ax.text(3.6, 0.12, f"the answers: white 0, darkest red {two_decimals(reach)}", va="center", size=8.5)
+    words = f"the answers: blue below 0, red above, the darkest {two_decimals(reach)}"
+    ax.text(3.6, 0.12, words, va="center", size=8.5)
     heads = (0.95, 1.6, "1 question"), (2.9, 0.12, "2 bend"), (0.95, heights[-1] - 0.7, "3 adds")
     for left, height, head in heads:
         ax.text(left, height, head, va="center", size=8.5, weight="bold")

@@ -181,13 +181,15 @@ def _heads(ax: Axes, lit: partial, strength: partial) -> None:
         place, low, edge = SUM + WIDTH * CELL * back, 4.35 + 0.08 * back, "black" if back else HERO
         _way(ax, pale("black", strong), (place, low if back else 4.23), (place, 4.73))
         _strip(ax, place, 4.82, part, strong, edge)
-    box(ax, (7.98, 4.82), "W_O", (0.46, 0.26), rounding=0.03, edgecolor=pale("black", strong))
+    weights = {"colour": GROUNDS["attention"]} if strong == 1 else {}
+    box(ax, (7.98, 4.82), "W_O", (0.46, 0.26), rounding=0.03, edgecolor=pale("black", strong), **weights)
     for left, right in ((7.51, 7.75), (8.21, 8.43)):
         _way(ax, pale("black", strong), (left, 4.82), (right, 4.82))
     _strip(ax, 8.73, 4.82, STAGES[3][2], strong)
     for place, height, words in (
         *((SUM - 0.65, 4.82, "joined"), (7.55, 5.06, "added to the lane of “saw”")),
         *((SUM + 0.18, 4.15, "sum"), (NAMES, 0.95, "x"), (NAMES, 2.56, "q · k ÷ √d")),
+        (NAMES, 1.2, "= x · W"),
         *((NAMES, 3.39, "softmax"), (NAMES, 3.78, "× v")),
     ):
         ax.text(place, height, words, size=9, **WRITTEN)

@@ -19,6 +19,7 @@ from transformer_course.figures.layout import (
     finished,
     frame_cells,
     hide_cells,
+    outline_cells,
     sign_before,
 )
 
@@ -275,19 +276,20 @@ def likeness_grid(
     With `nearest`, columns bear numbers for names, and in each row the largest is framed.
     """
     tables, rows, columns = given.tables_of(named, limits=(-1, 1)), tokens, tokens
-    own, others = [], ~np.eye(len(tokens), dtype=bool)
+    others = ~np.eye(len(tokens), dtype=bool)
     if nearest:
         columns = [f"{place}" for place in range(1, len(tokens) + 1)]
         rows = [f"{place}  {token}" for place, token in enumerate(tokens, 1)]
         numbers = others
-        best = [np.where(others, table, -2).argmax(axis=1) for table in tables.values()]
-        own = [{"framed": [(row, column, 1, 1) for row, column in enumerate(each)]} for each in best]
     unit = 0.42 if np.any(numbers) else 0.21 if len(tokens) > 7 else 0.3
-    look = {"unit": unit, "colours": SIGNED, "labels": ("", ""), "numbers": numbers, "own": own}
+    look = {"unit": unit, "colours": SIGNED, "labels": ("", ""), "numbers": numbers}
     look["below"] = 0.25 * nearest
     figure, panels = lay_maps(tables.items(), rows, columns, limits=(-1, 1), bar=bar, **look)
-    for ax in panels if nearest else ():
+    for ax, table in zip(panels, tables.values(), strict=True) if nearest else ():
         ax.collections[0].set_array(np.ma.masked_where(~others, ax.collections[0].get_array()))
+        outline_cells(ax, enumerate(np.where(others, table, -2).argmax(axis=1)))
+        for place in range(len(tokens)):
+            ax.text(place + 0.5, place + 0.5, "itself", ha="center", va="center", size=8)
         ax.set_xlabel("framed: the nearest in its row", size=9)
     see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
     return finished(figure, title, see)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from transformer_course.figures import given
 from transformer_course.figures.algebra import Piece, arithmetic
-from transformer_course.figures.colours import DARK
+from transformer_course.figures.colours import DARK, HERO
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import number
 
@@ -101,5 +101,7 @@ def ablation(
         ends = places[start] - 0.45, places[start + 1] + 0.45
         ax.plot(ends, [-0.5, -0.5], color=DARK, linewidth=1)
         ax.text(np.mean(ends), -0.58, name, ha="center", size=9.5, weight="bold", parse_math=False)
+    for says in (text for text in ax.texts if "✗" in text.get_text()):
+        says.set(color=HERO, weight="bold")
     ax.set_ylim(top=-1.0)
     return figure

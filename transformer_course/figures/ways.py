@@ -107,6 +107,17 @@ def _heard(maps: Sequence[np.ndarray], end: int) -> list[np.ndarray]:
     return kept[::-1]
 
 
+def _write_asked(ax: Axes, ends: tuple[float, float], edge: tuple[int, int], carried: Labels) -> None:
+    """Draw the lane of who asks, say whom, and on the line from there what is handed over."""
+    look = {"ha": "center", "color": HERO}
+    (asks, asked), middle = edge, sum(ends) / 2
+    ax.plot(ends, [asks, asks], color=HERO, linewidth=1, linestyle=":")
+    ax.text(middle, asks - 0.14, f"place {asks} asks place {asked}", va="bottom", size=9, **look)
+    for words in carried:
+        circle = {"boxstyle": "circle", "facecolor": "white", "edgecolor": HERO}
+        ax.text(middle, (asks + asked) / 2, words, va="center", weight="bold", bbox=circle, **look)
+
+
 HANDED_ON = "at a line's right end is who asks, at its left end who is asked, and hands over its note"
 HEARD = "dark: what {0} takes; bright: of that, from {1}; pale: what those had taken before"
 
@@ -139,10 +150,7 @@ def attention_paths(
             draw_ways(ax, weights, ends, lit)
             if found:
                 ax.text(layer + 0.5, -0.76, f"layer {layer}", ha="center", va="center", weight="bold")
-            for words in carried[layer : layer + 1]:
-                look = {"boxstyle": "circle", "facecolor": "white", "edgecolor": HERO}
-                place = layer + 0.5, sum(edge_here) / 2
-                ax.text(*place, words, ha="center", va="center", color=HERO, weight="bold", bbox=look)
+                _write_asked(ax, ends, edge_here, carried[layer : layer + 1])
             if not weights[*edge_here]:  # cut
                 ax.plot(ends, edge_here[::-1], color=HERO, linewidth=1.5, linestyle=":")
                 ax.plot(layer + 0.5, sum(edge_here) / 2, "x", color=HERO, markersize=9, markeredgewidth=2.5)

@@ -8,7 +8,7 @@ from matplotlib.text import Annotation
 
 from transformer_course import figures
 from transformer_course.figures.algebra import SIGNS
-from transformer_course.figures.colours import COMPONENTS, HERO, LIT, PALE, SILVER, pale
+from transformer_course.figures.colours import COMPONENTS, HERO, HIDDEN, LIT, PALE, SILVER, pale
 
 WEIGHTS, VALUES = [0.2, 0.7, 0.1], [[10.0, 0.0], [0.0, 5.0], [3.0, 3.0]]
 
@@ -98,7 +98,7 @@ def test_arithmetic_stands_in_columns_in_the_colours_of_its_kinds():
         ("−.50", COMPONENTS["attention"]),
         (".04", SILVER),
         *result,
-        ("7", "////"),
+        ("7", colors.to_hex(HIDDEN["facecolor"])),
     ]
     places = {text.get_text(): text.get_position() for text in ax.texts}
     assert places["x"][0] < places["1"][0] < places["sum"][0] < places["2"][0]

@@ -47,7 +47,7 @@ def test_a_neuron_stands_in_its_matrices_and_writes_where_it_fires() -> None:
     adds = [word for word in words if "× what" in word]
     assert adds == ["+ 2.00 × what it adds", "+ 1.50 × what it adds"]
     assert {"2.00", "−.10", "1.50", "−.25", "x: 3 × 7", "out: 3 × 7"} < set(words)
-    assert {"a: 1", "+ 2 other neurons + b₂"} < set(words)
+    assert {"a: 1", "+ 2 other neurons + b₂\nwhite: next to nothing of N1"} < set(words)
     assert any("question" in word and word.endswith("may .30") for word in words)
     assert any("adds" in word and word.endswith("june .40") for word in words)
 

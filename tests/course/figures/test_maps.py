@@ -104,7 +104,8 @@ def test_of_likenesses_the_nearest_may_be_framed_above_numbers_for_names():
     (ax, *_) = figures.likeness_grid({"": likeness}, TOKENS, nearest=True).axes
     across, down = ([label.get_text() for label in axis.get_ticklabels()] for axis in (ax.xaxis, ax.yaxis))
     assert (across, down[0]) == (["1", "2", "3"], f"1  {TOKENS[0]}")
-    assert frames(ax) == [(0, 2), (1, 0), (2, 0)]
+    framed = [(int(frame.get_y()), int(frame.get_x())) for frame in ax.patches]
+    assert framed == [(0, 2), (1, 0), (2, 0)]
     drawn = np.ma.filled(ax.collections[0].get_array(), np.nan)
     assert np.isfinite(drawn).tolist() == (~np.eye(3, dtype=bool)).tolist()
 

@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from matplotlib.colors import to_hex
 from torch.nn import functional as F
 
 from transformer_course import figures
 from transformer_course.figures.algebra import _short
+from transformer_course.figures.colours import HERO, HIDDEN
 
 
 @pytest.mark.parametrize("allowed", [1.0, 100.0])
@@ -43,4 +45,6 @@ def test_what_is_silenced_is_0_or_its_mean_and_a_wrong_word_is_marked():
         "the same in\nB   5 7 6.5 8.5 0 10 5 10",
         "it says   run ✓ run ✓ run ✓ run ✓",
     ]
-    assert sum(patch.get_hatch() == "////" for patch in ax.patches) == 4 * 2
+    silenced = to_hex(HIDDEN["facecolor"])
+    assert sum(to_hex(patch.get_facecolor()) == silenced for patch in ax.patches) == 4 * 2
+    assert [text.get_text() for text in ax.texts if text.get_color() == HERO] == ["run ✗"] * 3
