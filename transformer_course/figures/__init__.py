@@ -22,7 +22,6 @@ from transformer_course.figures.drawings import (
     norm_orders,
     then_and_now,
 )
-from transformer_course.figures.images import image_attention, position_tables
 from transformer_course.figures.layer import (
     draw_network,
     lanes,
@@ -42,14 +41,14 @@ from transformer_course.figures.maps import (
     token_depth,
 )
 from transformer_course.figures.moves import draw_tile, memory_traffic, reach, ring_of_three
-from transformer_course.figures.points import head_scatter, parameter_bars, roofline, searches, word_strips
+from transformer_course.figures.points import parameter_bars, searches
 from transformer_course.figures.positions import (
     clock_table,
     digits_and_waves,
     draw_rotary,
     draw_turns,
-    position_circles,
+    position_tables,
 )
 from transformer_course.figures.training import ablation, one_step
-from transformer_course.figures.ways import attention_paths, draw_arcs, draw_web
+from transformer_course.figures.ways import attention_paths, draw_arcs
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

@@ -201,8 +201,10 @@ def ring_of_three(*, title: str) -> Figure:
         gap = 28 + 12 * (w == 1)  # boxes are wide
         arrow(panels[0], (x, y), corners[(w + 1) % 3], colour=HERO, width=1.8, gap=gap)
         box(panels[0], (x, y), f"worker {w}\ngradient {'abc'[w]}", (1.2, 0.8), letters=8)
-    panels[0].set(title="the ring", xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
-    panels[0].set_axis_off()
+    panels[0].set_title("the ring")
+    for ax in panels:
+        ax.set(xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
+        ax.set_axis_off()
     sent_next = {"sent in this round": {"fill": False, "edgecolor": HERO, "linewidth": 2.2}}
     legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in HELD.items()} | sent_next)
     see = "The ring; then each worker's three pieces before a round, in which the framed ones are sent."
@@ -224,8 +226,6 @@ def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> 
         for (start, end), word in ways.items():
             arrow(ax, (1.06 * piece, start), (1.06 * piece, end), colour=HERO, width=1.8)
             ax.text(1.06 * piece - 0.1, (start + end) / 2, word, ha="right", va="center", size=8, color=HERO)
-    ax.set(xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
-    ax.set_axis_off()
 
 
 def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *, title: str) -> Figure:

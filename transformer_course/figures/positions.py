@@ -1,4 +1,4 @@
-"""Of positions: the digits of a number, waves in their place, clocks, circles, and dials with arrows."""
+"""Of positions: the digits of a number, waves in their place, clocks, large tables, dials with arrows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -13,7 +13,6 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import (
     COMPONENTS,
     DARK,
-    EDGE,
     GREY,
     HERO,
     LINES,
@@ -24,8 +23,8 @@ from transformer_course.figures.colours import (
     pale,
 )
 from transformer_course.figures.drawings import Point, arrow
-from transformer_course.figures.given import Labels, Matrix, Tables
-from transformer_course.figures.layout import canvas, finished, number, two_decimals
+from transformer_course.figures.given import Labels, Limits, Matrix, Tables
+from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 from transformer_course.figures.maps import draw_matrix
 
 PITCH = 3.8  # from the middle of one dial with arrows to that of the next
@@ -40,8 +39,8 @@ STAGES = {
     -2.1: "③ turn by\nposition × ω\n(dashed: before;\nring: tip's way)",
     -3.4: "④ dot\nproduct",
 }
+GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
 BOLD = {"ha": "center", "va": "center", "size": 8.5, "weight": "bold"}
-JOINED = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "path_effects": EDGE}
 SINE, COSINE = LINES[3], LINES[4]  # the hand's way up, and its way to the right
 
 
@@ -107,29 +106,70 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
     return finished(figure, title, "Dials; beside them in numbers how high and how far right the hands are.")
 
 
-def position_circles(named: Tables, *, title: str, first: int = 0) -> Figure:
-    """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`.
+def position_tables(
+    named: Tables,
+    *,
+    labels: tuple[str, str],
+    title: str,
+    bar: str,
+    reach: float | None = None,
+    above: Mapping[str, float] | None = None,
+    distances: Sequence[int] = (),
+    first: int = 0,
+    plane: Limits | None = None,
+    points: Mapping[str, tuple[float, float]] | None = None,
+    edge: float | None = None,
+) -> Figure:
+    """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
 
-    Seven in the middle are joined and have their numbers.
+    Words stand `above` some columns, and an `edge` is dashed; a line joins cells at each of the `distances`,
+    above the diagonal at one below 0, from row and column `first` on; their mean and spread are told, and
+    three of them. In a `plane` both axes have these ends, and `points` their names. The scale goes as far as
+    `reach`; its bar only down to 0, if no number lies below.
     """
-    points = given.tables_of(named)
-    reach = 1.08 * max(np.abs(each).max() for each in points.values()) or 1.0
-    figure, panels = canvas(len(named), (3.6, 0), (1.2, 3.9), sharey=True)
-    for ax, (name, each) in zip(panels, points.items(), strict=True):
-        dots = ax.scatter(*each.T, c=first + np.arange(len(each)), s=11, edgecolors="none")
-        radius = np.hypot(*each.T)
-        mean, varies = radius.mean(), radius.std() / (radius.mean() or 1.0)
-        ax.add_patch(Circle((0, 0), mean, fill=False, edgecolor=HERO, linewidth=1.5, linestyle="--"))
-        some = each[len(each) // 2 :][:7]
-        ax.plot(*some.T, "o-", color="black", linewidth=0.8, markersize=3)
-        for place, point in enumerate(some, first + len(each) // 2):
-            ax.annotate(place, point, 10 * point / np.hypot(*point), textcoords="offset points", **JOINED)
-        name = f"{name}\nradius {mean:.2f}, varies by {varies:.0%}".replace(" 0.", " .")
-        ax.set(title=name, aspect="equal", xlabel="first coordinate", xlim=(-reach, reach))
-    panels[0].set(ylabel="second coordinate", ylim=(-reach, reach))
-    figure.colorbar(dots, ax=figure.axes, label="position", shrink=0.8)
-    see = "A dot for each position, at two coordinates of its vector; a dashed circle has their mean radius."
-    return finished(figure, title, see)
+    tables = given.tables_of(named)
+    reach = reach or max(np.abs(table).max() for table in tables.values())
+    wide, room = 6.4 if len(tables) == 1 else 3.9, (1.4, 4.4)
+    look = {"aspect": "auto", "interpolation": "nearest"}
+    if plane:
+        wide, room, look = 3.1, (1.2, 3.5), {"extent": (*plane, *plane), "origin": "lower"}
+    figure, panels = canvas(len(tables), (min(wide, (WIDEST - room[0]) / len(tables)), 0), room)
+    for ax, (name, table) in zip(panels, tables.items(), strict=True):
+        image = ax.imshow(table, vmin=-reach, vmax=reach, cmap=SIGNED, **look)
+        ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
+        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
+        for distance in distances:
+            name = "upper line" if distance < 0 else "lower line" if distances[1:] else "line"
+            _mark_distance(ax, table, distance, first, f"on the {name}")
+        if edge is not None:
+            ax.axvline(edge, color="black", linewidth=1.8, linestyle="--")
+        if above:
+            ax.secondary_xaxis("top").set_xticks(list(above.values()), above)
+        for name, point in (points or {}).items():
+            ax.plot(*point, "o", color="black", markersize=5)
+            ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
+        if plane:
+            ax.locator_params(nbins=4)
+    shown = figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8 if plane else 1.0)
+    if min(table.min() for table in tables.values()) >= 0:
+        shown.ax.set_ylim(0, reach)
+    see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
+    in_plane = "Two features span a plane; the shade at each place is what the function gives there."
+    return finished(figure, title, in_plane if plane else see)
+
+
+def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int, name: str) -> None:
+    along = np.diagonal(table, -distance)[first:]
+    rows = max(distance, 0) + first + np.arange(len(along))
+    side, ha, va = (1, "left", "bottom") if distance < 0 else (-1, "right", "top")
+    told = " ± ".join(map(two_decimals, (along.mean(), along.std())))
+    ax.set_title(f"{ax.get_title()}\n{name}, distance {abs(distance)}: {told}")
+    ax.plot(rows - distance, rows, color="black", linewidth=0.8)
+    for place in range(len(rows) // 6, len(rows), len(rows) // 3):
+        point = rows[place] - distance, rows[place]
+        ax.plot(*point, "o", color="black", markersize=4)
+        look = {"textcoords": "offset points", "ha": ha, "va": va, "size": 9, "bbox": GROUND}
+        ax.annotate(two_decimals(along[place]), point, (5 * side, 4 * side), **look)
 
 
 def draw_turns(
