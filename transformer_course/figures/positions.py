@@ -13,6 +13,7 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import (
     COMPONENTS,
     DARK,
+    EDGE,
     GREY,
     HERO,
     LINES,
@@ -36,7 +37,7 @@ ASKS = ("asks", "is asked")
 STAGES = {
     -0.31: "① project",
     -1.2: "② cut into\npairs",
-    -2.1: "③ turn by\nposition × ω\n(dashed: before;\nring: tip's way)",
+    -2.1: "③ turn by\nposition × ω\n(dashed: before;\nring: tip's path;\narc: the angle)",
     -3.4: "④ dot\nproduct",
 }
 GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
@@ -91,7 +92,9 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
     dials.set_yticks(np.arange(length) + 0.5, [f"pos {position}" for position in positions])
     told = [f"clock {clock} turns\n{number(speed)} a position" for clock, speed in enumerate(speeds)]
     dials.set_xticks(WIDE * (np.arange(count) + 0.55), told)
-    dials.set(xlim=(0, WIDE * count), ylim=(length, 0), aspect="equal", title="angle (in radians), and hand")
+    dials.set(
+        xlim=(0, WIDE * count), ylim=(length, 0), aspect="equal", title="angle (radians, against the clock)"
+    )
     dials.spines[:].set_visible(False)
     names = [f"clock {i}\n{way}" for i in range(count) for way in ("sin", "cos")]
     look = {"title": "the table", "limits": (-1, 1), "colours": SIGNED}
@@ -122,10 +125,10 @@ def position_tables(
 ) -> Figure:
     """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
 
-    Words stand `above` some columns, and an `edge` is dashed; a line joins cells at each of the `distances`,
-    above the diagonal at one below 0, from row and column `first` on; their mean and spread are told, and
-    three of them. In a `plane` both axes have these ends, and `points` their names. The scale goes as far as
-    `reach`; its bar only down to 0, if no number lies below.
+    Words stand `above` some columns, and an `edge` is dashed; a line joins cells at each of the `distances`
+    below the diagonal, from row and column `first` on; their mean and spread are told, and three of them.
+    In a `plane` both axes have these ends. `points` have their names, in tables those of the first. The scale
+    goes as far as `reach`; its bar only down to 0, if no number lies below.
     """
     tables = given.tables_of(named)
     reach = reach or max(np.abs(table).max() for table in tables.values())
@@ -138,14 +141,14 @@ def position_tables(
         image = ax.imshow(table, vmin=-reach, vmax=reach, cmap=SIGNED, **look)
         ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
         ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
-        for distance in distances:
-            name = "upper line" if distance < 0 else "lower line" if distances[1:] else "line"
-            _mark_distance(ax, table, distance, first, f"on the {name}")
+        for place, distance in enumerate(distances):
+            name = f"{('inner', 'outer')[place]} line" if distances[1:] else "line"
+            _mark_distance(ax, table, distance, first, name, inner=place < len(distances) - 1)
         if edge is not None:
             ax.axvline(edge, color="black", linewidth=1.8, linestyle="--")
         if above:
             ax.secondary_xaxis("top").set_xticks(list(above.values()), above)
-        for name, point in (points or {}).items():
+        for name, point in (points or {}).items() if plane or ax is panels[0] else ():
             ax.plot(*point, "o", color="black", markersize=5)
             ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
         if plane:
@@ -158,13 +161,13 @@ def position_tables(
     return finished(figure, title, in_plane if plane else see)
 
 
-def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int, name: str) -> None:
+def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int, name: str, *, inner: bool) -> None:
     along = np.diagonal(table, -distance)[first:]
-    rows = max(distance, 0) + first + np.arange(len(along))
-    side, ha, va = (1, "left", "bottom") if distance < 0 else (-1, "right", "top")
-    told = " ± ".join(map(two_decimals, (along.mean(), along.std())))
-    ax.set_title(f"{ax.get_title()}\n{name}, distance {abs(distance)}: {told}")
-    ax.plot(rows - distance, rows, color="black", linewidth=0.8)
+    rows = distance + first + np.arange(len(along))
+    side, ha, va = (1, "left", "bottom") if inner else (-1, "right", "top")
+    told = ", spread ".join(map(two_decimals, (along.mean(), along.std())))
+    ax.set_title(f"{ax.get_title()}\n{name}, distance {distance}: {told}")
+    ax.plot(rows - distance, rows, color="black", linewidth=0.8, linestyle="--")
     for place in range(len(rows) // 6, len(rows), len(rows) // 3):
         point = rows[place] - distance, rows[place]
         ax.plot(*point, "o", color="black", markersize=4)
@@ -192,8 +195,15 @@ def draw_turns(
         if both:
             first, second = (each[dial] for each in both)
             angle = _draw_angle(ax, (PITCH * dial, 0), ARC, first, second)
-            told.append(f"{np.degrees(abs(angle)):.0f}° apart: score {number(round(first @ second, 2))}")
-        ax.add_patch(Circle((PITCH * dial, 0), 1, facecolor="white", edgecolor=GREY))
+            told.append(
+                f"{np.degrees(abs(angle)):.0f}° apart (arc): score {number(round(first @ second, 2))}"
+            )
+        rings = [
+            (np.hypot(*each[dial]) / reach, colour)
+            for each, colour in zip(both, ROLES.values(), strict=False)
+        ]
+        for radius, colour in rings or [(1, GREY)]:
+            ax.add_patch(Circle((PITCH * dial, 0), radius, fill=False, edgecolor=pale(colour, 0.5)))
         ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
         ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
     colours = ROLES.values() if both else LINES
@@ -236,7 +246,9 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
         middle = 1.8 + 1.98 * pair
         rim = np.hypot(*np.transpose(turned[:, pair])).max() / reach
         ax.text(middle, -0.92 if whole else -1.2, f"pair {pair}: features {pair}, {pair + count}", **BOLD)
-        _draw_angle(ax, (middle, -2.1), DIAL / 2, *turned[:, pair])
+        apart = _draw_angle(ax, (middle, -2.1), DIAL / 2, *turned[:, pair])
+        place = _arc((middle, -2.1), DIAL / 2, turned[1, pair], apart)[:, 15]
+        ax.text(*place, f"{np.degrees(abs(apart)):.0f}°", **BOLD | {"size": 7.5}, path_effects=EDGE)
         for lane, (name, colour) in enumerate(zip("qk", ROLES.values(), strict=False)):
             left, angle = middle + (-0.93, 0.03)[lane], number(round(angles[lane, pair], 3))
             if whole:

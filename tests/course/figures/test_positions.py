@@ -59,13 +59,15 @@ def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_abov
     look = {"labels": ("", ""), "title": "", "bar": "", "above": {"here": 2.5}, "edge": 6.5}
     ax = figures.position_tables({"a": table}, distances=[4], **look).axes[0]
     along, *dots, edge = ax.lines
-    assert ax.get_title() == "a\non the line, distance 4: 67.50 ± 18.79" and set(edge.get_xdata()) == {6.5}
+    assert ax.get_title() == "a\nline, distance 4: 67.50, spread 18.79" and set(edge.get_xdata()) == {6.5}
     assert {(y - x) for x, y in along.get_xydata()} == {4} and len(along.get_xdata()) == 6
     assert [dot.get_xydata()[0].tolist() for dot in dots] == [[1, 5], [3, 7], [5, 9]]
     assert [text.get_text() for text in ax.texts] == ["51.00", "73.00", "95.00"]
-    both = figures.position_tables({"a": table}, distances=[4, -2], first=1, **look).axes[0]
-    assert both.get_title().endswith("on the upper line, distance 2: 46.00 ± 22.00")
-    assert both.lines[6].get_xydata()[0].tolist() == [3, 1]
+    both = figures.position_tables({"a": table}, distances=[2, 4], first=1, **look).axes[0]
+    assert (
+        "\ninner line, distance 2: " in both.get_title() and "\nouter line, distance 4: " in both.get_title()
+    )
+    assert both.lines[0].get_xydata()[0].tolist() == [1, 3]
     (top,) = ax.child_axes
     assert [(label.get_position()[0], label.get_text()) for label in top.get_xticklabels()] == [(2.5, "here")]
 
@@ -106,7 +108,7 @@ def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim
     arrows = [(text.xyann, text.xy) for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch]
     starts, ends = [(0, 0), (PITCH, 0)] * 2, [(1 / 3, 0), (PITCH, 0.5), (0, 1 / 6), (PITCH - 1, 0)]
     np.testing.assert_allclose(arrows, list(zip(starts, ends, strict=True)), atol=1e-12)
-    below = ["90° apart: score 0"] * 2 + ["fast", "k", "k", "q", "q", "slow"]
+    below = ["90° apart (arc): score 0"] * 2 + ["fast", "k", "k", "q", "q", "slow"]
     assert sorted(words(ax)) == below
     shown = {text.get_text(): text.get_color() for text in ax.texts}
     assert (shown["q"], shown["k"]) == (ROLES["query"], ROLES["key"])
@@ -115,7 +117,7 @@ def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim
 def test_the_angle_between_two_arrows_is_an_arc_and_their_dot_product_stands_below(ax):
     query, key = torch.tensor([[1.0, -1.0], [-1.0, 0.1]]), torch.tensor([[2.0, 0.5], [-1.0, -0.1]])
     figures.draw_turns(ax, {"q": query, "k": key}, names=["one", "two"])
-    assert words(ax)[:4] == ["59° apart: score 1.5", "one", "11° apart: score .99", "two"]
+    assert words(ax)[:4] == ["59° apart (arc): score 1.5", "one", "11° apart (arc): score .99", "two"]
     for dial, (arc, ends) in enumerate(zip(ax.lines, zip(query, key, strict=True), strict=True)):
         points = arc.get_xydata() - [PITCH * dial, 0]
         for point, tip in zip(points[[-1, 0]], ends, strict=True):
