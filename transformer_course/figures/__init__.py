@@ -20,6 +20,7 @@ from transformer_course.figures.drawings import (
     data_flow,
     kinds_of_tests,
     norm_orders,
+    places_that_fit,
     then_and_now,
 )
 from transformer_course.figures.layer import (
@@ -49,6 +50,6 @@ from transformer_course.figures.positions import (
     draw_turns,
     position_tables,
 )
-from transformer_course.figures.training import ablation, one_step
+from transformer_course.figures.training import ablation, one_step, probe
 from transformer_course.figures.ways import attention_paths, draw_arcs
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

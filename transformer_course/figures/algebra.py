@@ -431,4 +431,4 @@ def _draw_hearing(ax: Axes, real: np.ndarray) -> None:
         at = part.get_x() + part.get_width() * (np.flatnonzero(is_real) + 0.5) / len(is_real)
         top, foot = part.get_y(), part.get_y() + 2 * CELL
         lines = [[(start, top), (end, foot)] for start, end in product(at, at)]
-        ax.add_collection(LineCollection(lines, colors=COMPONENTS["scores"], linewidths=0.35))
+        ax.add_collection(LineCollection(lines, colors=GREY, linewidths=0.35))

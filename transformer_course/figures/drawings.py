@@ -14,6 +14,7 @@ from matplotlib.text import Annotation
 
 from transformer_course.figures import colours
 from transformer_course.figures.colours import COMPONENTS, DARK, HERO, LIT, SIGNED, SILVER, YES, YES_OR_NO
+from transformer_course.figures.given import Labels
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
 Point = tuple[float, float]
@@ -268,6 +269,43 @@ def then_and_now(model: str, *, title: str) -> Figure:
     legend_of_cells(figure, {word: look for word, look in words.items() if stays or word != "moved"})
     see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a coloured edge came."
     return finished(figure, title, see)
+
+
+def places_that_fit(
+    shapes: Mapping[tuple[int, ...], Labels], added: Mapping[str, str], left: Labels, *, title: str
+) -> Figure:
+    """Draw which tensors of a file fit into which places of an encoder: all that have the same shape.
+
+    `shapes` has the places by their shape. Where several share one, the lines are lit: only names tell them
+    apart. To a place may be `added` what the words say; what is `left` in the file has no place.
+    """
+    places = [place for each in shapes.values() for place in each]
+    heights, ends = np.arange(len(places)) * -0.42, []
+    figure, (ax,) = canvas(1, (WIDEST, 0.42 * len(places) + 1.5))
+    for shape, each in shapes.items():
+        own = heights[len(ends) : len(ends) + len(each)]
+        ends += [shape] * len(each)
+        many, size = len(each) > 1, " × ".join(map("{:,}".format, shape))
+        words = f"{len(each)} tensors of {size}" if many else f"1 tensor of {size}"
+        box(ax, (1.45, own.mean()), words, (2.3, 0.3), LIT if many else "white", rounding=0.03)
+        for height, place in zip(own, each, strict=True):
+            look = {"colour": HERO, "width": 1.6} if many else {}
+            arrow(ax, (2.6, own.mean()), (4.2, height), gap=1, **look)
+            box(ax, (5.75, height), place, (3.1, 0.3), FRAME, rounding=0.03)
+            if place in added:
+                arrow(ax, (7.75, height), (7.32, height), gap=1)
+                ax.text(7.8, height, f"+ {added[place]}", va="center", size=8.5)
+    low = heights[-1] - 0.6
+    ax.text(1.45, 0.42, "in the file", ha="center", weight="bold", size=10)
+    ax.text(5.75, 0.42, "your encoder's places", ha="center", weight="bold", size=10)
+    ax.text(0.3, low, f"without a place: {', '.join(left)}", va="center", size=8.5)
+    words = "orange: one shape, several places; exchange two, and loading is silent"
+    ax.text(0.3, low - 0.34, words, va="center", size=8.5, color=HERO)
+    ax.set(xlim=(0.2, 9.4), ylim=(low - 0.6, 0.75))
+    ax.set_axis_off()
+    return finished(
+        figure, title, "Left the file's tensors by their shape, right the places that each shape fits."
+    )
 
 
 # How ids become vectors in context, as shapes of numbers made up

@@ -120,8 +120,8 @@ def two_blocks(
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
         ax.set_axis_off()
-    told = f"fresh random weights, the same for both tokens; of a vector {SHOWN} of {x.shape[1]} features, "
-    told += "drawn at length 1; red is above 0, blue below\n"
+    told = f"fresh random weights, the same for both; {SHOWN} of {x.shape[1]} features of each vector, "
+    told += "scaled to length 1; red is above 0, blue below; the thick line is x\n"
     told += "not drawn: the norm before the block's feed-forward, and W's bias"
     figure.supxlabel(told, size=9)
     see = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
@@ -171,12 +171,11 @@ def _draw_beside(ax: Axes, joined: Sequence[np.ndarray], weight: np.ndarray) -> 
             shown = (vector[token] / np.linalg.norm(vector[token]))[columns % vector.shape[1]]
             cells(ax, (left, row + tall / 2), (1.92, tall), shown[None], 0.1)
             line(ax, (left + 0.96, row - tall / 2), (left + 0.96, row + tall / 2), width=2, zorder=4)
-        ax.plot([10.7, 11.6, 11.6], [row, row, 0.7 * side], **thick, zorder=1)
-        arrow(ax, (11.6, 0.75 * side), (11.6, low), width=5, colour=DARK)
-        arrow(ax, (12.17, low), (12.55, lane))
-    corner = weight[:SHOWN, columns[columns < 2 * d_model]]
-    cells(ax, (11.05, 0.36), (1.1, 0.72), corner, np.abs(weight).max())
-    ax.text(10.95, 0, "W, fresh:\nrandom", ha="right", va="center", size=8.5)
+        arrow(ax, (10.7, row), (11.1, row), width=5, colour=DARK)
+        corner = weight[:SHOWN, columns[columns < 2 * d_model]]
+        cells(ax, (11.15, row + 0.3), (0.9, 0.6), corner, np.abs(weight).max())  # the same W in each lane
+        way(ax, (12.05, row), (12.25, row), (12.25, lane), (12.55, lane))
+    ax.text(11.6, 0, "the same W,\nfresh: random", ha="center", va="center", size=8.5)
     for left, word in zip((4.15, 4.73, 5.21, 5.69, 6.27), "[A‖x]", strict=True):
         ax.text(left, 0, word, ha="center", va="center", size=10, weight="bold")
 

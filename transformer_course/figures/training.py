@@ -8,9 +8,10 @@ from matplotlib.figure import Figure
 
 from transformer_course.figures import given
 from transformer_course.figures.algebra import Piece, arithmetic
-from transformer_course.figures.colours import DARK, HERO
+from transformer_course.figures.colours import DARK, HERO, LINES
+from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import number
+from transformer_course.figures.layout import WIDEST, canvas, finished, number
 
 NAMES = ["", "W", "", "x", "", "logits", "", "probabilities", "", "loss"]
 
@@ -64,6 +65,46 @@ def _answer(weights: np.ndarray, x: np.ndarray, right: int) -> tuple[list[Piece]
     return [*way, "→ −log of the\nright one's", loss], shares
 
 
+def probe(
+    points: Matrix, truth: Sequence[float], known: int, *, penalty: float, names: Labels, title: str
+) -> Figure:
+    """Draw the linear probe that fits the first `known` points (point, 2), whose truth is 1 or −1.
+
+    At the left they lie in a plane, new ones with a thick edge, with w and the line on which w · x + c is 0;
+    at the right they lie by that number alone. `names` are those of 1 and −1.
+    """
+    points, truth = given.numbers_of(points, 2), given.numbers_of(truth, 1)
+    with_one = np.c_[points, np.ones(len(points))]
+    fitted = with_one[:known]
+    (*w, c) = np.linalg.solve(fitted.T @ fitted + penalty * np.eye(3), fitted.T @ truth[:known])
+    scores, w = with_one @ [*w, c], np.array(w)
+    figure, (plane, line) = canvas(2, (0, 0), (WIDEST, 3.9), width_ratios=(1, 1.25))
+    foot = -c * w / (w @ w)  # the point of the line that is nearest to 0
+    plane.axline(foot, foot + w[::-1] * (-1, 1), color=DARK, linestyle="--")
+    arrow(plane, foot, foot + w / np.hypot(*w), width=2.5, colour=HERO, gap=0, zorder=4)
+    plane.annotate(
+        "w", foot + w / np.hypot(*w), (4, 4), textcoords="offset points", color=HERO, weight="bold"
+    )
+    line.axvline(0, color=DARK, linestyle="--")
+    is_new = np.arange(len(points)) >= known
+    for (name, sign), colour, marker in zip(zip(names, (1, -1), strict=True), LINES[1:3], "os", strict=True):
+        for new in (False, True):
+            here = (truth == sign) & (is_new == new)
+            look = {"color": colour, "marker": marker, "s": 52, "zorder": 3, "label": "" if new else name}
+            look |= {"edgecolor": "black", "linewidth": 1.8 * new}
+            plane.scatter(*points[here].T, **look)
+            line.scatter(scores[here], new + 0.0 * scores[here] - 0.12 * sign, **look)
+    right = (np.sign(scores) == truth)[known:]
+    line.set_yticks((0, 1), (f"{known} known:\nfitted to them", f"{len(right)} new:\n{right.sum()} right"))
+    line.set(xlabel="w · x + c: its sign is the answer", ylim=(1.6, -0.6), title="each by one number")
+    plane.set(
+        xlabel="feature 0 of x", ylabel="feature 1", aspect="equal", title="vectors x, and the fitted w"
+    )
+    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    see = "Left, points and a line between two kinds; right, the same points by their distance from the line."
+    return finished(figure, title, see)
+
+
 def ablation(
     adds: Mapping[str, Sequence[Sequence[float]]], silent: Sequence[Labels], words: Labels, *, title: str
 ) -> Figure:
@@ -96,7 +137,8 @@ def ablation(
     see = "A column for each try: what is added up. What is hatched stands in the place of a head."
     figure = arithmetic(rows, ["", *names], title=title, see=see)
     (ax,), places = figure.axes, [text.get_position()[0] for text in figure.axes[0].texts]
-    over = ["nothing silenced", *(f"{first}, silenced:\n{' and '.join(group)}" for group in silent)]
+    short = [" and ".join(part.partition(":")[0] for part in group) for group in silent]
+    over = ["nothing silenced", *(f"{first}, silenced:\n{group}" for group in short)]
     for start, name in zip(range(1, len(places), 2), over, strict=False):
         ends = places[start] - 0.45, places[start + 1] + 0.45
         ax.plot(ends, [-0.5, -0.5], color=DARK, linewidth=1)
