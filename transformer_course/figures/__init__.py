@@ -9,12 +9,7 @@ from transformer_course.figures.attention import STEPS, bars, draw_walk, head_ar
 from transformer_course.figures.cells import head_blocks, masks
 from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import lines, training_curves
-from transformer_course.figures.drawings import (
-    data_flow,
-    kinds_of_tests,
-    norm_orders,
-    then_and_now,
-)
+from transformer_course.figures.drawings import data_flow, kinds_of_tests, norm_orders, then_and_now
 from transformer_course.figures.layer import (
     draw_network,
     lanes,

@@ -23,10 +23,8 @@ def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, titl
     count, rights, nearest = len(answers), [*answers.values()], table.argmax(axis=1)
     is_right = np.arange(len(texts)) == np.array(rights)[:, None]
     figure, (ax,) = canvas(1, (WIDEST, 1.1 + 0.34 * count))
-    for here, marker, colour, name in (
-        (~is_right, "|", GREY, "the other notices"),
-        (is_right, "o", LINES[1], "the right notice"),
-    ):
+    kinds = {"the other notices": (~is_right, "|", GREY), "the right notice": (is_right, "o", LINES[1])}
+    for name, (here, marker, colour) in kinds.items():
         look = {"marker": marker, "color": colour, "label": name, "s": 26, "zorder": 2}
         ax.scatter(table[here], np.nonzero(here)[0], **look)
     wrong = np.flatnonzero(nearest != rights)
