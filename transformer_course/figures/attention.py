@@ -115,9 +115,8 @@ def bars(
     count = len(quantities[0])
     columns = [each for first in range(count) for each in columns[first::count]] if paired else columns
     size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
-    figure, panels = canvas(
-        len(columns), size, (0.9, 0.7 + 0.24 * len(rows) + 0.5 * (goal is not None)), sharey=True
-    )
+    height = 0.7 + 0.24 * len(rows) + 0.5 * (goal is not None)
+    figure, panels = canvas(len(columns), size, (0.9, height), sharey=True)
     for place, (ax, (each, name, lengths)) in enumerate(zip(panels, columns, strict=True)):
         sign = f" {signs}".ljust(len(columns))[place]
         colours = [MARK if each == len(quantities) - 1 else COMPONENTS["attention"]]

@@ -67,9 +67,8 @@ def digits_and_waves(count: int, lit: tuple[int, int], *, title: str) -> Figure:
     for place, told in ((np.mean(lit), f"{lit[0]} → {lit[1]}"), (17.2, "digit"), (19.5, "wave")):
         panels[0].text(place, 1.9, told, ha="center", va="bottom", size=10)
     panels[-1].set(xticks=positions, xlabel="position")
-    return finished(
-        figure, title, "A row for each binary digit: filled where it is 1, there its wave is high."
-    )
+    see = "A row for each binary digit: filled where it is 1, there its wave is high."
+    return finished(figure, title, see)
 
 
 def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str) -> Figure:
