@@ -4,7 +4,14 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 """
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
-from transformer_course.figures.algebra import arithmetic, journey, shape_flow, text_cosine, weighted_sum
+from transformer_course.figures.algebra import (
+    arithmetic,
+    journey,
+    shape_flow,
+    text_cosine,
+    two_heads,
+    weighted_sum,
+)
 from transformer_course.figures.attention import STEPS, bars, draw_walk, head_arcs, masked_row, query_and_keys
 from transformer_course.figures.cells import head_blocks, masks
 from transformer_course.figures.colours import SIGNED

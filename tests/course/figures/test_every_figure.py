@@ -74,6 +74,11 @@ GOOD = {
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": TOKENS, "limits": (0, 1)},
     "memory_traffic": {"n": 6, "d_head": 2, "size": 2, "block": 3, "title": "$x$"},
     "shape_flow": {"texts": [TOKENS, TOKENS], "d_model": 12, "n_heads": 3, "title": "$x$"},
+    "two_heads": {
+        **{"query": [1, 0, 0, 1], "keys": PLACES, "values": [[1, 0] * 2, [0] * 4, [0, 1] * 2]},
+        **{"mixing": torch.eye(4), "words": TOKENS, "says": ("", "found"), "title": "$x$"},
+        "jobs": {"one head": "", "head 0": "", "head 1": ""},
+    },
     "norm_steps": {
         **{"tokens": {"$x$": [1, 2], "b": [3, 3]}, "eps": 0.5, "title": ""},
         **{"weight": [1, 2], "bias": [0, 1]},
