@@ -115,9 +115,8 @@ def bars(
     count = len(quantities[0])
     columns = [each for first in range(count) for each in columns[first::count]] if paired else columns
     size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
-    figure, panels = canvas(
-        len(columns), size, (0.9, 0.7 + 0.24 * len(rows) + 0.5 * (goal is not None)), sharey=True
-    )
+    height = 0.7 + 0.24 * len(rows) + 0.5 * (goal is not None)
+    figure, panels = canvas(len(columns), size, (0.9, height), sharey=True)
     for place, (ax, (each, name, lengths)) in enumerate(zip(panels, columns, strict=True)):
         sign = f" {signs}".ljust(len(columns))[place]
         colours = [MARK if each == len(quantities) - 1 else COMPONENTS["attention"]]
@@ -313,22 +312,20 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
     how = {made: f"= {step.split(' = ')[1]}".replace("(", "\n(") for step, (made, _) in STEPS.items()}
     for name, (left, top) in PLACES.items():
         table = tables[name]
-        _draw_grid(ax, left, top, table if name in known else np.full_like(table, np.nan))
+        _draw_grid(ax, left, top, table, is_known=name in known)
         middle, hue = left + table.shape[1] / 2, HUES.get(name, "black")
-        words = order.get(name, "") + name
-        ax.text(middle, top - 0.25, words, ha="center", size=9, weight="bold", color=hue)
+        look = {"ha": "center", "size": 9, "weight": "bold", "color": hue}
+        ax.text(middle, top - 0.25, order.get(name, "") + name, **look)
         if name in HUES:
-            ground = Rectangle((left, top), *table.T.shape, facecolor=pale(hue, TINT), zorder=0)
-            ax.add_patch(ground)
+            ax.add_patch(Rectangle((left, top), *table.T.shape, facecolor=pale(hue, TINT), zorder=0))
         ax.text(middle, TOP + 4.75, how.get(name, ""), ha="center", va="top", size=8.5)
         if order and top:  # the token that is followed needs the keys and values of all
             rows = (top, left, table.shape[1], 3) if name in ("key", "value") else None
             outline_cells(ax, [rows or (top + ROW, left, table.shape[1], 1)])
     for way in WAYS:
-        *corners, _ = way
         bridge = BRIDGE if way is WAYS[-1] else []  # over that of the query
         look = {"linewidth": 1.2, "zorder": 0, "path_effects": bridge, "solid_capstyle": "butt"}
-        ax.plot(*np.transpose(corners), color=DARK, **look)
+        ax.plot(*np.transpose(way[:-1]), color=DARK, **look)
         arrow(ax, *way[-2:], colour=DARK, gap=0)
     lines = [f"{order.get(STEPS[each][0], '')}{_light_step(ax, tables, each, lit=not order)}" for each in lit]
     ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9, linespacing=1.8)
@@ -361,7 +358,12 @@ def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, lit: b
     left, top = PLACES[made]
     ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, zorder=2, **COMES_OUT))
     equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
-    return f"{made}:  {_sum_of(*parts)} {equals} {_told(tables[made])[cell]}"
+    if made == "weights":  # of a row's scores: one of its shares
+        grown = [number(each) for each in np.exp(parts[0] / np.sqrt(4))]
+        told = f"exp({number(parts[0][KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
+    else:
+        told = " + ".join(f"{one} · {two}" for one, two in zip(*map(_told, parts), strict=True))
+    return f"{made}:  {told} {equals} {_told(tables[made])[cell]}"
 
 
 def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -373,25 +375,16 @@ def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.n
     return {"x": x, **maps, **made, "output": weights @ value}
 
 
-def _sum_of(row: np.ndarray, other: np.ndarray | None = None) -> str:
-    """The arithmetic of the cell that is lit: products added up, or one of a row's shares."""
-    if other is None:
-        grown = [number(each) for each in np.exp(row / np.sqrt(4))]
-        return f"exp({number(row[KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
-    return " + ".join(f"{one} · {two}" for one, two in zip(_told(row), _told(other), strict=True))
-
-
 def _told(table: np.ndarray) -> np.ndarray:
     """A table's numbers as words: all whole, or all with decimals, of weights three."""
     is_whole, digits = (table == table.round()).all(), 2 if table.max() > 1 else 3
     return np.vectorize(lambda value: number(value) if is_whole else two_decimals(value, digits))(table)
 
 
-def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
-    """A matrix as cells, each with its number; one that is not known yet is empty."""
+def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray, *, is_known: bool) -> None:
     rows, columns = table.shape
     edges = np.arange(columns + 1) + left, np.arange(rows + 1) + top
     ax.pcolormesh(*edges, np.ma.masked_all(table.shape), edgecolor=SILVER, linewidth=0.8)
-    for (row, column), told in np.ndenumerate(_told(table) if np.isfinite(table).all() else np.empty((0, 0))):
+    for (row, column), told in np.ndenumerate(_told(table) if is_known else []):
         look = {"ha": "center", "va": "center", "size": 8 if len(told) < 4 else 7, "zorder": 4}
         ax.text(left + column + 0.5, top + row + 0.5, told, **look)

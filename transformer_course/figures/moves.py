@@ -76,13 +76,10 @@ def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple
         most = max(old, *here)
         powers, shrinks = np.exp(here - most).round(2), np.exp(old - most).round(2)
         less = f"{'+' if most < 0 else '−'} {two_decimals(abs(most))}"
-        shown = [
-            "1" if score == most else two_decimals(power) for score, power in zip(here, powers, strict=True)
-        ]
-        told = [
-            "e^0 = 1" if power == "1" else f"e^({two_decimals(score)} {less}) ≈ {power}"
-            for score, power in zip(here, shown, strict=True)
-        ]
+        shown, told = [], []
+        for score, power in zip(here, map(two_decimals, powers), strict=True):
+            shown.append("1" if score == most else power)
+            told.append("e^0 = 1" if score == most else f"e^({two_decimals(score)} {less}) ≈ {power}")
         if -np.inf < old < most:
             told.append(f"the old by e^({two_decimals(old)} {less}) ≈ {two_decimals(shrinks)}")
         lines = [", ".join(told)]
@@ -234,9 +231,8 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
     A model is given by the window of each layer, in tokens to each side; None: it sees the whole text.
     """
     count = len(named)
-    figure, panels = canvas(
-        2 * count, (WIDEST / count, 0), (0, 5.2), columns=count, height_ratios=(7, 1), sharey="row"
-    )
+    look = {"columns": count, "height_ratios": (7, 1), "sharey": "row"}
+    figure, panels = canvas(2 * count, (WIDEST / count, 0), (0, 5.2), **look)
     of_all = {}
     for ax, (name, windows) in zip(panels, named.items(), strict=False):
         wide = np.array([length if window is None else window for window in windows])

@@ -1,12 +1,12 @@
 """What is found among many, a row for each question; shares of parts, a bar for each model."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, EDGE, FREE, GREY, HERO, LINES
+from transformer_course.figures.colours import COMPONENTS, DARK, FREE, GREY, HERO, LINES
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
 
@@ -23,10 +23,8 @@ def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, titl
     count, rights, nearest = len(answers), [*answers.values()], table.argmax(axis=1)
     is_right = np.arange(len(texts)) == np.array(rights)[:, None]
     figure, (ax,) = canvas(1, (WIDEST, 1.1 + 0.34 * count))
-    for here, marker, colour, name in (
-        (~is_right, "|", GREY, "the other notices"),
-        (is_right, "o", LINES[1], "the right notice"),
-    ):
+    kinds = {"the other notices": (~is_right, "|", GREY), "the right notice": (is_right, "o", LINES[1])}
+    for name, (here, marker, colour) in kinds.items():
         look = {"marker": marker, "color": colour, "label": name, "s": 26, "zorder": 2}
         ax.scatter(table[here], np.nonzero(here)[0], **look)
     wrong = np.flatnonzero(nearest != rights)
@@ -49,39 +47,25 @@ def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, titl
     return finished(figure, title, see)
 
 
-def parameter_bars(
-    models: Mapping[str, dict[str, float]],
-    *,
-    title: str,
-    of: str = "parameters",
-    together: str = "",
-    ends: Iterable[str] = (),
-) -> Figure:
-    """Draw for each model which share of its parameters, or else, each part has; all have the same parts.
+def parameter_bars(models: Mapping[str, dict[str, float]], *, title: str) -> Figure:
+    """Draw for each model which share of its parameters each part has; all have the same parts.
 
     A part that is called like a component of the encoder, maybe with more behind a colon, has its colour. The
-    legend leaves out what is too small to be seen. The parts in `ends`, the last, are hatched, and what they
-    have `together` is written.
+    legend leaves out what is too small to be seen.
     """
-    parts, ends = list(next(iter(models.values()))), list(ends)
+    parts = list(next(iter(models.values())))
     counts = np.array([[model[part] for part in parts] for model in models.values()])
     shares = counts / counts.sum(axis=1, keepdims=True)
     starts = np.cumsum(shares, axis=1) - shares
-    figure, (ax,) = canvas(1, (8.4, 1.5 + (0.8 if ends else 0.5) * len(models)))
+    figure, (ax,) = canvas(1, (8.4, 1.5 + 0.5 * len(models)))
     known = {part: COMPONENTS.get(part.partition(":")[0]) for part in parts}
     free = (colour for colour in (*FREE, *COMPONENTS.values()) if colour not in known.values())
     colours = {part: colour or next(free) for part, colour in known.items()}
     for part, share, start in zip(parts, shares.T, starts.T, strict=True):
         look = {"label": part} if share.max() >= SEEN else {}
-        look |= {"hatch": "////"} if part in ends else {}
-        bars = ax.barh(
-            list(models), share, 0.5 if ends else 0.8, start, color=colours[part], edgecolor="white", **look
-        )
-        written = [f"{each:.{int(bool(ends))}%}" if each >= SHARE_SHOWN else "" for each in share]
-        ax.bar_label(bars, labels=written, label_type="center", color="black", path_effects=EDGE * bool(ends))
-    for row, start in enumerate(starts[:, -len(ends)] if ends else ()):
-        ax.plot((start, start, 1, 1), row + np.array((0.29, 0.35, 0.35, 0.29)), color=DARK, clip_on=False)
-        ax.text(start - 0.01, row + 0.37, f"{together}: {1 - start:.1%}", ha="right", va="center", size=9)
-    ax.set(xlim=(0, 1), ylim=(len(models) - 0.35, -0.4), xlabel=f"share of the {of}")
-    figure.legend(loc="outside lower center", ncols=3 if ends else len(parts), frameon=False)
+        bars = ax.barh(list(models), share, 0.8, start, color=colours[part], edgecolor="white", **look)
+        written = [f"{each:.0%}" if each >= SHARE_SHOWN else "" for each in share]
+        ax.bar_label(bars, labels=written, label_type="center", color="black")
+    ax.set(xlim=(0, 1), ylim=(len(models) - 0.35, -0.4), xlabel="share of the parameters")
+    figure.legend(loc="outside lower center", ncols=len(parts), frameon=False)
     return finished(figure, title, "A bar for each model, cut into the shares of its parts.")

@@ -33,7 +33,6 @@ ARC, WAY_AT = 0.34, (0.68, 0.5)  # radii of the arc between two arrows, and of t
 NEAR = 1.0  # radians: the names of arrows that are nearer move apart
 UNIT, WIDE, RADIUS = 0.68, 1.9, 0.46  # inches of a row; a dial with its angle and its radius, in rows
 DIAL = 0.5  # inches, and those are the units of what is around it
-ASKS = ("asks", "is asked")
 STAGES = {
     -0.31: "① project",
     -1.2: "② cut into\npairs",
@@ -69,9 +68,8 @@ def digits_and_waves(count: int, lit: tuple[int, int], *, title: str) -> Figure:
     for place, told in ((np.mean(lit), f"{lit[0]} → {lit[1]}"), (17.2, "digit"), (19.5, "wave")):
         panels[0].text(place, 1.9, told, ha="center", va="bottom", size=10)
     panels[-1].set(xticks=positions, xlabel="position")
-    return finished(
-        figure, title, "A row for each binary digit: filled where it is 1, there its wave is high."
-    )
+    see = "A row for each binary digit: filled where it is 1, there its wave is high."
+    return finished(figure, title, see)
 
 
 def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str) -> Figure:
@@ -115,7 +113,6 @@ def position_tables(
     labels: tuple[str, str],
     title: str,
     bar: str,
-    reach: float | None = None,
     above: Mapping[str, float] | None = None,
     distances: Sequence[int] = (),
     first: int = 0,
@@ -127,11 +124,11 @@ def position_tables(
 
     Words stand `above` some columns, and an `edge` is dashed; a line joins cells at each of the `distances`
     below the diagonal, from row and column `first` on; their mean and spread are told, and three of them.
-    In a `plane` both axes have these ends. `points` have their names, in tables those of the first. The scale
-    goes as far as `reach`; its bar only down to 0, if no number lies below.
+    In a `plane` both axes have these ends. `points` have their names, in tables those of the first. The bar
+    goes only down to 0, if no number lies below.
     """
     tables = given.tables_of(named)
-    reach = reach or max(np.abs(table).max() for table in tables.values())
+    reach = max(np.abs(table).max() for table in tables.values())
     wide, room = 6.4 if len(tables) == 1 else 3.9, (1.4, 4.4)
     look = {"aspect": "auto", "interpolation": "nearest"}
     if plane:
@@ -180,10 +177,9 @@ def draw_turns(
 ) -> None:
     """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
 
-    A vector is given as pairs (pair, 2); all dials have one scale, and the longest arrow reaches the rim.
-    Where there are two, a query and a key, an arc shows the angle between them, and their score stands below.
-    `turns` says by how many degrees each arrow has been turned (pair,): dashed is where it was, dotted its
-    turn.
+    A vector is given as pairs (pair, 2); all dials have one scale. Of two, a query and a key, an arc shows
+    the angle between them, and their score stands below. `turns` says by how many degrees each arrow has been
+    turned (pair,): dashed is where it was, dotted its turn.
     """
     pairs = given.tables_of(arrows)
     reach = max(np.hypot(*each.T).max() for each in pairs.values()) or 1.0
@@ -240,7 +236,8 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
     turned = np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)
     lanes = zip(x.items(), vectors, places, strict=True)
     for lane, ((token, row), vector, place) in enumerate(lanes if whole else ()):
-        _draw_lane(ax, lane, f"“{token}” {ASKS[lane]}, at position {place}", row, vector)
+        asks = ("asks", "is asked")[lane]
+        _draw_lane(ax, lane, f"“{token}” {asks}, at position {place}", row, vector)
     reach = np.hypot(*np.moveaxis(start, -1, 0)).max() / DIAL
     for pair in range(count):
         middle = 1.8 + 1.98 * pair
@@ -264,8 +261,8 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
         ax.text(middle, -3.68, two_decimals(turned[0, pair] @ turned[1, pair]), **BOLD)
         ax.text(middle - 0.99, -3.68, "+" * (pair > 0), **BOLD)
     ax.text(8.95, -3.4, "score", **BOLD)
-    total = f"≈ {two_decimals((turned[0] * turned[1]).sum())}"
-    ax.text(8.95, -3.68, total, **BOLD | {"size": 13}, bbox={"facecolor": "white", "pad": 3})
+    look = BOLD | {"size": 13, "bbox": {"facecolor": "white", "pad": 3}}
+    ax.text(8.95, -3.68, f"≈ {two_decimals((turned[0] * turned[1]).sum())}", **look)
     stages = list(STAGES.items())[0 if whole else 2 :]
     for height, words in stages:
         ax.text(0, height, words, va="center", size=9)
@@ -291,7 +288,6 @@ def _draw_lane(ax: Axes, lane: int, words: str, row: Sequence[float], vector: np
 
 
 def _draw_numbers(ax: Axes, left: float, top: float, row: Iterable[str], colour: str, wide: float) -> None:
-    """A row of cells, pale, each with its number."""
     for place, value in enumerate(row):
         corner, look = (left + wide * place, top - 0.3), {"edgecolor": GREY, "linewidth": 0.6}
         ax.add_patch(Rectangle(corner, wide, 0.3, facecolor=pale(colour), **look))

@@ -15,7 +15,6 @@ from transformer_course.figures.layout import canvas, cell_texts, finished
 
 FAINT = 0.035  # a smaller weight has no line
 WIDTH = 6.0  # points, of a weight of 1
-HANDED_ON = "at a line's right end is who asks, at its left end who is asked, and hands over its note"
 
 
 def draw_ways(
@@ -99,6 +98,7 @@ def attention_paths(
     ax.set_xticks(range(len(found)), found)
     ax.tick_params(length=0, labeltop=True, labelbottom=False)
     ax.spines[:].set_visible(False)
-    figure.supxlabel(f"thicker: more weight; {HANDED_ON}", size=9)
+    note = "at a line's right end is who asks, at its left end who is asked, and hands over its note"
+    figure.supxlabel(f"thicker: more weight; {note}", size=9)
     see = "Tokens in columns; a line is as wide as its right end's weight for its left end."
     return finished(figure, title, see)

@@ -16,14 +16,10 @@ def test_searches_name_what_is_furthest():
     assert written[".70  z ✗"] == HERO and written[".90  y ✓"] == "black" and "should be: x" in written
 
 
-def test_bars_are_shares_of_whatever_they_are_told_to_be_of():
-    (ax,) = figures.parameter_bars({"x": {"a": 0.5, "b": 1.5}}, title="", of="time").axes
+def test_bars_are_shares_of_the_parameters():
+    (ax,) = figures.parameter_bars({"x": {"a": 0.5, "b": 1.5}}, title="").axes
     assert [bar.get_width() for bar in ax.patches] == [0.25, 0.75]
-    assert ax.get_xlabel() == "share of the time"
-    look = {"title": "", "together": "both", "ends": ["b", "c"]}
-    (ax,) = figures.parameter_bars({"x": {"a": 3, "b": 0.99, "c": 0.01}}, **look).axes
-    assert [text.get_text() for text in ax.texts] == ["75.0%", "24.8%", "", "both: 25.0%"]
-    assert [bool(bar.get_hatch()) for bar in ax.patches] == [False, True, True]
+    assert [text.get_text() for text in ax.texts] == ["25%", "75%"]
 
 
 def test_a_part_has_the_colour_of_its_component_and_others_have_their_own():
