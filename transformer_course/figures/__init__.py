@@ -6,15 +6,9 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 
 from transformer_course.figures.algebra import arithmetic, journey, shape_flow, text_cosine, weighted_sum
 from transformer_course.figures.attention import STEPS, bars, draw_walk, head_arcs, masked_row, query_and_keys
-from transformer_course.figures.cells import head_blocks, masks
 from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import lines, training_curves
-from transformer_course.figures.drawings import (
-    data_flow,
-    kinds_of_tests,
-    norm_orders,
-    then_and_now,
-)
+from transformer_course.figures.drawings import data_flow, kinds_of_tests, norm_orders, then_and_now
 from transformer_course.figures.images import image_attention, position_tables
 from transformer_course.figures.layer import (
     draw_network,
@@ -28,9 +22,11 @@ from transformer_course.figures.map import encoder_map
 from transformer_course.figures.maps import (
     attention_heatmap,
     draw_matrix,
+    head_blocks,
     head_grid,
     head_values,
     likeness_grid,
+    masks,
     matrices,
     token_depth,
 )

@@ -1,4 +1,4 @@
-"""Maps with a label for every row and column: attention, likeness, one number for each head or token."""
+"""Maps with a label for every row and column: attention, likeness, masks, a number for each head or token."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,11 +6,24 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
-from matplotlib.colors import Colormap
+from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import ATTENTION, SIGNED
+from transformer_course.figures.colours import (
+    ATTENTION,
+    DARK,
+    EDGE,
+    HIDDEN,
+    NO,
+    OPEN,
+    OPEN_OR_NOT,
+    PALE,
+    SIGNED,
+    YES,
+    YES_OR_NO,
+)
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
 from transformer_course.figures.layout import (
     WIDEST,
@@ -19,11 +32,12 @@ from transformer_course.figures.layout import (
     finished,
     frame_cells,
     hide_cells,
+    legend_of_cells,
+    number,
     outline_cells,
     sign_before,
 )
 
-FEW = 24  # heads of a model whose numbers are all written
 MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
 Cell = tuple[int, int]  # (query, key)
 KEY_QUERY = ("key", "query")
@@ -122,12 +136,12 @@ def attention_heatmap(
 ) -> Figure:
     """Draw one attention map (query_pos, key_pos), from 0 to 1; rows, or cells, in `framed` have frames.
 
-    Weights have their numbers from `least` on; unless told, all have, and of many tokens those from .2 on.
+    Weights have their numbers from `least` on.
     """
-    side = 0.42 * max(len(tokens), 5)
+    side = 0.42 * len(tokens)
     figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
     look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
-    look["numbers"] = given.numbers_of(weights) >= (least or 0.2 * (len(tokens) > MANY))
+    look["numbers"] = given.numbers_of(weights) >= least
     look["framed"] = [each if np.ndim(each) else (each, 0, len(tokens), 1) for each in framed]
     draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
     see = "A row for each query, a column for each key; the brighter, the more of the query's weight."
@@ -142,8 +156,6 @@ def token_depth(
     title: str,
     bar: str,
     cosine: bool = False,
-    across: str = "token",
-    down: str = "",
     framed: Iterable[Cell] = (),
     see: str = "A row for each place in the model, from the first down to the last; a column for each token.",
 ) -> Figure:
@@ -154,7 +166,7 @@ def token_depth(
     figure, (ax,) = canvas(1, (1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows)))
     limits = (0, max(1.0, values.max()))
     look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": limits}
-    look |= {"numbers": unit > 0.4, "bar": bar, "labels": (across, down), "framed": framed}
+    look |= {"numbers": unit > 0.4, "bar": bar, "labels": ("token", ""), "framed": framed}
     draw_matrix(ax, values, rows, tokens, **look)
     return finished(figure, title, see)
 
@@ -210,12 +222,12 @@ def lay_maps(
 
 def _label_once(panels: np.ndarray, across: int) -> None:
     """Leave the labels of rows to the first panel of a row, those of columns to the last of a column."""
-    for number, ax in enumerate(panels):
-        if number % across:
+    for place, ax in enumerate(panels):
+        if place % across:
             same = ax.get_ylabel() == panels[0].get_ylabel()
             ax.tick_params(labelleft=not same)
             ax.set_ylabel("" if same else ax.get_ylabel())
-        if number + across < len(panels):
+        if place + across < len(panels):
             ax.tick_params(labelbottom=False)
             ax.set_xlabel("")
 
@@ -275,7 +287,7 @@ def likeness_grid(
 
     With `nearest`, columns bear numbers for names, and in each row the largest is framed.
     """
-    tables, rows, columns = given.tables_of(named, limits=(-1, 1)), tokens, tokens
+    tables, rows, columns = given.tables_of(named), tokens, tokens
     others = ~np.eye(len(tokens), dtype=bool)
     if nearest:
         columns = [f"{place}" for place in range(1, len(tokens) + 1)]
@@ -298,32 +310,26 @@ def likeness_grid(
 def head_values(
     named: Tables,
     *,
+    limit: float,
+    marked: Sequence[tuple[int, int]],
     columns: int = 2,
-    limit: float | None = None,
-    marked: Sequence[tuple[int, int]] = (),
     title: str = "",
 ) -> Figure:
     """Draw one number for every head, layers down and heads across, for each name; `columns` in a row.
 
-    Colours go from 0 to `limit`, or to the largest number of the panel; (layer, head) in `marked` are framed.
-    Of many heads only those have their number that are framed, or in the upper half of the scale.
+    Colours go from 0 to `limit`; (layer, head) in `marked` are framed. Only those have their number that are
+    framed, or in the upper half of the scale.
     """
     tables = given.tables_of(named)
     n_layers, n_heads = next(iter(tables.values())).shape
     layers, heads = [f"layer {i}" for i in range(n_layers)], [str(i) for i in range(n_heads)]
-    own = []
-    for table in tables.values():
-        low, high = given.from_zero(table) if limit is None else (0.0, limit)
-        told = (table > high / 2) | (table.size <= FEW)
-        for place in marked:
-            told[place] = True
-        own.append({"limits": (low, high), "numbers": told})
-    look = {"unit": 0.42, "across": columns, "labels": ("head", ""), "own": own, "framed": marked}
-    figure, panels = lay_maps(tables.items(), layers, heads, below=0.25, **look)
-    if n_layers * n_heads > FEW:  # one bar if all have one scale
-        figure.supxlabel("with its number: in a frame, or in the upper half of the scale", size=9)
-        for ax, to in [(ax, ax) for ax in panels] if limit is None else [(panels[0], figure.axes)]:
-            figure.colorbar(ax.collections[0], ax=to, shrink=0.9 if limit is None else 0.6)
+    own = [{"numbers": table > limit / 2} for table in tables.values()]
+    for each in own:
+        each["numbers"][tuple(zip(*marked, strict=True))] = True
+    look = {"unit": 0.42, "across": columns, "labels": ("head", ""), "limits": (0, limit), "framed": marked}
+    figure, panels = lay_maps(tables.items(), layers, heads, below=0.25, own=own, **look)
+    figure.supxlabel("with its number: in a frame, or in the upper half of the scale", size=9)
+    figure.colorbar(panels[0].collections[0], ax=figure.axes, shrink=0.6)
     see = "Layers down, heads across, a number for each head; the brighter, the larger."
     return finished(figure, title, see)
 
@@ -345,13 +351,115 @@ def matrices(
     """
     unit = min(0.52, (WIDEST / len(named) - 0.75) / len(columns))
     figure, panels = canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
-    look = {"limits": limits, "colours": SIGNED if limits[0] < 0 else ATTENTION, "labels": (xlabel, "")}
+    look = {"limits": limits, "colours": SIGNED, "labels": (xlabel, "")}
     look["framed"] = [(row, 0, len(columns), 1) for row in framed]
     for ax, (name, table) in zip(panels, given.tables_of(named).items(), strict=True):
         draw_matrix(ax, table, rows, columns, title=name, numbers=True, whole=False, **look)
         ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
-        if max(map(len, columns)) < 4:
-            ax.tick_params(axis="x", rotation=0)  # a cell is wide
+        ax.tick_params(axis="x", rotation=0)  # a cell is wide
     for ax, sign in zip(panels[1:], signs, strict=False):
         sign_before(ax, sign)
     return finished(figure, title, "Small matrices side by side, each cell with its number.")
+
+
+# Matrices whose cells are of a few kinds, each with its colour
+
+
+def masks(
+    named: Tables,
+    tokens: Labels,
+    *,
+    title: str = "",
+    see: str = "",
+    legend: Sequence[str] = ("may attend", "hidden"),
+    effects: Sequence[str] = (),
+    labels: tuple[str, str] | Sequence[tuple[str, str]] = KEY_QUERY,
+    queries: Labels | None = None,
+    numbers: Sequence[Matrix] = (),
+    framed: Sequence[tuple[int, ...]] = (),
+    above: bool = False,
+) -> Figure:
+    """Draw boolean matrices (query_pos, key_pos) side by side, four in a row.
+
+    `legend` says what cells mean that are True, and others, then the same of the maps in `effects`, then what
+    frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
+    because these are not the columns' tokens, hide nothing: they are dark and light.
+    Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `framed`.
+    The columns may have their names `above` them, level, and cells that are wide and low.
+    """
+    maps = given.tables_of(named)
+    pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
+    look = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
+    look["colours"], mask = YES_OR_NO, {"colours": OPEN_OR_NOT}
+    own = [{} if queries or name in effects else mask | {"hidden": 1 - each} for name, each in maps.items()]
+    look["own"] = [more | {"labels": pair} for more, pair in zip(own, pairs, strict=True)]
+    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=4, **look)
+    for ax in panels:
+        (outline_cells if effects else frame_cells)(ax, framed)
+        if above:
+            ax.tick_params(axis="x", labeltop=True, labelbottom=False, rotation=0)
+            ax.xaxis.set_label_position("top")
+            ax.set_aspect("auto")
+            figure.set_size_inches(WIDEST, 1.7 + 0.2 * len(queries or tokens))
+    ticks = [np.where(each["hidden"], "", "✓") for each in own if each and len(tokens) <= MANY]
+    told = [given.numbers_of(each, 2, gaps=True) for each in numbers]
+    words = [np.where(np.isnan(each), "", np.vectorize(number)(each)) for each in told] or ticks
+    for ax, written, shown, mine in zip(panels, words, maps.values(), own, strict=False):
+        _write_words(ax, written, shown, is_mask="hidden" in mine)
+    key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}, {"fill": False, "linewidth": 2}
+    legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))
+    see = see or (
+        "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
+        if labels == KEY_QUERY
+        else f"Across: {labels[0]}. A dark cell: {legend[0]}; a light one: {legend[1]}."
+    )
+    return finished(figure, title, see)
+
+
+def _write_words(ax: Axes, written: np.ndarray, shown: np.ndarray, *, is_mask: bool) -> None:
+    """Write a word into each cell, on its colour."""
+    look = {"ha": "center", "va": "center", "size": 8, "zorder": 3}
+    for (row, column), word in np.ndenumerate(written):
+        yes = shown[row, column]
+        ground = {"facecolor": (OPEN if is_mask else YES) if yes else NO, "edgecolor": "none", "pad": 1}
+        look["color"] = "white" if yes and not is_mask else DARK
+        ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
+
+
+def head_blocks(
+    panels: Mapping[str, Tensor],
+    tokens: Labels,
+    d_model: int,
+    n_heads: int,
+    *,
+    masked: Sequence[int] = (),
+    title: str = "",
+) -> Figure:
+    """Draw where each number of a small tensor came from: its token in words, its head as a colour.
+
+    In the matrices of `panels`, an entry t · d_model + f stands for feature f of token t.
+    In the heads the `masked` rows are hatched.
+    """
+    origins = {name: table.astype(int) for name, table in given.tables_of(panels).items()}
+    heights, widths = zip(*(origin.shape for origin in origins.values()), strict=True)
+    room = sum(0.75 + 0.68 * width for width in widths), 1.2 + 0.42 * max(heights)
+    figure, axes = canvas(len(origins), (0, 0), room, width_ratios=widths)
+    look = {"limits": (0, n_heads), "colours": ListedColormap(PALE[:n_heads]), "gap": 1.5}
+    for ax, (name, origin) in zip(axes, origins.items(), strict=True):
+        words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
+        heads = origin % d_model // (d_model // n_heads)
+        draw_cells(ax, heads, tokens, [], words=np.array(words), **look)
+        moved = origin // d_model != np.arange(len(origin))[:, None]
+        for row in np.flatnonzero(moved.any(axis=1)):  # what is not its token's
+            outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
+        hidden = [(row, column) for row in masked for column in range(heads.shape[1]) if ax is not axes[0]]
+        hide_cells(ax, hidden)
+        for row, column in hidden:
+            ax.texts[row * heads.shape[1] + column].set(path_effects=EDGE, zorder=3)
+        ax.set_title(name)
+    look = {"arrowstyle": "-|>", "linewidth": 3, "mutation_scale": 20, "color": DARK}
+    height = 1 - 1 / len(tokens)  # between two rows' names
+    ends = (1 + 0.5 / widths[0], height), (1 + 0.1 / widths[0], height)
+    axes[0].annotate("", *ends, xycoords="axes fraction", textcoords="axes fraction", arrowprops=look)
+    see = "A row for each token, a column for each feature; what has one shade belongs to one head."
+    return finished(figure, title, see)
