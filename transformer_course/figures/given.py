@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from torch import Tensor
 
-ROUNDING = 1e-6  # a number may lie so far off its scale
-
 Matrix = Tensor | np.ndarray | Sequence[Sequence[float]]
 Limits = tuple[float, float]
 Labels = Sequence[str]
@@ -47,13 +45,3 @@ def labelled(matrix: Matrix, rows: Labels, columns: Labels) -> np.ndarray:
             "pick one head and one sentence first, for example weights[0, 3]"
         )
     return values
-
-
-def check_scale(values: np.ndarray, limits: Limits) -> None:
-    """Raise unless every number lies on the colour scale: beyond its ends all look alike."""
-    (low, high), least, most = limits, values.min(), values.max()
-    if least < low - ROUNDING or most > high + ROUNDING:
-        raise ValueError(
-            f"wanted numbers on the scale from {low:g} to {high:g}, got {least:g} to {most:g}; "
-            "widen the limits, or, for attention, give the weights after the softmax"
-        )

@@ -39,6 +39,7 @@ from transformer_course.figures.layout import (
 )
 
 MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
+ROUNDING = 1e-6  # a number may lie so far off its scale
 Cell = tuple[int, int]  # (query, key)
 KEY_QUERY = ("key", "query")
 
@@ -72,12 +73,15 @@ def draw_matrix(
     `numbers` may also say for each cell whether it has its own; without `whole` all have decimals. Cells that
     are True in `hidden` are hatched; `framed` ones, as in `frame_cells`, have frames.
 
-    Raises:
-        ValueError: the labels do not match the matrix, a number is not finite, or lies beyond the limits.
     """
     values = given.labelled(matrix, rows, columns)
-    low, high = limits or (values.min(), values.max())
-    given.check_scale(values, (low, high))
+    least, most = values.min(), values.max()
+    low, high = limits or (least, most)
+    if least < low - ROUNDING or most > high + ROUNDING:  # beyond the ends of a scale all look alike
+        raise ValueError(
+            f"wanted numbers on the scale from {low:g} to {high:g}, got {least:g} to {most:g}; "
+            "widen the limits, or, for attention, give the weights after the softmax"
+        )
     covered = np.zeros_like(values) if hidden is None else given.numbers_of(hidden)
     told = max(values.shape) <= MANY if numbers is None else numbers
     words = np.where(told & (covered == 0), cell_texts(values, whole=whole), "") if np.any(told) else None
@@ -104,7 +108,7 @@ def draw_cells(
 ) -> QuadMesh:
     """Draw a heatmap, a label for every row and column, and a word in every cell if there are some.
 
-    As `seaborn.heatmap` does, which draws the figure once for every panel, and is slow to import.
+    `seaborn.heatmap` draws the figure once for every panel, and is slow to import.
     """
     scale = dict(zip(("vmin", "vmax"), limits, strict=True))
     mesh = ax.pcolormesh(values, **scale, cmap=colours, linewidths=gap, edgecolor="white")

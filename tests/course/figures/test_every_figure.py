@@ -60,7 +60,7 @@ GOOD = {
     "head_arcs": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS, "lit": 1, "says": {"$y$": 0.5}, "title": ""},
     "head_grid": {"maps": [WEIGHTS], "tokens": TOKENS, "titles": ["$x$"]},
     "head_scatter": {"named": {"$x$": (WEIGHTS, WEIGHTS)}, "ylabel": "", "marked": {(0, 1): "$x$"}},
-    "head_values": {"named": {"$x$": WEIGHTS}, "marked": [(0, 1)]},
+    "head_values": {"named": {"$x$": WEIGHTS}, "marked": [(0, 1)], "limit": 1},
     "image_attention": {
         **{"images": torch.rand(2, 4, 4), "maps": torch.rand(2, 3, 4), "names": TOKENS},
         **{"patch": (2, 2), "digits": [7, 8], "title": "", "bar": ""},
