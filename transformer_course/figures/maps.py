@@ -10,7 +10,7 @@ from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from transformer_course.figures import given
+from transformer_course.figures import given, layout
 from transformer_course.figures.colours import (
     ATTENTION,
     DARK,
@@ -25,18 +25,6 @@ from transformer_course.figures.colours import (
     YES_OR_NO,
 )
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_course.figures.layout import (
-    WIDEST,
-    canvas,
-    cell_texts,
-    finished,
-    frame_cells,
-    hide_cells,
-    legend_of_cells,
-    number,
-    outline_cells,
-    sign_before,
-)
 
 MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
 ROUNDING = 1e-6  # a number may lie so far off its scale
@@ -84,14 +72,16 @@ def draw_matrix(
         )
     covered = np.zeros_like(values) if hidden is None else given.numbers_of(hidden)
     told = max(values.shape) <= MANY if numbers is None else numbers
-    words = np.where(told & (covered == 0), cell_texts(values, whole=whole), "") if np.any(told) else None
+    words = (
+        np.where(told & (covered == 0), layout.cell_texts(values, whole=whole), "") if np.any(told) else None
+    )
     mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
     ax.set(title=title, aspect="equal", xlabel=labels[0], ylabel=labels[1])
     if bar is not None:
         ax.figure.colorbar(mesh, ax=ax, label=bar, shrink=0.8).outline.set_linewidth(0)
     _readable_numbers(ax)
-    hide_cells(ax, np.argwhere(covered))
-    frame_cells(ax, framed)
+    layout.hide_cells(ax, np.argwhere(covered))
+    layout.frame_cells(ax, framed)
 
 
 def draw_cells(
@@ -143,13 +133,13 @@ def attention_heatmap(
     Weights have their numbers from `least` on.
     """
     side = 0.42 * len(tokens)
-    figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
+    figure, (ax,) = layout.canvas(1, (1.9 + side, 1.3 + side))
     look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
     look["numbers"] = given.numbers_of(weights) >= least
     look["framed"] = [each if np.ndim(each) else (each, 0, len(tokens), 1) for each in framed]
     draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
     see = "A row for each query, a column for each key; the brighter, the more of the query's weight."
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
 
 
 def token_depth(
@@ -166,13 +156,15 @@ def token_depth(
     """Draw a number for each token at each place of a model, from 0 to 1 or more, or from −1; some framed."""
     values = given.numbers_of(values, 2)
     left, foot = (LETTER * max(map(len, labels)) for labels in (rows, tokens))
-    unit = min(0.52, (WIDEST - 1.3 - left) / len(tokens))
-    figure, (ax,) = canvas(1, (1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows)))
+    unit = min(0.52, (layout.WIDEST - 1.3 - left) / len(tokens))
+    figure, (ax,) = layout.canvas(
+        1, (1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows))
+    )
     limits = (0, max(1.0, values.max()))
     look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": limits}
     look |= {"numbers": unit > 0.4, "bar": bar, "labels": ("token", ""), "framed": framed}
     draw_matrix(ax, values, rows, tokens, **look)
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
 
 
 # Several maps side by side
@@ -207,7 +199,7 @@ def lay_maps(
     down = -(-len(named) // across)
     left, foot = (BELOW + LETTER * max(map(len, labels)) for labels in (rows, columns))
     beside = left + across * AROUND + (BAR if bar is not None else 0.2)
-    most = (WIDEST - beside) / across
+    most = (layout.WIDEST - beside) / across
     unit = min(unit, most / len(columns))
     titles = [textwrap.fill(title, max(8, int(most / HEAD_LETTER))) or title for title, _ in named]
     panel = max(
@@ -215,7 +207,7 @@ def lay_maps(
     )
     above = ABOVE * max(1 + each.count("\n") for each in titles)
     size = across * panel + beside, down * (unit * len(rows) + above) + foot + HEADLINE + below
-    figure, panels = canvas(len(named), (0, 0), size, columns=across)
+    figure, panels = layout.canvas(len(named), (0, 0), size, columns=across)
     for ax, title, (_, matrix), more in zip(panels, titles, named, own or [{}] * len(named), strict=True):
         draw_matrix(ax, matrix, rows, columns, title=title, **(look | more))
     _label_once(panels, across)
@@ -267,15 +259,13 @@ def head_grid(
     each["numbers"] = [given.numbers_of(weights) >= least for weights in maps]
     for told, cells in zip(each["numbers"], each["framed"], strict=True):
         for row, column, *size in cells:
-            if isinstance(cells, Mapping):
+            if isinstance(cells, Mapping) or (least < np.inf and not size):
                 told[row, column : column + (*size, 1)[0]] = True
-            elif least < np.inf and not size:
-                told[row, column] = True
     own = [dict(zip(each, options, strict=True)) for options in zip(*each.values(), strict=True)]
     look = {"unit": unit, "across": columns, "bar": bar, "own": own}
     figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **look)
     see = "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
 
 
 def likeness_grid(
@@ -303,12 +293,12 @@ def likeness_grid(
     figure, panels = lay_maps(tables.items(), rows, columns, limits=(-1, 1), bar=bar, **look)
     for ax, table in zip(panels, tables.values(), strict=True) if nearest else ():
         ax.collections[0].set_array(np.ma.masked_where(~others, ax.collections[0].get_array()))
-        outline_cells(ax, enumerate(np.where(others, table, -2).argmax(axis=1)))
+        layout.outline_cells(ax, enumerate(np.where(others, table, -2).argmax(axis=1)))
         for place in range(len(tokens)):
             ax.text(place + 0.5, place + 0.5, "itself", ha="center", va="center", size=8)
         ax.set_xlabel("framed: the nearest in its row", size=9)
     see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
 
 
 def head_values(
@@ -335,7 +325,7 @@ def head_values(
     figure.supxlabel("with its number: in a frame, or in the upper half of the scale", size=9)
     figure.colorbar(panels[0].collections[0], ax=figure.axes, shrink=0.6)
     see = "Layers down, heads across, a number for each head; the brighter, the larger."
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
 
 
 def matrices(
@@ -353,8 +343,8 @@ def matrices(
 
     `signs` stand before all but the first; rows in `framed` have frames.
     """
-    unit = min(0.52, (WIDEST / len(named) - 0.75) / len(columns))
-    figure, panels = canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
+    unit = min(0.52, (layout.WIDEST / len(named) - 0.75) / len(columns))
+    figure, panels = layout.canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
     look = {"limits": limits, "colours": SIGNED, "labels": (xlabel, "")}
     look["framed"] = [(row, 0, len(columns), 1) for row in framed]
     for ax, (name, table) in zip(panels, given.tables_of(named).items(), strict=True):
@@ -362,8 +352,8 @@ def matrices(
         ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
         ax.tick_params(axis="x", rotation=0)  # a cell is wide
     for ax, sign in zip(panels[1:], signs, strict=False):
-        sign_before(ax, sign)
-    return finished(figure, title, "Small matrices side by side, each cell with its number.")
+        layout.sign_before(ax, sign)
+    return layout.finished(figure, title, "Small matrices side by side, each cell with its number.")
 
 
 # Matrices whose cells are of a few kinds, each with its colour
@@ -399,25 +389,25 @@ def masks(
     look["own"] = [more | {"labels": pair} for more, pair in zip(own, pairs, strict=True)]
     figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=4, **look)
     for ax in panels:
-        (outline_cells if effects else frame_cells)(ax, framed)
+        (layout.outline_cells if effects else layout.frame_cells)(ax, framed)
         if above:
             ax.tick_params(axis="x", labeltop=True, labelbottom=False, rotation=0)
             ax.xaxis.set_label_position("top")
             ax.set_aspect("auto")
-            figure.set_size_inches(WIDEST, 1.7 + 0.2 * len(queries or tokens))
+            figure.set_size_inches(layout.WIDEST, 1.7 + 0.2 * len(queries or tokens))
     ticks = [np.where(each["hidden"], "", "✓") for each in own if each and len(tokens) <= MANY]
     told = [given.numbers_of(each, 2, gaps=True) for each in numbers]
-    words = [np.where(np.isnan(each), "", np.vectorize(number)(each)) for each in told] or ticks
+    words = [np.where(np.isnan(each), "", np.vectorize(layout.number)(each)) for each in told] or ticks
     for ax, written, shown, mine in zip(panels, words, maps.values(), own, strict=False):
         _write_words(ax, written, shown, is_mask="hidden" in mine)
     key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}, {"fill": False, "linewidth": 2}
-    legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))
+    layout.legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))
     see = see or (
         "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
         if labels == KEY_QUERY
         else f"Across: {labels[0]}. A dark cell: {legend[0]}; a light one: {legend[1]}."
     )
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
 
 
 def _write_words(ax: Axes, written: np.ndarray, shown: np.ndarray, *, is_mask: bool) -> None:
@@ -447,7 +437,7 @@ def head_blocks(
     origins = {name: table.astype(int) for name, table in given.tables_of(panels).items()}
     heights, widths = zip(*(origin.shape for origin in origins.values()), strict=True)
     room = sum(0.75 + 0.68 * width for width in widths), 1.2 + 0.42 * max(heights)
-    figure, axes = canvas(len(origins), (0, 0), room, width_ratios=widths)
+    figure, axes = layout.canvas(len(origins), (0, 0), room, width_ratios=widths)
     look = {"limits": (0, n_heads), "colours": ListedColormap(PALE[:n_heads]), "gap": 1.5}
     for ax, (name, origin) in zip(axes, origins.items(), strict=True):
         words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
@@ -455,9 +445,9 @@ def head_blocks(
         draw_cells(ax, heads, tokens, [], words=np.array(words), **look)
         moved = origin // d_model != np.arange(len(origin))[:, None]
         for row in np.flatnonzero(moved.any(axis=1)):  # what is not its token's
-            outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
+            layout.outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
         hidden = [(row, column) for row in masked for column in range(heads.shape[1]) if ax is not axes[0]]
-        hide_cells(ax, hidden)
+        layout.hide_cells(ax, hidden)
         for row, column in hidden:
             ax.texts[row * heads.shape[1] + column].set(path_effects=EDGE, zorder=3)
         ax.set_title(name)
@@ -466,4 +456,4 @@ def head_blocks(
     ends = (1 + 0.5 / widths[0], height), (1 + 0.1 / widths[0], height)
     axes[0].annotate("", *ends, xycoords="axes fraction", textcoords="axes fraction", arrowprops=look)
     see = "A row for each token, a column for each feature; what has one shade belongs to one head."
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
