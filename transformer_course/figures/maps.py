@@ -157,11 +157,9 @@ def token_depth(
     values = given.numbers_of(values, 2)
     left, foot = (LETTER * max(map(len, labels)) for labels in (rows, tokens))
     unit = min(0.52, (layout.WIDEST - 1.3 - left) / len(tokens))
-    figure, (ax,) = layout.canvas(
-        1, (1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows))
-    )
-    limits = (0, max(1.0, values.max()))
-    look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": limits}
+    size = 1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows)
+    figure, (ax,) = layout.canvas(1, size)
+    look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": (0, max(1.0, values.max()))}
     look |= {"numbers": unit > 0.4, "bar": bar, "labels": ("token", ""), "framed": framed}
     draw_matrix(ax, values, rows, tokens, **look)
     return layout.finished(figure, title, see)
@@ -202,9 +200,8 @@ def lay_maps(
     most = (layout.WIDEST - beside) / across
     unit = min(unit, most / len(columns))
     titles = [textwrap.fill(title, max(8, int(most / HEAD_LETTER))) or title for title, _ in named]
-    panel = max(
-        unit * len(columns), *(HEAD_LETTER * len(line) for each in titles for line in each.split("\n"))
-    )
+    longest = max(len(line) for each in titles for line in each.split("\n"))
+    panel = max(unit * len(columns), HEAD_LETTER * longest)
     above = ABOVE * max(1 + each.count("\n") for each in titles)
     size = across * panel + beside, down * (unit * len(rows) + above) + foot + HEADLINE + below
     figure, panels = layout.canvas(len(named), (0, 0), size, columns=across)

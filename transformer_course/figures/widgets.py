@@ -91,9 +91,10 @@ def explore(
         for ax, value in zip(panels, stops, strict=True):
             draw(ax, value)
             ax.set_title(_called(name, value), loc="left" if across == 1 else "center")
+        ticks = [[label.get_text() for label in ax.get_yticklabels()] for ax in panels]
         for place, ax in enumerate(panels[1:], 1):
             ax.set_ylabel("")  # that of the first, and so are the same tokens beside it
-            ax.tick_params(labelleft=place % columns == 0 or _labels(ax) != _labels(panels[0]))
+            ax.tick_params(labelleft=place % columns == 0 or ticks[place] != ticks[0])
         if bar:
             figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
         return finished(figure, title, see)
@@ -113,10 +114,6 @@ def explore(
     picture = ipywidgets.HTML(pictures[first])
     stops.observe(lambda change: setattr(picture, "value", pictures[change["new"]]), "value")
     _publish(ipywidgets.VBox([stops, picture]), data, metadata, words=f"Slider: {name}")
-
-
-def _labels(ax: Axes) -> list[str]:
-    return [label.get_text() for label in ax.get_yticklabels()]
 
 
 def _called(name: str, value: Stop) -> str:
