@@ -6,7 +6,6 @@ from itertools import cycle
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
@@ -97,8 +96,7 @@ def lines(
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
         means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items()}
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0], dots=dots)
-        if tops:
-            _mark_tops(ax, ax.lines[: len(curves)], tops)
+        _mark_tops(ax, len(curves) if tops else 0, tops)
     return figure
 
 
@@ -182,15 +180,16 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, s
     ax.plot(x, runs.mean(axis=0), label=name, **look)
 
 
-def _mark_tops(ax: Axes, curves: Sequence[Line2D], tops: Callable[[float], str]) -> None:
-    """Mark the highest points of lines, with words."""
+def _mark_tops(ax: Axes, count: int, tops: Callable[[float], str] | None) -> None:
+    """Mark the highest points of the first lines, with words."""
     points = {}
-    for line in curves:
+    for line in ax.lines[:count]:
         x, y = line.get_data()
         spot = int(np.nanargmax(y))
         points[tops(x[spot])] = x[spot], y[spot]
         ax.plot(x[spot], y[spot], "o", color=MARK, markersize=5)
-    place_names(ax, points)
+    if points:
+        place_names(ax, points)
 
 
 def training_curves(

@@ -29,7 +29,8 @@ LEGIBLE = 32  # tokens on each side of the large map; more labels could not be r
 TILE = 32  # cells on each side of a small map, at most
 ACROSS = 4  # small maps in a row
 REDRAWN_AFTER = 1.0  # seconds: seldom enough to leave the time to the training
-AT_THE_END = {"continuous_update": False, "style": {"description_width": "initial"}}  # of a move, redraw
+WIDE = {"description_width": "initial"}  # room for a whole description
+AT_THE_END = {"continuous_update": False, "style": WIDE}  # of a move, redraw
 
 Stop = float | str
 Read = Callable[[str], tuple[Labels, Tensor]]
@@ -109,8 +110,7 @@ def explore(
     first = list(values).index(strip[0])
     metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
     options = [(value if isinstance(value, str) else number(value), i) for i, value in enumerate(values)]
-    style = AT_THE_END["style"]
-    stops = ipywidgets.SelectionSlider(options=options, index=first, description=name, style=style)
+    stops = ipywidgets.SelectionSlider(options=options, index=first, description=name, style=WIDE)
     picture = ipywidgets.HTML(pictures[first])
     stops.observe(lambda change: setattr(picture, "value", pictures[change["new"]]), "value")
     _publish(ipywidgets.VBox([stops, picture]), data, metadata, words=f"Slider: {name}")
