@@ -4,12 +4,18 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 """
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
-from transformer_course.figures.algebra import arithmetic, journey, shape_flow, text_cosine, weighted_sum
+from transformer_course.figures.algebra import (
+    arithmetic,
+    journey,
+    shape_flow,
+    text_cosine,
+    two_heads,
+    weighted_sum,
+)
 from transformer_course.figures.attention import STEPS, bars, draw_walk, head_arcs, masked_row, query_and_keys
 from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import lines, training_curves
 from transformer_course.figures.drawings import data_flow, kinds_of_tests, norm_orders, then_and_now
-from transformer_course.figures.images import image_attention, position_tables
 from transformer_course.figures.layer import (
     draw_network,
     lanes,
@@ -31,14 +37,14 @@ from transformer_course.figures.maps import (
     token_depth,
 )
 from transformer_course.figures.moves import draw_tile, memory_traffic, reach, ring_of_three
-from transformer_course.figures.points import head_scatter, parameter_bars, roofline, searches, word_strips
+from transformer_course.figures.points import parameter_bars, searches
 from transformer_course.figures.positions import (
     clock_table,
     digits_and_waves,
     draw_rotary,
     draw_turns,
-    position_circles,
+    position_tables,
 )
 from transformer_course.figures.training import ablation, one_step
-from transformer_course.figures.ways import attention_paths, draw_arcs, draw_web
+from transformer_course.figures.ways import attention_paths, draw_arcs
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

@@ -332,6 +332,59 @@ def _short(value: float) -> str:
     return two_decimals(value) if 0.1 <= abs(round(value, 2)) < 1 else number(value, 2)
 
 
+def two_heads(
+    query: Sequence[float],
+    keys: Matrix,
+    values: Matrix,
+    mixing: Matrix,
+    words: Labels,
+    jobs: Mapping[str, str],
+    says: Sequence[str],
+    *,
+    title: str,
+) -> Figure:
+    """Draw what the middle word gets by one head, by two half as wide, and by W_O of these; by pencil.
+
+    Words whose values are not 0 name the features of both halves; W_O, here `mixing`, makes of each what it
+    `says`. At the foot the first and the last word have exchanged their values.
+    """
+    query, keys, values, mixing = (np.asarray(each, dtype=float) for each in (query, keys, values, mixing))
+    half, named = len(query) // 2, [word for word, row in zip(words, values, strict=True) if row.any()]
+    kinds, rows, found = ["head 0"] * half + ["head 1"] * half, [], {}
+    for (name, job), own in zip(jobs.items(), (slice(None), slice(half), slice(half, None)), strict=True):
+        scores = keys[:, own] @ query[own]
+        powers = np.exp(scores / len(query[own]) ** 0.5)
+        weights = (powers / powers.sum()).round(2)
+        found[name] = [weights @ order[:, own] for order in (values, values[::-1])]
+        features, colours = (named * 2)[: len(query[own])], [name if name in kinds else ""] * len(query[own])
+        asks = [["", *words], ["score", *scores], ["weight", *weights]]
+        table = [["", *features], *([word, *row] for word, row in zip(words, values[:, own], strict=True))]
+        mixed = "×", (table, ["", *colours]), "=", ([features, found[name][0]], colours)
+        rows.append([f"{name}:\n{job}", (asks, [""] * (1 + len(words))), *mixed])
+    one, other = np.concatenate([found[name] for name in dict.fromkeys(kinds)], axis=1)
+    ends = ["", *(f"{word}\n{what}" for what in says for word in named)]
+    added = one[:half] @ mixing[:half], one[half:] @ mixing[half:], one @ mixing
+    reads = [ends, *([word, *row] for word, row in zip(named * 2, mixing, strict=True))], _lines_of(kinds)
+    adds = (
+        [ends, *([sign, *row] for sign, row in zip(("", "+", "="), added, strict=True))],
+        _lines_of(["head 0", "head 1", "result"]),
+    )
+    again = ([["", *(other @ mixing)]], ["", *["result"] * len(query)])
+    rows += [
+        ["", "head 0 and head 1, side by side", "", "W_O", "", "both add to one vector"],
+        [" ".join(words), ([named * 2, one], kinds), "×", reads, "=", adds],
+        [" ".join(words[::-1]), ([other], kinds), "×", "W_O", "=", again],
+    ]
+    heads = ["", f"weights of {words[1]}", "", f"values: {' '.join(words)}", "", "what the head found"]
+    see = "A row for each head: weights times values. Then both side by side, times W_O: what each adds."
+    return arithmetic(rows, heads, wide=0.48, title=title, see=see)
+
+
+def _lines_of(kinds: Labels) -> list[list[str]]:
+    """Return the kinds of a table's cells: a line each for its four features, below their names."""
+    return [[""] * 5, *(["", *[kind] * 4] for kind in kinds)]
+
+
 def text_cosine(
     hidden: Tensor, may_attend: Tensor, named: Mapping[str, Labels], *, features: Sequence[int], title: str
 ) -> Figure:

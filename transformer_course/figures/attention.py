@@ -70,8 +70,8 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], ask
     line = np.outer(query / length, [reaches.min() - 0.4, reaches.max() + 0.4])
     ax.plot(*line, color=ROLES["query"], linewidth=0.9, linestyle="--")
     named_arrow(ax, (0, 0), query, asked, ROLES["query"], beside=query * (1, 1.2))
-    look = {"size": 9.5, "va": "center", "zorder": 5, "path_effects": EDGE, "color": ROLES["key"]}
     colour = ROLES["key"]
+    look = {"size": 9.5, "va": "center", "zorder": 5, "path_effects": EDGE, "color": colour}
     for (name, key), reach in zip(keys.items(), reaches[2:], strict=True):
         foot = reach * query / length
         ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)
@@ -100,15 +100,14 @@ def bars(
     title: str,
     see: str = "",
     lit: Sequence[Labels] = (),
-    legend: str | tuple[str, str] = "",
+    legend: Labels = (),
     goal: float | None = None,
     paired: bool = False,
 ) -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
-    If they are `paired`, the first of each quantity stand side by side, then the second of each.
-
-    A nan has a dash. The last quantity has the strong colour, or in each column the rows that are `lit`,
+    If they are `paired`, the first of each quantity stand side by side, then the second of each. A nan has a
+    dash. The last quantity has the strong colour, or in each column the rows that are `lit`,
     which the `legend` explains, and .00 is not written; `signs` stand between the columns. At a `goal` is a
     line, and a bar is dark but for those that reach it; then the legend explains both.
     """
@@ -139,11 +138,9 @@ def bars(
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
         ax.set_title(name)
     if legend:
-        edge, words = {"edgecolor": "black"}, (legend,) if isinstance(legend, str) else legend
         looks = [MARK] if goal is None else [YES, SILVER]
-        legend_of_cells(
-            figure, {word: edge | {"facecolor": each} for word, each in zip(words, looks, strict=True)}
-        )
+        key = {word: {"edgecolor": "black", "facecolor": c} for word, c in zip(legend, looks, strict=True)}
+        legend_of_cells(figure, key)
     return finished(figure, title, see or "A row of bars for each name, a column for each measure.")
 
 
@@ -177,11 +174,9 @@ def head_arcs(
     count = 3 * -(-len(named) // 2)
     figure, panels = canvas(count, (WIDEST / 3, 1.65), columns=3, width_ratios=[1, 1, 0.45])
     figure.get_layout_engine().set(wspace=0.05)
-    for place, (name, weights) in zip(
-        np.arange(count)[np.arange(count) % 3 < 2], named.items(), strict=False
-    ):
-        draw_arcs(panels[place], weights, tokens, lit, COMPONENTS["scores"], DARK)
-        panels[place].set_title(name)
+    for ax, (name, weights) in zip(panels.reshape(-1, 3)[:, :2].flat, named.items(), strict=False):
+        draw_arcs(ax, weights, tokens, lit, COMPONENTS["scores"], DARK)
+        ax.set_title(name)
     for ax in panels[2:-1:3]:
         ax.set_axis_off()
     _bars(panels[-1], list(says), given.numbers_of(list(says.values()), 1), [MARK], "")
@@ -353,7 +348,15 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
 def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, lit: bool) -> str:
     """Mark the cell that a step makes, light what goes into it if `lit`, return its arithmetic."""
     made, made_of = STEPS[step]
-    parts = [_light(ax, name, tables[name], part, lit=lit) for name, part in made_of.items()]
+    parts = []
+    for name, part in made_of.items():  # a row, a column, or the key's row
+        (left, top), (rows, columns) = PLACES[name], tables[name].shape
+        is_column, row = part == "column", KEY if part == "match" else ROW
+        parts.append(tables[name][:, COLUMN] if is_column else tables[name][row])
+        place = (left + COLUMN, top, 1, rows) if is_column else (left, top + row, columns, 1)
+        if lit:
+            colour = pale(HUES.get(name, GREY), LIGHT)
+            ax.add_patch(Rectangle(place[:2], *place[2:], facecolor=colour, zorder=1))
     cell = (ROW, KEY if made in ("scores", "weights") else COLUMN)
     left, top = PLACES[made]
     ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, zorder=2, **COMES_OUT))
@@ -392,13 +395,3 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray) -> None:
     for (row, column), told in np.ndenumerate(_told(table) if np.isfinite(table).all() else np.empty((0, 0))):
         look = {"ha": "center", "va": "center", "size": 8 if len(told) < 4 else 7, "zorder": 4}
         ax.text(left + column + 0.5, top + row + 0.5, told, **look)
-
-
-def _light(ax: Axes, name: str, table: np.ndarray, part: str, *, lit: bool) -> np.ndarray:
-    """The numbers of the row, the column or the key's row that goes into the cell; their place may be lit."""
-    (left, top), (rows, columns) = PLACES[name], table.shape
-    row = KEY if part == "match" else ROW
-    place = (left + COLUMN, top, 1, rows) if part == "column" else (left, top + row, columns, 1)
-    if lit:
-        ax.add_patch(Rectangle(place[:2], *place[2:], facecolor=pale(HUES.get(name, GREY), LIGHT), zorder=1))
-    return table[:, COLUMN] if part == "column" else table[row]

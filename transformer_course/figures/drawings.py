@@ -222,7 +222,7 @@ LATER_MODELS = {
             (partial(Axes.text, s="not in layer 0", ha="center", size=8), 7.2, -0.4),
         ],
         ["rotary turns q, k", "2 layers of 3:\nnear only"],
-        "GeGLU:\nGELU(g) ⊙ u",
+        "GeGLU: one map\ngates another",
     ),
     "Llama": (
         "RMSNorm",
@@ -257,7 +257,10 @@ def then_and_now(model: str, *, title: str) -> Figure:
         _stage(f"{norm}\nat the end", 18.35, **CAME),
     ]
     beside = f"{model}: inside the layer they stand beside it"
-    roads = {"2017: inside the layer the norms stand on the road": (then, 17.3), beside: (now, 19.6)}
+    roads = {
+        "2017, the first Transformer: inside the layer the norms stand on the road": (then, 17.3),
+        beside: (now, 19.6),
+    }
     figure = _two_roads(roads, (9.4, 2.1), "ids", 0.3)
     for ax in figure.axes:
         ax.set_ylim(-1.35, 2.3)
@@ -359,10 +362,10 @@ def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, ste
 
 
 # Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked; who notices.
-# A star stands before a number that differs from what is beside it, or promised.
+# A star stands before a number that differs from what is beside it, or promised, a ring before a changed one.
 SUSPECT, HAND = "softmax of\ncolumns", "0  log 3\nlog 2  0"  # the bug; the scores of lesson 14, by hand
 LOOP = [(HAND, SUSPECT, "*.33  .75\n.67  *.25"), (HAND, "the formula,\nslowly", "*.25  .75\n.67  *.33")]
-NUDGE = [(HAND, SUSPECT, ".33  .75\n*.67  *.25"), ("*log 3  *0\nlog 2  0", SUSPECT, ".60  .50\n*.40  *.50")]
+NUDGE = [(HAND, SUSPECT, ".33  .75\n*.67  *.25"), ("°log 3  °0\nlog 2  0", SUSPECT, ".60  .50\n*.40  *.50")]
 KINDS_OF_TESTS = {
     "sizes": ([("(3, 5)", SUSPECT, "(3, 5)")], "the shape as\npromised? yes", "missed"),
     "loop": (LOOP, "all numbers\nequal? no", "noticed"),
@@ -395,13 +398,24 @@ def kinds_of_tests(*, title: str) -> Figure:
         ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **look)
         ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.52), title=name)
         ax.set_axis_off()
+    figure.supxlabel("framed: differs from what is due; dotted frame: changed for the test", size=9)
     see = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
     return finished(figure, title, see)
 
 
 def _write_row(ax: Axes, x: float, y: float, words: Sequence[str]) -> None:
-    """Write the numbers of a row side by side, and a frame round those with a star."""
+    """Write the numbers of a row side by side, a frame round those with a star, a dashed one with a ring."""
     for place, word in enumerate(words):
-        edge = {"bbox": {"facecolor": "white", "edgecolor": HERO, "pad": 0.8}} if word[0] == "*" else {}
+        frame = {"facecolor": "white", "edgecolor": HERO, "pad": 0.8}
+        edge = {"*": {"bbox": frame}, "°": {"bbox": frame | {"edgecolor": "black", "linestyle": ":"}}}
         right = 0.44 * (place - (len(words) - 1) / 2)
-        ax.text(x + right, y, word.lstrip("*"), ha="center", va="center", size=8, zorder=4, **edge)
+        ax.text(
+            x + right,
+            y,
+            word.lstrip("*°"),
+            ha="center",
+            va="center",
+            size=8,
+            zorder=4,
+            **edge.get(word[0], {}),
+        )

@@ -202,7 +202,7 @@ def _values(ax: Axes, strong: float) -> None:
         ax.text(place, 0.77, WORDS[token], ha="center", size=9, weight=weight, **WRITTEN)
         _strip(ax, place, 0.95, STAGES[1][token], strong)
     for place, words in ((ASKS, "asks"), (KEYS.mean(), "are asked")):
-        ax.text(place, 0.63, words, ha="center", size=8, color=GREY, **WRITTEN)
+        ax.text(place, 0.63, words, ha="center", size=8, color=DARK, **WRITTEN)
     ax.plot((5.76, 5.76), (0.58, 1.6), color=GREY, linewidth=0.8, linestyle=":", zorder=2)
     green, orange = pale(ROLES["value"], strong), pale(HERO, strong)
     for key, weight, value in zip(KEYS, WEIGHTS, VALUES, strict=True):

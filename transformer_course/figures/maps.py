@@ -150,6 +150,7 @@ def token_depth(
     title: str,
     bar: str,
     cosine: bool = False,
+    across: str = "token",
     framed: Iterable[Cell] = (),
     see: str = "A row for each place in the model, from the first down to the last; a column for each token.",
 ) -> Figure:
@@ -160,7 +161,7 @@ def token_depth(
     size = 1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows)
     figure, (ax,) = layout.canvas(1, size)
     look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": (0, max(1.0, values.max()))}
-    look |= {"numbers": unit > 0.4, "bar": bar, "labels": ("token", ""), "framed": framed}
+    look |= {"numbers": unit > 0.4, "bar": bar, "labels": (across, ""), "framed": framed}
     draw_matrix(ax, values, rows, tokens, **look)
     return layout.finished(figure, title, see)
 

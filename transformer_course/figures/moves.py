@@ -17,6 +17,7 @@ from transformer_course.figures.layout import (
     cell_texts,
     finished,
     legend_of_cells,
+    number,
     two_decimals,
 )
 from transformer_course.figures.maps import draw_cells
@@ -61,7 +62,8 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
         _draw_kept(ax, (columns, row + 0.5), before, kept, grows=grows, is_done=last == across - 1)
         if row == top:
             look = {"color": HERO, "weight": "bold"} if grows else {}
-            ax.set_xlabel(f"q{row}: {told}", size=8.5, loc="left", linespacing=1.35, **look)
+            again = " (k, v read again)" if top and not left else ""
+            ax.set_xlabel(f"q{row}{again}: {told}", size=8.5, loc="left", linespacing=1.35, **look)
     for right, name in zip(KEPT_AT, ("largest", "sum", "mixture", "÷ sum"), strict=True):
         ax.text(columns + right, -0.1, name, ha="center", va="bottom", size=8)
     ax.set(xlim=(0, columns + 5.95), ylim=(rows, -0.6), aspect="equal")
@@ -82,7 +84,7 @@ def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple
             for score, power in zip(here, shown, strict=True)
         ]
         if -np.inf < old < most:
-            told.append(f"old · e^({two_decimals(old)} {less}) ≈ {two_decimals(shrinks)}")
+            told.append(f"the old by e^({two_decimals(old)} {less}) ≈ {two_decimals(shrinks)}")
         lines = [", ".join(told)]
         shares = [f"{power} · {two_decimals(value)}" for power, value in zip(shown, own, strict=True)]
         sums = (shrinks * held + [powers.sum(), powers @ own]).round(2)
@@ -120,13 +122,13 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     thin, wide = n * d_head * size, n * n * size  # the bytes of q, and of a map
     # What lies in memory, row by row; jobs of the cache; reads, (row, job, bytes); writes, (job, row, bytes)
     rows = [["q", "k"], ["scores"], ["v", "weights"], ["output"]], [["q"], ["k"], ["v"], ["output"]]
-    again = f"arrow up: {n // block} times, each\nwith the next {block} keys;\nold scores are forgotten,\n"
+    rounds = f"{n // block} rounds, each with\nthe next {block} keys; old\nscores are forgotten\n"
     steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
     tiled = [
         f"scores, {n} × {block}",
-        "their exponentials",
-        "largest, sum,\nmixture so far",
-        again + "all queries stay",
+        "the largest so far;\nexponentials",
+        "sum and mixture\nso far",
+        rounds + "(all queries fit here)",
     ]
     reads = [(0, 0, 2 * thin), (1, 1, wide), (2, 2, wide + thin)], [(0, 0, thin), (1, 0, thin), (2, 2, thin)]
     writes = [(0, 1, wide), (1, 2, wide), (2, 3, thin)], [(2, 3, thin)]
@@ -178,7 +180,7 @@ def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int)
     x, y = np.add(start, end) / 2
     look = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "color": HERO, "zorder": 6}
     ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-    ax.text(x, y, f"{what}\n{count / 1000:,.0f} kB", bbox=ground, **look)
+    ax.text(x, y, f"{what}\n{number(count / 1000)} kB", bbox=ground, **look)
 
 
 def ring_of_three(*, title: str) -> Figure:
@@ -199,8 +201,10 @@ def ring_of_three(*, title: str) -> Figure:
         gap = 28 + 12 * (w == 1)  # boxes are wide
         arrow(panels[0], (x, y), corners[(w + 1) % 3], colour=HERO, width=1.8, gap=gap)
         box(panels[0], (x, y), f"worker {w}\ngradient {'abc'[w]}", (1.2, 0.8), letters=8)
-    panels[0].set(title="the ring", xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
-    panels[0].set_axis_off()
+    panels[0].set_title("the ring")
+    for ax in panels:
+        ax.set(xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
+        ax.set_axis_off()
     sent_next = {"sent in this round": {"fill": False, "edgecolor": HERO, "linewidth": 2.2}}
     legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in HELD.items()} | sent_next)
     see = "The ring; then each worker's three pieces before a round, in which the framed ones are sent."
@@ -222,8 +226,6 @@ def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> 
         for (start, end), word in ways.items():
             arrow(ax, (1.06 * piece, start), (1.06 * piece, end), colour=HERO, width=1.8)
             ax.text(1.06 * piece - 0.1, (start + end) / 2, word, ha="right", va="center", size=8, color=HERO)
-    ax.set(xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
-    ax.set_axis_off()
 
 
 def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *, title: str) -> Figure:
@@ -248,7 +250,7 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
         ax.xaxis.set_major_formatter("{x:,.0f}")
         for label, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=True):
             label.set_horizontalalignment(side)  # apart from the next panel's
-        ax.text(place, -0.55, "this token", color=HERO, ha="center", va="bottom", size=8.5)
+        ax.text(place, -0.8, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         if windows[0] is not None:
             ax.text(place + 2.5 * wide[0], -0.2, f"sees {2 * wide[0] + 1}", va="center", size=8)
     for ax, pairs in zip(panels[count:], of_all.values(), strict=True):
@@ -260,7 +262,8 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
         ax.spines[["left", "right", "top"]].set_visible(False)
     panels[0].set(ylabel="layer", ylim=(max(map(len, named.values())) - 0.4, -1.6))
     panels[count].set_ylabel("scored", rotation=0, ha="right")
-    legend_of_cells(figure, {"this layer sees": SEES, "heard of by now": HEARD})
+    scored = {"scored by a head in all layers, what is hidden left out": {"facecolor": COMPONENTS["scores"]}}
+    legend_of_cells(figure, {"this layer sees": SEES, "heard of by now": HEARD} | scored)
     see = (
         "For each layer, what one token sees and has heard of by then; at the foot, how many pairs it costs."
     )

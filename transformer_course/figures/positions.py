@@ -1,4 +1,4 @@
-"""Of positions: the digits of a number, waves in their place, clocks, circles, and dials with arrows."""
+"""Of positions: the digits of a number, waves in their place, clocks, large tables, dials with arrows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -24,8 +24,8 @@ from transformer_course.figures.colours import (
     pale,
 )
 from transformer_course.figures.drawings import Point, arrow
-from transformer_course.figures.given import Labels, Matrix, Tables
-from transformer_course.figures.layout import canvas, finished, number, two_decimals
+from transformer_course.figures.given import Labels, Limits, Matrix, Tables
+from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 from transformer_course.figures.maps import draw_matrix
 
 PITCH = 3.8  # from the middle of one dial with arrows to that of the next
@@ -37,11 +37,11 @@ ASKS = ("asks", "is asked")
 STAGES = {
     -0.31: "① project",
     -1.2: "② cut into\npairs",
-    -2.1: "③ turn by\nposition × ω\n(dashed: before;\nring: tip's way)",
+    -2.1: "③ turn by\nposition × ω\n(dashed: before;\nring: tip's path;\narc: the angle)",
     -3.4: "④ dot\nproduct",
 }
+GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
 BOLD = {"ha": "center", "va": "center", "size": 8.5, "weight": "bold"}
-JOINED = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "path_effects": EDGE}
 SINE, COSINE = LINES[3], LINES[4]  # the hand's way up, and its way to the right
 
 
@@ -92,7 +92,9 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
     dials.set_yticks(np.arange(length) + 0.5, [f"pos {position}" for position in positions])
     told = [f"clock {clock} turns\n{number(speed)} a position" for clock, speed in enumerate(speeds)]
     dials.set_xticks(WIDE * (np.arange(count) + 0.55), told)
-    dials.set(xlim=(0, WIDE * count), ylim=(length, 0), aspect="equal", title="angle (in radians), and hand")
+    dials.set(
+        xlim=(0, WIDE * count), ylim=(length, 0), aspect="equal", title="angle (radians, against the clock)"
+    )
     dials.spines[:].set_visible(False)
     names = [f"clock {i}\n{way}" for i in range(count) for way in ("sin", "cos")]
     look = {"title": "the table", "limits": (-1, 1), "colours": SIGNED}
@@ -107,29 +109,70 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
     return finished(figure, title, "Dials; beside them in numbers how high and how far right the hands are.")
 
 
-def position_circles(named: Tables, *, title: str, first: int = 0) -> Figure:
-    """Draw points (position, 2) in the plane, one panel per name, coloured by their position from `first`.
+def position_tables(
+    named: Tables,
+    *,
+    labels: tuple[str, str],
+    title: str,
+    bar: str,
+    reach: float | None = None,
+    above: Mapping[str, float] | None = None,
+    distances: Sequence[int] = (),
+    first: int = 0,
+    plane: Limits | None = None,
+    points: Mapping[str, tuple[float, float]] | None = None,
+    edge: float | None = None,
+) -> Figure:
+    """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
 
-    Seven in the middle are joined and have their numbers.
+    Words stand `above` some columns, and an `edge` is dashed; a line joins cells at each of the `distances`
+    below the diagonal, from row and column `first` on; their mean and spread are told, and three of them.
+    In a `plane` both axes have these ends. `points` have their names, in tables those of the first. The scale
+    goes as far as `reach`; its bar only down to 0, if no number lies below.
     """
-    points = given.tables_of(named)
-    reach = 1.08 * max(np.abs(each).max() for each in points.values()) or 1.0
-    figure, panels = canvas(len(named), (3.6, 0), (1.2, 3.9), sharey=True)
-    for ax, (name, each) in zip(panels, points.items(), strict=True):
-        dots = ax.scatter(*each.T, c=first + np.arange(len(each)), s=11, edgecolors="none")
-        radius = np.hypot(*each.T)
-        mean, varies = radius.mean(), radius.std() / (radius.mean() or 1.0)
-        ax.add_patch(Circle((0, 0), mean, fill=False, edgecolor=HERO, linewidth=1.5, linestyle="--"))
-        some = each[len(each) // 2 :][:7]
-        ax.plot(*some.T, "o-", color="black", linewidth=0.8, markersize=3)
-        for place, point in enumerate(some, first + len(each) // 2):
-            ax.annotate(place, point, 10 * point / np.hypot(*point), textcoords="offset points", **JOINED)
-        name = f"{name}\nradius {mean:.2f}, varies by {varies:.0%}".replace(" 0.", " .")
-        ax.set(title=name, aspect="equal", xlabel="first coordinate", xlim=(-reach, reach))
-    panels[0].set(ylabel="second coordinate", ylim=(-reach, reach))
-    figure.colorbar(dots, ax=figure.axes, label="position", shrink=0.8)
-    see = "A dot for each position, at two coordinates of its vector; a dashed circle has their mean radius."
-    return finished(figure, title, see)
+    tables = given.tables_of(named)
+    reach = reach or max(np.abs(table).max() for table in tables.values())
+    wide, room = 6.4 if len(tables) == 1 else 3.9, (1.4, 4.4)
+    look = {"aspect": "auto", "interpolation": "nearest"}
+    if plane:
+        wide, room, look = 3.1, (1.2, 3.5), {"extent": (*plane, *plane), "origin": "lower"}
+    figure, panels = canvas(len(tables), (min(wide, (WIDEST - room[0]) / len(tables)), 0), room)
+    for ax, (name, table) in zip(panels, tables.items(), strict=True):
+        image = ax.imshow(table, vmin=-reach, vmax=reach, cmap=SIGNED, **look)
+        ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
+        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
+        for place, distance in enumerate(distances):
+            name = f"{('inner', 'outer')[place]} line" if distances[1:] else "line"
+            _mark_distance(ax, table, distance, first, name, inner=place < len(distances) - 1)
+        if edge is not None:
+            ax.axvline(edge, color="black", linewidth=1.8, linestyle="--")
+        if above:
+            ax.secondary_xaxis("top").set_xticks(list(above.values()), above)
+        for name, point in (points or {}).items() if plane or ax is panels[0] else ():
+            ax.plot(*point, "o", color="black", markersize=5)
+            ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
+        if plane:
+            ax.locator_params(nbins=4)
+    shown = figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8 if plane else 1.0)
+    if min(table.min() for table in tables.values()) >= 0:
+        shown.ax.set_ylim(0, reach)
+    see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
+    in_plane = "Two features span a plane; the shade at each place is what the function gives there."
+    return finished(figure, title, in_plane if plane else see)
+
+
+def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int, name: str, *, inner: bool) -> None:
+    along = np.diagonal(table, -distance)[first:]
+    rows = distance + first + np.arange(len(along))
+    side, ha, va = (1, "left", "bottom") if inner else (-1, "right", "top")
+    told = ", spread ".join(map(two_decimals, (along.mean(), along.std())))
+    ax.set_title(f"{ax.get_title()}\n{name}, distance {distance}: {told}")
+    ax.plot(rows - distance, rows, color="black", linewidth=0.8, linestyle="--")
+    for place in range(len(rows) // 6, len(rows), len(rows) // 3):
+        point = rows[place] - distance, rows[place]
+        ax.plot(*point, "o", color="black", markersize=4)
+        look = {"textcoords": "offset points", "ha": ha, "va": va, "size": 9, "bbox": GROUND}
+        ax.annotate(two_decimals(along[place]), point, (5 * side, 4 * side), **look)
 
 
 def draw_turns(
@@ -152,8 +195,15 @@ def draw_turns(
         if both:
             first, second = (each[dial] for each in both)
             angle = _draw_angle(ax, (PITCH * dial, 0), ARC, first, second)
-            told.append(f"{np.degrees(abs(angle)):.0f}° apart: score {number(round(first @ second, 2))}")
-        ax.add_patch(Circle((PITCH * dial, 0), 1, facecolor="white", edgecolor=GREY))
+            told.append(
+                f"{np.degrees(abs(angle)):.0f}° apart (arc): score {number(round(first @ second, 2))}"
+            )
+        rings = [
+            (np.hypot(*each[dial]) / reach, colour)
+            for each, colour in zip(both, ROLES.values(), strict=False)
+        ]
+        for radius, colour in rings or [(1, GREY)]:
+            ax.add_patch(Circle((PITCH * dial, 0), radius, fill=False, edgecolor=pale(colour, 0.5)))
         ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
         ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
     colours = ROLES.values() if both else LINES
@@ -196,7 +246,9 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
         middle = 1.8 + 1.98 * pair
         rim = np.hypot(*np.transpose(turned[:, pair])).max() / reach
         ax.text(middle, -0.92 if whole else -1.2, f"pair {pair}: features {pair}, {pair + count}", **BOLD)
-        _draw_angle(ax, (middle, -2.1), DIAL / 2, *turned[:, pair])
+        apart = _draw_angle(ax, (middle, -2.1), DIAL / 2, *turned[:, pair])
+        place = _arc((middle, -2.1), DIAL / 2, turned[1, pair], apart)[:, 15]
+        ax.text(*place, f"{np.degrees(abs(apart)):.0f}°", **BOLD | {"size": 7.5}, path_effects=EDGE)
         for lane, (name, colour) in enumerate(zip("qk", ROLES.values(), strict=False)):
             left, angle = middle + (-0.93, 0.03)[lane], number(round(angles[lane, pair], 3))
             if whole:

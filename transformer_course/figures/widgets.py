@@ -15,11 +15,11 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from torch import Tensor
 
-from transformer_course.figures import given
+from transformer_course.figures import given, layout
+from transformer_course.figures.colours import ATTENTION
 from transformer_course.figures.curves import training_curves
 from transformer_course.figures.given import Labels
-from transformer_course.figures.images import draw_tiles
-from transformer_course.figures.layout import WIDEST, Size, canvas, finished, number
+from transformer_course.figures.layout import WIDEST, Size, canvas, finished, frame_cells
 from transformer_course.figures.maps import draw_matrix, head_grid
 from transformer_course.figures.pictures import mime_bundle
 from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
@@ -109,7 +109,9 @@ def explore(
         data["text/plain"] += f"\n{alone['text/plain']}"
     first = list(values).index(strip[0])
     metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
-    options = [(value if isinstance(value, str) else number(value), i) for i, value in enumerate(values)]
+    options = [
+        (value if isinstance(value, str) else layout.number(value), i) for i, value in enumerate(values)
+    ]
     stops = ipywidgets.SelectionSlider(options=options, index=first, description=name, style=WIDE)
     picture = ipywidgets.HTML(pictures[first])
     stops.observe(lambda change: setattr(picture, "value", pictures[change["new"]]), "value")
@@ -117,7 +119,7 @@ def explore(
 
 
 def _called(name: str, value: Stop) -> str:
-    return value if isinstance(value, str) else f"{name} = {number(value)}"
+    return value if isinstance(value, str) else f"{name} = {layout.number(value)}"
 
 
 # An explorer of heads
@@ -218,7 +220,7 @@ def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first:
     figure, (small, large) = canvas(2, (0, 0), (3.9 + side + 0.9, side + 1.1), width_ratios=[3.9, side])
     tiles = np.stack([_shrunk(each) for each in maps])
     columns, gap = min(len(tiles), ACROSS), 2 + len(tiles[0]) // 6
-    draw_tiles(small, tiles, columns, gap=gap, names=map(str, range(len(tiles))), framed=[head])
+    _draw_tiles(small, tiles, columns, gap=gap, framed=head)
     small.set_title("heads of this layer")
     small.set_axis_off()
     look = {"limits": (0, 1), "numbers": False, "labels": ("key (looked at)", "query (looking)")}
@@ -226,6 +228,23 @@ def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first:
     figure.colorbar(large.collections[0], ax=large, label="attention weight", shrink=0.6)
     see = "Left all heads of a layer; right the chosen one, a row for each query, a column for each key."
     return finished(figure, f"Layer {layer}: all heads, and head {head}", see)
+
+
+def _draw_tiles(ax: Axes, maps: np.ndarray, columns: int, *, gap: int, framed: int) -> None:
+    """Draw square maps (map, length, length) as tiles of one picture, each with its number, one in a frame.
+
+    Between two tiles, and above the first, is a gap of so many cells.
+    """
+    side = len(maps[0])
+    pitch = side + gap
+    picture = np.full((-(-len(maps) // columns) * pitch, columns * pitch - gap), np.nan)
+    for number, tile in enumerate(maps):
+        top, left = number // columns * pitch + gap, number % columns * pitch
+        picture[top : top + side, left : left + side] = tile
+        ax.text(left + side / 2 - 0.5, top - 1.4, str(number), size=7.5, ha="center", va="bottom")
+        if number == framed:
+            frame_cells(ax, [(top - 1, left - 1, side + 1, side + 1)])  # round it, not over it
+    ax.imshow(picture, vmin=0, vmax=1, cmap=ATTENTION, interpolation="nearest")
 
 
 def _shrunk(matrix: np.ndarray) -> np.ndarray:

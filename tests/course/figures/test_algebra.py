@@ -110,6 +110,19 @@ def test_arithmetic_stands_in_columns_in_the_colours_of_its_kinds():
     assert cells(ax) == [("1", white), ("2", LIT)]
 
 
+def test_two_heads_choose_each_for_itself_and_add_up_by_their_rows_of_w_o():
+    query, keys = [2.0, 0, 0, 2], [[2.0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 2]]
+    values = [[1, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 1]]
+    mixing = [[1, 0, 1, 0], [0, 1, 0, 1], [-1, 0, 1, 0], [0, -1, 0, 1]]
+    jobs, words = {"one head": "", "head 0": "", "head 1": ""}, ["dog", "bites", "man"]
+    (ax,) = figures.two_heads(query, keys, values, mixing, words, jobs, ("is", "was"), title="").axes
+    numbers = " ".join(word for word, _ in cells(ax))
+    assert "4 0 4 .47 .06 .47" in numbers and ".47 .47 .47 .47" in numbers  # the one head: both words alike
+    assert "4 0 0 .89 .05 .05" in numbers and "0 0 4 .05 .05 .89" in numbers
+    assert ".89 .05 .89 .05 −.05 −.89 .05 .89 .84 −.84 .94 .94" in numbers  # head 0, head 1, their sum
+    assert numbers.endswith(".05 .89 .89 .05 −.84 .84 .94 .94")  # man bites dog
+
+
 def test_two_texts_become_the_cosine_of_the_means_of_their_real_tokens():
     hidden = torch.tensor([[[3.0, 0, 0], [3, 8, 0], [0, -9, 0]], [[5.0, -1, 0], [3, -1, 0], [4, -1, 0]]])
     real = torch.tensor([[True, True, False], [True, True, True]])[:, None, None]

@@ -153,7 +153,7 @@ def test_bars_that_reach_their_goal_are_grey_and_a_line_stands_there():
 
 def test_rows_that_are_lit_have_a_legend():
     figure = figures.bars(
-        [{"a": [0.5, 1], "b": [2, 3]}], ["x", "y"], title="", lit=[["x"], ["x", "y"]], legend="ok"
+        [{"a": [0.5, 1], "b": [2, 3]}], ["x", "y"], title="", lit=[["x"], ["x", "y"]], legend=["ok"]
     )
     colours = [[patch.get_facecolor() for patch in ax.patches] for ax in figure.axes]
     assert colours[0][0] == colours[1][0] == colours[1][1] != colours[0][1]

@@ -37,7 +37,7 @@ def test_ids_look_up_rows_that_pass_every_layer_as_shapes():
             "ModernBERT",
             6,
             2,
-            ["padding\ntaken out", "LayerNorm", "2 layers of 3:\nnear only", "GeGLU:\nGELU(g) ⊙ u"],
+            ["padding\ntaken out", "LayerNorm", "2 layers of 3:\nnear only", "GeGLU: one map\ngates another"],
         ),
         ("Llama", 7, 0, ["RMSNorm"] * 2 + ["causal mask", "shared key heads", "SwiGLU:\nSiLU(g) ⊙ u"]),
     ],

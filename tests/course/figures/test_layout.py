@@ -13,7 +13,6 @@ from transformer_course.figures.colours import ATTENTION, COMPONENTS, FREE, LINE
 from transformer_course.figures.curves import lines as draw_lines
 from transformer_course.figures.layout import canvas, finished
 from transformer_course.figures.names import LINE, _spread, name_lines
-from transformer_course.figures.points import component_colours
 
 
 @pytest.mark.parametrize("wanted", [[50, 50, 50], [10, 95, 12, 90, 11], [300, -20]])
@@ -73,13 +72,6 @@ def test_the_distance_of_colours_is_that_of_its_authors():
         ((22.7233, 20.0904, -46.6940), (23.0331, 14.9730, -42.5619), 2.0373),
     ):
         assert ciede2000(first, second) == pytest.approx(distance, abs=1e-4)
-
-
-def test_a_part_has_the_colour_of_its_component_and_others_have_their_own():
-    colours = component_colours(["attention: projections", "norm", "a", "b"])
-    assert colours["attention: projections"] == COMPONENTS["attention"]
-    assert colours["norm"] == COMPONENTS["norm"]
-    assert len(set(colours.values())) == 4
 
 
 def test_a_title_wider_than_its_figure_is_broken_once_near_the_middle():

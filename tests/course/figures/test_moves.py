@@ -21,7 +21,7 @@ def test_a_tile_shows_its_scores_and_what_is_kept_of_all_before():
     told = words(ax)
     assert told.count("forgotten") == 1
     assert ax.get_xlabel().splitlines() == [
-        "q0: e^0 = 1, old · e^(.00 − 1.00) ≈ .37",
+        "q0: e^0 = 1, the old by e^(.00 − 1.00) ≈ .37",
         "sum: 1.00 · .37 + 1 ≈ 1.37",
         "mixture: 1.00 · .37 + 1 · 2.00 ≈ 2.37",
     ]
@@ -57,7 +57,7 @@ def test_every_byte_that_goes_to_and_fro_is_counted_and_the_map_moves_in_steps_o
     told = {text.get_text() for text in fused.texts if text.get_color() == HERO}
     assert told == {"q\n200 kB", "k\n200 kB", "v\n200 kB", "output\n200 kB"}
     assert fused.get_title() == "Fused: 800 kB are moved"
-    assert "scores, 1000 × 250" in words(fused) and any("arrow up: 4 times" in word for word in words(fused))
+    assert "scores, 1000 × 250" in words(fused) and any("4 rounds" in word for word in words(fused))
 
 
 def test_an_arrow_between_the_memories_is_as_thick_as_its_bytes_and_points_where_they_go():

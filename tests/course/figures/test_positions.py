@@ -45,11 +45,50 @@ def test_a_hand_is_as_high_as_the_sine_beside_it_and_as_far_right_as_the_cosine(
     assert [text.get_text() for text in dials.get_xticklabels()][1] == "clock 1 turns\n.262 a position"
 
 
-def test_a_circle_has_the_mean_radius_of_its_points():
-    points = [[3.0, 4.0], [0.0, 15.0]]
-    ax = figures.position_circles({"a": points}, title="").axes[0]
-    assert ax.patches[0].get_radius() == 10
-    assert ax.get_title() == "a\nradius 10.00, varies by 50%"
+def test_tables_are_drawn_as_given_on_one_signed_scale():
+    given = {"left": torch.randn(13, 7), "right": -7 * torch.eye(5)}
+    figure = figures.position_tables(given, labels=("", ""), title="", bar="")
+    for ax, values in zip(figure.axes, given.values(), strict=False):
+        np.testing.assert_allclose(ax.images[0].get_array(), values)
+        assert ax.images[0].get_clim() == (-7, 7)
+        assert ax.yaxis_inverted()  # position 0 on top
+
+
+def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_above_columns():
+    table = torch.arange(100.0).view(10, 10)
+    look = {"labels": ("", ""), "title": "", "bar": "", "above": {"here": 2.5}, "edge": 6.5}
+    ax = figures.position_tables({"a": table}, distances=[4], **look).axes[0]
+    along, *dots, edge = ax.lines
+    assert ax.get_title() == "a\nline, distance 4: 67.50, spread 18.79" and set(edge.get_xdata()) == {6.5}
+    assert {(y - x) for x, y in along.get_xydata()} == {4} and len(along.get_xdata()) == 6
+    assert [dot.get_xydata()[0].tolist() for dot in dots] == [[1, 5], [3, 7], [5, 9]]
+    assert [text.get_text() for text in ax.texts] == ["51.00", "73.00", "95.00"]
+    both = figures.position_tables({"a": table}, distances=[2, 4], first=1, **look).axes[0]
+    assert (
+        "\ninner line, distance 2: " in both.get_title() and "\nouter line, distance 4: " in both.get_title()
+    )
+    assert both.lines[0].get_xydata()[0].tolist() == [1, 3]
+    (top,) = ax.child_axes
+    assert [(label.get_position()[0], label.get_text()) for label in top.get_xticklabels()] == [(2.5, "here")]
+
+
+def test_planes_share_one_scale_and_mark_the_points():
+    x, y = torch.meshgrid(torch.linspace(-1, 1, 5), torch.linspace(-1, 1, 5), indexing="xy")
+    functions = {"sum": x + y, "first": 4 * x, "flat": 0 * x + 0.5}
+    look = {"labels": ("", ""), "title": "", "bar": "", "plane": (-1, 1)}
+    figure = figures.position_tables(functions, **look, points={"here": (0.5, -0.5)})
+    images = [ax.images[0] for ax in figure.axes[:3]]
+    assert {image.get_clim() for image in images} == {(-4, 4)}
+    assert {image.origin for image in images} == {"lower"}  # rows go up, as the axis says
+    corners = [
+        (values[0, 0], values[-1, 0], values[-1, -1]) for values in (image.get_array() for image in images)
+    ]
+    np.testing.assert_allclose(corners, [(-2, 0, 2), (-4, -4, 4), (0.5, 0.5, 0.5)], atol=1e-12)
+    for ax in figure.axes[:3]:
+        assert [text.get_text() for text in ax.texts] == ["here"]
+        assert [line.get_xydata().tolist() for line in ax.lines] == [[[0.5, -0.5]]]
+    steep = figures.position_tables({"steep": 10 * x}, **look, reach=1.5)
+    assert steep.axes[0].images[0].get_clim() == (-1.5, 1.5)
 
 
 def words(ax):
@@ -69,7 +108,7 @@ def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim
     arrows = [(text.xyann, text.xy) for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch]
     starts, ends = [(0, 0), (PITCH, 0)] * 2, [(1 / 3, 0), (PITCH, 0.5), (0, 1 / 6), (PITCH - 1, 0)]
     np.testing.assert_allclose(arrows, list(zip(starts, ends, strict=True)), atol=1e-12)
-    below = ["90° apart: score 0"] * 2 + ["fast", "k", "k", "q", "q", "slow"]
+    below = ["90° apart (arc): score 0"] * 2 + ["fast", "k", "k", "q", "q", "slow"]
     assert sorted(words(ax)) == below
     shown = {text.get_text(): text.get_color() for text in ax.texts}
     assert (shown["q"], shown["k"]) == (ROLES["query"], ROLES["key"])
@@ -78,7 +117,7 @@ def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim
 def test_the_angle_between_two_arrows_is_an_arc_and_their_dot_product_stands_below(ax):
     query, key = torch.tensor([[1.0, -1.0], [-1.0, 0.1]]), torch.tensor([[2.0, 0.5], [-1.0, -0.1]])
     figures.draw_turns(ax, {"q": query, "k": key}, names=["one", "two"])
-    assert words(ax)[:4] == ["59° apart: score 1.5", "one", "11° apart: score .99", "two"]
+    assert words(ax)[:4] == ["59° apart (arc): score 1.5", "one", "11° apart (arc): score .99", "two"]
     for dial, (arc, ends) in enumerate(zip(ax.lines, zip(query, key, strict=True), strict=True)):
         points = arc.get_xydata() - [PITCH * dial, 0]
         for point, tip in zip(points[[-1, 0]], ends, strict=True):

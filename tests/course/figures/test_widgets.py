@@ -4,6 +4,7 @@ import ipywidgets
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
@@ -276,3 +277,16 @@ def test_what_cannot_be_measured_is_told_and_the_last_picture_stays(quick):
     box.button.click()
     assert "could not be measured: no compiler &lt;here&gt;.</p>" in box.words.value
     assert box.picture.value == picture and not box.button.disabled
+
+
+def test_tiles_stand_in_rows_and_one_has_a_frame():
+    ax, maps = Figure().add_subplot(), np.random.default_rng(1).random((5, 4, 4))
+    widgets._draw_tiles(ax, maps, 3, gap=2, framed=4)
+    tiles = ax.images[0].get_array()
+    corners = [(2, 0), (2, 6), (2, 12), (8, 0), (8, 6)]
+    for (top, left), tile, name in zip(corners, maps, ax.texts, strict=True):
+        np.testing.assert_allclose(tiles[top : top + 4, left : left + 4], tile)
+        assert name.get_position()[0] == left + 1.5
+    assert [text.get_text() for text in ax.texts] == list("01234")
+    assert [(frame.get_x(), frame.get_y()) for frame in ax.patches] == [(5, 7)]  # round it, not over it
+    assert np.isfinite(np.ma.filled(tiles, np.nan)).sum() == maps.size
