@@ -15,11 +15,11 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from torch import Tensor
 
-from transformer_course.figures import given, layout
+from transformer_course.figures import given
 from transformer_course.figures.colours import ATTENTION
 from transformer_course.figures.curves import training_curves
 from transformer_course.figures.given import Labels
-from transformer_course.figures.layout import WIDEST, Size, canvas, finished, frame_cells
+from transformer_course.figures.layout import WIDEST, Size, canvas, finished, frame_cells, number
 from transformer_course.figures.maps import draw_matrix, head_grid
 from transformer_course.figures.pictures import mime_bundle
 from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
@@ -109,9 +109,7 @@ def explore(
         data["text/plain"] += f"\n{alone['text/plain']}"
     first = list(values).index(strip[0])
     metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
-    options = [
-        (value if isinstance(value, str) else layout.number(value), i) for i, value in enumerate(values)
-    ]
+    options = [(value if isinstance(value, str) else number(value), i) for i, value in enumerate(values)]
     stops = ipywidgets.SelectionSlider(options=options, index=first, description=name, style=WIDE)
     picture = ipywidgets.HTML(pictures[first])
     stops.observe(lambda change: setattr(picture, "value", pictures[change["new"]]), "value")
@@ -119,7 +117,7 @@ def explore(
 
 
 def _called(name: str, value: Stop) -> str:
-    return value if isinstance(value, str) else f"{name} = {layout.number(value)}"
+    return value if isinstance(value, str) else f"{name} = {number(value)}"
 
 
 # An explorer of heads
@@ -238,11 +236,11 @@ def _draw_tiles(ax: Axes, maps: np.ndarray, columns: int, *, gap: int, framed: i
     side = len(maps[0])
     pitch = side + gap
     picture = np.full((-(-len(maps) // columns) * pitch, columns * pitch - gap), np.nan)
-    for number, tile in enumerate(maps):
-        top, left = number // columns * pitch + gap, number % columns * pitch
+    for place, tile in enumerate(maps):
+        top, left = place // columns * pitch + gap, place % columns * pitch
         picture[top : top + side, left : left + side] = tile
-        ax.text(left + side / 2 - 0.5, top - 1.4, str(number), size=7.5, ha="center", va="bottom")
-        if number == framed:
+        ax.text(left + side / 2 - 0.5, top - 1.4, str(place), size=7.5, ha="center", va="bottom")
+        if place == framed:
             frame_cells(ax, [(top - 1, left - 1, side + 1, side + 1)])  # round it, not over it
     ax.imshow(picture, vmin=0, vmax=1, cmap=ATTENTION, interpolation="nearest")
 
