@@ -13,7 +13,6 @@ from transformer_course.figures.algebra import (
     weighted_sum,
 )
 from transformer_course.figures.attention import STEPS, bars, draw_walk, head_arcs, masked_row, query_and_keys
-from transformer_course.figures.cells import head_blocks, masks
 from transformer_course.figures.colours import SIGNED
 from transformer_course.figures.curves import lines, training_curves
 from transformer_course.figures.drawings import (
@@ -35,9 +34,11 @@ from transformer_course.figures.map import encoder_map
 from transformer_course.figures.maps import (
     attention_heatmap,
     draw_matrix,
+    head_blocks,
     head_grid,
     head_values,
     likeness_grid,
+    masks,
     matrices,
     token_depth,
 )

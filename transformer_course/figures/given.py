@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from torch import Tensor
 
-ROUNDING = 1e-6  # a number may lie so far off its scale
-
 Matrix = Tensor | np.ndarray | Sequence[Sequence[float]]
 Limits = tuple[float, float]
 Labels = Sequence[str]
@@ -33,12 +31,9 @@ def numbers_of(
     return numbers
 
 
-def tables_of(named: Tables, limits: Limits | None = None) -> dict[str, np.ndarray]:
-    """Return matrices as numbers, by name; raise where one lies beyond the limits, if there are any."""
-    tables = {name: numbers_of(table, 2, name=name) for name, table in named.items()}
-    for table in tables.values() if limits is not None else ():
-        check_scale(table, limits)
-    return tables
+def tables_of(named: Tables) -> dict[str, np.ndarray]:
+    """Return matrices as numbers, by name."""
+    return {name: numbers_of(table, 2, name=name) for name, table in named.items()}
 
 
 def labelled(matrix: Matrix, rows: Labels, columns: Labels) -> np.ndarray:
@@ -50,18 +45,3 @@ def labelled(matrix: Matrix, rows: Labels, columns: Labels) -> np.ndarray:
             "pick one head and one sentence first, for example weights[0, 3]"
         )
     return values
-
-
-def check_scale(values: np.ndarray, limits: Limits) -> None:
-    """Raise unless every number lies on the colour scale: beyond its ends all look alike."""
-    (low, high), least, most = limits, values.min(), values.max()
-    if least < low - ROUNDING or most > high + ROUNDING:
-        raise ValueError(
-            f"wanted numbers on the scale from {low:g} to {high:g}, got {least:g} to {most:g}; "
-            "widen the limits, or, for attention, give the weights after the softmax"
-        )
-
-
-def from_zero(*tables: np.ndarray) -> Limits:
-    """Return a scale from 0 to the largest number, or to 1 if none is above 0."""
-    return 0.0, max(0.0, *(float(table.max()) for table in tables)) or 1.0

@@ -19,7 +19,6 @@ Size = tuple[float, float]  # width and height, in inches
 
 WIDEST = 9.4  # inches; a page shows 900 pixels, 90 to an inch, with a margin
 BADGE = {"facecolor": "white", "edgecolor": "black", "pad": 1.5}  # of words on a map
-LONGEST = 120.0  # inches; a larger picture needs more memory than a lesson has
 
 
 def canvas(
@@ -37,13 +36,8 @@ def canvas(
     """
     columns = columns or count
     rows = -(-count // columns)
-    width, height = cell[0] * columns + room[0], cell[1] * rows + room[1]
-    if max(width, height) > LONGEST:
-        raise ValueError(
-            f"the figure would be {width:.0f} by {height:.0f} inches, wanted at most {LONGEST:.0f} each; "
-            "draw fewer tokens or panels"
-        )
-    figure = Figure(figsize=(width, height), layout="constrained")
+    size = cell[0] * columns + room[0], cell[1] * rows + room[1]
+    figure = Figure(figsize=size, layout="constrained")
     figure.get_layout_engine().set(h_pad=0.06, w_pad=0.06)
     FigureCanvasAgg(figure)
     panels = figure.subplots(rows, columns, squeeze=False, **options).flatten()
@@ -138,35 +132,27 @@ def _write_numbers(axis: Axis) -> None:
 # Cells of a heatmap
 
 
-def outline_cells(ax: Axes, cells: Iterable[tuple[float, ...]]) -> None:
+def outline_cells(ax: Axes, cells: Iterable[tuple[float, ...]], **look: object) -> None:
     """Draw a thin line around cells (row, column), or (row, column, width, height), on a light ground."""
+    look = {"edgecolor": "black", "linewidth": 1.6, "fill": False, "zorder": 3, "clip_on": False} | look
     for cell in cells:
         row, column, width, height = (*map(float, cell), 1, 1)[:4]
-        look = {"fill": False, "edgecolor": "black", "linewidth": 1.6, "zorder": 3, "clip_on": False}
         ax.add_patch(Rectangle((column, row), width, height, **look))
 
 
 def frame_cells(ax: Axes, cells: Iterable[tuple[float, ...]] | Mapping[tuple[float, ...], str]) -> None:
-    """Draw a frame around cells (row, column), or (row, column, width, height), its name at its corner.
+    """Draw a frame around cells, as `outline_cells` has them, its name at its corner.
 
     What stands behind a space in the name is written at its right.
     """
-    for cell in cells:
-        row, column, width, height = (*cell, 1, 1)[:4]
-        edge = {"path_effects": [withStroke(linewidth=4, foreground="black")], "zorder": 3, "clip_on": False}
-        corner = float(column), float(row)
-        ax.add_patch(Rectangle(corner, width, height, fill=False, edgecolor="white", linewidth=2, **edge))
-        if isinstance(cells, Mapping):
-            name, _, more = cells[cell].partition(" ")
-            look = {
-                "weight": "bold",
-                "va": "center",
-                "zorder": 5,
-                "bbox": {**BADGE, "boxstyle": "circle,pad=0.15"},
-            }
-            ax.text(column, row, name, ha="center", size=9, **look)
-            look["bbox"] = BADGE if more else None
-            ax.text(column + width + 0.25, row + 0.5, more, size=8.5, **look)
+    edge = [withStroke(linewidth=4, foreground="black")]
+    outline_cells(ax, cells, edgecolor="white", linewidth=2, path_effects=edge)
+    look = {"weight": "bold", "va": "center", "zorder": 5}
+    for (row, column, *size), words in cells.items() if isinstance(cells, Mapping) else ():
+        name, _, more = words.partition(" ")
+        ax.text(column, row, name, ha="center", size=9, bbox={**BADGE, "boxstyle": "circle,pad=0.15"}, **look)
+        right = column + (*size, 1)[0] + 0.25
+        ax.text(right, row + 0.5, more, size=8.5, bbox=BADGE if more else None, **look)
 
 
 def hide_cells(ax: Axes, cells: Iterable[tuple[int, int]]) -> None:

@@ -1,4 +1,4 @@
-"""Maps with a label for every row and column: attention, likeness, one number for each head or token."""
+"""Maps with a label for every row and column: attention, likeness, masks, a number for each head or token."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,25 +6,28 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
-from matplotlib.colors import Colormap
+from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from transformer_course.figures import given
-from transformer_course.figures.colours import ATTENTION, SIGNED
-from transformer_course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_course.figures.layout import (
-    WIDEST,
-    canvas,
-    cell_texts,
-    finished,
-    frame_cells,
-    hide_cells,
-    outline_cells,
-    sign_before,
+from transformer_course.figures import given, layout
+from transformer_course.figures.colours import (
+    ATTENTION,
+    DARK,
+    EDGE,
+    HIDDEN,
+    NO,
+    OPEN,
+    OPEN_OR_NOT,
+    PALE,
+    SIGNED,
+    YES,
+    YES_OR_NO,
 )
+from transformer_course.figures.given import Labels, Limits, Matrix, Tables
 
-FEW = 24  # heads of a model whose numbers are all written
 MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
+ROUNDING = 1e-6  # a number may lie so far off its scale
 Cell = tuple[int, int]  # (query, key)
 KEY_QUERY = ("key", "query")
 
@@ -58,22 +61,27 @@ def draw_matrix(
     `numbers` may also say for each cell whether it has its own; without `whole` all have decimals. Cells that
     are True in `hidden` are hatched; `framed` ones, as in `frame_cells`, have frames.
 
-    Raises:
-        ValueError: the labels do not match the matrix, a number is not finite, or lies beyond the limits.
     """
     values = given.labelled(matrix, rows, columns)
-    low, high = limits or (values.min(), values.max())
-    given.check_scale(values, (low, high))
+    least, most = values.min(), values.max()
+    low, high = limits or (least, most)
+    if least < low - ROUNDING or most > high + ROUNDING:  # beyond the ends of a scale all look alike
+        raise ValueError(
+            f"wanted numbers on the scale from {low:g} to {high:g}, got {least:g} to {most:g}; "
+            "widen the limits, or, for attention, give the weights after the softmax"
+        )
     covered = np.zeros_like(values) if hidden is None else given.numbers_of(hidden)
     told = max(values.shape) <= MANY if numbers is None else numbers
-    words = np.where(told & (covered == 0), cell_texts(values, whole=whole), "") if np.any(told) else None
+    words = (
+        np.where(told & (covered == 0), layout.cell_texts(values, whole=whole), "") if np.any(told) else None
+    )
     mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
     ax.set(title=title, aspect="equal", xlabel=labels[0], ylabel=labels[1])
     if bar is not None:
         ax.figure.colorbar(mesh, ax=ax, label=bar, shrink=0.8).outline.set_linewidth(0)
     _readable_numbers(ax)
-    hide_cells(ax, np.argwhere(covered))
-    frame_cells(ax, framed)
+    layout.hide_cells(ax, np.argwhere(covered))
+    layout.frame_cells(ax, framed)
 
 
 def draw_cells(
@@ -90,7 +98,7 @@ def draw_cells(
 ) -> QuadMesh:
     """Draw a heatmap, a label for every row and column, and a word in every cell if there are some.
 
-    As `seaborn.heatmap` does, which draws the figure once for every panel, and is slow to import.
+    `seaborn.heatmap` draws the figure once for every panel, and is slow to import.
     """
     scale = dict(zip(("vmin", "vmax"), limits, strict=True))
     mesh = ax.pcolormesh(values, **scale, cmap=colours, linewidths=gap, edgecolor="white")
@@ -122,16 +130,16 @@ def attention_heatmap(
 ) -> Figure:
     """Draw one attention map (query_pos, key_pos), from 0 to 1; rows, or cells, in `framed` have frames.
 
-    Weights have their numbers from `least` on; unless told, all have, and of many tokens those from .2 on.
+    Weights have their numbers from `least` on.
     """
-    side = 0.42 * max(len(tokens), 5)
-    figure, (ax,) = canvas(1, (1.9 + side, 1.3 + side))
+    side = 0.42 * len(tokens)
+    figure, (ax,) = layout.canvas(1, (1.9 + side, 1.3 + side))
     look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
-    look["numbers"] = given.numbers_of(weights) >= (least or 0.2 * (len(tokens) > MANY))
+    look["numbers"] = given.numbers_of(weights) >= least
     look["framed"] = [each if np.ndim(each) else (each, 0, len(tokens), 1) for each in framed]
     draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
     see = "A row for each query, a column for each key; the brighter, the more of the query's weight."
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
 
 
 def token_depth(
@@ -143,20 +151,19 @@ def token_depth(
     bar: str,
     cosine: bool = False,
     across: str = "token",
-    down: str = "",
     framed: Iterable[Cell] = (),
     see: str = "A row for each place in the model, from the first down to the last; a column for each token.",
 ) -> Figure:
     """Draw a number for each token at each place of a model, from 0 to 1 or more, or from −1; some framed."""
     values = given.numbers_of(values, 2)
     left, foot = (LETTER * max(map(len, labels)) for labels in (rows, tokens))
-    unit = min(0.52, (WIDEST - 1.3 - left) / len(tokens))
-    figure, (ax,) = canvas(1, (1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows)))
-    limits = (0, max(1.0, values.max()))
-    look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": limits}
-    look |= {"numbers": unit > 0.4, "bar": bar, "labels": (across, down), "framed": framed}
+    unit = min(0.52, (layout.WIDEST - 1.3 - left) / len(tokens))
+    size = 1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows)
+    figure, (ax,) = layout.canvas(1, size)
+    look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": (0, max(1.0, values.max()))}
+    look |= {"numbers": unit > 0.4, "bar": bar, "labels": (across, ""), "framed": framed}
     draw_matrix(ax, values, rows, tokens, **look)
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
 
 
 # Several maps side by side
@@ -191,15 +198,14 @@ def lay_maps(
     down = -(-len(named) // across)
     left, foot = (BELOW + LETTER * max(map(len, labels)) for labels in (rows, columns))
     beside = left + across * AROUND + (BAR if bar is not None else 0.2)
-    most = (WIDEST - beside) / across
+    most = (layout.WIDEST - beside) / across
     unit = min(unit, most / len(columns))
     titles = [textwrap.fill(title, max(8, int(most / HEAD_LETTER))) or title for title, _ in named]
-    panel = max(
-        unit * len(columns), *(HEAD_LETTER * len(line) for each in titles for line in each.split("\n"))
-    )
+    longest = max(len(line) for each in titles for line in each.split("\n"))
+    panel = max(unit * len(columns), HEAD_LETTER * longest)
     above = ABOVE * max(1 + each.count("\n") for each in titles)
     size = across * panel + beside, down * (unit * len(rows) + above) + foot + HEADLINE + below
-    figure, panels = canvas(len(named), (0, 0), size, columns=across)
+    figure, panels = layout.canvas(len(named), (0, 0), size, columns=across)
     for ax, title, (_, matrix), more in zip(panels, titles, named, own or [{}] * len(named), strict=True):
         draw_matrix(ax, matrix, rows, columns, title=title, **(look | more))
     _label_once(panels, across)
@@ -210,12 +216,12 @@ def lay_maps(
 
 def _label_once(panels: np.ndarray, across: int) -> None:
     """Leave the labels of rows to the first panel of a row, those of columns to the last of a column."""
-    for number, ax in enumerate(panels):
-        if number % across:
+    for place, ax in enumerate(panels):
+        if place % across:
             same = ax.get_ylabel() == panels[0].get_ylabel()
             ax.tick_params(labelleft=not same)
             ax.set_ylabel("" if same else ax.get_ylabel())
-        if number + across < len(panels):
+        if place + across < len(panels):
             ax.tick_params(labelbottom=False)
             ax.set_xlabel("")
 
@@ -251,15 +257,13 @@ def head_grid(
     each["numbers"] = [given.numbers_of(weights) >= least for weights in maps]
     for told, cells in zip(each["numbers"], each["framed"], strict=True):
         for row, column, *size in cells:
-            if isinstance(cells, Mapping):
+            if isinstance(cells, Mapping) or (least < np.inf and not size):
                 told[row, column : column + (*size, 1)[0]] = True
-            elif least < np.inf and not size:
-                told[row, column] = True
     own = [dict(zip(each, options, strict=True)) for options in zip(*each.values(), strict=True)]
     look = {"unit": unit, "across": columns, "bar": bar, "own": own}
     figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **look)
     see = "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
 
 
 def likeness_grid(
@@ -275,7 +279,7 @@ def likeness_grid(
 
     With `nearest`, columns bear numbers for names, and in each row the largest is framed.
     """
-    tables, rows, columns = given.tables_of(named, limits=(-1, 1)), tokens, tokens
+    tables, rows, columns = given.tables_of(named), tokens, tokens
     others = ~np.eye(len(tokens), dtype=bool)
     if nearest:
         columns = [f"{place}" for place in range(1, len(tokens) + 1)]
@@ -287,45 +291,39 @@ def likeness_grid(
     figure, panels = lay_maps(tables.items(), rows, columns, limits=(-1, 1), bar=bar, **look)
     for ax, table in zip(panels, tables.values(), strict=True) if nearest else ():
         ax.collections[0].set_array(np.ma.masked_where(~others, ax.collections[0].get_array()))
-        outline_cells(ax, enumerate(np.where(others, table, -2).argmax(axis=1)))
+        layout.outline_cells(ax, enumerate(np.where(others, table, -2).argmax(axis=1)))
         for place in range(len(tokens)):
             ax.text(place + 0.5, place + 0.5, "itself", ha="center", va="center", size=8)
         ax.set_xlabel("framed: the nearest in its row", size=9)
     see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
 
 
 def head_values(
     named: Tables,
     *,
+    limit: float,
+    marked: Sequence[tuple[int, int]],
     columns: int = 2,
-    limit: float | None = None,
-    marked: Sequence[tuple[int, int]] = (),
     title: str = "",
 ) -> Figure:
     """Draw one number for every head, layers down and heads across, for each name; `columns` in a row.
 
-    Colours go from 0 to `limit`, or to the largest number of the panel; (layer, head) in `marked` are framed.
-    Of many heads only those have their number that are framed, or in the upper half of the scale.
+    Colours go from 0 to `limit`; (layer, head) in `marked` are framed. Only those have their number that are
+    framed, or in the upper half of the scale.
     """
     tables = given.tables_of(named)
     n_layers, n_heads = next(iter(tables.values())).shape
     layers, heads = [f"layer {i}" for i in range(n_layers)], [str(i) for i in range(n_heads)]
-    own = []
-    for table in tables.values():
-        low, high = given.from_zero(table) if limit is None else (0.0, limit)
-        told = (table > high / 2) | (table.size <= FEW)
-        for place in marked:
-            told[place] = True
-        own.append({"limits": (low, high), "numbers": told})
-    look = {"unit": 0.42, "across": columns, "labels": ("head", ""), "own": own, "framed": marked}
-    figure, panels = lay_maps(tables.items(), layers, heads, below=0.25, **look)
-    if n_layers * n_heads > FEW:  # one bar if all have one scale
-        figure.supxlabel("with its number: in a frame, or in the upper half of the scale", size=9)
-        for ax, to in [(ax, ax) for ax in panels] if limit is None else [(panels[0], figure.axes)]:
-            figure.colorbar(ax.collections[0], ax=to, shrink=0.9 if limit is None else 0.6)
+    own = [{"numbers": table > limit / 2} for table in tables.values()]
+    for each in own:
+        each["numbers"][tuple(zip(*marked, strict=True))] = True
+    look = {"unit": 0.42, "across": columns, "labels": ("head", ""), "limits": (0, limit), "framed": marked}
+    figure, panels = lay_maps(tables.items(), layers, heads, below=0.25, own=own, **look)
+    figure.supxlabel("with its number: in a frame, or in the upper half of the scale", size=9)
+    figure.colorbar(panels[0].collections[0], ax=figure.axes, shrink=0.6)
     see = "Layers down, heads across, a number for each head; the brighter, the larger."
-    return finished(figure, title, see)
+    return layout.finished(figure, title, see)
 
 
 def matrices(
@@ -343,15 +341,117 @@ def matrices(
 
     `signs` stand before all but the first; rows in `framed` have frames.
     """
-    unit = min(0.52, (WIDEST / len(named) - 0.75) / len(columns))
-    figure, panels = canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
-    look = {"limits": limits, "colours": SIGNED if limits[0] < 0 else ATTENTION, "labels": (xlabel, "")}
+    unit = min(0.52, (layout.WIDEST / len(named) - 0.75) / len(columns))
+    figure, panels = layout.canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
+    look = {"limits": limits, "colours": SIGNED, "labels": (xlabel, "")}
     look["framed"] = [(row, 0, len(columns), 1) for row in framed]
     for ax, (name, table) in zip(panels, given.tables_of(named).items(), strict=True):
         draw_matrix(ax, table, rows, columns, title=name, numbers=True, whole=False, **look)
         ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
-        if max(map(len, columns)) < 4:
-            ax.tick_params(axis="x", rotation=0)  # a cell is wide
+        ax.tick_params(axis="x", rotation=0)  # a cell is wide
     for ax, sign in zip(panels[1:], signs, strict=False):
-        sign_before(ax, sign)
-    return finished(figure, title, "Small matrices side by side, each cell with its number.")
+        layout.sign_before(ax, sign)
+    return layout.finished(figure, title, "Small matrices side by side, each cell with its number.")
+
+
+# Matrices whose cells are of a few kinds, each with its colour
+
+
+def masks(
+    named: Tables,
+    tokens: Labels,
+    *,
+    title: str = "",
+    see: str = "",
+    legend: Sequence[str] = ("may attend", "hidden"),
+    effects: Sequence[str] = (),
+    labels: tuple[str, str] | Sequence[tuple[str, str]] = KEY_QUERY,
+    queries: Labels | None = None,
+    numbers: Sequence[Matrix] = (),
+    framed: Sequence[tuple[int, ...]] = (),
+    above: bool = False,
+) -> Figure:
+    """Draw boolean matrices (query_pos, key_pos) side by side, four in a row.
+
+    `legend` says what cells mean that are True, and others, then the same of the maps in `effects`, then what
+    frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
+    because these are not the columns' tokens, hide nothing: they are dark and light.
+    Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `framed`.
+    The columns may have their names `above` them, level, and cells that are wide and low.
+    """
+    maps = given.tables_of(named)
+    pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
+    look = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
+    look["colours"], mask = YES_OR_NO, {"colours": OPEN_OR_NOT}
+    own = [{} if queries or name in effects else mask | {"hidden": 1 - each} for name, each in maps.items()]
+    look["own"] = [more | {"labels": pair} for more, pair in zip(own, pairs, strict=True)]
+    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=4, **look)
+    for ax in panels:
+        (layout.outline_cells if effects else layout.frame_cells)(ax, framed)
+        if above:
+            ax.tick_params(axis="x", labeltop=True, labelbottom=False, rotation=0)
+            ax.xaxis.set_label_position("top")
+            ax.set_aspect("auto")
+            figure.set_size_inches(layout.WIDEST, 1.7 + 0.2 * len(queries or tokens))
+    ticks = [np.where(each["hidden"], "", "✓") for each in own if each and len(tokens) <= MANY]
+    told = [given.numbers_of(each, 2, gaps=True) for each in numbers]
+    words = [np.where(np.isnan(each), "", np.vectorize(layout.number)(each)) for each in told] or ticks
+    for ax, written, shown, mine in zip(panels, words, maps.values(), own, strict=False):
+        _write_words(ax, written, shown, is_mask="hidden" in mine)
+    key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}, {"fill": False, "linewidth": 2}
+    layout.legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))
+    see = see or (
+        "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
+        if labels == KEY_QUERY
+        else f"Across: {labels[0]}. A dark cell: {legend[0]}; a light one: {legend[1]}."
+    )
+    return layout.finished(figure, title, see)
+
+
+def _write_words(ax: Axes, written: np.ndarray, shown: np.ndarray, *, is_mask: bool) -> None:
+    """Write a word into each cell, on its colour."""
+    look = {"ha": "center", "va": "center", "size": 8, "zorder": 3}
+    for (row, column), word in np.ndenumerate(written):
+        yes = shown[row, column]
+        ground = {"facecolor": (OPEN if is_mask else YES) if yes else NO, "edgecolor": "none", "pad": 1}
+        look["color"] = "white" if yes and not is_mask else DARK
+        ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
+
+
+def head_blocks(
+    panels: Mapping[str, Tensor],
+    tokens: Labels,
+    d_model: int,
+    n_heads: int,
+    *,
+    masked: Sequence[int] = (),
+    title: str = "",
+) -> Figure:
+    """Draw where each number of a small tensor came from: its token in words, its head as a colour.
+
+    In the matrices of `panels`, an entry t · d_model + f stands for feature f of token t.
+    In the heads the `masked` rows are hatched.
+    """
+    origins = {name: table.astype(int) for name, table in given.tables_of(panels).items()}
+    heights, widths = zip(*(origin.shape for origin in origins.values()), strict=True)
+    room = sum(0.75 + 0.68 * width for width in widths), 1.2 + 0.42 * max(heights)
+    figure, axes = layout.canvas(len(origins), (0, 0), room, width_ratios=widths)
+    look = {"limits": (0, n_heads), "colours": ListedColormap(PALE[:n_heads]), "gap": 1.5}
+    for ax, (name, origin) in zip(axes, origins.items(), strict=True):
+        words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
+        heads = origin % d_model // (d_model // n_heads)
+        draw_cells(ax, heads, tokens, [], words=np.array(words), **look)
+        moved = origin // d_model != np.arange(len(origin))[:, None]
+        for row in np.flatnonzero(moved.any(axis=1)):  # what is not its token's
+            layout.outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
+        hidden = [(row, column) for row in masked for column in range(heads.shape[1]) if ax is not axes[0]]
+        layout.hide_cells(ax, hidden)
+        for row, column in hidden:
+            ax.texts[row * heads.shape[1] + column].set(path_effects=EDGE, zorder=3)
+        ax.set_title(name)
+    look = {"arrowstyle": "-|>", "linewidth": 3, "mutation_scale": 20, "color": DARK}
+    height = 1 - 1 / len(tokens)  # between two rows' names
+    ends = (1 + 0.5 / widths[0], height), (1 + 0.1 / widths[0], height)
+    axes[0].annotate("", *ends, xycoords="axes fraction", textcoords="axes fraction", arrowprops=look)
+    see = "A row for each token, a column for each feature; what has one shade belongs to one head."
+    return layout.finished(figure, title, see)

@@ -11,9 +11,7 @@ from transformer_course.figures.colours import EDGE, GREY
 LINE = 11.0  # points from one written line to the next
 DOT = 3.5  # points from the middle of a dot to its edge
 NEARNESS = (6, 9, 14, 20, 28, 38, 50)  # points from a dot to its name
-TURNS = (
-    2 * np.pi * np.array([0, 8, 1, 15, 7, 9, 2, 14, 6, 10, 4, 12, 3, 13, 5, 11]) / 16
-)  # first to the right
+TURNS = np.pi / 8 * np.array([0, 8, 1, 15, 7, 9, 2, 14, 6, 10, 4, 12, 3, 13, 5, 11])  # first to the right
 
 
 def place_names(
@@ -40,11 +38,8 @@ def name_lines(ax: Axes, ends: Mapping[str, tuple[float, float]], colours: Mappi
     ax.figure.get_layout_engine().execute(ax.figure)  # how high the panel is decides which names collide
     to_points = 72 / ax.figure.dpi
     points = ax.transData.transform(list(ends.values())) * to_points
-    last = {
-        name: point[1]
-        for name, point in zip(ends, points, strict=True)
-        if point[0] > points[:, 0].max() - LINE
-    }
+    rightmost = points[:, 0].max() - LINE
+    last = {name: y for name, (x, y) in zip(ends, points, strict=True) if x > rightmost}
     low, high = ax.bbox.y0 * to_points + LINE / 2, ax.bbox.y1 * to_points - LINE / 2
     heights = _spread(np.array(list(last.values())), low, high)
     for (name, wanted), height in zip(last.items(), heights, strict=True):
@@ -69,8 +64,7 @@ def write_place(ax: Axes, place: float, name: str) -> None:
 
 def _annotate(ax: Axes, name: str, point: tuple, offset: tuple = (0, 0), **look: object) -> Annotation:
     """Write a name at an offset, in points, with a white edge where it meets a line."""
-    edge = {"path_effects": EDGE, "annotation_clip": False}
-    look = {"size": 9, "parse_math": False} | edge | look
+    look = {"size": 9, "parse_math": False, "path_effects": EDGE, "annotation_clip": False} | look
     return ax.annotate(name, point, offset, textcoords="offset points", **look)
 
 
@@ -78,9 +72,8 @@ def _settle(ax: Axes, text: Annotation, point: np.ndarray, offsets: Iterable[np.
     """Move a text from a point on the screen by the first offset at which it covers nothing, or the first."""
     size, scale = text.get_window_extent().size, ax.figure.dpi / 72
     dots = np.concatenate([np.zeros((0, 2)), *_drawn(ax)])
-    others = np.array([each.get_window_extent().extents for each in ax.texts if each is not text]).reshape(
-        -1, 4
-    )
+    others = [each.get_window_extent().extents for each in ax.texts if each is not text]
+    others = np.reshape(others, (-1, 4))
     lefts = {"left": 0.0, "center": 0.5}[text.get_ha()]
     for offset in offsets:
         low = point + np.multiply(offset, scale) - size * (lefts, 0.5) - 2

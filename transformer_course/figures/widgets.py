@@ -15,11 +15,11 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from torch import Tensor
 
-from transformer_course.figures import given, layout
+from transformer_course.figures import given
 from transformer_course.figures.colours import ATTENTION
 from transformer_course.figures.curves import training_curves
 from transformer_course.figures.given import Labels
-from transformer_course.figures.layout import WIDEST, Size, canvas, finished, frame_cells
+from transformer_course.figures.layout import WIDEST, Size, canvas, finished, frame_cells, number
 from transformer_course.figures.maps import draw_matrix, head_grid
 from transformer_course.figures.pictures import mime_bundle
 from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
@@ -29,7 +29,8 @@ LEGIBLE = 32  # tokens on each side of the large map; more labels could not be r
 TILE = 32  # cells on each side of a small map, at most
 ACROSS = 4  # small maps in a row
 REDRAWN_AFTER = 1.0  # seconds: seldom enough to leave the time to the training
-AT_THE_END = {"continuous_update": False, "style": {"description_width": "initial"}}  # of a move, redraw
+WIDE = {"description_width": "initial"}  # room for a whole description
+AT_THE_END = {"continuous_update": False, "style": WIDE}  # of a move, redraw
 
 Stop = float | str
 Read = Callable[[str], tuple[Labels, Tensor]]
@@ -91,9 +92,10 @@ def explore(
         for ax, value in zip(panels, stops, strict=True):
             draw(ax, value)
             ax.set_title(_called(name, value), loc="left" if across == 1 else "center")
-        for number, ax in enumerate(panels[1:], 1):
+        ticks = [[label.get_text() for label in ax.get_yticklabels()] for ax in panels]
+        for place, ax in enumerate(panels[1:], 1):
             ax.set_ylabel("")  # that of the first, and so are the same tokens beside it
-            ax.tick_params(labelleft=number % columns == 0 or _labels(ax) != _labels(panels[0]))
+            ax.tick_params(labelleft=place % columns == 0 or ticks[place] != ticks[0])
         if bar:
             figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
         return finished(figure, title, see)
@@ -107,24 +109,15 @@ def explore(
         data["text/plain"] += f"\n{alone['text/plain']}"
     first = list(values).index(strip[0])
     metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
-    look = {"description": name, "style": AT_THE_END["style"]}
-    options = [(_told(value), i) for i, value in enumerate(values)]
-    stops = ipywidgets.SelectionSlider(options=options, index=first, **look)
+    options = [(value if isinstance(value, str) else number(value), i) for i, value in enumerate(values)]
+    stops = ipywidgets.SelectionSlider(options=options, index=first, description=name, style=WIDE)
     picture = ipywidgets.HTML(pictures[first])
     stops.observe(lambda change: setattr(picture, "value", pictures[change["new"]]), "value")
     _publish(ipywidgets.VBox([stops, picture]), data, metadata, words=f"Slider: {name}")
 
 
-def _labels(ax: Axes) -> list[str]:
-    return [label.get_text() for label in ax.get_yticklabels()]
-
-
 def _called(name: str, value: Stop) -> str:
-    return value if isinstance(value, str) else f"{name} = {_told(value)}"
-
-
-def _told(value: Stop) -> str:
-    return value if isinstance(value, str) else layout.number(value)
+    return value if isinstance(value, str) else f"{name} = {number(value)}"
 
 
 # An explorer of heads
@@ -145,13 +138,6 @@ def explorer(read: Read, text: str, *, strip: Sequence[tuple[int, int]], title: 
     _publish(box, *mime_bundle(still), words="Explorer: sentence, layer, head")
 
 
-def _tokens_and_maps(read: Read, text: str) -> tuple[Labels, np.ndarray]:
-    """What is read, the maps as numbers (layers, heads, query_pos, key_pos)."""
-    tokens, maps = read(text)
-    values = given.numbers_of(maps, 4, name="the maps (layers, heads, query_pos, key_pos)")
-    return tokens, values
-
-
 class Explorer(ipywidgets.VBox):
     """The widgets: sentence, layer, head, for a long text its first token shown; words; a picture.
 
@@ -160,11 +146,10 @@ class Explorer(ipywidgets.VBox):
 
     def __init__(self, read: Read, text: str, *, place: tuple[int, int]) -> None:
         self.read = read
-        self.tokens, self.maps = _tokens_and_maps(read, text)
+        self._read(text)
         n_layers, n_heads = self.maps.shape[:2]
-        self.sentence = ipywidgets.Text(
-            value=text, description="sentence", layout=ipywidgets.Layout(width="95%"), **AT_THE_END
-        )
+        look = {"description": "sentence", "layout": {"width": "95%"}} | AT_THE_END
+        self.sentence = ipywidgets.Text(value=text, **look)
         self.layer = ipywidgets.Dropdown(options=range(n_layers), value=place[0], description="layer")
         self.head = ipywidgets.Dropdown(options=range(n_heads), value=place[1], description="head")
         self.first = ipywidgets.Dropdown(options=[0], value=0, description="from token")
@@ -177,12 +162,16 @@ class Explorer(ipywidgets.VBox):
         self._offer_pages()
         self._show()
 
+    def _read(self, text: str) -> None:
+        tokens, maps = self.read(text)
+        self.tokens, self.maps = tokens, given.numbers_of(maps, 4)  # (layers, heads, query_pos, key_pos)
+
     def _typed(self, change: dict) -> None:
         """Read the new sentence, or say why not; the picture then stays that of the last good one."""
         try:
             if not change["new"].strip():
                 raise ValueError("There is nothing to read yet: type a sentence, and press Enter.")
-            self.tokens, self.maps = _tokens_and_maps(self.read, change["new"])
+            self._read(change["new"])
         except Exception as error:  # a traceback would only reach a log that no learner looks at
             self._say(f"{self._refusal(error)} The picture still shows your last sentence.")
             return
@@ -247,11 +236,11 @@ def _draw_tiles(ax: Axes, maps: np.ndarray, columns: int, *, gap: int, framed: i
     side = len(maps[0])
     pitch = side + gap
     picture = np.full((-(-len(maps) // columns) * pitch, columns * pitch - gap), np.nan)
-    for number, tile in enumerate(maps):
-        top, left = number // columns * pitch + gap, number % columns * pitch
+    for place, tile in enumerate(maps):
+        top, left = place // columns * pitch + gap, place % columns * pitch
         picture[top : top + side, left : left + side] = tile
-        ax.text(left + side / 2 - 0.5, top - 1.4, str(number), size=7.5, ha="center", va="bottom")
-        if number == framed:
+        ax.text(left + side / 2 - 0.5, top - 1.4, str(place), size=7.5, ha="center", va="bottom")
+        if place == framed:
             frame_cells(ax, [(top - 1, left - 1, side + 1, side + 1)])  # round it, not over it
     ax.imshow(picture, vmin=0, vmax=1, cmap=ATTENTION, interpolation="nearest")
 
@@ -296,7 +285,6 @@ def in_words(tokens: Labels, weights: np.ndarray, name: str, *, first: int = 0) 
 
 
 # A measurement on the machine of whoever reads
-
 
 EXAMPLES = Path(__file__).with_name("examples.json")  # what was measured elsewhere, and where
 Numbers = Mapping[str, object]  # of what JSON knows
@@ -365,8 +353,7 @@ class LiveCurve(ProgressBar):
         super().__call__(history, config)
         if time.monotonic() - self.drawn_at > REDRAWN_AFTER or history.steps == config.steps:
             title = f"after {history.steps} steps"
-            so_far = training_curves(history, title=title, steps=config.steps)
-            self.picture.value = _as_html(so_far)
+            self.picture.value = _as_html(training_curves(history, title=title, steps=config.steps))
             self.drawn_at = time.monotonic()
 
     def _show(self, **options: object) -> tqdm.notebook.tqdm:

@@ -5,7 +5,6 @@ which way 0.125 is rounded and on whether two entries are equally large.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import singledispatch
 from itertools import pairwise
 from typing import TypeVar
 
@@ -21,7 +20,6 @@ from matplotlib.image import AxesImage
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, Patch
-from matplotlib.text import Annotation
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 from numpy.typing import ArrayLike
 
@@ -35,8 +33,6 @@ Item = TypeVar("Item")
 
 def describe(figure: Figure) -> str:
     """Return the figure in words, in one line, and below it what it shows in numbers, rounded."""
-    if not isinstance(figure, Figure):
-        raise TypeError(f"figure must be a matplotlib Figure, got {type(figure).__name__}; try ax.figure")
     figure.draw_without_rendering()  # only a drawn figure knows its tick labels
     return "\n".join([_read_aloud(figure), *(f"  {line}" for line in _numbers(figure))])
 
@@ -51,7 +47,8 @@ def told(words: str) -> str:
 
 def _read_aloud(figure: Figure) -> str:
     claim = " ".join(_quoted(text.get_text()) for text in figure.texts)
-    panels = [axes for axes in figure.axes if not (_is_colour_bar(axes) or _is_blank(axes))]
+    panels = [axes for axes in figure.axes if axes.axison or axes.has_data() or axes.texts]  # not blank
+    panels = [axes for axes in panels if not _is_colour_bar(axes)]
     sentences = [": ".join(filter(None, [f"Figure {claim}".rstrip(), _panels(panels)])), figure.get_label()]
     named: list[tuple[str, str]] = []
     for each in (each for axes in panels for each in _axes(axes)):
@@ -59,7 +56,8 @@ def _read_aloud(figure: Figure) -> str:
             named.append(each)  # and not the labels of another panel once more
     sentences += [f"{side}: {name}" for side, name in named]
     sentences += [f"Colours: {name}" for name in _bars(figure) if name]
-    sentences += [f"Legend: {_entries(legend)}" for legend in _legends(figure)]
+    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
+    sentences += [f"Legend: {_entries(legend)}" for legend in legends if legend]
     sentences += [sentence for axes in panels if len(panels) == 1 for sentence in _held(axes)]
     read = ""
     for sentence in dict.fromkeys(filter(None, sentences)):
@@ -72,16 +70,8 @@ def _is_colour_bar(axes: Axes) -> bool:
     return hasattr(axes, "_colorbar")  # set by matplotlib, which asks the same way
 
 
-def _is_blank(axes: Axes) -> bool:
-    return not (axes.axison or axes.has_data() or axes.texts)
-
-
 def _bars(figure: Figure) -> list[str]:
     return [axes.get_ylabel() or axes.get_xlabel() for axes in figure.axes if _is_colour_bar(axes)]
-
-
-def _legends(figure: Figure) -> list[Legend]:
-    return [*figure.legends, *filter(None, (axes.get_legend() for axes in figure.axes))]
 
 
 def _entries(legend: Legend) -> str:
@@ -189,61 +179,36 @@ def _panel(axes: Axes, name: str) -> Iterator[str]:
         for artist in sampled(artists, SAMPLE):
             yield from _tell(artist, axes)
     yield f"written: {' '.join(_quoted(text.get_text()) for text in axes.texts)}"
-    yield from (f"arrow {_arrow(each, axes)}" for each in axes.texts if getattr(each, "arrow_patch", None))
+    arrows = [[each.xyann, each.xy] for each in axes.texts if getattr(each, "arrow_patch", None)]
+    yield from (f"arrow {_way(ends, axes)}" for ends in arrows)
     yield from (f"legend: {_entries(legend)}" for legend in [axes.get_legend()] if legend)
-    for inset in axes.child_axes:
-        if isinstance(inset, Axes):  # and not a second scale of this panel
-            yield from _panel(inset, f"inset of {name}")
 
 
-@singledispatch
 def _tell(artist: Artist, axes: Axes) -> Iterator[str]:
-    yield f"{type(artist).__name__}{_label(artist)}"
+    name = _label(artist)
+    match artist:
+        case QuadMesh() | AxesImage():
+            yield from _tell_heatmap(artist, axes)
+        case PathCollection():
+            told = point_words(*np.ma.filled(artist.get_offsets(), np.nan).reshape(-1, 2).T, axes)
+            yield f"{len(told)} points{name} {_colours(artist)}: {' '.join(sampled(told, SAMPLE))}"
+            if artist.get_array() is not None:
+                yield f"values: {' '.join(sampled(number_words(_filled(artist.get_array())), SAMPLE))}"
+        case LineCollection():
+            told = [_way(segment, axes) for segment in artist.get_segments()]
+            yield f"{len(told)} lines{name} {_colours(artist)}: {'; '.join(sampled(told, SAMPLE))}"
+        case Collection():
+            yield f"{len(artist.get_paths())} shapes{name} {_colours(artist)}: {_corners(artist, axes)}"
+        case Patch():
+            look = f"{_hex(artist.get_facecolor())} {artist.get_hatch() or ''}".strip()
+            yield f"{type(artist).__name__}{name} {look}: {_corners(artist, axes)}"
+        case Line2D():
+            told = point_words(artist.get_xdata(orig=False), artist.get_ydata(orig=False), axes)
+            look = f"{_hex(artist.get_color())} {artist.get_linestyle()} {artist.get_marker()}"
+            yield f"line{name} {look}, {len(told)} points: {' '.join(sampled(told, FEW))}"
 
 
-@_tell.register
-def _(collection: Collection, axes: Axes) -> Iterator[str]:
-    place = " to ".join(_corners(collection, axes))
-    yield f"{len(collection.get_paths())} shapes{_label(collection)} {_colours(collection)}: {place}"
-
-
-@_tell.register
-def _(patch: Patch, axes: Axes) -> Iterator[str]:
-    look = f"{_hex(patch.get_facecolor())} {patch.get_hatch() or ''}".strip()
-    yield f"{type(patch).__name__}{_label(patch)} {look}: {' to '.join(_corners(patch, axes))}"
-
-
-@_tell.register
-def _(line: Line2D, axes: Axes) -> Iterator[str]:
-    points = point_words(line.get_xdata(orig=False), line.get_ydata(orig=False), axes)
-    look = f"{_hex(line.get_color())} {line.get_linestyle()} {line.get_marker()}"
-    yield f"line{_label(line)} {look}, {len(points)} points: {' '.join(sampled(points, FEW))}"
-
-
-@_tell.register
-def _(points: PathCollection, axes: Axes) -> Iterator[str]:
-    told = point_words(*np.ma.filled(points.get_offsets(), np.nan).reshape(-1, 2).T, axes)
-    yield f"{len(told)} points{_label(points)} {_colours(points)}: {' '.join(sampled(told, SAMPLE))}"
-    if points.get_array() is not None:
-        yield f"values: {' '.join(sampled(number_words(_filled(points.get_array())), SAMPLE))}"
-
-
-@_tell.register
-def _(lines: LineCollection, axes: Axes) -> Iterator[str]:
-    told = [" to ".join(point_words(*np.transpose(segment), axes)) for segment in lines.get_segments()]
-    yield f"{len(told)} lines{_label(lines)} {_colours(lines)}: {'; '.join(sampled(told, SAMPLE))}"
-
-
-def _arrow(text: Annotation, axes: Axes) -> str:
-    start, end = text.xyann, text.xy
-    x = [text.convert_xunits(place[0]) for place in (start, end)]
-    y = [text.convert_yunits(place[1]) for place in (start, end)]
-    return " to ".join(point_words(x, y, axes))
-
-
-@_tell.register(QuadMesh)
-@_tell.register(AxesImage)
-def _(drawn: QuadMesh | AxesImage, axes: Axes) -> Iterator[str]:
+def _tell_heatmap(drawn: QuadMesh | AxesImage, axes: Axes) -> Iterator[str]:
     values, rows, columns = _cells(drawn), _names(axes.yaxis, drawn, 1), _names(axes.xaxis, drawn, 0)
     yield f"heatmap {drawn.get_cmap().name} {' to '.join(number_words(drawn.get_clim()))}"
     down, across = (np.array_split(np.arange(size), min(size, FEW)) for size in values.shape)
@@ -321,9 +286,12 @@ def _colours(collection: Collection) -> str:
     return " ".join(dict.fromkeys(map(_hex, faces if len(faces) else collection.get_edgecolor())))
 
 
-def _corners(artist: Artist, axes: Axes) -> list[str]:
-    low, high = axes.transData.inverted().transform(artist.get_tightbbox())
-    return point_words(*np.transpose([low, high]), axes)
+def _corners(artist: Artist, axes: Axes) -> str:
+    return _way(axes.transData.inverted().transform(artist.get_tightbbox()), axes)
+
+
+def _way(points: ArrayLike, axes: Axes) -> str:
+    return " to ".join(point_words(*np.transpose(points), axes))
 
 
 def _filled(values: ArrayLike) -> np.ndarray:

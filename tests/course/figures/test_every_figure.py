@@ -61,7 +61,7 @@ GOOD = {
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
     "head_arcs": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS, "lit": 1, "says": {"$y$": 0.5}, "title": ""},
     "head_grid": {"maps": [WEIGHTS], "tokens": TOKENS, "titles": ["$x$"]},
-    "head_values": {"named": {"$x$": WEIGHTS}, "marked": [(0, 1)]},
+    "head_values": {"named": {"$x$": WEIGHTS}, "marked": [(0, 1)], "limit": 1},
     "journey": {
         **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [[WEIGHTS]], "tokens": TOKENS},
         **{"ids": [7, 8, 9], "lit": 1, "note": "", "title": "$x$"},

@@ -160,7 +160,6 @@ def encoder_parts(ax: Axes) -> None:
         ),
         (encoder_parts, "Figure: a drawing of 2 boxes. Written: “embedding”, “attention”.\n"),
         (encoder_parts, "\n  FancyBboxPatch #ffd700: (1.00, 0.000) to (1.50, 0.500)\n"),
-        (lambda ax: ax.inset_axes([0, 0, 1, 1]).set_title("close"), "\n  inset of panel 1: “close”\n"),
         (lambda ax: ax.set_xlabel("$\\sqrt{d}$\nof a head"), "Across: $\\sqrt{d}$ of a head, 0.0 to 1.0."),
         (lambda ax: ax.set(xlabel="time", xticks=[]), "Across: time."),
         (lambda ax: ax.bar_label(ax.bar(TOKENS, [1, 2, 3])), "Written: “1”, “2”, “3”."),  # above the bars
