@@ -146,14 +146,22 @@ SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # a box
 
 
 def journey(
-    stages: Sequence[Matrix], maps: Sequence, tokens: Labels, ids: Labels, *, lit: int, note: str, title: str
+    stages: Sequence[Matrix],
+    maps: Sequence,
+    tokens: Labels,
+    ids: Labels,
+    *,
+    lit: int,
+    note: str,
+    more: str,
+    title: str,
 ) -> Figure:
     """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
 
     Stages are the rows of both tables, on a scale of their own, what enters the first layer and what leaves
     each, and one vector for all. Of each layer's weights, `maps` (head, query, key), the mean is drawn, what
     the query `lit` takes is lit. Layer 0 is drawn with all its parts, layer 1 with its attention, the others
-    as one band, in which stands a `note`.
+    as one band, in which stands a `note`; at the foot `more` is said.
     """
     talls = [*DRAWN.values()][: len(maps)]
     tables = [given.numbers_of(stage, 2) for stage in (*stages[: 2 + len(talls)], *stages[-2:])]
@@ -161,7 +169,7 @@ def journey(
     leave = 1.78 + np.cumsum([0.42 + tall for tall in talls])
     depths = -np.array([0.8, 1.2, 1.78, *leave, leave[-1] + 0.64])  # of the strips
     reach = [max(np.abs(table).max() for table in part) for part in (tables[:2], tables[2:])]
-    figure, (ax,) = canvas(1, (WIDEST, 0.95 - depths[-1]))
+    figure, (ax,) = canvas(1, (WIDEST, 1.25 - depths[-1]))
     for lane, *head in zip(lanes, tokens, ids, strict=True):
         _lane(ax, lane, *head, depths, lanes.mean())
     for layer, (tall, top) in enumerate(zip(talls, depths[2:] - 0.21, strict=False)):
@@ -178,8 +186,9 @@ def journey(
     _say(ax, 0, dict(zip((0, 0.37, *-depths[[0, 1, 2, -2, -1]]), STAGES, strict=True)))
     above, below = map(two_decimals, reach)
     words = f"red: above 0, blue: below 0; darkest: {above} in the rows of both tables, {below} in all below"
-    ax.text(lanes.mean(), depths[-1] - 0.34, words, ha="center", size=9.5)
-    ax.set(xlim=(0, lanes[-1] + 1.1), ylim=(depths[-1] - 0.4, 0.2))
+    words += f"\n{more}"
+    ax.text(lanes.mean() - 0.5, depths[-1] - 0.28, words, ha="center", va="top", size=9.5)
+    ax.set(xlim=(0, lanes[-1] + 1.1), ylim=(depths[-1] - 0.7, 0.2))
     ax.set_axis_off()
     see = "A lane for each token, from its id down to its vectors; at the end all become one."
     return finished(figure, title, see)
@@ -214,7 +223,11 @@ def _told_of_layer(layer: int, maps: Sequence, tokens: Labels, lit: int) -> dict
     rows = [given.numbers_of(weights, 3).mean(axis=0)[lit] for weights in maps]
     shares, word = [two_decimals(row.max()) for row in rows], f"“{tokens[lit]}”"
     most = f"{shares[layer]} from {tokens[rows[layer].argmax()]}"
-    whole = {0.1: f"layer 0, mean of {len(maps[0])} heads", 0.32: f"lit: what {word} takes,", 0.53: most}
+    whole = {
+        0.1: f"layer 0, mean of {len(maps[0])} heads",
+        0.32: f"lit: what {word} takes;",
+        0.53: f"wider: more; {most}",
+    }
     whole |= {0.9: "+ added, normalised", 1.36: "feed-forward (ff), in each lane", 1.7: "+ added, normalised"}
     part = {0.1: "layer 1", 0.32: f"{word}: {most}", 1.08: "the rest, as in layer 0"}
     band = {0.1: f"layers 2–{len(maps) - 1}: the same parts", 0.34: f"{word}: {', '.join(shares[2:])}"}

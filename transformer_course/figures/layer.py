@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from torch.nn import functional as F
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, HIDDEN, LIT, SIGNED, SILVER
@@ -36,6 +38,7 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
         arrow(ax, (0.1, height), (10.5, height), width=2.5, colour=SILVER, zorder=1)
         low = height - DROP
         line(ax, (6.0, height), (6.2, low), (6.62, low), width=1)
+        line(ax, (2.0, height), (2.2, low), (2.67, low), width=1)  # who asks
         for middle, part, words in ((3.4, "attention", "sum, join, project"), (7.35, *["feed-forward"] * 2)):
             box(ax, (middle, low), words, (1.46, 0.42), COMPONENTS[part], letters=8)
             way(ax, (middle + 0.73, low), (middle + 0.85, low), (middle + 1.03, height - 0.1), width=1)
@@ -335,7 +338,7 @@ HARDLY = "white: next to nothing of"  # what a neuron adds to such tokens
 
 
 def one_neuron(
-    bent: Matrix,
+    asked: Matrix,
     neuron: int,
     tokens: Labels,
     asks: Mapping[str, float],
@@ -346,19 +349,20 @@ def one_neuron(
     d_model: int,
     title: str,
 ) -> Figure:
-    """Draw a feed-forward as its matrices, around its neurons' answers (token, neuron), bent; lit is one.
+    """Draw a feed-forward as its matrices, around its neurons' answers (token, neuron), by GELU; lit is one.
 
+    `asked` are the answers before the bend; the lit one's stand beside those behind it.
     `asks` and `writes` are the words whose vectors are most like its question and what it adds: cosines.
     One of its answers is `worked` out in words.
     """
-    bent = given.numbers_of(bent, 2, name="the answers")
+    bent = given.numbers_of(F.gelu(torch.as_tensor(asked)), 2, name="the answers")
     first = max(neuron - 14, 0)  # of the neurons that are drawn; the lit one is the last
     shown, foot, d_ff = bent[:, first : neuron + 1], -0.2 * len(tokens), f"{bent.shape[1]:,}"
     is_lit, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"
-    edges = 2.9 + np.insert(np.cumsum(np.where(is_lit, 0.5, 0.24)), 0, 0)
+    edges = 2.9 + np.insert(np.cumsum(np.where(is_lit, 1.06, 0.2)), 0, 0)
     end, half = edges[-1], foot / 2
     figure, (ax,) = canvas(1, (9.2, 4.3 - foot))
-    _draw_neurons(ax, edges, shown, is_lit, tokens)
+    _draw_neurons(ax, edges, shown, is_lit, tokens, asked[:, neuron])
     labels = {
         (0.95, 1.25): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
         (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}, turned:\na column is what a\nneuron adds",
@@ -368,8 +372,8 @@ def one_neuron(
     }
     for place, words in labels.items():
         ax.text(*place, words, va="center", size=8.5)
-    ax.text(end - 0.48, 2.0, f"N{neuron}", weight="bold", va="center", size=8.5)
-    ax.text(end - 0.25, 0.5, two_decimals(bias), **CENTRED)
+    ax.text(end - 0.53, 2.0, f"N{neuron}", **CENTRED | {"weight": "bold"})
+    ax.text(end - 0.53, 0.5, two_decimals(bias), **CENTRED)
     for height, verb, near in ((1.3, "question", asks), (foot - 1.1, "adds", writes)):
         arrow(ax, (end, height), (end + 0.3, height), gap=0)
         words = [f"N{neuron} {verb}: most like", "the vectors of (cosine)"]
@@ -378,31 +382,34 @@ def one_neuron(
     for left, right, words in ((2.3, 2.85, "· W₁\n+ b₁"), (end + 0.05, end + 0.7, "· W₂")):
         arrow(ax, (left, half), (right, half), width=2)
         ax.text(left + 0.04, half + 0.08, words, size=8.5)
-    enters = (end - 0.25, foot - 0.18), (end + 0.38, foot - 0.18), (end + 0.38, half - 0.04)
-    way(ax, (end - 0.25, foot - 0.4), *enters, width=2)
+    enters = (end - 0.53, foot - 0.18), (end + 0.38, foot - 0.18), (end + 0.38, half - 0.04)
+    way(ax, (end - 0.53, foot - 0.4), *enters, width=2)
     ax.set(xlim=(0, 9.2), ylim=(foot - 1.8, 2.1))
     ax.set_axis_off()
     see = "A column for each neuron: above its question, in the middle its answers, below what it adds."
     return finished(figure, title, see)
 
 
-def _draw_neurons(ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.ndarray, tokens: Labels) -> None:
+def _draw_neurons(
+    ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.ndarray, tokens: Labels, asked: np.ndarray
+) -> None:
     """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
     reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
     ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
-    words = f"the answers: blue below 0, red above, the darkest {two_decimals(reach)}"
-    ax.text(3.6, 0.12, words, va="center", size=8.5)
+    words = f"by GELU: blue below 0, red above, the darkest {two_decimals(reach)}"
+    ax.text(3.5, 0.12, words, va="center", size=8.5)
     heads = (0.95, 1.6, "1 question"), (2.9, 0.12, "2 bend"), (0.95, heights[-1] - 0.7, "3 adds")
     for left, height, head in heads:
         ax.text(left, height, head, va="center", size=8.5, weight="bold")
     look = CELLS | {"cmap": ListedColormap([HIDDEN["facecolor"], COMPONENTS["feed-forward"]], name="one lit")}
     for spans in ((1.9, 0.7), (0.6, 0.4), (heights[-1] - 0.4, heights[-1] - 1.6)):
         ax.pcolormesh(edges, spans, is_lit[None], **look)
-    for height, token, answer in zip(heights - 0.1, tokens, shown[:, is_lit].ravel(), strict=False):
+    bent = shown[:, is_lit].ravel()
+    for height, token, before, answer in zip(heights[:-1] - 0.1, tokens, asked, bent, strict=True):
         ax.text(0.9, height, token, ha="right", va="center", size=9)
         fires, word = answer > reach / 2, two_decimals(answer)
         ink = "white" if answer > 0.65 * reach else "black"
-        ax.text(edges[-1] - 0.25, height, word, color=ink, **CENTRED)
+        ax.text(edges[-1] - 0.53, height, f"{two_decimals(before)} → {word}", color=ink, **CENTRED)
         adds, colour = (f"+ {word} × what it adds", COMPONENTS["feed-forward"]) if fires else ("", "white")
         look = {"letters": 8, "rounding": 0, "linewidth": 2 if fires else 0.6, "zorder": 3 + fires}
         box(ax, (1.6, height), "", (1.3, 0.2), "white", **look)

@@ -253,7 +253,8 @@ def head_grid(
         queries: the rows, where not every token looks.
     """
     each = {"limits": limits or [(0, 1)] * len(maps), "hidden": hidden or [None] * len(maps)}
-    each["framed"] = framed or [()] * len(maps)
+    framed = framed or [()] * len(maps)  # each is gone through twice
+    each["framed"] = [cells if isinstance(cells, Mapping) else list(cells) for cells in framed]
     each["numbers"] = [given.numbers_of(weights) >= least for weights in maps]
     for told, cells in zip(each["numbers"], each["framed"], strict=True):
         for row, column, *size in cells:

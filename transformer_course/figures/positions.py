@@ -263,14 +263,18 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
     ax.text(8.95, -3.4, "score", **BOLD)
     look = BOLD | {"size": 13, "bbox": {"facecolor": "white", "pad": 3}}
     ax.text(8.95, -3.68, f"≈ {two_decimals((turned[0] * turned[1]).sum())}", **look)
-    stages = list(STAGES.items())[0 if whole else 2 :]
+    _write_stages(ax, list(STAGES.items())[0 if whole else 2 :])
+    ax.set(xlim=(0, 9.4), ylim=(-3.95, 0.15 if whole else -1.08), aspect="equal")
+    ax.set_axis_off()
+
+
+def _write_stages(ax: Axes, stages: Sequence[tuple[float, str]]) -> None:
+    """Write the stages at the left, each at its height, and arrows between them."""
     for height, words in stages:
         ax.text(0, height, words, va="center", size=9)
     for (above, words), (below, others) in pairwise(stages):
         ends = above - 0.18 - 0.08 * words.count("\n"), below + 0.18 + 0.08 * others.count("\n")
         arrow(ax, (0.3, ends[0]), (0.3, ends[1]))
-    ax.set(xlim=(0, 9.4), ylim=(-3.95, 0.15 if whole else -1.08), aspect="equal")
-    ax.set_axis_off()
 
 
 def _draw_lane(ax: Axes, lane: int, words: str, row: Sequence[float], vector: np.ndarray) -> None:

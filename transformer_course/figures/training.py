@@ -78,7 +78,7 @@ def probe(
     fitted = with_one[:known]
     (*w, c) = np.linalg.solve(fitted.T @ fitted + penalty * np.eye(3), fitted.T @ truth[:known])
     scores, w = with_one @ [*w, c], np.array(w)
-    figure, (plane, line) = canvas(2, (0, 0), (WIDEST, 3.9), width_ratios=(1, 1.25))
+    figure, (plane, line) = canvas(2, (0, 0), (WIDEST, 3.9), width_ratios=(1.1, 1))
     foot = -c * w / (w @ w)  # the point of the line that is nearest to 0
     plane.axline(foot, foot + w[::-1] * (-1, 1), color=DARK, linestyle="--")
     arrow(plane, foot, foot + w / np.hypot(*w), width=2.5, colour=HERO, gap=0, zorder=4)
@@ -87,7 +87,9 @@ def probe(
     )
     line.axvline(0, color=DARK, linestyle="--")
     is_new = np.arange(len(points)) >= known
-    for (name, sign), colour, marker in zip(zip(names, (1, -1), strict=True), LINES[1:3], "os", strict=True):
+    for (name, sign), colour, marker in zip(
+        zip(names, (1, -1), strict=True), LINES[1:4:2], "os", strict=True
+    ):
         for new in (False, True):
             here = (truth == sign) & (is_new == new)
             look = {"color": colour, "marker": marker, "s": 52, "zorder": 3, "label": "" if new else name}
@@ -100,7 +102,8 @@ def probe(
     plane.set(
         xlabel="feature 0 of x", ylabel="feature 1", aspect="equal", title="vectors x, and the fitted w"
     )
-    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    plane.scatter([], [], s=52, color="white", edgecolor="black", linewidth=1.8, label="thick edge: new")
+    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     see = "Left, points and a line between two kinds; right, the same points by their distance from the line."
     return finished(figure, title, see)
 

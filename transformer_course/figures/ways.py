@@ -87,12 +87,12 @@ def attention_paths(
         lit[edge] = True
         draw_ways(ax, given.numbers_of(weights, 2), ends, lit, at=np.arange(length))
         ax.text(middle, -0.76, f"layer {layer}", ha="center", va="center", weight="bold")
-        ax.plot(ends, [asks, asks], color=HERO, linewidth=1, linestyle=":")
         ax.text(middle, asks - 0.14, f"place {asks} asks place {asked}", va="bottom", size=9, **look)
         ax.text(middle, (asks + asked) / 2, words, va="center", weight="bold", bbox=circle, **look)
-    for place, (rows, told) in enumerate(zip(found.values(), [*edges, edges[-1][:1]], strict=True)):
+    told = [edges[0], *(edge[:1] for edge in edges)]  # at the start the first two; then who asks
+    for place, (rows, lit) in enumerate(zip(found.values(), told, strict=True)):
         for row, token in enumerate(rows):
-            bold = {"weight": "bold", "color": HERO} if row in told else {}
+            bold = {"weight": "bold", "color": HERO} if row in lit else {}
             ax.text(place, row, token, ha="center", va="center", size=9, **bold)
     ax.set(xlim=(-0.3, len(maps) + 0.3), ylim=(length - 0.5, -0.5), yticks=[])
     ax.set_xticks(range(len(found)), found)

@@ -61,13 +61,15 @@ def test_a_sentence_goes_from_ids_through_strips_on_two_scales_to_one_vector():
         [row, place, enters, enters / 2, enters.mean(0)[None]],
         np.array([[0.6, 0.4], [0.01, 0.99]]),
     )
-    (ax,) = figures.journey(stages, [weights[None]], ["a", "b"], [7, 11], lit=1, note="", title="").axes
+    (ax,) = figures.journey(
+        stages, [weights[None]], ["a", "b"], [7, 11], lit=1, note="", more="c", title=""
+    ).axes
     drawn = [each for each in ax.collections if isinstance(each, QuadMesh)]
     assert [mesh.get_array().ravel().tolist() for mesh in drawn] == np.concatenate(stages).tolist()
     assert [mesh.get_clim() for mesh in drawn] == [(-0.2, 0.2)] * 4 + [(-3, 3)] * 5
     written = [text.get_text() for text in ax.texts]
     assert {"a", "7", "b", "11", "norm", "layer 0, mean of 1 heads", "its row of the table"} < set(written)
-    assert any(".20 in the rows of both tables, 3.00 in all below" in word for word in written)
+    assert any(word.endswith(".20 in the rows of both tables, 3.00 in all below\nc") for word in written)
     (ways,) = [each for each in ax.collections if isinstance(each, LineCollection)]
     np.testing.assert_allclose(sorted(ways.get_linewidths()), 6 * np.array([0.4, 0.6, 0.99]))  # .01: too thin
 

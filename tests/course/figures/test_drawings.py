@@ -5,6 +5,7 @@ import io
 import pytest
 import torch
 from matplotlib import colors
+from matplotlib.text import Annotation
 
 from transformer_course import figures
 from transformer_course.figures.colours import HERO
@@ -101,3 +102,13 @@ def test_no_word_of_the_two_models_leaves_its_box(model):
             for text in (t for t in ax.texts if t.get_text() and t.get_position() == pytest.approx(middle)):
                 extent = text.get_window_extent().transformed(ax.transData.inverted())
                 assert patch.get_x() <= extent.x0 and extent.x1 <= patch.get_x() + patch.get_width()
+
+
+def test_a_shape_of_several_places_leads_to_all_of_them_and_is_lit():
+    shapes = {(2, 3): ["a"], (5, 5): ["b", "c", "d"]}
+    (ax,) = figures.places_that_fit(shapes, {"a": "a row"}, ["e", "f"], title="").axes
+    told = [text.get_text() for text in ax.texts if text.get_text()]
+    assert {"1 tensor of 2 × 3", "3 tensors of 5 × 5", "+ a row", "without a place: e, f"} < set(told)
+    arrows = [text.arrow_patch for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch]
+    lit = [arrow for arrow in arrows if colors.to_hex(arrow.get_edgecolor()) == HERO]
+    assert (len(arrows), len(lit)) == (5, 3)

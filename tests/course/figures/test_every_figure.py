@@ -64,7 +64,7 @@ GOOD = {
     "head_values": {"named": {"$x$": WEIGHTS}, "marked": [(0, 1)], "limit": 1},
     "journey": {
         **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [[WEIGHTS]], "tokens": TOKENS},
-        **{"ids": [7, 8, 9], "lit": 1, "note": "", "title": "$x$"},
+        **{"ids": [7, 8, 9], "lit": 1, "note": "", "more": "", "title": "$x$"},
     },
     "lanes": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1, "title": ""},
     "likeness_grid": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},
@@ -84,7 +84,7 @@ GOOD = {
         **{"weight": [1, 2], "bias": [0, 1]},
     },
     "one_neuron": {
-        **{"bent": WEIGHTS, "worked": "$w$", "neuron": 1, "tokens": TOKENS, "title": ""},
+        **{"asked": WEIGHTS, "worked": "$w$", "neuron": 1, "tokens": TOKENS, "title": ""},
         **{"asks": {"$y$": 0.5}, "writes": {"$z$": 0.4}, "bias": 0.1, "d_model": 4},
     },
     "one_step": {
@@ -96,6 +96,13 @@ GOOD = {
         **{"token": "$x$", "title": ""},
     },
     "parameter_bars": {"models": {"$x$": {"$y$": 1, "b": 2}}, "title": ""},
+    "places_that_fit": {
+        **{"shapes": {(2, 3): ["$x$", "b"]}, "added": {"b": "$y$"}, "left": ["$z$"], "title": ""},
+    },
+    "probe": {
+        **{"points": [[1, 0], [0, 1], [2, 1]], "truth": [1, -1, 1], "known": 2},
+        **{"penalty": 0.1, "names": ("$x$", "b"), "title": "$y$"},
+    },
     "position_tables": {"named": {"$x$": WEIGHTS}, "labels": ("", ""), "title": "", "bar": ""},
     "reach": {"named": {"$x$": [None, 2]}, "length": 9, "place": 4, "title": ""},
     "ring_of_three": {"title": "$x$"},

@@ -1,9 +1,11 @@
 """Lines between lanes are as thick as the weights, and a norm's steps are as high as its numbers."""
 
 import numpy as np
+import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from torch.nn import functional as F
 
 from transformer_course import figures
 from transformer_course.figures.colours import HERO, SILVER
@@ -38,15 +40,16 @@ def curves(ax):
 
 
 def test_a_neuron_stands_in_its_matrices_and_writes_where_it_fires() -> None:
-    bent = np.array([[0, 2.0, 0], [0.1, -0.1, 0], [0, 1.5, 0]])
+    asked = torch.tensor([[0, 2.0, 0], [0.1, -0.1, 0], [0, 1.5, 0]])
+    bent = F.gelu(asked).numpy()
     given = {"neuron": 1, "tokens": TOKENS, "asks": {"may": 0.3}, "writes": {"june": 0.4}}
-    (ax,) = figures.one_neuron(bent, **given, bias=-0.25, worked="a: 1", d_model=7, title="").axes
+    (ax,) = figures.one_neuron(asked, **given, bias=-0.25, worked="a: 1", d_model=7, title="").axes
     answers, *matrices = [mesh.get_array().reshape(-1, 2).tolist() for mesh in ax.collections]
     assert answers == bent[:, :2].tolist() and matrices == [[[False, True]]] * 3  # the lit one is the last
     words = [text.get_text() for text in ax.texts]
     adds = [word for word in words if "× what" in word]
-    assert adds == ["+ 2.00 × what it adds", "+ 1.50 × what it adds"]
-    assert {"2.00", "−.10", "1.50", "−.25", "x: 3 × 7", "out: 3 × 7"} < set(words)
+    assert adds == ["+ 1.95 × what it adds", "+ 1.40 × what it adds"]
+    assert {"2.00 → 1.95", "−.10 → −.05", "1.50 → 1.40", "−.25", "x: 3 × 7", "out: 3 × 7"} < set(words)
     assert {"a: 1", "+ 2 other neurons + b₂\nwhite: next to nothing of N1"} < set(words)
     assert any("question" in word and word.endswith("may .30") for word in words)
     assert any("adds" in word and word.endswith("june .40") for word in words)

@@ -1,5 +1,6 @@
 """A step of training is drawn with the numbers that PyTorch comes to, an ablation with those of a pencil."""
 
+import numpy as np
 import pytest
 import torch
 from matplotlib.colors import to_hex
@@ -48,3 +49,17 @@ def test_what_is_silenced_is_0_or_its_mean_and_a_wrong_word_is_marked():
     silenced = to_hex(HIDDEN["facecolor"])
     assert sum(to_hex(patch.get_facecolor()) == silenced for patch in ax.patches) == 4 * 2
     assert [text.get_text() for text in ax.texts if text.get_color() == HERO] == ["run ✗"] * 3
+
+
+def test_a_probe_is_the_ridge_solution_and_is_judged_by_the_new():
+    points, truth = [[3.0, 0.0], [-1.0, 0.0], [5.0, 1.0], [0.0, -1.0], [2.0, 7.0]], [1, -1, 1, 1, -1]
+    look = {"known": 3, "penalty": 0.5, "names": ("yes", "no"), "title": ""}
+    plane, line = figures.probe(points, truth, **look).axes
+    known, wanted = np.c_[np.array(points[:3]), np.ones(3)], np.array(truth[:3])
+    *w, c = np.linalg.inv(known.T @ known + 0.5 * np.eye(3)) @ known.T @ wanted
+    scores = np.array(points) @ w + c
+    drawn = {tuple(dot) for dots in line.collections for dot in dots.get_offsets().round(6).tolist()}
+    assert drawn == {(round(x, 6), y) for x, y in zip(scores, (-0.12, 0.12, -0.12, 0.88, 1.12), strict=True)}
+    right = (np.sign(scores[3:]) == truth[3:]).sum()
+    assert [text.get_text() for text in line.get_yticklabels()][1] == f"2 new:\n{right} right"
+    assert len(plane.collections) == 5  # known and new of both kinds, and the legend's
