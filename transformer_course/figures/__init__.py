@@ -22,6 +22,7 @@ from transformer_course.figures.drawings import (
     places_that_fit,
     then_and_now,
 )
+from transformer_course.figures.images import image_attention
 from transformer_course.figures.layer import (
     draw_network,
     lanes,
@@ -43,7 +44,7 @@ from transformer_course.figures.maps import (
     token_depth,
 )
 from transformer_course.figures.moves import draw_tile, memory_traffic, reach, ring_of_three
-from transformer_course.figures.points import parameter_bars, searches
+from transformer_course.figures.points import head_scatter, parameter_bars, roofline, searches, word_strips
 from transformer_course.figures.positions import (
     clock_table,
     digits_and_waves,
@@ -52,5 +53,5 @@ from transformer_course.figures.positions import (
     position_tables,
 )
 from transformer_course.figures.training import ablation, one_step, probe
-from transformer_course.figures.ways import attention_paths, draw_arcs
+from transformer_course.figures.ways import attention_paths, draw_arcs, draw_web
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

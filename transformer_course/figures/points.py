@@ -1,17 +1,44 @@
-"""What is found among many, a row for each question; shares of parts, a bar for each model."""
+"""Points and bars: one mark for each head, seed, word or part, one bar for each model."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, FREE, GREY, HERO, LINES
+from transformer_course.figures.colours import (
+    ATTENTION,
+    COMPONENTS,
+    DARK,
+    FREE,
+    GREY,
+    HERO,
+    LINES,
+    MARK,
+)
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
+from transformer_course.figures.names import place_names
 
 SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
 SEEN = 0.01  # a smaller share is a sliver that nobody sees
+GIGA = 1e9
+
+Place = tuple[int, int]
+
+
+def word_strips(
+    named: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, legend: tuple[str, str], title: str
+) -> Figure:
+    """Draw one row per neuron: at how much it fires on words of its own kind, and on all the others."""
+    figure, _ = _strips(named, legend, 7.4, MARK, "activation")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return finished(
+        figure, title, "A row for each neuron, a dot for each word, at how much the neuron fires."
+    )
 
 
 def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, title: str) -> Figure:
@@ -20,24 +47,20 @@ def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, titl
     `cosines` are (question, text); `answers` has for each question the place of its text.
     """
     table = given.labelled(cosines, [*answers], texts)
-    count, rights, nearest = len(answers), [*answers.values()], table.argmax(axis=1)
-    is_right = np.arange(len(texts)) == np.array(rights)[:, None]
-    figure, (ax,) = canvas(1, (WIDEST, 1.1 + 0.34 * count))
-    kinds = {"the other notices": (~is_right, "|", GREY), "the right notice": (is_right, "o", LINES[1])}
-    for name, (here, marker, colour) in kinds.items():
-        look = {"marker": marker, "color": colour, "label": name, "s": 26, "zorder": 2}
-        ax.scatter(table[here], np.nonzero(here)[0], **look)
-    wrong = np.flatnonzero(nearest != rights)
+    both = zip(answers.items(), table, strict=True)
+    rows = {question: (row[[right]], np.delete(row, right)) for (question, right), row in both}
+    figure, ax = _strips(
+        rows, ("the right notice", "the other notices"), WIDEST, LINES[1], "cosine with the question"
+    )
+    nearest = table.argmax(axis=1)
+    wrong = np.flatnonzero(nearest != [*answers.values()])
     look = {"color": HERO, "marker": "D", "label": "found, and wrong", "zorder": 3}
     ax.scatter(table.max(axis=1)[wrong], wrong, **look)
-    ax.set_yticks(range(count), [*answers])
-    ax.set(xlabel="cosine with the question", ylim=(count - 0.5, -0.5))
     ax.set_xlim(right=np.ceil(10 * ax.dataLim.x1) / 10)
-    ax.grid(alpha=0.3, axis="x")
-    for row, (place, right) in enumerate(zip(nearest, rights, strict=True)):
+    for row, (place, right) in enumerate(zip(nearest, answers.values(), strict=True)):
         look = {"transform": ax.get_yaxis_transform(), "size": 9}
-        words = f" {two_decimals(table[row, place])}  {texts[place]} "
-        if place == right:
+        words, is_right = f" {two_decimals(table[row, place])}  {texts[place]} ", place == right
+        if is_right:
             ax.text(1, row, f"{words}✓", va="center", **look)
         else:
             ax.text(1, row, f"{words}✗", va="bottom", color=HERO, **look)
@@ -45,6 +68,91 @@ def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, titl
     see = "A row for each question: a dot is the right notice, a stroke another; beside it what is found."
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return finished(figure, title, see)
+
+
+def _strips(
+    rows: Mapping[str, tuple], legend: tuple[str, str], width: float, colour: str, xlabel: str
+) -> tuple[Figure, Axes]:
+    """Return a figure and its panel: a row per name, its own numbers as dots, all the others as strokes."""
+    figure, (ax,) = canvas(1, (width, 1.1 + 0.34 * len(rows)))
+    for kind, look in ((1, {"color": GREY, "marker": "|"}), (0, {"color": colour, "marker": "o"})):
+        each = [given.numbers_of(numbers[kind], 1, name=name) for name, numbers in rows.items()]
+        y = np.repeat(range(len(each)), [len(row) for row in each])
+        ax.scatter(np.concatenate(each), y, s=26, label=legend[kind], zorder=2, **look)
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5))
+    ax.grid(alpha=0.3, axis="x")
+    return figure, ax
+
+
+def roofline(
+    speed: float, bandwidth: float, parts: Mapping[str, tuple[float, float]], *, title: str
+) -> Figure:
+    """Draw the roof of a machine, operations and bytes a second at best, and below it the parts of a model.
+
+    A part is given by its operations for each byte, and its operations a second.
+    """
+    x, y = given.numbers_of(list(parts.values()), 2, name="parts").T
+    ridge = speed / bandwidth
+    ends = np.array([min(x.min(), ridge) / 6, max(x.max(), ridge) * 8])
+    figure, (ax,) = canvas(1, (7.4, 4.2))
+    over = np.array([ends[0], ridge, ends[1]])
+    ax.plot(over, np.minimum(speed, bandwidth * over) / GIGA, color=DARK, linewidth=2)
+    ax.scatter(x, y / GIGA, s=45, color=MARK, edgecolor="black", linewidth=0.6, zorder=3)
+    ax.axvline(ridge, color=GREY, linestyle=":", linewidth=1.2)
+    ax.set(xscale="log", yscale="log", xlim=tuple(ends))
+    ax.set(xlabel="operations for each byte moved", ylabel="billion operations a second")
+    ax.set_ylim(y.min() / GIGA / 4, speed / GIGA * 4)
+    for text, side, share in (("memory", "left", 0.02), ("arithmetic", "right", 0.98)):
+        where = {"transform": ax.transAxes, "ha": side, "va": "top"}
+        ax.text(share, 0.97, f"{text} sets the limit", color=GREY, **where)
+    see = "Over the work for each byte, the most that the machine can do: first a slope, then a flat roof."
+    finished(figure, title, see)
+    place_names(ax, dict(zip(parts, zip(x, y / GIGA, strict=True), strict=True)))
+    return figure
+
+
+def head_scatter(
+    named: Mapping[str, tuple[Matrix, Matrix]],
+    *,
+    ylabel: str,
+    marked: Mapping[Place, str] | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw every head as a point, coloured by its layer: one number across, another up on a log scale.
+
+    The pairs of matrices (layers, heads), across and up, go by the name of what goes across; `ylabel` is what
+    goes up. `marked` names some heads, by (layer, head).
+    """
+    pairs = {name: [given.numbers_of(each, 2, name=name) for each in pair] for name, pair in named.items()}
+    figure, panels = canvas(len(named), (min(4.6, (WIDEST - 0.8) / len(named)), 0), (0.8, 3.8), sharey=True)
+    for ax, (name, (across, up)) in zip(panels, pairs.items(), strict=True):
+        colours = matplotlib.colormaps[ATTENTION](np.arange(len(across)) / max(1, len(across) - 1))
+        for layer, colour in enumerate(colours):
+            look = {"color": colour, "edgecolor": "black", "linewidth": 0.4, "label": str(layer)}
+            ax.scatter(across[layer], up[layer], s=42, **look)
+        ax.grid(alpha=0.3)
+        ax.set(xlabel=name, yscale="log")
+    panels[0].set_ylabel(ylabel)
+    panels[-1].legend(title="layer", bbox_to_anchor=(1.0, 1.0), loc="upper left", frameon=False)
+    finished(figure, title, "A dot for each head; the shade is its layer.")
+    for ax, (across, up) in zip(panels, pairs.values(), strict=True):
+        named_heads = {name: (across[place], up[place]) for place, name in (marked or {}).items()}
+        for (layer, _), place in zip(marked or {}, named_heads.values(), strict=True):
+            ax.scatter(*place, s=42, color=colours[layer], edgecolor="black", linewidth=1.8, zorder=4)
+        place_names(ax, named_heads, size=8, arrowprops={"arrowstyle": "-", "linewidth": 0.6})
+    return figure
+
+
+def component_colours(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each part: its component's if it is called like one, else a pale one of its own.
+
+    What stands behind a colon says more about the component: "attention: projections".
+    """
+    known = {name: COMPONENTS.get(name.partition(":")[0]) for name in names}
+    left = (colour for colour in (*FREE, *COMPONENTS.values()) if colour not in known.values())
+    free = itertools.cycle(left)
+    return {name: colour or next(free) for name, colour in known.items()}
 
 
 def parameter_bars(models: Mapping[str, dict[str, float]], *, title: str) -> Figure:

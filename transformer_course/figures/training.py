@@ -66,7 +66,7 @@ def _answer(weights: np.ndarray, x: np.ndarray, right: int) -> tuple[list[Piece]
 
 
 def probe(
-    points: Matrix, truth: Sequence[float], known: int, *, penalty: float, names: Labels, title: str
+    points: Matrix, truth: Sequence[float], known: int, names: Labels, *, penalty: float = 0.1, title: str
 ) -> Figure:
     """Draw the linear probe that fits the first `known` points (point, 2), whose truth is 1 or −1.
 

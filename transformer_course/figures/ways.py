@@ -1,4 +1,4 @@
-"""Who takes from whom: a line for each weight, the wider the more."""
+"""Who takes from whom: a line for each weight, the wider the more, from layer to layer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,11 +9,11 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import GREY, HERO
+from transformer_course.figures.colours import DARK, GREY, HERO, SILVER
 from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import canvas, cell_texts, finished
+from transformer_course.figures.layout import WIDEST, canvas, cell_texts, finished
 
-FAINT = 0.035  # a smaller weight has no line
+FAINT, TOLD = 0.035, 0.1  # a smaller weight has no line; none in a web unless it is lit
 WIDTH = 6.0  # points, of a weight of 1
 
 
@@ -23,24 +23,57 @@ def draw_ways(
     ends: tuple[float, float],
     lit: np.ndarray,
     *,
-    at: np.ndarray,
+    at: np.ndarray | None = None,
     upright: bool = False,
     others: str = GREY,
     faint: float = 0.3,
     drop: float = 0.0,
+    least: float = 0.0,
 ) -> None:
     """Draw a line from each key to each query, as wide as the weight (query, key), from left to right.
 
-    Keys stand at ends[0], queries at ends[1], in lanes `at` these heights; `upright` lets the lines go up.
-    They end so far below a query's lane as they `drop`. Those that are not `lit` lie below, so `faint` that
-    where they lie over each other they are seen as several.
+    Keys stand at ends[0], queries at ends[1], in lanes `at` 0, 1, … if None; `upright` lets the lines go up.
+    They end so far below a query's lane as they `drop`. `lit` is 2 for the lines of which is told, at `least`
+    so many points wide, 1 for those of the same query, and else 0; these lie below,
+    so `faint` that where they lie over each other they are seen as several.
     """
     lit = np.broadcast_to(lit, weights.shape)
     drawn = sorted(np.argwhere(weights > FAINT).tolist(), key=lambda place: lit[*place])
+    at = np.arange(len(weights)) if at is None else at
     lines = [[(ends[0], at[key]), (ends[1], at[query] - drop)] for query, key in drawn]
-    look = {"linewidths": [WIDTH * weights[*place] for place in drawn]}
-    look["colors"] = [HERO if lit[*place] else to_rgba(others, faint) for place in drawn]
+    look = {"linewidths": [max(WIDTH * weights[*place], least * (lit[*place] == 2)) for place in drawn]}
+    look["colors"] = [(to_rgba(others, faint), DARK, HERO)[lit[*place]] for place in drawn]
     ax.add_collection(LineCollection(np.flip(lines, axis=2) if upright else lines, **look))
+
+
+def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, upright: bool = False) -> None:
+    """Draw a line from each token up to each that takes from it, the wider the more, layer upon layer.
+
+    Lit is what reaches token number `lit` at the top. `layers` are weights or masks (query_pos, key_pos), the
+    lowest first; `upright` turns the tokens' names.
+    """
+    tables = [given.labelled(layer, tokens, tokens) for layer in layers]
+    places = np.arange(len(tokens))
+    reached = places == lit
+    for level, table in reversed(list(enumerate(tables))):
+        shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)  # a row of a mask adds up to more
+        drawn = np.where(reached[:, None] | (shares > TOLD), shares, 0)
+        draw_ways(ax, drawn, (level, level + 1), 2 * reached[:, None], upright=True, others=SILVER)
+        look = {"color": np.where(reached, HERO, GREY), "zorder": 3, "clip_on": False}
+        ax.scatter(places, 0 * places + level + 1, s=12, **look)
+        reached = (shares[reached] > FAINT).any(axis=0)
+    turned = 90 * upright
+    ax.set_xticks(places, tokens, rotation=turned)
+    top = ax.secondary_xaxis("top")
+    top.set_xticks(places, tokens, rotation=turned)
+    for side, bold in ((ax, reached), (top, places == lit)):
+        side.tick_params(length=0)
+        for label, is_bold in zip(side.get_xticklabels(), bold, strict=True):
+            label.set(**({"color": HERO, "weight": "bold"} if is_bold else {"color": GREY}))
+        side.spines[:].set_visible(False)
+    ax.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-0.05, len(tables) + 0.05), yticks=[])
+    ax.set_ylabel("from the input up to the output")
+    ax.set_xlabel(f"“{tokens[lit]}” hears of {reached.sum()} of {len(tokens)}")
 
 
 def draw_arcs(
@@ -64,41 +97,74 @@ def draw_arcs(
     ax.set_axis_off()
 
 
+def _heard(maps: Sequence[np.ndarray], end: int) -> list[np.ndarray]:
+    """Return the maps without what reaches token number `end` on no way."""
+    heard, kept = np.arange(len(maps[0])) == end, []
+    for weights in reversed(maps):
+        kept.append(np.where(heard[:, None], weights, 0))
+        heard = (kept[-1] > FAINT).any(axis=0)
+        heard[end] = True
+    return kept[::-1]
+
+
+def _write_asked(ax: Axes, ends: tuple[float, float], edge: tuple[int, int], carried: Labels) -> None:
+    """Say who asks whom, and on the line between them what is handed over."""
+    look = {"ha": "center", "color": HERO}
+    (asks, asked), middle = edge, sum(ends) / 2
+    ax.text(middle, asks - 0.14, f"place {asks} asks place {asked}", va="bottom", size=9, **look)
+    for words in carried:
+        circle = {"boxstyle": "circle", "facecolor": "white", "edgecolor": HERO}
+        ax.text(middle, (asks + asked) / 2, words, va="center", weight="bold", bbox=circle, **look)
+
+
+HANDED_ON = "at a line's right end is who asks, at its left end who is asked, and hands over its note"
+HEARD = "dark: what {0} takes; bright: of that, from {1}; pale: what those had taken before"
+
+
 def attention_paths(
-    maps: Sequence[Matrix],
-    edges: Sequence[tuple[int, int]],
+    named: Mapping[str, Sequence[Matrix]],
+    tokens: Labels,
+    edge: tuple[int, int] | Sequence[tuple[int, int]],
     *,
-    found: Mapping[str, Labels],
-    carried: Labels,
+    found: Mapping[str, Labels] | None = None,
+    carried: Labels = (),
     title: str,
 ) -> Figure:
-    """Draw places in a column before and after each layer, joined by lines as wide as attention's weights.
+    """Draw tokens in a column before and after each layer, joined by lines as wide as attention's weights.
 
-    There is a map (query_pos, key_pos) for each layer; an edge, the (query, key) of which it tells; and what
-    is `carried` along it. `found` says what stands at the places at the start and after each layer, and when.
+    Each panel has a map (query_pos, key_pos) for each layer; `edge` is the (query, key) of which it tells, or
+    one for each layer. `found` says what stands for the tokens at the start and after each layer, and when;
+    `carried`, what goes along each layer's edge.
     """
-    length = len(maps[0])
-    figure, (ax,) = canvas(1, (2.8 * len(found) - 0.6, 0.42 * length + 0.8), (0, 0.4))
-    look = {"ha": "center", "color": HERO}
-    circle = {"boxstyle": "circle", "facecolor": "white", "edgecolor": HERO}
-    for layer, (weights, edge, words) in enumerate(zip(maps, edges, carried, strict=True)):
-        ends, middle, (asks, asked) = (layer + 0.21, layer + 0.79), layer + 0.5, edge
-        lit = np.zeros((length, length), bool)
-        lit[edge] = True
-        draw_ways(ax, given.numbers_of(weights, 2), ends, lit, at=np.arange(length))
-        ax.text(middle, -0.76, f"layer {layer}", ha="center", va="center", weight="bold")
-        ax.text(middle, asks - 0.14, f"place {asks} asks place {asked}", va="bottom", size=9, **look)
-        ax.text(middle, (asks + asked) / 2, words, va="center", weight="bold", bbox=circle, **look)
-    told = [edges[0], *(edge[:1] for edge in edges)]  # at the start the first two; then who asks
-    for place, (rows, lit) in enumerate(zip(found.values(), told, strict=True)):
-        for row, token in enumerate(rows):
-            bold = {"weight": "bold", "color": HERO} if row in lit else {}
-            ax.text(place, row, token, ha="center", va="center", size=9, **bold)
-    ax.set(xlim=(-0.3, len(maps) + 0.3), ylim=(length - 0.5, -0.5), yticks=[])
-    ax.set_xticks(range(len(found)), found)
-    ax.tick_params(length=0, labeltop=True, labelbottom=False)
-    ax.spines[:].set_visible(False)
-    note = "at a line's right end is who asks, at its left end who is asked, and hands over its note"
-    figure.supxlabel(f"thicker: more weight; {note}", size=9)
-    see = "Tokens in columns; a line is as wide as its right end's weight for its left end."
+    found = found or {}
+    wide = 2.8 * len(found) - 0.6 if found else min(4.6, WIDEST / len(named))
+    figure, panels = canvas(len(named), (wide, 0.42 * len(tokens) + 0.8), (0, 0.4))
+    for ax, (name, maps) in zip(panels, named.items(), strict=True):
+        edges = [edge] * len(maps) if isinstance(edge[0], int) else edge
+        maps = [given.labelled(each, tokens, tokens) for each in maps]
+        maps = maps if found else _heard(maps, edges[-1][0])
+        for layer, (weights, edge_here) in enumerate(zip(maps, edges, strict=True)):
+            ends, lit = (layer + 0.21, layer + 0.79), np.zeros_like(weights, int)
+            lit[edge_here[0]], lit[*edge_here] = not found, 2
+            draw_ways(ax, weights, ends, lit)
+            if found:
+                ax.text(layer + 0.5, -0.76, f"layer {layer}", ha="center", va="center", weight="bold")
+                _write_asked(ax, ends, edge_here, carried[layer : layer + 1])
+            if not weights[*edge_here]:  # cut
+                ax.plot(ends, edge_here[::-1], color=HERO, linewidth=1.5, linestyle=":")
+                ax.plot(layer + 0.5, sum(edge_here) / 2, "x", color=HERO, markersize=9, markeredgewidth=2.5)
+        columns = found or dict.fromkeys(["input", *(f"after layer {i}" for i in range(len(maps)))], tokens)
+        told = [edges[0], *(each[:1] for each in edges)] if found else [*edges, edge]
+        for place, (column, rows) in enumerate(zip(columns.values(), told, strict=True)):
+            for row, token in enumerate(column):
+                bold = {"weight": "bold", "color": HERO} if row in rows else {}
+                ax.text(place, row, token, ha="center", va="center", size=9, **bold)
+        ax.set(xlim=(-0.3, len(maps) + 0.3), ylim=(len(tokens) - 0.5, -0.5), yticks=[], title=name)
+        ax.set_xticks(range(len(maps) + 1), columns)
+        ax.tick_params(length=0, labeltop=bool(found), labelbottom=not found)
+        ax.spines[:].set_visible(False)
+    told = HANDED_ON if found else HEARD.format(*(tokens[place] for place in edges[-1]))
+    figure.supxlabel(f"thicker: more weight; {told}", size=9)
+    cut = "" if found else "; a cross: cut"
+    see = f"Tokens in columns; a line is as wide as its right end's weight for its left end{cut}."
     return finished(figure, title, see)

@@ -33,10 +33,7 @@ GOOD = {
         **{"names": TOKENS, "title": "", "see": "Rows of numbers, and words between them."},
     },
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
-    "attention_paths": {
-        **{"maps": [WEIGHTS] * 2, "edges": [(1, 0), (1, 2)], "carried": "12", "title": ""},
-        "found": {"$x$": TOKENS, "$y$": TOKENS, "b": TOKENS},
-    },
+    "attention_paths": {"named": {"$x$": [WEIGHTS] * 2}, "tokens": TOKENS, "edge": (1, 0), "title": ""},
     "data_flow": {"tokens": ["$x$", "b"], "ids": [7, 8], "layers": 3, "heads": 2, "title": "$x$"},
     "bars": {"quantities": [{"$x$": [1, 2, 0]}, {"b": [3, 4, 5]}], "rows": TOKENS, "title": "$y$"},
     "clock_table": {"positions": [0, 1], "speeds": [1.0, 0.5], "title": "$t$"},
@@ -57,11 +54,17 @@ GOOD = {
     },
     "draw_turns": {"arrows": {"$x$": [[1.0, 0.0]] * 3}, "names": TOKENS},
     "draw_arcs": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1},
+    "draw_web": {"layers": [WEIGHTS, YES], "tokens": TOKENS, "lit": 1},
     "encoder_map": {"lesson": 3},
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
     "head_arcs": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS, "lit": 1, "says": {"$y$": 0.5}, "title": ""},
     "head_grid": {"maps": [WEIGHTS], "tokens": TOKENS, "titles": ["$x$"]},
     "head_values": {"named": {"$x$": WEIGHTS}, "marked": [(0, 1)], "limit": 1},
+    "head_scatter": {"named": {"$x$": (WEIGHTS, WEIGHTS)}, "ylabel": "", "marked": {(0, 1): "$x$"}},
+    "image_attention": {
+        **{"images": torch.rand(2, 4, 4), "maps": torch.rand(2, 3, 4), "names": TOKENS},
+        **{"patch": (2, 2), "digits": [7, 8], "title": "", "bar": ""},
+    },
     "journey": {
         **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [[WEIGHTS]], "tokens": TOKENS},
         **{"ids": [7, 8, 9], "lit": 1, "note": "", "more": "", "title": "$x$"},
@@ -106,6 +109,8 @@ GOOD = {
     "position_tables": {"named": {"$x$": WEIGHTS}, "labels": ("", ""), "title": "", "bar": ""},
     "reach": {"named": {"$x$": [None, 2]}, "length": 9, "place": 4, "title": ""},
     "ring_of_three": {"title": "$x$"},
+    "roofline": {"parts": {"$x$": (2.0, 1e9)}, "speed": 1e10, "bandwidth": 1e9, "title": ""},
+    "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
     "then_and_now": {"model": "Llama", "title": "$x$"},
     "token_depth": {"values": WEIGHTS, "rows": TOKENS, "tokens": TOKENS, "title": "", "bar": ""},
     "text_cosine": {

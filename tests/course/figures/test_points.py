@@ -1,9 +1,59 @@
-"""What is found is marked where its number is, and bars are shares."""
+"""Every part is a point where its numbers are, and no name hides one."""
 
+import pytest
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
+from matplotlib.text import Annotation, Text
 
 from transformer_course import figures
 from transformer_course.figures.colours import COMPONENTS, HERO
+
+
+def test_the_names_in_a_scatter_hide_no_head_and_no_other_name():
+    random = torch.rand(2, 6, 12, generator=torch.Generator().manual_seed(11)) + 0.01
+    across, up = random[0], random[0] * (1 + random[1])  # a cloud along the diagonal
+    marked = {(0, 2): "previous", (1, 8): "next", (2, 9): "same word"}
+    figure = figures.head_scatter({"one": (across, up)}, ylabel="damage", marked=marked)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    (ax,) = figure.axes
+    boxes = [Text.get_window_extent(text, renderer) for text in ax.texts]  # without the line to the point
+    heads = ax.transData.transform(torch.stack([across.flatten(), up.flatten()], dim=1).numpy())
+    for number, box in enumerate(boxes):
+        assert not any(box.contains(*head) for head in heads)
+        assert not any(box.overlaps(other) for other in boxes[:number])
+        assert ax.get_window_extent().containsx(box.x0) and ax.get_window_extent().containsx(box.x1)
+
+
+@pytest.mark.parametrize("heads", [(1, 1), (1, 2)])
+def test_names_in_a_scatter_without_room_are_written_all_the_same(heads):
+    alike = torch.ones(heads)
+    (ax,) = figures.head_scatter({"one": (alike, alike)}, ylabel="", marked={(0, 0): "a" * 90}).axes
+    assert len(ax.texts) == 1
+
+
+def test_the_roof_rises_with_the_bandwidth_and_ends_at_the_speed():
+    figure = figures.roofline(100e9, 20e9, {"a part": (2.0, 30e9)}, title="")
+    roof, ridge = figure.axes[0].lines
+    for x, y in zip(*roof.get_data(), strict=True):
+        assert y == pytest.approx(min(100, 20 * x))
+    assert 5 in roof.get_xdata() and list(ridge.get_xdata()) == [5, 5]
+    assert figure.axes[0].collections[0].get_offsets().tolist() == [[2.0, 30.0]]
+
+
+def test_names_on_the_roofline_cover_neither_each_other_nor_a_point():
+    rates = {"norm, residual": (0.4, 9e9), "GELU": (0.62, 9.9e9), "softmax": (0.62, 9.4e9)}
+    rates |= {"scores": (25.6, 76e9), "mixing": (25.6, 78e9), "projections": (171, 93e9)}
+    figure = figures.roofline(95e9, 36e9, rates | {"feed-forward maps": (171, 97e9)}, title="")
+    figure.canvas.draw()
+    ax = figure.axes[0]
+    boxes = [text.get_window_extent() for text in ax.texts if isinstance(text, Annotation)]
+    points = ax.transData.transform(ax.collections[0].get_offsets())
+    assert len(boxes) == 7
+    for number, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+        assert not any(box.contains(*point) for point in points)
 
 
 def test_searches_name_what_is_furthest():
