@@ -31,7 +31,7 @@ from transformer_course.figures.layer import (
     two_blocks,
     two_stacks,
 )
-from transformer_course.figures.map import encoder_map
+from transformer_course.figures.map import encoder_map, two_heads_inside
 from transformer_course.figures.maps import (
     attention_heatmap,
     draw_matrix,

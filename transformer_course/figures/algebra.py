@@ -364,15 +364,17 @@ def two_heads(
     query, keys, values, mixing = (np.asarray(each, dtype=float) for each in (query, keys, values, mixing))
     half, named = len(query) // 2, [word for word, row in zip(words, values, strict=True) if row.any()]
     kinds, rows, found = ["head 0"] * half + ["head 1"] * half, [], {}
+    low = "\n" * 6  # at the height of the weights
     for (name, job), own in zip(jobs.items(), (slice(None), slice(half), slice(half, None)), strict=True):
         scores = keys[:, own] @ query[own]
-        powers = np.exp(scores / len(query[own]) ** 0.5)
+        scaled = scores / len(query[own]) ** 0.5
+        powers = np.exp(scaled)
         weights = (powers / powers.sum()).round(2)
         found[name] = [weights @ order[:, own] for order in (values, values[::-1])]
         features, colours = (named * 2)[: len(query[own])], [name if name in kinds else ""] * len(query[own])
-        asks = [["", *words], ["score", *scores], ["weight", *weights]]
+        asks = [["", *words], ["score", *scores], [f"÷ √{len(query[own])}", *scaled], ["weight", *weights]]
         table = [["", *features], *([word, *row] for word, row in zip(words, values[:, own], strict=True))]
-        mixed = "×", (table, ["", *colours]), "=", ([features, found[name][0]], colours)
+        mixed = f"{low}×", (table, ["", *colours]), f"{low}=", ([features, found[name][0]], colours)
         rows.append([f"{name}:\n{job}", (asks, [""] * (1 + len(words))), *mixed])
     one, other = np.concatenate([found[name] for name in dict.fromkeys(kinds)], axis=1)
     ends = ["", *(f"{word}\n{what}" for what in says for word in named)]

@@ -137,8 +137,8 @@ def bars(
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
         ax.set_title(name)
     if legend:
-        looks = [MARK] if goal is None else [YES, SILVER]
-        key = {word: {"edgecolor": "black", "facecolor": c} for word, c in zip(legend, looks, strict=True)}
+        looks = [MARK, SILVER] if goal is None else [YES, SILVER]
+        key = {word: {"edgecolor": "black", "facecolor": c} for word, c in zip(legend, looks, strict=False)}
         legend_of_cells(figure, key)
     return finished(figure, title, see or "A row of bars for each name, a column for each measure.")
 
@@ -178,6 +178,8 @@ def head_arcs(
         ax.set_title(name)
     for ax in panels[2:-1:3]:
         ax.set_axis_off()
+    words = f"arc: from {tokens[lit]} to what it takes from; width and number: weight; below .035 not drawn"
+    figure.supxlabel(words, size=9)
     _bars(panels[-1], list(says), given.numbers_of(list(says.values()), 1), [MARK], "")
     panels[-1].set_title(f"{tokens[lit]} is", loc="left")
     see = f"An arc goes from {tokens[lit]} to each word that a head takes from; the wider, the more weight."

@@ -219,7 +219,7 @@ LATER_MODELS = {
         "LayerNorm",
         [
             *(_stage("padding\ntaken out", 1.1, **CAME), _stage("embedding", 2.95)),
-            _stage("LayerNorm", 4.8, **CAME),  # which spares layer 0 one of its own
+            _stage("LayerNorm", 4.8),  # which spares layer 0 one of its own
             (partial(Axes.text, s="not in layer 0", ha="center", size=8), 7.2, -0.4),
         ],
         ["rotary turns q, k", "2 layers of 3:\nnear only"],
@@ -234,20 +234,39 @@ LATER_MODELS = {
 }
 
 
+# What came before: its name, its entrance, its bend; for the first of the later models MiniLM
+EARLIER_MODELS = {
+    True: (
+        "MiniLM, a BERT",
+        [
+            *(_stage("embedding", 1.1), _stage("+ positions\n(a table)", 2.95, **DASHED)),
+            _stage("LayerNorm", 4.8),
+            (partial(Axes.text, s="padding is computed like a word", ha="center", size=8), 2.95, 0.45),
+        ],
+        "GELU",
+    ),
+    False: (
+        "2017, the first Transformer",
+        [
+            *(_stage("embedding", 1.1), _stage("times\n√d_model", 2.95, **DASHED)),
+            _stage("add\nsinusoids", 4.8, **DASHED),
+        ],
+        "ReLU",
+    ),
+}
+
+
 def then_and_now(model: str, *, title: str) -> Figure:
-    """Draw the encoder of 2017 above a later model: what went, what moved, what came."""
+    """Draw an earlier encoder above a later model: what went, what moved, what came."""
     norm, before, attends, gate = LATER_MODELS[model]
     stays = norm == "LayerNorm"  # and moves; else another kind comes in its place
+    name, enters, bend = EARLIER_MODELS[stays]
     old, new = (MOVED, MOVED) if stays else (DASHED, CAME)
-    word = partial(box, letters=8, **DASHED)
     then = [
-        *(_stage("embedding", 1.1), _stage("times\n√d_model", 2.95, **DASHED)),
-        *(_stage("add\nsinusoids", 4.8, **DASHED), (_frame, 16.3, "layer, repeated")),
+        *(*enters, (_frame, 16.3, "layer, repeated; with biases")),
         *_added(6.1, 9.3, _inside("attention", ["all meet all\nin every layer"], 7.75, 2.4, **DASHED)),
         *(_stage("LayerNorm", 10.4, **old), _stage("LayerNorm", 15.25, **old)),
-        *_added(11.5, 14.15, _inside("feed-forward", ["ReLU"], 12.85, 2.0, **DASHED)),
-        (word, (10.4, -0.4), "biases", (1.6, 0.46)),
-        *([(word, (1.1, 0.45), "padding", (1.6, 0.46))] if stays else []),
+        *_added(11.5, 14.15, _inside("feed-forward", [bend], 12.85, 2.0, **DASHED)),
     ]
     now = [
         *(*before, (_frame, 17.35, "layer, repeated; no biases")),
@@ -259,7 +278,7 @@ def then_and_now(model: str, *, title: str) -> Figure:
     ]
     beside = f"{model}: inside the layer they stand beside it"
     roads = {
-        "2017, the first Transformer: inside the layer the norms stand on the road": (then, 17.3),
+        f"{name}: inside the layer the norms stand on the road": (then, 17.3),
         beside: (now, 19.6),
     }
     figure = _two_roads(roads, (9.4, 2.1), "ids", 0.3)
@@ -272,39 +291,43 @@ def then_and_now(model: str, *, title: str) -> Figure:
 
 
 def places_that_fit(
-    shapes: Mapping[tuple[int, ...], Labels], added: Mapping[str, str], left: Labels, *, title: str
+    fits: Mapping[tuple[int, ...], tuple[Labels, Labels]], added: Mapping[str, str], left: str, *, title: str
 ) -> Figure:
     """Draw which tensors of a file fit into which places of an encoder: all that have the same shape.
 
-    `shapes` has the places by their shape. Where several share one, the lines are lit: only names tell them
-    apart. To a place may be `added` what the words say; what is `left` in the file has no place.
+    `fits` has by their shape the file's names and the places. Where several share a shape, the lines are lit.
+    To a place may be `added` what the words say; what is `left` in the file has no place.
     """
-    places = [place for each in shapes.values() for place in each]
-    heights, ends = np.arange(len(places)) * -0.42, []
-    figure, (ax,) = canvas(1, (WIDEST, 0.42 * len(places) + 1.5))
-    for shape, each in shapes.items():
-        own = heights[len(ends) : len(ends) + len(each)]
-        ends += [shape] * len(each)
-        many, size = len(each) > 1, " × ".join(map("{:,}".format, shape))
-        words = f"{len(each)} tensors of {size}" if many else f"1 tensor of {size}"
-        box(ax, (1.45, own.mean()), words, (2.3, 0.3), LIT if many else "white", rounding=0.03)
-        for height, place in zip(own, each, strict=True):
+    count = sum(len(places) for _, places in fits.values())
+    figure, (ax,) = canvas(1, (WIDEST, 0.4 * count + 1.6))
+    top = 0.0
+    for shape, (names, places) in fits.items():
+        middle, many = top - 0.2 * (len(places) - 1), len(places) > 1
+        tall = 0.36 * len(places) - 0.06 * (not many)
+        box(
+            ax, (1.75, middle), "\n".join(sorted(names)), (3.3, tall), LIT if many else "white", rounding=0.03
+        )
+        ax.text(4.2, middle + 0.06, " × ".join(map("{:,}".format, shape)), ha="center", va="bottom", size=8.5)
+        for height, place in zip(top - 0.4 * np.arange(len(places)), places, strict=True):
             look = {"colour": HERO, "width": 1.6} if many else {}
-            arrow(ax, (2.6, own.mean()), (4.2, height), gap=1, **look)
-            box(ax, (5.75, height), place, (3.1, 0.3), FRAME, rounding=0.03)
+            line(ax, (3.45, middle), (4.9, middle), width=1.2)
+            arrow(ax, (4.9, middle), (5.5, height), gap=0, **look)
+            box(ax, (7.1, height), place, (3.1, 0.3), FRAME, rounding=0.03)
             if place in added:
-                arrow(ax, (7.75, height), (7.32, height), gap=1)
-                ax.text(7.8, height, f"+ {added[place]}", va="center", size=8.5)
-    low = heights[-1] - 0.6
-    ax.text(1.45, 0.42, "in the file", ha="center", weight="bold", size=10)
-    ax.text(5.75, 0.42, "your encoder's places", ha="center", weight="bold", size=10)
-    ax.text(0.3, low, f"without a place: {', '.join(left)}", va="center", size=8.5)
-    words = "orange: one shape, several places; exchange two, and loading is silent"
-    ax.text(0.3, low - 0.34, words, va="center", size=8.5, color=HERO)
-    ax.set(xlim=(0.2, 9.4), ylim=(low - 0.6, 0.75))
+                ax.text(4.2, height - 0.06, f"+ {added[place]}", ha="center", va="top", size=8.5)
+        top -= 0.4 * len(places) + 0.12
+    for place, words in ((1.75, "names in the file"), (4.2, "shape"), (7.1, "your encoder's places")):
+        ax.text(place, 0.4, words, ha="center", weight="bold", size=9.5)
+    words = "orange: any of these names fits any of these places; exchange two, and loading is silent"
+    for up, told, colour in (
+        (0.1, words, HERO),
+        (-0.2, f"weights of the entrance and of layer 0; {left}", DARK),
+    ):
+        ax.text(0.1, top + up, told, va="center", size=8.5, color=colour)
+    ax.set(xlim=(0, 9.0), ylim=(top - 0.4, 0.7))
     ax.set_axis_off()
     return finished(
-        figure, title, "Left the file's tensors by their shape, right the places that each shape fits."
+        figure, title, "Left names of a file, by their shape; right the places that each shape fits."
     )
 
 
@@ -415,7 +438,7 @@ KINDS_OF_TESTS = {
 
 def kinds_of_tests(*, title: str) -> Figure:
     """Draw for each of the five kinds of tests what the suspect is given, and what is asked of its answer."""
-    figure, panels = canvas(5, (0, 0), (WIDEST, 2.75), width_ratios=[1, 2, 1, 1, 2])
+    figure, panels = canvas(5, (0, 0), (WIDEST, 3.5), width_ratios=[1, 2, 1, 1, 2])
     for ax, (name, (runs, question, verdict)) in zip(panels, KINDS_OF_TESTS.items(), strict=True):
         for x, stages in enumerate(runs):
             for y, word in zip((2, 1, 0), stages, strict=True):
@@ -436,7 +459,7 @@ def kinds_of_tests(*, title: str) -> Figure:
         ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **look)
         ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.52), title=name)
         ax.set_axis_off()
-    figure.supxlabel("framed: differs from what is due; dotted frame: changed for the test", size=9)
+    figure.supxlabel("framed: should be equal (promise: 1), and is not; dotted: changed for the test", size=9)
     see = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
     return finished(figure, title, see)
 

@@ -10,7 +10,16 @@ from matplotlib.figure import Figure
 from torch.nn import functional as F
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, HIDDEN, LIT, SIGNED, SILVER
+from transformer_course.figures.colours import (
+    COMPONENTS,
+    DARK,
+    GREY,
+    HERO,
+    HIDDEN,
+    LIT,
+    SIGNED,
+    SILVER,
+)
 from transformer_course.figures.drawings import FRAME, arrow, box, cells, line, plus, way
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import canvas, finished, two_decimals
@@ -38,20 +47,21 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
         arrow(ax, (0.1, height), (10.5, height), width=2.5, colour=SILVER, zorder=1)
         low = height - DROP
         line(ax, (6.0, height), (6.2, low), (6.62, low), width=1)
-        line(ax, (2.0, height), (2.2, low), (2.67, low), width=1)  # who asks
+        ax.plot([2.0, 2.2, 2.67], [height, low, low], "k--", lw=0.8)  # who asks
         for middle, part, words in ((3.4, "attention", "sum, join, project"), (7.35, *["feed-forward"] * 2)):
             box(ax, (middle, low), words, (1.46, 0.42), COMPONENTS[part], letters=8)
             way(ax, (middle + 0.73, low), (middle + 0.85, low), (middle + 1.03, height - 0.1), width=1)
             ax.plot(middle + 1.1, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
             ax.plot(middle + 1.1, height, "+", markersize=7, color="black", zorder=5)
             box(ax, (middle + 2.0, height), "norm", (0.7, 0.5), COMPONENTS["norm"], letters=8)
-    note = f"one head; width: weight; lit: what “{tokens[lit]}” takes; join: with the other heads"
+    note = f"one head; width: weight; lit: what “{tokens[lit]}” takes"
     ways = ("across the lanes", note), ("each lane by itself,", "all with the same weights")
     for middle, part, (head, more) in zip((2.6, 7.35), ("attention", "feed-forward"), ways, strict=True):
         ax.text(middle, 1.0, f"{part}: {head}", ha="center", size=9.5, weight="bold")
         ax.text(middle, 0.6, more, ha="center", size=9.5)
     ax.set(xlim=(-0.9, 10.6), ylim=(0.3 - len(tokens), 1.5))
     ax.set_axis_off()
+    figure.supxlabel("dashed: who asks; join: with the other heads; project: by W_O", size=9)
     see = "A lane for each token. A line between lanes is attention: the thicker, the more."
     return finished(figure, title, see)
 
@@ -124,7 +134,7 @@ def two_blocks(
         ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
         ax.set_axis_off()
     told = f"fresh random weights, the same for both; {SHOWN} of {x.shape[1]} features of each vector, "
-    told += "scaled to length 1; red is above 0, blue below; the thick line is x\n"
+    told += "scaled to length 1; red is above 0, blue below\nthick: the road of x, behind [A ‖ x] of both; "
     told += "not drawn: the norm before the block's feed-forward, and W's bias"
     figure.supxlabel(told, size=9)
     see = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."

@@ -20,7 +20,7 @@ from transformer_course.figures.colours import (
     SILVER,
     pale,
 )
-from transformer_course.figures.drawings import DASHED, FRAME, arrow, box, cells, plus
+from transformer_course.figures.drawings import DASHED, FRAME, arrow, box, cells, plus, way
 from transformer_course.figures.layout import canvas, finished, two_decimals
 
 # Of its components, and of a lit group of them: pale where much is written on it, so that every edge is clear
@@ -252,3 +252,82 @@ def _weights(ax: Axes, mask: dict, strong: float) -> None:
         words, letters = two_decimals(weight), "white" if 0 < weight < 0.5 and strong == 1 else "black"
         ax.text(key, 3.39, words if weight else "0", ha="center", size=9, color=letters, **WRITTEN)
     _named(ax, (NAMES, 2.98), 4, "mask", mask)
+
+
+# One head of a paper, and of a tutorial
+
+
+def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
+    """Draw how one head of a paper makes query, key and value of x; and one of a tutorial, of a copy of x."""
+    figure, panels = canvas(2, (9.2, 2.5), columns=1)
+    d_head = d_model // n_heads
+    names = (
+        f"One of the paper's {n_heads} heads: a Linear each makes q, k, v, {d_head} wide",
+        (f"A head of the tutorial: c, {d_model} wide; to c a small network each adds a little"),
+    )
+    for ax, name, is_copy in zip(panels, names, (False, True), strict=True):
+        wide = 1.3 if is_copy else 1.3 / n_heads
+        box(ax, (0.75, 0), f"x: {d_model}", (1.3, 0.42), SILVER, letters=8.5, rounding=0.02)
+        start = 1.45
+        if is_copy:
+            arrow(ax, (1.45, 0), (1.85, 0))
+            box(ax, (2.35, 0), "Linear", (0.9, 0.5), COMPONENTS["attention"], letters=8.5)
+            arrow(ax, (2.85, 0), (3.15, 0), width=4, colour=DARK)
+            box(ax, (3.65, 0), "c", (0.9, 0.42), SILVER, letters=9, weight="bold", rounding=0.02)
+            start = 4.1
+        for lane, role in zip((1.0, 0, -1.0), ROLES, strict=True):
+            _make_role(ax, start, lane, role, wide, is_copy=is_copy)
+        box(ax, (10.4, 0), "softmax(q · k)\n× v", (1.5, 0.9), COMPONENTS["attention"], letters=8.5)
+        arrow(ax, (11.2, 0), (11.7, 0))
+        ax.set_title(name, loc="left", size=10)
+        ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
+        ax.set_axis_off()
+    words = "thick: c goes on unchanged; turn: by the position, of q and k only; widths of q, k, v to scale"
+    figure.supxlabel(words, size=9)
+    see = (
+        "Above, three maps make three small vectors; below, one copy goes on in three lanes and is added to."
+    )
+    return finished(figure, title, see)
+
+
+def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, is_copy: bool) -> None:
+    """Draw a lane that makes query, key or value: by a Linear, or by adding to a copy."""
+    if is_copy:
+        ax.plot([start, start + 0.25, start + 0.25], [0, 0, lane], color=DARK, linewidth=4, zorder=1)
+        arrow(ax, (start + 0.25, lane), (7.0, lane), width=4, colour=DARK)
+        way(ax, (start + 0.45, lane), (start + 0.45, lane - 0.36), (start + 0.75, lane - 0.36), width=1)
+        network = start + 1.45, lane - 0.36
+        box(ax, network, "small network", (1.4, 0.3), COMPONENTS["feed-forward"], letters=8)
+        way(ax, (start + 2.15, lane - 0.36), (start + 2.4, lane - 0.36), (start + 2.4, lane - 0.14), width=1)
+        plus(ax, (start + 2.4, lane), 0.13)
+    else:
+        way(ax, (start, 0), (start + 0.3, 0), (start + 0.3, lane), (3.6, lane), width=1.2)
+        box(ax, (4.2, lane), f"W_{role[0].upper()}", (1.1, 0.42), COMPONENTS["attention"], letters=8.5)
+        arrow(ax, (4.8, lane), (7.0, lane))
+    box(ax, (7.1 + wide / 2, lane), "", (wide, 0.36), pale(ROLES[role], 0.5), rounding=0.02)
+    words = f"{role[0]} = c + …" if is_copy else role[0]
+    place = (7.1 + wide / 2, "center") if is_copy else (7.2 + wide, "left")
+    ax.text(place[0], lane, words, ha=place[1], va="center", size=8.5, zorder=5)
+    if role == "value":
+        way(
+            ax,
+            (7.45 + wide * (not is_copy) - 0.3 * is_copy + wide * is_copy, lane),
+            (9.3, lane),
+            (9.3, -0.25),
+            (9.6, -0.25),
+            width=1.2,
+        )
+    else:
+        box(ax, (8.85, lane), "turn", (0.6, 0.36), COMPONENTS["positions"], letters=8)
+        if is_copy:
+            arrow(ax, (7.1 + wide, lane), (8.55, lane))
+        else:
+            arrow(ax, (7.45 + wide, lane), (8.55, lane))
+        way(
+            ax,
+            (9.15, lane),
+            (9.3, lane),
+            (9.3, 0.1 + 0.15 * (lane > 0)),
+            (9.6, 0.1 + 0.15 * (lane > 0)),
+            width=1.2,
+        )

@@ -46,9 +46,9 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
     for i in range(left, left + width):
         keys[i] += f"\nv{i}\n{two_decimals(values[i])}"
     words = np.where(here, cell_texts(table), "")
-    look = {"limits": (-1, 1), "colours": colours, "words": words}
+    look = {"limits": (-1, 1), "colours": colours, "words": words, "size": 7}
     draw_cells(ax, states, [f"q{i}" for i in range(rows)], keys, **look).set(edgecolor=GREY)
-    ax.tick_params(axis="x", rotation=0, labelsize=8)
+    ax.tick_params(axis="x", rotation=0, labelsize=7)
     for place in set(range(order.max() + 1)) - {tile}:
         middle = (place % across + 0.5) * width, (place // across + 0.5) * height
         word, ground = ("forgotten", PALE[2]) if place < tile else ("", "white")

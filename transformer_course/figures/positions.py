@@ -25,7 +25,7 @@ from transformer_course.figures.colours import (
 )
 from transformer_course.figures.drawings import Point, arrow
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
-from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
+from transformer_course.figures.layout import WIDEST, canvas, finished, number, outline_cells, two_decimals
 from transformer_course.figures.maps import draw_matrix
 
 PITCH = 3.8  # from the middle of one dial with arrows to that of the next
@@ -114,18 +114,19 @@ def position_tables(
     title: str,
     bar: str,
     above: Mapping[str, float] | None = None,
-    distances: Sequence[int] = (),
+    distance: int = 0,
     first: int = 0,
     plane: Limits | None = None,
     points: Mapping[str, tuple[float, float]] | None = None,
+    stripes: tuple[int, int] | None = None,
     edge: float | None = None,
 ) -> Figure:
     """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
 
-    Words stand `above` some columns, and an `edge` is dashed; a line joins cells at each of the `distances`
-    below the diagonal, from row and column `first` on; their mean and spread are told, and three of them.
-    In a `plane` both axes have these ends. `points` have their names, in tables those of the first. The bar
-    goes only down to 0, if no number lies below.
+    Words stand `above` some columns, and an `edge` is dashed; a line joins cells at a `distance` below the
+    diagonal, from row and column `first` on; their mean and deviation are told, and three of them. `stripes`
+    frame a column and a row of the first. In a `plane` both axes have these ends, and `points` their names.
+    The bar goes only down to 0, if no number lies below.
     """
     tables = given.tables_of(named)
     reach = max(np.abs(table).max() for table in tables.values())
@@ -138,18 +139,19 @@ def position_tables(
         image = ax.imshow(table, vmin=-reach, vmax=reach, cmap=SIGNED, **look)
         ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
         ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
-        for place, distance in enumerate(distances):
-            name = f"{('inner', 'outer')[place]} line" if distances[1:] else "line"
-            _mark_distance(ax, table, distance, first, name, inner=place < len(distances) - 1)
+        if distance:
+            _mark_distance(ax, table, distance, first)
         if edge is not None:
             ax.axvline(edge, color="black", linewidth=1.8, linestyle="--")
         if above:
             ax.secondary_xaxis("top").set_xticks(list(above.values()), above)
-        for name, point in (points or {}).items() if plane or ax is panels[0] else ():
+        for name, point in (points or {}).items():
             ax.plot(*point, "o", color="black", markersize=5)
             ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
         if plane:
             ax.locator_params(nbins=4)
+    if stripes:
+        _frame_stripes(panels[0], *stripes, *next(iter(tables.values())).shape)
     shown = figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8 if plane else 1.0)
     if min(table.min() for table in tables.values()) >= 0:
         shown.ax.set_ylim(0, reach)
@@ -158,18 +160,25 @@ def position_tables(
     return finished(figure, title, in_plane if plane else see)
 
 
-def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int, name: str, *, inner: bool) -> None:
+def _frame_stripes(ax: Axes, column: int, row: int, rows: int, columns: int) -> None:
+    """Frame a column and a row, and name them at the ends."""
+    outline_cells(ax, [(-0.5, column - 0.5, 1, rows), (row - 0.5, -0.5, columns, 1)])
+    look = {"size": 8, "bbox": GROUND, "zorder": 5}
+    ax.text(column + 1.2, rows - 2, f"key at {column}", va="center", **look)
+    ax.text(columns - 1, row - 1.4, f"query at {row}", ha="right", **look)
+
+
+def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int) -> None:
     along = np.diagonal(table, -distance)[first:]
     rows = distance + first + np.arange(len(along))
-    side, ha, va = (1, "left", "bottom") if inner else (-1, "right", "top")
-    told = ", spread ".join(map(two_decimals, (along.mean(), along.std())))
-    ax.set_title(f"{ax.get_title()}\n{name}, distance {distance}: {told}")
+    mean, deviation = map(two_decimals, (along.mean(), along.std()))
+    ax.set_title(f"{ax.get_title()}\ndistance {distance}: mean {mean}, standard deviation {deviation}")
     ax.plot(rows - distance, rows, color="black", linewidth=0.8, linestyle="--")
     for place in range(len(rows) // 6, len(rows), len(rows) // 3):
         point = rows[place] - distance, rows[place]
         ax.plot(*point, "o", color="black", markersize=4)
-        look = {"textcoords": "offset points", "ha": ha, "va": va, "size": 9, "bbox": GROUND}
-        ax.annotate(two_decimals(along[place]), point, (5 * side, 4 * side), **look)
+        look = {"ha": "right", "va": "top", "size": 9, "bbox": GROUND, "zorder": 6}
+        ax.annotate(two_decimals(along[place]), point, (-5, -4), textcoords="offset points", **look)
 
 
 def draw_turns(

@@ -82,9 +82,10 @@ def probe(
     foot = -c * w / (w @ w)  # the point of the line that is nearest to 0
     plane.axline(foot, foot + w[::-1] * (-1, 1), color=DARK, linestyle="--")
     arrow(plane, foot, foot + w / np.hypot(*w), width=2.5, colour=HERO, gap=0, zorder=4)
-    plane.annotate(
-        "w", foot + w / np.hypot(*w), (4, 4), textcoords="offset points", color=HERO, weight="bold"
-    )
+    told = {"textcoords": "offset points", "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5}}
+    plane.annotate("w", foot + w / np.hypot(*w) / 2, (6, -12), color=HERO, weight="bold", **told)
+    end = foot + 1.6 * w[::-1] * (-1, 1) / np.hypot(*w)
+    plane.annotate("w · x + c = 0", end, (-6, 0), ha="right", va="center", size=8.5, **told)
     line.axvline(0, color=DARK, linestyle="--")
     is_new = np.arange(len(points)) >= known
     for (name, sign), colour, marker in zip(
@@ -97,13 +98,20 @@ def probe(
             plane.scatter(*points[here].T, **look)
             line.scatter(scores[here], new + 0.0 * scores[here] - 0.12 * sign, **look)
     right = (np.sign(scores) == truth)[known:]
+    for ax, places in ((plane, points), (line, np.c_[scores, 1 - 0.12 * truth])):
+        ax.scatter(
+            *places[known:][~right].T, s=190, facecolor="none", edgecolor=HERO, linewidth=1.8, label="wrong"
+        )
     line.set_yticks((0, 1), (f"{known} known:\nfitted to them", f"{len(right)} new:\n{right.sum()} right"))
     line.set(xlabel="w · x + c: its sign is the answer", ylim=(1.6, -0.6), title="each by one number")
     plane.set(
-        xlabel="feature 0 of x", ylabel="feature 1", aspect="equal", title="vectors x, and the fitted w"
+        xlabel="feature 0 of x",
+        ylabel="feature 1",
+        aspect="equal",
+        title=f"{len(points)} made-up vectors x, and the fitted w",
     )
     plane.scatter([], [], s=52, color="white", edgecolor="black", linewidth=1.8, label="thick edge: new")
-    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     see = "Left, points and a line between two kinds; right, the same points by their distance from the line."
     return finished(figure, title, see)
 

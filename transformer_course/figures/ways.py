@@ -111,10 +111,24 @@ def _write_asked(ax: Axes, ends: tuple[float, float], edge: tuple[int, int], car
     """Say who asks whom, and on the line between them what is handed over."""
     look = {"ha": "center", "color": HERO}
     (asks, asked), middle = edge, sum(ends) / 2
-    ax.text(middle, asks - 0.14, f"place {asks} asks place {asked}", va="bottom", size=9, **look)
-    for words in carried:
+    before = f" got {carried[-2]}, and" if carried[1:] else ""
+    ax.text(middle, asks - 0.14, f"place {asks}{before} asks place {asked}", va="bottom", size=9, **look)
+    for words in carried[-1:]:
         circle = {"boxstyle": "circle", "facecolor": "white", "edgecolor": HERO}
         ax.text(middle, (asks + asked) / 2, words, va="center", weight="bold", bbox=circle, **look)
+
+
+def _light_second(ax: Axes, place: tuple[float, float], chain: str) -> None:
+    """Light the second link of a chain, such as a → b → c, which is written at this place."""
+    links, (text,) = chain.split(" → "), [each for each in ax.texts if each.get_position() == place]
+    if links[1:]:
+        ends, before = text.get_window_extent(), len(links[0]) + 3 + len(links[1]) / 2
+        along = ends.x0 + ends.width * before / len(chain)  # letters and arrows are about as wide
+        middle = ax.transData.inverted().transform((along, 0))[0]
+        look = {"ha": "center", "va": "center", "size": 9, "weight": "bold", "color": HERO}
+        ax.text(
+            middle, place[1], links[1], bbox={"facecolor": "white", "edgecolor": "none", "pad": 1}, **look
+        )
 
 
 HANDED_ON = "at a line's right end is who asks, at its left end who is asked, and hands over its note"
@@ -149,7 +163,7 @@ def attention_paths(
             draw_ways(ax, weights, ends, lit)
             if found:
                 ax.text(layer + 0.5, -0.76, f"layer {layer}", ha="center", va="center", weight="bold")
-                _write_asked(ax, ends, edge_here, carried[layer : layer + 1])
+                _write_asked(ax, ends, edge_here, carried[: layer + 1])
             if not weights[*edge_here]:  # cut
                 ax.plot(ends, edge_here[::-1], color=HERO, linewidth=1.5, linestyle=":")
                 ax.plot(layer + 0.5, sum(edge_here) / 2, "x", color=HERO, markersize=9, markeredgewidth=2.5)
@@ -159,6 +173,8 @@ def attention_paths(
             for row, token in enumerate(column):
                 bold = {"weight": "bold", "color": HERO} if row in rows else {}
                 ax.text(place, row, token, ha="center", va="center", size=9, **bold)
+            if found and 0 < place < len(edges):  # who is asked hands over its note, the second
+                _light_second(ax, (place, edges[place][1]), column[edges[place][1]])
         ax.set(xlim=(-0.3, len(maps) + 0.3), ylim=(len(tokens) - 0.5, -0.5), yticks=[], title=name)
         ax.set_xticks(range(len(maps) + 1), columns)
         ax.tick_params(length=0, labeltop=bool(found), labelbottom=not found)

@@ -119,8 +119,8 @@ def test_two_heads_choose_each_for_itself_and_add_up_by_their_rows_of_w_o():
     jobs, words = {"one head": "", "head 0": "", "head 1": ""}, ["dog", "bites", "man"]
     (ax,) = figures.two_heads(query, keys, values, mixing, words, jobs, ("is", "was"), title="").axes
     numbers = " ".join(word for word, _ in cells(ax))
-    assert "4 0 4 .47 .06 .47" in numbers and ".47 .47 .47 .47" in numbers  # the one head: both words alike
-    assert "4 0 0 .89 .05 .05" in numbers and "0 0 4 .05 .05 .89" in numbers
+    assert "4 0 4 2 0 2 .47 .06 .47" in numbers and ".47 .47 .47 .47" in numbers
+    assert "4 0 0 2.8 0 0 .89 .05 .05" in numbers and "0 0 4 0 0 2.8 .05 .05 .89" in numbers
     assert ".89 .05 .89 .05 −.05 −.89 .05 .89 .84 −.84 .94 .94" in numbers  # head 0, head 1, their sum
     assert numbers.endswith(".05 .89 .89 .05 −.84 .84 .94 .94")  # man bites dog
 

@@ -56,6 +56,7 @@ GOOD = {
     "draw_arcs": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1},
     "draw_web": {"layers": [WEIGHTS, YES], "tokens": TOKENS, "lit": 1},
     "encoder_map": {"lesson": 3},
+    "two_heads_inside": {"d_model": 12, "n_heads": 3, "title": "$x$"},
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
     "head_arcs": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS, "lit": 1, "says": {"$y$": 0.5}, "title": ""},
     "head_grid": {"maps": [WEIGHTS], "tokens": TOKENS, "titles": ["$x$"]},
@@ -100,7 +101,7 @@ GOOD = {
     },
     "parameter_bars": {"models": {"$x$": {"$y$": 1, "b": 2}}, "title": ""},
     "places_that_fit": {
-        **{"shapes": {(2, 3): ["$x$", "b"]}, "added": {"b": "$y$"}, "left": ["$z$"], "title": ""},
+        **{"fits": {(2, 3): (["$x$"], ["b"])}, "added": {"b": "$y$"}, "left": "$z$", "title": ""},
     },
     "probe": {
         **{"points": [[1, 0], [0, 1], [2, 1]], "truth": [1, -1, 1], "known": 2},

@@ -57,17 +57,17 @@ def test_tables_are_drawn_as_given_on_one_signed_scale():
 def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_above_columns():
     table = torch.arange(100.0).view(10, 10)
     look = {"labels": ("", ""), "title": "", "bar": "", "above": {"here": 2.5}, "edge": 6.5}
-    ax = figures.position_tables({"a": table}, distances=[4], **look).axes[0]
+    ax = figures.position_tables({"a": table}, distance=4, **look).axes[0]
     along, *dots, edge = ax.lines
-    assert ax.get_title() == "a\nline, distance 4: 67.50, spread 18.79" and set(edge.get_xdata()) == {6.5}
+    assert ax.get_title() == "a\ndistance 4: mean 67.50, standard deviation 18.79" and set(
+        edge.get_xdata()
+    ) == {6.5}
     assert {(y - x) for x, y in along.get_xydata()} == {4} and len(along.get_xdata()) == 6
     assert [dot.get_xydata()[0].tolist() for dot in dots] == [[1, 5], [3, 7], [5, 9]]
     assert [text.get_text() for text in ax.texts] == ["51.00", "73.00", "95.00"]
-    both = figures.position_tables({"a": table}, distances=[2, 4], first=1, **look).axes[0]
-    assert (
-        "\ninner line, distance 2: " in both.get_title() and "\nouter line, distance 4: " in both.get_title()
-    )
-    assert both.lines[0].get_xydata()[0].tolist() == [1, 3]
+    framed = figures.position_tables({"a": table}, stripes=(2, 7), **look).axes[0]
+    assert [patch.get_bbox().bounds for patch in framed.patches] == [(1.5, -0.5, 1, 10), (-0.5, 6.5, 10, 1)]
+    assert [text.get_text() for text in framed.texts] == ["key at 2", "query at 7"]
     (top,) = ax.child_axes
     assert [(label.get_position()[0], label.get_text()) for label in top.get_xticklabels()] == [(2.5, "here")]
 
