@@ -43,7 +43,7 @@ from transformer_course.figures.maps import (
     matrices,
     token_depth,
 )
-from transformer_course.figures.moves import draw_tile, memory_traffic, reach, ring_of_three
+from transformer_course.figures.moves import draw_tile, memory_traffic, packing, reach, ring_of_three
 from transformer_course.figures.points import head_scatter, parameter_bars, roofline, searches, word_strips
 from transformer_course.figures.positions import (
     clock_table,

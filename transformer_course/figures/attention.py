@@ -16,6 +16,7 @@ from transformer_course.figures.colours import (
     DARK,
     EDGE,
     GREY,
+    HERO,
     HIDDEN,
     LIT,
     MARK,
@@ -129,8 +130,10 @@ def bars(
             ax.axvline(goal, color=GREY, linewidth=0.8, zorder=0)
         _bars(ax, rows, numbers, colours, sign.strip(), digits)
         ax.spines["left"].set_visible(bool(lit))
-        for text in ax.texts if lit else ():
-            text.set_text(text.get_text().replace(".00", ""))
+        for text, row in zip(ax.texts, rows, strict=False) if lit else ():
+            is_lit = row in lit[place]
+            text.set_text(text.get_text().replace(".00", "< .01" if legend[1:] else ""))
+            text.set(color=HERO if is_lit else GREY, weight="bold" if is_lit else "normal")
         if goal is not None:
             _write_inside(ax, numbers, goal)
         if len(quantities[each]) > 1:

@@ -155,7 +155,7 @@ def norm_orders(*, title: str = "") -> Figure:
     }
     see = "The road carries x, and is wide where x is only added to: up to the first norm that stands on it."
     figure = _two_roads(roads)
-    figure.supxlabel("wide road: up to here x was only added to", size=9)
+    figure.supxlabel("wide road: up to here x was only added to (the first layer is drawn)", size=9)
     return finished(figure, title, see)
 
 
@@ -228,7 +228,7 @@ LATER_MODELS = {
     "Llama": (
         "RMSNorm",
         [_stage("embedding", 1.1)],
-        ["rotary turns q, k", "causal mask", "shared key heads"],
+        ["rotary turns q, k", "causal mask", "shared key heads\n(70B)"],
         "SwiGLU:\nSiLU(g) ⊙ u",
     ),
 }
@@ -246,7 +246,7 @@ EARLIER_MODELS = {
         "GELU",
     ),
     False: (
-        "2017, the first Transformer",
+        "2017, the first Transformer's encoder",
         [
             *(_stage("embedding", 1.1), _stage("times\n√d_model", 2.95, **DASHED)),
             _stage("add\nsinusoids", 4.8, **DASHED),
@@ -303,20 +303,21 @@ def places_that_fit(
     top = 0.0
     for shape, (names, places) in fits.items():
         middle, many = top - 0.2 * (len(places) - 1), len(places) > 1
-        tall = 0.36 * len(places) - 0.06 * (not many)
-        box(
-            ax, (1.75, middle), "\n".join(sorted(names)), (3.3, tall), LIT if many else "white", rounding=0.03
-        )
-        ax.text(4.2, middle + 0.06, " × ".join(map("{:,}".format, shape)), ha="center", va="bottom", size=8.5)
+        words = "\n".join([f"{len(names)} names, in any order:"] * many + sorted(names))
+        look = {"edgecolor": HERO, "linewidth": 1.6} if many else {}
+        box(ax, (1.75, middle), words, (3.3, 0.38 * len(places) - 0.08), rounding=0.03, letters=8.5, **look)
+        ax.text(4.4, middle + 0.06, " × ".join(map("{:,}".format, shape)), ha="center", va="bottom", size=8.5)
         for height, place in zip(top - 0.4 * np.arange(len(places)), places, strict=True):
-            look = {"colour": HERO, "width": 1.6} if many else {}
-            line(ax, (3.45, middle), (4.9, middle), width=1.2)
-            arrow(ax, (4.9, middle), (5.5, height), gap=0, **look)
+            if many:
+                line(ax, (3.45, middle), (4.9, middle), width=1.2)
+                arrow(ax, (4.9, middle), (5.5, height), gap=0, colour=HERO, width=1.6)
+            else:
+                arrow(ax, (3.45, middle), (5.5, middle), gap=0)
             box(ax, (7.1, height), place, (3.1, 0.3), FRAME, rounding=0.03)
             if place in added:
-                ax.text(4.2, height - 0.06, f"+ {added[place]}", ha="center", va="top", size=8.5)
-        top -= 0.4 * len(places) + 0.12
-    for place, words in ((1.75, "names in the file"), (4.2, "shape"), (7.1, "your encoder's places")):
+                ax.text(4.4, height - 0.06, f"+ {added[place]}", ha="center", va="top", size=8)
+        top -= 0.4 * len(places) + 0.12 + 0.15 * (places[0] in added)
+    for place, words in ((1.75, "names in the file"), (4.4, "shape"), (7.1, "your encoder's places")):
         ax.text(place, 0.4, words, ha="center", weight="bold", size=9.5)
     words = "orange: any of these names fits any of these places; exchange two, and loading is silent"
     for up, told, colour in (

@@ -19,6 +19,7 @@ from transformer_course.figures.colours import (
     LIT,
     SIGNED,
     SILVER,
+    pale,
 )
 from transformer_course.figures.drawings import FRAME, arrow, box, cells, line, plus, way
 from transformer_course.figures.given import Labels, Matrix
@@ -38,7 +39,7 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     weights = given.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
     row = 2 * np.eye(len(tokens), dtype=int)[lit][:, None]
-    look = {"others": COMPONENTS["scores"], "faint": 0.2, "drop": DROP}
+    look = {"others": pale(COMPONENTS["scores"], 0.3), "faint": 1, "drop": DROP}
     draw_ways(ax, weights, (1.1, 2.67), row, at=-np.arange(len(tokens)), **look)
     for key in np.flatnonzero(weights[lit] > FAINT):
         ax.text(1.05, 0.08 - key, two_decimals(weights[lit, key]), ha="right", size=9, color=HERO, zorder=5)
@@ -133,8 +134,8 @@ def two_blocks(
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
         ax.set_axis_off()
-    told = f"fresh random weights, the same for both; {SHOWN} of {x.shape[1]} features of each vector, "
-    told += "scaled to length 1; red is above 0, blue below\nthick: the road of x, behind [A ‖ x] of both; "
+    told = f"fresh random weights, the same for both tokens; {SHOWN} of {x.shape[1]} features (each half's), "
+    told += "scaled to length 1\nred is above 0, blue below; thick: the road of x, from [A ‖ x] on of both\n"
     told += "not drawn: the norm before the block's feed-forward, and W's bias"
     figure.supxlabel(told, size=9)
     see = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."

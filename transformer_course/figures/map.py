@@ -263,7 +263,7 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
     d_head = d_model // n_heads
     names = (
         f"One of the paper's {n_heads} heads: a Linear each makes q, k, v, {d_head} wide",
-        (f"A head of the tutorial: c, {d_model} wide; to c a small network each adds a little"),
+        (f"A head of the tutorial: c, {d_model} wide, and a unit each: c goes on, a network adds to it"),
     )
     for ax, name, is_copy in zip(panels, names, (False, True), strict=True):
         wide = 1.3 if is_copy else 1.3 / n_heads
@@ -297,7 +297,7 @@ def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, i
         arrow(ax, (start + 0.25, lane), (7.0, lane), width=4, colour=DARK)
         way(ax, (start + 0.45, lane), (start + 0.45, lane - 0.36), (start + 0.75, lane - 0.36), width=1)
         network = start + 1.45, lane - 0.36
-        box(ax, network, "small network", (1.4, 0.3), COMPONENTS["feed-forward"], letters=8)
+        box(ax, network, "its network", (1.4, 0.3), COMPONENTS["feed-forward"], letters=8)
         way(ax, (start + 2.15, lane - 0.36), (start + 2.4, lane - 0.36), (start + 2.4, lane - 0.14), width=1)
         plus(ax, (start + 2.4, lane), 0.13)
     else:

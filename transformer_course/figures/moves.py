@@ -6,9 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, NO, OPEN, PALE, YES
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, HIDDEN, LIT, NO, OPEN, PALE, YES
 from transformer_course.figures.drawings import Point, arrow, box, line, way
 from transformer_course.figures.given import Matrix
 from transformer_course.figures.layout import (
@@ -22,7 +23,7 @@ from transformer_course.figures.layout import (
 )
 from transformer_course.figures.maps import draw_cells
 
-SEES = {"facecolor": OPEN, "edgecolor": DARK, "linewidth": 0.6}  # whom a token meets in a layer, and
+SEES = {"facecolor": OPEN, "edgecolor": DARK, "linewidth": 0.3}  # whom a token meets in a layer, and
 HEARD = {"facecolor": YES, "edgecolor": YES, "linewidth": 0.6}  # of whom it has heard by way of others
 KEPT_AT = 0.95, 2.37, 3.79, 5.21  # right of a query: the three numbers that it keeps, and their end
 HELD = {"of one": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a piece is in a ring
@@ -59,7 +60,8 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
         pencil = _by_pencil(table[row], values, width)
         (*before, _), (*kept, told) = pencil[last - 1] if last else pencil[0], pencil[last]
         grows = row >= top and before[0] < kept[0]
-        _draw_kept(ax, (columns, row + 0.5), before, kept, grows=grows, is_done=last == across - 1)
+        end = last == across - 1
+        _draw_kept(ax, (columns, row + 0.5), before, kept, grows=grows, done=end + (end and row < top))
         if row == top:
             look = {"color": HERO, "weight": "bold"} if grows else {}
             again = " (k, v read again)" if top and not left else ""
@@ -81,7 +83,7 @@ def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple
             shown.append("1" if score == most else power)
             told.append("e^0 = 1" if score == most else f"e^({two_decimals(score)} {less}) ≈ {power}")
         if -np.inf < old < most:
-            told.append(f"the old by e^({two_decimals(old)} {less}) ≈ {two_decimals(shrinks)}")
+            told.append(f"grown: the old × e^({two_decimals(old)} {less}) ≈ {two_decimals(shrinks)}")
         lines = [", ".join(told)]
         shares = [f"{power} · {two_decimals(value)}" for power, value in zip(shown, own, strict=True)]
         sums = (shrinks * held + [powers.sum(), powers @ own]).round(2)
@@ -94,18 +96,18 @@ def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple
 
 
 def _draw_kept(
-    ax: Axes, place: Point, before: Sequence[float], kept: Sequence[float], *, grows: bool, is_done: bool
+    ax: Axes, place: Point, before: Sequence[float], kept: Sequence[float], *, grows: bool, done: int
 ) -> None:
     """Write a query's largest score and its two sums; those that the largest changes as it grows have frames.
 
-    Where all is read, one sum is divided by the other.
+    Where it is `done`, 1, one sum is divided by the other; from then on, 2, this alone is kept.
     """
     was, now = ([two_decimals(each) for each in three] for three in (before, kept))
     words = [f"{one}\n→ {other}" if grows else other for one, other in zip(was, now, strict=True)]
-    if is_done:
+    if done:
         words.append(two_decimals(kept[2] / kept[1]))
     edge = {"edgecolor": HERO, "linewidth": 2.2} if grows else {}
-    for column, (right, word) in enumerate(zip(KEPT_AT, words, strict=False)):
+    for column, (right, word) in list(enumerate(zip(KEPT_AT, words, strict=False)))[3 * (done > 1) :]:
         look = edge if column < 3 else {"weight": "bold"}
         look = look | {"colour": COMPONENTS["attention"], "letters": 8}
         box(ax, (place[0] + right, place[1]), word, (1.34, 0.9), **look)
@@ -180,6 +182,37 @@ def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int)
     ax.text(x, y, f"{what}\n{number(count / 1000)} kB", bbox=ground, **look)
 
 
+def packing(lengths: Sequence[int], *, title: str) -> Figure:
+    """Draw texts in a padded batch, one row without the padding, and the vectors back in their places."""
+    side, width = 0.28, max(lengths)
+    figure, (ax,) = canvas(1, (WIDEST, 3.6))
+    owners = [text for text, length in enumerate(lengths) for _ in range(length)]
+    for top, names in ((0.0, "batch: {0} × {1}"), (-2.1, "vectors, back in their places; 0 at the padding")):
+        ax.text(0, top + 0.1, names.format(len(lengths), width), va="bottom", size=9.5, weight="bold")
+        for text, length in enumerate(lengths):
+            for place in range(width):
+                look = {"facecolor": PALE[text]} if place < length else HIDDEN
+                corner = side * place, top - side * (text + 1)
+                ax.add_patch(Rectangle(corner, side, side, **{"edgecolor": "white"} | look))
+            ax.text(
+                side * (width + 0.3), top - side * (text + 0.5), f"text {text + 1}", va="center", size=8.5
+            )
+    row = -1.45
+    for place, text in enumerate(owners):
+        look = {"facecolor": PALE[text], "edgecolor": "white"}
+        ax.add_patch(Rectangle((side * place, row), side, side, **look))
+    words = f"one row of {len(owners)}, through all layers; a mask keeps each text to itself"
+    ax.text(0, row + side + 0.06, words, va="bottom", size=9.5, weight="bold")
+    for start, end in ((-0.88, -1.02), (row - 0.02, -1.88)):
+        arrow(ax, (side * width / 2, start), (side * width / 2, end), gap=0)
+    ax.set(xlim=(-0.05, WIDEST - 0.5), ylim=(-3.0, 0.35))
+    ax.set_axis_off()
+    legend_of_cells(figure, {"padding": HIDDEN})
+    return finished(
+        figure, title, "Above a batch with padding, in the middle one row of the real tokens, below again."
+    )
+
+
 def ring_of_three(*, title: str) -> Figure:
     """Draw three workers in a ring, round by round: the pieces that each holds, and what it sends on."""
     held = [[letter] * 3 for letter in "abc"]
@@ -232,13 +265,13 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
     """
     count = len(named)
     look = {"columns": count, "height_ratios": (7, 1), "sharey": "row"}
-    figure, panels = canvas(2 * count, (WIDEST / count, 0), (0, 5.2), **look)
+    figure, panels = canvas(2 * count, (WIDEST / count, 0), (0, 6.2), **look)
     of_all = {}
     for ax, (name, windows) in zip(panels, named.items(), strict=False):
         wide = np.array([length if window is None else window for window in windows])
         for up, distances, look in ((-0.23, wide, SEES), (0.2, np.cumsum(wide), HEARD)):
             low, high = np.maximum(place - distances, 0), np.minimum(place + distances, length - 1)
-            ax.barh(np.arange(len(wide)) + up, high - low + 1, 0.36, low, **look)
+            ax.barh(np.arange(len(wide)) + up, high - low + 1, 0.4, low, **look)
         heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
         of_all[ax] = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0)) / 1e6
         ax.set(title=f"{name}\nhears of {heard:,} tokens", xlabel="place in the text", xlim=(0, length))
@@ -258,7 +291,9 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
         ax.spines[["left", "right", "top"]].set_visible(False)
     panels[0].set(ylabel="layer", ylim=(max(map(len, named.values())) - 0.4, -1.6))
     panels[count].set_ylabel("scored", rotation=0, ha="right")
-    scored = {"scored by a head in all layers, what is hidden left out": {"facecolor": COMPONENTS["scores"]}}
+    scored = {
+        "pairs that a head scores in all layers, hidden ones not counted": {"facecolor": COMPONENTS["scores"]}
+    }
     legend_of_cells(figure, {"this layer sees": SEES, "heard of by now": HEARD} | scored)
     see = (
         "For each layer, what one token sees and has heard of by then; at the foot, how many pairs it costs."

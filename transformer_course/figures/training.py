@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
@@ -11,7 +12,7 @@ from transformer_course.figures.algebra import Piece, arithmetic
 from transformer_course.figures.colours import DARK, HERO, LINES
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix
-from transformer_course.figures.layout import WIDEST, canvas, finished, number
+from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 
 NAMES = ["", "W", "", "x", "", "logits", "", "probabilities", "", "loss"]
 
@@ -82,10 +83,7 @@ def probe(
     foot = -c * w / (w @ w)  # the point of the line that is nearest to 0
     plane.axline(foot, foot + w[::-1] * (-1, 1), color=DARK, linestyle="--")
     arrow(plane, foot, foot + w / np.hypot(*w), width=2.5, colour=HERO, gap=0, zorder=4)
-    told = {"textcoords": "offset points", "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5}}
-    plane.annotate("w", foot + w / np.hypot(*w) / 2, (6, -12), color=HERO, weight="bold", **told)
-    end = foot + 1.6 * w[::-1] * (-1, 1) / np.hypot(*w)
-    plane.annotate("w · x + c = 0", end, (-6, 0), ha="right", va="center", size=8.5, **told)
+    _name_w(plane, foot, w)
     line.axvline(0, color=DARK, linestyle="--")
     is_new = np.arange(len(points)) >= known
     for (name, sign), colour, marker in zip(
@@ -93,27 +91,41 @@ def probe(
     ):
         for new in (False, True):
             here = (truth == sign) & (is_new == new)
-            look = {"color": colour, "marker": marker, "s": 52, "zorder": 3, "label": "" if new else name}
+            look = {"color": colour, "marker": marker, "s": 52, "zorder": 3 + new}
+            look |= {"label": "" if new else name}
             look |= {"edgecolor": "black", "linewidth": 1.8 * new}
             plane.scatter(*points[here].T, **look)
             line.scatter(scores[here], new + 0.0 * scores[here] - 0.12 * sign, **look)
     right = (np.sign(scores) == truth)[known:]
     for ax, places in ((plane, points), (line, np.c_[scores, 1 - 0.12 * truth])):
-        ax.scatter(
-            *places[known:][~right].T, s=190, facecolor="none", edgecolor=HERO, linewidth=1.8, label="wrong"
-        )
+        look = {"facecolor": "none", "edgecolor": HERO, "linewidth": 1.8, "label": "wrong"}
+        ax.scatter(*places[known:][~right].T, s=190, **look)
+    for place in known + np.flatnonzero(~right)[:1]:
+        _tell_one(plane, line, points[place], scores[place], w, up=truth[place] > 0)
     line.set_yticks((0, 1), (f"{known} known:\nfitted to them", f"{len(right)} new:\n{right.sum()} right"))
     line.set(xlabel="w · x + c: its sign is the answer", ylim=(1.6, -0.6), title="each by one number")
-    plane.set(
-        xlabel="feature 0 of x",
-        ylabel="feature 1",
-        aspect="equal",
-        title=f"{len(points)} made-up vectors x, and the fitted w",
-    )
+    told = f"{len(points)} made-up vectors x, and the fitted w"
+    plane.set(xlabel="feature 0 of x", ylabel="feature 1", aspect="equal", title=told)
     plane.scatter([], [], s=52, color="white", edgecolor="black", linewidth=1.8, label="thick edge: new")
     figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     see = "Left, points and a line between two kinds; right, the same points by their distance from the line."
     return finished(figure, title, see)
+
+
+def _name_w(plane: Axes, foot: np.ndarray, w: np.ndarray) -> None:
+    """Write the names of w's direction and of the line."""
+    told = {"textcoords": "offset points", "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5}}
+    plane.annotate("direction of w", foot + w / np.hypot(*w) / 2, (6, -12), color=HERO, weight="bold", **told)
+    end = foot + 1.6 * w[::-1] * (-1, 1) / np.hypot(*w)
+    plane.annotate("w · x + c = 0", end, (-16, 0), ha="right", va="center", size=8.5, **told)
+
+
+def _tell_one(plane: Axes, line: Axes, point: np.ndarray, score: float, w: np.ndarray, *, up: bool) -> None:
+    """Draw how far a point lies from the line where the score is 0, and its number in both panels."""
+    plane.plot(*np.transpose([point, point - score * w / (w @ w)]), color=HERO, linewidth=1.4, linestyle=":")
+    look = {"textcoords": "offset points", "color": HERO, "size": 9, "weight": "bold", "ha": "center"}
+    for ax, at in ((plane, point), (line, (score, 0.88 if up else 1.12))):
+        ax.annotate(two_decimals(score), at, (0, -22), **look)
 
 
 def ablation(

@@ -108,6 +108,7 @@ GOOD = {
         **{"penalty": 0.1, "names": ("$x$", "b"), "title": "$y$"},
     },
     "position_tables": {"named": {"$x$": WEIGHTS}, "labels": ("", ""), "title": "", "bar": ""},
+    "packing": {"lengths": [2, 3], "title": "$x$"},
     "reach": {"named": {"$x$": [None, 2]}, "length": 9, "place": 4, "title": ""},
     "ring_of_three": {"title": "$x$"},
     "roofline": {"parts": {"$x$": (2.0, 1e9)}, "speed": 1e10, "bandwidth": 1e9, "title": ""},

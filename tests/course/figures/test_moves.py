@@ -21,7 +21,7 @@ def test_a_tile_shows_its_scores_and_what_is_kept_of_all_before():
     told = words(ax)
     assert told.count("forgotten") == 1
     assert ax.get_xlabel().splitlines() == [
-        "q0: e^0 = 1, the old by e^(.00 − 1.00) ≈ .37",
+        "q0: e^0 = 1, grown: the old × e^(.00 − 1.00) ≈ .37",
         "sum: 1.00 · .37 + 1 ≈ 1.37",
         "mixture: 1.00 · .37 + 1 · 2.00 ≈ 2.37",
     ]

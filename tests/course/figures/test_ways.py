@@ -6,11 +6,11 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from transformer_course import figures
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, pale
 from transformer_course.figures.layer import DROP
 from transformer_course.figures.ways import WIDTH
 
-PALE, ACROSS = GREY, COMPONENTS["scores"]
+PALE, ACROSS = GREY, to_hex(pale(COMPONENTS["scores"], 0.3))
 TOKENS = ["the", "cat", "sat"]
 WEIGHTS = np.array([[0.02, 0.98, 0.0], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]])
 
