@@ -82,9 +82,10 @@ def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple
         for score, power in zip(here, map(two_decimals, powers), strict=True):
             shown.append("1" if score == most else power)
             told.append("e^0 = 1" if score == most else f"e^({two_decimals(score)} {less}) ≈ {power}")
-        if -np.inf < old < most:
-            told.append(f"grown: the old × e^({two_decimals(old)} {less}) ≈ {two_decimals(shrinks)}")
         lines = [", ".join(told)]
+        if -np.inf < old < most:
+            power = f"e^({two_decimals(old)} {less}) ≈ {two_decimals(shrinks)}"
+            lines.append(f"the largest has grown: what was held, times {power}")
         shares = [f"{power} · {two_decimals(value)}" for power, value in zip(shown, own, strict=True)]
         sums = (shrinks * held + [powers.sum(), powers @ own]).round(2)
         for name, was, now, terms in zip(("sum", "mixture"), held, sums, (shown, shares), strict=True):
@@ -203,8 +204,9 @@ def packing(lengths: Sequence[int], *, title: str) -> Figure:
         ax.add_patch(Rectangle((side * place, row), side, side, **look))
     words = f"one row of {len(owners)}, through all layers; a mask keeps each text to itself"
     ax.text(0, row + side + 0.06, words, va="bottom", size=9.5, weight="bold")
-    for start, end in ((-0.88, -1.02), (row - 0.02, -1.88)):
-        arrow(ax, (side * width / 2, start), (side * width / 2, end), gap=0)
+    edge, right = side * (width + 2.8), side * (width + 10)
+    way(ax, (edge, -0.42), (right, -0.42), (right, row + side))
+    way(ax, (right, row), (right, -2.52), (edge, -2.52))
     ax.set(xlim=(-0.05, WIDEST - 0.5), ylim=(-3.0, 0.35))
     ax.set_axis_off()
     legend_of_cells(figure, {"padding": HIDDEN})

@@ -100,7 +100,7 @@ def probe(
     for ax, places in ((plane, points), (line, np.c_[scores, 1 - 0.12 * truth])):
         look = {"facecolor": "none", "edgecolor": HERO, "linewidth": 1.8, "label": "wrong"}
         ax.scatter(*places[known:][~right].T, s=190, **look)
-    for place in known + np.flatnonzero(~right)[:1]:
+    for place in known + np.flatnonzero(~right)[-1:]:
         _tell_one(plane, line, points[place], scores[place], w, up=truth[place] > 0)
     line.set_yticks((0, 1), (f"{known} known:\nfitted to them", f"{len(right)} new:\n{right.sum()} right"))
     line.set(xlabel="w · x + c: its sign is the answer", ylim=(1.6, -0.6), title="each by one number")
@@ -124,8 +124,8 @@ def _tell_one(plane: Axes, line: Axes, point: np.ndarray, score: float, w: np.nd
     """Draw how far a point lies from the line where the score is 0, and its number in both panels."""
     plane.plot(*np.transpose([point, point - score * w / (w @ w)]), color=HERO, linewidth=1.4, linestyle=":")
     look = {"textcoords": "offset points", "color": HERO, "size": 9, "weight": "bold", "ha": "center"}
-    for ax, at in ((plane, point), (line, (score, 0.88 if up else 1.12))):
-        ax.annotate(two_decimals(score), at, (0, -22), **look)
+    for ax, at, aside in ((plane, point, (20, -18)), (line, (score, 0.88 if up else 1.12), (0, 12))):
+        ax.annotate(two_decimals(score), at, aside, **look)
 
 
 def ablation(
