@@ -19,7 +19,6 @@ from transformer_course.figures.drawings import (
     data_flow,
     kinds_of_tests,
     norm_orders,
-    places_that_fit,
     then_and_now,
 )
 from transformer_course.figures.images import image_attention
@@ -53,5 +52,5 @@ from transformer_course.figures.positions import (
     position_tables,
 )
 from transformer_course.figures.training import ablation, one_step, probe
-from transformer_course.figures.ways import attention_paths, draw_arcs, draw_web
+from transformer_course.figures.ways import attention_paths, draw_arcs, draw_web, places_that_fit
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

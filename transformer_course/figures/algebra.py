@@ -426,7 +426,7 @@ def text_cosine(
         rows[-1] += [(mean, ["sign"]), f"→ ÷ {length:.2f},\nits length", (unit, [""])]
     for place, (one, other) in enumerate(pairwise(units), 1):
         pairs = list(zip(one[told], other[told], strict=True))
-        terms = [f"{'+−'[int(a * b < 0)]} {_short(abs(a))} · {_short(abs(b))}" for a, b in pairs]
+        terms = [f"+ ({_short(a)}) · ({_short(b)})" for a, b in pairs]
         summed = "\n".join([*terms, f"+ {vectors.shape[2] - 2} more"]).removeprefix("+ ")
         rows[4 * place][4:] = f"cosine:\n{summed} =", ([[one @ other]], ["result"])
         rows[4 * place + 1][5] = "⇑"

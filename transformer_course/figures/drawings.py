@@ -14,7 +14,6 @@ from matplotlib.text import Annotation
 
 from transformer_course.figures import colours
 from transformer_course.figures.colours import COMPONENTS, DARK, HERO, LIT, SIGNED, SILVER, YES, YES_OR_NO
-from transformer_course.figures.given import Labels
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
 Point = tuple[float, float]
@@ -288,48 +287,6 @@ def then_and_now(model: str, *, title: str) -> Figure:
     legend_of_cells(figure, {word: look for word, look in words.items() if stays or word != "moved"})
     see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a coloured edge came."
     return finished(figure, title, see)
-
-
-def places_that_fit(
-    fits: Mapping[tuple[int, ...], tuple[Labels, Labels]], added: Mapping[str, str], left: str, *, title: str
-) -> Figure:
-    """Draw which tensors of a file fit into which places of an encoder: all that have the same shape.
-
-    `fits` has by their shape the file's names and the places. Where several share a shape, the lines are lit.
-    To a place may be `added` what the words say; what is `left` in the file has no place.
-    """
-    count = sum(len(places) for _, places in fits.values())
-    figure, (ax,) = canvas(1, (WIDEST, 0.4 * count + 1.6))
-    top = 0.0
-    for shape, (names, places) in fits.items():
-        middle, many = top - 0.2 * (len(places) - 1), len(places) > 1
-        words = "\n".join([f"{len(names)} names, in any order:"] * many + sorted(names))
-        look = {"edgecolor": HERO, "linewidth": 1.6} if many else {}
-        box(ax, (1.75, middle), words, (3.3, 0.38 * len(places) - 0.08), rounding=0.03, letters=8.5, **look)
-        ax.text(4.4, middle + 0.06, " × ".join(map("{:,}".format, shape)), ha="center", va="bottom", size=8.5)
-        for height, place in zip(top - 0.4 * np.arange(len(places)), places, strict=True):
-            if many:
-                line(ax, (3.45, middle), (4.9, middle), width=1.2)
-                arrow(ax, (4.9, middle), (5.5, height), gap=0, colour=HERO, width=1.6)
-            else:
-                arrow(ax, (3.45, middle), (5.5, middle), gap=0)
-            box(ax, (7.1, height), place, (3.1, 0.3), FRAME, rounding=0.03)
-            if place in added:
-                ax.text(4.4, height - 0.06, f"+ {added[place]}", ha="center", va="top", size=8)
-        top -= 0.4 * len(places) + 0.12 + 0.15 * (places[0] in added)
-    for place, words in ((1.75, "names in the file"), (4.4, "shape"), (7.1, "your encoder's places")):
-        ax.text(place, 0.4, words, ha="center", weight="bold", size=9.5)
-    words = "orange: any of these names fits any of these places; exchange two, and loading is silent"
-    for up, told, colour in (
-        (0.1, words, HERO),
-        (-0.2, f"weights of the entrance and of layer 0; {left}", DARK),
-    ):
-        ax.text(0.1, top + up, told, va="center", size=8.5, color=colour)
-    ax.set(xlim=(0, 9.0), ylim=(top - 0.4, 0.7))
-    ax.set_axis_off()
-    return finished(
-        figure, title, "Left names of a file, by their shape; right the places that each shape fits."
-    )
 
 
 # How ids become vectors in context, as shapes of numbers made up

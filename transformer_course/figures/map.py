@@ -270,19 +270,26 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
         box(ax, (0.75, 0), f"x: {d_model}", (1.3, 0.42), SILVER, letters=8.5, rounding=0.02)
         start = 1.45
         if is_copy:
-            arrow(ax, (1.45, 0), (1.85, 0))
-            box(ax, (2.35, 0), "Linear", (0.9, 0.5), COMPONENTS["attention"], letters=8.5)
-            arrow(ax, (2.85, 0), (3.15, 0), width=4, colour=DARK)
-            box(ax, (3.65, 0), "c", (0.9, 0.42), SILVER, letters=9, weight="bold", rounding=0.02)
+            arrow(ax, (1.4, 0), (1.75, 0))
+            box(ax, (2.1, 0), "Linear", (0.7, 0.5), COMPONENTS["attention"], letters=8.5)
+            arrow(ax, (2.45, 0), (2.8, 0))
+            box(ax, (3.45, 0), "c", (1.3, 0.42), SILVER, letters=9, weight="bold", rounding=0.02)
             start = 4.1
         for lane, role in zip((1.0, 0, -1.0), ROLES, strict=True):
             _make_role(ax, start, lane, role, wide, is_copy=is_copy)
-        box(ax, (10.4, 0), "softmax(q · k)\n× v", (1.5, 0.9), COMPONENTS["attention"], letters=8.5)
+        box(
+            ax,
+            (10.4, 0),
+            "softmax of\nq · all k ÷ √d,\ntimes all v",
+            (1.5, 0.95),
+            COMPONENTS["attention"],
+            letters=8.5,
+        )
         arrow(ax, (11.2, 0), (11.7, 0))
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
         ax.set_axis_off()
-    words = "thick: c goes on unchanged; turn: by the position, of q and k only; widths of q, k, v to scale"
+    words = "thick: c goes on unchanged; turn: by the position, of q and k only; widths to scale"
     figure.supxlabel(words, size=9)
     see = (
         "Above, three maps make three small vectors; below, one copy goes on in three lanes and is added to."
@@ -318,16 +325,16 @@ def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, i
             width=1.2,
         )
     else:
-        box(ax, (8.85, lane), "turn", (0.6, 0.36), COMPONENTS["positions"], letters=8)
+        box(ax, (9.0, lane), "turn", (0.6, 0.36), COMPONENTS["positions"], letters=8)
         if is_copy:
-            arrow(ax, (7.1 + wide, lane), (8.55, lane))
+            arrow(ax, (7.1 + wide, lane), (8.7, lane))
         else:
-            arrow(ax, (7.45 + wide, lane), (8.55, lane))
+            arrow(ax, (7.45 + wide, lane), (8.7, lane))
         way(
             ax,
-            (9.15, lane),
             (9.3, lane),
-            (9.3, 0.1 + 0.15 * (lane > 0)),
+            (9.42, lane),
+            (9.42, 0.1 + 0.15 * (lane > 0)),
             (9.6, 0.1 + 0.15 * (lane > 0)),
             width=1.2,
         )

@@ -164,8 +164,8 @@ def _frame_stripes(ax: Axes, column: int, row: int, rows: int, columns: int) -> 
     """Frame a column and a row, and name them at the ends."""
     outline_cells(ax, [(-0.5, column - 0.5, 1, rows), (row - 0.5, -0.5, columns, 1)])
     look = {"size": 8, "bbox": GROUND, "zorder": 5}
-    ax.text(column + 1.2, 1, f"best column: key {column}", va="center", **look)
-    ax.text(columns - 1, row - 1.4, f"best row: query {row}", ha="right", **look)
+    ax.text(column - 1.2, 1, f"highest mean of a column: key {column}", ha="right", va="center", **look)
+    ax.text(columns - 1, row - 1.4, f"highest mean of a row: query {row}", ha="right", **look)
 
 
 def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int) -> None:

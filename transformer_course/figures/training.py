@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from transformer_course.figures import given
 from transformer_course.figures.algebra import Piece, arithmetic
-from transformer_course.figures.colours import DARK, HERO, LINES
+from transformer_course.figures.colours import DARK, GREY, HERO, LINES
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
@@ -82,7 +82,6 @@ def probe(
     figure, (plane, line) = canvas(2, (0, 0), (WIDEST, 3.9), width_ratios=(1.1, 1))
     foot = -c * w / (w @ w)  # the point of the line that is nearest to 0
     plane.axline(foot, foot + w[::-1] * (-1, 1), color=DARK, linestyle="--")
-    arrow(plane, foot, foot + w / np.hypot(*w), width=2.5, colour=HERO, gap=0, zorder=4)
     _name_w(plane, foot, w)
     line.axvline(0, color=DARK, linestyle="--")
     is_new = np.arange(len(points)) >= known
@@ -100,31 +99,42 @@ def probe(
     for ax, places in ((plane, points), (line, np.c_[scores, 1 - 0.12 * truth])):
         look = {"facecolor": "none", "edgecolor": HERO, "linewidth": 1.8, "label": "wrong"}
         ax.scatter(*places[known:][~right].T, s=190, **look)
-    for place in known + np.flatnonzero(~right)[-1:]:
-        _tell_one(plane, line, points[place], scores[place], w, up=truth[place] > 0)
+    apart = np.linalg.norm(points[:, None] - points[known:], axis=-1) + 9.0 * (
+        points[:, None] == points[known:]
+    ).all(-1)
+    place = known + apart.min(axis=0).argmax()  # the new one that stands most alone
+    _tell_one(plane, line, points[place], scores[place], w, up=truth[place] > 0)
     line.set_yticks((0, 1), (f"{known} known:\nfitted to them", f"{len(right)} new:\n{right.sum()} right"))
     line.set(xlabel="w · x + c: its sign is the answer", ylim=(1.6, -0.6), title="each by one number")
     told = f"{len(points)} made-up vectors x, and the fitted w"
     plane.set(xlabel="feature 0 of x", ylabel="feature 1", aspect="equal", title=told)
     plane.scatter([], [], s=52, color="white", edgecolor="black", linewidth=1.8, label="thick edge: new")
-    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     see = "Left, points and a line between two kinds; right, the same points by their distance from the line."
     return finished(figure, title, see)
 
 
 def _name_w(plane: Axes, foot: np.ndarray, w: np.ndarray) -> None:
-    """Write the names of w's direction and of the line."""
-    told = {"textcoords": "offset points", "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5}}
-    plane.annotate("direction of w", foot + w / np.hypot(*w) / 2, (6, -12), color=HERO, weight="bold", **told)
-    end = foot + 1.6 * w[::-1] * (-1, 1) / np.hypot(*w)
-    plane.annotate("w · x + c = 0", end, (-16, 0), ha="right", va="center", size=8.5, **told)
+    """Draw w's direction where there is room, and name it and the line."""
+    unit = w / np.hypot(*w)
+    along, told = unit[::-1] * (-1, 1), {"textcoords": "offset points", "va": "center"}
+    start = foot + 2.6 * along
+    arrow(plane, start, start + unit, width=2.5, colour=HERO, gap=0, zorder=4)
+    plane.annotate("direction of w", start + unit, (6, 0), color=HERO, weight="bold", **told)
+    plane.annotate("w · x + c = 0", foot + 0.6 * along, (-8, -5), ha="right", size=8.5, **told)
 
 
 def _tell_one(plane: Axes, line: Axes, point: np.ndarray, score: float, w: np.ndarray, *, up: bool) -> None:
     """Draw how far a point lies from the line where the score is 0, and its number in both panels."""
-    plane.plot(*np.transpose([point, point - score * w / (w @ w)]), color=HERO, linewidth=1.4, linestyle=":")
+    plane.plot(
+        *np.transpose([point, point - score * w / (w @ w)]),
+        color=HERO,
+        linewidth=1.6,
+        linestyle=":",
+        label="(w · x + c) / |w|",
+    )
     look = {"textcoords": "offset points", "color": HERO, "size": 9, "weight": "bold", "ha": "center"}
-    for ax, at, aside in ((plane, point, (20, -18)), (line, (score, 0.88 if up else 1.12), (0, 12))):
+    for ax, at, aside in ((plane, point, (24, -4)), (line, (score, 0.88 if up else 1.12), (0, -20))):
         ax.annotate(two_decimals(score), at, aside, **look)
 
 
@@ -139,7 +149,9 @@ def ablation(
     parts, (first, second) = [*next(iter(adds.values()))], adds
     tables = np.array([[*each.values()] for each in adds.values()], dtype=float)
     names, pairs, groups = [first, second], [tables[:1], tables[1:]], [(), ()]
-    for group, (how, put) in product(silent, {"put 0": 0, "put its\nmean": tables.mean(axis=0)}.items()):
+    for group, (how, put) in product(
+        silent, {"put 0": 0, "put its mean\nover both": tables.mean(axis=0)}.items()
+    ):
         names, groups = [*names, how], [*groups, group]
         pairs.append(np.where(np.isin(parts, group)[:, None], put, tables))
     plain, result = [""] * len(words), ["result"] * len(words)
@@ -149,7 +161,7 @@ def ablation(
         rows.append([part, *zip([[pair[0][place]] for pair in pairs], kinds, strict=True)])
     sums = [[*pair.sum(axis=1)] for pair in pairs]
     right = [table.sum(axis=0).argmax() for table in tables]
-    for which, name in enumerate(("added up", f"the same in\n{second}")):
+    for which, name in enumerate(("added up", f"{second},\nsilenced alike")):
         meant = [right[which], right[1], *right[which : which + 1] * len(sums[2:])]
         added, says = [name], ["it says"]
         for each, word in zip(sums, meant, strict=True):
@@ -166,6 +178,8 @@ def ablation(
         ends = places[start] - 0.45, places[start + 1] + 0.45
         ax.plot(ends, [-0.5, -0.5], color=DARK, linewidth=1)
         ax.text(np.mean(ends), -0.58, name, ha="center", size=9.5, weight="bold", parse_math=False)
+    (low,) = [text.get_position()[1] for text in ax.texts if text.get_text().endswith("silenced alike")]
+    ax.plot((places[1] - 0.45, places[-1] + 0.45), [low - 0.24] * 2, color=GREY, linewidth=0.8)
     for says in (text for text in ax.texts if "✗" in text.get_text()):
         says.set(color=HERO, weight="bold")
     ax.set_ylim(top=-1.0)

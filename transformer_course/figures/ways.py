@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, GREY, HERO, SILVER
+from transformer_course.figures.drawings import FRAME, arrow, box, line
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, cell_texts, finished
 
@@ -184,3 +185,69 @@ def attention_paths(
     cut = "" if found else "; a cross: cut"
     see = f"Tokens in columns; a line is as wide as its right end's weight for its left end{cut}."
     return finished(figure, title, see)
+
+
+# Which of a file's tensors fit which places
+
+
+def places_that_fit(
+    fits: Mapping[tuple[int, ...], tuple[Labels, Labels]],
+    added: Mapping[str, str],
+    left: str,
+    pairs: tuple[str, str, str],
+    *,
+    title: str,
+) -> Figure:
+    """Draw which tensors of a file fit into which places of an encoder: all that have the same shape.
+
+    `fits` has by their shape the file's names and the places. Where several share a shape, the lines are lit.
+    To a place may be `added` what the words say; what is `left` in the file has no place. Of one name, the
+    first of the `pairs`, its place is told, and another that fits.
+    """
+    count = sum(len(places) for _, places in fits.values())
+    figure, (ax,) = canvas(1, (WIDEST, 0.4 * count + 1.6))
+    top = 0.0
+    for shape, (names, places) in fits.items():
+        middle, many = top - 0.2 * (len(places) - 1), len(places) > 1
+        words = "\n".join([f"{len(names)} names, in any order:"] * many + sorted(names))
+        look = {"edgecolor": HERO, "linewidth": 1.6} if many else {}
+        box(ax, (1.75, middle), words, (3.3, 0.38 * len(places) - 0.08), rounding=0.03, letters=8.5, **look)
+        told = pairs[0] in names  # two of its lines say more
+        up = top if told else middle + 0.06
+        ax.text(4.2, up, " × ".join(map("{:,}".format, shape)), ha="center", va="bottom", size=8.5)
+        if many and not told:
+            line(ax, (3.45, middle), (4.9, middle), width=1.2)
+        for height, place in zip(top - 0.4 * np.arange(len(places)), places, strict=True):
+            if told and place in pairs:
+                _tell_pair(ax, middle, names, height, pairs.index(place), pairs[0])
+            elif many:
+                arrow(ax, (3.45 if told else 4.9, middle), (5.5, height), gap=0, colour=HERO, width=1.6)
+            else:
+                arrow(ax, (3.45, middle), (5.5, middle), gap=0)
+            box(ax, (7.1, height), place, (3.1, 0.3), FRAME, rounding=0.03)
+            if place in added:
+                ax.text(4.4, height - 0.06, f"+ {added[place]}", ha="center", va="top", size=8)
+        top -= 0.4 * len(places) + 0.12 + 0.15 * (places[0] in added)
+    for place, words in ((1.75, "names in the file"), (4.4, "shape"), (7.1, "your encoder's places")):
+        ax.text(place, 0.4, words, ha="center", weight="bold", size=9.5)
+    words = "orange: any of these names fits any of these places; exchange two, and loading is silent"
+    for up, told, colour in (
+        (0.1, words, HERO),
+        (-0.2, f"weights of the entrance and of layer 0; {left}", DARK),
+    ):
+        ax.text(0.1, top + up, told, va="center", size=8.5, color=colour)
+    ax.set(xlim=(0, 9.0), ylim=(top - 0.4, 0.7))
+    ax.set_axis_off()
+    return finished(
+        figure, title, "Left names of a file, by their shape; right the places that each shape fits."
+    )
+
+
+def _tell_pair(ax: Axes, middle: float, names: Labels, height: float, which: int, name: str) -> None:
+    """Draw from a name in its box to its place, or to another that fits, and say which of both it is."""
+    start = middle + 0.135 * (len(names) / 2 - sorted(names).index(name) - 1)  # below the heading
+    ax.plot((3.45, 5.45), (start, height), ("k-", "k--")[which - 1], lw=1.4, zorder=5)
+    words, up = (("right", 0.05), ("fits, too: silent", -0.05))[which - 1]
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+    look = {"size": 8, "ha": "right", "va": "bottom" if up > 0 else "top", "bbox": ground, "zorder": 6}
+    ax.text(5.35, height + up, words, **look)

@@ -139,4 +139,4 @@ def test_two_texts_become_the_cosine_of_the_means_of_their_real_tokens():
     assert below == ["−1"] * 4  # of tables up to 8; the mean is on their scale
     assert [len(each.get_segments()) for each in ax.collections] == [4, 9]  # each real token hears each
     written = "".join(text.get_text() for text in ax.texts)
-    assert "÷ 5.00" in written and ".60 · .97\n− .80 · .24" in written
+    assert "÷ 5.00" in written and "(.60) · (.97)\n+ (.80) · (−.24)" in written

@@ -102,6 +102,7 @@ GOOD = {
     "parameter_bars": {"models": {"$x$": {"$y$": 1, "b": 2}}, "title": ""},
     "places_that_fit": {
         **{"fits": {(2, 3): (["$x$"], ["b"])}, "added": {"b": "$y$"}, "left": "$z$", "title": ""},
+        "pairs": ("", "", ""),
     },
     "probe": {
         **{"points": [[1, 0], [0, 1], [2, 1]], "truth": [1, -1, 1], "known": 2},

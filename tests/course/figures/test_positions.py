@@ -67,7 +67,10 @@ def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_abov
     assert [text.get_text() for text in ax.texts] == ["51.00", "73.00", "95.00"]
     framed = figures.position_tables({"a": table}, stripes=(2, 7), **look).axes[0]
     assert [patch.get_bbox().bounds for patch in framed.patches] == [(1.5, -0.5, 1, 10), (-0.5, 6.5, 10, 1)]
-    assert [text.get_text() for text in framed.texts] == ["best column: key 2", "best row: query 7"]
+    assert [text.get_text() for text in framed.texts] == [
+        "highest mean of a column: key 2",
+        "highest mean of a row: query 7",
+    ]
     (top,) = ax.child_axes
     assert [(label.get_position()[0], label.get_text()) for label in top.get_xticklabels()] == [(2.5, "here")]
 

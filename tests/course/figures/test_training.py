@@ -43,7 +43,7 @@ def test_what_is_silenced_is_0_or_its_mean_and_a_wrong_word_is_marked():
         "head 1 5 0 5 0 5 0 5 0 0 0 5 0",
         "added up 8 7 5 10 5 7 6.5 8.5 3 7 8 7",
         "it says runs ✓ run ✓ run ✗ run ✗ run ✗ runs ✓",
-        "the same in\nB   5 7 6.5 8.5 0 10 5 10",
+        "B,\nsilenced alike   5 7 6.5 8.5 0 10 5 10",
         "it says   run ✓ run ✓ run ✓ run ✓",
     ]
     silenced = to_hex(HIDDEN["facecolor"])
