@@ -427,7 +427,9 @@ def text_cosine(
     for place, (one, other) in enumerate(pairwise(units), 1):
         pairs = list(zip(one[told], other[told], strict=True))
         terms = [f"+ ({_short(a)}) · ({_short(b)})" for a, b in pairs]
-        summed = "\n".join([*terms, f"+ {vectors.shape[2] - 2} more"]).removeprefix("+ ")
+        products = one * other
+        above, below = (two_decimals(abs(products[side].sum())) for side in (products > 0, products < 0))
+        summed = "\n".join([*terms, f"+ {len(one) - 2} more", f"in all {above} − {below}"]).removeprefix("+ ")
         rows[4 * place][4:] = f"cosine:\n{summed} =", ([[one @ other]], ["result"])
         rows[4 * place + 1][5] = "⇑"
     names = ["", "a vector for each token", "", "mean", "", "embedding"]

@@ -164,15 +164,15 @@ def _frame_stripes(ax: Axes, column: int, row: int, rows: int, columns: int) -> 
     """Frame a column and a row, and name them at the ends."""
     outline_cells(ax, [(-0.5, column - 0.5, 1, rows), (row - 0.5, -0.5, columns, 1)])
     look = {"size": 8, "bbox": GROUND, "zorder": 5}
-    ax.text(column - 1.2, 1, f"highest mean of a column: key {column}", ha="right", va="center", **look)
-    ax.text(columns - 1, row - 1.4, f"highest mean of a row: query {row}", ha="right", **look)
+    ax.text(column + 1.2, 1, f"key {column}: liked most", va="center", **look)
+    ax.text(columns - 1, row - 1.4, f"query {row}: likes most", ha="right", **look)
 
 
 def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int) -> None:
     along = np.diagonal(table, -distance)[first:]
     rows = distance + first + np.arange(len(along))
     mean, deviation = map(two_decimals, (along.mean(), along.std()))
-    ax.set_title(f"{ax.get_title()}\ndistance {distance}: mean {mean}, standard deviation {deviation}")
+    ax.set_title(f"{ax.get_title()}\ndashed: distance {distance}; mean {mean}, deviation {deviation}")
     ax.plot(rows - distance, rows, color="black", linewidth=0.8, linestyle="--")
     for place in range(len(rows) // 4, len(rows), len(rows) // 3):
         point = rows[place] - distance, rows[place]

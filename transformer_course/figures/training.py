@@ -131,11 +131,13 @@ def _tell_one(plane: Axes, line: Axes, point: np.ndarray, score: float, w: np.nd
         color=HERO,
         linewidth=1.6,
         linestyle=":",
-        label="(w · x + c) / |w|",
+        label="(w · x + c) ÷ |w|",
     )
     look = {"textcoords": "offset points", "color": HERO, "size": 9, "weight": "bold", "ha": "center"}
-    for ax, at, aside in ((plane, point, (24, -4)), (line, (score, 0.88 if up else 1.12), (0, -20))):
-        ax.annotate(two_decimals(score), at, aside, **look)
+    length = np.linalg.norm(w)
+    told = f"{two_decimals(score)} ÷ {two_decimals(length)} = {two_decimals(score / length)}"
+    plane.annotate(told, point, (48, -18), **look)
+    line.annotate(two_decimals(score), (score, 0.88 if up else 1.12), (24, -4), **look)
 
 
 def ablation(

@@ -212,18 +212,15 @@ def places_that_fit(
         words = "\n".join([f"{len(names)} names, in any order:"] * many + sorted(names))
         look = {"edgecolor": HERO, "linewidth": 1.6} if many else {}
         box(ax, (1.75, middle), words, (3.3, 0.38 * len(places) - 0.08), rounding=0.03, letters=8.5, **look)
-        told = pairs[0] in names  # two of its lines say more
-        up = top if told else middle + 0.06
-        ax.text(4.2, up, " × ".join(map("{:,}".format, shape)), ha="center", va="bottom", size=8.5)
-        if many and not told:
-            line(ax, (3.45, middle), (4.9, middle), width=1.2)
+        ax.text(4.2, middle + 0.06, " × ".join(map("{:,}".format, shape)), ha="center", va="bottom", size=8.5)
         for height, place in zip(top - 0.4 * np.arange(len(places)), places, strict=True):
-            if told and place in pairs:
-                _tell_pair(ax, middle, names, height, pairs.index(place), pairs[0])
-            elif many:
-                arrow(ax, (3.45 if told else 4.9, middle), (5.5, height), gap=0, colour=HERO, width=1.6)
+            if many:
+                line(ax, (3.45, middle), (4.9, middle), width=1.2)
+                arrow(ax, (4.9, middle), (5.5, height), gap=0, colour=HERO, width=1.6)
             else:
                 arrow(ax, (3.45, middle), (5.5, middle), gap=0)
+            if pairs[0] in names and place in pairs:
+                _tell_pair(ax, middle, names, height, pairs.index(place), pairs[0])
             box(ax, (7.1, height), place, (3.1, 0.3), FRAME, rounding=0.03)
             if place in added:
                 ax.text(4.4, height - 0.06, f"+ {added[place]}", ha="center", va="top", size=8)
@@ -231,12 +228,11 @@ def places_that_fit(
     for place, words in ((1.75, "names in the file"), (4.4, "shape"), (7.1, "your encoder's places")):
         ax.text(place, 0.4, words, ha="center", weight="bold", size=9.5)
     words = "orange: any of these names fits any of these places; exchange two, and loading is silent"
-    for up, told, colour in (
-        (0.1, words, HERO),
-        (-0.2, f"weights of the entrance and of layer 0; {left}", DARK),
-    ):
+    one = f"black: {pairs[0]} to its place; dashed: to another, where it fits without an error"
+    rest = f"weights of the entrance and of layer 0; {left}"
+    for up, told, colour in ((0.12, words, HERO), (-0.12, one, "black"), (-0.46, rest, DARK)):
         ax.text(0.1, top + up, told, va="center", size=8.5, color=colour)
-    ax.set(xlim=(0, 9.0), ylim=(top - 0.4, 0.7))
+    ax.set(xlim=(0, 9.0), ylim=(top - 0.75, 0.7))
     ax.set_axis_off()
     return finished(
         figure, title, "Left names of a file, by their shape; right the places that each shape fits."
@@ -244,10 +240,9 @@ def places_that_fit(
 
 
 def _tell_pair(ax: Axes, middle: float, names: Labels, height: float, which: int, name: str) -> None:
-    """Draw from a name in its box to its place, or to another that fits, and say which of both it is."""
+    """Draw from a name in its box to its place, or, dashed, to another that fits."""
     start = middle + 0.135 * (len(names) / 2 - sorted(names).index(name) - 1)  # below the heading
-    ax.plot((3.45, 5.45), (start, height), ("k-", "k--")[which - 1], lw=1.4, zorder=5)
-    words, up = (("right", 0.05), ("fits, too: silent", -0.05))[which - 1]
-    ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-    look = {"size": 8, "ha": "right", "va": "bottom" if up > 0 else "top", "bbox": ground, "zorder": 6}
-    ax.text(5.35, height + up, words, **look)
+    look = {"arrowstyle": "-|>", "color": "black", "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
+    look["linestyle"] = ("-", "--")[which - 1]
+    ax.annotate("", (5.5, height), (3.45, start), arrowprops=look, zorder=5)
+    ax.plot(3.45, start, "ko", markersize=5, zorder=6)

@@ -108,16 +108,7 @@ def test_a_shape_of_several_places_leads_to_all_of_them_and_is_lit():
     fits = {(2, 3): (["z"], ["a"]), (5, 5): (["y", "w", "x"], ["b", "c", "d"])}
     (ax,) = figures.places_that_fit(fits, {"a": "a row"}, "left: e", ("w", "c", "b"), title="").axes
     told = [text.get_text() for text in ax.texts if text.get_text()]
-    assert {
-        "2 × 3",
-        "5 × 5",
-        "3 names, in any order:\nw\nx\ny",
-        "z",
-        "+ a row",
-        "d",
-        "right",
-        "fits, too: silent",
-    } < set(told)
+    assert {"2 × 3", "5 × 5", "3 names, in any order:\nw\nx\ny", "z", "+ a row", "d"} < set(told)
     arrows = [text.arrow_patch for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch]
     lit = [arrow for arrow in arrows if colors.to_hex(arrow.get_edgecolor()) == HERO]
-    assert (len(arrows), len(lit)) == (2, 1)
+    assert (len(arrows), len(lit)) == (6, 3)

@@ -59,7 +59,7 @@ def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_abov
     look = {"labels": ("", ""), "title": "", "bar": "", "above": {"here": 2.5}, "edge": 6.5}
     ax = figures.position_tables({"a": table}, distance=4, **look).axes[0]
     along, *dots, edge = ax.lines
-    assert ax.get_title() == "a\ndistance 4: mean 67.50, standard deviation 18.79" and set(
+    assert ax.get_title() == "a\ndashed: distance 4; mean 67.50, deviation 18.79" and set(
         edge.get_xdata()
     ) == {6.5}
     assert {(y - x) for x, y in along.get_xydata()} == {4} and len(along.get_xdata()) == 6
@@ -68,8 +68,8 @@ def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_abov
     framed = figures.position_tables({"a": table}, stripes=(2, 7), **look).axes[0]
     assert [patch.get_bbox().bounds for patch in framed.patches] == [(1.5, -0.5, 1, 10), (-0.5, 6.5, 10, 1)]
     assert [text.get_text() for text in framed.texts] == [
-        "highest mean of a column: key 2",
-        "highest mean of a row: query 7",
+        "key 2: liked most",
+        "query 7: likes most",
     ]
     (top,) = ax.child_axes
     assert [(label.get_position()[0], label.get_text()) for label in top.get_xticklabels()] == [(2.5, "here")]
