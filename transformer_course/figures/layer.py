@@ -135,7 +135,8 @@ def two_blocks(
         ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
         ax.set_axis_off()
     told = f"fresh random weights, the same for both tokens; {SHOWN} of {x.shape[1]} features (each half's), "
-    told += "scaled to length 1, W by its largest\nred is above 0, blue below; thick: the road of x, later A's, too\n"
+    told += "scaled to length 1, W by its largest\n"
+    told += "red is above 0, blue below; thick: the road of x, later A's, too\n"
     told += "not drawn: the other tokens, heard as well; the norm before the block's feed-forward; W's bias"
     figure.supxlabel(told, size=9)
     see = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
