@@ -429,7 +429,9 @@ def text_cosine(
         terms = [f"+ ({_short(a)}) · ({_short(b)})" for a, b in pairs]
         products = one * other
         above, below = (two_decimals(abs(products[side].sum())) for side in (products > 0, products < 0))
-        summed = "\n".join([*terms, f"+ {len(one) - 2} more", f"in all {above} − {below}"]).removeprefix("+ ")
+        summed = "\n".join(
+            [*terms, f"+ {len(one) - 2} more", f"above 0: {above},\nbelow 0: −{below},\ntogether"]
+        ).removeprefix("+ ")
         rows[4 * place][4:] = f"cosine:\n{summed} =", ([[one @ other]], ["result"])
         rows[4 * place + 1][5] = "⇑"
     names = ["", "a vector for each token", "", "mean", "", "embedding"]

@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from transformer_course.figures import given
-from transformer_course.figures.colours import DARK, GREY, HERO, SILVER
+from transformer_course.figures.colours import DARK, GREY, HERO, ROLES, SILVER
 from transformer_course.figures.drawings import FRAME, arrow, box, line
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, cell_texts, finished
@@ -212,7 +212,14 @@ def places_that_fit(
         words = "\n".join([f"{len(names)} names, in any order:"] * many + sorted(names))
         look = {"edgecolor": HERO, "linewidth": 1.6} if many else {}
         box(ax, (1.75, middle), words, (3.3, 0.38 * len(places) - 0.08), rounding=0.03, letters=8.5, **look)
-        ax.text(4.2, middle + 0.06, " × ".join(map("{:,}".format, shape)), ha="center", va="bottom", size=8.5)
+        ax.text(
+            4.2,
+            top + 0.03 if pairs[0] in names else middle + 0.06,
+            " × ".join(map("{:,}".format, shape)),
+            ha="center",
+            va="bottom",
+            size=8.5,
+        )
         for height, place in zip(top - 0.4 * np.arange(len(places)), places, strict=True):
             if many:
                 line(ax, (3.45, middle), (4.9, middle), width=1.2)
@@ -227,11 +234,7 @@ def places_that_fit(
         top -= 0.4 * len(places) + 0.12 + 0.15 * (places[0] in added)
     for place, words in ((1.75, "names in the file"), (4.4, "shape"), (7.1, "your encoder's places")):
         ax.text(place, 0.4, words, ha="center", weight="bold", size=9.5)
-    words = "orange: any of these names fits any of these places; exchange two, and loading is silent"
-    one = f"black: {pairs[0]} to its place; dashed: to another, where it fits without an error"
-    rest = f"weights of the entrance and of layer 0; {left}"
-    for up, told, colour in ((0.12, words, HERO), (-0.12, one, "black"), (-0.46, rest, DARK)):
-        ax.text(0.1, top + up, told, va="center", size=8.5, color=colour)
+    _tell_kinds(ax, top, pairs[0], left)
     ax.set(xlim=(0, 9.0), ylim=(top - 0.75, 0.7))
     ax.set_axis_off()
     return finished(
@@ -239,10 +242,19 @@ def places_that_fit(
     )
 
 
+def _tell_kinds(ax: Axes, top: float, name: str, left: str) -> None:
+    """Say below what the arrows mean, and what is not drawn."""
+    words = "orange: any of these names fits any of these places; exchange two, and loading is silent"
+    one = f"from the dot: {name} to its place; dashed: to another, where it fits without an error"
+    rest = f"weights of the entrance and of layer 0; {left}"
+    for up, told, colour in ((0.12, words, HERO), (-0.12, one, ROLES["query"]), (-0.46, rest, DARK)):
+        ax.text(0.1, top + up, told, va="center", size=8.5, color=colour)
+
+
 def _tell_pair(ax: Axes, middle: float, names: Labels, height: float, which: int, name: str) -> None:
     """Draw from a name in its box to its place, or, dashed, to another that fits."""
     start = middle + 0.135 * (len(names) / 2 - sorted(names).index(name) - 1)  # below the heading
-    look = {"arrowstyle": "-|>", "color": "black", "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
+    look = {"arrowstyle": "-|>", "color": ROLES["query"], "lw": 1.8, "shrinkA": 0, "shrinkB": 0}
     look["linestyle"] = ("-", "--")[which - 1]
     ax.annotate("", (5.5, height), (3.45, start), arrowprops=look, zorder=5)
-    ax.plot(3.45, start, "ko", markersize=5, zorder=6)
+    ax.plot(3.45, start, "o", color=ROLES["query"], markersize=5, zorder=6)
