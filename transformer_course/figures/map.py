@@ -263,7 +263,7 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
     d_head = d_model // n_heads
     names = (
         f"One of the paper's {n_heads} heads: a Linear each makes q, k, v, {d_head} wide",
-        (f"A head of the tutorial: c, {d_model} wide, and a unit each: c goes on, a network adds to it"),
+        f"A head of the tutorial: c, {d_model} wide, and a unit each: c goes on, a network adds to it",
     )
     for ax, name, is_copy in zip(panels, names, (False, True), strict=True):
         wide = 1.3 if is_copy else 1.3 / n_heads
@@ -277,14 +277,8 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
             start = 4.1
         for lane, role in zip((1.0, 0, -1.0), ROLES, strict=True):
             _make_role(ax, start, lane, role, wide, is_copy=is_copy)
-        box(
-            ax,
-            (10.4, 0),
-            "softmax of\nq · all k ÷ √d,\ntimes all v",
-            (1.5, 0.95),
-            COMPONENTS["attention"],
-            letters=8.5,
-        )
+        words = "softmax of\nq · all k ÷ √d,\ntimes all v"
+        box(ax, (10.4, 0), words, (1.5, 0.95), COMPONENTS["attention"], letters=8.5)
         arrow(ax, (11.2, 0), (11.7, 0))
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
@@ -315,26 +309,11 @@ def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, i
     words = f"{role[0]} = c + …" if is_copy else role[0]
     place = (7.1 + wide / 2, "center") if is_copy else (7.2 + wide, "left")
     ax.text(place[0], lane, words, ha=place[1], va="center", size=8.5, zorder=5)
+    edge = wide + (7.1 if is_copy else 7.45)  # right of the vector, or of its name
     if role == "value":
-        way(
-            ax,
-            (7.45 + wide * (not is_copy) - 0.3 * is_copy + wide * is_copy, lane),
-            (9.3, lane),
-            (9.3, -0.25),
-            (9.6, -0.25),
-            width=1.2,
-        )
+        way(ax, (edge + 0.05 * is_copy, lane), (9.3, lane), (9.3, -0.25), (9.6, -0.25), width=1.2)
     else:
+        enters = 0.1 + 0.15 * (lane > 0)
+        arrow(ax, (edge, lane), (8.7, lane))
         box(ax, (9.0, lane), "turn", (0.6, 0.36), COMPONENTS["positions"], letters=8)
-        if is_copy:
-            arrow(ax, (7.1 + wide, lane), (8.7, lane))
-        else:
-            arrow(ax, (7.45 + wide, lane), (8.7, lane))
-        way(
-            ax,
-            (9.3, lane),
-            (9.42, lane),
-            (9.42, 0.1 + 0.15 * (lane > 0)),
-            (9.6, 0.1 + 0.15 * (lane > 0)),
-            width=1.2,
-        )
+        way(ax, (9.3, lane), (9.42, lane), (9.42, enters), (9.6, enters), width=1.2)

@@ -62,6 +62,8 @@ def draw_matrix(
     `numbers` may also say for each cell whether it has its own; without `whole` all have decimals. Cells that
     are True in `hidden` are hatched; `framed` ones, as in `frame_cells`, have frames.
 
+    Raises:
+        ValueError: the labels do not match the matrix, a number is not finite, or lies beyond the limits.
     """
     values = given.labelled(matrix, rows, columns)
     least, most = values.min(), values.max()
