@@ -423,22 +423,41 @@ def text_cosine(
             [f"features {told[0]},\n{told[1]} of {vectors.shape[2]},\nrounded", table, "→ mean of\nthe real"],
         ]
         mean, unit = ([*column[told, None], ["⋮"]] for column in (mean, units[-1]))
-        rows[-1] += [(mean, ["sign"]), f"→ ÷ {length:.2f},\nits length", (unit, [""])]
+        rows[-1] += [
+            (mean, ["sign"]),
+            f"→ ÷ {length:.2f}, the\nlength of all {vectors.shape[2]}",
+            (unit, ["sign"]),
+        ]
+    sums = []  # for each two neighbours: of the products above 0, and of those below
     for place, (one, other) in enumerate(pairwise(units), 1):
-        pairs = list(zip(one[told], other[told], strict=True))
-        terms = [f"+ ({_short(a)}) · ({_short(b)})" for a, b in pairs]
         products = one * other
-        above, below = (two_decimals(abs(products[side].sum())) for side in (products > 0, products < 0))
-        summed = "\n".join(
-            [*terms, f"+ {len(one) - 2} more", f"above 0: {above},\nbelow 0: −{below},\ntogether"]
-        ).removeprefix("+ ")
-        rows[4 * place][4:] = f"cosine:\n{summed} =", ([[one @ other]], ["result"])
+        sums.append((np.maximum(products, 0).sum(), np.minimum(products, 0).sum()))
+        rows[4 * place][4:] = "", ([[one @ other]], ["result"])
         rows[4 * place + 1][5] = "⇑"
     names = ["", "a vector for each token", "", "mean", "", "embedding"]
     see = "Texts, each as tokens, vectors, and the mean of the real ones; between neighbours their cosine."
     figure = arithmetic(rows, names, wide=0.46, title=title, see=see)
     _draw_hearing(figure.axes[0], real)
+    _draw_sums(figure.axes[0], sums, vectors.shape[2])
     return figure
+
+
+def _draw_sums(ax: Axes, sums: Sequence[tuple[float, float]], count: int) -> None:
+    """Draw left of each result what the products above 0 add up to, and what those below take away."""
+    results = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == LIT]
+    for result, (above, below) in zip(results, sums, strict=True):
+        zero, middle, inch = result.get_x() - 2.6, result.get_y() + CELL / 2, 2.2
+        ends = (0, above, "above 0"), (above, below, "below 0")
+        for up, (start, length, words), colour in zip((-0.3, 0.02), ends, SIGNS.values(), strict=True):
+            corner = zero + inch * start, middle + up
+            ax.add_patch(Rectangle(corner, inch * length, 0.26, facecolor=colour, edgecolor=GREY, lw=0.8))
+            told = f"{words}: {two_decimals(length)}"
+            ax.text(zero + inch * above + 0.06, middle + up + 0.13, told, va="center", size=9)
+        ax.plot([zero] * 2, [middle - 0.36, middle + 0.34], color=DARK, lw=1.2)
+        rest = zero + inch * (above + below)
+        ax.plot([rest] * 2, [middle - 0.3, middle + 0.42], color=DARK, lw=1.2, ls="--")
+        ax.text(rest, middle + 0.44, f"{two_decimals(above + below)} is left", ha="center", va="top", size=9)
+        ax.text(zero, middle - 0.42, f"cosine: {count} products, added", va="bottom", size=9)
 
 
 def _draw_hearing(ax: Axes, real: np.ndarray) -> None:

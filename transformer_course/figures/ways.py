@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import DARK, GREY, HERO, ROLES, SILVER
-from transformer_course.figures.drawings import FRAME, arrow, box, line
+from transformer_course.figures.drawings import FRAME, box
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, cell_texts, finished
 
@@ -202,36 +202,28 @@ def places_that_fit(
 
     `fits` has by their shape the file's names and the places. Where several share a shape, the lines are lit.
     To a place may be `added` what the words say; what is `left` in the file has no place. Of one name, the
-    first of the `pairs`, its place is told, and another that fits.
+    first of the `pairs`, the line to its place is thick, and dashed that to another.
     """
     count = sum(len(places) for _, places in fits.values())
-    figure, (ax,) = canvas(1, (WIDEST, 0.4 * count + 1.6))
+    figure, (ax,) = canvas(1, (WIDEST, 0.4 * count + 1.8))
     top = 0.0
     for shape, (names, places) in fits.items():
-        middle, many = top - 0.2 * (len(places) - 1), len(places) > 1
-        words = "\n".join([f"{len(names)} names, in any order:"] * many + sorted(names))
-        look = {"edgecolor": HERO, "linewidth": 1.6} if many else {}
-        box(ax, (1.75, middle), words, (3.3, 0.38 * len(places) - 0.08), rounding=0.03, letters=8.5, **look)
-        ax.text(
-            4.2,
-            top + 0.03 if pairs[0] in names else middle + 0.06,
-            " × ".join(map("{:,}".format, shape)),
-            ha="center",
-            va="bottom",
-            size=8.5,
-        )
-        for height, place in zip(top - 0.4 * np.arange(len(places)), places, strict=True):
-            if many:
-                line(ax, (3.45, middle), (4.9, middle), width=1.2)
-                arrow(ax, (4.9, middle), (5.5, height), gap=0, colour=HERO, width=1.6)
-            else:
-                arrow(ax, (3.45, middle), (5.5, middle), gap=0)
-            if pairs[0] in names and place in pairs:
-                _tell_pair(ax, middle, names, height, pairs.index(place), pairs[0])
+        heights, many = top - 0.4 * np.arange(len(places)), len(places) > 1
+        for name, start in zip(sorted(names), heights, strict=True):
+            box(ax, (1.75, start), name, (3.3, 0.3), rounding=0.03)
+            for place, end in zip(places, heights, strict=True):
+                is_told = name == pairs[0] and place in pairs
+                colour = ROLES["query"] if is_told else HERO if many else "black"
+                style = "--" if is_told and place != pairs[1] else "-"
+                look = {"color": colour, "linewidth": 2.2 if is_told else 1.1, "linestyle": style}
+                ax.plot((3.4, 5.55), (start, end), zorder=2 + is_told, **look)
+        for place, height in zip(places, heights, strict=True):
             box(ax, (7.1, height), place, (3.1, 0.3), FRAME, rounding=0.03)
             if place in added:
-                ax.text(4.4, height - 0.06, f"+ {added[place]}", ha="center", va="top", size=8)
-        top -= 0.4 * len(places) + 0.12 + 0.15 * (places[0] in added)
+                ax.text(4.47, height - 0.05, f"+ {added[place]}", ha="center", va="top", size=8)
+        words = " × ".join(map("{:,}".format, shape))
+        ax.text(4.47, top + 0.04, words, ha="center", va="bottom", size=8.5)
+        top -= 0.4 * len(places) + 0.14 + 0.2 * (places[0] in added)
     for place, words in ((1.75, "names in the file"), (4.4, "shape"), (7.1, "your encoder's places")):
         ax.text(place, 0.4, words, ha="center", weight="bold", size=9.5)
     _tell_kinds(ax, top, pairs[0], left)
@@ -244,17 +236,8 @@ def places_that_fit(
 
 def _tell_kinds(ax: Axes, top: float, name: str, left: str) -> None:
     """Say below what the arrows mean, and what is not drawn."""
-    words = "orange: any of these names fits any of these places; exchange two, and loading is silent"
-    one = f"from the dot: {name} to its place; dashed: to another, where it fits without an error"
+    words = "orange: each of these names fits each of these places; exchange two, and loading is silent"
+    one = f"thick: {name} to its place; dashed: to another, where it fits, too"
     rest = f"weights of the entrance and of layer 0; {left}"
     for up, told, colour in ((0.12, words, HERO), (-0.12, one, ROLES["query"]), (-0.46, rest, DARK)):
         ax.text(0.1, top + up, told, va="center", size=8.5, color=colour)
-
-
-def _tell_pair(ax: Axes, middle: float, names: Labels, height: float, which: int, name: str) -> None:
-    """Draw from a name in its box to its place, or, dashed, to another that fits."""
-    start = middle + 0.135 * (len(names) / 2 - sorted(names).index(name) - 1)  # below the heading
-    look = {"arrowstyle": "-|>", "color": ROLES["query"], "lw": 1.8, "shrinkA": 0, "shrinkB": 0}
-    look["linestyle"] = ("-", "--")[which - 1]
-    ax.annotate("", (5.5, height), (3.45, start), arrowprops=look, zorder=5)
-    ax.plot(3.45, start, "o", color=ROLES["query"], markersize=5, zorder=6)
