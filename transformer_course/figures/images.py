@@ -27,7 +27,7 @@ def image_attention(
     images, maps = given.numbers_of(images, 3, name="images"), given.numbers_of(maps, 3, name="maps")
     n_images, rows, columns = images.shape
     grid = maps.reshape(n_images, len(names), rows // patch[0], columns // patch[1])
-    look = {"vmin": 0, "vmax": 1, "cmap": ATTENTION, "extent": (-0.5, columns - 0.5, rows - 0.5, -0.5)}
+    look = {"vmin": 0, "vmax": 1, "cmap": ATTENTION, "edgecolor": "white", "linewidth": 0.6}
     across = 1 + len(names)
     figure, panels = canvas(n_images * across, (1.45, 1.45), (1.2, 0.8), columns=across)
     rows_of = zip(images, grid, panels.reshape(n_images, across), digits, strict=True)
@@ -35,7 +35,8 @@ def image_attention(
         _draw_ink(ink, image, patch)
         ink.set_ylabel(f"a {digit}", rotation=0, ha="right", va="center")
         for ax, weights in zip(heads, line, strict=True):
-            shown = ax.imshow(weights, **look)
+            shown = ax.pcolormesh(weights[::-1], **look)
+            ax.set_aspect(patch[0] / patch[1])
             ax.set_axis_off()
     for ax, name in zip(panels, ["image", *names], strict=False):
         ax.set_title(name, fontsize=10)

@@ -66,6 +66,9 @@ def _answer(weights: np.ndarray, x: np.ndarray, right: int) -> tuple[list[Piece]
     return [*way, "→ −log of the\nright one's", loss], shares
 
 
+PROBE = LINES[4]  # its direction, and what it says
+
+
 def probe(
     points: Matrix, truth: Sequence[float], known: int, names: Labels, *, penalty: float = 0.1, title: str
 ) -> Figure:
@@ -82,7 +85,7 @@ def probe(
     figure, (plane, line) = canvas(2, (0, 0), (WIDEST, 3.9), width_ratios=(1.1, 1))
     foot = -c * w / (w @ w)  # the point of the line that is nearest to 0
     plane.axline(foot, foot + w[::-1] * (-1, 1), color=DARK, linestyle="--")
-    _name_w(plane, foot, w)
+    _name_w(plane, foot, w, points[:, 0].max())
     line.axvline(0, color=DARK, linestyle="--")
     is_new = np.arange(len(points)) >= known
     for (name, sign), colour, marker in zip(
@@ -114,26 +117,27 @@ def probe(
     return finished(figure, title, see)
 
 
-def _name_w(plane: Axes, foot: np.ndarray, w: np.ndarray) -> None:
-    """Draw w's direction where there is room, and name it and the line."""
+def _name_w(plane: Axes, foot: np.ndarray, w: np.ndarray, right: float) -> None:
+    """Draw w's direction where there is room, and name it, and the line at its right end."""
     unit = w / np.hypot(*w)
     along, told = unit[::-1] * (-1, 1), {"textcoords": "offset points", "va": "center"}
-    start = foot + 2.6 * along
-    arrow(plane, start, start + unit, width=2.5, colour=HERO, gap=0, zorder=4)
-    plane.annotate("direction of w", start + unit, (6, 0), color=HERO, weight="bold", **told)
-    plane.annotate("w · x + c = 0", foot + 0.6 * along, (-8, -5), ha="right", size=8.5, **told)
+    start, end = foot + 3.2 * along, foot + (right - foot[0]) / along[0] * along
+    arrow(plane, start, start + unit, width=2.5, colour=PROBE, gap=0, zorder=4)
+    words = f"along w\n|w| = {two_decimals(np.hypot(*w))}"
+    plane.annotate(words, start + unit, (8, -9), color=PROBE, weight="bold", size=9, **told)
+    plane.annotate("w · x + c = 0", end, (4, -14), ha="right", size=9, **told)
 
 
 def _tell_one(plane: Axes, line: Axes, point: np.ndarray, score: float, w: np.ndarray, *, up: bool) -> None:
     """Draw how far a point lies from the line where the score is 0, and its number in both panels."""
     plane.plot(
         *np.transpose([point, point - score * w / (w @ w)]),
-        color=HERO,
+        color=PROBE,
         linewidth=1.6,
         linestyle=":",
-        label="(w · x + c) ÷ |w|",
+        label="distance from the line:\n(w · x + c) ÷ |w|",
     )
-    look = {"textcoords": "offset points", "color": HERO, "size": 9, "weight": "bold", "ha": "center"}
+    look = {"textcoords": "offset points", "color": PROBE, "size": 9, "weight": "bold", "ha": "center"}
     length = np.linalg.norm(w)
     told = f"{two_decimals(score)} ÷ {two_decimals(length)} = {two_decimals(score / length)}"
     plane.annotate(told, point, (48, -18), **look)
@@ -152,7 +156,7 @@ def ablation(
     tables = np.array([[*each.values()] for each in adds.values()], dtype=float)
     names, pairs, groups = [first, second], [tables[:1], tables[1:]], [(), ()]
     for group, (how, put) in product(
-        silent, {"put 0": 0, "put its mean\nover both": tables.mean(axis=0)}.items()
+        silent, {"put 0": 0, "put its mean\nin both texts": tables.mean(axis=0)}.items()
     ):
         names, groups = [*names, how], [*groups, group]
         pairs.append(np.where(np.isin(parts, group)[:, None], put, tables))

@@ -134,6 +134,7 @@ def _light_second(ax: Axes, place: tuple[float, float], chain: str) -> None:
 
 HANDED_ON = "at a line's right end is who asks, at its left end who is asked, and hands over its note"
 HEARD = "dark: what {0} takes; bright: of that, from {1}; pale: what those had taken before"
+HEARD += f"; below {FAINT:.3f}: no line".replace("0.", ".")
 
 
 def attention_paths(
