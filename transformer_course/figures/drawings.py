@@ -185,13 +185,13 @@ CLEAR = {"fill": False, "edgecolor": "black"}
 
 
 def _stage(label: str, place: float, height: float = ROAD, **look: object) -> tuple:
-    part = {"Norm": "norm", "sinusoids": "positions", "padding": ""}
+    part = {"Norm": "norm", "sinusoids": "positions", "positions": "positions", "padding": ""}
     (part,) = [part[word] for word in part if word in label] or ["embedding"]
     return partial(box, letters=8, **look), (place, height), label, (1.6, 0.9), COMPONENTS.get(part, "white")
 
 
 def _inside(outer: str, inner: Sequence[str], place: float, width: float, **look: object) -> tuple:
-    """The piece of a part that has others inside."""
+    """The piece of a part that has others inside; what is not new among them has no look of its own."""
 
     def draw(ax: Axes, middle: Point, label: str, size: Point) -> None:
         tall = [0.1 + 0.36 * (1 + name.count("\n")) for name in inner]
@@ -200,14 +200,16 @@ def _inside(outer: str, inner: Sequence[str], place: float, width: float, **look
         box(ax, (middle[0], top - high / 2), label, (size[0], high), **whole)
         for row, name in enumerate(inner):
             down = 0.5 + sum(tall[:row]) + 0.08 * row + tall[row] / 2
-            box(ax, (middle[0], top - down), name, (size[0] - 0.2, tall[row]), letters=8, **look)
+            mine = {"colour": COMPONENTS["positions"]} if "rotary" in name else {}
+            mine |= {} if "as in" in name else look
+            box(ax, (middle[0], top - down), name, (size[0] - 0.2, tall[row]), letters=8, **mine)
 
     return draw, (place, SIDE), outer, (width, 0.9)
 
 
-def _frame(ax: Axes, right: float, words: str) -> None:
+def _frame(ax: Axes, right: float, low: float, words: str) -> None:
     look = {"boxstyle": "round,pad=0", "facecolor": FRAME, "linewidth": 0.8, "zorder": -1}
-    ax.add_patch(FancyBboxPatch((5.85, -1.25), right - 5.85, 3.45, **look))
+    ax.add_patch(FancyBboxPatch((5.85, low), right - 5.85, 2.2 - low, **look))
     ax.text(5.95, 1.83, words, va="bottom", size=8)
 
 
@@ -227,7 +229,7 @@ LATER_MODELS = {
     "Llama": (
         "RMSNorm",
         [_stage("embedding", 1.1)],
-        ["rotary turns q, k", "causal mask", "shared key heads\n(70B)"],
+        ["rotary turns q, k", "causal mask (as in\nthe 2017 decoder)", "shared key heads"],
         "SwiGLU:\nSiLU(g) ⊙ u",
     ),
 }
@@ -260,32 +262,34 @@ def then_and_now(model: str, *, title: str) -> Figure:
     norm, before, attends, gate = LATER_MODELS[model]
     stays = norm == "LayerNorm"  # and moves; else another kind comes in its place
     name, enters, bend = EARLIER_MODELS[stays]
-    old, new = (MOVED, MOVED) if stays else (DASHED, CAME)
+    old, new, low = (MOVED, MOVED, -1.3) if stays else (DASHED, CAME, -1.7)
+    meets = "all meet all" + "\nin every layer" * stays
     then = [
-        *(*enters, (_frame, 16.3, "layer, repeated; with biases")),
-        *_added(6.1, 9.3, _inside("attention", ["all meet all\nin every layer"], 7.75, 2.4, **DASHED)),
+        *(*enters, (_frame, 16.3, low, "layer, repeated; with biases")),
+        *_added(6.1, 9.3, _inside("attention", [meets], 7.75, 2.4, **DASHED)),
         *(_stage("LayerNorm", 10.4, **old), _stage("LayerNorm", 15.25, **old)),
         *_added(11.5, 14.15, _inside("feed-forward", [bend], 12.85, 2.0, **DASHED)),
     ]
     now = [
-        *(*before, (_frame, 17.35, "layer, repeated; no biases")),
+        *(*before, (_frame, 17.35, low, "layer, repeated; no biases")),
         *_added(6.1, 11.55, _stage(norm, 7.2, SIDE, **new), _inside("attention", attends, 9.8, 2.9, **CAME)),
         *_added(
             11.9, 17.0, _stage(norm, 13.0, SIDE, **new), _inside("feed-forward", [gate], 15.4, 2.6, **CAME)
         ),
         _stage(f"{norm}\nat the end", 18.35, **CAME),
     ]
-    beside = f"{model}: inside the layer they stand beside it"
+    beside = f"{model}: inside the layer the norms stand beside the road"
     roads = {
         f"{name}: inside the layer the norms stand on the road": (then, 17.3),
         beside: (now, 19.6),
     }
-    figure = _two_roads(roads, (9.4, 2.1), "ids", 0.3)
+    figure = _two_roads(roads, (9.4, 1.5 - low / 2), "ids", 0.3)
     for ax in figure.axes:
-        ax.set_ylim(-1.35, 2.3)
+        ax.set_ylim(low - 0.1, 2.3)
     words = {"went": CLEAR | DASHED, "moved": CLEAR | MOVED, "came": CLEAR | CAME}
     legend_of_cells(figure, {word: look for word, look in words.items() if stays or word != "moved"})
-    see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a coloured edge came."
+    thick = "a thick one moved, " * stays
+    see = f"Two rows of boxes, a model each; a dashed box went, {thick}a coloured edge came."
     return finished(figure, title, see)
 
 

@@ -193,10 +193,11 @@ def lay_maps(
         unit: the side of a cell, in inches; less if the figure would be wider than a page.
         bar: label of the colour bar, which is that of the first map.
         below: room at the foot of the figure, in inches.
-        own, look: for each map what it alone has, and what all have, of the options of `draw_matrix`.
+        own, look: for each map what it alone has, and what all have, of the options of `draw_matrix`; a map
+            may have columns of its own.
     """
     named = list(named)
-    look = {"limits": (0, 1), "labels": KEY_QUERY, "numbers": False} | look
+    look = {"limits": (0, 1), "labels": KEY_QUERY, "numbers": False, "columns": columns} | look
     across = min(across or len(named), len(named))
     down = -(-len(named) // across)
     left, foot = (BELOW + LETTER * max(map(len, labels)) for labels in (rows, columns))
@@ -210,7 +211,7 @@ def lay_maps(
     size = across * panel + beside, down * (unit * len(rows) + above) + foot + HEADLINE + below
     figure, panels = layout.canvas(len(named), (0, 0), size, columns=across)
     for ax, title, (_, matrix), more in zip(panels, titles, named, own or [{}] * len(named), strict=True):
-        draw_matrix(ax, matrix, rows, columns, title=title, **(look | more))
+        draw_matrix(ax, matrix, rows, title=title, **(look | more))
     _label_once(panels, across)
     if bar is not None:
         figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
@@ -379,7 +380,8 @@ def masks(
 
     `legend` says what cells mean that are True, and others, then the same of the maps in `effects`, then what
     frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
-    because these are not the columns' tokens, hide nothing: they are dark and light.
+    because these are not the columns' tokens, hide nothing: they are dark and light; such a map may have the
+    first columns only.
     Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `framed`.
     The columns may have their names `above` them, level, and cells that are wide and low.
     """
@@ -388,6 +390,8 @@ def masks(
     look = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
     look["colours"], mask = YES_OR_NO, {"colours": OPEN_OR_NOT}
     own = [{} if queries or name in effects else mask | {"hidden": 1 - each} for name, each in maps.items()]
+    for more, each in zip(own, maps.values(), strict=True) if queries else ():
+        more["columns"] = tokens[: each.shape[1]]
     look["own"] = [more | {"labels": pair} for more, pair in zip(own, pairs, strict=True)]
     figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=4, **look)
     for ax in panels:
@@ -397,7 +401,7 @@ def masks(
             ax.xaxis.set_label_position("top")
             ax.set_aspect("auto")
             figure.set_size_inches(layout.WIDEST, 1.7 + 0.2 * len(queries or tokens))
-    ticks = [np.where(each["hidden"], "", "✓") for each in own if each and len(tokens) <= MANY]
+    ticks = [np.where(each["hidden"], "", "✓") for each in own if "hidden" in each and len(tokens) <= MANY]
     told = [given.numbers_of(each, 2, gaps=True) for each in numbers]
     words = [np.where(np.isnan(each), "", np.vectorize(layout.number)(each)) for each in told] or ticks
     for ax, written, shown, mine in zip(panels, words, maps.values(), own, strict=False):

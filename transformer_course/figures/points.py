@@ -1,7 +1,6 @@
 """Points and bars: one mark for each head, seed, word or part, one bar for each model."""
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib
 import numpy as np
@@ -23,7 +22,7 @@ from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
 from transformer_course.figures.names import place_names
 
-SHARE_SHOWN = 0.04  # a smaller part of a bar has no room for its number
+SHARE_SHOWN = 0.035  # a smaller part of a bar has no room for its number
 SEEN = 0.01  # a smaller share is a sliver that nobody sees
 GIGA = 1e9
 
@@ -98,17 +97,22 @@ def roofline(
     figure, (ax,) = canvas(1, (7.4, 4.2))
     over = np.array([ends[0], ridge, ends[1]])
     ax.plot(over, np.minimum(speed, bandwidth * over) / GIGA, color=DARK, linewidth=2)
-    ax.scatter(x, y / GIGA, s=45, color=MARK, edgecolor="black", linewidth=0.6, zorder=3)
+    ax.scatter(x, y / GIGA, s=45, color=MARK, edgecolor="black", linewidth=0.6, zorder=4)
     ax.axvline(ridge, color=GREY, linestyle=":", linewidth=1.2)
     ax.set(xscale="log", yscale="log", xlim=tuple(ends))
     ax.set(xlabel="operations for each byte moved", ylabel="billion operations a second")
     ax.set_ylim(y.min() / GIGA / 4, speed / GIGA * 4)
-    for text, side, share in (("memory", "left", 0.02), ("arithmetic", "right", 0.98)):
-        where = {"transform": ax.transAxes, "ha": side, "va": "top"}
-        ax.text(share, 0.97, f"{text} sets the limit", color=GREY, **where)
+    limits = (
+        (f"memory sets the limit:\n{bandwidth / GIGA:.0f} billion bytes a second", "left", 0.02),
+        (f"arithmetic sets the limit:\n{speed / GIGA:.0f} billion operations a second", "right", 0.98),
+    )
+    for text, side, share in limits:
+        ax.text(share, 0.97, text, color=GREY, transform=ax.transAxes, ha=side, va="top")
+    ax.text(ridge, 0.02, f" ridge: {two_decimals(ridge, 1)}", color=GREY, transform=ax.get_xaxis_transform())
     see = "Over the work for each byte, the most that the machine can do: first a slope, then a flat roof."
     finished(figure, title, see)
-    place_names(ax, dict(zip(parts, zip(x, y / GIGA, strict=True), strict=True)))
+    named = dict(zip(parts, zip(x, y / GIGA, strict=True), strict=True))
+    place_names(ax, named, arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 0})
     return figure
 
 
@@ -142,17 +146,6 @@ def head_scatter(
             ax.scatter(*place, s=42, color=colours[layer], edgecolor="black", linewidth=1.8, zorder=4)
         place_names(ax, named_heads, size=8, arrowprops={"arrowstyle": "-", "linewidth": 0.6})
     return figure
-
-
-def component_colours(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each part: its component's if it is called like one, else a pale one of its own.
-
-    What stands behind a colon says more about the component: "attention: projections".
-    """
-    known = {name: COMPONENTS.get(name.partition(":")[0]) for name in names}
-    left = (colour for colour in (*FREE, *COMPONENTS.values()) if colour not in known.values())
-    free = itertools.cycle(left)
-    return {name: colour or next(free) for name, colour in known.items()}
 
 
 def parameter_bars(models: Mapping[str, dict[str, float]], *, title: str) -> Figure:

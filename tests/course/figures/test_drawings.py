@@ -40,7 +40,7 @@ def test_ids_look_up_rows_that_pass_every_layer_as_shapes():
             2,
             ["padding\ntaken out", "2 layers of 3:\nnear only", "GeGLU: one map\ngates another"],
         ),
-        ("Llama", 6, 0, ["RMSNorm"] * 2 + ["causal mask", "shared key heads\n(70B)", "SwiGLU:\nSiLU(g) ⊙ u"]),
+        ("Llama", 6, 0, ["RMSNorm"] * 2 + ["shared key heads", "SwiGLU:\nSiLU(g) ⊙ u"]),
     ],
 )
 def test_what_came_with_a_later_model_has_a_red_edge_and_what_went_is_dashed(model, went, moved, came):
