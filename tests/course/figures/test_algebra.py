@@ -139,4 +139,8 @@ def test_two_texts_become_the_cosine_of_the_means_of_their_real_tokens():
     assert below == ["−1"] * 4  # of tables up to 8; the mean is on their scale
     assert [len(each.get_segments()) for each in ax.collections] == [4, 9]  # each real token hears each
     written = "".join(text.get_text() for text in ax.texts)
-    assert "÷ 5.00" in written and "(.60) · (.97)\n+ (.80) · (−.24)" in written
+    assert "÷ 5.00" in written
+    assert "above 0: .58" in written and "below 0: −.19" in written  # .6 · .97 and .8 · (−.24)
+    bars = [patch for patch in ax.patches if patch.get_height() == 0.26]
+    ends = [(patch.get_x() - bars[0].get_x(), patch.get_width()) for patch in bars]
+    assert np.allclose(ends, [(0, 2.2 * 0.582), (2.2 * 0.582, -2.2 * 0.194)], atol=0.01)  # back from there

@@ -5,10 +5,9 @@ import io
 import pytest
 import torch
 from matplotlib import colors
-from matplotlib.text import Annotation
 
 from transformer_course import figures
-from transformer_course.figures.colours import HERO
+from transformer_course.figures.colours import HERO, ROLES
 from transformer_course.figures.layout import two_decimals
 
 
@@ -108,7 +107,10 @@ def test_a_shape_of_several_places_leads_to_all_of_them_and_is_lit():
     fits = {(2, 3): (["z"], ["a"]), (5, 5): (["y", "w", "x"], ["b", "c", "d"])}
     (ax,) = figures.places_that_fit(fits, {"a": "a row"}, "left: e", ("w", "c", "b"), title="").axes
     told = [text.get_text() for text in ax.texts if text.get_text()]
-    assert {"2 × 3", "5 × 5", "3 names, in any order:\nw\nx\ny", "z", "+ a row", "d"} < set(told)
-    arrows = [text.arrow_patch for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch]
-    lit = [arrow for arrow in arrows if colors.to_hex(arrow.get_edgecolor()) == HERO]
-    assert (len(arrows), len(lit)) == (6, 3)
+    assert {"2 × 3", "5 × 5", "w", "x", "y", "z", "+ a row", "d"} < set(told)
+    heights = {text.get_text(): text.get_position()[1] for text in ax.texts}
+    ways = {tuple(line.get_ydata()): (line.get_color(), line.get_linestyle()) for line in ax.lines}
+    assert ways[heights["z"], heights["a"]] == ("black", "-")  # it fits nowhere else
+    told_of = {end: ways.pop((heights["w"], heights[end])) for end in "cb"}
+    assert told_of == {"c": (ROLES["query"], "-"), "b": (ROLES["query"], "--")}
+    assert len(ways) == 8 and list(ways.values()).count((HERO, "-")) == 7  # 3 · 3, less those two
