@@ -56,11 +56,11 @@ def lines(
     """Draw one line per name over the same x, with its name where it ends; where it is nan it has a gap.
 
     Args:
-        x: where the points are; words stand side by side.
+        x: where the points are; words stand side by side. If they fall, so does the axis.
         named: the lines, numbers over x each, or (run, x): every run thin, their mean thick. Or a panel of
             lines for each quantity, which is its y label; with a `ylabel` all panels share it, and its scale.
-        style: "marked" marks each point, "smooth" is for many, "area" fills what is below, "stepped" counts
-            layers or steps.
+        style: "marked" marks each point, "smooth" is for many, "area" fills what is below (heights have no
+            numbers), "stepped" counts layers or steps.
         logarithmic: the axes that are: "x", "y" or "xy"; or the panels whose y axes are.
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them;
             or, by the name of each panel, its own.
@@ -81,10 +81,10 @@ def lines(
     figure, axes = _lay(list(tables), width, names, below=below, shared=shared)
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
         across = _lay_across(ax, x, logarithmic, whole=style == "stepped")
+        ax.set_yscale("log" if {"y", panel} & {*logarithmic} else "linear")
         for name, runs in curves.items():
             _plot(ax, across, name, runs, more | looks[name], style=style)
         ax.set(xlabel=xlabel, ylabel="" if shared else panel)
-        ax.set_yscale("log" if {"y", panel} & {*logarithmic} else "linear")
         ax.set_title(panel if shared else "", loc="left", size=10)
         if shared or below:
             ax.label_outer()
@@ -110,12 +110,14 @@ def _mark(
     if len(means) > 1:
         ends = {name: (x[~np.isnan(y)][-1], y[~np.isnan(y)][-1]) for name, (y, _) in means.items()}
         name_lines(ax, ends, {name: colour for name, (_, colour) in means.items()})
-    for name, height in levels.items():
-        write_level(ax, height, name)
     for name, place in places.items():
         write_place(ax, place, name if named else "")
         for y, colour in means.values() if dots else ():
             ax.plot(place, np.interp(place, x, y), "o", color=colour, markersize=6)
+    if places:
+        ax.figure.get_layout_engine().execute(ax.figure)  # their names take room
+    for name, height in levels.items():
+        write_level(ax, height, name)
     for line, (y, colour) in enumerate(means.values() if dots and not places else ()):
         ax.margins(y=0.1)
         look = {"ha": "center", "va": "top" if line else "bottom", "weight": "bold", "path_effects": EDGE}
@@ -160,6 +162,7 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str, *, whole: bool) -> np.n
         ax.margins(x=0.3 / len(x))
         return np.arange(len(x))
     x = given.numbers_of(x, 1, name="x")
+    ax.xaxis.set_inverted(bool(x[0] > x[-1]))
     if "x" in logarithmic:
         ax.set_xscale("log")
         if len(x) <= MANY:
@@ -174,6 +177,7 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, s
     """Draw one line, or several runs thin and their mean thick."""
     if style == "area":
         ax.fill_between(x, runs[0], color=look["color"], alpha=0.5)
+        ax.set_yticks([])
     if len(runs) > 1:
         ax.plot(x, runs.T, linewidth=0.9, alpha=0.5, color=look["color"])
         look = look | ({"linewidth": 1.4} if look.get("linestyle") == "--" else {"linewidth": 2.4})

@@ -52,7 +52,8 @@ def write_level(ax: Axes, height: float, name: str) -> None:
     ax.axhline(height, color=GREY, linestyle="--", linewidth=1.2, zorder=1)
     text = _annotate(ax, name, (0, height), xycoords=ax.get_yaxis_transform(), color=GREY, va="center")
     room = ax.bbox.width * 72 / ax.figure.dpi - 6 * len(name)
-    offsets = [(along, over) for along in np.linspace(4, max(4, room), 12) for over in (7, -7)]
+    across = np.linspace(4, max(4, room), 12)
+    offsets = [(along, over) for overs in ((7, -7), (9,)) for along in across for over in overs]
     _settle(ax, text, ax.get_yaxis_transform().transform((0, height)), offsets)
 
 

@@ -182,16 +182,23 @@ def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int) -> No
 
 
 def draw_turns(
-    ax: Axes, arrows: Tables, names: Labels = ("",), *, turns: Mapping[str, Sequence[float]] | None = None
+    ax: Axes,
+    arrows: Tables,
+    names: Labels = ("",),
+    *,
+    turns: Mapping[str, Sequence[float]] | None = None,
+    behind: Matrix | None = None,
 ) -> None:
     """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
 
     A vector is given as pairs (pair, 2); all dials have one scale. Of two, a query and a key, an arc shows
     the angle between them, and their score stands below. `turns` says by how many degrees each arrow has been
-    turned (pair,): dashed is where it was, dotted its turn.
+    turned (pair,): dashed is where it was, dotted its turn. Other vectors (vector, pair, 2) may lie `behind`
+    as dots, in place of the ring that the longest arrow reaches.
     """
     pairs = given.tables_of(arrows)
-    reach = max(np.hypot(*each.T).max() for each in pairs.values()) or 1.0
+    dots = np.zeros((0, len(names), 2)) if behind is None else given.numbers_of(behind, 3)
+    reach = max(np.hypot(*each.T).max() for each in (*pairs.values(), *dots)) or 1.0
     both = list(pairs.values()) if len(pairs) == 2 else []
     rim = 1.5 if any(pairs) else 1.2  # there is room for names of arrows
     for dial, name in enumerate(names):
@@ -203,11 +210,10 @@ def draw_turns(
             told.append(
                 f"{np.degrees(abs(angle)):.0f}° apart (arc): score {number(round(first @ second, 2))}"
             )
-        rings = [
-            (np.hypot(*each[dial]) / reach, colour)
-            for each, colour in zip(both, ROLES.values(), strict=False)
-        ]
-        for radius, colour in rings or [(1, GREY)]:
+        radii = [np.hypot(*each[dial]) / reach for each in both] or [1] * (behind is None)
+        if len(dots):
+            ax.scatter(*(dots[:, dial] / reach + (PITCH * dial, 0)).T, s=3, color=SILVER, linewidths=0)
+        for radius, colour in zip(radii, ROLES.values() if both else [GREY], strict=False):
             ax.add_patch(Circle((PITCH * dial, 0), radius, fill=False, edgecolor=pale(colour, 0.5)))
         ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
         ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")

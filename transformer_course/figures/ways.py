@@ -51,18 +51,18 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
     """Draw a line from each token up to each that takes from it, the wider the more, layer upon layer.
 
     Lit is what reaches token number `lit` at the top. `layers` are weights or masks (query_pos, key_pos), the
-    lowest first; `upright` turns the tokens' names.
+    lowest first; all lines of a mask are alike. `upright` turns the tokens' names.
     """
     tables = [given.labelled(layer, tokens, tokens) for layer in layers]
     places = np.arange(len(tokens))
     reached = places == lit
     for level, table in reversed(list(enumerate(tables))):
-        shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)  # a row of a mask adds up to more
+        shares = table / np.maximum(table.sum(axis=1).max(), 1)  # a row of a mask adds up to more
         drawn = np.where(reached[:, None] | (shares > TOLD), shares, 0)
         draw_ways(ax, drawn, (level, level + 1), 2 * reached[:, None], upright=True, others=SILVER)
-        look = {"color": np.where(reached, HERO, GREY), "zorder": 3, "clip_on": False}
-        ax.scatter(places, 0 * places + level + 1, s=12, **look)
+        _draw_dots(ax, level + 1, reached)
         reached = (shares[reached] > FAINT).any(axis=0)
+    _draw_dots(ax, 0, reached)
     turned = 90 * upright
     ax.set_xticks(places, tokens, rotation=turned)
     top = ax.secondary_xaxis("top")
@@ -75,6 +75,11 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
     ax.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-0.05, len(tables) + 0.05), yticks=[])
     ax.set_ylabel("from the input up to the output")
     ax.set_xlabel(f"“{tokens[lit]}” hears of {reached.sum()} of {len(tokens)}")
+
+
+def _draw_dots(ax: Axes, height: int, lit: np.ndarray) -> None:
+    look = {"color": np.where(lit, HERO, GREY), "zorder": 3, "clip_on": False}
+    ax.scatter(np.arange(len(lit)), np.full(len(lit), height), s=12, **look)
 
 
 def draw_arcs(

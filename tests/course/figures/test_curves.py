@@ -141,3 +141,9 @@ def test_dots_stand_where_an_upright_line_crosses_each_curve():
     (ax,) = figures.lines([0, 1, 2], curves, **LABELS, style="smooth", places={"here": 1}, dots=True).axes
     dots = [line.get_xydata().tolist() for line in ax.lines if line.get_marker() == "o"]
     assert dots == [[[1, 2]], [[1, 4]]]
+
+
+def test_an_axis_falls_with_its_numbers():
+    for x in ([1, 2, 3], [3, 2, 1]):
+        axes = figures.lines(x, {"a": [1, 2, 4], "b": [4, 2, 1]}, xlabel="x", below=True).axes
+        assert [ax.xaxis_inverted() for ax in axes] == [x[0] > x[-1]] * 2

@@ -115,6 +115,12 @@ def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim
     assert (shown["q"], shown["k"]) == (ROLES["query"], ROLES["key"])
 
 
+def test_dots_behind_arrows_stand_in_place_of_the_ring_and_on_their_scale(ax):
+    figures.draw_turns(ax, {"1": [[0.0, 2.0]]}, behind=[[[4.0, 0.0]], [[0.0, -1.0]]])
+    np.testing.assert_allclose(ax.collections[0].get_offsets(), [[1, 0], [0, -0.25]])
+    assert not ax.patches
+
+
 def test_the_angle_between_two_arrows_is_an_arc_and_their_dot_product_stands_below(ax):
     query, key = torch.tensor([[1.0, -1.0], [-1.0, 0.1]]), torch.tensor([[2.0, 0.5], [-1.0, -0.1]])
     figures.draw_turns(ax, {"q": query, "k": key}, names=["one", "two"])
