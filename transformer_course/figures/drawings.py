@@ -265,7 +265,7 @@ def then_and_now(model: str, *, title: str) -> Figure:
     old, new, low = (MOVED, MOVED, -1.3) if stays else (DASHED, CAME, -1.7)
     meets = "all meet all" + "\nin every layer" * stays
     then = [
-        *(*enters, (_frame, 16.3, low, "layer, repeated; with biases")),
+        *(*enters, (_frame, 16.3, -0.8, "layer, repeated; with biases")),
         *_added(6.1, 9.3, _inside("attention", [meets], 7.75, 2.4, **DASHED)),
         *(_stage("LayerNorm", 10.4, **old), _stage("LayerNorm", 15.25, **old)),
         *_added(11.5, 14.15, _inside("feed-forward", [bend], 12.85, 2.0, **DASHED)),
