@@ -43,7 +43,14 @@ from transformer_course.figures.maps import (
     token_depth,
 )
 from transformer_course.figures.moves import draw_tile, memory_traffic, packing, reach, ring_of_three
-from transformer_course.figures.points import head_scatter, parameter_bars, roofline, searches, word_strips
+from transformer_course.figures.points import (
+    head_scatter,
+    parameter_bars,
+    pooled,
+    roofline,
+    searches,
+    word_strips,
+)
 from transformer_course.figures.positions import (
     clock_table,
     digits_and_waves,
@@ -51,6 +58,6 @@ from transformer_course.figures.positions import (
     draw_turns,
     position_tables,
 )
-from transformer_course.figures.training import ablation, one_step, probe
+from transformer_course.figures.training import ablation, one_step, probe, weight_and_need
 from transformer_course.figures.ways import attention_paths, draw_arcs, draw_web, places_that_fit
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

@@ -334,7 +334,7 @@ def _draw_cells(
             shown = kind if value or kind not in WHERE_NOT_ZERO else ""
             look = KINDS[list(SIGNS)[value < 0] if kind == "sign" else shown]
             if kind == "sign":
-                look = {"facecolor": pale(look["facecolor"], 0.1 + 0.9 * abs(value) / reach)}
+                look = {"facecolor": pale(look["facecolor"], 0.1 * bool(value) + 0.9 * abs(value) / reach)}
             ax.add_patch(Rectangle((left, top), wide, CELL, **{"edgecolor": GREY, "linewidth": 0.8} | look))
         edge = EDGE if kind in HATCHED and not is_word else []
         look = {"ha": "center", "va": "center", "size": 9, "path_effects": edge}

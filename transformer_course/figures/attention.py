@@ -57,7 +57,7 @@ def query_and_keys(queries: Tables, keys: Tables, token: str, *, title: str) -> 
     _draw_plane(plane, query[:2], dict(zip(keys, table[:, :2], strict=True)), f"{token}'s query")
     plane.set(xlabel=f"feature 0 of {len(query)}", ylabel=f"feature 1 of {len(query)}")
     for ax, lengths in zip(both, (scores, weights), strict=True):
-        _bars(ax, list(keys), lengths, [SILVER], "→")
+        draw_bars(ax, list(keys), lengths, [SILVER], "→")
     names = "reach along the query, {0} long", "scaled scores: reach × {0} ÷ √{1}", "weights: their softmax"
     for ax, name in zip(figure.axes, names, strict=True):
         ax.set_title(name.format(two_decimals(length), len(query)), size=9.5)
@@ -107,10 +107,10 @@ def bars(
 ) -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
-    If they are `paired`, the first of each quantity stand side by side, then the second of each. A nan has a
-    dash. The last quantity has the strong colour, or in each column the rows that are `lit`,
-    which the `legend` explains, and .00 is not written; `signs` stand between the columns. At a `goal` is a
-    line, and a bar is dark but for those that reach it; then the legend explains both.
+    If they are `paired`, the first of each quantity stand side by side, then the second of each. The last
+    quantity has the strong colour, or in each column the rows that are `lit`, which the `legend` explains,
+    and .00 is not written; `signs` stand between the columns. At a `goal` is a line, and a bar is dark but
+    for those that reach it; then the legend explains both.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
     count = len(quantities[0])
@@ -128,7 +128,7 @@ def bars(
         if goal is not None:
             colours = np.where(np.isclose(numbers, goal), SILVER, YES)
             ax.axvline(goal, color=GREY, linewidth=0.8, zorder=0)
-        _bars(ax, rows, numbers, colours, sign.strip(), digits)
+        draw_bars(ax, rows, numbers, colours, sign.strip(), digits)
         ax.spines["left"].set_visible(bool(lit))
         for text, row in zip(ax.texts, rows, strict=False) if lit else ():
             is_lit = row in lit[place]
@@ -154,13 +154,13 @@ def _write_inside(ax: Axes, numbers: np.ndarray, goal: float) -> None:
             text.set(position=(-3, 0), ha="right", color="black" if np.isclose(reached, goal) else "white")
 
 
-def _bars(ax: Axes, names: Labels, lengths: np.ndarray, colours: Labels, sign: str, digits: int = 2) -> None:
-    """Draw a bar with its number for each name, the first on top, and a sign before them all."""
+def draw_bars(
+    ax: Axes, names: Labels, lengths: np.ndarray, colours: Labels, sign: str, digits: int = 2
+) -> None:
+    """Draw a bar with its number for each name, none for nan, the first on top; before all a sign."""
     there = np.flatnonzero(~np.isnan(lengths))
     bars = ax.barh(there, lengths[there], 0.7, color=colours, edgecolor="black", linewidth=0.5)
     ax.bar_label(bars, [two_decimals(length, digits) for length in lengths[there]], padding=3, size=9)
-    for place in np.flatnonzero(np.isnan(lengths)):
-        ax.text(0, place, " –", va="center", size=9)
     ax.set_yticks(range(len(names)), names)
     ax.set(xticks=[], ylim=(len(names) - 0.5, -0.5))
     ax.margins(x=0.2)
@@ -183,7 +183,7 @@ def head_arcs(
         ax.set_axis_off()
     words = f"arc: from {tokens[lit]} to what it takes from; width and number: weight; below .035 not drawn"
     figure.supxlabel(words, size=9)
-    _bars(panels[-1], list(says), given.numbers_of(list(says.values()), 1), [MARK], "")
+    draw_bars(panels[-1], list(says), given.numbers_of(list(says.values()), 1), [MARK], "")
     panels[-1].set_title(f"{tokens[lit]} is", loc="left")
     see = f"An arc goes from {tokens[lit]} to each word that a head takes from; the wider, the more weight."
     return finished(figure, title, see)

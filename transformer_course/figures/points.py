@@ -18,6 +18,7 @@ from transformer_course.figures.colours import (
     LINES,
     MARK,
 )
+from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
 from transformer_course.figures.names import place_names
@@ -53,7 +54,7 @@ def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, titl
     )
     nearest = table.argmax(axis=1)
     wrong = np.flatnonzero(nearest != [*answers.values()])
-    look = {"color": HERO, "marker": "D", "label": "found, and wrong", "zorder": 3}
+    look = {"color": HERO, "marker": "D", "label": "found, and wrong", "zorder": 2}
     ax.scatter(table.max(axis=1)[wrong], wrong, **look)
     ax.set_xlim(right=np.ceil(10 * ax.dataLim.x1) / 10)
     for row, (place, right) in enumerate(zip(nearest, answers.values(), strict=True)):
@@ -63,7 +64,9 @@ def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, titl
             ax.text(1, row, f"{words}✓", va="center", **look)
         else:
             ax.text(1, row, f"{words}✗", va="bottom", color=HERO, **look)
-            ax.text(1, row, f" should be: {texts[right]}", va="top", color=DARK, **look | {"size": 8.5})
+            words = f" should be: {two_decimals(table[row, right])}  {texts[right]}"
+            ax.text(1, row, words, va="top", color=DARK, **look | {"size": 8.5})
+    ax.text(1, -0.75, " the nearest notice, and its cosine", weight="bold", va="center", **look)
     see = "A row for each question: a dot is the right notice, a stroke another; beside it what is found."
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return finished(figure, title, see)
@@ -77,11 +80,46 @@ def _strips(
     for kind, look in ((1, {"color": GREY, "marker": "|"}), (0, {"color": colour, "marker": "o"})):
         each = [given.numbers_of(numbers[kind], 1, name=name) for name, numbers in rows.items()]
         y = np.repeat(range(len(each)), [len(row) for row in each])
-        ax.scatter(np.concatenate(each), y, s=26, label=legend[kind], zorder=2, **look)
+        ax.scatter(np.concatenate(each), y, s=26, label=legend[kind], zorder=3 - 2 * kind, **look)
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
     return figure, ax
+
+
+def pooled(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
+    """Draw texts' tokens in a plane, and the mean of each as an arrow: of the real ones, and of all.
+
+    A text has its real tokens and its padding, (token, 2). Below stand the cosines with the first mean.
+    """
+    figure, panels = canvas(2, (3.4, 4.5), sharey=True)
+    placed = []
+    for ax, name in zip(panels, ("padding left out", "padding counted (grey: it moves means)"), strict=True):
+        means = {}
+        for (text, (real, pads)), colour in zip(texts.items(), LINES, strict=False):
+            real, pads = np.reshape(real, (-1, 2)), np.reshape(pads, (-1, 2))
+            counted = np.concatenate([real, pads]) if ax is panels[1] else real
+            means[text] = counted.mean(axis=0)
+            ax.plot(*real.T, "o", color=colour, markersize=5)
+            for place in pads:
+                ax.text(*place, "  padding", va="center", size=9)
+                ax.plot(*place, "ks", markersize=7, markerfacecolor="white" if ax is panels[0] else "black")
+            if len(counted) > len(real):
+                arrow(ax, real.mean(axis=0), means[text], colour=GREY, gap=0)
+            ax.plot(*np.transpose([(0, 0), means[text]]), color=colour, linewidth=1.8)
+            arrow(ax, (0, 0), means[text], width=1.8, colour=colour, gap=0)
+        (first, mean), *others = means.items()
+        cosines = {text: mean @ tip / np.hypot(*mean) / np.hypot(*tip) for text, tip in others}
+        told = ", ".join(f"{first} and {text} {two_decimals(cosine)}" for text, cosine in cosines.items())
+        ax.set(title=name, xlabel=f"feature 0\ncosine: {told}")
+        ax.margins(0.12)
+        ax.set_aspect("equal", adjustable="datalim")
+        placed.append(means)
+    panels[0].set_ylabel("feature 1")
+    finished(figure, title, "A dot for each token, a square for padding; an arrow for each mean.")
+    for ax, means in zip(panels, placed, strict=True):
+        place_names(ax, means, dict(zip(texts, LINES, strict=False)), weight="bold")
+    return figure
 
 
 def roofline(

@@ -220,9 +220,7 @@ def draw_turns(
     colours = ROLES.values() if both else LINES
     for place, ((name, each), colour) in enumerate(zip(pairs.items(), colours, strict=False)):
         for dial, tip in enumerate(each / reach):
-            others = [other[dial] for other in pairs.values() if other is not each]
-            others *= len(pairs) < 4  # among more arrows a name would only come nearer to another
-            beside = min(others, key=lambda other: abs(_apart(tip, other)), default=None)
+            beside = both[1 - place][dial] if both else None
             named_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
             if turns and turns[name][dial]:
                 turn = np.radians(turns[name][dial])

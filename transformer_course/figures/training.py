@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 
 from transformer_course.figures import given
 from transformer_course.figures.algebra import Piece, arithmetic
-from transformer_course.figures.colours import DARK, GREY, HERO, LINES
+from transformer_course.figures.attention import draw_bars
+from transformer_course.figures.colours import COMPONENTS, DARK, EDGE, GREY, HERO, LINES, MARK
 from transformer_course.figures.drawings import arrow
-from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.given import Labels, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 
 NAMES = ["", "W", "", "x", "", "logits", "", "probabilities", "", "loss"]
@@ -122,9 +123,9 @@ def _name_w(plane: Axes, foot: np.ndarray, w: np.ndarray, right: float) -> None:
     unit = w / np.hypot(*w)
     along, told = unit[::-1] * (-1, 1), {"textcoords": "offset points", "va": "center"}
     start, end = foot + 3.2 * along, foot + (right - foot[0]) / along[0] * along
-    arrow(plane, start, start + unit, width=2.5, colour=PROBE, gap=0, zorder=4)
-    words = f"along w\n|w| = {two_decimals(np.hypot(*w))}"
-    plane.annotate(words, start + unit, (8, -9), color=PROBE, weight="bold", size=9, **told)
+    arrow(plane, start, start + w, width=2.5, colour=PROBE, gap=0, zorder=4)
+    words = f"w, of length\n{two_decimals(np.hypot(*w))}"
+    plane.annotate(words, start + w, (6, 0), color=PROBE, weight="bold", size=9, **told)
     plane.annotate("w · x + c = 0", end, (4, -14), ha="right", size=9, **told)
 
 
@@ -142,6 +143,30 @@ def _tell_one(plane: Axes, line: Axes, point: np.ndarray, score: float, w: np.nd
     told = f"{two_decimals(score)} ÷ {two_decimals(length)} = {two_decimals(score / length)}"
     plane.annotate(told, point, (48, -18), **look)
     line.annotate(two_decimals(score), (score, 0.88 if up else 1.12), (24, -4), **look)
+
+
+def weight_and_need(cases: Mapping[str, Tables], rows: Labels, *, title: str) -> Figure:
+    """Draw a row of panels for each case, and in each a bar, from 0 to 1, for each of the `rows`.
+
+    The first measure is a weight; the others are shares of wrong answers, of which guessing has a half.
+    """
+    count = len(next(iter(cases.values())))
+    size = (WIDEST - 1.3) / count, 0.75 + 0.22 * len(rows)
+    figure, panels = canvas(len(cases) * count, size, (1.3, 0.2), columns=count)
+    for (case, measures), (first, *others) in zip(cases.items(), panels.reshape(-1, count), strict=True):
+        for ax, (name, lengths) in zip((first, *others), measures.items(), strict=True):
+            numbers = given.numbers_of(lengths, 1, name=name, gaps=True)
+            draw_bars(ax, rows, numbers, [MARK if ax in others else COMPONENTS["attention"]], "")
+            ax.set(xlim=(0, 1.1), title=name)
+            ax.tick_params(labelleft=ax is first)
+            for text in ax.texts:
+                text.set_path_effects(EDGE)
+        for ax in others:
+            ax.axvline(0.5, color=GREY, linestyle="--", linewidth=1, zorder=0)
+            ax.text(0.5, len(rows) - 0.5, "guessing", ha="center", va="top", size=8, color=GREY)
+        first.set_ylabel(case, rotation=0, ha="right", va="center", weight="bold")
+    see = "A row of panels for each kind: the weight that a head gives, and what goes wrong without it."
+    return finished(figure, title, see)
 
 
 def ablation(

@@ -218,7 +218,7 @@ def places_that_fit(
         for name, start in zip(sorted(names), heights, strict=True):
             box(ax, (1.75, start), name, (3.3, 0.3), rounding=0.03)
             for place, end in zip(places, heights, strict=True):
-                is_told = name == pairs[0] and place in pairs
+                is_told = name == pairs[0] and place in pairs[1:]
                 colour = ROLES["query"] if is_told else HERO if many else "black"
                 style = "--" if is_told and place != pairs[1] else "-"
                 look = {"color": colour, "linewidth": 2.2 if is_told else 1.1, "linestyle": style}

@@ -104,6 +104,7 @@ GOOD = {
         **{"fits": {(2, 3): (["$x$"], ["b"])}, "added": {"b": "$y$"}, "left": "$z$", "title": ""},
         "pairs": ("", "", ""),
     },
+    "pooled": {"texts": {"$x$": ([[1, 2], [3, 4]], [[0, 5]]), "b": ([[2, 1]], [])}, "title": "$y$"},
     "probe": {
         **{"points": [[1, 0], [0, 1], [2, 1]], "truth": [1, -1, 1], "known": 2},
         **{"penalty": 0.1, "names": ("$x$", "b"), "title": "$y$"},
@@ -122,6 +123,10 @@ GOOD = {
     },
     "training_curves": {"history": HISTORY, "title": "$x$"},
     "two_stacks": {"handed_on": [PLACES + 1] * 3, "added": [WEIGHTS] * 3, "tokens": TOKENS, "title": ""},
+    "weight_and_need": {
+        **{"cases": {"$x$": {"$y$": [0.1, 0.2, float("nan")], "b": [0.3, 0, 1]}}, "rows": TOKENS},
+        "title": "$z$",
+    },
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
     "searches": {"cosines": WEIGHTS, "answers": {"$x$": 0, "b": 0, "$": 2}, "texts": TOKENS, "title": ""},
     "two_blocks": {

@@ -64,7 +64,7 @@ def test_searches_name_what_is_furthest():
     assert own == [[0.5, 0], [0.9, 1]] and others == [[0.2, 0], [0.7, 0], [0.1, 1], [0.3, 1]]
     assert wrong == [[0.7, 0]]  # where the row's furthest is
     written = {text.get_text().strip(): text.get_color() for text in ax.texts}
-    assert written[".70  z ✗"] == HERO and written[".90  y ✓"] == "black" and "should be: x" in written
+    assert written[".70  z ✗"] == HERO and written[".90  y ✓"] == "black" and "should be: .50  x" in written
 
 
 def test_bars_are_shares_of_the_parameters():
@@ -80,3 +80,15 @@ def test_a_part_has_the_colour_of_its_component_and_others_have_their_own():
     assert colours["attention: projections"] == COMPONENTS["attention"]
     assert colours["norm"] == COMPONENTS["norm"]
     assert len(set(colours.values())) == 4
+
+
+def test_means_of_real_tokens_and_of_all_have_their_cosines():
+    texts = {"A": ([[3, 0], [3, 8]], [[0, -9]]), "C": ([[5, -1], [3, -1], [4, -1]], [])}
+    figure = figures.pooled(texts, title="")
+    told = [ax.get_xlabel().rpartition("cosine: ")[2] for ax in figure.axes]
+    assert told == ["A and C .39", "A and C 1.00"]
+    lines = [[line for line in ax.lines if len(line.get_xdata()) == 2] for ax in figure.axes]
+    ends = [{tuple(line.get_xydata()[-1]) for line in of_panel} for of_panel in lines]
+    assert {(3, 4), (4, -1)} <= ends[0] and {(2, -1 / 3), (4, -1)} <= ends[1]
+    squares = [[line for line in ax.lines if line.get_marker() == "s"] for ax in figure.axes]
+    assert [each.get_markerfacecolor() for (each,) in squares] == ["white", "black"]  # left out, counted

@@ -63,3 +63,13 @@ def test_a_probe_is_the_ridge_solution_and_is_judged_by_the_new():
     right = (np.sign(scores[3:]) == truth[3:]).sum()
     assert [text.get_text() for text in line.get_yticklabels()][1] == f"2 new:\n{right} right"
     assert len(plane.collections) == 6  # known and new of both kinds, wrong ones, and the legend's
+
+
+def test_the_first_measure_of_a_case_is_a_weight_and_the_others_have_the_level_of_guessing():
+    cases = {"x": {"weight": [0.25, np.nan], "wrong": [0.5, 1]}, "y": {"weight": [1, 0], "wrong": [0, 0.125]}}
+    figure = figures.weight_and_need(cases, ["a", "b"], title="")
+    widths = [[bar.get_width() for bar in ax.patches] for ax in figure.axes]
+    assert widths == [[0.25], [0.5, 1], [1, 0], [0, 0.125]]  # nan has no bar
+    assert len({ax.get_xlim() for ax in figure.axes}) == 1
+    assert [[*line.get_xdata()] for ax in figure.axes for line in ax.lines] == [[0.5, 0.5]] * 2
+    assert [ax.get_ylabel() for ax in figure.axes] == ["x", "", "y", ""]
