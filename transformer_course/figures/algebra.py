@@ -285,7 +285,8 @@ def arithmetic(
     sizes = [max(1 if isinstance(each, str) else len(each[0]) for each in row) for row in rows]
     feet = np.cumsum([0.16 + CELL * size for size in sizes])
     tables = [piece for row in rows for piece in row if not isinstance(piece, str)]
-    signed = [np.array(table, dtype=object).ravel() for table, kinds in tables if "sign" in [*kinds]]
+    each = [(np.array(table, dtype=object), [*kinds]) for table, kinds in tables]
+    signed = [values[np.broadcast_to(kinds, values.shape) == "sign"] for values, kinds in each]
     reach = max(abs(value) for value in np.concatenate([[1e-9], *signed]) if not isinstance(value, str))
     figure, (ax,) = canvas(1, (sum(widths) + 0.1, feet[-1] + 1.0))
     for row, top, foot in zip([names, *rows], [-0.45, 0, *feet], [0, *feet], strict=False):
@@ -414,8 +415,7 @@ def text_cosine(
         mean = each[is_real].mean(axis=0)
         length = np.linalg.norm(mean)
         units.append(mean / length)
-        numbers = np.where(is_real, each.T[told].round(2).astype(object), "")
-        table = [*numbers, ["⋮"] * len(words)], ["sign" if yes else PADDING for yes in is_real]
+        table = [*each.T[told].round(2), ["⋮"] * len(words)], ["sign" if yes else PADDING for yes in is_real]
         rows += [["", "", "", "", "", "⇓"]] if rows else []
         rows += [
             [name, ([words], [""] * len(words)), "", "", "", ""],
@@ -428,10 +428,13 @@ def text_cosine(
             f"→ ÷ {length:.2f}, the\nlength of all {vectors.shape[2]}",
             (unit, ["sign"]),
         ]
-    sums = []  # for each two neighbours: of the products above 0, and of those below
+    sums = []  # for each two neighbours, of the products: those told, the sum above 0, and that below
     for place, (one, other) in enumerate(pairwise(units), 1):
         products = one * other
-        sums.append((np.maximum(products, 0).sum(), np.minimum(products, 0).sum()))
+        shown = "\n+ ".join(
+            f"({_short(a)}) · ({_short(b)})" for a, b in zip(one[told], other[told], strict=True)
+        )
+        sums.append((shown, np.maximum(products, 0).sum(), np.minimum(products, 0).sum()))
         rows[4 * place][4:] = "", ([[one @ other]], ["result"])
         rows[4 * place + 1][5] = "⇑"
     names = ["", "a vector for each token", "", "mean", "", "embedding"]
@@ -442,10 +445,10 @@ def text_cosine(
     return figure
 
 
-def _draw_sums(ax: Axes, sums: Sequence[tuple[float, float]], count: int) -> None:
+def _draw_sums(ax: Axes, sums: Sequence[tuple[str, float, float]], count: int) -> None:
     """Draw left of each result what the products above 0 add up to, and what those below take away."""
     results = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == LIT]
-    for result, (above, below) in zip(results, sums, strict=True):
+    for result, (shown, above, below) in zip(results, sums, strict=True):
         zero, middle, inch = result.get_x() - 2.6, result.get_y() + CELL / 2, 2.2
         ends = (0, above, "above 0"), (above, below, "below 0")
         for up, (start, length, words), colour in zip((-0.3, 0.02), ends, SIGNS.values(), strict=True):
@@ -457,16 +460,16 @@ def _draw_sums(ax: Axes, sums: Sequence[tuple[float, float]], count: int) -> Non
         rest = zero + inch * (above + below)
         ax.plot([rest] * 2, [middle - 0.3, middle + 0.42], color=DARK, lw=1.2, ls="--")
         ax.text(rest, middle + 0.44, f"{two_decimals(above + below)} is left", ha="center", va="top", size=9)
-        ax.text(zero, middle - 0.42, f"cosine: {count} products, added", va="bottom", size=9)
+        ax.text(zero, middle - 0.42, f"cosine: {shown} + … {count} products", va="bottom", size=9)
 
 
 def _draw_hearing(ax: Axes, real: np.ndarray) -> None:
-    """Draw a line from each real token to each, over both halves of the part that stands for the encoder."""
+    """Draw a line from each real token to all, over both halves of the part that stands for the encoder."""
     parts = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == NO]
     for part, below, is_real in zip(parts[::2], parts[1::2], real, strict=True):
         below.remove()
         part.set_height(2 * CELL)
-        at = part.get_x() + part.get_width() * (np.flatnonzero(is_real) + 0.5) / len(is_real)
+        at = part.get_x() + part.get_width() * (np.arange(len(is_real)) + 0.5) / len(is_real)
         top, foot = part.get_y(), part.get_y() + 2 * CELL
-        lines = [[(start, top), (end, foot)] for start, end in product(at, at)]
+        lines = [[(start, top), (end, foot)] for start, end in product(at[is_real], at)]
         ax.add_collection(LineCollection(lines, colors=GREY, linewidths=0.35))

@@ -54,7 +54,7 @@ def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, titl
     )
     nearest = table.argmax(axis=1)
     wrong = np.flatnonzero(nearest != [*answers.values()])
-    look = {"color": HERO, "marker": "D", "label": "found, and wrong", "zorder": 2}
+    look = {"color": HERO, "marker": "D", "label": "the nearest, where wrong", "zorder": 2}
     ax.scatter(table.max(axis=1)[wrong], wrong, **look)
     ax.set_xlim(right=np.ceil(10 * ax.dataLim.x1) / 10)
     for row, (place, right) in enumerate(zip(nearest, answers.values(), strict=True)):
@@ -94,20 +94,21 @@ def pooled(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
     """
     figure, panels = canvas(2, (3.4, 4.5), sharey=True)
     placed = []
-    for ax, name in zip(panels, ("padding left out", "padding counted (grey: it moves means)"), strict=True):
+    for ax, name in zip(panels, ("padding left out", "padding counted"), strict=True):
         means = {}
         for (text, (real, pads)), colour in zip(texts.items(), LINES, strict=False):
             real, pads = np.reshape(real, (-1, 2)), np.reshape(pads, (-1, 2))
             counted = np.concatenate([real, pads]) if ax is panels[1] else real
             means[text] = counted.mean(axis=0)
             ax.plot(*real.T, "o", color=colour, markersize=5)
-            for place in pads:
-                ax.text(*place, "  padding", va="center", size=9)
-                ax.plot(*place, "ks", markersize=7, markerfacecolor="white" if ax is panels[0] else "black")
+            ax.plot(*pads.T, "s", color=GREY, markersize=7, mfc="white" if ax is panels[0] else GREY)
             if len(counted) > len(real):
                 arrow(ax, real.mean(axis=0), means[text], colour=GREY, gap=0)
+        for text, colour in sorted(
+            zip(texts, LINES, strict=False), key=lambda each: -np.hypot(*means[each[0]])
+        ):
             ax.plot(*np.transpose([(0, 0), means[text]]), color=colour, linewidth=1.8)
-            arrow(ax, (0, 0), means[text], width=1.8, colour=colour, gap=0)
+            arrow(ax, (0, 0), means[text], width=1.8, colour=colour, gap=0, zorder=3)
         (first, mean), *others = means.items()
         cosines = {text: mean @ tip / np.hypot(*mean) / np.hypot(*tip) for text, tip in others}
         told = ", ".join(f"{first} and {text} {two_decimals(cosine)}" for text, cosine in cosines.items())
@@ -116,6 +117,9 @@ def pooled(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
         ax.set_aspect("equal", adjustable="datalim")
         placed.append(means)
     panels[0].set_ylabel("feature 1")
+    padded = " and ".join(text for text, (_, pads) in texts.items() if len(pads))
+    told = f"dots: tokens; square: padding of {padded}; arrows: means; grey: how padding moves them"
+    figure.supxlabel(told, size=9)
     finished(figure, title, "A dot for each token, a square for padding; an arrow for each mean.")
     for ax, means in zip(panels, placed, strict=True):
         place_names(ax, means, dict(zip(texts, LINES, strict=False)), weight="bold")

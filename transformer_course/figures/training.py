@@ -71,7 +71,7 @@ PROBE = LINES[4]  # its direction, and what it says
 
 
 def probe(
-    points: Matrix, truth: Sequence[float], known: int, names: Labels, *, penalty: float = 0.1, title: str
+    points: Matrix, truth: Sequence[float], known: int, names: Labels, *, penalty: float = 1e-3, title: str
 ) -> Figure:
     """Draw the linear probe that fits the first `known` points (point, 2), whose truth is 1 or −1.
 
@@ -163,7 +163,7 @@ def weight_and_need(cases: Mapping[str, Tables], rows: Labels, *, title: str) ->
                 text.set_path_effects(EDGE)
         for ax in others:
             ax.axvline(0.5, color=GREY, linestyle="--", linewidth=1, zorder=0)
-            ax.text(0.5, len(rows) - 0.5, "guessing", ha="center", va="top", size=8, color=GREY)
+            ax.text(0.5, len(rows) - 0.5, "guessing: .50", ha="center", va="top", size=8, color=GREY)
         first.set_ylabel(case, rotation=0, ha="right", va="center", weight="bold")
     see = "A row of panels for each kind: the weight that a head gives, and what goes wrong without it."
     return finished(figure, title, see)
@@ -181,7 +181,7 @@ def ablation(
     tables = np.array([[*each.values()] for each in adds.values()], dtype=float)
     names, pairs, groups = [first, second], [tables[:1], tables[1:]], [(), ()]
     for group, (how, put) in product(
-        silent, {"put 0": 0, "put its mean\nin both texts": tables.mean(axis=0)}.items()
+        silent, {"put 0": 0, f"put the mean\nof {first[-1]} and {second[-1]}": tables.mean(axis=0)}.items()
     ):
         names, groups = [*names, how], [*groups, group]
         pairs.append(np.where(np.isin(parts, group)[:, None], put, tables))
