@@ -124,7 +124,7 @@ def _name_w(plane: Axes, foot: np.ndarray, w: np.ndarray, right: float) -> None:
     along, told = unit[::-1] * (-1, 1), {"textcoords": "offset points", "va": "center"}
     start, end = foot + 3.2 * along, foot + (right - foot[0]) / along[0] * along
     arrow(plane, start, start + w, width=2.5, colour=PROBE, gap=0, zorder=4)
-    words = f"w, of length\n{two_decimals(np.hypot(*w))}"
+    words = f"w, of length\n{two_decimals(np.hypot(*w), 3)}"
     plane.annotate(words, start + w, (6, 0), color=PROBE, weight="bold", size=9, **told)
     plane.annotate("w · x + c = 0", end, (4, -14), ha="right", size=9, **told)
 
@@ -140,7 +140,7 @@ def _tell_one(plane: Axes, line: Axes, point: np.ndarray, score: float, w: np.nd
     )
     look = {"textcoords": "offset points", "color": PROBE, "size": 9, "weight": "bold", "ha": "center"}
     length = np.linalg.norm(w)
-    told = f"{two_decimals(score)} ÷ {two_decimals(length)} = {two_decimals(score / length)}"
+    told = f"{two_decimals(score)} ÷ {two_decimals(length, 3)} = {two_decimals(score / length)}"
     plane.annotate(told, point, (48, -18), **look)
     line.annotate(two_decimals(score), (score, 0.88 if up else 1.12), (24, -4), **look)
 
