@@ -425,7 +425,7 @@ def text_cosine(
         mean, unit = ([*column[told, None], ["⋮"]] for column in (mean, units[-1]))
         rows[-1] += [
             (mean, ["sign"]),
-            f"→ ÷ {length:.2f}, the\nlength of all {vectors.shape[2]}",
+            f"→ ÷ {length:.2f}, its\nlength (all {vectors.shape[2]})",
             (unit, ["sign"]),
         ]
     sums = []  # for each two neighbours, of the products: those told, the sum above 0, and that below

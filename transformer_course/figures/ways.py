@@ -242,7 +242,7 @@ def places_that_fit(
 
 def _tell_kinds(ax: Axes, top: float, name: str, left: str) -> None:
     """Say below what the arrows mean, and what is not drawn."""
-    words = "orange: each of these names fits each of these places; exchange two, and loading is silent"
+    words = "orange: each of these names fits each of these places; exchange two, and still all keys match"
     one = f"thick: {name} to its place; dashed: to another, where it fits, too"
     rest = f"drawn: weights of the tables, of the first norm, and of layer 0; {left}"
     for up, told, colour in ((0.12, words, HERO), (-0.12, one, ROLES["query"]), (-0.46, rest, DARK)):
