@@ -59,7 +59,7 @@ faults: .venv/ready-faults  ## break the encoder, or ROOM=training, on purpose: 
 	$(RUN) .ci/faults.py $(or $(ROOM),encoder) $(ARGS)
 
 browser: chromium .venv/ready-browser site  ## use the lessons and the site in a real browser, as a learner does
-	$(RUN) -m pytest tests/browser $(ARGS)
+	$(RUN) -m pytest -n 2 --dist loadfile tests/browser $(ARGS)
 
 site: .venv/ready-site site/node_modules/ready  ## build the web site into build/site; any static host can serve it
 	$(RUN) site/build.py
