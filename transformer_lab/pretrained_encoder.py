@@ -183,9 +183,9 @@ def load_weights(encoder: Encoder, published: dict[str, Tensor]) -> None:
     Raises:
         ValueError: a tensor is missing, unknown, or of another shape than its parameter.
     """
-    theirs = parameter_names(encoder.config.n_layers)
-    check_loadable(published, encoder, theirs)
-    state = {ours: published[name] for ours, name in theirs.items()}
+    names = parameter_names(encoder.config.n_layers)
+    check_loadable(published, encoder, names)
+    state = {ours: published[theirs] for ours, theirs in names.items()}
     # In float64, so that a float32 encoder rounds only once.
     state["positions.table"] = state["positions.table"].double() + published[SEGMENTS][0].double()
     encoder.load_state_dict(state)
@@ -227,11 +227,11 @@ def attention_maps(
     return batch.tokens[0], torch.cat(weights)
 
 
-def check_loadable(published: dict[str, Tensor], encoder: Encoder, theirs: dict[str, str]) -> None:
+def check_loadable(published: dict[str, Tensor], encoder: Encoder, names: dict[str, str]) -> None:
     """Raise unless each parameter has its tensor, of its shape, and each tensor has its place."""
     parameters, remedy = encoder.state_dict(), "take the published file, and Encoder(MINILM)"
-    check_tensors(parameters, dict.fromkeys(theirs), remedy)
-    shapes = {name: tuple(parameters[ours].shape) for ours, name in theirs.items()}
+    check_tensors(parameters, dict.fromkeys(names), remedy)
+    shapes = {theirs: tuple(parameters[ours].shape) for ours, theirs in names.items()}
     shapes[SEGMENTS] = (2, encoder.config.d_model)
     check_tensors(published, shapes | dict.fromkeys(IGNORED), remedy)
 

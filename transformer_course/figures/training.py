@@ -114,7 +114,7 @@ def probe(
     plane.set(xlabel="feature 0 of x", ylabel="feature 1", aspect="equal", title=told)
     plane.scatter([], [], s=52, color="white", edgecolor="black", linewidth=1.8, label="thick edge: new")
     figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
-    see = "Left, points and a line between two kinds; right, the same points by their distance from the line."
+    see = "Left, points and a line between two kinds; right, the same points by w · x + c."
     return finished(figure, title, see)
 
 
@@ -200,7 +200,7 @@ def ablation(
             added.append(([there[0]], result) if there else "")
             says.append(f"{words[there[0].argmax()]} {'✗✓'[int(there[0].argmax() == word)]}" if there else "")
         rows += [added, says]
-    see = "A column for each try: what is added up. What is hatched stands in the place of a head."
+    see = "A column for each try: what is added up. What is grey stands in the place of a head."
     figure = arithmetic(rows, ["", *names], title=title, see=see)
     (ax,), places = figure.axes, [text.get_position()[0] for text in figure.axes[0].texts]
     short = [" and ".join(part.partition(":")[0] for part in group) for group in silent]
