@@ -200,7 +200,9 @@ def ablation(
             added.append(([there[0]], result) if there else "")
             says.append(f"{words[there[0].argmax()]} {'✗✓'[int(there[0].argmax() == word)]}" if there else "")
         rows += [added, says]
-    see = "A column for each try: what is added up. What is grey stands in the place of a head."
+    see = (
+        "A column for each try: what is added up. In marked cells 0 or a mean stands in the place of a head."
+    )
     figure = arithmetic(rows, ["", *names], title=title, see=see)
     (ax,), places = figure.axes, [text.get_position()[0] for text in figure.axes[0].texts]
     short = [" and ".join(part.partition(":")[0] for part in group) for group in silent]
