@@ -93,7 +93,6 @@ def way(ax: Axes, *points: Point, width: float = 1.4, zorder: int = 4) -> None:
 # The road that carries x, and what stands on it and beside it
 
 ROAD, SIDE = 1.6, 0.45  # heights: the road, and what stands below it
-END = 11.2  # of a road
 CELL = 0.12  # the side of a cell
 
 
