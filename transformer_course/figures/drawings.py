@@ -223,7 +223,7 @@ LATER_MODELS = {
             (partial(Axes.text, s="not in layer 0", ha="center", size=8), 7.2, -0.4),
         ],
         ["rotary turns q, k", "2 layers of 3:\nnear only"],
-        "GeGLU: one map\ngates another",
+        "GeGLU: a gate\nwith GELU",
     ),
     "Llama": (
         "RMSNorm",
@@ -243,7 +243,7 @@ EARLIER_MODELS = {
             _stage("LayerNorm", 4.8),
             (partial(Axes.text, s="padding is computed like a word", ha="center", size=8), 2.95, 0.45),
         ],
-        "GELU",
+        "GELU alone",
     ),
     False: (
         "2017, the first Transformer's encoder",

@@ -37,7 +37,7 @@ def test_ids_look_up_rows_that_pass_every_layer_as_shapes():
             "ModernBERT",
             3,
             2,
-            ["padding\ntaken out", "2 layers of 3:\nnear only", "GeGLU: one map\ngates another"],
+            ["padding\ntaken out", "2 layers of 3:\nnear only", "GeGLU: a gate\nwith GELU"],
         ),
         ("Llama", 6, 0, ["RMSNorm"] * 2 + ["shared key heads", "SwiGLU:\nSiLU(g) ⊙ u"]),
     ],
