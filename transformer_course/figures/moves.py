@@ -126,8 +126,8 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
     tiled = [
         f"scores, {n} × {block}",
-        "the largest so far;\nexponentials",
-        "sum and mixture\nso far",
+        "use these scores",
+        "what is kept so far",
         rounds + "(all queries fit here)",
     ]
     reads = [(0, 0, 2 * thin), (1, 1, wide), (2, 2, wide + thin)], [(0, 0, thin), (1, 0, thin), (2, 2, thin)]
@@ -145,7 +145,7 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
         ax.set_title(f"{name}: {total / 1000:,.0f} kB are moved")
     for foot in (-1.35, -2.35):  # the blocks of k, and of v
         ax.hlines(foot + 0.7 * np.arange(block, n, block) / n, 1.73, 1.83, color=NO, linewidth=1, zorder=6)
-    ax.text(0.6, -1.5, "no map lies here,\nat no time", ha="center", va="center", size=8, zorder=5)
+    ax.text(0.6, -1.5, "a map\nnever lies here", ha="center", va="center", size=8, zorder=5)
     for y in (-0.71, -1.71):
         way(ax, (3.78, y), (3.78, y - 0.58))
         foot = 2 * y + 1  # both of a row are read: q and k, v and the weights
