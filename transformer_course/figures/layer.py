@@ -116,31 +116,49 @@ def two_blocks(
         ends: what leaves the layer, and the block.
         weight: the fusion's, (d_model, 2 · d_model).
     """
-    x, weight, *joined = (given.numbers_of(each, 2) for each in (x, weight, *joined))
+    x, weight, *more = (given.numbers_of(each, 2) for each in (x, weight, *joined, *ends))
+    first, d_model = _typical(x, more[2:]), x.shape[1]
+    # The drawn ones come first, in each half of what is twice as wide, and of W's rows, too.
+    turned = (np.roll(each.reshape(len(each), -1, d_model), -first, axis=2) for each in (x, weight, *more))
+    x, weight, *more = (each.reshape(len(each), -1) for each in turned)
+    weight, joined, ends = np.roll(weight, -first, axis=0), more[:2], more[2:]
     figure, panels = canvas(2, (9.2, 2.75), columns=1)
     names = (
         "The paper's layer: x goes on, and what a part makes of it is added",
         "The tutorial's block: A and x side by side, then W, the one way out",
     )
     for ax, name, end, parts in zip(panels, names, ends, (_draw_added, _draw_beside), strict=True):
-        end = given.numbers_of(end, 2)
-        cosines = (x * end).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(end, axis=1)
-        for token, lane, one, other, cosine in zip(tokens, (LANES, -LANES), x, end, cosines, strict=True):
+        each = zip(tokens, (LANES, -LANES), x, end, _cosines(x, end), strict=True)
+        for token, lane, one, other, cosine in each:
             ax.text(0.05, lane, token, ha="right", va="center", size=10, weight="bold")
             cells(ax, (0.2, lane + 0.36), (0.3, 0.72), _shown(one)[:, None], 0.12)
             cells(ax, (12.6, lane + 0.36), (0.3, 0.72), _shown(other)[:, None], 0.12)
-            ax.text(13.1, lane, f"cosine with x:\n{two_decimals(cosine)}", va="center", size=9)
+            ax.text(
+                13.1, lane, f"cosine with x\n(all {d_model}): {two_decimals(cosine)}", va="center", size=9
+            )
         parts(ax, joined, weight)
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
         ax.set_axis_off()
-    told = f"fresh random weights, the same for both tokens; {SHOWN} of {x.shape[1]} features (each half's), "
-    told += "scaled to length 1, W by its largest\n"
+    drawn = f"features {first} to {first + SHOWN - 1}, whose cosine is near that of all"
+    told = f"fresh random weights, the same for both tokens; {drawn}; vectors at length 1, W by its largest\n"
     told += "red is above 0, blue below; thick: the road of x, later A's, too\n"
     told += "not drawn: the other tokens, heard as well; the norm before the block's feed-forward; W's bias"
     figure.supxlabel(told, size=9)
     see = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
     return finished(figure, title, see)
+
+
+def _typical(x: np.ndarray, ends: Sequence[np.ndarray]) -> int:
+    """Return from which feature on those that are drawn have cosines with x nearest to those of all."""
+    wanted, starts = [_cosines(x, end) for end in ends], range(max(1, x.shape[1] - SHOWN + 1))
+    parts = [[_cosines(*(v[:, start : start + SHOWN] for v in (x, end))) for end in ends] for start in starts]
+    return int(np.abs(np.array(parts) - wanted).sum(axis=(1, 2)).argmin())
+
+
+def _cosines(x: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return for each token the cosine of two vectors."""
+    return (x * end).sum(axis=1) / np.linalg.norm(x, axis=1) / np.linalg.norm(end, axis=1)
 
 
 def _shown(vector: np.ndarray) -> np.ndarray:

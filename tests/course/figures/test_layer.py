@@ -1,6 +1,7 @@
 """Lines between lanes are as thick as the weights, and a norm's steps are as high as its numbers."""
 
 import numpy as np
+import pytest
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -8,6 +9,7 @@ from matplotlib.patches import Rectangle
 from torch.nn import functional as F
 
 from transformer_course import figures
+from transformer_course.figures import layer
 from transformer_course.figures.colours import HERO, SILVER
 
 TOKENS = ["a", "b", "c"]
@@ -81,3 +83,13 @@ def test_two_stacks_show_tokens_at_length_one_and_how_alike_they_are() -> None:
     alike = {"before: likeness .000\nsize 2.887", "after layer 0: likeness 1.000\nsize .000"}
     assert alike < words
     assert [sum(text.get_text() == "+" for text in ax.texts) for ax in (handed_on, added)] == [0, 2]
+
+
+def test_the_features_that_are_drawn_have_cosines_near_those_of_all():
+    x = np.ones((2, 20))
+    end = np.where(np.arange(20) < 8, 1.0, [[-2 / 3], [-2 / 3]])  # 8 − 12 · 2/3: in all at right angles to x
+    assert layer._cosines(x, end) == pytest.approx([0, 0])
+    first = layer._typical(x, [x, end])
+    drawn = slice(first, first + layer.SHOWN)
+    assert first == 6  # two of 1 and four of −2/3, of which the sum is nearest to 0
+    assert abs(layer._cosines(x[:, drawn], end[:, drawn])).max() < 0.15
