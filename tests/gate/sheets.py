@@ -9,7 +9,7 @@ import sys
 from PIL import Image
 
 from tests.gate.refresh import chosen
-from tests.gate.stored import NOTEBOOKS
+from tests.gate.stored import NOTEBOOKS, PICTURE
 
 BETWEEN = 20  # pixels
 SHEETS = NOTEBOOKS.parent / "build" / "sheets"
@@ -22,8 +22,8 @@ def pictures(text: str) -> Pictures:
     shown = {}
     for cell in json.loads(text)["cells"] if text else ():
         bundles = [output.get("data", {}) for output in cell.get("outputs", ())]
-        for number, bundle in enumerate(each for each in bundles if "image/png" in each):
-            picture = Image.open(io.BytesIO(base64.b64decode(bundle["image/png"])))
+        for number, bundle in enumerate(each for each in bundles if PICTURE in each):
+            picture = Image.open(io.BytesIO(base64.b64decode(bundle[PICTURE])))
             shown[f"{cell['id']} {number}"] = picture.convert("RGB")
     return shown
 
@@ -44,6 +44,9 @@ def sheet(before: Pictures, now: Pictures) -> Image.Image:
 
 
 def main(commit: str, *numbers: str) -> None:
+    known = ["git", "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"]
+    if subprocess.run(known, cwd=NOTEBOOKS, capture_output=True, check=False).returncode:
+        sys.exit(f"git knows no commit {commit!r}; give one such as HEAD, then numbers of lessons")
     SHEETS.mkdir(parents=True, exist_ok=True)
     for path in chosen(list(numbers)):
         git = ["git", "show", f"{commit}:./{path.name}"]

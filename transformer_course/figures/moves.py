@@ -61,7 +61,7 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
         (*before, _), (*kept, told) = pencil[last - 1] if last else pencil[0], pencil[last]
         grows = row >= top and before[0] < kept[0]
         end = last == across - 1
-        _draw_kept(ax, (columns, row + 0.5), before, kept, grows=grows, done=end + (end and row < top))
+        _draw_kept(ax, (columns, row + 0.5), before, kept, grows=grows, is_done=end, is_past=row < top)
         if row == top:
             look = {"color": HERO, "weight": "bold"} if grows else {}
             again = " (k, v read again)" if top and not left else ""
@@ -97,18 +97,27 @@ def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple
 
 
 def _draw_kept(
-    ax: Axes, place: Point, before: Sequence[float], kept: Sequence[float], *, grows: bool, done: int
+    ax: Axes,
+    place: Point,
+    before: Sequence[float],
+    kept: Sequence[float],
+    *,
+    grows: bool,
+    is_done: bool,
+    is_past: bool,
 ) -> None:
     """Write a query's largest score and its two sums; those that the largest changes as it grows have frames.
 
-    Where it is `done`, 1, one sum is divided by the other; from then on, 2, this alone is kept.
+    Where it is done, one sum is divided by the other; once that is past, this alone is kept.
     """
     was, now = ([two_decimals(each) for each in three] for three in (before, kept))
     words = [f"{one}\n→ {other}" if grows else other for one, other in zip(was, now, strict=True)]
-    if done:
+    if is_done:
         words.append(two_decimals(kept[2] / kept[1]))
     edge = {"edgecolor": HERO, "linewidth": 2.2} if grows else {}
-    for column, (right, word) in list(enumerate(zip(KEPT_AT, words, strict=False)))[3 * (done > 1) :]:
+    for column, (right, word) in list(enumerate(zip(KEPT_AT, words, strict=False)))[
+        3 * (is_done and is_past) :
+    ]:
         look = edge if column < 3 else {"weight": "bold"}
         look = look | {"colour": COMPONENTS["attention"], "letters": 8}
         box(ax, (place[0] + right, place[1]), word, (1.34, 0.9), **look)
