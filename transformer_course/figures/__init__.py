@@ -18,8 +18,8 @@ from transformer_course.figures.curves import lines, training_curves
 from transformer_course.figures.drawings import (
     data_flow,
     kinds_of_tests,
+    minilm_and_modernbert,
     norm_orders,
-    then_and_now,
 )
 from transformer_course.figures.images import image_attention
 from transformer_course.figures.layer import (
@@ -45,7 +45,6 @@ from transformer_course.figures.maps import (
 from transformer_course.figures.moves import draw_tile, memory_traffic, packing, reach, ring_of_three
 from transformer_course.figures.points import (
     head_scatter,
-    parameter_bars,
     pooled,
     roofline,
     searches,

@@ -177,20 +177,21 @@ def _two_roads(
     return figure
 
 
-# An encoder of 2017 and a later model
+# MiniLM and ModernBERT
 
 FRAME = "#f4f4f4"  # of a layer
 CLEAR = {"fill": False, "edgecolor": "black"}
+DASHED, MOVED, CAME = {"linestyle": "--"}, {"linewidth": 2.5}, {"edgecolor": HERO, "linewidth": 1.8}
 
 
 def _stage(label: str, place: float, height: float = ROAD, **look: object) -> tuple:
-    part = {"Norm": "norm", "sinusoids": "positions", "positions": "positions", "padding": ""}
+    part = {"LayerNorm": "norm", "positions": "positions", "padding": ""}
     (part,) = [part[word] for word in part if word in label] or ["embedding"]
     return partial(box, letters=8, **look), (place, height), label, (1.6, 0.9), COMPONENTS.get(part, "white")
 
 
 def _inside(outer: str, inner: Sequence[str], place: float, width: float, **look: object) -> tuple:
-    """The piece of a part that has others inside; what is not new among them has no look of its own."""
+    """The piece of a part that has others inside."""
 
     def draw(ax: Axes, middle: Point, label: str, size: Point) -> None:
         tall = [0.1 + 0.36 * (1 + name.count("\n")) for name in inner]
@@ -200,95 +201,50 @@ def _inside(outer: str, inner: Sequence[str], place: float, width: float, **look
         for row, name in enumerate(inner):
             down = 0.5 + sum(tall[:row]) + 0.08 * row + tall[row] / 2
             mine = {"colour": COMPONENTS["positions"]} if "rotary" in name else {}
-            mine |= {} if "as in" in name else look
-            box(ax, (middle[0], top - down), name, (size[0] - 0.2, tall[row]), letters=8, **mine)
+            box(ax, (middle[0], top - down), name, (size[0] - 0.2, tall[row]), letters=8, **mine, **look)
 
     return draw, (place, SIDE), outer, (width, 0.9)
 
 
-def _frame(ax: Axes, right: float, low: float, words: str) -> None:
+def _note(words: str, middle: Point, width: float, **look: object) -> tuple:
+    return partial(box, letters=8, **look), middle, words, (width, 0.4)
+
+
+def _frame(ax: Axes, right: float, low: float) -> None:
     look = {"boxstyle": "round,pad=0", "facecolor": FRAME, "linewidth": 0.8, "zorder": -1}
     ax.add_patch(FancyBboxPatch((5.85, low), right - 5.85, 2.2 - low, **look))
-    ax.text(5.95, 1.83, words, va="bottom", size=8)
+    ax.text(5.95, 1.83, "layer, repeated", va="bottom", size=8)
 
 
-DASHED, MOVED, CAME = {"linestyle": "--"}, {"linewidth": 2.5}, {"edgecolor": HERO, "linewidth": 1.8}
-# Of each later model: its norm; what is new before its layers, inside its attention, and in its gate
-LATER_MODELS = {
-    "ModernBERT": (
-        "LayerNorm",
-        [
-            *(_stage("padding\ntaken out", 1.1, **CAME), _stage("embedding", 2.95)),
-            _stage("LayerNorm", 4.8),  # which spares layer 0 one of its own
-            (partial(Axes.text, s="not in layer 0", ha="center", size=8), 7.2, -0.4),
-        ],
-        ["rotary turns q, k", "2 layers of 3:\nnear only"],
-        "GeGLU: a gate\nwith GELU",
-    ),
-    "Llama": (
-        "RMSNorm",
-        [_stage("embedding", 1.1)],
-        ["rotary turns q, k", "causal mask (as in\nthe 2017 decoder)", "shared key heads"],
-        "SwiGLU:\nSiLU(g) ⊙ u",
-    ),
-}
-
-
-# What came before: its name, its entrance, its bend; for the first of the later models MiniLM
-EARLIER_MODELS = {
-    True: (
-        "MiniLM, a BERT",
-        [
-            *(_stage("embedding", 1.1), _stage("+ positions\n(a table)", 2.95, **DASHED)),
-            _stage("LayerNorm", 4.8),
-            (partial(Axes.text, s="padding is computed like a word", ha="center", size=8), 2.95, 0.45),
-        ],
-        "GELU alone",
-    ),
-    False: (
-        "2017, the first Transformer's encoder",
-        [
-            *(_stage("embedding", 1.1), _stage("times\n√d_model", 2.95, **DASHED)),
-            _stage("add\nsinusoids", 4.8, **DASHED),
-        ],
-        "ReLU",
-    ),
-}
-
-
-def then_and_now(model: str, *, title: str) -> Figure:
-    """Draw an earlier encoder above a later model: what went, what moved, what came."""
-    norm, before, attends, gate = LATER_MODELS[model]
-    stays = norm == "LayerNorm"  # and moves; else another kind comes in its place
-    name, enters, bend = EARLIER_MODELS[stays]
-    old, new, low = (MOVED, MOVED, -1.3) if stays else (DASHED, CAME, -1.7)
-    meets = "all meet all" + "\nin every layer" * stays
+def minilm_and_modernbert(*, title: str) -> Figure:
+    """Draw MiniLM above ModernBERT: what went, what moved, what came."""
+    aside = partial(Axes.text, ha="center", va="center", size=8)
     then = [
-        *(*enters, (_frame, 16.3, -0.8, "layer, repeated; with biases")),
-        *_added(6.1, 9.3, _inside("attention", [meets], 7.75, 2.4, **DASHED)),
-        *(_stage("LayerNorm", 10.4, **old), _stage("LayerNorm", 15.25, **old)),
-        *_added(11.5, 14.15, _inside("feed-forward", [bend], 12.85, 2.0, **DASHED)),
+        *(_stage("embedding", 1.1), _stage("+ positions\n(a table)", 2.95, **DASHED)),
+        *(_stage("LayerNorm", 4.8), _note("padding is computed like a word", (2.95, SIDE), 4.5, **DASHED)),
+        *((_frame, 16.3, -0.8), _note("biases", (14.9, -0.5), 1.6, **DASHED)),
+        *_added(6.1, 9.3, _inside("attention", ["all meet all\nin every layer"], 7.75, 2.4, **DASHED)),
+        *(_stage("LayerNorm", 10.4, **MOVED), _stage("LayerNorm", 15.25, **MOVED)),
+        *_added(11.5, 14.15, _inside("feed-forward", ["GELU alone"], 12.85, 2.0, **DASHED)),
     ]
+    attends, gates = ["rotary turns q, k", "2 layers of 3:\nnear only"], ["GeGLU: a gate\nwith GELU"]
+    norm = partial(_stage, "LayerNorm", height=SIDE, **MOVED)
     now = [
-        *(*before, (_frame, 17.35, low, "layer, repeated; no biases")),
-        *_added(6.1, 11.55, _stage(norm, 7.2, SIDE, **new), _inside("attention", attends, 9.8, 2.9, **CAME)),
-        *_added(
-            11.9, 17.0, _stage(norm, 13.0, SIDE, **new), _inside("feed-forward", [gate], 15.4, 2.6, **CAME)
-        ),
-        _stage(f"{norm}\nat the end", 18.35, **CAME),
+        *(_stage("padding\ntaken out", 1.1, **CAME), _stage("embedding", 2.95), _stage("LayerNorm", 4.8)),
+        *((_frame, 17.35, -1.3), (aside, 7.2, -0.3, "not in layer 0")),  # which the norm before it spares one
+        *_added(6.1, 11.55, norm(7.2), _inside("attention", attends, 9.8, 2.9, **CAME)),
+        *_added(11.9, 17.0, norm(13.0), _inside("feed-forward", gates, 15.4, 2.6, **CAME)),
+        *(_stage("LayerNorm\nat the end", 18.35, **CAME), (aside, 18.5, 0.75, "then padding\ncomes back")),
     ]
-    beside = f"{model}: inside the layer the norms stand beside the road"
     roads = {
-        f"{name}: inside the layer the norms stand on the road": (then, 17.3),
-        beside: (now, 19.6),
+        "MiniLM, a BERT: inside the layer the norms stand on the road": (then, 17.3),
+        "ModernBERT: inside the layer the norms stand beside the road": (now, 19.6),
     }
-    figure = _two_roads(roads, (9.4, 1.5 - low / 2), "ids", 0.3)
+    figure = _two_roads(roads, (9.4, 2.15), "ids", 0.3)
     for ax in figure.axes:
-        ax.set_ylim(low - 0.1, 2.3)
-    words = {"went": CLEAR | DASHED, "moved": CLEAR | MOVED, "came": CLEAR | CAME}
-    legend_of_cells(figure, {word: look for word, look in words.items() if stays or word != "moved"})
-    thick = "a thick one moved, " * stays
-    see = f"Two rows of boxes, a model each; a dashed box went, {thick}a coloured edge came."
+        ax.set_ylim(-1.4, 2.3)
+    legend_of_cells(figure, {"went": CLEAR | DASHED, "moved": CLEAR | MOVED, "came": CLEAR | CAME})
+    see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a coloured edge came."
     return finished(figure, title, see)
 
 

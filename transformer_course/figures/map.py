@@ -258,7 +258,7 @@ def _weights(ax: Axes, mask: dict, strong: float) -> None:
 
 
 def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
-    """Draw how one head of a paper makes query, key and value of x; and one of a tutorial, of a copy of x."""
+    """Draw how a paper's head makes query, key and value of x; and a tutorial's, of a copy of its norm."""
     figure, panels = canvas(2, (9.2, 2.5), columns=1)
     d_head = d_model // n_heads
     names = (
@@ -267,7 +267,8 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
     )
     for ax, name, is_copy in zip(panels, names, (False, True), strict=True):
         wide = 1.3 if is_copy else 1.3 / n_heads
-        box(ax, (0.75, 0), f"x: {d_model}", (1.3, 0.42), SILVER, letters=8.5, rounding=0.02)
+        enters = f"{'norm(x)' if is_copy else 'x'}: {d_model}"
+        box(ax, (0.75, 0), enters, (1.3, 0.42), SILVER, letters=8.5, rounding=0.02)
         start = 1.45
         if is_copy:
             arrow(ax, (1.4, 0), (1.75, 0))

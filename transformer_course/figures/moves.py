@@ -26,6 +26,9 @@ from transformer_course.figures.maps import draw_cells
 SEES = {"facecolor": OPEN, "edgecolor": DARK, "linewidth": 0.3}  # whom a token meets in a layer, and
 HEARD = {"facecolor": YES, "edgecolor": YES, "linewidth": 0.6}  # of whom it has heard by way of others
 KEPT_AT = 0.95, 2.37, 3.79, 5.21  # right of a query: the three numbers that it keeps, and their end
+PLACE = 0.28  # the side of a token's cell
+AROUND = {"fill": False, "edgecolor": DARK, "linewidth": 1.4, "zorder": 4}
+APART = {"fill": False, "edgecolor": HERO, "linewidth": 2.2, "zorder": 5}
 HELD = {"of one": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a piece is in a ring
 
 
@@ -193,35 +196,48 @@ def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int)
 
 
 def packing(lengths: Sequence[int], *, title: str) -> Figure:
-    """Draw texts in a padded batch, one row without the padding, and the vectors back in their places."""
-    side, width = 0.28, max(lengths)
-    figure, (ax,) = canvas(1, (WIDEST, 3.6))
-    owners = [text for text, length in enumerate(lengths) for _ in range(length)]
-    for top, names in ((0.0, "batch: {0} × {1}"), (-2.1, "vectors, back in their places; 0 at the padding")):
-        ax.text(0, top + 0.1, names.format(len(lengths), width), va="bottom", size=9.5, weight="bold")
-        for text, length in enumerate(lengths):
-            for place in range(width):
-                look = {"facecolor": PALE[text]} if place < length else HIDDEN
-                corner = side * place, top - side * (text + 1)
-                ax.add_patch(Rectangle(corner, side, side, **{"edgecolor": "white"} | look))
-            ax.text(
-                side * (width + 0.3), top - side * (text + 0.5), f"text {text + 1}", va="center", size=8.5
-            )
-    row = -1.45
-    for place, text in enumerate(owners):
-        look = {"facecolor": PALE[text], "edgecolor": "white"}
-        ax.add_patch(Rectangle((side * place, row), side, side, **look))
-    words = f"one row of {len(owners)}, through all layers; a mask keeps each text to itself"
-    ax.text(0, row + side + 0.06, words, va="bottom", size=9.5, weight="bold")
-    edge, right = side * (width + 2.8), side * (width + 10)
-    way(ax, (edge, -0.42), (right, -0.42), (right, row + side))
-    way(ax, (right, row), (right, -2.52), (edge, -2.52))
-    ax.set(xlim=(-0.05, WIDEST - 0.5), ylim=(-3.0, 0.35))
-    ax.set_axis_off()
-    legend_of_cells(figure, {"padding": HIDDEN})
-    return finished(
-        figure, title, "Above a batch with padding, in the middle one row of the real tokens, below again."
+    """Draw texts in a padded batch, one row without the padding, and the vectors back in their places.
+
+    In the second text two tokens, 3 places apart, have frames.
+    """
+    count, width = len(lengths), max(lengths)
+    figure, (ax,) = canvas(1, (WIDEST, 3.9))
+    tops, row = (
+        {0.0: f"batch: {count} × {width}", -2.75: "vectors, back in their places; 0 at the padding"},
+        -1.7,
     )
+    for top, name in tops.items():
+        ax.text(0, top + 0.1, name, va="bottom", size=9.5, weight="bold")
+        for text, length in enumerate(lengths):
+            y = top - PLACE * (text + 1)
+            ax.text(-0.1, y + PLACE / 2, f"text {text + 1}", ha="right", va="center", size=8.5)
+            _lay_text(ax, y, text, range(length))
+            ax.add_patch(Rectangle((PLACE * length, y), PLACE * (width - length), PLACE, **HIDDEN))
+        ax.add_patch(Rectangle((0, top), PLACE * width, -PLACE * count, **AROUND))
+    for text, (end, length) in enumerate(zip(np.cumsum(lengths), lengths, strict=True)):
+        _lay_text(ax, row, text, range(end - length, end))
+    ax.add_patch(Rectangle((0, row), PLACE * sum(lengths), PLACE, **AROUND))
+    words = f"one row of {sum(lengths)}, through all layers; a mask keeps each text to itself"
+    ax.text(0, row + PLACE + 0.1, words, va="bottom", size=9.5, weight="bold")
+    edge, right = PLACE * width, PLACE * (width + 10)
+    above, below = (top - PLACE * count / 2 for top in tops)
+    way(ax, (edge, above), (right, above), (right, row + PLACE))
+    way(ax, (right, row), (right, below), (edge, below))
+    ax.set(xlim=(-0.6, WIDEST - 0.5), ylim=(-2.8 - PLACE * count, 0.35))
+    ax.set_axis_off()
+    legend_of_cells(figure, {"padding": HIDDEN, "two tokens, 3 places apart both times": APART})
+    see = "Above a batch with padding, in the middle one row of the real tokens, below again."
+    return finished(figure, title, see)
+
+
+def _lay_text(ax: Axes, y: float, text: int, places: range) -> None:
+    """Draw a text's tokens as cells with the numbers of their places; of the second text two are framed."""
+    for place in places:
+        look = {"facecolor": PALE[text], "edgecolor": "white"}
+        ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **look))
+        ax.text(PLACE * (place + 0.5), y + PLACE / 2, place, ha="center", va="center", size=8)
+    for place in places[2:6:3] if text == 1 else ():
+        ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **APART))
 
 
 def ring_of_three(*, title: str) -> Figure:

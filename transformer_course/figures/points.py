@@ -1,4 +1,4 @@
-"""Points and bars: one mark for each head, seed, word or part, one bar for each model."""
+"""Points: one mark for each head, seed, word or part."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,9 +10,7 @@ from matplotlib.figure import Figure
 from transformer_course.figures import given
 from transformer_course.figures.colours import (
     ATTENTION,
-    COMPONENTS,
     DARK,
-    FREE,
     GREY,
     HERO,
     LINES,
@@ -23,8 +21,6 @@ from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
 from transformer_course.figures.names import place_names
 
-SHARE_SHOWN = 0.035  # a smaller part of a bar has no room for its number
-SEEN = 0.01  # a smaller share is a sliver that nobody sees
 GIGA = 1e9
 
 Place = tuple[int, int]
@@ -188,27 +184,3 @@ def head_scatter(
             ax.scatter(*place, s=42, color=colours[layer], edgecolor="black", linewidth=1.8, zorder=4)
         place_names(ax, named_heads, size=8, arrowprops={"arrowstyle": "-", "linewidth": 0.6})
     return figure
-
-
-def parameter_bars(models: Mapping[str, dict[str, float]], *, title: str) -> Figure:
-    """Draw for each model which share of its parameters each part has; all have the same parts.
-
-    A part that is called like a component of the encoder, maybe with more behind a colon, has its colour. The
-    legend leaves out what is too small to be seen.
-    """
-    parts = list(next(iter(models.values())))
-    counts = np.array([[model[part] for part in parts] for model in models.values()])
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    starts = np.cumsum(shares, axis=1) - shares
-    figure, (ax,) = canvas(1, (8.4, 1.5 + 0.5 * len(models)))
-    known = {part: COMPONENTS.get(part.partition(":")[0]) for part in parts}
-    free = (colour for colour in (*FREE, *COMPONENTS.values()) if colour not in known.values())
-    colours = {part: colour or next(free) for part, colour in known.items()}
-    for part, share, start in zip(parts, shares.T, starts.T, strict=True):
-        look = {"label": part} if share.max() >= SEEN else {}
-        bars = ax.barh(list(models), share, 0.8, start, color=colours[part], edgecolor="white", **look)
-        written = [f"{each:.0%}" if each >= SHARE_SHOWN else "" for each in share]
-        ax.bar_label(bars, labels=written, label_type="center", color="black")
-    ax.set(xlim=(0, 1), ylim=(len(models) - 0.35, -0.4), xlabel="share of the parameters")
-    figure.legend(loc="outside lower center", ncols=len(parts), frameon=False)
-    return finished(figure, title, "A bar for each model, cut into the shares of its parts.")

@@ -99,7 +99,6 @@ GOOD = {
         **{"queries": {"$x$": [1, 0]}, "keys": {"$x$": [1, 2], "b": [2, 1]}},
         **{"token": "$x$", "title": ""},
     },
-    "parameter_bars": {"models": {"$x$": {"$y$": 1, "b": 2}}, "title": ""},
     "places_that_fit": {
         **{"fits": {(2, 3): (["$x$"], ["b"])}, "added": {"b": "$y$"}, "left": "$z$", "title": ""},
         "pairs": ("", "", ""),
@@ -115,7 +114,7 @@ GOOD = {
     "ring_of_three": {"title": "$x$"},
     "roofline": {"parts": {"$x$": (2.0, 1e9)}, "speed": 1e10, "bandwidth": 1e9, "title": ""},
     "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
-    "then_and_now": {"model": "Llama", "title": "$x$"},
+    "minilm_and_modernbert": {"title": "$x$"},
     "token_depth": {"values": WEIGHTS, "rows": TOKENS, "tokens": TOKENS, "title": "", "bar": ""},
     "text_cosine": {
         **{"hidden": torch.rand(2, 3, 5), "may_attend": torch.ones(2, 1, 1, 3) > 0},

@@ -3,11 +3,10 @@
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex
 from matplotlib.text import Annotation, Text
 
 from transformer_course import figures
-from transformer_course.figures.colours import COMPONENTS, GREY, HERO
+from transformer_course.figures.colours import GREY, HERO
 
 
 def test_the_names_in_a_scatter_hide_no_head_and_no_other_name():
@@ -65,21 +64,6 @@ def test_searches_name_what_is_furthest():
     assert wrong == [[0.7, 0]]  # where the row's furthest is
     written = {text.get_text().strip(): text.get_color() for text in ax.texts}
     assert written[".70  z ✗"] == HERO and written[".90  y ✓"] == "black" and "should be: .50  x" in written
-
-
-def test_bars_are_shares_of_the_parameters():
-    (ax,) = figures.parameter_bars({"x": {"a": 0.5, "b": 1.5}}, title="").axes
-    assert [bar.get_width() for bar in ax.patches] == [0.25, 0.75]
-    assert [text.get_text() for text in ax.texts] == ["25%", "75%"]
-
-
-def test_a_part_has_the_colour_of_its_component_and_others_have_their_own():
-    names = ["attention: projections", "norm", "a", "b"]
-    (ax,) = figures.parameter_bars({"x": dict.fromkeys(names, 1)}, title="").axes
-    colours = {name: to_hex(bar.get_facecolor()) for name, bar in zip(names, ax.patches, strict=True)}
-    assert colours["attention: projections"] == COMPONENTS["attention"]
-    assert colours["norm"] == COMPONENTS["norm"]
-    assert len(set(colours.values())) == 4
 
 
 def test_means_of_real_tokens_and_of_all_have_their_cosines():
