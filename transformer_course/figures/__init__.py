@@ -14,7 +14,7 @@ from transformer_course.figures.algebra import (
 )
 from transformer_course.figures.attention import STEPS, bars, draw_walk, head_arcs, masked_row, query_and_keys
 from transformer_course.figures.colours import SIGNED
-from transformer_course.figures.curves import lines, training_curves
+from transformer_course.figures.curves import lines
 from transformer_course.figures.drawings import (
     data_flow,
     kinds_of_tests,
@@ -36,7 +36,6 @@ from transformer_course.figures.maps import (
     draw_matrix,
     head_blocks,
     head_grid,
-    head_values,
     likeness_grid,
     masks,
     matrices,

@@ -196,21 +196,14 @@ def _mark_tops(ax: Axes, count: int, tops: Callable[[float], str] | None) -> Non
         place_names(ax, points)
 
 
-def training_curves(
-    history: History, *, title: str = "", chance: float | None = None, steps: int | None = None
-) -> Figure:
-    """Draw a run's loss, and beside it its accuracy where it was taken, and that of guessing, if it is given.
-
-    For a run that still goes on, `steps` is where its axis ends.
-    """
+def training_curves(history: History, *, title: str, steps: int) -> Figure:
+    """Draw a run's loss, and beside it its accuracy where it was taken; `steps` is where the axis ends."""
     figure, axes = canvas(1 + bool(history.scores), (3.9, 0), (0.2, 3.2))
     axes[0].plot(range(1, history.steps + 1), history.loss, color=LINES[0], linewidth=1.2)
     axes[0].set(ylabel="training loss (nats)", ylim=(min(0, axes[0].dataLim.y0), None))
     for ax in axes[1:]:
         ax.plot(*zip(*history.scores.items(), strict=True), color=LINES[0], marker="o", markersize=4)
         ax.set(ylabel="accuracy", ylim=(0, 1.03) if max(history.scores.values()) <= 1 else None)
-        if chance is not None:
-            write_level(ax, chance, "chance")
     for ax in axes:
         ax.set(xlabel="step", xlim=(0, steps))
         ax.grid(alpha=0.3)

@@ -271,16 +271,8 @@ def head_grid(
     return layout.finished(figure, title, see)
 
 
-def likeness_grid(
-    named: Tables,
-    tokens: Labels,
-    *,
-    title: str = "",
-    bar: str = "cosine",
-    numbers: bool = False,
-    nearest: bool = False,
-) -> Figure:
-    """Draw the cosine of every two tokens, one panel per name, on the scale from −1 to 1.
+def likeness_grid(named: Tables, tokens: Labels, *, title: str = "", nearest: bool = False) -> Figure:
+    """Draw the cosine of every two tokens with its number, one panel per name, on the scale from −1 to 1.
 
     With `nearest`, columns bear numbers for names, and in each row the largest is framed.
     """
@@ -289,11 +281,9 @@ def likeness_grid(
     if nearest:
         columns = [f"{place}" for place in range(1, len(tokens) + 1)]
         rows = [f"{place}  {token}" for place, token in enumerate(tokens, 1)]
-        numbers = others
-    unit = 0.42 if np.any(numbers) else 0.21 if len(tokens) > 7 else 0.3
-    look = {"unit": unit, "colours": SIGNED, "labels": ("", ""), "numbers": numbers}
-    look["below"] = 0.25 * nearest
-    figure, panels = lay_maps(tables.items(), rows, columns, limits=(-1, 1), bar=bar, **look)
+    look = {"unit": 0.42, "colours": SIGNED, "labels": ("", ""), "numbers": others if nearest else True}
+    look |= {"limits": (-1, 1), "bar": "cosine", "below": 0.25 * nearest}
+    figure, panels = lay_maps(tables.items(), rows, columns, **look)
     for ax, table in zip(panels, tables.values(), strict=True) if nearest else ():
         ax.collections[0].set_array(np.ma.masked_where(~others, ax.collections[0].get_array()))
         layout.outline_cells(ax, enumerate(np.where(others, table, -2).argmax(axis=1)))
@@ -301,33 +291,6 @@ def likeness_grid(
             ax.text(place + 0.5, place + 0.5, "itself", ha="center", va="center", size=8)
         ax.set_xlabel("framed: the nearest in its row", size=9)
     see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
-    return layout.finished(figure, title, see)
-
-
-def head_values(
-    named: Tables,
-    *,
-    limit: float,
-    marked: Sequence[tuple[int, int]],
-    columns: int = 2,
-    title: str = "",
-) -> Figure:
-    """Draw one number for every head, layers down and heads across, for each name; `columns` in a row.
-
-    Colours go from 0 to `limit`; (layer, head) in `marked` are framed. Only those have their number that are
-    framed, or in the upper half of the scale.
-    """
-    tables = given.tables_of(named)
-    n_layers, n_heads = next(iter(tables.values())).shape
-    layers, heads = [f"layer {i}" for i in range(n_layers)], [str(i) for i in range(n_heads)]
-    own = [{"numbers": table > limit / 2} for table in tables.values()]
-    for each in own:
-        each["numbers"][tuple(zip(*marked, strict=True))] = True
-    look = {"unit": 0.42, "across": columns, "labels": ("head", ""), "limits": (0, limit), "framed": marked}
-    figure, panels = lay_maps(tables.items(), layers, heads, below=0.25, own=own, **look)
-    figure.supxlabel("with its number: in a frame, or in the upper half of the scale", size=9)
-    figure.colorbar(panels[0].collections[0], ax=figure.axes, shrink=0.6)
-    see = "Layers down, heads across, a number for each head; the brighter, the larger."
     return layout.finished(figure, title, see)
 
 
@@ -380,8 +343,7 @@ def masks(
 
     `legend` says what cells mean that are True, and others, then the same of the maps in `effects`, then what
     frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
-    because these are not the columns' tokens, hide nothing: they are dark and light; such a map may have the
-    first columns only.
+    because these are not the columns' tokens, hide nothing: they are dark and light.
     Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `framed`.
     The columns may have their names `above` them, level, and cells that are wide and low.
     """
@@ -390,8 +352,6 @@ def masks(
     look = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
     look["colours"], mask = YES_OR_NO, {"colours": OPEN_OR_NOT}
     own = [{} if queries or name in effects else mask | {"hidden": 1 - each} for name, each in maps.items()]
-    for more, each in zip(own, maps.values(), strict=True) if queries else ():
-        more["columns"] = tokens[: each.shape[1]]
     look["own"] = [more | {"labels": pair} for more, pair in zip(own, pairs, strict=True)]
     figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=4, **look)
     for ax in panels:

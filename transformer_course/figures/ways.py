@@ -103,16 +103,6 @@ def draw_arcs(
     ax.set_axis_off()
 
 
-def _heard(maps: Sequence[np.ndarray], end: int) -> list[np.ndarray]:
-    """Return the maps without what reaches token number `end` on no way."""
-    heard, kept = np.arange(len(maps[0])) == end, []
-    for weights in reversed(maps):
-        kept.append(np.where(heard[:, None], weights, 0))
-        heard = (kept[-1] > FAINT).any(axis=0)
-        heard[end] = True
-    return kept[::-1]
-
-
 def _write_asked(ax: Axes, ends: tuple[float, float], edge: tuple[int, int], carried: Labels) -> None:
     """Say who asks whom, and on the line between them what is handed over."""
     look = {"ha": "center", "color": HERO}
@@ -137,59 +127,42 @@ def _light_second(ax: Axes, place: tuple[float, float], chain: str) -> None:
         )
 
 
-HANDED_ON = "at a line's right end is who asks, at its left end who is asked, and hands over its note"
-HEARD = "dark: what {0} takes; bright: of that, from {1}; pale: what those had taken before"
-HEARD += f"; below {FAINT:.3f}: no line".replace("0.", ".")
-
-
 def attention_paths(
-    named: Mapping[str, Sequence[Matrix]],
-    tokens: Labels,
-    edge: tuple[int, int] | Sequence[tuple[int, int]],
+    maps: Sequence[Matrix],
+    found: Mapping[str, Labels],
+    edges: Sequence[tuple[int, int]],
+    carried: Labels,
     *,
-    found: Mapping[str, Labels] | None = None,
-    carried: Labels = (),
     title: str,
 ) -> Figure:
-    """Draw tokens in a column before and after each layer, joined by lines as wide as attention's weights.
+    """Draw what stands at each place before and after each layer, joined by lines as wide as the weights.
 
-    Each panel has a map (query_pos, key_pos) for each layer; `edge` is the (query, key) of which it tells, or
-    one for each layer. `found` says what stands for the tokens at the start and after each layer, and when;
-    `carried`, what goes along each layer's edge.
+    There is a map (query_pos, key_pos) for each layer, and the (query, key) of which it tells; along it goes
+    what is `carried`. `found` says what stands at the places at the start and after each layer, and when.
     """
-    found = found or {}
-    wide = 2.8 * len(found) - 0.6 if found else min(4.6, WIDEST / len(named))
-    figure, panels = canvas(len(named), (wide, 0.42 * len(tokens) + 0.8), (0, 0.4))
-    for ax, (name, maps) in zip(panels, named.items(), strict=True):
-        edges = [edge] * len(maps) if isinstance(edge[0], int) else edge
-        maps = [given.labelled(each, tokens, tokens) for each in maps]
-        maps = maps if found else _heard(maps, edges[-1][0])
-        for layer, (weights, edge_here) in enumerate(zip(maps, edges, strict=True)):
-            ends, lit = (layer + 0.21, layer + 0.79), np.zeros_like(weights, int)
-            lit[edge_here[0]], lit[*edge_here] = not found, 2
-            draw_ways(ax, weights, ends, lit)
-            if found:
-                ax.text(layer + 0.5, -0.76, f"layer {layer}", ha="center", va="center", weight="bold")
-                _write_asked(ax, ends, edge_here, carried[: layer + 1])
-            if not weights[*edge_here]:  # cut
-                ax.plot(ends, edge_here[::-1], color=HERO, linewidth=1.5, linestyle=":")
-                ax.plot(layer + 0.5, sum(edge_here) / 2, "x", color=HERO, markersize=9, markeredgewidth=2.5)
-        columns = found or dict.fromkeys(["input", *(f"after layer {i}" for i in range(len(maps)))], tokens)
-        told = [edges[0], *(each[:1] for each in edges)] if found else [*edges, edge]
-        for place, (column, rows) in enumerate(zip(columns.values(), told, strict=True)):
-            for row, token in enumerate(column):
-                bold = {"weight": "bold", "color": HERO} if row in rows else {}
-                ax.text(place, row, token, ha="center", va="center", size=9, **bold)
-            if found and 0 < place < len(edges):  # who is asked hands over its note, the second
-                _light_second(ax, (place, edges[place][1]), column[edges[place][1]])
-        ax.set(xlim=(-0.3, len(maps) + 0.3), ylim=(len(tokens) - 0.5, -0.5), yticks=[], title=name)
-        ax.set_xticks(range(len(maps) + 1), columns)
-        ax.tick_params(length=0, labeltop=bool(found), labelbottom=not found)
-        ax.spines[:].set_visible(False)
-    told = HANDED_ON if found else HEARD.format(*(tokens[place] for place in edges[-1]))
-    figure.supxlabel(f"thicker: more weight; {told}", size=9)
-    cut = "" if found else "; a cross: cut"
-    see = f"Tokens in columns; a line is as wide as its right end's weight for its left end{cut}."
+    places = next(iter(found.values()))
+    figure, (ax,) = canvas(1, (2.8 * len(found) - 0.6, 0.42 * len(places) + 1.2))
+    for layer, (weights, edge) in enumerate(zip(maps, edges, strict=True)):
+        table, ends = given.labelled(weights, places, places), (layer + 0.21, layer + 0.79)
+        lit = np.zeros(table.shape, int)
+        lit[*edge] = 2
+        draw_ways(ax, table, ends, lit)
+        ax.text(layer + 0.5, -0.76, f"layer {layer}", ha="center", va="center", weight="bold")
+        _write_asked(ax, ends, edge, carried[: layer + 1])
+    told = [edges[0], *(edge[:1] for edge in edges)]
+    for place, (column, rows) in enumerate(zip(found.values(), told, strict=True)):
+        for row, token in enumerate(column):
+            bold = {"weight": "bold", "color": HERO} if row in rows else {}
+            ax.text(place, row, token, ha="center", va="center", size=9, **bold)
+        if 0 < place < len(edges):  # who is asked hands over its note, the second
+            _light_second(ax, (place, edges[place][1]), column[edges[place][1]])
+    ax.set(xlim=(-0.3, len(maps) + 0.3), ylim=(len(places) - 0.5, -0.5), yticks=[])
+    ax.set_xticks(range(len(maps) + 1), found)
+    ax.tick_params(length=0, labeltop=True, labelbottom=False)
+    ax.spines[:].set_visible(False)
+    words = "at a line's right end is who asks, at its left end who is asked, and hands over its note"
+    figure.supxlabel(f"thicker: more weight; {words}", size=9)
+    see = "Places in columns; a line is as wide as its right end's weight for its left end."
     return finished(figure, title, see)
 
 

@@ -340,7 +340,7 @@ class Measurement(ipywidgets.VBox):
 class LiveCurve(ProgressBar):
     """A `watch` for `train` that shows a run: a bar, and under it the curves as far as they have come.
 
-    Nothing of it is stored with the notebook, so draw `training_curves` when the run is over.
+    Nothing of it is stored with the notebook.
     """
 
     def __init__(self) -> None:

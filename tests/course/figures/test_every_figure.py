@@ -12,14 +12,12 @@ from matplotlib.text import Text
 from tests.course.figures.colours import contrast
 from transformer_course import figures
 from transformer_course.figures import layout
-from transformer_lab.training.loop import History
 
 TOKENS = ["$x$", "b", "$"]
 WEIGHTS = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.25, 0.25, 0.5]])
 YES = torch.eye(3).bool()
 PLACES = torch.arange(12).reshape(3, 4)
 LABELS = {"xlabel": "", "ylabel": "", "title": ""}
-HISTORY = History(loss=[1.0, 0.5], learning_rate=[0.1, 0.1], gradient_norm=[0.2, 0.2], scores={2: 0.5})
 
 
 # One good call of every figure; the first argument is what it draws.
@@ -33,7 +31,10 @@ GOOD = {
         **{"names": TOKENS, "title": "", "see": "Rows of numbers, and words between them."},
     },
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
-    "attention_paths": {"named": {"$x$": [WEIGHTS] * 2}, "tokens": TOKENS, "edge": (1, 0), "title": ""},
+    "attention_paths": {
+        **{"maps": [WEIGHTS], "found": {"$x$": TOKENS, "$y$": TOKENS}, "edges": [(1, 0)]},
+        **{"carried": "z", "title": ""},
+    },
     "data_flow": {"tokens": ["$x$", "b"], "ids": [7, 8], "layers": 3, "heads": 2, "title": "$x$"},
     "bars": {"quantities": [{"$x$": [1, 2, 0]}, {"b": [3, 4, 5]}], "rows": TOKENS, "title": "$y$"},
     "clock_table": {"positions": [0, 1], "speeds": [1.0, 0.5], "title": "$t$"},
@@ -60,7 +61,6 @@ GOOD = {
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
     "head_arcs": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS, "lit": 1, "says": {"$y$": 0.5}, "title": ""},
     "head_grid": {"maps": [WEIGHTS], "tokens": TOKENS, "titles": ["$x$"]},
-    "head_values": {"named": {"$x$": WEIGHTS}, "marked": [(0, 1)], "limit": 1},
     "head_scatter": {"named": {"$x$": (WEIGHTS, WEIGHTS)}, "ylabel": "", "marked": {(0, 1): "$x$"}},
     "image_attention": {
         **{"images": torch.rand(2, 4, 4), "maps": torch.rand(2, 3, 4), "names": TOKENS},
@@ -120,7 +120,6 @@ GOOD = {
         **{"hidden": torch.rand(2, 3, 5), "may_attend": torch.ones(2, 1, 1, 3) > 0},
         **{"named": {"$y$": TOKENS, "b": TOKENS}, "features": [0, 1], "title": ""},
     },
-    "training_curves": {"history": HISTORY, "title": "$x$"},
     "two_stacks": {"handed_on": [PLACES + 1] * 3, "added": [WEIGHTS] * 3, "tokens": TOKENS, "title": ""},
     "weight_and_need": {
         **{"cases": {"$x$": {"$y$": [0.1, 0.2, float("nan")], "b": [0.3, 0, 1]}}, "rows": TOKENS},
@@ -210,7 +209,7 @@ def test_no_number_is_drawn_as_the_end_of_its_scale(name, first, wrap):
             drawn(name, **{first: wrap(off)})
 
 
-@pytest.mark.parametrize("name", ["draw_matrix", "head_values", "token_depth"])
+@pytest.mark.parametrize("name", ["draw_matrix", "token_depth"])
 def test_zeros_can_be_drawn(name):
     first = next(iter(GOOD[name]))
     zeros = {"named": {"a": WEIGHTS * 0}, "maps": [WEIGHTS * 0]}.get(first, WEIGHTS * 0)

@@ -13,7 +13,6 @@ from transformer_course.figures.layout import cell_texts
 TOKENS = ["the", "old", "cat"]
 MAPS = torch.rand(4, 3, 3, generator=torch.Generator().manual_seed(3)).softmax(-1)
 NAMED = {f"map {i}": each for i, each in enumerate(MAPS)}
-LAYERS = {name: torch.cat([each, each], dim=1)[:2] for name, each in NAMED.items()}  # 2 layers, 6 heads
 
 
 def values(figure):
@@ -75,17 +74,6 @@ def test_one_number_for_each_token_or_neuron():
     )
     figure = figures.token_depth([[1.0, 0, 2.0], [0.0, 3.0, 0]], ["a", "b"], TOKENS, title="", bar="")
     assert figure.axes[0].collections[0].get_clim() == (0, 3)
-
-
-def test_one_number_for_each_head_on_one_scale():
-    figure = figures.head_values(LAYERS, marked=[(1, 3)], limit=2)
-    np.testing.assert_array_equal(values(figure), list(LAYERS.values()))
-    for ax in figure.axes[: len(LAYERS)]:
-        assert ax.collections[0].get_clim() == (0, 2)
-        assert frames(ax) == [(1, 3)]
-        assert (
-            len([text for text in ax.texts if text.get_text()]) == 1
-        )  # the framed one: none is above the half
 
 
 def limits(figure, count=2):

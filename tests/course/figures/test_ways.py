@@ -6,7 +6,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from transformer_course import figures
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, pale
+from transformer_course.figures.colours import COMPONENTS, GREY, HERO, pale
 from transformer_course.figures.layer import DROP
 from transformer_course.figures.ways import WIDTH
 
@@ -32,34 +32,13 @@ def test_in_a_layer_a_line_leads_from_each_key_to_the_query_that_looks_at_it():
     assert [text.get_text() for text in ax.texts if to_hex(text.get_color()) == HERO] == [".30", ".30", ".40"]
 
 
-def test_of_a_path_one_edge_is_lit_and_what_else_its_query_takes_is_dark():
-    weights = torch.tensor([[0.5, 0.5], [0.8, 0.2]])
-    (ax,) = figures.attention_paths({"": [weights]}, ["a", "b"], (1, 0), title="").axes
-    assert ways(ax) == {
-        **{(0, 1): (0.8, HERO), (1, 1): (0.2, DARK)},  # and nothing that the last one does not hear of
-    }
-
-
 def test_a_path_has_an_edge_in_each_layer_and_says_what_is_found_there():
     weights, found = np.eye(2)[::-1], {"one": "ab", "two": ["a b", "b a"], "three": ["a b a", "b a b"]}
-    (ax,) = figures.attention_paths(
-        {"": [weights] * 2}, ["a", "b"], [(0, 1), (1, 0)], found=found, carried="xy", title=""
-    ).axes
+    (ax,) = figures.attention_paths([weights] * 2, found, [(0, 1), (1, 0)], "xy", title="").axes
     assert [list(ways(ax, level).values()) for level in (0, 1)] == [[(1.0, PALE), (1.0, HERO)]] * 2
     assert list(ways(ax))[-1] == (1, 0) and list(ways(ax, 1))[-1] == (0, 1)
     bold = [text.get_text() for text in ax.texts if text.get_weight() == "bold"]
     assert bold == ["layer 0", "x", "layer 1", "y", "a", "b", "a b", "b a b"]
-
-
-def test_an_edge_that_is_cut_is_crossed_out_in_each_layer():
-    whole, cut = [[0.5, 0.5], [0.8, 0.2]], [[0.5, 0.5], [0, 1]]
-    panels = figures.attention_paths(
-        {"whole": [whole] * 2, "cut": [cut] * 2}, ["a", "b"], (1, 0), title=""
-    ).axes
-    crosses = [
-        [each.get_xydata()[0].tolist() for each in ax.lines if each.get_marker() == "x"] for ax in panels
-    ]
-    assert crosses == [[], [[0.5, 0.5], [1.5, 0.5]]]
 
 
 def test_a_web_lights_what_reaches_one_token():
