@@ -40,7 +40,6 @@ BUILDS = {
 # What a lesson does that builds no box, and to which components, by the lessons that built them
 LATER = {
     9: ("loads the weights of a real model into the parts that are lit", (1, 5, 6, 7, 8)),
-    13: ("counts what the lit parts cost, and lets attention move fewer bytes", (5, 6, 7)),
 }
 WORDS, IDS = ("the", "boy", "saw", "[PAD]"), (1996, 2879, 2387, 0)  # as in MiniLM
 LANES, KEYS = 1.85 + 0.76 * np.arange(4), 6.15 + 0.67 * np.arange(4)  # where tokens and keys stand

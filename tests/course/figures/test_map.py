@@ -34,7 +34,6 @@ def test_no_words_of_the_map_lie_over_each_other_or_leave_it(lesson):
         (5, {"attention"}, ["05 multi-head\nattention", "05 multi-head attention: heads side by side"]),
         (7, {"", "norm"}, ["07 norm", "07 norm", "07 encoder layer,\nrepeated"]),
         (8, {"", "norm", "embedding"}, ["08 embedding", "08 norm", "08 the full encoder"]),
-        (13, {"attention", "feed-forward", "norm"}, None),
         (9, {"embedding", "positions", "norm", "attention", "feed-forward"}, None),
     ],
 )
