@@ -39,7 +39,6 @@ from transformer_course.figures.maps import (
     likeness_grid,
     masks,
     matrices,
-    token_depth,
 )
 from transformer_course.figures.moves import draw_tile, memory_traffic, packing, reach, ring_of_three
 from transformer_course.figures.points import (

@@ -1,12 +1,11 @@
 """Curves: how one quantity changes with another, with depth, position, the input, or while a model trains."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import EDGE, LINES, MARK
@@ -15,24 +14,17 @@ from transformer_course.figures.layout import WIDEST, canvas, finished, number, 
 from transformer_course.figures.names import name_lines, place_names, write_level, write_place
 from transformer_lab.training.loop import History
 
-STYLES = {  # how lines are told apart besides by colour; inches across; more
-    "marked": ("marker", "osD^vP*X", 5.4, {"markersize": 5}),
-    "smooth": ("linestyle", "-", 6.0, {"linewidth": 1.6}),
-    "area": ("linestyle", "-", 6.4, {"linewidth": 1.0}),
-    "stepped": ("linestyle", ("-", "--", "-.", ":"), 5.8, {"linewidth": 2}),
+STYLES = {  # markers, by which lines are told apart besides by colour; inches across; more
+    "marked": ("osD^vP*X", 5.4, {"markersize": 5}),
+    "smooth": (["None"], 6.0, {"linewidth": 1.6}),
+    "area": (["None"], 6.4, {"linewidth": 1.0}),
 }
+QUIET = LINES[4], LINES[6], LINES[2], LINES[5]  # like no component's
 MANY = 12  # more points have no tick each
 CROWDED = 0.031  # of a panel, a letter of a tick
 LABEL = 0.075  # inches of a letter in a line's name
 
 Named = Mapping[str, Sequence[float] | Matrix]
-
-
-def looks_of(names: Iterable[str], kinds: Sequence[str], by: str = "linestyle", hero: bool = True) -> dict:
-    """Return for each name a kind of line or marker and a colour, as options of `plot`."""
-    colours = LINES if hero else (LINES[4], LINES[6], LINES[2], LINES[5])  # like no component's
-    looks = zip(names, cycle(kinds), cycle(colours), strict=False)
-    return {name: {by: kind, "color": colour} for name, kind, colour in looks}
 
 
 def lines(
@@ -48,7 +40,6 @@ def lines(
     levels: Mapping[str, float] | Mapping[str, Mapping[str, float]] | None = None,
     places: Mapping[str, float] | None = None,
     dots: bool = False,
-    before: Named | None = None,
     below: bool = False,
     tops: Callable[[float], str] | None = None,
     hero: bool = True,
@@ -60,27 +51,27 @@ def lines(
         named: the lines, numbers over x each, or (run, x): every run thin, their mean thick. Or a panel of
             lines for each quantity, which is its y label; with a `ylabel` all panels share it, and its scale.
         style: "marked" marks each point, "smooth" is for many, "area" fills what is below (heights have no
-            numbers), "stepped" counts layers or steps.
+            numbers).
         logarithmic: the axes that are: "x", "y" or "xy"; or the panels whose y axes are.
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them;
             or, by the name of each panel, its own.
         places: the same on x: upright lines; with `dots` where they cross the lines.
             Without places `dots` bear numbers: those of the first line (or mean) above, all others below.
-        before: lines of an earlier try, in the order and the colours of those in `named`, dashed.
         below: panels stand one below the other: those of `named`, or one for each line, on one scale.
         tops: what is written at the highest point of each panel's line, from where it is.
         hero: whether the first has the strong colour: the claim is about it; else none has a part's colour.
     """
-    nested, before = isinstance(next(iter(named.values())), Mapping), before or {}
+    nested = isinstance(next(iter(named.values())), Mapping)
     shared, levels = ylabel != "" if nested else below, levels or {}
     panels = named if nested else {name: {"": y} for name, y in named.items()} if below else {ylabel: named}
-    tables = {panel: _tables_of(each | before) for panel, each in panels.items()}
-    by, kinds, width, more = STYLES[style]
+    tables = {panel: _tables_of(each) for panel, each in panels.items()}
+    markers, width, more = STYLES[style]
     names = list(dict.fromkeys(name for each in tables.values() for name in each))
-    looks = looks_of([n for n in names if n not in before], kinds, by, hero) | looks_of(before, ["--"])
+    each = zip(names, cycle(markers), cycle(LINES if hero else QUIET), strict=False)
+    looks = {name: {"marker": marker, "color": colour} for name, marker, colour in each}
     figure, axes = _lay(list(tables), width, names, below=below, shared=shared)
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
-        across = _lay_across(ax, x, logarithmic, whole=style == "stepped")
+        across = _lay_across(ax, x, logarithmic)
         ax.set_yscale("log" if {"y", panel} & {*logarithmic} else "linear")
         for name, runs in curves.items():
             _plot(ax, across, name, runs, more | looks[name], style=style)
@@ -152,11 +143,9 @@ def _lay(
     return canvas(len(panels), (min(4.2 + names, WIDEST / len(panels)), 3.6), sharex=shared, sharey=shared)
 
 
-def _lay_across(ax: Axes, x: Sequence, logarithmic: str, *, whole: bool) -> np.ndarray:
+def _lay_across(ax: Axes, x: Sequence, logarithmic: str) -> np.ndarray:
     """Let the x axis be as it is wanted; return where the points are on it."""
     ax.grid(alpha=0.3)
-    if whole:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if isinstance(x[0], str):
         ax.set_xticks(range(len(x)), list(x))
         ax.margins(x=0.3 / len(x))
@@ -180,7 +169,7 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, s
         ax.set_yticks([])
     if len(runs) > 1:
         ax.plot(x, runs.T, linewidth=0.9, alpha=0.5, color=look["color"])
-        look = look | ({"linewidth": 1.4} if look.get("linestyle") == "--" else {"linewidth": 2.4})
+        look = look | {"linewidth": 2.4}
     ax.plot(x, runs.mean(axis=0), label=name, **look)
 
 

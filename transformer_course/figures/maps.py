@@ -145,30 +145,6 @@ def attention_heatmap(
     return layout.finished(figure, title, see)
 
 
-def token_depth(
-    values: Matrix,
-    rows: Labels,
-    tokens: Labels,
-    *,
-    title: str,
-    bar: str,
-    cosine: bool = False,
-    across: str = "token",
-    framed: Iterable[Cell] = (),
-    see: str = "A row for each place in the model, from the first down to the last; a column for each token.",
-) -> Figure:
-    """Draw a number for each token at each place of a model, from 0 to 1 or more, or from −1; some framed."""
-    values = given.numbers_of(values, 2)
-    left, foot = (LETTER * max(map(len, labels)) for labels in (rows, tokens))
-    unit = min(0.52, (layout.WIDEST - 1.3 - left) / len(tokens))
-    size = 1.3 + left + unit * len(tokens), 0.9 + foot + min(0.42, unit) * len(rows)
-    figure, (ax,) = layout.canvas(1, size)
-    look = {"colours": SIGNED, "limits": (-1, 1)} if cosine else {"limits": (0, max(1.0, values.max()))}
-    look |= {"numbers": unit > 0.4, "bar": bar, "labels": (across, ""), "framed": framed}
-    draw_matrix(ax, values, rows, tokens, **look)
-    return layout.finished(figure, title, see)
-
-
 # Several maps side by side
 
 

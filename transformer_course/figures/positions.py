@@ -200,7 +200,7 @@ def draw_turns(
     dots = np.zeros((0, len(names), 2)) if behind is None else given.numbers_of(behind, 3)
     reach = max(np.hypot(*each.T).max() for each in (*pairs.values(), *dots)) or 1.0
     both = list(pairs.values()) if len(pairs) == 2 else []
-    rim = 1.5 if any(pairs) else 1.2  # there is room for names of arrows
+    rim = 1.5  # there is room for names of arrows
     for dial, name in enumerate(names):
         by = ", ".join(f"{each} {number(turn[dial])}°" for each, turn in (turns or {}).items())
         told = [f"turned: {by}"] * bool(turns)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from transformer_course import figures
-from transformer_course.figures.colours import HERO, LINES
+from transformer_course.figures.colours import HERO
 from transformer_course.figures.curves import training_curves
 from transformer_lab.training.loop import History
 
@@ -22,7 +22,7 @@ def written(ax):
     return [text.get_text() for text in ax.texts]
 
 
-@pytest.mark.parametrize("style", ["marked", "stepped", "smooth"])
+@pytest.mark.parametrize("style", ["marked", "smooth"])
 @pytest.mark.parametrize("count", [2, 7])
 def test_every_curve_is_drawn_and_told_from_the_others(count, style):
     curves = {f"name {i}": [1.0 + i] * 3 for i in range(count)}
@@ -37,10 +37,7 @@ def test_lines_are_drawn_as_given():
     ax = figures.lines([1, 4], {"a": [3, 5], "b": [2, 7]}, xlabel="", ylabel="", logarithmic="xy").axes[0]
     assert [line.get_xydata().tolist() for line in ax.lines] == [[[1, 3], [4, 5]], [[1, 2], [4, 7]]]
     assert (ax.get_xscale(), ax.get_yscale(), ticks(ax)) == ("log", "log", ["1", "4"])
-    (ax,) = figures.lines(
-        range(1, 4), {"": [1, 5, 2]}, **LABELS, levels={"chance": 3.5}, style="stepped"
-    ).axes
-    assert all(tick == round(tick) for tick in ax.get_xticks())
+    (ax,) = figures.lines(range(1, 4), {"": [1, 5, 2]}, **LABELS, levels={"chance": 3.5}).axes
     assert written(ax) == ["chance"]  # a single curve is named by the title
     assert ax.lines[1].get_ydata()[0] == 3.5
     (ax,) = figures.lines(["one", "two"], {"a": [1, 2], "b": [2, 3]}, **LABELS).axes
@@ -57,19 +54,15 @@ def test_a_line_has_its_name_at_its_last_number():
 
 
 def test_each_run_is_a_thin_line_and_the_mean_a_thick_one():
-    before = {"rotary, before": [0.5, 0.3, 0.1], "added, before": [0.4, 0.2, 0.0]}
-    look = {"levels": {"chance": 0.25}, "places": {"trained": 32}, "before": before, "logarithmic": "x"}
+    look = {"levels": {"chance": 0.25}, "places": {"trained": 32}, "logarithmic": "x"}
     (ax,) = figures.lines([32, 64, 128], RUNS, **LABELS, **look).axes
     lines = {line.get_label(): line for line in ax.lines}
     np.testing.assert_allclose(lines["rotary"].get_ydata(), [1.0, 0.8, 0.6])
     thin = [line.get_ydata().tolist() for line in ax.lines if line.get_linewidth() < 1]
     assert thin == RUNS["rotary"]
-    for now, then, colour in zip(RUNS, before, LINES, strict=False):  # one kind, one colour
-        assert lines[now].get_color() == lines[then].get_color() == colour
-        assert (lines[now].get_linestyle(), lines[then].get_linestyle()) == ("-", "--")
     upright = [line for line in ax.lines if len(set(line.get_xdata())) == 1]
     assert [line.get_xdata()[0] for line in upright] == [32]
-    assert {*RUNS, *before, "chance", "trained"} == set(written(ax))
+    assert {*RUNS, "chance", "trained"} == set(written(ax))
 
 
 def test_panels_of_several_lines_may_stand_below_each_other_each_with_its_own_scale():

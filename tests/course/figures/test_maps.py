@@ -67,15 +67,6 @@ def test_a_hidden_cell_is_hatched_and_has_no_number():
     assert [len(ax.patches) for ax in figure.axes[:2]] == [0, 3]
 
 
-def test_one_number_for_each_token_or_neuron():
-    np.testing.assert_array_equal(
-        values(figures.token_depth(MAPS[0][:2], ["layer 0", "layer 1"], TOKENS, title="", bar="")),
-        [MAPS[0][:2]],
-    )
-    figure = figures.token_depth([[1.0, 0, 2.0], [0.0, 3.0, 0]], ["a", "b"], TOKENS, title="", bar="")
-    assert figure.axes[0].collections[0].get_clim() == (0, 3)
-
-
 def limits(figure, count=2):
     return [pytest.approx(ax.collections[0].get_clim()) for ax in figure.axes[:count]]
 
