@@ -140,9 +140,9 @@ def two_blocks(
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
         ax.set_axis_off()
-    drawn = f"features {first} to {first + SHOWN - 1}, whose cosine is near that of all"
-    told = f"fresh random weights, the same for both tokens; {drawn}; vectors at length 1, W by its largest\n"
-    told += "red is above 0, blue below; thick: the road of x, later A's, too\n"
+    told = "fresh random weights, the same for both tokens; "
+    told += f"drawn: {SHOWN} of {d_model} features, typical ones\n"
+    told += "red is above 0, blue below; each vector at length 1; thick: the road of x, later A's, too\n"
     told += "not drawn: the other tokens, heard as well; the norm before the block's feed-forward; W's bias"
     figure.supxlabel(told, size=9)
     see = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
