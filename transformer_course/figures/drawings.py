@@ -344,18 +344,19 @@ def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, ste
 SUSPECT, HAND = "softmax of\ncolumns", "0  log 3\nlog 2  0"  # the bug; the scores of lesson 14, by hand
 LOOP = [(HAND, SUSPECT, "*.33  .75\n.67  *.25"), (HAND, "the formula,\nslowly", "*.25  .75\n.67  *.33")]
 NUDGE = [(HAND, SUSPECT, ".33  .75\n*.67  *.25"), ("°log 3  °0\nlog 2  0", SUSPECT, ".60  .50\n*.40  *.50")]
+SUMS = ".33 + .75 =  *1.08\n.67 + .25 =  *.92"
 KINDS_OF_TESTS = {
     "sizes": ([("(3, 5)", SUSPECT, "(3, 5)")], "the shape as\npromised? yes", "missed"),
     "loop": (LOOP, "all numbers\nequal? no", "noticed"),
-    "promise": ([(HAND, SUSPECT, "row 0:  *1.08\nrow 1:  *.92")], "rows add up\nto 1? no", "noticed"),
-    "count": ([("", SUSPECT, "0 parameters")], "as many as by\nthe pencil? yes", "missed"),
+    "promise": ([(HAND, SUSPECT, SUMS)], "rows add up\nto 1? no", "noticed"),
+    "count": ([("", SUSPECT, "0 parameters")], "as many as by\nthe pencil, 0? yes", "missed"),
     "nudge": (NUDGE, "only row 0 was changed:\nrow 1 as before? no", "noticed"),
 }
 
 
 def kinds_of_tests(*, title: str) -> Figure:
     """Draw for each of the five kinds of tests what the suspect is given, and what is asked of its answer."""
-    figure, panels = canvas(5, (0, 0), (WIDEST, 3.5), width_ratios=[1, 2, 1, 1, 2])
+    figure, panels = canvas(5, (0, 0), (WIDEST, 3.5), width_ratios=[1, 2, 1.3, 1.1, 2])
     for ax, (name, (runs, question, verdict)) in zip(panels, KINDS_OF_TESTS.items(), strict=True):
         for x, stages in enumerate(runs):
             for y, word in zip((2, 1, 0), stages, strict=True):
@@ -376,7 +377,9 @@ def kinds_of_tests(*, title: str) -> Figure:
         ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **look)
         ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.52), title=name)
         ax.set_axis_off()
-    figure.supxlabel("framed: should be equal (promise: 1), and is not; dotted: changed for the test", size=9)
+    told = "the bug: softmax of columns, and not of rows; "
+    told += "framed: should be equal (promise: 1), and is not; dotted: changed for the test"
+    figure.supxlabel(told, size=9)
     see = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
     return finished(figure, title, see)
 

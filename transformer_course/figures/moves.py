@@ -162,7 +162,9 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
         way(ax, (3.78, y), (3.78, y - 0.58))
         foot = 2 * y + 1  # both of a row are read: q and k, v and the weights
         line(panels[0], (0.83, foot + 0.06), (0.83, foot), (1.76, foot), (1.76, foot + 0.06), zorder=5)
-    way(ax, (4.43, -2.5), (4.55, -2.5), (4.55, -0.5), (4.43, -0.5))
+    panels[1].plot((4.43, 4.55, 4.55), (-2.5, -2.5, -0.5), "--", color="black", linewidth=1.4, zorder=4)
+    arrow(panels[1], (4.55, -0.5), (4.43, -0.5), zorder=4, gap=0)
+    figure.supxlabel("thicker: more bytes; dashed: the next round", size=9)
     see = "Slow memory at the left, the cache at the right; an arrow says how many bytes go to and fro."
     return finished(figure, title, see)
 
@@ -192,6 +194,7 @@ def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int)
     x, y = np.add(start, end) / 2
     look = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "color": HERO, "zorder": 6}
     ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    what = what.replace(", w", ",\nw")  # of the thickest, to be narrow
     ax.text(x, y, f"{what}\n{number(count / 1000)} kB", bbox=ground, **look)
 
 

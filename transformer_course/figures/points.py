@@ -127,7 +127,8 @@ def roofline(
 ) -> Figure:
     """Draw the roof of a machine, operations and bytes a second at best, and below it the parts of a model.
 
-    A part is given by its operations for each byte, and its operations a second.
+    A part is given by its operations for each byte, and its operations a second; above the slope its numbers
+    come from the cache.
     """
     x, y = given.numbers_of(list(parts.values()), 2, name="parts").T
     ridge = speed / bandwidth
@@ -149,7 +150,9 @@ def roofline(
     ax.text(ridge, 0.02, f" ridge: {two_decimals(ridge, 1)}", color=GREY, transform=ax.get_xaxis_transform())
     see = "Over the work for each byte, the most that the machine can do: first a slope, then a flat roof."
     finished(figure, title, see)
-    named = dict(zip(parts, zip(x, y / GIGA, strict=True), strict=True))
+    cached = (y > x * bandwidth) & (y < speed / 2)
+    names = [name + ",\nfrom the cache" * bool(above) for name, above in zip(parts, cached, strict=True)]
+    named = dict(zip(names, zip(x, y / GIGA, strict=True), strict=True))
     place_names(ax, named, arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 0})
     return figure
 

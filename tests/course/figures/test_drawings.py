@@ -75,8 +75,9 @@ def test_what_the_five_tests_are_shown_is_what_the_bug_gives():
         (nudge, changed.softmax(0), 1),
     ):
         assert [two_decimals(number) for number in table.flatten().tolist()] == given_out(ax, x)
-    first, second = scores.softmax(0).sum(1).tolist()
-    assert given_out(promise, 0) == ["row 0:", two_decimals(first), "row 1:", two_decimals(second)]
+    rows = [" + ".join(map(two_decimals, row)) + " =" for row in scores.softmax(0).tolist()]
+    first, second = map(two_decimals, scores.softmax(0).sum(1).tolist())
+    assert given_out(promise, 0) == [rows[0], first, rows[1], second]
     assert not torch.allclose(scores.softmax(0)[1], changed.softmax(0)[1])  # row 1 moves with row 0
 
 

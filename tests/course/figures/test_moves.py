@@ -52,7 +52,13 @@ def test_what_a_pencil_reckons_from_the_numbers_of_a_tile_is_what_is_written_and
 def test_every_byte_that_goes_to_and_fro_is_counted_and_the_map_moves_in_steps_only():
     steps, fused = figures.memory_traffic(1000, 100, 2, 250, title="").axes
     # q, k, v and the output have 100,000 numbers each, a map a million
-    told = {"q, k\n400 kB", "scores\n2,000 kB", "weights\n2,000 kB", "v, weights\n2,200 kB", "output\n200 kB"}
+    told = {
+        "q, k\n400 kB",
+        "scores\n2,000 kB",
+        "weights\n2,000 kB",
+        "v,\nweights\n2,200 kB",
+        "output\n200 kB",
+    }
     assert told == {text.get_text() for text in steps.texts if text.get_color() == HERO}
     assert steps.get_title() == "Step by step: 8,800 kB are moved"  # the scores twice
     told = {text.get_text() for text in fused.texts if text.get_color() == HERO}
