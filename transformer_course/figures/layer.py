@@ -7,6 +7,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from torch import nn
 from torch.nn import functional as F
 
 from transformer_course.figures import given
@@ -106,17 +107,16 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
 
 
 def two_blocks(
-    x: Matrix, joined: Sequence[Matrix], ends: Sequence[Matrix], weight: Matrix, tokens: Labels, *, title: str
+    layer: nn.Module, block: nn.Module, x: torch.Tensor, tokens: Mapping[str, int], *, title: str
 ) -> Figure:
     """Draw two tokens on their way through the layer of a paper, and through the block of a tutorial.
 
-    Args:
-        x: what enters both, (token, d_model), as are the ends.
-        joined: in the block [A ‖ x], and what the feed-forward makes of it, (token, 2 · d_model).
-        ends: what leaves the layer, and the block.
-        weight: the fusion's, (d_model, 2 · d_model).
+    `x` enters both, (1, position, d_model); `tokens` says where the two stand that are drawn.
     """
-    x, weight, *more = (given.numbers_of(each, 2) for each in (x, weight, *joined, *ends))
+    joined = torch.cat([block.attention(block.norm(x))[0], x], dim=-1)  # [A ‖ x]
+    tables = x, joined, block.feed_forward(joined), layer(x)[0], block(x)[0]
+    drawn = (each[0, list(tokens.values())] for each in tables)
+    weight, x, *more = (given.numbers_of(each, 2) for each in (block.output_projection.weight, *drawn))
     first, d_model = _typical(x, more[2:]), x.shape[1]
     # The drawn ones come first, in each half of what is twice as wide, and of W's rows, too.
     turned = (np.roll(each.reshape(len(each), -1, d_model), -first, axis=2) for each in (x, weight, *more))

@@ -204,12 +204,13 @@ def packing(lengths: Sequence[int], *, title: str) -> Figure:
     In the second text two tokens, 3 places apart, have frames.
     """
     count, width = len(lengths), max(lengths)
-    figure, (ax,) = canvas(1, (WIDEST, 3.9))
-    tops, row = (
-        {0.0: f"batch: {count} × {width}", -2.75: "vectors, back in their places; 0 at the padding"},
-        -1.7,
+    figure, (ax,) = canvas(1, (WIDEST, 3.8))
+    tops, row = (0.0, -2.6), -1.7
+    names = (
+        f"batch: {count} × {width}; the numbers are places",
+        "vectors, back in their places; 0 at the padding",
     )
-    for top, name in tops.items():
+    for top, name in zip(tops, names, strict=True):
         ax.text(0, top + 0.1, name, va="bottom", size=9.5, weight="bold")
         for text, length in enumerate(lengths):
             y = top - PLACE * (text + 1)
@@ -222,13 +223,17 @@ def packing(lengths: Sequence[int], *, title: str) -> Figure:
     ax.add_patch(Rectangle((0, row), PLACE * sum(lengths), PLACE, **AROUND))
     words = f"one row of {sum(lengths)}, through all layers; a mask keeps each text to itself"
     ax.text(0, row + PLACE + 0.1, words, va="bottom", size=9.5, weight="bold")
-    edge, right = PLACE * width, PLACE * (width + 10)
+    edge, end = PLACE * width + 0.16, PLACE * sum(lengths)
     above, below = (top - PLACE * count / 2 for top in tops)
-    way(ax, (edge, above), (right, above), (right, row + PLACE))
-    way(ax, (right, row), (right, below), (edge, below))
-    ax.set(xlim=(-0.6, WIDEST - 0.5), ylim=(-2.8 - PLACE * count, 0.35))
+    for top, foot in ((top, top - PLACE * count) for top in tops):  # a bracket: the whole batch
+        line(ax, (edge - 0.08, top), (edge, top), (edge, foot), (edge - 0.08, foot))
+    enters, leaves, beside = row + 0.75 * PLACE, row + 0.25 * PLACE, end + 0.35
+    way(ax, (edge, above), (beside, above), (beside, enters), (end, enters))
+    way(ax, (end, leaves), (beside, leaves), (beside, below), (edge, below))
+    ax.set(xlim=(-0.6, WIDEST - 0.5), ylim=(-2.65 - PLACE * count, 0.35))
     ax.set_axis_off()
-    legend_of_cells(figure, {"padding": HIDDEN, "two tokens, 3 places apart both times": APART})
+    apart = "two tokens, 3 places apart in the batch and in the row"
+    legend_of_cells(figure, {"padding": HIDDEN, apart: APART})
     see = "Above a batch with padding, in the middle one row of the real tokens, below again."
     return finished(figure, title, see)
 

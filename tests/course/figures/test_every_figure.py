@@ -12,6 +12,9 @@ from matplotlib.text import Text
 from tests.course.figures.colours import contrast
 from transformer_course import figures
 from transformer_course.figures import layout
+from transformer_lab import EncoderConfig
+from transformer_lab.encoder import standard_layer
+from transformer_lab.roformer import RoFormerEncoder
 
 TOKENS = ["$x$", "b", "$"]
 WEIGHTS = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.25, 0.25, 0.5]])
@@ -127,8 +130,8 @@ GOOD = {
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
     "searches": {"cosines": WEIGHTS, "answers": {"$x$": 0, "b": 0, "$": 2}, "texts": TOKENS, "title": ""},
     "two_blocks": {
-        **{"x": WEIGHTS[:2], "joined": [torch.rand(2, 6)] * 2, "ends": [WEIGHTS[:2]] * 2},
-        **{"weight": torch.rand(3, 6), "tokens": TOKENS[:2], "title": ""},
+        **{"layer": standard_layer(EncoderConfig(9, d_model=6, n_heads=1, d_ff=7)), "title": ""},
+        **{"block": RoFormerEncoder(6, 1), "x": torch.rand(1, 3, 6), "tokens": {"$x$": 0, "b": 2}},
     },
 }  # fmt: skip
 ALONE = {"kinds_of_tests", "norm_orders", "live_curve"}  # these are given nothing but a title
