@@ -283,7 +283,7 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
         ax.set_axis_off()
-    words = "thick: c goes on unchanged; turn: by the position, of q and k only; widths to scale"
+    words = "thick: the road of c; turn: by the position, of q and k only; the vectors' widths are to scale"
     figure.supxlabel(words, size=9)
     see = (
         "Above, three maps make three small vectors; below, one copy goes on in three lanes and is added to."
