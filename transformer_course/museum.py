@@ -367,11 +367,6 @@ def equal_stay_equal(function: Callable, x: Tensor) -> bool:
     return torch.allclose(function(same), same)
 
 
-def keeps_lengths(function: Callable, x: Tensor) -> bool:
-    """Does every vector keep its length?"""
-    return torch.allclose(function(x).norm(dim=-1), x.norm(dim=-1))
-
-
 def keeps_distance(function: Callable, x: Tensor) -> bool:
     """Does the score of two vectors depend on their distance only?"""
     found = certificates.distance_only(lambda rows: function(rows[None])[0], *x[0, :2], length=len(x[0]))
@@ -386,6 +381,13 @@ def order_matters(function: Callable, x: Tensor) -> bool:
 def texts_are_alone(function: Callable, x: Tensor) -> bool:
     """Is a text the same by itself as among others?"""
     return certificates.batch_invariance(function, x).holds
+
+
+def learn_apart(stack: nn.Module, x: Tensor) -> bool:
+    """Has each of the first two units a gradient of its own?"""
+    weights = [unit[0].weight for unit in stack.units[:2]]
+    one, other = torch.autograd.grad(stack(x).square().sum(), weights)
+    return not torch.equal(one, other)
 
 
 def spread_is_one(function: Callable, x: Tensor) -> bool:
@@ -433,8 +435,8 @@ def of_rotations() -> list[Specimen]:
     coarse, x = partial(whole, dtype=torch.bfloat16), normal(2, 4, WIDTH)
     return [
         Specimen(16, whole, coarse, normal(1, 300, WIDTH), keeps_distance),
-        Specimen(1, by_head, partial(by_head, between=()), normal(3, 2, WIDTH), keeps_lengths),
-        Specimen(5, whole, one_at_a_time, x, keeps_distance),
+        Specimen(1, by_head, partial(by_head, between=()), normal(3, 2, WIDTH), order_matters),
+        Specimen(5, whole, one_at_a_time, x, order_matters),
         Specimen(13, placed, partial(placed, rows=1), x, order_matters),
     ]
 
@@ -469,7 +471,7 @@ def of_modules() -> list[Specimen]:
     four_maps, x = 4 * (WIDTH * WIDTH + WIDTH), normal(2, 4, WIDTH)
     right, wrong = FirstResult(by_text, times=3), FirstResult(by_batch, times=3)
     return [
-        Specimen(2, distinct, tied, x, lambda *_: True, four_units),
+        Specimen(2, distinct, tied, x, learn_apart, four_units),
         Specimen(18, two_heads, two_heads, x, texts_are_alone, ordered),
         Specimen(6, lambda x: F.layer_norm(x, (WIDTH,)), norm_by_hand, x, spread_is_one),
         Specimen(3, right, wrong, x, texts_are_alone, four_maps),

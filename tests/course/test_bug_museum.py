@@ -63,6 +63,11 @@ def test_the_pencil_counts_what_the_right_modules_have(cases):
         assert parameters_of(cases[number].right) == cases[number].parameters
 
 
+def test_what_is_turned_by_the_wrong_thing_keeps_its_lengths(cases):
+    for case in (cases[1], cases[5]):
+        torch.testing.assert_close(case.wrong(case.x).norm(dim=-1), case.x.norm(dim=-1))
+
+
 def test_every_specimen_is_noticed_by_one_of_the_five_tests(cases):
     for case in cases.values():
         assert any(museum.notices(case, test) for test in museum.TESTS)

@@ -138,7 +138,7 @@ def bars(
             _write_inside(ax, numbers, goal)
         if len(quantities[each]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
-        ax.set_title(name)
+        ax.set_title(name, loc="center" if goal is None else "left")
     if legend:
         looks = [MARK, SILVER] if goal is None else [YES, SILVER]
         key = {word: {"edgecolor": "black", "facecolor": c} for word, c in zip(legend, looks, strict=False)}

@@ -341,7 +341,7 @@ def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, ste
 
 # Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked; who notices.
 # A star stands before a number that differs from what is beside it, or promised, a ring before a changed one.
-SUSPECT, HAND = "softmax of\ncolumns", "0  log 3\nlog 2  0"  # the bug; the scores of lesson 14, by hand
+SUSPECT, HAND = "softmax down\nthe columns", "0  log 3\nlog 2  0"  # the bug; the scores of lesson 14, by hand
 LOOP = [(HAND, SUSPECT, "*.33  .75\n.67  *.25"), (HAND, "the formula,\nslowly", "*.25  .75\n.67  *.33")]
 NUDGE = [(HAND, SUSPECT, ".33  .75\n*.67  *.25"), ("°log 3  °0\nlog 2  0", SUSPECT, ".60  .50\n*.40  *.50")]
 SUMS = ".33 + .75 =  *1.08\n.67 + .25 =  *.92"
@@ -349,7 +349,7 @@ KINDS_OF_TESTS = {
     "sizes": ([("(3, 5)", SUSPECT, "(3, 5)")], "the shape as\npromised? yes", "missed"),
     "loop": (LOOP, "all numbers\nequal? no", "noticed"),
     "promise": ([(HAND, SUSPECT, SUMS)], "rows add up\nto 1? no", "noticed"),
-    "count": ([("", SUSPECT, "0 parameters")], "as many as by\nthe pencil, 0? yes", "missed"),
+    "count": ([("", SUSPECT, "0 parameters")], "as many as counted\nby hand, 0? yes", "missed"),
     "nudge": (NUDGE, "only row 0 was changed:\nrow 1 as before? no", "noticed"),
 }
 
@@ -377,7 +377,7 @@ def kinds_of_tests(*, title: str) -> Figure:
         ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **look)
         ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.52), title=name)
         ax.set_axis_off()
-    told = "the bug: softmax of columns, and not of rows; "
+    told = "the bug: softmax down the columns, not along the rows; grey: trusted\n"
     told += "framed: should be equal (promise: 1), and is not; dotted: changed for the test"
     figure.supxlabel(told, size=9)
     see = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
