@@ -141,9 +141,9 @@ def two_blocks(
         ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
         ax.set_axis_off()
     told = "fresh random weights, the same for both tokens; "
-    told += f"drawn: {SHOWN} of {d_model} features, typical ones\n"
+    told += f"drawn: {SHOWN} of {d_model} features, with cosines like those of all\n"
     told += "red is above 0, blue below; each vector at length 1; thick: the road of x, later A's, too\n"
-    told += "not drawn: the other tokens, heard as well; the norm before the block's feed-forward; W's bias"
+    told += "not drawn: other tokens, which attention reads; the norm before the feed-forward; W's bias"
     figure.supxlabel(told, size=9)
     see = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
     return finished(figure, title, see)
@@ -195,9 +195,9 @@ def _draw_beside(ax: Axes, joined: Sequence[np.ndarray], weight: np.ndarray) -> 
         way(ax, (3.65, low), (3.9, low), (3.9, row), (4.2, row))
         pink = COMPONENTS["feed-forward"]
         box(ax, (7.45, row - 0.19 * side), "", (2.08, 0.92), pink, zorder=1)
-        ax.text(7.44, inner, "feed-forward", ha="center", va="center", size=8)
-        way(ax, (6.54, row), (6.54, inner), (6.84, inner))
-        way(ax, (8.08, inner), (8.28, inner), (8.28, row - 0.14 * side))
+        ax.text(7.46, inner, "feed-forward", ha="center", va="center", size=7.5)
+        way(ax, (6.54, row), (6.54, inner), (6.82, inner))
+        way(ax, (8.12, inner), (8.28, inner), (8.28, row - 0.14 * side))
         arrow(ax, (6.2, row), (8.73, row), width=5, colour=DARK)
         plus(ax, (8.28, row), 0.14)
         for left, vector in zip((4.25, 8.75), joined, strict=True):
