@@ -13,7 +13,7 @@ from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from matplotlib.text import Annotation
 
 from transformer_course.figures import colours
-from transformer_course.figures.colours import COMPONENTS, DARK, HERO, LIT, SIGNED, SILVER, YES, YES_OR_NO
+from transformer_course.figures.colours import COMPONENTS, DARK, HERO, LIT, NO, SIGNED, SILVER, YES, YES_OR_NO
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 
 Point = tuple[float, float]
@@ -342,11 +342,14 @@ def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, ste
 # Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked; who notices.
 # A star stands before a number that differs from what is beside it, or promised, a ring before a changed one.
 SUSPECT, HAND = "softmax down\nthe columns", "0  log 3\nlog 2  0"  # the bug; the scores of lesson 14, by hand
-LOOP = [(HAND, SUSPECT, "*.33  .75\n.67  *.25"), (HAND, "the formula,\nslowly", "*.25  .75\n.67  *.33")]
+LOOP = [
+    (HAND, SUSPECT, "*.33  .75\n.67  *.25"),
+    (HAND, "trusted: the\nformula, slowly", "*.25  .75\n.67  *.33"),
+]
 NUDGE = [(HAND, SUSPECT, ".33  .75\n*.67  *.25"), ("°log 3  °0\nlog 2  0", SUSPECT, ".60  .50\n*.40  *.50")]
 SUMS = ".33 + .75 =  *1.08\n.67 + .25 =  *.92"
 KINDS_OF_TESTS = {
-    "sizes": ([("(3, 5)", SUSPECT, "(3, 5)")], "the shape as\npromised? yes", "missed"),
+    "sizes": ([("shape (3, 5)", SUSPECT, "shape (3, 5)")], "the shape as\npromised? yes", "missed"),
     "loop": (LOOP, "all numbers\nequal? no", "noticed"),
     "promise": ([(HAND, SUSPECT, SUMS)], "rows add up\nto 1? no", "noticed"),
     "count": ([("", SUSPECT, "0 parameters")], "as many as counted\nby hand, 0? yes", "missed"),
@@ -372,13 +375,13 @@ def kinds_of_tests(*, title: str) -> Figure:
                     ax.text(x, 2.31, "keys →  queries ↓", ha="center", va="bottom", size=8)
         middle, is_seen = (len(runs) - 1) / 2, verdict == "noticed"
         ax.text(middle, -0.4, question, ha="center", va="top", size=9, weight="bold")
-        box(ax, (middle, -1.13), "", (0.94, 0.26), YES if is_seen else SILVER, rounding=0.04)
+        box(ax, (middle, -1.13), "", (0.94, 0.26), YES if is_seen else NO, rounding=0.04)
         look = {"color": "white" if is_seen else "black", "zorder": 4}
         ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **look)
         ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.52), title=name)
         ax.set_axis_off()
-    told = "the bug: softmax down the columns, not along the rows; grey: trusted\n"
-    told += "framed: should be equal (promise: 1), and is not; dotted: changed for the test"
+    told = "the bug: softmax down the columns, not along the rows\n"
+    told += "framed: should equal the same place beside it (promise: 1); dotted: changed for the test"
     figure.supxlabel(told, size=9)
     see = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
     return finished(figure, title, see)

@@ -51,7 +51,7 @@ def test_each_kind_of_test_runs_the_bug_and_the_loop_also_a_second_formula():
     panels = figures.kinds_of_tests(title="").axes
     assert [ax.get_title() for ax in panels] == ["sizes", "loop", "promise", "count", "nudge"]
     asked = [words(ax).count("softmax down\nthe columns") for ax in panels]
-    assert asked == [1, 1, 1, 1, 2] and "the formula,\nslowly" in words(panels[1])
+    assert asked == [1, 1, 1, 1, 2] and "trusted: the\nformula, slowly" in words(panels[1])
     arrows = [
         sum(hasattr(text, "arrow_patch") and text.arrow_patch is not None for text in ax.texts)
         for ax in panels
