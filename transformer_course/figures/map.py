@@ -261,8 +261,8 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
     figure, panels = canvas(2, (9.2, 2.5), columns=1)
     d_head = d_model // n_heads
     names = (
-        f"One of the paper's {n_heads} heads: a Linear each makes q, k, v, {d_head} wide",
-        f"A head of the tutorial: c, {d_model} wide, and a unit each: c goes on, a network adds to it",
+        f"A head of the paper's layer, here 1 of {n_heads}: a Linear each makes q, k, v, {d_head} wide",
+        f"A head of the tutorial's block: its copy c of the token, {d_model} wide; a unit each adds to it",
     )
     for ax, name, is_copy in zip(panels, names, (False, True), strict=True):
         wide = 1.3 if is_copy else 1.3 / n_heads
@@ -277,13 +277,14 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
             start = 4.1
         for lane, role in zip((1.0, 0, -1.0), ROLES, strict=True):
             _make_role(ax, start, lane, role, wide, is_copy=is_copy)
-        words = "softmax of\nq · all k ÷ √d,\ntimes all v"
+        words = f"softmax of q ·\nall k ÷ √{d_model if is_copy else d_head},\ntimes all v"
         box(ax, (10.4, 0), words, (1.5, 0.95), COMPONENTS["attention"], letters=8.5)
         arrow(ax, (11.2, 0), (11.7, 0))
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
         ax.set_axis_off()
-    words = "thick: the road of c; turn: by the position, of q and k only; the vectors' widths are to scale"
+    words = "thick: the road of c, this head's copy of the token\n"
+    words += "turn: by the position, of q and k only; the vectors' widths are to scale"
     figure.supxlabel(words, size=9)
     see = (
         "Above, three maps make three small vectors; below, one copy goes on in three lanes and is added to."
