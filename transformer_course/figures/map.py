@@ -262,7 +262,7 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
     d_head = d_model // n_heads
     names = (
         f"A head of the paper's layer, here 1 of {n_heads}: a Linear each makes q, k, v, {d_head} wide",
-        f"A head of the tutorial's block: its copy c of the token, {d_model} wide; a unit each adds to it",
+        f"A head of the tutorial's block: c of the token, {d_model} wide; for q, k, v a unit adds to it",
     )
     for ax, name, is_copy in zip(panels, names, (False, True), strict=True):
         wide = 1.3 if is_copy else 1.3 / n_heads
@@ -283,7 +283,7 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
         ax.set_axis_off()
-    words = "thick: the road of c, this head's copy of the token\n"
+    words = "thick: the road of c, which this head's Linear makes of the token\n"
     words += "turn: by the position, of q and k only; the vectors' widths are to scale"
     figure.supxlabel(words, size=9)
     see = (
