@@ -314,6 +314,7 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
         ax.xaxis.set_major_formatter("{x:,.0f}")
         for label, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=True):
             label.set_horizontalalignment(side)  # apart from the next panel's
+        ax.axvline(place, color=HERO, linewidth=0.8, zorder=0)
         ax.text(place, -0.8, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         if windows[0] is not None:
             ax.text(place + 2.5 * wide[0], -0.2, f"sees {2 * wide[0] + 1}", va="center", size=8)
