@@ -214,7 +214,8 @@ WORDS = {
     UNNOTICED: (
         "wrong numbers pass",
         "Your test says True of the wrong one as well. On your own inputs it returns something else than it "
-        "should, and what you ask of it does not show that. Ask for all numbers, up to rounding.",
+        "should, and what you ask of it does not show that. Which word of the promise is broken there, and "
+        "in which of its numbers would you see it?",
     ),
     (ELSEWHERE, True): (
         "the same fault passes in other code",
