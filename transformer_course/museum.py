@@ -29,7 +29,6 @@ from transformer_lab.diagnostics import certificates
 from transformer_lab.encoder import standard_layer
 from transformer_lab.multi_head_attention import MultiHeadAttention
 from transformer_lab.positional_encoding import angular_frequencies
-from transformer_lab.roformer import ExpandingMultiHeadAttention
 from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_half_split, rotate_interleaved, rotations
 
 # --- the exhibits of the path: wrong, every one -----------------------------------------------------------
@@ -390,6 +389,15 @@ def learn_apart(stack: nn.Module, x: Tensor) -> bool:
     return not torch.equal(one, other)
 
 
+def refuses_unknown(built: nn.Module, x: Tensor) -> bool:
+    """Does what has built it refuse a name that it does not know?"""
+    try:
+        type(built)(WIDTH, attn_head=7)
+    except TypeError:
+        return True
+    return False
+
+
 def spread_is_one(function: Callable, x: Tensor) -> bool:
     """Has each token variance 1?"""
     variance = function(x).var(dim=-1, correction=0)
@@ -462,17 +470,18 @@ def of_modules() -> list[Specimen]:
     """Modules that share parameters, ignore what they were told, normalise or attend along the wrong axis."""
     distinct, tied = Stack([unit(WIDTH) for _ in range(4)]), Units(WIDTH, 4)
     tied.load_state_dict(distinct.state_dict())
-    two_heads = FirstResult(ExpandingMultiHeadAttention(WIDTH, 2))  # eight were ordered
     by_text = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
     by_batch = nn.MultiheadAttention(WIDTH, HEADS)
     by_batch.load_state_dict(by_text.state_dict())
-    ordered = parameters_of(ExpandingMultiHeadAttention(WIDTH, 8))
     four_units = 4 * (2 * WIDTH + WIDTH * WIDTH + WIDTH + 1)
     four_maps, x = 4 * (WIDTH * WIDTH + WIDTH), normal(2, 4, WIDTH)
     right, wrong = FirstResult(by_text, times=3), FirstResult(by_batch, times=3)
+    seven = nn.MultiheadAttention(WIDTH, 7, batch_first=True)
+    misspelt = Ordered(WIDTH, attn_head=7)
+    misspelt.attention.load_state_dict(seven.state_dict())
     return [
         Specimen(2, distinct, tied, x, learn_apart, four_units),
-        Specimen(18, two_heads, two_heads, x, texts_are_alone, ordered),
+        Specimen(18, FirstResult(seven, times=3), misspelt, x, refuses_unknown, four_maps),
         Specimen(6, lambda x: F.layer_norm(x, (WIDTH,)), norm_by_hand, x, spread_is_one),
         Specimen(3, right, wrong, x, texts_are_alone, four_maps),
     ]

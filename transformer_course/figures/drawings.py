@@ -149,7 +149,7 @@ def norm_orders(*, title: str = "") -> Figure:
     pre = [*PRE_NORM, (kept, (-0.05, 10.2), (ROAD, ROAD)), last, (word, 10.7, ROAD - 0.4), *end]
     roads = {
         "Post-norm: every norm stands on the road, and rewrites x": (post, 11.5),
-        "Pre-norm: the norms stand beside it, and nothing rewrites x": (pre, 11.5),
+        "Pre-norm: the norms stand beside it, and no layer rewrites x": (pre, 11.5),
     }
     see = "The road carries x, and is wide where x is only added to: up to the first norm that stands on it."
     figure = _two_roads(roads)
@@ -381,7 +381,7 @@ def kinds_of_tests(*, title: str) -> Figure:
         ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.52), title=name)
         ax.set_axis_off()
     told = "the bug: softmax down the columns, not along the rows\n"
-    told += "framed: should equal the same place beside it, in promise 1; dotted: changed for the test"
+    told += "framed: should be equal in both boxes (promise: should be 1); dotted: changed for the test"
     figure.supxlabel(told, size=9)
     see = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
     return finished(figure, title, see)

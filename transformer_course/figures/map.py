@@ -273,12 +273,12 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
             arrow(ax, (1.4, 0), (1.75, 0))
             box(ax, (2.1, 0), "Linear", (0.7, 0.5), COMPONENTS["attention"], letters=8.5)
             arrow(ax, (2.45, 0), (2.8, 0))
-            box(ax, (3.45, 0), "c", (1.3, 0.42), SILVER, letters=9, weight="bold", rounding=0.02)
+            box(ax, (3.45, 0), f"c: {d_model}", (1.3, 0.42), SILVER, letters=9, weight="bold", rounding=0.02)
             start = 4.1
         for lane, role in zip((1.0, 0, -1.0), ROLES, strict=True):
             _make_role(ax, start, lane, role, wide, is_copy=is_copy)
-        words = f"softmax of q ·\nall k ÷ √{d_model if is_copy else d_head},\ntimes all v"
-        box(ax, (10.4, 0), words, (1.5, 0.95), COMPONENTS["attention"], letters=8.5)
+        words = f"softmax of\nq · all k ÷ √{d_model if is_copy else d_head},\ntimes all v"
+        box(ax, (10.4, 0), words, (1.5, 0.95), COMPONENTS["attention"], letters=8)
         arrow(ax, (11.2, 0), (11.7, 0))
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
