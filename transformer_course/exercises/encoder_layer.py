@@ -129,7 +129,8 @@ class LayerNorm(nn.Module):
 
 
 def solution():
-    # In a function: `inspect` finds the first class of a name in a module, and that is the stub.
+    """In a function: `inspect` finds the first class of a name in a module, and that is the stub."""
+
     class LayerNorm(nn.Module):
         def __init__(self, d_model, eps=1e-5):
             super().__init__()

@@ -316,7 +316,8 @@ class MultiHeadAttention(Projections):
 
 
 def solution():
-    # In a function: `inspect` finds the first class of a name in a module, and that is the stub.
+    """In a function: `inspect` finds the first class of a name in a module, and that is the stub."""
+
     class MultiHeadAttention(nn.Module):
         def __init__(self, d_model, n_heads):
             super().__init__()

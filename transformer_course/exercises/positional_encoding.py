@@ -301,7 +301,8 @@ class SinusoidalEncoding(nn.Module):
 
 
 def solution():
-    # In a function: `inspect` finds the first class of a name in a module, and that is the stub.
+    """In a function: `inspect` finds the first class of a name in a module, and that is the stub."""
+
     class SinusoidalEncoding(nn.Module):
         def __init__(self, d_model, max_length):
             super().__init__()

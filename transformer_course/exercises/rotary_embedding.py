@@ -484,7 +484,8 @@ class Rotary(nn.Module):
 
 
 def solution():
-    # In a function: `inspect` finds the first class of a name in a module, and that is the stub.
+    """In a function: `inspect` finds the first class of a name in a module, and that is the stub."""
+
     class Rotary(nn.Module):
         def __init__(self, d_head, base=10_000.0):
             super().__init__()

@@ -506,7 +506,8 @@ class SelfAttention(nn.Module):
 
 
 def solution():
-    # In a function: `inspect` finds the first class of a name in a module, and that is the stub.
+    """In a function: `inspect` finds the first class of a name in a module, and that is the stub."""
+
     class SelfAttention(nn.Module):
         def __init__(self, d_model, d_head):
             super().__init__()
