@@ -333,8 +333,7 @@ def specimens() -> list[Specimen]:
     """Fourteen bugs in the order of their exhibits, always with the same weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        made = [*of_shapes(), *of_rotations(), *of_masks(), *of_modules()]
-        return sorted(made, key=lambda specimen: specimen.number)
+        return sorted([*of_shapes(), *of_rotations(), *of_masks(), *of_modules()], key=lambda one: one.number)
 
 
 def real_positions(x: Tensor) -> Tensor:
@@ -360,12 +359,6 @@ def pads_change_nothing(function: Callable, x: Tensor) -> bool:
     return torch.allclose(before[heard], after[heard])
 
 
-def equal_stay_equal(function: Callable, x: Tensor) -> bool:
-    """Do equal tokens come out as they went in? (A mean of equal things is that thing.)"""
-    same = x[:, :1].expand_as(x).contiguous()
-    return torch.allclose(function(same), same)
-
-
 def keeps_distance(function: Callable, x: Tensor) -> bool:
     """Does the score of two vectors depend on their distance only?"""
     found = certificates.distance_only(lambda rows: function(rows[None])[0], *x[0, :2], length=len(x[0]))
@@ -375,6 +368,11 @@ def keeps_distance(function: Callable, x: Tensor) -> bool:
 def order_matters(function: Callable, x: Tensor) -> bool:
     """Does another order of the tokens change more than the order of the output?"""
     return not certificates.permutation_equivariance(function, x).holds
+
+
+def heads_are_alone(function: Callable, x: Tensor) -> bool:
+    """Does the first head get the same with others beside it and without them?"""
+    return torch.allclose(function(x)[..., :D_HEAD], function(x[..., :D_HEAD]))
 
 
 def texts_are_alone(function: Callable, x: Tensor) -> bool:
@@ -406,7 +404,11 @@ def spread_is_one(function: Callable, x: Tensor) -> bool:
 
 def of_shapes() -> list[Specimen]:
     """Results with an axis too few or too many, and heads that are scaled or cut wrongly."""
-    whole, x = MultiHeadAttention(WIDTH, HEADS), normal(2, 4, WIDTH)
+    whole, x, trusted = MultiHeadAttention(WIDTH, HEADS), normal(2, 4, WIDTH), F.scaled_dot_product_attention
+
+    def in_heads(attend_to, x):
+        heads = x.unflatten(-1, (-1, D_HEAD)).transpose(1, 2)
+        return attend_to(heads, heads, heads).transpose(1, 2).flatten(-2)
 
     def unpacked(x):
         output, _ = whole(x)[0]  # one tensor, two names
@@ -418,8 +420,8 @@ def of_shapes() -> list[Specimen]:
             *(11, lambda x: attend_once(x, real_positions(x)[:, None])),
             *(lambda x: attend_once(x, real_positions(x)[:, None, None]), x, pads_change_nothing),
         ),
-        Specimen(12, attend, partial(attend, scale=WIDTH**-0.5), x, equal_stay_equal),
-        Specimen(4, causal, attend_causally, x, equal_stay_equal),
+        Specimen(12, partial(in_heads, trusted), partial(in_heads, attend_in_heads), x, heads_are_alone),
+        Specimen(4, causal, attend_causally, x, pads_change_nothing),  # which are later,
     ]
 
 
@@ -476,8 +478,7 @@ def of_modules() -> list[Specimen]:
     four_units = 4 * (2 * WIDTH + WIDTH * WIDTH + WIDTH + 1)
     four_maps, x = 4 * (WIDTH * WIDTH + WIDTH), normal(2, 4, WIDTH)
     right, wrong = FirstResult(by_text, times=3), FirstResult(by_batch, times=3)
-    seven = nn.MultiheadAttention(WIDTH, 7, batch_first=True)
-    misspelt = Ordered(WIDTH, attn_head=7)
+    seven, misspelt = nn.MultiheadAttention(WIDTH, 7, batch_first=True), Ordered(WIDTH, attn_head=7)
     misspelt.attention.load_state_dict(seven.state_dict())
     return [
         Specimen(2, distinct, tied, x, learn_apart, four_units),

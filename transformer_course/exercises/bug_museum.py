@@ -622,9 +622,10 @@ bug_11 = exhibit(
     "14.12",
     "Eight heads that look at everything",
     hints=[
-        """Which property changes if the scores are too small? None: so compare numbers, with something that
-        you trust. With how many heads?""",
-        """`F.scaled_dot_product_attention` takes the same three tensors.""",
+        """By what are the scores divided, and by what should they be? Is there a number of heads for which
+        both are the same?""",
+        """Compare numbers with something that you trust: `F.scaled_dot_product_attention` takes the same
+        three tensors. Or ask whether a head gets the same by itself as among others.""",
     ],
 )
 def keeps_12(attend):

@@ -325,7 +325,7 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
             ax.add_patch(Rectangle((left, top), *table.T.shape, facecolor=pale(hue, TINT), zorder=0))
         ax.text(middle, TOP + 4.75, how.get(name, ""), ha="center", va="top", size=8.5)
         if order and top:  # the token that is followed needs the keys and values of all
-            rows = (top, left, table.shape[1], 3) if name in ("key", "value") else None
+            rows = (top, left, table.shape[1], 3) if name in ("x", "key", "value") else None
             outline_cells(ax, [rows or (top + ROW, left, table.shape[1], 1)])
     for way in WAYS:
         bridge = BRIDGE if way is WAYS[-1] else []  # over that of the query

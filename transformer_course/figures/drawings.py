@@ -381,7 +381,7 @@ def kinds_of_tests(*, title: str) -> Figure:
         ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.52), title=name)
         ax.set_axis_off()
     told = "the bug: softmax down the columns, not along the rows\n"
-    told += "framed: should be equal in both boxes (promise: should be 1); dotted: changed for the test"
+    told += "framed: should be equal, and is not (promise: should be 1); dotted: changed for the test"
     figure.supxlabel(told, size=9)
     see = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
     return finished(figure, title, see)

@@ -30,6 +30,7 @@ MANY = 12  # a map with more rows or columns than this has no room for numbers i
 ROUNDING = 1e-6  # a number may lie so far off its scale
 Cell = tuple[int, int]  # (query, key)
 KEY_QUERY = ("key", "query")
+FRAME = {"fill": False, "linewidth": 2, "edgecolor": "black"}  # in a legend
 
 # Inches beside the cells of a map
 LETTER, HEAD_LETTER = 0.078, 0.088  # of a label, of a panel's title
@@ -316,8 +317,8 @@ def masks(
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, four in a row.
 
-    `legend` says what cells mean that are True, and others, then the same of the maps in `effects`; `labels`
-    name both axes, of all or of each. Effects, and all where `queries` are the rows
+    `legend` says what cells mean that are True, and others, then the same of the maps in `effects`, then what
+    frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
     because these are not the columns' tokens, hide nothing: they are dark and light.
     Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `framed`.
     The columns may have their names `above` them, level, and cells that are wide and low.
@@ -341,7 +342,7 @@ def masks(
     words = [np.where(np.isnan(each), "", np.vectorize(layout.number)(each)) for each in told] or ticks
     for ax, written, shown, mine in zip(panels, words, maps.values(), own, strict=False):
         _write_words(ax, written, shown, is_mask="hidden" in mine)
-    key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}
+    key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}, FRAME
     layout.legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))
     see = see or (
         "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."

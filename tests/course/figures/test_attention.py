@@ -92,7 +92,7 @@ def test_all_steps_mark_one_cell_each_and_write_its_sum() -> None:
     ]
     marked = [patch.get_xy() for patch in ax.patches if to_hex(patch.get_facecolor()) == LIT]
     framed = {patch.get_xy(): patch.get_height() for patch in ax.patches if not patch.get_fill()}
-    whole = {PLACES[name]: 3 for name in ("key", "value")}  # what cat gets is made of all rows of these
+    whole = {PLACES[name]: 3 for name in ("x", "key", "value")}  # what cat gets is made of all rows of these
     rows = {(left, top + 1): 1 for left, top in PLACES.values() if top and (left, top) not in whole}
     assert framed == rows | whole
     cells = {"query": (1, 1), "scores": (0, 1), "weights": (0, 1), "output": (1, 1)}

@@ -68,7 +68,7 @@ def test_each_panel_may_have_axes_of_its_own():
 
 
 def test_what_a_mask_does_is_dark_and_light_beside_it_and_the_legend_says_all():
-    look = {"legend": ["may", "not", "moves", "stays"], "effects": ["b"]}
+    look = {"legend": ["may", "not", "moves", "stays", "framed: both"], "effects": ["b"], "framed": [(0, 0)]}
     figure = figures.masks({"a": np.eye(2), "b": np.eye(2)}, ["x", "y"], **look)
     mask, effect = figure.axes
     assert (hatched(mask), hatched(effect)) == ([(0, 1), (1, 0)], [])
