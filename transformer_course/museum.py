@@ -311,12 +311,12 @@ MEANS = {
 }
 
 
-def notices(specimen: Specimen, test: str) -> bool:
-    """Whether one of the five tests does not let it pass; an error on the way is no pass."""
+def notices(specimen: Specimen, test: str) -> int:
+    """Whether one of the five tests does not let it pass, 1 or 0; 2 if an error stops it."""
     try:
-        return not getattr(specimen, test)()
+        return int(not getattr(specimen, test)())
     except (RuntimeError, ValueError, TypeError, IndexError):
-        return True
+        return 2
 
 
 def normal(*shape: int) -> Tensor:

@@ -344,10 +344,10 @@ def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, ste
 SUSPECT, HAND = "softmax down\nthe columns", "0  log 3\nlog 2  0"  # the bug; the scores of lesson 14, by hand
 LOOP = [
     (HAND, SUSPECT, "*.33  .75\n.67  *.25"),
-    (HAND, "trusted: the\nformula, slowly", "*.25  .75\n.67  *.33"),
+    (HAND, "the formula,\ntrusted", "*.25  .75\n.67  *.33"),
 ]
 NUDGE = [(HAND, SUSPECT, ".33  .75\n*.67  *.25"), ("°log 3  °0\nlog 2  0", SUSPECT, ".60  .50\n*.40  *.50")]
-SUMS = ".33 + .75 =  *1.08\n.67 + .25 =  *.92"
+SUMS = ".33+.75 =  *1.08\n.67+.25 =  *.92"
 KINDS_OF_TESTS = {
     "sizes": ([("shape (3, 5)", SUSPECT, "shape (3, 5)")], "the shape as\npromised? yes", "missed"),
     "loop": (LOOP, "all numbers\nequal? no", "noticed"),
@@ -359,7 +359,7 @@ KINDS_OF_TESTS = {
 
 def kinds_of_tests(*, title: str) -> Figure:
     """Draw for each of the five kinds of tests what the suspect is given, and what is asked of its answer."""
-    figure, panels = canvas(5, (0, 0), (WIDEST, 3.5), width_ratios=[1, 2, 1.3, 1.1, 2])
+    figure, panels = canvas(5, (0, 0), (WIDEST, 3.5), width_ratios=[1.1, 2.4, 1.95, 1.15, 2.4])
     for ax, (name, (runs, question, verdict)) in zip(panels, KINDS_OF_TESTS.items(), strict=True):
         for x, stages in enumerate(runs):
             for y, word in zip((2, 1, 0), stages, strict=True):
@@ -371,14 +371,20 @@ def kinds_of_tests(*, title: str) -> Figure:
                     _write_row(ax, x, y + 0.13 * (1 - 2 * row) * ("\n" in word), line_of.split("  "))
                 if y and stages[2 - y]:
                     arrow(ax, (x, y - 0.28), (x, y - 0.72))
-                if y == 2 and "\n" in word:
-                    ax.text(x, 2.31, "keys →  queries ↓", ha="center", va="bottom", size=8)
+                for place in (0, 1) if y == 2 and "\n" in word else ():
+                    ax.text(x + 0.44 * place - 0.22, 2.31, f"key {place}", ha="center", va="bottom", size=8)
+                    row = "" if x else f"query {place}"  # of the first alone
+                    ax.text(-0.5, 2.13 - 0.26 * place, row, ha="right", va="center", size=8)
         middle, is_seen = (len(runs) - 1) / 2, verdict == "noticed"
         ax.text(middle, -0.4, question, ha="center", va="top", size=9, weight="bold")
         box(ax, (middle, -1.13), "", (0.94, 0.26), YES if is_seen else NO, rounding=0.04)
         look = {"color": "white" if is_seen else "black", "zorder": 4}
         ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **look)
-        ax.set(xlim=(-0.55, len(runs) - 0.45), ylim=(-1.3, 2.52), title=name)
+        ax.set(
+            xlim=(-0.55 if name in ("sizes", "count") else -0.85, len(runs) - 0.45),
+            ylim=(-1.3, 2.52),
+            title=name,
+        )
         ax.set_axis_off()
     told = "the bug: softmax down the columns, not along the rows\n"
     told += "framed: should be equal, and is not (promise: should be 1); dotted: changed for the test"

@@ -299,7 +299,9 @@ def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, i
         arrow(ax, (start + 0.25, lane), (7.0, lane), width=4, colour=DARK)
         way(ax, (start + 0.45, lane), (start + 0.45, lane - 0.36), (start + 0.75, lane - 0.36), width=1)
         network = start + 1.45, lane - 0.36
-        box(ax, network, "its network", (1.4, 0.3), COMPONENTS["feed-forward"], letters=8)
+        box(ax, (start + 1.45, lane - 0.14), "", (2.3, 0.82), pale(COMPONENTS["feed-forward"], 0.4), zorder=0)
+        ax.text(start + 1.45, lane + 0.16, "unit", ha="center", va="center", size=8)
+        box(ax, network, f"network of {role[0]}", (1.4, 0.3), COMPONENTS["feed-forward"], letters=8)
         way(ax, (start + 2.15, lane - 0.36), (start + 2.4, lane - 0.36), (start + 2.4, lane - 0.14), width=1)
         plus(ax, (start + 2.4, lane), 0.13)
     else:
