@@ -421,7 +421,7 @@ def of_shapes() -> list[Specimen]:
             *(lambda x: attend_once(x, real_positions(x)[:, None, None]), x, pads_change_nothing),
         ),
         Specimen(12, partial(in_heads, trusted), partial(in_heads, attend_in_heads), x, heads_are_alone),
-        Specimen(4, causal, attend_causally, x, pads_change_nothing),  # which are later,
+        Specimen(4, causal, attend_causally, x, pads_change_nothing),  # pads stand at the end
     ]
 
 

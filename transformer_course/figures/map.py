@@ -286,9 +286,7 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
     words = "thick: the road of c, which this head's Linear makes of the token\n"
     words += "turn: by the position, of q and k only; the vectors' widths are to scale"
     figure.supxlabel(words, size=9)
-    see = (
-        "Above, three maps make three small vectors; below, one copy goes on in three lanes and is added to."
-    )
+    see = "Above, three maps make three small vectors; below, one goes on in three lanes and is added to."
     return finished(figure, title, see)
 
 
