@@ -45,6 +45,7 @@ async function begin() {
   if (await isKept(about)) await loaded("Your browser has kept the model");
 }
 
+/** From here on whatever is pressed is answered; pressed before, a button would load the page anew. */
 function listen() {
   const on = (target, kind, does) => target.addEventListener(kind, does);
   const submitted = (form, does) => on(form, "submit", (event) => (event.preventDefault(), does()));
@@ -59,6 +60,7 @@ function listen() {
   on(whole, "click", () => (isWhole() ? document.exitFullscreen() : page.requestFullscreen()));
   on(window, "fullscreenchange", () => (whole.textContent = isWhole() ? "Leave full screen" : "Full screen"));
   on(window, "hashchange", () => location.hash === write(asked()) || follow());
+  all("[type=submit]").forEach((button) => (button.disabled = false));
 }
 
 /** Show what the address asks for, if it can be shown. */
@@ -168,9 +170,16 @@ async function loaded(words = "The model is loaded") {
   return Boolean(run);
 }
 
-/** Compute what is asked for, after some patience, unless something newer is asked for in the meantime. */
+/** Show what is asked for, after some patience, unless something newer is asked for in the meantime. */
 async function wish(patience) {
-  const mine = ++wishes, place = tryOf(asked());
+  const mine = ++wishes, busy = (is) => part(".live-views").setAttribute("aria-busy", is);
+  busy(true);
+  await granted(patience, mine);
+  if (mine === wishes) busy(false);
+}
+
+async function granted(patience, mine) {
+  const place = tryOf(asked());
   part(".live-second").hidden = !switches.compare.checked;
   all(".live-tries button").forEach((button, each) => button.setAttribute("aria-pressed", each === place));
   part(".live-look").textContent = about.tries[place]?.look ?? "";
@@ -234,10 +243,13 @@ const hasPadding = ({ cuts }) => new Set(cuts.map(({ tokens }) => tokens.length)
 /** Two to six texts, one a line. */
 async function compareMeanings() {
   const texts = part("#live-texts").value.split("\n").map((text) => tidy(text).text.trim()).filter(Boolean);
-  const tell = (words) => (part("#live-meaning-status").textContent = words);
+  const tell = (words) => void (part("#live-meaning-status").textContent = words);
   if (texts.length < 2) return tell("Two texts at least, each on a line of its own.");
   if (!run && !(await loaded())) return tell(part("#live-status").textContent);
-  const read = texts.slice(0, MOST_TEXTS), found = await run(read);
+  tell("Comparing …");
+  const read = texts.slice(0, MOST_TEXTS);
+  const found = await run(read).catch(({ message }) => tell(`That could not be computed: ${message}`));
+  if (!found) return;
   const left = texts.length > MOST_TEXTS ? [`The first ${MOST_TEXTS} of ${texts.length} are compared.`] : [];
   tell([...left, ...new Set(found.cuts.flatMap(remarks))].join(" "));
   part(".live-meaning").replaceChildren(...drawn(compared(found), read));
