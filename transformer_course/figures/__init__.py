@@ -46,6 +46,7 @@ from transformer_course.figures.points import (
     pooled,
     roofline,
     searches,
+    seen_from,
     word_strips,
 )
 from transformer_course.figures.positions import (

@@ -24,7 +24,6 @@ from transformer_course.figures.colours import (
     OPEN_OR_NOT,
     ROLES,
     SILVER,
-    YES,
     pale,
 )
 from transformer_course.figures.drawings import Point, arrow
@@ -102,22 +101,19 @@ def bars(
     see: str = "",
     lit: Sequence[Labels] = (),
     legend: Labels = (),
-    goal: float | None = None,
     paired: bool = False,
 ) -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
     If they are `paired`, the first of each quantity stand side by side, then the second of each. The last
     quantity has the strong colour, or in each column the rows that are `lit`, which the `legend` explains,
-    and .00 is not written; `signs` stand between the columns. At a `goal` is a line, and a bar is dark but
-    for those that reach it; then the legend explains both.
+    and .00 is not written; `signs` stand between the columns.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
     count = len(quantities[0])
     columns = [each for first in range(count) for each in columns[first::count]] if paired else columns
     size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
-    height = 0.7 + 0.24 * len(rows) + 0.5 * (goal is not None)
-    figure, panels = canvas(len(columns), size, (0.9, height), sharey=True)
+    figure, panels = canvas(len(columns), size, (0.9, 0.7 + 0.24 * len(rows)), sharey=True)
     for place, (ax, (each, name, lengths)) in enumerate(zip(panels, columns, strict=True)):
         sign = f" {signs}".ljust(len(columns))[place]
         colours = [MARK if each == len(quantities) - 1 else COMPONENTS["attention"]]
@@ -125,33 +121,19 @@ def bars(
             colours = [MARK if row in lit[place] else SILVER for row in rows]
         digits = 3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2  # no factor .00 of something
         numbers = given.numbers_of(lengths, 1, name=name, gaps=True)
-        if goal is not None:
-            colours = np.where(np.isclose(numbers, goal), SILVER, YES)
-            ax.axvline(goal, color=GREY, linewidth=0.8, zorder=0)
         draw_bars(ax, rows, numbers, colours, sign.strip(), digits)
         ax.spines["left"].set_visible(bool(lit))
         for text, row in zip(ax.texts, rows, strict=False) if lit else ():
             is_lit = row in lit[place]
             text.set_text(text.get_text().replace(".00", "< .01" if legend[1:] else ""))
             text.set(color=HERO if is_lit else GREY, weight="bold" if is_lit else "normal")
-        if goal is not None:
-            _write_inside(ax, numbers, goal)
         if len(quantities[each]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
-        ax.set_title(name, loc="center" if goal is None else "left")
+        ax.set_title(name)
     if legend:
-        looks = [MARK, SILVER] if goal is None else [YES, SILVER]
-        key = {word: {"edgecolor": "black", "facecolor": c} for word, c in zip(legend, looks, strict=False)}
-        legend_of_cells(figure, key)
+        looks = [{"edgecolor": "black", "facecolor": colour} for colour in (MARK, SILVER)]
+        legend_of_cells(figure, dict(zip(legend, looks, strict=False)))
     return finished(figure, title, see or "A row of bars for each name, a column for each measure.")
-
-
-def _write_inside(ax: Axes, numbers: np.ndarray, goal: float) -> None:
-    """Write the numbers on their bars, where there is room, so that none stands on the goal's line."""
-    ax.set_xticks((0, goal))
-    for text, reached in zip(ax.texts, numbers, strict=False):
-        if reached > 0.3 * goal:
-            text.set(position=(-3, 0), ha="right", color="black" if np.isclose(reached, goal) else "white")
 
 
 def draw_bars(

@@ -267,7 +267,7 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
     for ax, name, is_copy in zip(panels, names, (False, True), strict=True):
         wide = 1.3 if is_copy else 1.3 / n_heads
         enters = f"{'norm(x)' if is_copy else 'x'}: {d_model}"
-        box(ax, (0.75, 0), enters, (1.3, 0.42), SILVER, letters=8.5, rounding=0.02)
+        box(ax, (0.75, 0), enters, (1.3, 0.42), SILVER, letters=8, rounding=0.02)
         start = 1.45
         if is_copy:
             arrow(ax, (1.4, 0), (1.75, 0))
@@ -278,8 +278,8 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
         for lane, role in zip((1.0, 0, -1.0), ROLES, strict=True):
             _make_role(ax, start, lane, role, wide, is_copy=is_copy)
         words = f"softmax of\nq · all k ÷ √{d_model if is_copy else d_head},\ntimes all v"
-        box(ax, (10.4, 0), words, (1.5, 0.95), COMPONENTS["attention"], letters=8)
-        arrow(ax, (11.2, 0), (11.7, 0))
+        box(ax, (10.47, 0), words, (1.66, 1.3), COMPONENTS["attention"], letters=8)
+        arrow(ax, (11.3, 0), (11.7, 0))
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
         ax.set_axis_off()
@@ -311,10 +311,8 @@ def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, i
     place = (7.1 + wide / 2, "center") if is_copy else (7.2 + wide, "left")
     ax.text(place[0], lane, words, ha=place[1], va="center", size=8.5, zorder=5)
     edge = wide + (7.1 if is_copy else 7.45)  # right of the vector, or of its name
-    if role == "value":
-        way(ax, (edge + 0.05 * is_copy, lane), (9.3, lane), (9.3, -0.25), (9.6, -0.25), width=1.2)
-    else:
-        enters = 0.1 + 0.15 * (lane > 0)
-        arrow(ax, (edge, lane), (8.7, lane))
-        box(ax, (9.0, lane), "turn", (0.6, 0.36), COMPONENTS["positions"], letters=8)
-        way(ax, (9.3, lane), (9.42, lane), (9.42, enters), (9.6, enters), width=1.2)
+    if role != "value":
+        arrow(ax, (edge, lane), (8.68, lane))
+        box(ax, (8.98, lane), "turn", (0.6, 0.36), COMPONENTS["positions"], letters=8)
+        edge = 9.28
+    way(ax, (edge, lane), (9.4, lane), (9.4, 0.4 * lane), (9.64, 0.4 * lane), width=1.2)

@@ -170,10 +170,11 @@ def lay_maps(
         bar: label of the colour bar, which is that of the first map.
         below: room at the foot of the figure, in inches.
         own, look: for each map what it alone has, and what all have, of the options of `draw_matrix`; a map
-            may have columns of its own.
+            may have rows and columns of its own.
     """
     named = list(named)
-    look = {"limits": (0, 1), "labels": KEY_QUERY, "numbers": False, "columns": columns} | look
+    same = {"rows": rows, "columns": columns}
+    look = same | {"limits": (0, 1), "labels": KEY_QUERY, "numbers": False} | look
     across = min(across or len(named), len(named))
     down = -(-len(named) // across)
     left, foot = (BELOW + LETTER * max(map(len, labels)) for labels in (rows, columns))
@@ -187,7 +188,7 @@ def lay_maps(
     size = across * panel + beside, down * (unit * len(rows) + above) + foot + HEADLINE + below
     figure, panels = layout.canvas(len(named), (0, 0), size, columns=across)
     for ax, title, (_, matrix), more in zip(panels, titles, named, own or [{}] * len(named), strict=True):
-        draw_matrix(ax, matrix, rows, title=title, **(look | more))
+        draw_matrix(ax, matrix, title=title, **(look | more))
     _label_once(panels, across)
     if bar is not None:
         figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
@@ -201,7 +202,7 @@ def _label_once(panels: np.ndarray, across: int) -> None:
             same = ax.get_ylabel() == panels[0].get_ylabel()
             ax.tick_params(labelleft=not same)
             ax.set_ylabel("" if same else ax.get_ylabel())
-        if place + across < len(panels):
+        if place + across < len(panels) and ax.get_xlabel() == panels[place + across].get_xlabel():
             ax.tick_params(labelbottom=False)
             ax.set_xlabel("")
 
@@ -220,6 +221,7 @@ def head_grid(
     hidden: Sequence[Matrix | None] | None = None,
     framed: Sequence[Iterable[Cell]] | None = None,
     queries: Labels | None = None,
+    own: Sequence[Mapping[str, object]] = (),
 ) -> Figure:
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 
@@ -231,6 +233,7 @@ def head_grid(
         framed: for each map the cells (query, key) around which a frame stands, or by such a cell, which then
             has its number, the frame's name.
         queries: the rows, where not every token looks.
+        own: for each map what it alone has, of the options of `draw_matrix`.
     """
     each = {"limits": limits or [(0, 1)] * len(maps), "hidden": hidden or [None] * len(maps)}
     framed = framed or [()] * len(maps)  # each is gone through twice
@@ -240,8 +243,9 @@ def head_grid(
         for row, column, *size in cells:
             if isinstance(cells, Mapping) or (least < np.inf and not size):
                 told[row, column : column + (*size, 1)[0]] = True
-    own = [dict(zip(each, options, strict=True)) for options in zip(*each.values(), strict=True)]
-    look = {"unit": unit, "across": columns, "bar": bar, "own": own}
+    every = [dict(zip(each, options, strict=True)) for options in zip(*each.values(), strict=True)]
+    every = [one | more for one, more in zip(every, own or [{}] * len(maps), strict=True)]
+    look = {"unit": unit, "across": columns, "bar": bar, "own": every}
     figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **look)
     see = "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
     return layout.finished(figure, title, see)
@@ -313,7 +317,6 @@ def masks(
     queries: Labels | None = None,
     numbers: Sequence[Matrix] = (),
     framed: Sequence[tuple[int, ...]] = (),
-    above: bool = False,
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, four in a row.
 
@@ -321,7 +324,6 @@ def masks(
     frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
     because these are not the columns' tokens, hide nothing: they are dark and light.
     Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `framed`.
-    The columns may have their names `above` them, level, and cells that are wide and low.
     """
     maps = given.tables_of(named)
     pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
@@ -332,11 +334,6 @@ def masks(
     figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=4, **look)
     for ax in panels:
         (layout.outline_cells if effects else layout.frame_cells)(ax, framed)
-        if above:
-            ax.tick_params(axis="x", labeltop=True, labelbottom=False, rotation=0)
-            ax.xaxis.set_label_position("top")
-            ax.set_aspect("auto")
-            figure.set_size_inches(layout.WIDEST, 1.7 + 0.2 * len(queries or tokens))
     ticks = [np.where(each["hidden"], "", "✓") for each in own if "hidden" in each and len(tokens) <= MANY]
     told = [given.numbers_of(each, 2, gaps=True) for each in numbers]
     words = [np.where(np.isnan(each), "", np.vectorize(layout.number)(each)) for each in told] or ticks

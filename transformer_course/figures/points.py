@@ -6,6 +6,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import given
 from transformer_course.figures.colours import (
@@ -120,6 +121,59 @@ def pooled(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
     for ax, means in zip(panels, placed, strict=True):
         place_names(ax, means, dict(zip(texts, LINES, strict=False)), weight="bold")
     return figure
+
+
+def seen_from(
+    panels: Mapping[str, tuple[Sequence[float], Matrix]], names: Labels, *, along: str, title: str
+) -> Figure:
+    """Draw vectors (n, features) as a reference sees them: how far each reaches along it, and how far aside.
+
+    Each panel has a reference, which lies level, and vectors: lengths, and angles to it, are true; to which
+    side one points is not drawn. At a name stands its dot product with the reference; without one it is thin.
+    """
+    seen = {panel: _beside(*each) for panel, each in panels.items()}
+    tips = np.concatenate([*seen.values()])
+    low, high = np.minimum(0, tips.min(axis=0)), tips.max(axis=0)
+    room, wide = 0.12 * high.max(), WIDEST / len(panels)
+    across = max(high[0] - low[0] + 4 * room, (high[1] + 2 * room) * (wide - 0.3) / 1.7)  # names have room
+    ticks = MaxNLocator(2, steps=[1, 2, 5, 10]).tick_values(0, high[0])
+    figure, axes = canvas(len(panels), (wide, 0), (0, 2.6), sharey=True)
+    colours = dict(zip(filter(None, names), LINES, strict=False))
+    for ax, (panel, points) in zip(axes, seen.items(), strict=True):
+        for name, tip in reversed([*zip(names, points, strict=True)]):  # the first is on top
+            colour, width, zorder = (colours[name], 1.8, 3) if name else (GREY, 0.6, 1)
+            arrow(ax, (0, 0), tip, colour=colour, width=width, zorder=zorder, gap=0)
+            ax.plot((tip[0], tip[0]), (0, tip[1] if name else 0), ":", color=colour)
+        ax.set(title=panel, xlabel=along, yticks=[], aspect="equal")
+        ax.set_xticks(ticks[ticks <= high[0] + 0.01])
+        ax.set(xlim=(low[0] - room, low[0] - room + across), ylim=(-room / 4, high[1] + 2 * room))
+        ax.spines[["left", "right", "top"]].set_visible(False)
+    see = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
+    finished(figure, title, see)
+    for ax, points in zip(axes, seen.values(), strict=True):
+        _name_tips(ax, names, points, colours)
+    return figure
+
+
+def _beside(reference: Sequence[float], vectors: Matrix) -> np.ndarray:
+    """How far vectors reach along the reference, times its length, and aside of it: (n, 2)."""
+    asked, table = given.numbers_of(reference, 1), given.numbers_of(vectors, 2)
+    along = table @ asked
+    aside = (table**2).sum(axis=1) * (asked @ asked) - along**2
+    return np.stack([along, np.sqrt(np.maximum(0, aside))], axis=1)
+
+
+def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, str]) -> None:
+    """Write names and numbers at tips, the lowest first; names that share a tip share a label."""
+    there: dict[tuple, list[str]] = {}
+    for name, tip in sorted(zip(names, tips.round(3), strict=True), key=lambda each: each[1][1]):
+        there.setdefault(tuple(tip), []).extend([name] * bool(name))
+    hues, ends = {}, {}
+    for tip, same in there.items():
+        words = "\n= ".join(same) + f" {two_decimals(tip[0])}"
+        if same:
+            hues[words], ends[words] = colours[same[0]], tip
+    place_names(ax, ends, hues, weight="bold")
 
 
 def roofline(

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from transformer_course import figures
 from transformer_course.figures.attention import HUES, LIGHT, PLACES, STEPS
-from transformer_course.figures.colours import GREY, LIT, SILVER, YES, pale
+from transformer_course.figures.colours import GREY, LIT, pale
 
 X = [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
 MAPS = {
@@ -141,14 +141,6 @@ def test_columns_of_one_quantity_share_colour_and_scale():
     colours = [ax.patches[0].get_facecolor() for ax in figure.axes]
     assert colours[1] == colours[2] != colours[0]
     assert [bar.get_width() for bar in third.patches] == [0.4, 0]
-
-
-def test_bars_that_reach_their_goal_are_grey_and_a_line_stands_there():
-    figure = figures.bars([{"a": [0.5, 1]}], ["x", "y"], title="", goal=1, legend=("below", "there"))
-    (ax,) = figure.axes
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["below", "there"]
-    assert [to_hex(bar.get_facecolor()) for bar in ax.patches] == [YES, SILVER]
-    assert [*ax.lines[0].get_xdata()] == [1, 1] and ax.get_xticks().tolist() == [0, 1]
 
 
 def test_rows_that_are_lit_have_a_legend():

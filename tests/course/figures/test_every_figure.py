@@ -128,6 +128,12 @@ GOOD = {
         "title": "$z$",
     },
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
+    "seen_from": {
+        "panels": {"$x$": ([1, 0], [[1, 1], [0, 1]])},
+        "names": ["$y$", ""],
+        "along": "$",
+        "title": "",
+    },
     "searches": {"cosines": WEIGHTS, "answers": {"$x$": 0, "b": 0, "$": 2}, "texts": TOKENS, "title": ""},
     "two_blocks": {
         **{"layer": standard_layer(EncoderConfig(9, d_model=6, n_heads=1, d_ff=7)), "title": ""},
