@@ -242,7 +242,8 @@ def head_grid(
     for told, cells in zip(each["numbers"], each["framed"], strict=True):
         for row, column, *size in cells:
             if isinstance(cells, Mapping) or (least < np.inf and not size):
-                told[row, column : column + (*size, 1)[0]] = True
+                width, height = (*size, 1, 1)[:2]
+                told[row : row + height, column : column + width] = True
     every = [dict(zip(each, options, strict=True)) for options in zip(*each.values(), strict=True)]
     every = [one | more for one, more in zip(every, own or [{}] * len(maps), strict=True)]
     look = {"unit": unit, "across": columns, "bar": bar, "own": every}

@@ -126,32 +126,38 @@ def pooled(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
 def seen_from(
     panels: Mapping[str, tuple[Sequence[float], Matrix]], names: Labels, *, along: str, title: str
 ) -> Figure:
-    """Draw vectors (n, features) as a reference sees them: how far each reaches along it, and how far aside.
+    """Draw vectors (n, features) as a reference sees them, which lies level: how far along it, how far aside.
 
-    Each panel has a reference, which lies level, and vectors: lengths, and angles to it, are true; to which
-    side one points is not drawn. At a name stands its dot product with the reference; without one it is thin.
+    Each panel has its reference and its vectors. Angles to the reference are true; to which side a vector
+    points is not drawn, and its length is times the reference's: so it ends above its dot product with it,
+    which stands at its name. A vector without a name is thin.
     """
     seen = {panel: _beside(*each) for panel, each in panels.items()}
     tips = np.concatenate([*seen.values()])
     low, high = np.minimum(0, tips.min(axis=0)), tips.max(axis=0)
-    room, wide = 0.12 * high.max(), WIDEST / len(panels)
+    columns = 2 if len(panels) == 4 else len(panels)
+    room, wide = 0.12 * high.max(), min(3.4, WIDEST / columns)
     across = max(high[0] - low[0] + 4 * room, (high[1] + 2 * room) * (wide - 0.3) / 1.7)  # names have room
     ticks = MaxNLocator(2, steps=[1, 2, 5, 10]).tick_values(0, high[0])
-    figure, axes = canvas(len(panels), (wide, 0), (0, 2.6), sharey=True)
+    figure, axes = canvas(len(panels), (wide, 2.5), (0, 0.45), columns=columns, sharey=True)
     colours = dict(zip(filter(None, names), LINES, strict=False))
     for ax, (panel, points) in zip(axes, seen.items(), strict=True):
         for name, tip in reversed([*zip(names, points, strict=True)]):  # the first is on top
             colour, width, zorder = (colours[name], 1.8, 3) if name else (GREY, 0.6, 1)
             arrow(ax, (0, 0), tip, colour=colour, width=width, zorder=zorder, gap=0)
             ax.plot((tip[0], tip[0]), (0, tip[1] if name else 0), ":", color=colour)
-        ax.set(title=panel, xlabel=along, yticks=[], aspect="equal")
-        ax.set_xticks(ticks[ticks <= high[0] + 0.01])
-        ax.set(xlim=(low[0] - room, low[0] - room + across), ylim=(-room / 4, high[1] + 2 * room))
+        ax.set_title(panel, loc="left")
+        ax.set_xlabel(along, loc="left")
+        ax.set(yticks=[], aspect="equal", xticks=ticks[ticks <= high[0] + 0.01])
+        ax.set(xlim=(low[0] - room, low[0] - room + across), ylim=(-1.7 * room, high[1] + 2 * room))
         ax.spines[["left", "right", "top"]].set_visible(False)
+        ax.spines.bottom.set(position=("data", 0), bounds=(low[0], high[0]))
+    words = "true: the angle of each to the level line, not that between two; "
+    figure.supxlabel(words + "length: the number, if it pointed along the line", size=9)
     see = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
     finished(figure, title, see)
     for ax, points in zip(axes, seen.values(), strict=True):
-        _name_tips(ax, names, points, colours)
+        _name_tips(ax, names, points, colours, 0.035 * high.max())
     return figure
 
 
@@ -163,16 +169,20 @@ def _beside(reference: Sequence[float], vectors: Matrix) -> np.ndarray:
     return np.stack([along, np.sqrt(np.maximum(0, aside))], axis=1)
 
 
-def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, str]) -> None:
-    """Write names and numbers at tips, the lowest first; names that share a tip share a label."""
-    there: dict[tuple, list[str]] = {}
-    for name, tip in sorted(zip(names, tips.round(3), strict=True), key=lambda each: each[1][1]):
-        there.setdefault(tuple(tip), []).extend([name] * bool(name))
+def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, str], near: float) -> None:
+    """Write names and numbers at tips, the lowest first; tips that are near each other share a label."""
+    groups: list[list[tuple[str, np.ndarray]]] = []
+    for name, tip in sorted(zip(names, tips, strict=True), key=lambda each: each[1][1]):
+        group = next((group for group in groups if np.hypot(*(group[0][1] - tip)) < near), None)
+        if group and name:
+            group.append((name, tip))
+        elif name:
+            groups.append([(name, tip)])
     hues, ends = {}, {}
-    for tip, same in there.items():
-        words = "\n= ".join(same) + f" {two_decimals(tip[0])}"
-        if same:
-            hues[words], ends[words] = colours[same[0]], tip
+    for group in groups:
+        told = dict.fromkeys(two_decimals(x) for x in sorted(tip[0] for _, tip in group))
+        words = ",\n".join(name for name, _ in group) + f": {' to '.join(list(told)[:: len(told) - 1 or 1])}"
+        hues[words], ends[words] = colours[group[0][0]], group[0][1]
     place_names(ax, ends, hues, weight="bold")
 
 
