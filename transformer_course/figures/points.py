@@ -164,9 +164,10 @@ def seen_from(
 def _beside(reference: Sequence[float], vectors: Matrix) -> np.ndarray:
     """How far vectors reach along the reference, times its length, and aside of it: (n, 2)."""
     asked, table = given.numbers_of(reference, 1), given.numbers_of(vectors, 2)
-    along = table @ asked
-    aside = (table**2).sum(axis=1) * (asked @ asked) - along**2
-    return np.stack([along, np.sqrt(np.maximum(0, aside))], axis=1)
+    along, most = table @ asked, (table**2).sum(axis=1) * (asked @ asked)
+    aside = most - along**2
+    aside[aside < 1e-9 * most] = 0  # it lies level, but for what rounding has left
+    return np.stack([along, np.sqrt(aside)], axis=1).round(9)
 
 
 def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, str], near: float) -> None:
