@@ -142,7 +142,7 @@ def two_blocks(
         ax.set_axis_off()
     told = "fresh random weights, the same for both tokens; "
     told += f"drawn: {SHOWN} of {d_model} features, with cosines like those of all\n"
-    told += "red: above 0, blue: below; each vector at length 1, W by itself; "
+    told += "red: above 0, blue: below; each vector at length 1, W on its own scale; "
     told += "thick: the way of x; once A joins it, of both\n"
     told += "not drawn: other tokens, which attention reads; the norm inside the feed-forward below; W's bias"
     figure.supxlabel(told, size=9)

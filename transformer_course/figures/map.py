@@ -266,8 +266,8 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
     )
     for ax, name, is_copy in zip(panels, names, (False, True), strict=True):
         wide = 1.3 if is_copy else 1.3 / n_heads
-        enters = f"{'norm(x)' if is_copy else 'x'}: {d_model}"
-        box(ax, (0.73, 0), enters, (1.36, 0.42), SILVER, letters=8, rounding=0.02)
+        enters = f"norm(x):\n{d_model}" if is_copy else f"x: {d_model}"
+        box(ax, (0.75, 0), enters, (1.3, 0.5), SILVER, letters=8.5, rounding=0.02)
         start = 1.45
         if is_copy:
             arrow(ax, (1.4, 0), (1.75, 0))

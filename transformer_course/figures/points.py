@@ -16,6 +16,7 @@ from transformer_course.figures.colours import (
     HERO,
     LINES,
     MARK,
+    SILVER,
 )
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.given import Labels, Matrix
@@ -136,7 +137,7 @@ def seen_from(
     tips = np.concatenate([*seen.values()])
     low, high = np.minimum(0, tips.min(axis=0)), tips.max(axis=0)
     columns = 2 if len(panels) == 4 else len(panels)
-    room, wide = 0.12 * high.max(), min(3.4, WIDEST / columns)
+    room, wide = 0.12 * high.max(), min(3.2, WIDEST / columns)
     across = max(high[0] - low[0] + 4 * room, (high[1] + 2 * room) * (wide - 0.3) / 1.7)  # names have room
     ticks = MaxNLocator(2, steps=[1, 2, 5, 10]).tick_values(0, high[0])
     figure, axes = canvas(len(panels), (wide, 2.5), (0, 0.45), columns=columns, sharey=True)
@@ -150,10 +151,11 @@ def seen_from(
         ax.set_xlabel(along, loc="left")
         ax.set(yticks=[], aspect="equal", xticks=ticks[ticks <= high[0] + 0.01])
         ax.set(xlim=(low[0] - room, low[0] - room + across), ylim=(-1.7 * room, high[1] + 2 * room))
-        ax.spines[["left", "right", "top"]].set_visible(False)
-        ax.spines.bottom.set(position=("data", 0), bounds=(low[0], high[0]))
-    words = "true: the angle of each to the level line, not that between two; "
-    figure.supxlabel(words + "length: the number, if it pointed along the line", size=9)
+        ax.spines[:].set_visible(False)
+        ax.spines.bottom.set_position(("data", 0))  # and with it the ticks
+        arrow(ax, (low[0], 0), (1.04 * high[0], 0), colour=SILVER, width=5, zorder=0, gap=0)
+    words = "true: the angle to the level arrow, not that between two others; "
+    figure.supxlabel(words + "length: times the level one's; dotted: down to the number", size=9)
     see = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
     finished(figure, title, see)
     for ax, points in zip(axes, seen.values(), strict=True):
@@ -171,7 +173,7 @@ def _beside(reference: Sequence[float], vectors: Matrix) -> np.ndarray:
 
 
 def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, str], near: float) -> None:
-    """Write names and numbers at tips, the lowest first; tips that are near each other share a label."""
+    """Write names and numbers at tips, the lowest first; those of tips near each other stand in a column."""
     groups: list[list[tuple[str, np.ndarray]]] = []
     for name, tip in sorted(zip(names, tips, strict=True), key=lambda each: each[1][1]):
         group = next((group for group in groups if np.hypot(*(group[0][1] - tip)) < near), None)
@@ -179,12 +181,15 @@ def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, 
             group.append((name, tip))
         elif name:
             groups.append([(name, tip)])
-    hues, ends = {}, {}
+    alone = {}
     for group in groups:
-        told = dict.fromkeys(two_decimals(x) for x in sorted(tip[0] for _, tip in group))
-        words = ",\n".join(name for name, _ in group) + f": {' to '.join(list(told)[:: len(told) - 1 or 1])}"
-        hues[words], ends[words] = colours[group[0][0]], group[0][1]
-    place_names(ax, ends, hues, weight="bold")
+        for line, (name, tip) in enumerate(group if len(group) > 1 else ()):
+            look = {"textcoords": "offset points", "size": 9, "weight": "bold", "color": colours[name]}
+            ax.annotate(f"{name}: {two_decimals(tip[0])}", group[0][1], (12, 12 * line - 3), **look)
+        if len(group) == 1:
+            alone[f"{group[0][0]}: {two_decimals(group[0][1][0])}"] = group[0]
+    hues = {words: colours[name] for words, (name, _) in alone.items()}
+    place_names(ax, {words: tip for words, (_, tip) in alone.items()}, hues, weight="bold")
 
 
 def roofline(
