@@ -125,13 +125,18 @@ def pooled(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
 
 
 def seen_from(
-    panels: Mapping[str, tuple[Sequence[float], Matrix]], names: Labels, *, along: str, title: str
+    panels: Mapping[str, tuple[Sequence[float], Matrix]],
+    names: Labels,
+    *,
+    along: str,
+    length: str,
+    title: str,
 ) -> Figure:
     """Draw vectors (n, features) as a reference sees them, which lies level: how far along it, how far aside.
 
     Each panel has its reference and its vectors. Angles to the reference are true; to which side a vector
-    points is not drawn, and its length is times the reference's: so it ends above its dot product with it,
-    which stands at its name. A vector without a name is thin.
+    points is not drawn, and its length is times the reference's, which `length` tells: so it ends above its
+    dot product with it, which stands at its name. A vector without a name is thin.
     """
     seen = {panel: _beside(*each) for panel, each in panels.items()}
     tips = np.concatenate([*seen.values()])
@@ -140,11 +145,13 @@ def seen_from(
     room, wide = 0.12 * high.max(), min(3.2, WIDEST / columns)
     across = max(high[0] - low[0] + 4 * room, (high[1] + 2 * room) * (wide - 0.3) / 1.7)  # names have room
     ticks = MaxNLocator(2, steps=[1, 2, 5, 10]).tick_values(0, high[0])
-    figure, axes = canvas(len(panels), (wide, 2.5), (0, 0.45), columns=columns, sharey=True)
-    colours = dict(zip(filter(None, names), LINES, strict=False))
+    figure, axes = canvas(len(panels), (wide, 2.4), (0, 0.6), columns=columns, sharey=True)
+    colours, near = dict(zip(filter(None, names), LINES, strict=False)), 0.035 * high.max()
     for ax, (panel, points) in zip(axes, seen.items(), strict=True):
-        for name, tip in reversed([*zip(names, points, strict=True)]):  # the first is on top
-            colour, width, zorder = (colours[name], 1.8, 3) if name else (GREY, 0.6, 1)
+        for place, (name, tip) in reversed([*enumerate(zip(names, points, strict=True))]):  # the first on top
+            over = [hides for other, hides in zip(names[:place], points, strict=False) if other and name]
+            width = 1.8 + 2.6 * sum(np.allclose(tip, hides) for hides in over)  # it stays in sight
+            colour, width, zorder = (colours[name], width, 3) if name else (GREY, 0.6, 1)
             arrow(ax, (0, 0), tip, colour=colour, width=width, zorder=zorder, gap=0)
             ax.plot((tip[0], tip[0]), (0, tip[1] if name else 0), ":", color=colour)
         ax.set_title(panel, loc="left")
@@ -154,12 +161,12 @@ def seen_from(
         ax.spines[:].set_visible(False)
         ax.spines.bottom.set_position(("data", 0))  # and with it the ticks
         arrow(ax, (low[0], 0), (1.04 * high[0], 0), colour=SILVER, width=5, zorder=0, gap=0)
-    words = "true: the angle to the level arrow, not that between two others; "
-    figure.supxlabel(words + "length: times the level one's; dotted: down to the number", size=9)
+    words = "each angle to the level arrow is true, those between others are not\n"
+    figure.supxlabel(f"{words}{length}; dotted: down to the number", size=9)
     see = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
     finished(figure, title, see)
     for ax, points in zip(axes, seen.values(), strict=True):
-        _name_tips(ax, names, points, colours, 0.035 * high.max())
+        _name_tips(ax, names, points, colours, near)
     return figure
 
 

@@ -132,6 +132,7 @@ GOOD = {
         "panels": {"$x$": ([1, 0], [[1, 1], [0, 1]])},
         "names": ["$y$", ""],
         "along": "$",
+        "length": "$z$",
         "title": "",
     },
     "searches": {"cosines": WEIGHTS, "answers": {"$x$": 0, "b": 0, "$": 2}, "texts": TOKENS, "title": ""},

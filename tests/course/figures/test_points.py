@@ -87,7 +87,7 @@ def test_vectors_seen_from_another_keep_their_length_and_their_angle_to_it():
         torch.tensor([[3.0, 0, 4], [0, 3, 0], [0, 3, 0], [0, -1, 0]]),
     )
     names = ["square", "along", "the same", ""]
-    figure = figures.seen_from({"p": (asked, vectors)}, names, along="cosine", title="")
+    figure = figures.seen_from({"p": (asked, vectors)}, names, along="cosine", length="", title="")
     (ax,) = figure.axes
     *arrows, level = (text for text in ax.texts if text.arrow_patch)
     tips = {text.xy: text.arrow_patch.get_linewidth() for text in arrows}
