@@ -216,9 +216,7 @@ def head_grid(
     columns: int = 3,
     unit: float = 0.21,
     least: float = np.inf,
-    limits: Sequence[Limits] | None = None,
     bar: str | None = "attention weight",
-    hidden: Sequence[Matrix | None] | None = None,
     framed: Sequence[Iterable[Cell]] | None = None,
     queries: Labels | None = None,
     own: Sequence[Mapping[str, object]] = (),
@@ -227,26 +225,22 @@ def head_grid(
 
     Args:
         least: weights from this one on have their numbers, and with them single cells that are framed.
-        limits: a scale for each map, from 0 to 1 if None; the colour bar is that of the first.
-        bar: label of the colour bar; none if None.
-        hidden: for each map a mask, True where a cell is hatched, or None.
+        bar: label of the colour bar, which is that of the first; none if None.
         framed: for each map the cells (query, key) around which a frame stands, or by such a cell, which then
             has its number, the frame's name.
         queries: the rows, where not every token looks.
         own: for each map what it alone has, of the options of `draw_matrix`.
     """
-    each = {"limits": limits or [(0, 1)] * len(maps), "hidden": hidden or [None] * len(maps)}
-    framed = framed or [()] * len(maps)  # each is gone through twice
-    each["framed"] = [cells if isinstance(cells, Mapping) else list(cells) for cells in framed]
-    each["numbers"] = [given.numbers_of(weights) >= least for weights in maps]
-    for told, cells in zip(each["numbers"], each["framed"], strict=True):
+    framed = [each if isinstance(each, Mapping) else list(each) for each in framed or [()] * len(maps)]
+    numbers = [given.numbers_of(weights) >= least for weights in maps]
+    for told, cells in zip(numbers, framed, strict=True):
         for row, column, *size in cells:
             if isinstance(cells, Mapping) or (least < np.inf and not size):
                 width, height = (*size, 1, 1)[:2]
                 told[row : row + height, column : column + width] = True
-    every = [dict(zip(each, options, strict=True)) for options in zip(*each.values(), strict=True)]
-    every = [one | more for one, more in zip(every, own or [{}] * len(maps), strict=True)]
-    look = {"unit": unit, "across": columns, "bar": bar, "own": every}
+    every = zip(framed, numbers, own or [{}] * len(maps), strict=True)
+    each = [{"framed": cells, "numbers": told} | more for cells, told, more in every]
+    look = {"unit": unit, "across": columns, "bar": bar, "own": each}
     figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **look)
     see = "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
     return layout.finished(figure, title, see)

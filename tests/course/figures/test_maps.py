@@ -63,7 +63,7 @@ def test_a_hidden_cell_is_hatched_and_has_no_number():
     assert [text.get_text() for text in ax.texts][::4] == [""] * 3
     plt.close(figure)
     (one, two), mask = MAPS[:2], torch.tril(torch.ones(3, 3)) == 0
-    figure = figures.head_grid([one, two], TOKENS, ["a", "b"], hidden=[None, mask])
+    figure = figures.head_grid([one, two], TOKENS, ["a", "b"], own=[{}, {"hidden": mask}])
     assert [len(ax.patches) for ax in figure.axes[:2]] == [0, 3]
 
 
@@ -72,7 +72,7 @@ def limits(figure, count=2):
 
 
 def test_maps_share_a_scale_unless_each_has_its_own():
-    own = figures.head_grid(list(MAPS[:2]), TOKENS, ["a", "b"], limits=[(0, 1), (-1, 2)])
+    own = figures.head_grid(list(MAPS[:2]), TOKENS, ["a", "b"], own=[{}, {"limits": (-1, 2)}])
     assert limits(own) == [(0, 1), (-1, 2)]
     alike = figures.likeness_grid({"a": MAPS[0], "b": MAPS[1] - 0.5}, TOKENS)
     assert limits(alike) == [(-1, 1)] * 2  # every cosine

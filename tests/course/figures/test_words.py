@@ -172,9 +172,9 @@ def test_whatever_is_drawn_is_told(draw: Callable[[Axes], object], told: str) ->
 
 
 def test_what_panels_share_is_told_once_and_what_a_mask_hides_is_told() -> None:
-    titles, hidden = ["one", "two"], [None, np.eye(3)]
+    titles, own = ["one", "two"], [{}, {"hidden": np.eye(3)}]
     words = describe(
-        figures.head_grid([WEIGHTS, WEIGHTS.T], TOKENS, titles, title="Heads", hidden=hidden)
+        figures.head_grid([WEIGHTS, WEIGHTS.T], TOKENS, titles, title="Heads", own=own)
     ).splitlines()
     assert words[0].startswith("Figure “Heads”: 2 panels: “one”; “two”; each a heatmap of 3 × 3 cells. ")
     assert words[0].count("Across: key, the, cat, sat.") == words[0].count("Downwards: query") == 1
