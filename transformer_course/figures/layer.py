@@ -141,7 +141,7 @@ def two_blocks(
         ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
         ax.set_axis_off()
     kept = " and ".join(map(two_decimals, _cosines(x, joined[1][:, d_model:])))
-    panels[1].text(9.75, 0, f"here x's half still\nhas {kept}", ha="center", va="center", size=8.5)
+    panels[1].text(9.75, 0, f"x's half: cosine\nstill {kept}", ha="center", va="center", size=8.5)
     told = "fresh random weights, the same for both tokens; "
     told += f"drawn: {SHOWN} of {d_model} features, with cosines like those of all\n"
     told += "red: above 0, blue: below; each vector at length 1, W on its own scale; "

@@ -283,7 +283,9 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
         ax.set_axis_off()
-    words = "thick: the road of c, which this head's Linear makes of the token\n"
+    words = (
+        "thick: the road of c, which this head's Linear makes of the token; the network's norm is not drawn\n"
+    )
     words += "turn: by the position, of q and k only; the vectors' widths are to scale"
     figure.supxlabel(words, size=9)
     see = "Above, three maps make three small vectors; below, one goes on in three lanes and is added to."

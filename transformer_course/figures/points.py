@@ -160,8 +160,8 @@ def seen_from(
         ax.set(xlim=(low[0] - room, low[0] - room + across), ylim=(-1.7 * room, high[1] + 2 * room))
         ax.spines[:].set_visible(False)
         ax.spines.bottom.set_position(("data", 0))  # and with it the ticks
-        arrow(ax, (low[0], 0), (1.04 * high[0], 0), colour=SILVER, width=5, zorder=0, gap=0)
-    words = "each angle to the level arrow is true, those between others are not\n"
+        arrow(ax, (0, 0), (1.04 * high[0], 0), colour=SILVER, width=5, zorder=0, gap=0)
+    words = "level, grey: only a direction; each angle to it is true, those between others are not\n"
     figure.supxlabel(f"{words}{length}; dotted: down to the number", size=9)
     see = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
     finished(figure, title, see)

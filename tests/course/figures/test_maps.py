@@ -132,3 +132,5 @@ def test_matrices_of_one_scale_are_written_alike_and_frames_may_have_names():
     ax = figures.head_grid([whole], ["k", "l"], [""], **look).axes[0]
     told = [text.get_text() for text in ax.texts]
     assert told == ["", "1", "2", "sum"] and frames(ax) == [(0, 1)]  # the number in the frame, then its name
+    tall = figures.head_grid([[[0.5, 0], [0.25, 0]]], ["k", "l"], [""], framed=[{(0, 0, 1, 2): ""}]).axes[0]
+    assert [text.get_text() for text in tall.texts if text.get_text()] == [".50", ".25"]  # down the column
