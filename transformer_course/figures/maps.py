@@ -50,7 +50,7 @@ def draw_matrix(
     title: str = "",
     limits: Limits | None = None,
     colours: str | Colormap = ATTENTION,
-    numbers: bool | np.ndarray | None = None,
+    numbers: bool | np.ndarray | Sequence[Labels] | None = None,
     whole: bool = True,
     bar: str | None = None,
     hidden: Matrix | None = None,
@@ -59,8 +59,9 @@ def draw_matrix(
 ) -> None:
     """Draw one matrix into `ax`: a label for every row and column, numbers in the cells where there is room.
 
-    `numbers` may also say for each cell whether it has its own; without `whole` all have decimals. Cells that
-    are True in `hidden` are hatched; `framed` ones, as in `frame_cells`, have frames.
+    `numbers` may also say for each cell whether it has its own, or what else stands in it; without `whole`
+    all have decimals. Cells that are True in `hidden` are hatched; `framed` ones, as in `frame_cells`, have
+    frames.
 
     Raises:
         ValueError: the labels do not match the matrix, a number is not finite, or lies beyond the limits.
@@ -74,10 +75,10 @@ def draw_matrix(
             "widen the limits, or, for attention, give the weights after the softmax"
         )
     covered = np.zeros_like(values) if hidden is None else given.numbers_of(hidden)
-    told = max(values.shape) <= MANY if numbers is None else numbers
-    words = (
-        np.where(told & (covered == 0), layout.cell_texts(values, whole=whole), "") if np.any(told) else None
-    )
+    words = told = np.asarray(max(values.shape) <= MANY if numbers is None else numbers)
+    if told.dtype == bool:
+        words = np.where(told, layout.cell_texts(values, whole=whole), "") if told.any() else None
+    words = words if words is None else np.where(covered == 0, words, "")
     mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
     ax.set(title=title, aspect="equal", xlabel=labels[0], ylabel=labels[1])
     if bar is not None:

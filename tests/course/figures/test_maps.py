@@ -5,6 +5,7 @@ import pytest
 import torch
 from matplotlib import colors
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 from tests.course.figures.colours import contrast
 from transformer_course import figures
@@ -134,3 +135,10 @@ def test_matrices_of_one_scale_are_written_alike_and_frames_may_have_names():
     assert told == ["", "1", "2", "sum"] and frames(ax) == [(0, 1)]  # the number in the frame, then its name
     tall = figures.head_grid([[[0.5, 0], [0.25, 0]]], ["k", "l"], [""], framed=[{(0, 0, 1, 2): ""}]).axes[0]
     assert [text.get_text() for text in tall.texts if text.get_text()] == [".50", ".25"]  # down the column
+
+
+def test_words_may_stand_in_cells_but_for_hidden_ones():
+    ax = Figure().subplots()
+    look = {"numbers": [["a", "", "b"]], "hidden": [[0, 0, 1]]}
+    figures.draw_matrix(ax, [[1, 2, 3]], ["r"], ["k", "l", "m"], **look)
+    assert [text.get_text() for text in ax.texts] == ["a", "", ""]
