@@ -128,7 +128,8 @@ def seen_from(
     panels: Mapping[str, tuple[Sequence[float], Matrix]],
     names: Labels,
     *,
-    along: str,
+    reference: str,
+    number: str,
     length: str,
     title: str,
 ) -> Figure:
@@ -136,7 +137,7 @@ def seen_from(
 
     Each panel has its reference and its vectors. Angles to the reference are true; to which side a vector
     points is not drawn, and its length is times the reference's, which `length` tells: so it ends above its
-    dot product with it, which stands at its name. A vector without a name is thin.
+    dot product with it, a `number` that stands at its name. A vector without a name is thin.
     """
     seen = {panel: _beside(*each) for panel, each in panels.items()}
     tips = np.concatenate([*seen.values()])
@@ -149,20 +150,20 @@ def seen_from(
     colours, near = dict(zip(filter(None, names), LINES, strict=False)), 0.035 * high.max()
     for ax, (panel, points) in zip(axes, seen.items(), strict=True):
         for place, (name, tip) in reversed([*enumerate(zip(names, points, strict=True))]):  # the first on top
-            over = [hides for other, hides in zip(names[:place], points, strict=False) if other and name]
-            width = 1.8 + 2.6 * sum(np.allclose(tip, hides) for hides in over)  # it stays in sight
-            colour, width, zorder = (colours[name], width, 3) if name else (GREY, 0.6, 1)
+            colour, width, zorder = (colours[name], 1.8, 3) if name else (GREY, 0.6, 1)
+            if name and any(np.allclose(tip, other) for other in points[:place]):  # it stays in sight
+                ax.plot((0, tip[0]), (0, tip[1]), color=colour, linewidth=5, solid_capstyle="butt")
             arrow(ax, (0, 0), tip, colour=colour, width=width, zorder=zorder, gap=0)
             ax.plot((tip[0], tip[0]), (0, tip[1] if name else 0), ":", color=colour)
         ax.set_title(panel, loc="left")
-        ax.set_xlabel(along, loc="left")
+        ax.set_xlabel(f"along {reference} → the {number}", loc="left")
         ax.set(yticks=[], aspect="equal", xticks=ticks[ticks <= high[0] + 0.01])
         ax.set(xlim=(low[0] - room, low[0] - room + across), ylim=(-1.7 * room, high[1] + 2 * room))
         ax.spines[:].set_visible(False)
         ax.spines.bottom.set_position(("data", 0))  # and with it the ticks
-        arrow(ax, (0, 0), (1.04 * high[0], 0), colour=SILVER, width=5, zorder=0, gap=0)
-    words = "level, grey: only a direction; each angle to it is true, those between others are not\n"
-    figure.supxlabel(f"{words}{length}; dotted: down to the number", size=9)
+        ax.plot((0, 1.04 * high[0]), (0, 0), color=SILVER, linewidth=6, zorder=0, solid_capstyle="butt")
+    words = f"grey: the direction of {reference}; each angle to it is true, those between others are not\n"
+    figure.supxlabel(f"{words}{length}; dotted: down to the {number}", size=9)
     see = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
     finished(figure, title, see)
     for ax, points in zip(axes, seen.values(), strict=True):

@@ -131,7 +131,8 @@ GOOD = {
     "seen_from": {
         "panels": {"$x$": ([1, 0], [[1, 1], [0, 1]])},
         "names": ["$y$", ""],
-        "along": "$",
+        "reference": "$",
+        "number": "$z$",
         "length": "$z$",
         "title": "",
     },

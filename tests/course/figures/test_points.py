@@ -87,11 +87,11 @@ def test_vectors_seen_from_another_keep_their_length_and_their_angle_to_it():
         torch.tensor([[3.0, 0, 4], [0, 3, 0], [0, 3, 0], [0, -1, 0]]),
     )
     names = ["square", "along", "the same", ""]
-    figure = figures.seen_from({"p": (asked, vectors)}, names, along="cosine", length="", title="")
+    figure = figures.seen_from(
+        {"p": (asked, vectors)}, names, reference="one", number="cosine", length="", title=""
+    )
     (ax,) = figure.axes
-    *arrows, level = (text for text in ax.texts if text.arrow_patch)
-    tips = {text.xy: text.arrow_patch.get_linewidth() for text in arrows}
+    tips = {text.xy: text.arrow_patch.get_linewidth() for text in ax.texts if text.arrow_patch}
     assert set(tips) == {(0, 10), (6, 0), (-2, 0)}  # across: the dot product; each 2 times as long as it is
-    assert level.xy[0] > 6 and level.xy[1] == 0
     assert tips[-2, 0] < tips[6, 0] == tips[0, 10]  # who has no name is thin
     assert {text.get_text() for text in ax.texts} == {"", "square: .00", "along: 6.00", "the same: 6.00"}
