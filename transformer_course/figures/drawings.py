@@ -373,8 +373,8 @@ def kinds_of_tests(*, title: str) -> Figure:
                     arrow(ax, (x, y - 0.28), (x, y - 0.72))
                 for place in (0, 1) if y == 2 and "\n" in word else ():
                     ax.text(x + 0.44 * place - 0.22, 2.31, f"key {place}", ha="center", va="bottom", size=8)
-                    row = "" if x else f"query {place}"  # of the first alone
-                    ax.text(-0.5, 2.13 - 0.26 * place, row, ha="right", va="center", size=8)
+                    if x == 0:  # they are those of all at its right
+                        ax.text(-0.5, 2.13 - 0.26 * place, f"query {place}", ha="right", va="center", size=8)
         middle, is_seen = (len(runs) - 1) / 2, verdict == "noticed"
         ax.text(middle, -0.4, question, ha="center", va="top", size=9, weight="bold")
         box(ax, (middle, -1.13), "", (0.94, 0.26), YES if is_seen else NO, rounding=0.04)

@@ -154,7 +154,8 @@ def seen_from(
             if name and any(np.allclose(tip, other) for other in points[:place]):  # it stays in sight
                 ax.plot((0, tip[0]), (0, tip[1]), color=colour, linewidth=5, solid_capstyle="butt")
             arrow(ax, (0, 0), tip, colour=colour, width=width, zorder=zorder, gap=0)
-            ax.plot((tip[0], tip[0]), (0, tip[1] if name else 0), ":", color=colour)
+            if name:
+                ax.plot((tip[0], tip[0]), (0, tip[1]), ":", color=colour)
         ax.set_title(panel, loc="left")
         ax.set_xlabel(f"along {reference} → the {number}", loc="left")
         ax.set(yticks=[], aspect="equal", xticks=ticks[ticks <= high[0] + 0.01])
@@ -182,22 +183,16 @@ def _beside(reference: Sequence[float], vectors: Matrix) -> np.ndarray:
 
 def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, str], near: float) -> None:
     """Write names and numbers at tips, the lowest first; those of tips near each other stand in a column."""
-    groups: list[list[tuple[str, np.ndarray]]] = []
-    for name, tip in sorted(zip(names, tips, strict=True), key=lambda each: each[1][1]):
-        group = next((group for group in groups if np.hypot(*(group[0][1] - tip)) < near), None)
-        if group and name:
-            group.append((name, tip))
-        elif name:
-            groups.append([(name, tip)])
-    alone = {}
-    for group in groups:
-        for line, (name, tip) in enumerate(group if len(group) > 1 else ()):
-            look = {"textcoords": "offset points", "size": 9, "weight": "bold", "color": colours[name]}
-            ax.annotate(f"{name}: {two_decimals(tip[0])}", group[0][1], (12, 12 * line - 3), **look)
-        if len(group) == 1:
-            alone[f"{group[0][0]}: {two_decimals(group[0][1][0])}"] = group[0]
-    hues = {words: colours[name] for words, (name, _) in alone.items()}
-    place_names(ax, {words: tip for words, (_, tip) in alone.items()}, hues, weight="bold")
+    lowest = sorted(zip(names, tips, strict=True), key=lambda each: each[1][1])
+    told = {f"{name}: {two_decimals(tip[0])}": (tip, colours[name]) for name, tip in lowest if name}
+    look, alone = {"textcoords": "offset points", "size": 9, "weight": "bold"}, {}
+    for words, (tip, colour) in told.items():
+        crowd = [other for other, (end, _) in told.items() if np.hypot(*(end - tip)) < near]
+        if len(crowd) == 1:
+            alone[words] = tip
+        else:
+            ax.annotate(words, told[crowd[0]][0], (12, 12 * crowd.index(words) - 3), color=colour, **look)
+    place_names(ax, alone, {words: colour for words, (_, colour) in told.items()}, weight="bold")
 
 
 def roofline(
