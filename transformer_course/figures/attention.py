@@ -1,6 +1,7 @@
 """How attention comes to its numbers: keys on the line of a query, a row behind its mask, cell by cell."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -140,11 +141,17 @@ def draw_bars(
     ax: Axes, names: Labels, lengths: np.ndarray, colours: Labels, sign: str, digits: int = 2
 ) -> None:
     """Draw a bar with its number for each name, none for nan, the first on top; before all a sign."""
-    there = np.flatnonzero(~np.isnan(lengths))
-    bars = ax.barh(there, lengths[there], 0.7, color=colours, edgecolor="black", linewidth=0.5)
-    ax.bar_label(bars, [two_decimals(length, digits) for length in lengths[there]], padding=3, size=9)
-    ax.set_yticks(range(len(names)), names)
-    ax.set(xticks=[], ylim=(len(names) - 0.5, -0.5))
+    import seaborn
+
+    places = np.arange(len(names))  # names may occur twice
+    look = {"width": 0.7, "errorbar": None, "edgecolor": "black", "linewidth": 0.5, "saturation": 1}
+    seaborn.barplot(x=lengths, y=places, order=places, orient="h", ax=ax, **look)
+    for bar, colour in zip(ax.containers[0], cycle(colours), strict=False):
+        bar.set_facecolor(colour)
+    numbers = [two_decimals(length, digits) for length in lengths[~np.isnan(lengths)]]
+    ax.bar_label(ax.containers[0], numbers, padding=3, size=9)
+    ax.set_yticks(places, names)
+    ax.set(xticks=[], xlabel="", ylim=(len(names) - 0.5, -0.5))
     ax.margins(x=0.2)
     ax.spines[["bottom", "left"]].set_visible(False)
     ax.tick_params(length=0)

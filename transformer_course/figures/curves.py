@@ -167,10 +167,16 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, s
     if style == "area":
         ax.fill_between(x, runs[0], color=look["color"], alpha=0.5)
         ax.set_yticks([])
-    if len(runs) > 1:
-        ax.plot(x, runs.T, linewidth=0.9, alpha=0.5, color=look["color"])
-        look = look | {"linewidth": 2.4}
-    ax.plot(x, runs.mean(axis=0), label=name, **look)
+    if len(runs) == 1:
+        ax.plot(x, runs[0], label=name, **look)
+        return
+    import seaborn
+
+    over = {"x": np.tile(x, len(runs)), "y": runs.ravel(), "ax": ax, "legend": False}
+    each = np.repeat(np.arange(len(runs)), len(x))
+    seaborn.lineplot(**over, units=each, estimator=None, linewidth=0.9, alpha=0.5, color=look["color"])
+    look = look | {"linewidth": 2.4, "markeredgecolor": look["color"]}
+    seaborn.lineplot(**over, errorbar=None, label=name, **look)
 
 
 def _mark_tops(ax: Axes, count: int, tops: Callable[[float], str] | None) -> None:

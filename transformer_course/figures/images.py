@@ -8,6 +8,7 @@ from transformer_course.figures import given
 from transformer_course.figures.colours import ATTENTION, GREY
 from transformer_course.figures.given import Labels, Matrix
 from transformer_course.figures.layout import canvas, finished
+from transformer_course.figures.maps import draw_cells
 
 
 def image_attention(
@@ -27,7 +28,6 @@ def image_attention(
     images, maps = given.numbers_of(images, 3, name="images"), given.numbers_of(maps, 3, name="maps")
     n_images, rows, columns = images.shape
     grid = maps.reshape(n_images, len(names), rows // patch[0], columns // patch[1])
-    look = {"vmin": 0, "vmax": 1, "cmap": ATTENTION, "edgecolor": "white", "linewidth": 0.6}
     across = 1 + len(names)
     figure, panels = canvas(n_images * across, (1.45, 1.45), (1.2, 0.8), columns=across)
     rows_of = zip(images, grid, panels.reshape(n_images, across), digits, strict=True)
@@ -35,7 +35,7 @@ def image_attention(
         _draw_ink(ink, image, patch)
         ink.set_ylabel(f"a {digit}", rotation=0, ha="right", va="center")
         for ax, weights in zip(heads, line, strict=True):
-            shown = ax.pcolormesh(weights[::-1], **look)
+            shown = draw_cells(ax, weights, [], [], limits=(0, 1), colours=ATTENTION, gap=0.6)
             ax.set_aspect(patch[0] / patch[1])
             ax.set_axis_off()
     for ax, name in zip(panels, ["image", *names], strict=False):

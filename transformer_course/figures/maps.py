@@ -1,7 +1,9 @@
 """Maps with a label for every row and column: attention, likeness, masks, a number for each head or token."""
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import ModuleType
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -91,8 +93,8 @@ def draw_matrix(
 def draw_cells(
     ax: Axes,
     values: np.ndarray,
-    rows: Labels,
-    columns: Labels,
+    rows: Labels | int,
+    columns: Labels | int,
     *,
     limits: Limits,
     colours: str | Colormap,
@@ -100,22 +102,45 @@ def draw_cells(
     size: float = 8,
     gap: float = 0.4,
 ) -> QuadMesh:
-    """Draw a heatmap, a label for every row and column, and a word in every cell if there are some.
+    """Draw seaborn's heatmap into a panel, with a word in every cell if `words` has some; return its cells.
 
-    `seaborn.heatmap` draws the figure once for every panel, and is slow to import.
+    rows, columns: a label for each of them, or a number n: every nth is labelled with its index.
+    gap: width of the white lines between cells, in points.
     """
-    scale = dict(zip(("vmin", "vmax"), limits, strict=True))
-    mesh = ax.pcolormesh(values, **scale, cmap=colours, linewidths=gap, edgecolor="white")
-    ax.set(xlim=(0, values.shape[1]), ylim=(values.shape[0], 0))
-    ax.spines[:].set_visible(False)
-    upright = max(map(len, columns), default=0) > 2
-    ax.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=90 if upright else 0)
-    ax.set_yticks(np.arange(len(rows)) + 0.5, rows, va="center")
-    ax.tick_params(length=0)
-    for (row, column), word in np.ndenumerate([] if words is None else words):
-        look = {"ha": "center", "va": "center", "size": size, "color": "black"}
-        ax.text(column + 0.5, row + 0.5, word, **look)
-    return mesh
+    import seaborn  # here, because it takes two seconds: at the first heatmap, not at the start of a lesson
+
+    with _drawn_once(seaborn.matrix):
+        seaborn.heatmap(
+            values,
+            ax=ax,
+            vmin=limits[0],
+            vmax=limits[1],
+            cmap=colours,
+            cbar=False,
+            linewidths=gap,
+            annot=words,
+            fmt="",
+            annot_kws={"size": size, "color": "black"},
+            xticklabels=columns or False,
+            yticklabels=rows or False,
+        )
+    upright = not isinstance(columns, int) and max(map(len, columns), default=0) > 2
+    ax.tick_params(axis="x", length=0, rotation=90 if upright else 0)
+    ax.tick_params(axis="y", length=0, rotation=0)
+    return ax.collections[0]
+
+
+@contextmanager
+def _drawn_once(matrix: ModuleType) -> Iterator[None]:
+    """Keep `seaborn.heatmap` from drawing the whole figure each time, to see whether tick labels overlap.
+
+    Twelve maps would take 19 seconds in place of one. Tick labels are turned here by their length.
+    """
+    draw, matrix._draw_figure = matrix._draw_figure, lambda figure: None
+    try:
+        yield
+    finally:
+        matrix._draw_figure = draw
 
 
 def _readable_numbers(ax: Axes) -> None:

@@ -75,10 +75,18 @@ def _strips(
 ) -> tuple[Figure, Axes]:
     """Return a figure and its panel: a row per name, its own numbers as dots, all the others as strokes."""
     figure, (ax,) = canvas(1, (width, 1.1 + 0.34 * len(rows)))
-    for kind, look in ((1, {"color": GREY, "marker": "|"}), (0, {"color": colour, "marker": "o"})):
+    import seaborn
+
+    size, places = 26**0.5, np.arange(len(rows))
+    others = {"color": GREY, "marker": "|", "linewidth": 1.5, "zorder": 1}
+    for kind, look in ((1, others), (0, {"color": colour, "marker": "o", "zorder": 3})):
         each = [given.numbers_of(numbers[kind], 1, name=name) for name, numbers in rows.items()]
-        y = np.repeat(range(len(each)), [len(row) for row in each])
-        ax.scatter(np.concatenate(each), y, s=26, label=legend[kind], zorder=3 - 2 * kind, **look)
+        y = np.repeat(places, [len(row) for row in each])
+        before = len(ax.collections)
+        seaborn.stripplot(
+            x=np.concatenate(each), y=y, order=places, orient="h", jitter=False, size=size, ax=ax, **look
+        )
+        ax.collections[before].set_label(legend[kind])  # of the first row: it stands for all in the legend
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
@@ -242,13 +250,15 @@ def head_scatter(
     The pairs of matrices (layers, heads), across and up, go by the name of what goes across; `ylabel` is what
     goes up. `marked` names some heads, by (layer, head).
     """
+    import seaborn
+
     pairs = {name: [given.numbers_of(each, 2, name=name) for each in pair] for name, pair in named.items()}
     figure, panels = canvas(len(named), (min(4.6, (WIDEST - 0.8) / len(named)), 0), (0.8, 3.8), sharey=True)
     for ax, (name, (across, up)) in zip(panels, pairs.items(), strict=True):
         colours = matplotlib.colormaps[ATTENTION](np.arange(len(across)) / max(1, len(across) - 1))
-        for layer, colour in enumerate(colours):
-            look = {"color": colour, "edgecolor": "black", "linewidth": 0.4, "label": str(layer)}
-            ax.scatter(across[layer], up[layer], s=42, **look)
+        layer = np.repeat(np.arange(len(across)), across.shape[1])
+        look = {"hue": layer, "palette": [*colours], "edgecolor": "black", "linewidth": 0.4, "s": 42}
+        seaborn.scatterplot(x=across.ravel(), y=up.ravel(), ax=ax, legend=ax is panels[-1], **look)
         ax.grid(alpha=0.3)
         ax.set(xlabel=name, yscale="log")
     panels[0].set_ylabel(ylabel)

@@ -26,7 +26,7 @@ from transformer_course.figures.colours import (
 from transformer_course.figures.drawings import Point, arrow
 from transformer_course.figures.given import Labels, Limits, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, outline_cells, two_decimals
-from transformer_course.figures.maps import draw_matrix
+from transformer_course.figures.maps import draw_cells, draw_matrix
 
 PITCH = 3.8  # from the middle of one dial with arrows to that of the next
 ARC, WAY_AT = 0.34, (0.68, 0.5)  # radii of the arc between two arrows, and of their turns
@@ -131,20 +131,24 @@ def position_tables(
     tables = given.tables_of(named)
     reach = max(np.abs(table).max() for table in tables.values())
     wide, room = 6.4 if len(tables) == 1 else 3.9, (1.4, 4.4)
-    look = {"aspect": "auto", "interpolation": "nearest"}
+    look = {"limits": (-reach, reach), "colours": SIGNED, "gap": 0}
     if plane:
-        wide, room, look = 3.1, (1.2, 3.5), {"extent": (*plane, *plane), "origin": "lower"}
+        wide, room = 3.1, (1.2, 3.5)
+        look = {"vmin": -reach, "vmax": reach, "cmap": SIGNED, "extent": (*plane, *plane), "origin": "lower"}
     figure, panels = canvas(len(tables), (min(wide, (WIDEST - room[0]) / len(tables)), 0), room)
     for ax, (name, table) in zip(panels, tables.items(), strict=True):
-        image = ax.imshow(table, vmin=-reach, vmax=reach, cmap=SIGNED, **look)
+        if plane:
+            image = ax.imshow(table, **look)
+        else:
+            image = draw_cells(ax, table, *map(_ticks_every, table.shape), **look)
         ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
         ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
         if distance:
             _mark_distance(ax, table, distance, first)
         if edge is not None:
-            ax.axvline(edge, color="black", linewidth=1.8, linestyle="--")
+            ax.axvline(edge + 0.5, color="black", linewidth=1.8, linestyle="--")
         if above:
-            ax.secondary_xaxis("top").set_xticks(list(above.values()), above)
+            ax.secondary_xaxis("top").set_xticks([column + 0.5 for column in above.values()], above)
         for name, point in (points or {}).items():
             ax.plot(*point, "o", color="black", markersize=5)
             ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
@@ -160,17 +164,22 @@ def position_tables(
     return finished(figure, title, in_plane if plane else see)
 
 
+def _ticks_every(size: int) -> int:
+    """Return the step between labels that leaves at most six of so many rows or columns labelled."""
+    return next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, size) if size <= 6 * step)
+
+
 def _frame_stripes(ax: Axes, column: int, row: int, rows: int, columns: int) -> None:
     """Frame a column and a row, and name them at the ends."""
-    outline_cells(ax, [(-0.5, column - 0.5, 1, rows), (row - 0.5, -0.5, columns, 1)])
+    outline_cells(ax, [(0, column, 1, rows), (row, 0, columns, 1)])
     look = {"size": 8, "bbox": GROUND, "zorder": 5}
-    ax.text(column + 1.2, 1, f"key {column}: liked most", va="center", **look)
-    ax.text(columns - 1, row - 1.4, f"query {row}: likes most", ha="right", **look)
+    ax.text(column + 1.7, 1.5, f"key {column}: liked most", va="center", **look)
+    ax.text(columns - 0.5, row - 0.9, f"query {row}: likes most", ha="right", **look)
 
 
 def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int) -> None:
     along = np.diagonal(table, -distance)[first:]
-    rows = distance + first + np.arange(len(along))
+    rows = distance + first + np.arange(len(along)) + 0.5
     mean, deviation = map(two_decimals, (along.mean(), along.std()))
     ax.set_title(f"{ax.get_title()}\ndashed: distance {distance}; mean {mean}, deviation {deviation}")
     ax.plot(rows - distance, rows, color="black", linewidth=0.8, linestyle="--")

@@ -20,7 +20,7 @@ from transformer_course.figures.colours import ATTENTION
 from transformer_course.figures.curves import training_curves
 from transformer_course.figures.given import Labels
 from transformer_course.figures.layout import WIDEST, Size, canvas, finished, frame_cells, number
-from transformer_course.figures.maps import draw_matrix, head_grid
+from transformer_course.figures.maps import draw_cells, draw_matrix, head_grid
 from transformer_course.figures.pictures import mime_bundle
 from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
 
@@ -239,10 +239,11 @@ def _draw_tiles(ax: Axes, maps: np.ndarray, columns: int, *, gap: int, framed: i
     for place, tile in enumerate(maps):
         top, left = place // columns * pitch + gap, place % columns * pitch
         picture[top : top + side, left : left + side] = tile
-        ax.text(left + side / 2 - 0.5, top - 1.4, str(place), size=7.5, ha="center", va="bottom")
+        ax.text(left + side / 2, top - 0.9, str(place), size=7.5, ha="center", va="bottom")
         if place == framed:
-            frame_cells(ax, [(top - 1, left - 1, side + 1, side + 1)])  # round it, not over it
-    ax.imshow(picture, vmin=0, vmax=1, cmap=ATTENTION, interpolation="nearest")
+            frame_cells(ax, [(top - 0.5, left - 0.5, side + 1, side + 1)])  # round it, not over it
+    draw_cells(ax, picture, [], [], limits=(0, 1), colours=ATTENTION, gap=0)
+    ax.set_aspect("equal")
 
 
 def _shrunk(matrix: np.ndarray) -> np.ndarray:

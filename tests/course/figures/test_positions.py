@@ -49,8 +49,8 @@ def test_tables_are_drawn_as_given_on_one_signed_scale():
     given = {"left": torch.randn(13, 7), "right": -7 * torch.eye(5)}
     figure = figures.position_tables(given, labels=("", ""), title="", bar="")
     for ax, values in zip(figure.axes, given.values(), strict=False):
-        np.testing.assert_allclose(ax.images[0].get_array(), values)
-        assert ax.images[0].get_clim() == (-7, 7)
+        np.testing.assert_allclose(ax.collections[0].get_array(), values)
+        assert ax.collections[0].get_clim() == (-7, 7)
         assert ax.yaxis_inverted()  # position 0 on top
 
 
@@ -61,18 +61,18 @@ def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_abov
     along, *dots, edge = ax.lines
     assert ax.get_title() == "a\ndashed: distance 4; mean 67.50, deviation 18.79" and set(
         edge.get_xdata()
-    ) == {6.5}
+    ) == {7.0}
     assert {(y - x) for x, y in along.get_xydata()} == {4} and len(along.get_xdata()) == 6
-    assert [dot.get_xydata()[0].tolist() for dot in dots] == [[1, 5], [3, 7], [5, 9]]
+    assert [dot.get_xydata()[0].tolist() for dot in dots] == [[1.5, 5.5], [3.5, 7.5], [5.5, 9.5]]
     assert [text.get_text() for text in ax.texts] == ["51.00", "73.00", "95.00"]
     framed = figures.position_tables({"a": table}, stripes=(2, 7), **look).axes[0]
-    assert [patch.get_bbox().bounds for patch in framed.patches] == [(1.5, -0.5, 1, 10), (-0.5, 6.5, 10, 1)]
+    assert [patch.get_bbox().bounds for patch in framed.patches] == [(2, 0, 1, 10), (0, 7, 10, 1)]
     assert [text.get_text() for text in framed.texts] == [
         "key 2: liked most",
         "query 7: likes most",
     ]
     (top,) = ax.child_axes
-    assert [(label.get_position()[0], label.get_text()) for label in top.get_xticklabels()] == [(2.5, "here")]
+    assert [(label.get_position()[0], label.get_text()) for label in top.get_xticklabels()] == [(3.0, "here")]
 
 
 def test_planes_share_one_scale_and_mark_the_points():

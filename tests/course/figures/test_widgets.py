@@ -85,21 +85,21 @@ def box(quick):
 def test_the_small_maps_are_all_heads_of_the_layer_and_the_chosen_one_is_framed():
     tokens, maps = read(SENTENCE)
     ax = widgets.head_view(tokens, maps[0].numpy(), 0, 3).axes[0]
-    picture = ax.images[0].get_array()
+    picture = ax.collections[0].get_array()
     assert [text.get_text() for text in ax.texts] == [str(number) for number in range(N_HEADS)]
     for number, text in enumerate(ax.texts):
         x, y = text.get_position()
-        top, left = round(y + 1), round(x - 2)
+        top, left = round(y + 0.9), round(x - 2.5)
         np.testing.assert_allclose(picture[top : top + 5, left : left + 5], maps[0, number].numpy())
         if number == 3:
             (frame,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-            assert frame.get_xy() == (left - 1, top - 1)
+            assert frame.get_xy() == (left - 0.5, top - 0.5)
 
 
 def test_a_thin_line_survives_in_the_small_map_of_a_long_text():
     n = 3 * TILE + 1
     line = np.roll(np.eye(n), -1, axis=0)[None]
-    picture = widgets.head_view(["a"] * n, line, 0, 0).axes[0].images[0].get_array()
+    picture = widgets.head_view(["a"] * n, line, 0, 0).axes[0].collections[0].get_array()
     shown = np.ma.filled(picture, np.nan)
     cells = shown[np.isfinite(shown)].reshape(-(-n // 4), -1)
     assert (cells.max(axis=1) == 1).all()
@@ -282,11 +282,11 @@ def test_what_cannot_be_measured_is_told_and_the_last_picture_stays(quick):
 def test_tiles_stand_in_rows_and_one_has_a_frame():
     ax, maps = Figure().add_subplot(), np.random.default_rng(1).random((5, 4, 4))
     widgets._draw_tiles(ax, maps, 3, gap=2, framed=4)
-    tiles = ax.images[0].get_array()
+    tiles = ax.collections[0].get_array()
     corners = [(2, 0), (2, 6), (2, 12), (8, 0), (8, 6)]
     for (top, left), tile, name in zip(corners, maps, ax.texts, strict=True):
         np.testing.assert_allclose(tiles[top : top + 4, left : left + 4], tile)
-        assert name.get_position()[0] == left + 1.5
+        assert name.get_position()[0] == left + 2
     assert [text.get_text() for text in ax.texts] == list("01234")
-    assert [(frame.get_x(), frame.get_y()) for frame in ax.patches] == [(5, 7)]  # round it, not over it
+    assert [(frame.get_x(), frame.get_y()) for frame in ax.patches] == [(5.5, 7.5)]  # round it, not over it
     assert np.isfinite(np.ma.filled(tiles, np.nan)).sum() == maps.size
