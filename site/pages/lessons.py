@@ -13,7 +13,7 @@ from nbformat.v4 import new_markdown_cell, new_output
 from pages import links
 from pages.slider import slider
 from transformer_course.desk import copies
-from transformer_course.lessons import INSTALL, LESSONS, ROOT, first_cell, notebook
+from transformer_course.lessons import LESSONS, ROOT, first_cell, notebook
 
 # At the beginning of a line: below the title the word is explained, and not asked.
 PREDICTION = re.compile(r"^\*\*Predict\b", re.MULTILINE)
@@ -75,8 +75,7 @@ def alone(number: int) -> NotebookNode:
     lesson = nbformat.reads(copies.as_bytes(copy).decode(), as_version=4)
     if links.SITE:
         begin = next(cell for cell in lesson.cells if cell.cell_type == "code")
-        package = f"transformer-lab[course] @ {links.SITE}{links.COURSE}"
-        begin.source = first_cell(number, INSTALL.replace("transformer-lab[course]", package))
+        begin.source = first_cell(number, course=f"{links.SITE}{links.COURSE}")
     return lesson
 
 

@@ -9,7 +9,7 @@ import nbformat
 
 from pages import links
 from pages.texts import filled, of_readme
-from transformer_course.lessons import LESSONS, README, ROOT, WAY, notebook
+from transformer_course.lessons import LESSONS, README, ROOT, notebook
 
 PICTURE = ROOT / ".github" / "head.png"
 WIDTH = 400  # of the picture, in the page
@@ -17,11 +17,12 @@ WIDTH = 400  # of the picture, in the page
 
 def index() -> str:
     """Return the start page: what this is, seen at a glance; what one gains; the lessons."""
+    numbers = range(len(LESSONS))
     rows = [
         f"| [{n:02} {LESSONS[n].title}]({links.lesson(n)}.ipynb) | {LESSONS[n].question} | {minutes(n)} |"
-        for n in WAY
+        for n in numbers
     ]
-    hours = round(sum(map(minutes, WAY)) / 60)
+    hours = round(sum(map(minutes, numbers)) / 60)
     width, height = size()
     return filled(
         "index.md",
@@ -30,7 +31,7 @@ def index() -> str:
         gain=of_readme("What you gain"),
         hours=hours,
         lessons="\n".join(["| lesson | it answers | minutes |", "|---|---|--:|", *rows]),
-        contents="\n".join(map(links.lesson, WAY)),
+        contents="\n".join(map(links.lesson, numbers)),
     )
 
 

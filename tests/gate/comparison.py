@@ -9,7 +9,7 @@ import numpy as np
 from nbformat import NotebookNode
 from PIL import Image
 
-from tests.gate.stored import PICTURE, as_stored
+from tests.gate.stored import PICTURE, as_stored, without_pictures
 from transformer_course.figures.pictures import DENSITY
 
 # Machines draw an edge a shade lighter or darker; nothing that a reader would see changes less than this.
@@ -42,7 +42,8 @@ def _parts(output: NotebookNode) -> dict[str, str]:
     """Return by name all that has to be the same; the count of runs is not, a kernel starts it anew."""
     parts = {"kind": output.output_type}
     parts |= {name: output[name] for name in ("name", "text", "ename", "evalue") if name in output}
-    parts |= {mime: str(value) for mime, value in output.get("data", {}).items()}
+    data = {mime: str(value) for mime, value in output.get("data", {}).items()}
+    parts |= {mime: value if mime == PICTURE else without_pictures(value) for mime, value in data.items()}
     for mime, about in output.get("metadata", {}).items():
         parts |= {f"{mime} {name}": str(value) for name, value in about.items() if name != "stops"}
         for frame in about.get("stops", {"frames": []})["frames"]:

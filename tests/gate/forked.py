@@ -9,9 +9,9 @@ from typing import Any
 from jupyter_client import KernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
-# What the first cell of every lesson imports, and nothing of this course. PyTorch reads its compiler when the
-# first optimizer is made, as ten of the lessons do.
-IMPORTED = ["torch", "torch._dynamo", "matplotlib.pyplot", "ipywidgets", "ipykernel.kernelapp"]
+# What lessons import first or soonest, and nothing of this course: seaborn with the first heatmap, PyTorch's
+# compiler with the first optimizer.
+IMPORTED = ["torch", "torch._dynamo", "matplotlib.pyplot", "seaborn", "ipywidgets", "ipykernel.kernelapp"]
 
 
 class ForkingManager(KernelManager):

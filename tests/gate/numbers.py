@@ -14,7 +14,7 @@ from functools import cache
 
 from nbformat import NotebookNode
 
-from tests.gate.stored import NOTEBOOKS, PICTURE, ROOT, Lesson
+from tests.gate.stored import NOTEBOOKS, PICTURE, ROOT, Lesson, without_pictures
 from transformer_course.exercises import exercise_titles
 
 NEAR = 3  # cells before and behind: a number from further away says so
@@ -85,7 +85,8 @@ def _held(cell: NotebookNode) -> set[str]:
     texts = [_code_of(cell)]
     for output in cell.outputs:
         data = {mime: text for mime, text in output.get("data", {}).items() if mime != PICTURE}
-        texts += [output.get("text", ""), output.get("evalue", ""), json.dumps(data, ensure_ascii=False)]
+        shown = without_pictures(json.dumps(data, ensure_ascii=False))
+        texts += [output.get("text", ""), output.get("evalue", ""), shown]
     return _in("\n".join(texts))
 
 

@@ -1,7 +1,8 @@
-"""A pytest plugin that runs every notebook with nbval and closes what nbval leaves open.
+"""A pytest plugin that runs every notebook with nbval, more strictly than nbval alone.
 
-nbval compares neither pictures nor metadata, nor the kind and the order of outputs, nor anything of a cell
-that was never run. Comments and tags turn its checks off. It notices a dead kernel after half an hour. One
+`pytest --nbval notebooks/` is nbval as everybody runs it, and this plugin leaves it alone. Without that option
+notebooks are collected here, because nbval compares neither pictures nor metadata, nor the kind and the order of
+outputs, nor anything of a cell that was never run. Comments and tags turn its checks off. It notices a dead kernel after half an hour. One
 test picked out of a notebook fails for want of the cells before it. Here every output is compared in full,
 nothing turns that off, a dead kernel is noticed within seconds, and a notebook runs whole or not at all.
 
@@ -23,7 +24,11 @@ from tests.gate.stored import Lesson, code_cells, tags
 
 MESSAGE_TIMEOUT = 30  # seconds between the end of a cell and its last output, on a busy machine
 REWRITES = ("clear_output", "update_display_data")
-WEAKENING = ("nbval", "nbval_lax", "nbval_sanitize_with", "sanitize_with")
+STOCK = ("nbval", "nbval_lax")  # options with which nbval collects notebooks itself
+STRICT = (
+    "notebooks: every output of every cell is compared in full, pictures too, which is stricter than "
+    "nbval; for nbval alone: pytest --nbval notebooks/"
+)
 
 
 class Notebook(IPyNbFile):
@@ -88,17 +93,23 @@ class Cell(IPyNbCell):
         return self.path, self.cell_num, self.name
 
 
+def _is_stock(config: pytest.Config) -> bool:
+    return any(getattr(config.option, name) for name in STOCK)
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Notebook | None:
-    return Notebook.from_parent(parent, path=file_path) if file_path.suffix == ".ipynb" else None
+    is_ours = file_path.suffix == ".ipynb" and not _is_stock(parent.config)
+    return Notebook.from_parent(parent, path=file_path) if is_ours else None
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return None if _is_stock(config) else STRICT
 
 
 def pytest_configure(config: pytest.Config) -> None:
     option = config.option
-    weakening = [name for name in WEAKENING if getattr(option, name)]
-    if weakening:
-        raise pytest.UsageError(
-            f"{', '.join(weakening)}: not here, every notebook is run and compared in full"
-        )
+    if not _is_stock(config) and option.nbval_sanitize_with:
+        raise pytest.UsageError("--nbval-sanitize-with is for nbval alone: add --nbval")
     if getattr(option, "numprocesses", None) and option.dist != "loadfile":
         raise pytest.UsageError("the cells of a notebook share one kernel: -n needs --dist=loadfile")
     option.nbval_cell_timeout = min(option.nbval_cell_timeout, CELL_TIMEOUT)

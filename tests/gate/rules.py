@@ -13,7 +13,7 @@ from tests.gate import path
 from tests.gate.above import nothing_asked_stands_above
 from tests.gate.numbers import numbers_have_a_source
 from tests.gate.solved import exercises_in, tagged
-from tests.gate.stored import PICTURE, WORDS, Lesson, as_text, code_cells, tags
+from tests.gate.stored import PAGE, PICTURE, WORDS, Lesson, as_text, code_cells, tags, without_pictures
 from transformer_course.exercises import exercise_cells, exercise_titles
 from transformer_course.figures.pictures import DENSITY
 from transformer_course.lessons import first_cell
@@ -100,7 +100,7 @@ def _about_output(output: NotebookNode) -> Iterator[str]:
         yield f"not every viewer can show {mime}"
     for mime, text in texts.items():
         if mime != PICTURE:
-            found = {what: form.search(str(text)) for what, form in VOLATILE.items()}
+            found = {what: form.search(without_pictures(str(text))) for what, form in VOLATILE.items()}
             yield from (f"{mime} holds {what}: {match[0]!r}" for what, match in found.items() if match)
 
 
@@ -119,6 +119,8 @@ def _about_picture(output: NotebookNode) -> Iterator[str]:
     stored = Image.open(io.BytesIO(base64.b64decode(output.data[PICTURE]))).width
     if abs(stored - DENSITY * width) > 1:
         yield f"of {stored} pixels for {width} of the page: `make refresh`"
+    if f'base64,{output.data[PICTURE]}"' not in output.data.get(PAGE, ""):
+        yield "whose page has another one, or none: `make refresh`"
     if width > WIDEST:
         yield f"{width} pixels wide, at most {WIDEST}: fewer, smaller panels"
 

@@ -1,6 +1,7 @@
 """How a lesson is stored: read, laid out and written the same way by whoever touches it."""
 
 import json
+import re
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ NOTEBOOKS = ROOT / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 
 PICTURE = "image/png"
+PAGE = "text/html"  # of a picture: an <img> with its alternative text, which an exported page needs
 WORDS = "text/plain"
 ABOUT = (
     "alt",
@@ -23,6 +25,7 @@ ABOUT = (
     "stops",
 )  # of a picture: its words, its size in the page, a slider's frames
 WIDGET = "application/vnd.jupyter.widget-view+json"
+EMBEDDED = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=]*")
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
@@ -77,8 +80,8 @@ def as_text(notebook: NotebookNode) -> str:
 def as_stored(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
     """Return what is kept of a cell's outputs; the gate looks at both sides of a comparison through it.
 
-    A picture is kept with its words, and with the frames of a slider: a widget, or the HTML that brings its
-    alternative text to JupyterLab, lives only with a kernel. A widget without a picture is not kept.
+    A picture is kept with its words, with the HTML that brings its alternative text to a page, and with the
+    frames of a slider. A widget is not kept: it lives only with a kernel.
     """
     merged = _merge_streams(outputs)
     return [_kept(output) for output in merged if PICTURE in _data(output) or WIDGET not in _data(output)]
@@ -100,6 +103,11 @@ def _merge_streams(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
     return merged
 
 
+def without_pictures(text: str) -> str:
+    """Return HTML without the bytes of the pictures in it, which are compared as pictures."""
+    return EMBEDDED.sub("data:image/png", text)
+
+
 def _kept(output: NotebookNode) -> NotebookNode:
     if output.output_type == "error":
         output.traceback = [f"{output.ename}: {output.evalue}"]  # the frames name files of this machine
@@ -110,7 +118,7 @@ def _kept(output: NotebookNode) -> NotebookNode:
     output.metadata = nbformat.from_dict({PICTURE: about} if about else {})
     if PICTURE in output.data:
         output.data = nbformat.from_dict(
-            {mime: output.data[mime] for mime in (PICTURE, WORDS) if mime in output.data}
+            {mime: output.data[mime] for mime in (PICTURE, PAGE, WORDS) if mime in output.data}
         )
         output.data[PICTURE] = output.data[PICTURE].strip()
     return output

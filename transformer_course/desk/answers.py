@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from transformer_course.checker import source
-from transformer_course.desk import folder, old_place
+from transformer_course.desk import folder
 
 NEEDS = "# It needs what only the lesson's cells have: "
 
@@ -54,7 +54,6 @@ def kept(exercise_id: str, name: str) -> Any:
     Raises:
         Exception: whatever running it raises.
     """
-    old_place.install()
     path = place_of(exercise_id)
     code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
     return source.run(code, __name__="__main__")[name]

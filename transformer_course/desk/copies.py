@@ -12,7 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from transformer_course.desk import renumbered
 from transformer_course.desk.folder import keep_beside, set_aside, sweep, write
 from transformer_course.desk.merging import Merge, digest, merge, tags, text, without_outputs
 
@@ -64,11 +63,7 @@ def _update(shipped: Path, copy: Path) -> str:
     made_from = mine["metadata"].get(KEY, {})
     if made_from.get("version") == version(lesson):
         return ""
-    cells, base = mine["cells"], made_from.get("cells", {})
-    is_renumbered = renumbered.LAST in base
-    if is_renumbered:
-        cells, base = renumbered.followed(cells, base)
-    merged = merge(cells, base, lesson["cells"])
+    merged = merge(mine["cells"], made_from.get("cells", {}), lesson["cells"])
     mine["cells"], mine["metadata"][KEY] = merged.cells, origin(lesson, shipped.name)
     mine["nbformat"], mine["nbformat_minor"] = lesson["nbformat"], lesson["nbformat_minor"]
     keep_beside(copy, data)
@@ -76,8 +71,6 @@ def _update(shipped: Path, copy: Path) -> str:
         return "is being saved by another program. It is brought up to date the next time."
     write(copy, as_bytes(mine))
     os.utime(copy, times)
-    if is_renumbered:  # behind the copy: as long as that is of old, its answers are
-        renumbered.follow_answers(copy.parent / "answers")
     return in_words(merged)
 
 

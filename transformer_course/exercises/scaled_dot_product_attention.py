@@ -8,6 +8,8 @@ import torch
 from torch import nn
 
 from transformer_course.checker import exercise
+from transformer_course.checker.compare import Difference
+from transformer_course.checker.kinds import FunctionExercise
 
 # ------------------------------------------------------------------------------------------------------ 03.1
 
@@ -542,3 +544,96 @@ def alternative():
 
 
 SelfAttention.alternative(alternative())
+
+
+# ------------------------------------------------------------------------------------------------------ 03.8
+
+
+class HeatmapExercise(FunctionExercise):
+    """The learner draws a heatmap. Compared is what a reader sees: the cells, the labels, the scale."""
+
+    def use(self, ready, inputs):
+        from matplotlib import pyplot as plt
+
+        before = {*plt.get_fignums()}
+        plt.figure()
+        try:
+            super().use(ready, inputs)
+            drawn = [plt.figure(number) for number in plt.get_fignums() if number not in before]
+            return next((read for figure in drawn for ax in figure.axes for read in read_heatmap(ax)), None)
+        finally:
+            for number in {*plt.get_fignums()} - before:  # else the notebook would show it below the verdict
+                plt.close(number)
+
+    def difference(self, i, result):
+        if result is None:
+            return Difference("nothing drawn", "Your code draws no heatmap; `sns.heatmap(…)` draws one.")
+        return super().difference(i, result)
+
+
+def read_heatmap(ax):
+    """Yield what stands in each heatmap of a panel."""
+    for drawn in (*ax.collections, *ax.images):
+        if drawn.get_array() is not None and drawn.get_array().ndim == 2:
+            ticks = {"rows": ax.get_yticklabels(), "columns": ax.get_xticklabels()}
+            labels = {
+                f"labels of the {name}": [tick.get_text() for tick in each] for name, each in ticks.items()
+            }
+            cells = torch.tensor(drawn.get_array().filled(math.nan).astype(float))
+            yield {"cells": cells, **labels, "ends of the scale": tuple(map(float, drawn.get_clim()))}
+
+
+@exercise(
+    "03.8",
+    "Draw an attention map",
+    flavour=HeatmapExercise,
+    hints=[
+        """`sns.heatmap` takes the matrix first: its row 0 is drawn on top. Rows are queries, and so they
+        are in `weights` already.""",
+        """The labels are `xticklabels=` for the columns and `yticklabels=` for the rows; both are `tokens`.
+        The ends of the colour scale are `vmin=` and `vmax=`.""",
+    ],
+)
+def draw_map(weights, tokens):
+    """Draw an attention map with seaborn; return nothing.
+
+    weights: (query_pos, key_pos)
+    tokens: their names, a list; one for every row and one for every column
+    The colours go from 0 to 1, so that two maps can be compared.
+    """
+    raise NotImplementedError
+
+
+@draw_map.cases
+def draw_map(normal):
+    yield {"weights": normal(5, 5).softmax(-1), "tokens": ["the", "old", "cat", "met", "the"]}
+    yield {"weights": torch.tensor([[0.75, 0.25], [0.5, 0.5]]), "tokens": ["a", "b"]}
+
+
+@draw_map.specification
+def draw_map(weights, tokens):
+    from matplotlib import pyplot as plt
+
+    plt.imshow(weights, vmin=0, vmax=1)
+    plt.xticks(range(len(tokens)), tokens)
+    plt.yticks(range(len(tokens)), tokens)
+
+
+@draw_map.solution
+def draw_map(weights, tokens):
+    import seaborn as sns
+
+    sns.heatmap(weights, xticklabels=tokens, yticklabels=tokens, vmin=0, vmax=1, square=True)
+
+
+@draw_map.alternative
+def draw_map(weights, tokens):
+    from matplotlib import pyplot as plt
+
+    _, ax = plt.subplots()
+    ax.pcolormesh(weights, vmin=0.0, vmax=1.0)
+    places = [place + 0.5 for place in range(len(tokens))]
+    ax.set_xticks(places, tokens, rotation=90)
+    ax.set_yticks(places, tokens)
+    ax.invert_yaxis()
+    return ax

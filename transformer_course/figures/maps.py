@@ -246,6 +246,7 @@ def head_grid(
     framed: Sequence[Iterable[Cell]] | None = None,
     queries: Labels | None = None,
     own: Sequence[Mapping[str, object]] = (),
+    see: str = "A map for each head: a row for each query, a column for each key; the brighter, the more weight.",
 ) -> Figure:
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 
@@ -256,6 +257,7 @@ def head_grid(
             has its number, the frame's name.
         queries: the rows, where not every token looks.
         own: for each map what it alone has, of the options of `draw_matrix`.
+        see: what there is to see, in a sentence, for the alternative text.
     """
     framed = [each if isinstance(each, Mapping) else list(each) for each in framed or [()] * len(maps)]
     numbers = [given.numbers_of(weights) >= least for weights in maps]
@@ -268,7 +270,6 @@ def head_grid(
     each = [{"framed": cells, "numbers": told} | more for cells, told, more in every]
     look = {"unit": unit, "across": columns, "bar": bar, "own": each}
     figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **look)
-    see = "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
     return layout.finished(figure, title, see)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import ipywidgets
 import numpy as np
 import tqdm.notebook
-from IPython.display import display, publish_display_data
+from IPython.display import publish_display_data
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
@@ -36,12 +36,19 @@ Stop = float | str
 Read = Callable[[str], tuple[Labels, Tensor]]
 
 
-def _publish(box: ipywidgets.Widget, data: dict, metadata: dict, *, words: str) -> None:
-    """Show widgets, told in `words`, and below them the picture that is left where no kernel runs."""
-    widget = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
-    # Two outputs, because widgets whose kernel has ended would hide a picture in the same output.
-    publish_display_data({"application/vnd.jupyter.widget-view+json": widget, "text/plain": words})
+def _publish(box: ipywidgets.Widget, data: dict, metadata: dict) -> None:
+    """Show widgets, and below them the picture that is left where no kernel runs.
+
+    Two outputs, because widgets whose kernel has ended would hide a picture in the same output.
+    """
+    _publish_widget(box)
     publish_display_data(data, metadata)
+
+
+def _publish_widget(box: ipywidgets.Widget) -> None:
+    """Show widgets, without the text that IPython adds: nothing of them is stored, or compared by nbval."""
+    widget = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
+    publish_display_data({"application/vnd.jupyter.widget-view+json": widget})
 
 
 def _as_html(shown: Figure | str) -> str:
@@ -113,7 +120,7 @@ def explore(
     stops = ipywidgets.SelectionSlider(options=options, index=first, description=name, style=WIDE)
     picture = ipywidgets.HTML(pictures[first])
     stops.observe(lambda change: setattr(picture, "value", pictures[change["new"]]), "value")
-    _publish(ipywidgets.VBox([stops, picture]), data, metadata, words=f"Slider: {name}")
+    _publish(ipywidgets.VBox([stops, picture]), data, metadata)
 
 
 def _called(name: str, value: Stop) -> str:
@@ -135,7 +142,7 @@ def explorer(read: Read, text: str, *, strip: Sequence[tuple[int, int]], title: 
     """
     box, titles = Explorer(read, text, place=strip[0]), [f"L{layer}.H{head}" for layer, head in strip]
     still = head_grid([box.maps[tuple(place)] for place in strip], box.tokens, titles, title=title)
-    _publish(box, *mime_bundle(still), words="Explorer: sentence, layer, head")
+    _publish(box, *mime_bundle(still))
 
 
 class Explorer(ipywidgets.VBox):
@@ -305,7 +312,7 @@ def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers,
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
     still = draw(examples["numbers"][name], examples["machine"])
     bundle = ({"text/plain": still}, {}) if isinstance(still, str) else mime_bundle(still)
-    _publish(Measurement(measure, draw), *bundle, words="Button: measure on this machine")
+    _publish(Measurement(measure, draw), *bundle)
 
 
 class Measurement(ipywidgets.VBox):
@@ -360,7 +367,7 @@ class LiveCurve(ProgressBar):
     def _show(self, **options: object) -> tqdm.notebook.tqdm:
         bar = tqdm.notebook.tqdm(display=False, **options)
         self.picture = ipywidgets.HTML()
-        display(ipywidgets.VBox([bar.container, self.picture]))
+        _publish_widget(ipywidgets.VBox([bar.container, self.picture]))
         return bar
 
 

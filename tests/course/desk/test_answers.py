@@ -10,7 +10,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
 
 from transformer_course import exercises
-from transformer_course.checker import compare
 from transformer_course.desk import answers, folder, progress
 from transformer_course.exercises import exercise_titles, find
 from transformer_course.lessons import NAMES
@@ -197,27 +196,6 @@ def test_a_cell_that_changes_what_was_handed_back_leaves_the_reference_as_it_is(
     run(shell, "d_head = ...", CHECK_00, "d_head.append(7)", CHECK_00)
     assert exercise.reference == [3, 5]
     assert of_00(capsys)[-1].startswith("✗ 00.1 not yet")
-
-
-def test_an_answer_that_names_the_old_place_runs_and_says_so(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture
-) -> None:
-    answers.place_of("03.2").parent.mkdir()
-    old = [
-        "import math",
-        "from transformer_lab.course.checker.compare import plain",
-        "from transformer_lab.course import lesson",
-    ]
-    answers.place_of("03.2").write_text("\n".join([*old, find("03.2").shown]), encoding="utf-8")
-    run(shell, MINE, MINE)
-    heard = said(capsys)
-    assert heard.count("`transformer_lab.course` is called `transformer_course` now.") == 1
-    assert heard.count("`attention` is your own.") == 2
-    assert sys.modules["transformer_lab.course.checker.compare"] is compare
-    assert compare.__spec__.name == "transformer_course.checker.compare"
-    run(shell, "from transformer_lab.course.exercises import find")
-    with pytest.raises(ModuleNotFoundError, match=r"transformer_course\.nothing"):
-        run(shell, "import transformer_lab.course.nothing")
 
 
 def test_nothing_is_kept_or_looked_for_off_the_desk(

@@ -60,7 +60,12 @@ def test_searches_name_what_is_furthest():
     answers = {"a": 0, "b": 1}
     (ax,) = figures.searches([[0.5, 0.2, 0.7], [0.1, 0.9, 0.3]], answers, ["x", "y", "z"], title="").axes
     *strips, wrong = (each.get_offsets().tolist() for each in ax.collections)
-    assert strips == [[[0.2, 0], [0.7, 0]], [[0.1, 1], [0.3, 1]], [[0.5, 0]], [[0.9, 1]]]  # others, then right
+    assert strips == [
+        [[0.2, 0], [0.7, 0]],
+        [[0.1, 1], [0.3, 1]],
+        [[0.5, 0]],
+        [[0.9, 1]],
+    ]  # others, then right
     assert wrong == [[0.7, 0]]  # where the row's furthest is
     written = {text.get_text().strip(): text.get_color() for text in ax.texts}
     assert written[".70  z ✗"] == HERO and written[".90  y ✓"] == "black" and "should be: .50  x" in written

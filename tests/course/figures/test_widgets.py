@@ -205,7 +205,7 @@ def test_a_strip_is_published_where_no_kernel_runs(monkeypatch, published):
 @pytest.fixture
 def live(monkeypatch):
     boxes = []
-    monkeypatch.setattr(widgets, "display", boxes.append)
+    monkeypatch.setattr(widgets, "_publish_widget", boxes.append)
     return boxes
 
 
@@ -241,7 +241,9 @@ def draw_count(numbers, where):
 def test_an_example_stands_below_the_button_and_nothing_was_measured(published, examples):
     figures.measured("beads", lambda: pytest.fail("measured without being asked"), draw_count)
     (live,), (data, metadata) = published
-    assert live["text/plain"] == "Button: measure on this machine"
+    assert list(live) == [
+        "application/vnd.jupyter.widget-view+json"
+    ]  # no text: nbval would miss it in the file
     assert "7 beads on an abacus" in data["text/plain"]
     assert metadata["image/png"]["alt"]
 
