@@ -72,8 +72,8 @@ def test_names_to_install_are_those_declared() -> None:
     assert lessons.MODEL.partition("==")[0].replace("-", "_") == pretrained_encoder.PACKAGE
 
 
-# What may stand in an install line: an option with its file, a pinned version, an address, a file (in capitals
-# where the reader puts one in), a folder. Any other name is whoever's who registers it first.
+# What an install line may name: a pinned version, an address, a folder, a file (in capitals where the reader
+# puts one in). Anybody can register any other name first.
 SAFE = re.compile(
     r"-e|\.(\[\w+\])?|[A-Z]+(\[\w+\])?|[\w-]+(\[[\w,]+\])?==[\w.]+|\S+(\[\w+\])? @ (https?://\S+|\{course\})|\{MODEL\}"
 )

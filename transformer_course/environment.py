@@ -11,7 +11,7 @@ from transformer_course.lessons import DISTRIBUTION, IS_ALONE
 
 TESTED = Path(__file__).with_name("constraints.txt")
 INSTALL = (
-    f'run `python -m pip install -c "{TESTED}" "WHEEL[course]"`, where WHEEL is the course\'s wheel or its address'
+    f'run `python -m pip install -c "{TESTED}" "WHEEL[course]"`, where WHEEL is the course\'s wheel'
     if IS_ALONE
     else "in the course's folder run: python -m pip install -r requirements.txt"
 )
@@ -22,9 +22,8 @@ def check_environment() -> None:
 
     ✗ is a problem; ○ is none, but what lessons print and draw may differ from what is stored in them.
     """
-    place = "installed by itself" if IS_ALONE else "from the folder beside the notebooks"
     questions = {
-        f"this course's own package, {place}": wrong_package(),
+        "this course's own package": wrong_package(),
         "every library, in the version that the course was tested with": (libraries := wrong_libraries()),
         "the pretrained model": wrong_model(),
     }

@@ -11,7 +11,7 @@ from transformer_course import environment
 def test_a_complete_environment_has_nothing_to_say(capsys):
     environment.check_environment()
     assert capsys.readouterr().out.splitlines() == [
-        "✓ this course's own package, from the folder beside the notebooks",
+        "✓ this course's own package",
         "✓ every library, in the version that the course was tested with",
         "✓ the pretrained model",
         "All is ready.",

@@ -1,10 +1,11 @@
 """A pytest plugin that runs every notebook with nbval, more strictly than nbval alone.
 
-`pytest --nbval notebooks/` is nbval as everybody runs it, and this plugin leaves it alone. Without that option
-notebooks are collected here, because nbval compares neither pictures nor metadata, nor the kind and the order of
-outputs, nor anything of a cell that was never run. Comments and tags turn its checks off. It notices a dead kernel after half an hour. One
-test picked out of a notebook fails for want of the cells before it. Here every output is compared in full,
-nothing turns that off, a dead kernel is noticed within seconds, and a notebook runs whole or not at all.
+`pytest --nbval notebooks/` is nbval as everybody runs it, and this plugin leaves it alone. Without that
+option notebooks are collected here, because nbval compares neither pictures nor metadata, nor the kind and
+the order of outputs, nor anything of a cell that was never run. Comments and tags turn its checks off. It
+notices a dead kernel after half an hour. One test picked out of a notebook fails for want of the cells before
+it. Here every output is compared in full, nothing turns that off, a dead kernel is noticed within seconds,
+and a notebook runs whole or not at all.
 
 A learner's copy of a lesson runs too (`make check`): beside what the shipped lesson shows.
 """

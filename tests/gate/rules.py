@@ -26,6 +26,11 @@ WIDEST = 900  # pixels of the page that a picture may take
 SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
 SHOWN_ANYWHERE = {"explore", "explorer"}  # figures that show themselves
 STABLE_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+# Options without which a plot of seaborn's draws random numbers, and their values that do not.
+ERRORBAR = {"errorbar": ("None", "('pi', 100)")}
+REPEATABLE = dict.fromkeys(("lineplot", "barplot", "pointplot"), ERRORBAR) | {
+    "stripplot": {"jitter": ("False",)}
+}
 RANDOM_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f-]{27})?")  # as nbformat and JupyterLab make them
 PATH = re.compile(r"(?<![\w.:/])/(home|root|tmp|var|opt|usr|Users)/|\b[A-Z]:\\(Users|Program|Windows)")
 VOLATILE = {
@@ -123,6 +128,23 @@ def _about_picture(output: NotebookNode) -> Iterator[str]:
         yield "whose page has another one, or none: `make refresh`"
     if width > WIDEST:
         yield f"{width} pixels wide, at most {WIDEST}: fewer, smaller panels"
+
+
+def plots_repeat(lesson: Lesson) -> Iterator[str]:
+    """seaborn draws random numbers for the error bars of a mean and for the jitter of a strip."""
+    for cell in code_cells(lesson.notebook):
+        yield from (f"{cell.id}: {complaint}" for complaint in random_plots(cell.source))
+
+
+def random_plots(source: str) -> Iterator[str]:
+    """Yield which of seaborn's plots in this code come out otherwise from run to run."""
+    for call in ast.walk(ast.parse(source)):
+        match call:
+            case ast.Call(ast.Attribute(ast.Name("sns" | "seaborn"), name)):
+                given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+                for option, repeatable in REPEATABLE.get(name, {}).items():
+                    if given.get(option) not in repeatable and given.get("estimator") != "None":
+                        yield f"sns.{name} needs {option}={' or '.join(repeatable)}: else it draws at random"
 
 
 def figures_are_shown(lesson: Lesson) -> Iterator[str]:
@@ -232,6 +254,7 @@ ALL: tuple[Rule, ...] = (
     outputs_are_clean,
     pictures_have_words_are_crisp_and_fit_the_page,
     figures_are_shown,
+    plots_repeat,
     file_is_as_stored,
     nothing_is_left_to_write,
     begins_by_its_number,

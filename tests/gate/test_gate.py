@@ -7,6 +7,8 @@ import base64
 import gc
 import io
 import os
+import re
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,7 +25,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from tests.gate import hostile, itself
+from tests.gate import hostile, itself, plugin
 from tests.gate.comparison import differences
 from tests.gate.refresh import chosen, refresh
 from tests.gate.stored import NOTEBOOKS, PICTURE, Lesson, as_text, code_cells
@@ -282,7 +284,45 @@ def test_notebook_runs_whole_or_not_at_all(keyword: str, runs: bool, stored: Pat
     assert collected.names == (["begin", *FAULTS, *SOUND, *NAMED] if runs else [])
 
 
-@pytest.mark.parametrize("weakening", ["--nbval-lax", "-n2 --dist=load"])
+STOCK = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--color=no"]
+ALONE = "02_rotary_embedding"  # a slider, plots, maps, and no model until the end of its path
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess:
+    """nbval as everybody runs it, in an empty folder: a lesson, and the same with a stale number."""
+    folder, lesson = tmp_path_factory.mktemp("stock"), Lesson.load(NOTEBOOKS / f"{ALONE}.ipynb").notebook
+    (folder / "sound.ipynb").write_text(nbformat.writes(lesson), encoding="utf-8")
+    until = next(i for i, cell in enumerate(lesson.cells) if cell.id == "problem-toy")
+    lesson.cells = lesson.cells[: until + 1]
+    lesson.cells[-1].outputs[0].text = lesson.cells[-1].outputs[0].text.replace("5.3", "5.4")
+    (folder / "stale.ipynb").write_text(nbformat.writes(lesson), encoding="utf-8")
+    here = os.environ | {"PYTHONPATH": str(NOTEBOOKS.parent)}
+    return subprocess.run(
+        [*STOCK, "--nbval"], cwd=folder, env=here, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_lesson_passes_nbval_as_everybody_runs_it_and_a_stale_number_does_not(stock) -> None:
+    failed = re.findall(r"^FAILED (.*?)::", stock.stdout, re.MULTILINE)
+    assert failed == ["stale.ipynb"], stock.stdout
+    assert "score   5.4" in stock.stdout and "score   5.3" in stock.stdout
+
+
+@pytest.mark.parametrize("option", ["--nbval", "--nbval-lax"])
+def test_nbval_collects_here_too_where_it_is_asked_to(option: str, stored: Path) -> None:
+    command = [*STOCK, option, "--collect-only", str(stored)]
+    run = subprocess.run(command, cwd=NOTEBOOKS.parent, capture_output=True, text=True, check=False)
+    assert run.returncode == 0 and "::Cell 1" in run.stdout and "stricter" not in run.stdout
+
+
+def test_the_stricter_run_says_so_in_one_line(stored: Path) -> None:
+    command = [option for option in STOCK if option != "-q"] + ["--collect-only", str(stored)]
+    run = subprocess.run(command, cwd=NOTEBOOKS.parent, capture_output=True, text=True, check=False)
+    assert plugin.STRICT in run.stdout.splitlines()
+
+
+@pytest.mark.parametrize("weakening", ["--nbval-sanitize-with=x", "-n2 --dist=load"])
 def test_option_that_weakens_the_gate_is_refused(weakening: str, stored: Path) -> None:
     options = [*GATE, "--collect-only", *weakening.split(), str(stored)]
     assert pytest.main(options) == pytest.ExitCode.USAGE_ERROR

@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from PIL import Image
 
 from tests.gate import path, rules
-from tests.gate.stored import LESSONS, PICTURE, Lesson, as_text, code_cells
+from tests.gate.stored import LESSONS, PAGE, PICTURE, Lesson, as_text, code_cells
 from transformer_course.exercises import exercise_cells, find
 from transformer_course.lessons import first_cell
 
@@ -61,9 +61,15 @@ def made_up_lesson() -> NotebookNode:
 
 def _picture(width: int, of_the_page: int, alt: str = "A.", words: str = "Figure.") -> NotebookNode:
     Image.new("P", (width, 2)).save(buffer := io.BytesIO(), "png")
-    data = {PICTURE: base64.b64encode(buffer.getvalue()).decode(), "text/plain": words}
+    png = base64.b64encode(buffer.getvalue()).decode()
+    data = {PICTURE: png, PAGE: f'<img alt="{alt}" src="data:image/png;base64,{png}">', "text/plain": words}
     about = {"alt": alt, "height": 1, "width": of_the_page}
     return new_output("display_data", data, metadata={PICTURE: about})
+
+
+def _other_page(output: NotebookNode) -> NotebookNode:
+    output.data[PAGE] = '<img alt="A." src="data:image/png;base64,AAAA">'
+    return output
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +142,9 @@ FAULTS = {
     "progress": (_printed("1 of 2\r"), "a progress bar"),
     "picture without words": (_show(_picture(4, 2, words="")), "a picture without words"),
     "picture without alt": (_show(_picture(4, 2, alt="")), "a picture without words"),
+    "page without its picture": (_show(_other_page(_picture(4, 2))), "a picture whose page has another one"),
+    "random error bar": (_set("figure", source="sns.lineplot(x=x, y=y)"), "sns.lineplot needs errorbar=None"),
+    "random jitter": (_set("figure", source="sns.stripplot(x=x)"), "sns.stripplot needs jitter=False"),
     "picture undescribed": (_show(_picture(4, 2, words="<Figure size 640x480>")), "a picture without words"),
     "picture too wide": (_show(_picture(1802, 901)), "a picture 901 pixels wide, at most 900"),
     "picture too coarse": (_show(_picture(500, 500)), "a picture of 500 pixels for 500 of the page"),

@@ -144,8 +144,8 @@ def draw_bars(
     import seaborn
 
     places = np.arange(len(names))  # names may occur twice
-    look = {"width": 0.7, "errorbar": None, "edgecolor": "black", "linewidth": 0.5, "saturation": 1}
-    seaborn.barplot(x=lengths, y=places, order=places, orient="h", ax=ax, **look)
+    look = {"width": 0.7, "edgecolor": "black", "linewidth": 0.5, "saturation": 1}
+    seaborn.barplot(x=lengths, y=places, order=places, orient="h", errorbar=None, ax=ax, **look)
     for bar, colour in zip(ax.containers[0], cycle(colours), strict=False):
         bar.set_facecolor(colour)
     numbers = [two_decimals(length, digits) for length in lengths[~np.isnan(lengths)]]

@@ -31,6 +31,9 @@ from transformer_course.figures.given import Labels, Limits, Matrix, Tables
 MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
 ROUNDING = 1e-6  # a number may lie so far off its scale
 Cell = tuple[int, int]  # (query, key)
+A_MAP_EACH = (
+    "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
+)
 KEY_QUERY = ("key", "query")
 FRAME = {"fill": False, "linewidth": 2, "edgecolor": "black"}  # in a legend
 
@@ -246,7 +249,7 @@ def head_grid(
     framed: Sequence[Iterable[Cell]] | None = None,
     queries: Labels | None = None,
     own: Sequence[Mapping[str, object]] = (),
-    see: str = "A map for each head: a row for each query, a column for each key; the brighter, the more weight.",
+    see: str = A_MAP_EACH,
 ) -> Figure:
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 

@@ -1,6 +1,9 @@
 """Every figure draws what it is given as it stands, in colours that can be read, and shows it once."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from tests.course.figures.colours import contrast
+from tests.gate.rules import random_plots
 from transformer_course import figures
 from transformer_course.figures import layout
 from transformer_lab import EncoderConfig
@@ -221,3 +225,24 @@ def test_no_number_is_drawn_as_the_end_of_its_scale(name, first, wrap):
 
 def test_zeros_can_be_drawn():
     drawn("draw_matrix", matrix=WEIGHTS * 0)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in Path(figures.__file__).parent.glob("*.py")))
+def test_no_plot_draws_random_numbers(name):
+    """An error bar over resampled runs, or a jitter, would be another one in the next run."""
+    assert list(random_plots(Path(figures.__file__).with_name(f"{name}.py").read_text("utf-8"))) == []
+
+
+def test_seaborn_is_imported_by_the_first_figure_that_needs_it():
+    """It takes two seconds, which a lesson's first cell is not to pay."""
+    program = "import sys; from transformer_course import figures, lesson; sys.exit('seaborn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_redraw_that_heatmaps_do_without_is_still_seaborns():
+    """A private name: where it is gone, `draw_cells` would leave nothing out, and be slow."""
+    import seaborn
+
+    before = seaborn.matrix._draw_figure
+    figures.attention_heatmap(WEIGHTS, TOKENS)
+    assert seaborn.matrix._draw_figure is before
