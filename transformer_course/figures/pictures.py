@@ -10,7 +10,7 @@ from IPython.core.pylabtools import print_figure
 from matplotlib import colors
 from matplotlib.artist import Artist
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import Collection
+from matplotlib.collections import Collection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 from PIL import Image
 
-from transformer_course.figures.words import describe, told
+from transformer_course.figures.words import describe, rounded_off, told
 
 DENSITY = 2  # pixels of the picture to one of the page: sharp on today's screens
 COLOURS = 256  # of a palette
@@ -34,6 +34,7 @@ def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, obj
     """
     if not figure.axes:
         return {}, {}
+    _settle(figure)
     words = _words(figure)  # lays the figure out for the first time; the second time all titles have room
     picture, width, height = _drawn(figure)
     alt = told(words)
@@ -41,6 +42,19 @@ def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, obj
     html = f'<img alt="{escape(alt)}" {style} src="data:image/png;base64,{picture}">'
     about = {"alt": alt, "width": width, "height": height}
     return {"image/png": picture, "text/html": html, "text/plain": words}, {"image/png": about}
+
+
+def _settle(figure: Figure) -> None:
+    """Round lines, dots and the ends of axes to ten digits: beyond them machines differ, and so do pixels.
+
+    nbval compares the picture in the page byte by byte.
+    """
+    for line in figure.findobj(Line2D):
+        line.set_data(*map(rounded_off, line.get_data(orig=False)))
+    for dots in figure.findobj(PathCollection):
+        dots.set_offsets(rounded_off(dots.get_offsets()))
+    for ax in figure.axes:
+        ax.set(xlim=rounded_off(ax.get_xlim()), ylim=rounded_off(ax.get_ylim()))
 
 
 def _words(figure: Figure) -> str:

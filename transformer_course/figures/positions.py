@@ -173,8 +173,8 @@ def _frame_stripes(ax: Axes, column: int, row: int, rows: int, columns: int) -> 
     """Frame a column and a row, and name them at the ends."""
     outline_cells(ax, [(0, column, 1, rows), (row, 0, columns, 1)])
     look = {"size": 8, "bbox": GROUND, "zorder": 5}
-    ax.text(column + 1.7, 1.5, f"key {column}: liked most", va="center", **look)
-    ax.text(columns - 0.5, row - 0.9, f"query {row}: likes most", ha="right", **look)
+    ax.text(column + 1.7, 1.5, f"key {column}: highest mean", va="center", **look)
+    ax.text(columns - 0.5, row - 0.9, f"query {row}: highest mean", ha="right", **look)
 
 
 def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int) -> None:

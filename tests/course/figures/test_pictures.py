@@ -97,6 +97,18 @@ def test_bundle_holds_the_picture_and_its_words() -> None:
     assert data["text/html"].endswith(f'src="data:image/png;base64,{data["image/png"]}">')
 
 
+def test_what_lies_beyond_ten_digits_changes_no_pixel() -> None:
+    """Another machine's sine may have other last digits, and a line on the edge of a pixel another shade."""
+    x, y = np.linspace(0, 6.4, 33), np.round(np.sin(np.linspace(0, 6.4, 33)), 2)
+    noise = 1e-15 * np.random.default_rng(1).standard_normal(33)
+
+    def drawing(noise):
+        return lambda ax: (ax.plot(x, y + noise, "o-"), ax.scatter(x, y + 0.5 + noise))
+
+    (plain, _), (noisy, _) = (mime_bundle(drawn(drawing(each))) for each in (0, noise))
+    assert plain == noisy
+
+
 def test_picture_is_not_lost_for_want_of_words() -> None:
     figure = drawn(lambda ax: ax.pcolormesh(WEIGHTS, shading="gouraud"))
     data, _ = mime_bundle(figure)

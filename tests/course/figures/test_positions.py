@@ -68,8 +68,8 @@ def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_abov
     framed = figures.position_tables({"a": table}, stripes=(2, 7), **look).axes[0]
     assert [patch.get_bbox().bounds for patch in framed.patches] == [(2, 0, 1, 10), (0, 7, 10, 1)]
     assert [text.get_text() for text in framed.texts] == [
-        "key 2: liked most",
-        "query 7: likes most",
+        "key 2: highest mean",
+        "query 7: highest mean",
     ]
     (top,) = ax.child_axes
     assert [(label.get_position()[0], label.get_text()) for label in top.get_xticklabels()] == [(3.0, "here")]
