@@ -12,8 +12,7 @@ from transformer_course.figures.algebra import (
     two_heads,
     weighted_sum,
 )
-from transformer_course.figures.attention import STEPS, bars, draw_walk, head_arcs, masked_row, query_and_keys
-from transformer_course.figures.colours import SIGNED
+from transformer_course.figures.attention import STEPS, bars, draw_walk, masked_row, query_and_keys
 from transformer_course.figures.curves import lines
 from transformer_course.figures.drawings import (
     data_flow,
@@ -57,5 +56,5 @@ from transformer_course.figures.positions import (
     position_tables,
 )
 from transformer_course.figures.training import ablation, one_step, probe, weight_and_need
-from transformer_course.figures.ways import attention_paths, draw_arcs, draw_web, places_that_fit
+from transformer_course.figures.ways import draw_arcs, draw_web, places_that_fit
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured

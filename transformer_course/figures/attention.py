@@ -43,7 +43,6 @@ from transformer_course.figures.layout import (
 )
 from transformer_course.figures.maps import draw_matrix
 from transformer_course.figures.positions import named_arrow
-from transformer_course.figures.ways import draw_arcs
 
 # A query and keys in a plane
 
@@ -156,26 +155,6 @@ def draw_bars(
     ax.spines[["bottom", "left"]].set_visible(False)
     ax.tick_params(length=0)
     sign_before(ax, sign, 2 / 3)  # between the first two of three names
-
-
-def head_arcs(
-    named: Mapping[str, Matrix], tokens: Labels, lit: int, says: Mapping[str, float], *, title: str
-) -> Figure:
-    """Draw for each head, two in a row, from whom token number `lit` takes; at the end what is said there."""
-    count = 3 * -(-len(named) // 2)
-    figure, panels = canvas(count, (WIDEST / 3, 1.65), columns=3, width_ratios=[1, 1, 0.45])
-    figure.get_layout_engine().set(wspace=0.05)
-    for ax, (name, weights) in zip(panels.reshape(-1, 3)[:, :2].flat, named.items(), strict=False):
-        draw_arcs(ax, weights, tokens, lit, COMPONENTS["scores"], DARK)
-        ax.set_title(name)
-    for ax in panels[2:-1:3]:
-        ax.set_axis_off()
-    words = f"arc: from {tokens[lit]} to what it takes from; width and number: weight; below .035 not drawn"
-    figure.supxlabel(words, size=9)
-    draw_bars(panels[-1], list(says), given.numbers_of(list(says.values()), 1), [MARK], "")
-    panels[-1].set_title(f"{tokens[lit]} is", loc="left")
-    see = f"An arc goes from {tokens[lit]} to each word that a head takes from; the wider, the more weight."
-    return finished(figure, title, see)
 
 
 # A row of scores behind its mask

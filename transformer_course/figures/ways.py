@@ -103,69 +103,6 @@ def draw_arcs(
     ax.set_axis_off()
 
 
-def _write_asked(ax: Axes, ends: tuple[float, float], edge: tuple[int, int], carried: Labels) -> None:
-    """Say who asks whom, and on the line between them what is handed over."""
-    look = {"ha": "center", "color": HERO}
-    (asks, asked), middle = edge, sum(ends) / 2
-    before = f" got {carried[-2]}, and" if carried[1:] else ""
-    ax.text(middle, asks - 0.14, f"place {asks}{before} asks place {asked}", va="bottom", size=9, **look)
-    for words in carried[-1:]:
-        circle = {"boxstyle": "circle", "facecolor": "white", "edgecolor": HERO}
-        ax.text(middle, (asks + asked) / 2, words, va="center", weight="bold", bbox=circle, **look)
-
-
-def _light_second(ax: Axes, place: tuple[float, float], chain: str) -> None:
-    """Light the second link of a chain, such as a → b → c, which is written at this place."""
-    links, (text,) = chain.split(" → "), [each for each in ax.texts if each.get_position() == place]
-    if links[1:]:
-        ends, before = text.get_window_extent(), len(links[0]) + 3 + len(links[1]) / 2
-        along = ends.x0 + ends.width * before / len(chain)  # letters and arrows are about as wide
-        middle = ax.transData.inverted().transform((along, 0))[0]
-        look = {"ha": "center", "va": "center", "size": 9, "weight": "bold", "color": HERO}
-        ax.text(
-            middle, place[1], links[1], bbox={"facecolor": "white", "edgecolor": "none", "pad": 1}, **look
-        )
-
-
-def attention_paths(
-    maps: Sequence[Matrix],
-    found: Mapping[str, Labels],
-    edges: Sequence[tuple[int, int]],
-    carried: Labels,
-    *,
-    title: str,
-) -> Figure:
-    """Draw what stands at each place before and after each layer, joined by lines as wide as the weights.
-
-    There is a map (query_pos, key_pos) for each layer, and the (query, key) of which it tells; along it goes
-    what is `carried`. `found` says what stands at the places at the start and after each layer, and when.
-    """
-    places = next(iter(found.values()))
-    figure, (ax,) = canvas(1, (2.8 * len(found) - 0.6, 0.42 * len(places) + 1.2))
-    for layer, (weights, edge) in enumerate(zip(maps, edges, strict=True)):
-        table, ends = given.labelled(weights, places, places), (layer + 0.21, layer + 0.79)
-        lit = np.zeros(table.shape, int)
-        lit[*edge] = 2
-        draw_ways(ax, table, ends, lit)
-        ax.text(layer + 0.5, -0.76, f"layer {layer}", ha="center", va="center", weight="bold")
-        _write_asked(ax, ends, edge, carried[: layer + 1])
-    told = [edges[0], *(edge[:1] for edge in edges)]
-    for place, (column, rows) in enumerate(zip(found.values(), told, strict=True)):
-        for row, token in enumerate(column):
-            bold = {"weight": "bold", "color": HERO} if row in rows else {}
-            ax.text(place, row, token, ha="center", va="center", size=9, **bold)
-        if 0 < place < len(edges):  # who is asked hands over its note, the second
-            _light_second(ax, (place, edges[place][1]), column[edges[place][1]])
-    ax.set(xlim=(-0.3, len(maps) + 0.3), ylim=(len(places) - 0.5, -0.5), yticks=[])
-    ax.set_xticks(range(len(maps) + 1), found)
-    ax.tick_params(length=0, labeltop=True, labelbottom=False)
-    ax.spines[:].set_visible(False)
-    words = "at a line's right end is who asks, at its left end who is asked, and hands over its note"
-    figure.supxlabel(f"thicker: more weight; {words}", size=9)
-    see = "Places in columns; a line is as wide as its right end's weight for its left end."
-    return finished(figure, title, see)
-
-
 # Which of a file's tensors fit which places
 
 

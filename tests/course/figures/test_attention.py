@@ -150,17 +150,3 @@ def test_rows_that_are_lit_have_a_legend():
     colours = [[patch.get_facecolor() for patch in ax.patches] for ax in figure.axes]
     assert colours[0][0] == colours[1][0] == colours[1][1] != colours[0][1]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ok"]
-
-
-def test_heads_are_drawn_as_arcs_and_what_is_said_as_bars():
-    heads = {"a": [[0.2, 0.8], [0.4, 0.6]], "b": [[1, 0], [1, 0]], "c": [[1, 0], [0, 1]]}
-    figure = figures.head_arcs(heads, ["x", "y"], 1, {"one": 0.25, "two": 0.75}, title="")
-    panels = [ax for ax in figure.axes if ax.get_title() or ax.get_title("left")]
-    assert [ax.get_title() for ax in panels[:3]] + [panels[3].get_title("left")] == ["a", "b", "c", "y is"]
-    assert [line.get_linewidth() for ax in panels[:3] for line in ax.lines[:-1]] == [
-        12 * 0.4,
-        12 * 0.6,
-        12,
-        12,
-    ]
-    assert [bar.get_width() for bar in panels[-1].patches] == [0.25, 0.75]

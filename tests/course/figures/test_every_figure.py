@@ -38,10 +38,6 @@ GOOD = {
         **{"names": TOKENS, "title": "", "see": "Rows of numbers, and words between them."},
     },
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
-    "attention_paths": {
-        **{"maps": [WEIGHTS], "found": {"$x$": TOKENS, "$y$": TOKENS}, "edges": [(1, 0)]},
-        **{"carried": "z", "title": ""},
-    },
     "data_flow": {"tokens": ["$x$", "b"], "ids": [7, 8], "layers": 3, "heads": 2, "title": "$x$"},
     "bars": {"quantities": [{"$x$": [1, 2, 0]}, {"b": [3, 4, 5]}], "rows": TOKENS, "title": "$y$"},
     "clock_table": {"positions": [0, 1], "speeds": [1.0, 0.5], "title": "$t$"},
@@ -66,7 +62,6 @@ GOOD = {
     "encoder_map": {"lesson": 3},
     "two_heads_inside": {"d_model": 12, "n_heads": 3, "title": "$x$"},
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
-    "head_arcs": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS, "lit": 1, "says": {"$y$": 0.5}, "title": ""},
     "head_grid": {"maps": [WEIGHTS], "tokens": TOKENS, "titles": ["$x$"]},
     "head_scatter": {"named": {"$x$": (WEIGHTS, WEIGHTS)}, "ylabel": "", "marked": {(0, 1): "$x$"}},
     "image_attention": {

@@ -32,15 +32,6 @@ def test_in_a_layer_a_line_leads_from_each_key_to_the_query_that_looks_at_it():
     assert [text.get_text() for text in ax.texts if to_hex(text.get_color()) == HERO] == [".30", ".30", ".40"]
 
 
-def test_a_path_has_an_edge_in_each_layer_and_says_what_is_found_there():
-    weights, found = np.eye(2)[::-1], {"one": "ab", "two": ["a b", "b a"], "three": ["a b a", "b a b"]}
-    (ax,) = figures.attention_paths([weights] * 2, found, [(0, 1), (1, 0)], "xy", title="").axes
-    assert [list(ways(ax, level).values()) for level in (0, 1)] == [[(1.0, PALE), (1.0, HERO)]] * 2
-    assert list(ways(ax))[-1] == (1, 0) and list(ways(ax, 1))[-1] == (0, 1)
-    bold = [text.get_text() for text in ax.texts if text.get_weight() == "bold"]
-    assert bold == ["layer 0", "x", "layer 1", "y", "a", "b", "a b", "b a b"]
-
-
 def test_a_web_lights_what_reaches_one_token():
     ax = Figure().add_subplot()
     causal = torch.ones(3, 3).tril().bool()
