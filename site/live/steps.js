@@ -56,7 +56,7 @@ export const STEPS = [
     },
   },
   {
-    name: "Query · key", exercise: "03.7", shape: "(batch, heads, position, d_head)",
+    name: "Query · key", exercise: "03.4", shape: "(batch, heads, position, d_head)",
     code: "queries = self.rotary(split_heads(self.query_projection(query), self.n_heads))",
     says: ({ word, keyWord }) => `${word} asks (query), ${keyWord} offers (key): each is made by a learned ` +
       "matrix. Feature times feature, added up.",
@@ -101,7 +101,7 @@ export const STEPS = [
     },
   },
   {
-    name: "Join heads", exercise: "05.5", shape: "(batch, query_pos, d_model)",
+    name: "Join heads", exercise: "05.4", shape: "(batch, query_pos, d_model)",
     code: "return self.output_projection(merge_heads(heads)), weights",
     says: ({ head }) => `The 12 heads side by side, head ${head} framed; one more learned matrix mixes them.`,
     make(view) {
@@ -119,7 +119,7 @@ export const STEPS = [
     make: (view) => added(view, ["entering", "attended", "middle"], ["enters", "attention"]),
   },
   {
-    name: "Feed-forward", exercise: "06.8", shape: VECTORS,
+    name: "Feed-forward", exercise: "06.2", shape: VECTORS,
     code: "return self.down_projection(self.dropout(hidden))",
     says: ({ word }) => `Now ${word} alone: 1,536 neurons each look for a pattern in it. The strongest, ` +
       "and what all of them bring:",
@@ -138,7 +138,7 @@ export const STEPS = [
     make: (view) => added(view, ["middle", "fed", "leaving"], ["so far", "feed-forward"]),
   },
   {
-    name: "Out", exercise: "09.1", code: "return hidden.mean(dim=1)", shape: "(batch, d_model)",
+    name: "Out", exercise: "09.2", code: "return hidden.mean(dim=1)", shape: "(batch, d_model)",
     says({ run }) {
       const rule = "After layer 5 the mean of all tokens is one vector for the text.";
       if (run.cuts.length < 2) return `${rule} Texts of one meaning have similar ones: compare some below.`;

@@ -191,7 +191,7 @@ def test_the_learners_own_parts_run_the_model(updated: OpenLesson, clone: Clone)
         (clone.desk / "answers" / f"{id}.py").write_text(imports + find(id).shown, encoding="utf-8")
     lesson = clone.open(NINTH)
     lesson.run_all()
-    expect(lesson.cell("exercise-09-1-use")).to_contain_text("the same as the package's, to 1e-9: True")
+    expect(lesson.cell("exercise-09-2-use")).to_contain_text("the same as the package's, to 1e-9: True")
     assert lesson.ask("errors") == []
     lesson.close()
 

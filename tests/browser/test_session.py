@@ -10,14 +10,14 @@ from transformer_course.exercises import exercise_ids, find
 
 # Of each exercise, a slip in the solution: what stands there, and what the learner writes.
 SLIPS = {
-    "09.8": ("+ first_text", ""),
-    "09.1": ("(hidden * real).sum(dim=1) / real.sum(dim=1)", "hidden.mean(dim=1)"),
-    "09.5": (".topk(k)", ".topk(k, largest=False)"),
-    "09.7": (" / math.sqrt(q.shape[-1])", ""),
-    "09.2": ("layer.{layer}.", "layer.{layer + 1}."),
-    "09.3": ("weights.diagonal(-1,", "weights.diagonal(1,"),
-    "09.4": ("weight[:, columns].clone()", "weight[:, columns]"),
-    "09.6": ("values.argsort().argsort()", "values.argsort()"),
+    "09.1": ("+ first_text", ""),
+    "09.2": ("(hidden * real).sum(dim=1) / real.sum(dim=1)", "hidden.mean(dim=1)"),
+    "09.3": (".topk(k)", ".topk(k, largest=False)"),
+    "09.4": (" / math.sqrt(q.shape[-1])", ""),
+    "09.5": ("layer.{layer}.", "layer.{layer + 1}."),
+    "09.6": ("weights.diagonal(-1,", "weights.diagonal(1,"),
+    "09.7": ("weight[:, columns].clone()", "weight[:, columns]"),
+    "09.8": ("values.argsort().argsort()", "values.argsort()"),
 }
 
 

@@ -156,7 +156,7 @@ def test_a_mistake_is_found_by_its_name_and_leads_to_its_change(visit: Visit) ->
     field.fill("softmax over the queries")
     expect(first.locator("a").first).to_have_text("softmax over the queries")
     expect(first).to_contain_text("03.2 Write scaled dot-product attention")  # and where else it is met
-    expect(first.get_by_role("link", name="09.7")).to_be_visible()
+    expect(first.get_by_role("link", name="09.4")).to_be_visible()
     field.fill("purple elephants")
     expect(count).to_contain_text("Nothing has these words")
     field.fill("")

@@ -135,9 +135,9 @@ UNFORESEEN = [
     ("01.2", sinusoidal_encoding, "transformer_lab.sinusoidal_encoding did the work"),
     ("03.3", nn.Softmax(dim=-1), "softmax did the work"),
     ("03.3", lambda s: s.sub_(s.amax(-1, True)).exp_().div_(s.sum(-1, True)), "writes into `scores`"),
-    ("03.4", lambda w: (w > 0.3).sum(-1), "Counts, positions and comparisons are no floats"),
-    ("03.5", lambda nq, nk, dh, dv: 2 * nq * nk * (dh + dv) + 1, "Your result is 541, wanted 540."),
-    ("03.6", lambda query, pairs: print(pairs), "Your code printed:\n| an iterator over 7 pairs"),
+    ("03.6", lambda w: (w > 0.3).sum(-1), "Counts, positions and comparisons are no floats"),
+    ("03.7", lambda nq, nk, dh, dv: 2 * nq * nk * (dh + dv) + 1, "Your result is 541, wanted 540."),
+    ("03.8", lambda query, pairs: print(pairs), "Your code printed:\n| an iterator over 7 pairs"),
 ]
 
 
@@ -170,7 +170,7 @@ RESCALE = [
 WRITTEN_OTHERWISE = [
     ("03.1", lambda q, k: torch.einsum("id,jd->ij", q, k) / 8, "a fixed divisor"),
     ("03.1", lambda q, k: q @ k.T * q.shape[1] ** -1 / 2, "`** 1/2` without brackets"),
-    ("09.6", lambda *xy: torch.tensor(find("09.6").mistakes[0].answer(*xy)), "argsort taken for ranks"),
+    ("09.8", lambda *xy: torch.tensor(find("09.8").mistakes[0].answer(*xy)), "argsort taken for ranks"),
     (
         "03.3",
         lambda s: F.hardtanh(s, -700, 700).exp() / F.hardtanh(s, -700, 700).exp().sum(-1, True),
@@ -182,14 +182,14 @@ WRITTEN_OTHERWISE = [
         "NaN replaced afterwards",
     ),
     ("03.3", lambda s: (s - s.amax(-1, True)).exp() / s.exp().sum(-1, True), "maximum subtracted only above"),
-    ("03.4", lambda w: torch.sum(w > 0.05, dim=-1), "keys above a threshold counted"),
-    ("03.5", lambda nq, nk, dh, dv: nq * nk * (2 * dh + dv), "2 in one product only"),
+    ("03.6", lambda w: torch.sum(w > 0.05, dim=-1), "keys above a threshold counted"),
+    ("03.7", lambda nq, nk, dh, dv: nq * nk * (2 * dh + dv), "2 in one product only"),
     (
-        "03.6",
+        "03.8",
         streaming(["new = max(largest, score)", *RESCALE, "largest = new"], "-1000"),
         "the maximum starts at a number",
     ),
-    ("03.6", streaming(["new = max(largest, score)", *RESCALE], "-math.inf"), "only the last value is left"),
+    ("03.8", streaming(["new = max(largest, score)", *RESCALE], "-math.inf"), "only the last value is left"),
 ]
 
 
@@ -203,5 +203,5 @@ def test_a_constant_for_a_worker_without_targets_has_no_backward():
         "def loss_to_hand_in(losses, total, n_workers):\n"
         "    return losses.sum() * n_workers / total if len(losses) else torch.zeros(())"
     )
-    verdict = judge(find("13.4"), cell(text, "loss_to_hand_in"))
+    verdict = judge(find("13.3"), cell(text, "loss_to_hand_in"))
     assert verdict.name == "another gradient" and "a new tensor" in verdict.lines[0]

@@ -144,4 +144,4 @@ def test_what_nobody_chooses_is_as_in_the_tutorial():
     widths = [unit.feed_forward.up_projection.out_features for unit in units]
     assert widths == [2 * D_MODEL] * 3 * N_HEADS + [4 * D_MODEL]
     alone = ExpandingMultiHeadAttention(10, expansion=1.25)
-    assert alone.heads[0].to_key[0].feed_forward.up_projection.out_features == 12  # 12.5, rounded down
+    assert alone.heads[0].to_key[0].feed_forward.up_projection.out_features == 12  # 12.12, rounded down

@@ -1,8 +1,8 @@
 """The mechanical part of writing lessons.
 
     .venv/bin/python -m tests.gate.author lesson 13          the files of a lesson in lessons.py
-    .venv/bin/python -m tests.gate.author exercise 03.7      a declared exercise's cells, put in or mended
-    .venv/bin/python -m tests.gate.author exercise 03.7 ID   the same; new ones come behind the cell ID
+    .venv/bin/python -m tests.gate.author exercise 03.4      a declared exercise's cells, put in or mended
+    .venv/bin/python -m tests.gate.author exercise 03.4 ID   the same; new ones come behind the cell ID
 
 CONTRIBUTING.md says what is left to do by hand.
 """
@@ -128,7 +128,7 @@ def main(kind: str = "", what: str = "", behind: str = "") -> None:
             sys.exit(f"mend what is told above, and call this again: author exercise {what}")
         print(f"then: make refresh LESSON={what[:2]}, which tells what else the lesson lacks")
     else:
-        sys.exit(f"wanted: lesson 13, or exercise 03.7, got: {kind} {what}\n\n{__doc__}")
+        sys.exit(f"wanted: lesson 13, or exercise 03.4, got: {kind} {what}\n\n{__doc__}")
 
 
 if __name__ == "__main__":

@@ -225,6 +225,8 @@ def exercises_are_whole(lesson: Lesson) -> Iterator[str]:
     names, guide = exercises_in(cells), [name for name in known if name[:2] == lesson.path.name[:2]]
     if names != guide:
         yield f"its exercises are {', '.join(names)}; its guide has, in this order, {', '.join(guide)}"
+    elif names != (in_order := [f"{lesson.path.name[:2]}.{place}" for place in range(1, len(names) + 1)]):
+        yield f"its exercises are {', '.join(names)}; number them as they appear: {', '.join(in_order)}"
     for i, cell in enumerate(cells):
         name = tagged(cell, "exercise")
         if name in known:

@@ -127,7 +127,7 @@ def _references_at_hand(names: dict[str, Any], besides: Exercise) -> list[str]:
     return [each.shown for each, thing in handed if names.get(each.name) is thing]
 
 
-PARTS = ("04.1", "04.5", "05.5", "06.8", "07.3", "08.8", "08.9")  # of the learner's own encoder
+PARTS = ("04.1", "04.4", "05.4", "06.2", "07.3", "08.2", "08.3")  # of the learner's own encoder
 
 
 def my_encoder() -> ModuleType:

@@ -78,7 +78,7 @@ def token_vectors(ids, vectors, positions):
     return (one_hot @ vectors).mul(len(vectors.T) ** 0.5) + F.embedding(place, positions)
 
 
-# ------------------------------------------------------------------------------------------------------ 08.8
+# ------------------------------------------------------------------------------------------------------ 08.2
 
 
 class FactoryExercise(ModuleExercise):
@@ -111,13 +111,13 @@ def make_layer(config, Attention, FeedForward, Layer):
 
     config: an EncoderConfig; a layer needs its d_model, n_heads, d_ff, norm_eps and activation
         ("relu" or "gelu", the exact one)
-    Attention, FeedForward, Layer: classes, to be called as those of 05.5, 06.8 and 07.3
+    Attention, FeedForward, Layer: classes, to be called as those of 05.4, 06.2 and 07.3
     """
     raise NotImplementedError
 
 
 make_layer = FactoryExercise(
-    "08.8",
+    "08.2",
     "Build one layer",
     "make_layer",
     source.text_of(make_layer),
@@ -211,11 +211,11 @@ make_layer.mistake(
 )
 
 
-# ------------------------------------------------------------------------------------------------------ 08.9
+# ------------------------------------------------------------------------------------------------------ 08.3
 
 
 @exercise(
-    "08.9",
+    "08.3",
     "Write the encoder",
     difficulty=2,
     returns=("output", "weights"),
@@ -367,11 +367,11 @@ class MyEncoder(nn.Module):
         return self.final_norm(results[-1][0]), [weights for _, weights in results[1:]]
 
 
-# ------------------------------------------------------------------------------------------------------ 08.2
+# ------------------------------------------------------------------------------------------------------ 08.4
 
 
 @exercise(
-    "08.2",
+    "08.4",
     "The whole bill",
     hints=[
         """Write down the matrices of one layer first: four projections of attention, two of the
@@ -436,11 +436,11 @@ def count_parameters(v, d, h, f, n, m, learned, pre):
     return d * (v + m * learned + 2 * pre) + n * (4 * d * d + 9 * d + (2 * d + 1) * f)
 
 
-# ------------------------------------------------------------------------------------------------------ 08.4
+# ------------------------------------------------------------------------------------------------------ 08.5
 
 
 @exercise(
-    "08.4",
+    "08.5",
     "A head for a whole text",
     by_name=("may_attend",),
     hints=[

@@ -74,7 +74,7 @@ def layer_norm(x, weight, bias, eps):
     return torch.addcmul(bias, weight, (x - mean) * torch.rsqrt(variance + eps))
 
 
-# ------------------------------------------------------------------------------------------------------ 07.7
+# ------------------------------------------------------------------------------------------------------ 07.2
 
 
 class Fresh(ModuleExercise):
@@ -87,7 +87,7 @@ class Fresh(ModuleExercise):
 
 
 @exercise(
-    "07.7",
+    "07.2",
     "Layer norm as a module",
     flavour=Fresh,
     without=["layer_norm"],
@@ -376,11 +376,11 @@ class PreNormEncoderLayer(Parts):
         return torch.stack(road).sum(dim=0), weights
 
 
-# ------------------------------------------------------------------------------------------------------ 07.2
+# ------------------------------------------------------------------------------------------------------ 07.5
 
 
 @exercise(
-    "07.2",
+    "07.5",
     "Dropout by hand",
     hints=[
         """When not training, there is nothing to do: return x.""",
@@ -437,11 +437,11 @@ def dropout(x, p, draw, training):
     return x * kept / (1 - p) if training else 1 * x
 
 
-# ------------------------------------------------------------------------------------------------------ 07.5
+# ------------------------------------------------------------------------------------------------------ 07.6
 
 
 @exercise(
-    "07.5",
+    "07.6",
     "What a layer weighs",
     returns=("attention", "feed_forward", "norms"),
     hints=[
@@ -488,11 +488,11 @@ def parameters(d, h, f):
     return [4 * d * (d + 1), 2 * d * f + d + f, 4 * d]
 
 
-# ------------------------------------------------------------------------------------------------------ 07.6
+# ------------------------------------------------------------------------------------------------------ 07.7
 
 
 class Anna(encoder_layer.EncoderLayer):
-    """For 07.6: no residual around the attention."""
+    """For 07.7: no residual around the attention."""
 
     def forward(self, x, **how_to_attend):
         """Forget x in the first half."""
@@ -502,7 +502,7 @@ class Anna(encoder_layer.EncoderLayer):
 
 
 class Ben(encoder_layer.EncoderLayer):
-    """For 07.6: unbiased variance in both norms."""
+    """For 07.7: unbiased variance in both norms."""
 
     def forward(self, x, **how_to_attend):
         """Divide by n − 1."""
@@ -516,7 +516,7 @@ class Ben(encoder_layer.EncoderLayer):
 
 
 class Chen(encoder_layer.EncoderLayer):
-    """For 07.6: eps of 1e-12 in both norms."""
+    """For 07.7: eps of 1e-12 in both norms."""
 
     def forward(self, x, **how_to_attend):
         """Take BERT's eps."""
@@ -525,11 +525,11 @@ class Chen(encoder_layer.EncoderLayer):
 
 
 class Dora(encoder_layer.PreNormEncoderLayer):
-    """For 07.6: pre-norm, compared with post-norm."""
+    """For 07.7: pre-norm, compared with post-norm."""
 
 
 def patients(layer):
-    """Four layers with the parts of `layer`, each with a mistake, for exercise 07.6."""
+    """Four layers with the parts of `layer`, each with a mistake, for exercise 07.7."""
     parts = (layer.attention, layer.feed_forward, layer.attention_norm, layer.feed_forward_norm)
     return {kind.__name__: kind(*parts) for kind in (Anna, Ben, Chen, Dora)}
 
@@ -551,7 +551,7 @@ for name, words in RIGHT.items():
     SOLUTION = SOLUTION.replace(f"{name.lower()} = ...", f'{name.lower()} = "{words}"')
 
 diagnosis = value_exercise(
-    "07.6",
+    "07.7",
     "Read the reports (stretch)",
     difficulty=2,
     stub=STUB,

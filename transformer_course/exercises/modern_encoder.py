@@ -15,139 +15,15 @@ from transformer_lab import RotaryEmbedding
 
 F = nn.functional
 
-masked_attention = masking.masked_attention.reference  # what the learner wrote in 04.3, 02.7 and 07.4
+masked_attention = masking.masked_attention.reference  # what the learner wrote in 04.3, 02.4 and 07.4
 Rotary = rotary_embedding.Rotary.reference
 PreNormEncoderLayer = encoder_layer.PreNormEncoderLayer.reference
 
-# ------------------------------------------------------------------------------------------------------ 12.8
+# ----------------------------------------------------------------------------------------------------- 12.1
 
 
 @exercise(
-    "12.8",
-    "Who is near?",
-    hints=[
-        """`place = torch.arange(length)`. How far apart are query i and key j? `place[:, None] - place` has
-        all differences at once; the window lies on both sides, so their sign does not matter.""",
-        """Without a window every distance is near enough. Two axes of length 1 in front: `[None, None]`.""",
-    ],
-)
-def near(length, window=None):
-    """True where a key is at most `window` places from the query, on either side; everywhere, if None.
-
-    returns (1, 1, length, length), booleans
-    Write it yourself, without `transformer_lab`.
-    """
-    raise NotImplementedError
-
-
-@near.cases
-def near(normal):
-    for length, window in [(7, 2), (5, 0), (3, None), (11, 5), (2, 3), (1, 1)]:
-        yield {"length": length, "window": window}
-    yield {"length": 5}
-
-
-@near.specification
-def near(length, window=None):
-    rows = [[window is None or -window <= i - j <= window for j in range(length)] for i in range(length)]
-    return torch.tensor(rows)[None, None]
-
-
-@near.solution
-def near(length, window=None):
-    place = torch.arange(length)
-    distance = (place[:, None] - place).abs()  # (query_pos, key_pos)
-    return (distance <= (length if window is None else window))[None, None]
-
-
-@near.alternative
-def near(length, window=None):
-    everything = torch.ones(1, 1, length, length, dtype=torch.bool)
-    return everything if window is None else everything.tril(window).triu(-window)
-
-
-# ------------------------------------------------------------------------------------------------------ 12.9
-
-
-@exercise(
-    "12.9",
-    "A gate in one matrix",
-    hints=[
-        """One linear map from d_model to 2 · d_ff features, one from d_ff back to d_model, both with
-        `bias=False`.""",
-        """`self.Wi(x).chunk(2, dim=-1)` cuts the last axis into two halves, in their order.""",
-    ],
-)
-class GeGLU(nn.Module):
-    """Wo (GELU(first half of Wi x) ⊙ second half of Wi x), where ⊙ multiplies feature by feature.
-
-    Wi: from d_model to 2 · d_ff features; Wo: from d_ff to d_model. Neither has a bias.
-    """
-
-    def __init__(self, d_model, d_ff):
-        super().__init__()
-        raise NotImplementedError
-
-    def forward(self, x):
-        """x: (…, d_model), returns (…, d_model); GELU is the exact one"""
-        raise NotImplementedError
-
-
-@GeGLU.cases
-def GeGLU(normal):
-    yield {"d_model": 5, "d_ff": 7}, {"x": normal(2, 3, 5)}
-    yield {"d_model": 3, "d_ff": 3}, {"x": normal(5, 3)}
-    yield {"d_model": 1, "d_ff": 2}, {"x": 2 * normal(1, 1, 1)}
-
-
-@GeGLU.specification
-class GeGLU(nn.Module):
-    def __init__(self, d_model, d_ff):
-        super().__init__()
-        self.Wi, self.Wo = nn.Linear(d_model, 2 * d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)
-
-    def forward(self, x):
-        d_ff, rows = len(self.Wi.weight) // 2, []
-        for token in x.reshape(-1, x.shape[-1]):
-            answers = [
-                sum(w * number for w, number in zip(row, token, strict=True)) for row in self.Wi.weight
-            ]
-            bent = [z * (1 + torch.erf(z / math.sqrt(2))) / 2 for z in answers[:d_ff]]
-            hidden = [one * other for one, other in zip(bent, answers[d_ff:], strict=True)]
-            row = [sum(w * number for w, number in zip(row, hidden, strict=True)) for row in self.Wo.weight]
-            rows.append(torch.stack(row))
-        return torch.stack(rows).reshape(x.shape)
-
-
-@GeGLU.solution
-class GeGLU(nn.Module):
-    def __init__(self, d_model, d_ff):
-        super().__init__()
-        self.Wi = nn.Linear(d_model, 2 * d_ff, bias=False)
-        self.Wo = nn.Linear(d_ff, d_model, bias=False)
-
-    def forward(self, x):
-        gate, value = self.Wi(x).chunk(2, dim=-1)  # (…, d_ff) each
-        return self.Wo(F.gelu(gate) * value)
-
-
-@GeGLU.alternative
-class GeGLU(nn.Module):
-    def __init__(self, d_model, d_ff):
-        super().__init__()
-        self.d_ff, self.bend = d_ff, nn.GELU()
-        self.Wi, self.Wo = nn.Linear(d_model, d_ff + d_ff, False), nn.Linear(d_ff, d_model, False)
-
-    def forward(self, x):
-        first, second = self.Wi.weight[: self.d_ff], self.Wi.weight[self.d_ff :]
-        return self.Wo(self.bend(x @ first.mT) * (x @ second.mT))
-
-
-# ----------------------------------------------------------------------------------------------------- 12.10
-
-
-@exercise(
-    "12.10",
+    "12.1",
     "Attention that turns, and sees a window",
     returns=("output", "weights"),
     by_name=["may_attend"],
@@ -159,7 +35,7 @@ class GeGLU(nn.Module):
         `place[:, None] - place` has all differences at once; their sign does not matter. Without a window
         every distance is near enough. Of the two masks, a pair must pass both.""",
         """`masked_attention(query, key, value, allowed)` of 04.3 does the rest; a mask of two axes gets two
-        more in front, `[None, None]`. Then merge the heads (05.2), and apply Wo.""",
+        more in front, `[None, None]`. Then merge the heads (05.3), and apply Wo.""",
     ],
 )
 class ModernAttention(nn.Module):
@@ -278,7 +154,7 @@ class ModernAttention(Projected):
         return self.Wo((weights @ v).permute(0, 2, 1, 3).reshape(batch, length, width)), weights
 
 
-# ----------------------------------------------------------------------------------------------------- 12.11
+# ----------------------------------------------------------------------------------------------------- 12.2
 
 
 class LayerExercise(FactoryExercise):
@@ -297,7 +173,7 @@ def modern_layer(number, d_model, n_heads, d_ff, window):
 
 
 modern_layer = LayerExercise(
-    "12.11",
+    "12.2",
     "Build layer number n",
     "modern_layer",
     source.text_of(modern_layer),
@@ -361,15 +237,15 @@ def modern_layer(n, d, h, f, w):
     return layer
 
 
-# ----------------------------------------------------------------------------------------------------- 12.12
+# ----------------------------------------------------------------------------------------------------- 12.3
 
 
 @exercise(
-    "12.12",
+    "12.3",
     "Write ModernBERT",
     by_name=["may_attend"],
     hints=[
-        """Your encoder of 08.9, with one thing less: what tells this one where a token stands?""",
+        """Your encoder of 08.3, with one thing less: what tells this one where a token stands?""",
         """`nn.ModuleList(modern_layer(number, d_model, n_heads, d_ff, window) for number in
         range(n_layers))`.""",
     ],
@@ -457,7 +333,7 @@ class ModernBert(nn.Module):
         return self.final_norm(x)
 
 
-# ----------------------------------------------------------------------------------------------------- 12.13
+# ----------------------------------------------------------------------------------------------------- 12.4
 
 
 class PackingExercise(FunctionExercise):
@@ -475,7 +351,7 @@ class PackingExercise(FunctionExercise):
 
 
 @exercise(
-    "12.13",
+    "12.4",
     "Take the padding out",
     flavour=PackingExercise,
     returns=("output", "rows × tokens that the model was given"),
@@ -553,11 +429,135 @@ def packed(model, token_ids, may_attend):
     return torch.zeros(*token_ids.shape, hidden.shape[-1]).masked_scatter(real, hidden)
 
 
-# ------------------------------------------------------------------------------------------------------ 12.1
+# ------------------------------------------------------------------------------------------------------ 12.5
 
 
 @exercise(
-    "12.1",
+    "12.5",
+    "A gate in one matrix",
+    hints=[
+        """One linear map from d_model to 2 · d_ff features, one from d_ff back to d_model, both with
+        `bias=False`.""",
+        """`self.Wi(x).chunk(2, dim=-1)` cuts the last axis into two halves, in their order.""",
+    ],
+)
+class GeGLU(nn.Module):
+    """Wo (GELU(first half of Wi x) ⊙ second half of Wi x), where ⊙ multiplies feature by feature.
+
+    Wi: from d_model to 2 · d_ff features; Wo: from d_ff to d_model. Neither has a bias.
+    """
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        raise NotImplementedError
+
+    def forward(self, x):
+        """x: (…, d_model), returns (…, d_model); GELU is the exact one"""
+        raise NotImplementedError
+
+
+@GeGLU.cases
+def GeGLU(normal):
+    yield {"d_model": 5, "d_ff": 7}, {"x": normal(2, 3, 5)}
+    yield {"d_model": 3, "d_ff": 3}, {"x": normal(5, 3)}
+    yield {"d_model": 1, "d_ff": 2}, {"x": 2 * normal(1, 1, 1)}
+
+
+@GeGLU.specification
+class GeGLU(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.Wi, self.Wo = nn.Linear(d_model, 2 * d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x):
+        d_ff, rows = len(self.Wi.weight) // 2, []
+        for token in x.reshape(-1, x.shape[-1]):
+            answers = [
+                sum(w * number for w, number in zip(row, token, strict=True)) for row in self.Wi.weight
+            ]
+            bent = [z * (1 + torch.erf(z / math.sqrt(2))) / 2 for z in answers[:d_ff]]
+            hidden = [one * other for one, other in zip(bent, answers[d_ff:], strict=True)]
+            row = [sum(w * number for w, number in zip(row, hidden, strict=True)) for row in self.Wo.weight]
+            rows.append(torch.stack(row))
+        return torch.stack(rows).reshape(x.shape)
+
+
+@GeGLU.solution
+class GeGLU(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.Wi = nn.Linear(d_model, 2 * d_ff, bias=False)
+        self.Wo = nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x):
+        gate, value = self.Wi(x).chunk(2, dim=-1)  # (…, d_ff) each
+        return self.Wo(F.gelu(gate) * value)
+
+
+@GeGLU.alternative
+class GeGLU(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.d_ff, self.bend = d_ff, nn.GELU()
+        self.Wi, self.Wo = nn.Linear(d_model, d_ff + d_ff, False), nn.Linear(d_ff, d_model, False)
+
+    def forward(self, x):
+        first, second = self.Wi.weight[: self.d_ff], self.Wi.weight[self.d_ff :]
+        return self.Wo(self.bend(x @ first.mT) * (x @ second.mT))
+
+
+# ------------------------------------------------------------------------------------------------------ 12.6
+
+
+@exercise(
+    "12.6",
+    "Who is near?",
+    hints=[
+        """`place = torch.arange(length)`. How far apart are query i and key j? `place[:, None] - place` has
+        all differences at once; the window lies on both sides, so their sign does not matter.""",
+        """Without a window every distance is near enough. Two axes of length 1 in front: `[None, None]`.""",
+    ],
+)
+def near(length, window=None):
+    """True where a key is at most `window` places from the query, on either side; everywhere, if None.
+
+    returns (1, 1, length, length), booleans
+    Write it yourself, without `transformer_lab`.
+    """
+    raise NotImplementedError
+
+
+@near.cases
+def near(normal):
+    for length, window in [(7, 2), (5, 0), (3, None), (11, 5), (2, 3), (1, 1)]:
+        yield {"length": length, "window": window}
+    yield {"length": 5}
+
+
+@near.specification
+def near(length, window=None):
+    rows = [[window is None or -window <= i - j <= window for j in range(length)] for i in range(length)]
+    return torch.tensor(rows)[None, None]
+
+
+@near.solution
+def near(length, window=None):
+    place = torch.arange(length)
+    distance = (place[:, None] - place).abs()  # (query_pos, key_pos)
+    return (distance <= (length if window is None else window))[None, None]
+
+
+@near.alternative
+def near(length, window=None):
+    everything = torch.ones(1, 1, length, length, dtype=torch.bool)
+    return everything if window is None else everything.tril(window).triu(-window)
+
+
+# ------------------------------------------------------------------------------------------------------ 12.7
+
+
+@exercise(
+    "12.7",
     "RMS norm by hand",
     without=["rms_norm", "layer_norm"],
     hints=[
@@ -609,11 +609,11 @@ def rms_norm(x, weight, eps):
     return torch.einsum("...d,...,d->...d", x, torch.rsqrt((x * x).sum(-1) / x.shape[-1] + eps), weight)
 
 
-# ------------------------------------------------------------------------------------------------------ 12.2
+# ------------------------------------------------------------------------------------------------------ 12.8
 
 
 @exercise(
-    "12.2",
+    "12.8",
     "What does a cache weigh?",
     hints=[
         """One token leaves one key and one value for each key head of each layer. How many features has
@@ -668,11 +668,11 @@ def cache_bytes(layers, width, heads, groups, tokens, texts, size):
     return math.prod((layers, groups, width // heads, tokens, texts, 2 * size))
 
 
-# ------------------------------------------------------------------------------------------------------ 12.3
+# ------------------------------------------------------------------------------------------------------ 12.9
 
 
 @exercise(
-    "12.3",
+    "12.9",
     "Share the key heads",
     hints=[
         """How many query heads share one key head? Each key head has to appear that many times, its copies
@@ -722,11 +722,104 @@ def share(heads, n_heads):
     return heads[:, :, None].expand(-1, -1, times, -1, -1).flatten(1, 2)
 
 
-# ------------------------------------------------------------------------------------------------------ 12.4
+# ------------------------------------------------------------------------------------------------------ 12.10
 
 
 @exercise(
-    "12.4",
+    "12.10",
+    "One step with a cache",
+    returns=("output", "keys", "values"),
+    difficulty=3,
+    hints=[
+        """How many tokens came before? That is the length of the cache, `old_keys.shape[-2]`. The first of
+        the new tokens stands at that position.""",
+        """Turn the new queries and the new keys with that offset; leave values and old keys as they are.
+        Join old and new along the positions: `torch.cat([old_keys, …], dim=-2)`.""",
+        """New token i stands at position old + i and may attend to all keys up to there:
+        `torch.ones(new, old + new, dtype=torch.bool).tril(old)`.""",
+    ],
+)
+def step(query, key, value, old_keys, old_values, turn):
+    """Attend, causally, from the newest tokens to themselves and to all tokens before them.
+
+    query, key, value: (batch, n_heads, new, d_head), of the newest tokens, not turned yet
+    old_keys, old_values: (batch, n_heads, old, d_head), the cache; its keys are turned already
+    turn: turn(x, offset=m) rotates vectors of which the first stands at position m
+    returns the output (batch, n_heads, new, d_head), and all keys and all values for the next step
+    """
+    raise NotImplementedError
+
+
+@step.cases
+def step(normal):
+    for new, old, d_head in [(1, 5, 4), (3, 5, 2), (3, 0, 4), (2, 7, 6), (1, 0, 2)]:
+        batch = 1 if old + new == 1 else 2
+        given = {name: normal(batch, 3, new, d_head) for name in ("query", "key", "value")}
+        if old == 0:
+            given["key"] = -1e10 * given["query"]  # a token's score on itself is far below −1e9
+        cache = {name: normal(batch, 3, old, d_head) for name in ("old_keys", "old_values")}
+        yield given | cache | {"turn": RotaryEmbedding(d_head)}
+
+
+@step.specification
+def step(query, key, value, old_keys, old_values, turn):
+    batch, n_heads, new, d_head = query.shape
+    old = old_keys.shape[2]
+    keys, values, output = (torch.zeros(batch, n_heads, n, d_head) for n in (old + new, old + new, new))
+    for b in range(batch):
+        for h in range(n_heads):
+            new_keys = torch.stack([turned(key[b, h, i], old + i) for i in range(new)])
+            keys[b, h] = torch.cat([old_keys[b, h], new_keys])
+            values[b, h] = torch.cat([old_values[b, h], value[b, h]])
+            for i in range(new):
+                asking = turned(query[b, h, i], old + i)
+                scores = [asking @ seen / math.sqrt(d_head) for seen in keys[b, h, : old + i + 1].clone()]
+                grown = [(score - max(scores)).exp() for score in scores]
+                for each, seen in zip(grown, values[b, h, : old + i + 1].clone(), strict=True):
+                    output[b, h, i] += each / sum(grown) * seen
+    return output, keys, values
+
+
+def turned(vector, position):
+    """One vector, each pair (i, i + d_head/2) turned by its angle."""
+    half = len(vector) // 2
+    result = torch.zeros_like(vector)
+    for i in range(half):
+        angle = position * 10_000 ** (-i / half)
+        a, b = vector[i], vector[i + half]
+        result[i] = a * math.cos(angle) - b * math.sin(angle)
+        result[i + half] = a * math.sin(angle) + b * math.cos(angle)
+    return result
+
+
+@step.solution
+def step(query, key, value, old_keys, old_values, turn):
+    new, old = query.shape[-2], old_keys.shape[-2]
+    keys = torch.cat([old_keys, turn(key, offset=old)], dim=-2)  # (batch, n_heads, old + new, d_head)
+    values = torch.cat([old_values, value], dim=-2)
+    scores = turn(query, offset=old) @ keys.mT / math.sqrt(query.shape[-1])
+    may_attend = torch.ones(new, old + new, dtype=torch.bool).tril(old)  # up to itself
+    weights = scores.masked_fill(~may_attend, -math.inf).softmax(dim=-1)
+    return weights @ values, keys, values
+
+
+@step.alternative
+def step(query, key, value, old_keys, old_values, turn):
+    keys, values, outputs = old_keys, old_values, []
+    for i in range(query.shape[2]):  # one new token after the other: then no mask is needed
+        position = keys.shape[2]
+        keys = torch.cat((keys, turn(key[:, :, i : i + 1], offset=position)), 2)
+        values = torch.cat((values, value[:, :, i : i + 1]), 2)
+        asking = turn(query[:, :, i : i + 1], offset=position)
+        outputs.append(F.scaled_dot_product_attention(asking, keys, values))
+    return torch.cat(outputs, 2), keys, values
+
+
+# ------------------------------------------------------------------------------------------------------ 12.11
+
+
+@exercise(
+    "12.11",
     "Count a layer of Llama",
     returns=("attention", "feed_forward", "norms"),
     difficulty=2,
@@ -779,7 +872,7 @@ def layer_parameters(d, h, kv, f):
     return [2 * d * d * (h + kv) // h, f * d * 3, d + d]
 
 
-# ------------------------------------------------------------------------------------------------------ 12.5
+# ------------------------------------------------------------------------------------------------------ 12.12
 
 
 class AdapterExercise(ModuleExercise):
@@ -821,7 +914,7 @@ def adapter_exercise(id: str, title: str, *, hints: list[str], **options):
 
 
 @adapter_exercise(
-    "12.5",
+    "12.12",
     "A small update beside a frozen map",
     returns=("unchanged", "trained", "learns", "passes", "output"),
     difficulty=2,
@@ -913,104 +1006,11 @@ class LowRankLinear(Adapter):
         return F.linear(x, weight, self.linear.bias)
 
 
-# ------------------------------------------------------------------------------------------------------ 12.6
+# ------------------------------------------------------------------------------------------------------ 12.13
 
 
 @exercise(
-    "12.6",
-    "One step with a cache",
-    returns=("output", "keys", "values"),
-    difficulty=3,
-    hints=[
-        """How many tokens came before? That is the length of the cache, `old_keys.shape[-2]`. The first of
-        the new tokens stands at that position.""",
-        """Turn the new queries and the new keys with that offset; leave values and old keys as they are.
-        Join old and new along the positions: `torch.cat([old_keys, …], dim=-2)`.""",
-        """New token i stands at position old + i and may attend to all keys up to there:
-        `torch.ones(new, old + new, dtype=torch.bool).tril(old)`.""",
-    ],
-)
-def step(query, key, value, old_keys, old_values, turn):
-    """Attend, causally, from the newest tokens to themselves and to all tokens before them.
-
-    query, key, value: (batch, n_heads, new, d_head), of the newest tokens, not turned yet
-    old_keys, old_values: (batch, n_heads, old, d_head), the cache; its keys are turned already
-    turn: turn(x, offset=m) rotates vectors of which the first stands at position m
-    returns the output (batch, n_heads, new, d_head), and all keys and all values for the next step
-    """
-    raise NotImplementedError
-
-
-@step.cases
-def step(normal):
-    for new, old, d_head in [(1, 5, 4), (3, 5, 2), (3, 0, 4), (2, 7, 6), (1, 0, 2)]:
-        batch = 1 if old + new == 1 else 2
-        given = {name: normal(batch, 3, new, d_head) for name in ("query", "key", "value")}
-        if old == 0:
-            given["key"] = -1e10 * given["query"]  # a token's score on itself is far below −1e9
-        cache = {name: normal(batch, 3, old, d_head) for name in ("old_keys", "old_values")}
-        yield given | cache | {"turn": RotaryEmbedding(d_head)}
-
-
-@step.specification
-def step(query, key, value, old_keys, old_values, turn):
-    batch, n_heads, new, d_head = query.shape
-    old = old_keys.shape[2]
-    keys, values, output = (torch.zeros(batch, n_heads, n, d_head) for n in (old + new, old + new, new))
-    for b in range(batch):
-        for h in range(n_heads):
-            new_keys = torch.stack([turned(key[b, h, i], old + i) for i in range(new)])
-            keys[b, h] = torch.cat([old_keys[b, h], new_keys])
-            values[b, h] = torch.cat([old_values[b, h], value[b, h]])
-            for i in range(new):
-                asking = turned(query[b, h, i], old + i)
-                scores = [asking @ seen / math.sqrt(d_head) for seen in keys[b, h, : old + i + 1].clone()]
-                grown = [(score - max(scores)).exp() for score in scores]
-                for each, seen in zip(grown, values[b, h, : old + i + 1].clone(), strict=True):
-                    output[b, h, i] += each / sum(grown) * seen
-    return output, keys, values
-
-
-def turned(vector, position):
-    """One vector, each pair (i, i + d_head/2) turned by its angle."""
-    half = len(vector) // 2
-    result = torch.zeros_like(vector)
-    for i in range(half):
-        angle = position * 10_000 ** (-i / half)
-        a, b = vector[i], vector[i + half]
-        result[i] = a * math.cos(angle) - b * math.sin(angle)
-        result[i + half] = a * math.sin(angle) + b * math.cos(angle)
-    return result
-
-
-@step.solution
-def step(query, key, value, old_keys, old_values, turn):
-    new, old = query.shape[-2], old_keys.shape[-2]
-    keys = torch.cat([old_keys, turn(key, offset=old)], dim=-2)  # (batch, n_heads, old + new, d_head)
-    values = torch.cat([old_values, value], dim=-2)
-    scores = turn(query, offset=old) @ keys.mT / math.sqrt(query.shape[-1])
-    may_attend = torch.ones(new, old + new, dtype=torch.bool).tril(old)  # up to itself
-    weights = scores.masked_fill(~may_attend, -math.inf).softmax(dim=-1)
-    return weights @ values, keys, values
-
-
-@step.alternative
-def step(query, key, value, old_keys, old_values, turn):
-    keys, values, outputs = old_keys, old_values, []
-    for i in range(query.shape[2]):  # one new token after the other: then no mask is needed
-        position = keys.shape[2]
-        keys = torch.cat((keys, turn(key[:, :, i : i + 1], offset=position)), 2)
-        values = torch.cat((values, value[:, :, i : i + 1]), 2)
-        asking = turn(query[:, :, i : i + 1], offset=position)
-        outputs.append(F.scaled_dot_product_attention(asking, keys, values))
-    return torch.cat(outputs, 2), keys, values
-
-
-# ------------------------------------------------------------------------------------------------------ 12.7
-
-
-@exercise(
-    "12.7",
+    "12.13",
     "From many key heads to few (stretch)",
     difficulty=2,
     hints=[

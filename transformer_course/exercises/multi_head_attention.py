@@ -9,11 +9,11 @@ from transformer_course.checker import exercise, value_exercise
 from transformer_course.checker.parts import Projections
 from transformer_course.exercises import scaled_dot_product_attention
 
-# ------------------------------------------------------------------------------------------------------ 05.8
+# ------------------------------------------------------------------------------------------------------ 05.1
 
 
 @exercise(
-    "05.8",
+    "05.1",
     "Set several heads side by side",
     difficulty=2,
     returns=("output", "weights"),
@@ -31,7 +31,7 @@ class HeadsSideBySide(nn.Module):
 
     def __init__(self, d_model, n_heads, Head):
         super().__init__()
-        # Head: the class SelfAttention of 03.7
+        # Head: the class SelfAttention of 03.4
         # self.heads: an nn.ModuleList of n_heads heads
         # self.output_projection: a Linear layer, from d_model features to d_model
         raise NotImplementedError
@@ -121,11 +121,11 @@ class HeadsSideBySide(nn.Module):
         return sum(parts) + self.output_projection.bias, maps
 
 
-# ------------------------------------------------------------------------------------------------------ 05.1
+# ------------------------------------------------------------------------------------------------------ 05.2
 
 
 @exercise(
-    "05.1",
+    "05.2",
     "Cut the features into heads",
     difficulty=1,
     hints=[
@@ -175,11 +175,11 @@ def split_heads(x, n_heads):
     return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
 
 
-# ------------------------------------------------------------------------------------------------------ 05.2
+# ------------------------------------------------------------------------------------------------------ 05.3
 
 
 @exercise(
-    "05.2",
+    "05.3",
     "Put the heads together again",
     difficulty=1,
     hints=[
@@ -227,11 +227,11 @@ def merge_heads(heads):
     return torch.cat([heads[:, i] for i in range(heads.shape[1])], dim=-1)
 
 
-# ------------------------------------------------------------------------------------------------------ 05.5
+# ------------------------------------------------------------------------------------------------------ 05.4
 
 
 @exercise(
-    "05.5",
+    "05.4",
     "Write multi-head attention",
     difficulty=2,
     returns=("output", "weights"),
@@ -373,10 +373,10 @@ class MultiHeadAttention(Projections):
         return self.output_projection(torch.cat(outputs, dim=-1)), torch.stack(maps, dim=1)
 
 
-# ------------------------------------------------------------------------------------------------------ 05.4
+# ------------------------------------------------------------------------------------------------------ 05.5
 
 interface = value_exercise(
-    "05.4",
+    "05.5",
     "The interface of multi-head attention",
     difficulty=1,
     stub="""axes = role = ...  # two strings, to be written into every line below

@@ -236,7 +236,7 @@ def shift_matrix(k, d_model):
     return torch.matrix_exp(k * torch.kron(torch.diag(speed), quarter_turn))
 
 
-# ------------------------------------------------------------------------------------------------------ 01.6
+# ------------------------------------------------------------------------------------------------------ 01.5
 
 
 class MovedExercise(ModuleExercise):
@@ -252,7 +252,7 @@ class MovedExercise(ModuleExercise):
 
 
 @exercise(
-    "01.6",
+    "01.5",
     "Keep the table in a module",
     flavour=MovedExercise,
     difficulty=2,
@@ -338,11 +338,11 @@ def alternative():
 SinusoidalEncoding.alternative(alternative())
 
 
-# ------------------------------------------------------------------------------------------------------ 01.5
+# ------------------------------------------------------------------------------------------------------ 01.6
 
 
 @exercise(
-    "01.5",
+    "01.6",
     "Read the position off again",
     difficulty=2,
     hints=[

@@ -11,115 +11,7 @@ from transformer_course.checker.kinds import FunctionExercise
 from transformer_course.checker.parts import Projections
 from transformer_lab.pretrained_encoder import CORRESPONDENCE
 
-# ------------------------------------------------------------------------------------------------------ 09.2
-
-
-@exercise(
-    "09.2",
-    "From their names to yours",
-    difficulty=2,
-    hints=[
-        """All names of one layer begin with `f"encoder.layer.{layer}."`. Mind the dot at the end: without it,
-        layer 1 takes layers 10 and 11 too. `name.removeprefix(…)` gives the rest.""",
-        """The shapes decide two of the eight pairs, the names the rest. *intermediate* is between the two
-        maps of the feed-forward. `output`, the end of a part, is in two names: once it is attention's,
-        and once, bare, the feed-forward's.""",
-        """Write the eight pairs as a dictionary from theirs to yours, and look up, each with `.weight` and
-        `.bias`; with `replace`, `output.dense` hits in two places.""",
-    ],
-)
-def layer_state(published, layer):
-    """The tensors of one layer under your names, ready for layers[layer].load_state_dict.
-
-    published: the file, from names such as "encoder.layer.0.attention.self.query.weight" to tensors;
-        it stays as it is
-    layer: a number
-    returns a new dictionary of 16 tensors, from "attention.query_projection.weight"
-        to "feed_forward_norm.bias", without "layers.0." in front
-    """
-    raise NotImplementedError
-
-
-PARTS = {
-    theirs.removeprefix("encoder.layer.{layer}.")[:-2]: ours.removeprefix("layers.{layer}.")[:-2]
-    for theirs, ours in CORRESPONDENCE
-    if "{layer}" in theirs
-}
-
-
-class Published(dict):
-    """A file of tensors that is told in a few words."""
-
-    def __repr__(self):
-        layers = {name.split(".")[2] for name in self if name.startswith("encoder.layer.")}
-        return f"a file of {len(self)} tensors with {len(layers)} layers"
-
-
-def small_file(normal, n_layers, d_model=3, d_ff=5):
-    """What the published file holds, small."""
-    file = Published({"embeddings.position_ids": torch.arange(11)[None]})
-    for table, rows in {"word": 7, "position": 11, "token_type": 2}.items():
-        file[f"embeddings.{table}_embeddings.weight"] = normal(rows, d_model)
-    for kind in ("weight", "bias"):
-        file[f"embeddings.LayerNorm.{kind}"] = normal(d_model)
-    shapes = {"intermediate.dense": (d_ff, d_model), "output.dense": (d_model, d_ff)}
-    for layer in range(n_layers):
-        for part in PARTS:
-            shape = shapes.get(part, (d_model, d_model))
-            name = f"encoder.layer.{layer}.{part}"
-            file[f"{name}.weight"] = normal(*shape[: 1 if part.endswith("Norm") else 2])
-            file[f"{name}.bias"] = normal(shape[0])
-    file["pooler.dense.weight"], file["pooler.dense.bias"] = normal(d_model, d_model), normal(d_model)
-    return file
-
-
-@layer_state.cases
-def layer_state(normal):
-    yield {"published": small_file(normal, 3), "layer": 1}
-    yield {"published": small_file(normal, 14), "layer": 1}
-    yield {"published": small_file(normal, 14), "layer": 12}
-    yield {"published": small_file(normal, 2), "layer": 0}
-
-
-@layer_state.specification
-def layer_state(published, layer):
-    result = {}
-    for theirs, ours in PARTS.items():
-        for kind in ("weight", "bias"):
-            result[f"{ours}.{kind}"] = published[f"encoder.layer.{layer}.{theirs}.{kind}"]
-    return result
-
-
-@layer_state.solution
-def layer_state(published, layer):
-    names = {
-        "attention.self.query": "attention.query_projection",
-        "attention.self.key": "attention.key_projection",
-        "attention.self.value": "attention.value_projection",
-        "attention.output.dense": "attention.output_projection",
-        "attention.output.LayerNorm": "attention_norm",
-        "intermediate.dense": "feed_forward.up_projection",
-        "output.dense": "feed_forward.down_projection",
-        "output.LayerNorm": "feed_forward_norm",
-    }
-    return {
-        f"{ours}.{kind}": published[f"encoder.layer.{layer}.{theirs}.{kind}"]
-        for theirs, ours in names.items()
-        for kind in ("weight", "bias")
-    }
-
-
-@layer_state.alternative
-def layer_state(published, layer):
-    state = {}
-    for name, tensor in published.items():
-        if name.startswith(f"encoder.layer.{layer}."):
-            part, _, kind = name.removeprefix(f"encoder.layer.{layer}.").rpartition(".")
-            state[f"{PARTS[part]}.{kind}"] = tensor
-    return state
-
-
-# ------------------------------------------------------------------------------------------------------ 09.8
+# ------------------------------------------------------------------------------------------------------ 09.1
 
 
 class LoadExercise(FunctionExercise):
@@ -148,7 +40,7 @@ TABLES = ("embedding.weight", "positions.weight")
 
 
 @exercise(
-    "09.8",
+    "09.1",
     "The whole file",
     flavour=LoadExercise,
     difficulty=2,
@@ -228,11 +120,11 @@ def encoder_state(published, n_layers):
     return state
 
 
-# ------------------------------------------------------------------------------------------------------ 09.1
+# ------------------------------------------------------------------------------------------------------ 09.2
 
 
 @exercise(
-    "09.1",
+    "09.2",
     "One vector for each text",
     hints=[
         """`may_attend[:, 0, 0]` is (batch, position), True for real tokens. Give it a last axis, and it can
@@ -290,11 +182,11 @@ def sentence_vector(hidden, may_attend):
     return F.normalize(sums, dim=-1)  # a sum points where the mean does
 
 
-# ------------------------------------------------------------------------------------------------------ 09.5
+# ------------------------------------------------------------------------------------------------------ 09.3
 
 
 @exercise(
-    "09.5",
+    "09.3",
     "Search by cosine",
     hints=[
         """The cosine of two vectors is their dot product divided by both lengths. Scale the query and every
@@ -347,19 +239,19 @@ def search(query, vectors, k):
     return places, cosines[places]
 
 
-# ------------------------------------------------------------------------------------------------------ 09.7
+# ------------------------------------------------------------------------------------------------------ 09.4
 
 
 @exercise(
-    "09.7",
+    "09.4",
     "A layer, straight from the file",
     difficulty=2,
     hints=[
         """`F.linear(x, weight, bias)` does what an `nn.Linear` does with these two tensors, and
         `F.layer_norm(x, x.shape[-1:], weight, bias, 1e-12)` what an `nn.LayerNorm` does. Write two small
         functions that look up weight and bias by a part's name.""",
-        """Attention: project three times, cut into heads (05.1), scores / √d_head, hide with −∞ where
-        `may_attend` is False, softmax, mix, merge (05.2), `attention.output.dense`. Then add x, and
+        """Attention: project three times, cut into heads (05.2), scores / √d_head, hide with −∞ where
+        `may_attend` is False, softmax, mix, merge (05.3), `attention.output.dense`. Then add x, and
         `attention.output.LayerNorm`.""",
         """Feed-forward: `intermediate.dense`, `F.gelu`, `output.dense`; add what came out of the first norm,
         not the first x; then `output.LayerNorm`. All names begin with `f"encoder.layer.{number}."`.""",
@@ -471,11 +363,119 @@ def published_layer(tensors, number, x, may_attend, n_heads):
     return norm("output.LayerNorm", heard + linear("output.dense", bent))
 
 
-# ------------------------------------------------------------------------------------------------------ 09.3
+# ------------------------------------------------------------------------------------------------------ 09.5
 
 
 @exercise(
-    "09.3",
+    "09.5",
+    "From their names to yours",
+    difficulty=2,
+    hints=[
+        """All names of one layer begin with `f"encoder.layer.{layer}."`. Mind the dot at the end: without it,
+        layer 1 takes layers 10 and 11 too. `name.removeprefix(…)` gives the rest.""",
+        """The shapes decide two of the eight pairs, the names the rest. *intermediate* is between the two
+        maps of the feed-forward. `output`, the end of a part, is in two names: once it is attention's,
+        and once, bare, the feed-forward's.""",
+        """Write the eight pairs as a dictionary from theirs to yours, and look up, each with `.weight` and
+        `.bias`; with `replace`, `output.dense` hits in two places.""",
+    ],
+)
+def layer_state(published, layer):
+    """The tensors of one layer under your names, ready for layers[layer].load_state_dict.
+
+    published: the file, from names such as "encoder.layer.0.attention.self.query.weight" to tensors;
+        it stays as it is
+    layer: a number
+    returns a new dictionary of 16 tensors, from "attention.query_projection.weight"
+        to "feed_forward_norm.bias", without "layers.0." in front
+    """
+    raise NotImplementedError
+
+
+PARTS = {
+    theirs.removeprefix("encoder.layer.{layer}.")[:-2]: ours.removeprefix("layers.{layer}.")[:-2]
+    for theirs, ours in CORRESPONDENCE
+    if "{layer}" in theirs
+}
+
+
+class Published(dict):
+    """A file of tensors that is told in a few words."""
+
+    def __repr__(self):
+        layers = {name.split(".")[2] for name in self if name.startswith("encoder.layer.")}
+        return f"a file of {len(self)} tensors with {len(layers)} layers"
+
+
+def small_file(normal, n_layers, d_model=3, d_ff=5):
+    """What the published file holds, small."""
+    file = Published({"embeddings.position_ids": torch.arange(11)[None]})
+    for table, rows in {"word": 7, "position": 11, "token_type": 2}.items():
+        file[f"embeddings.{table}_embeddings.weight"] = normal(rows, d_model)
+    for kind in ("weight", "bias"):
+        file[f"embeddings.LayerNorm.{kind}"] = normal(d_model)
+    shapes = {"intermediate.dense": (d_ff, d_model), "output.dense": (d_model, d_ff)}
+    for layer in range(n_layers):
+        for part in PARTS:
+            shape = shapes.get(part, (d_model, d_model))
+            name = f"encoder.layer.{layer}.{part}"
+            file[f"{name}.weight"] = normal(*shape[: 1 if part.endswith("Norm") else 2])
+            file[f"{name}.bias"] = normal(shape[0])
+    file["pooler.dense.weight"], file["pooler.dense.bias"] = normal(d_model, d_model), normal(d_model)
+    return file
+
+
+@layer_state.cases
+def layer_state(normal):
+    yield {"published": small_file(normal, 3), "layer": 1}
+    yield {"published": small_file(normal, 14), "layer": 1}
+    yield {"published": small_file(normal, 14), "layer": 12}
+    yield {"published": small_file(normal, 2), "layer": 0}
+
+
+@layer_state.specification
+def layer_state(published, layer):
+    result = {}
+    for theirs, ours in PARTS.items():
+        for kind in ("weight", "bias"):
+            result[f"{ours}.{kind}"] = published[f"encoder.layer.{layer}.{theirs}.{kind}"]
+    return result
+
+
+@layer_state.solution
+def layer_state(published, layer):
+    names = {
+        "attention.self.query": "attention.query_projection",
+        "attention.self.key": "attention.key_projection",
+        "attention.self.value": "attention.value_projection",
+        "attention.output.dense": "attention.output_projection",
+        "attention.output.LayerNorm": "attention_norm",
+        "intermediate.dense": "feed_forward.up_projection",
+        "output.dense": "feed_forward.down_projection",
+        "output.LayerNorm": "feed_forward_norm",
+    }
+    return {
+        f"{ours}.{kind}": published[f"encoder.layer.{layer}.{theirs}.{kind}"]
+        for theirs, ours in names.items()
+        for kind in ("weight", "bias")
+    }
+
+
+@layer_state.alternative
+def layer_state(published, layer):
+    state = {}
+    for name, tensor in published.items():
+        if name.startswith(f"encoder.layer.{layer}."):
+            part, _, kind = name.removeprefix(f"encoder.layer.{layer}.").rpartition(".")
+            state[f"{PARTS[part]}.{kind}"] = tensor
+    return state
+
+
+# ------------------------------------------------------------------------------------------------------ 09.6
+
+
+@exercise(
+    "09.6",
     "How much does a head look back?",
     hints=[
         """Row i of a map is what token i looks at, so the weight on the token before stands at [i, i − 1]: on
@@ -523,11 +523,11 @@ def previous_score(weights):
     return weights[:, words, words - 1].mean(-1)
 
 
-# ------------------------------------------------------------------------------------------------------ 09.4
+# ------------------------------------------------------------------------------------------------------ 09.7
 
 
 @exercise(
-    "09.4",
+    "09.7",
     "Take each head away in turn",
     hints=[
         """A head's features enter the output projection through their own **columns** of its weight: head h
@@ -632,11 +632,11 @@ def head_damages(attention, x):
     return 1 - F.cosine_similarity(full - added, full[None], dim=-1).mean(-1)
 
 
-# ------------------------------------------------------------------------------------------------------ 09.6
+# ------------------------------------------------------------------------------------------------------ 09.8
 
 
 @exercise(
-    "09.6",
+    "09.8",
     "Do two maps put the heads in the same order?",
     hints=[
         """First replace each number by its rank: 0 for the smallest, n − 1 for the largest. `x.argsort()` is

@@ -15,11 +15,11 @@ from transformer_lab.rotary_embedding import RotaryEmbedding
 
 F = nn.functional
 
-# ------------------------------------------------------------------------------------------------------ 11.2
+# ------------------------------------------------------------------------------------------------------ 11.1
 
 
 @exercise(
-    "11.2",
+    "11.1",
     "A weight that chooses",
     hints=[
         """Row i of W makes feature i of the result. Which two numbers of that row are not
@@ -66,11 +66,11 @@ def choosing_weight(take, keep):
     return torch.hstack([one * take, keep[:, None] * one])
 
 
-# ------------------------------------------------------------------------------------------------------ 11.4
+# ------------------------------------------------------------------------------------------------------ 11.2
 
 
 @exercise(
-    "11.4",
+    "11.2",
     "Write the block",
     returns=("output", "weights"),
     by_name=("may_attend",),
@@ -198,11 +198,11 @@ class RoFormerBlock(Parts):
         return [wide @ self.output_projection.weight.mT + self.output_projection.bias, results[1]]
 
 
-# ------------------------------------------------------------------------------------------------------ 11.8
+# ------------------------------------------------------------------------------------------------------ 11.3
 
 
 @exercise(
-    "11.8",
+    "11.3",
     "A projection that turns",
     difficulty=2,
     hints=[
@@ -217,7 +217,7 @@ class TurnedLinear(nn.Linear):
     """A projection, d_model to d_model, that turns each head's slice of each token by its position."""
 
     def __init__(self, d_model, n_heads, rotary):
-        """rotary: as your Rotary of 02.7, for n_heads heads: (…, position, d_head) → the same shape"""
+        """rotary: as your Rotary of 02.4, for n_heads heads: (…, position, d_head) → the same shape"""
         super().__init__(d_model, d_model)  # makes self.weight and self.bias
         self.n_heads, self.rotary = n_heads, rotary
 
@@ -289,11 +289,11 @@ class TurnedLinear(nn.Linear):
         return torch.cat([self.rotary(each) for each in slices], dim=2)
 
 
-# ------------------------------------------------------------------------------------------------------ 11.7
+# ------------------------------------------------------------------------------------------------------ 11.4
 
 
 @exercise(
-    "11.7",
+    "11.4",
     "Ask a block for its departures",
     difficulty=2,
     returns=("heads_cost", "looks_at_itself", "loses_x", "leaves_unnormalised"),
@@ -483,11 +483,11 @@ def departures(build, tokens):
     ]
 
 
-# ------------------------------------------------------------------------------------------------------ 11.3
+# ------------------------------------------------------------------------------------------------------ 11.5
 
 
 @exercise(
-    "11.3",
+    "11.5",
     "The tutorial's masks, translated",
     hints=[
         """Two things are to be done: numbers become booleans, and missing axes are added. In which case does
@@ -596,11 +596,11 @@ def weight_on_itself(d, n, v):
     return 1 / (1 + (n - 1) * math.exp(v * v / 2 - v * d**0.5))
 
 
-# ------------------------------------------------------------------------------------------------------ 11.5
+# ------------------------------------------------------------------------------------------------------ 11.7
 
 
 @exercise(
-    "11.5",
+    "11.7",
     "The whole bill",
     difficulty=2,
     returns=("attention", "feed_forward", "rest"),

@@ -205,214 +205,6 @@ def prepare(query, key, value, start, rotary):
 # ------------------------------------------------------------------------------------------------------ 02.4
 
 
-@exercise(
-    "02.4",
-    "The complex form, heads last",
-    difficulty=2,
-    without=("transformer_lab",),
-    hints=[
-        """`x.unflatten(-1, (-1, 2))` makes pairs of neighbours, (batch, position, heads, d_head/2, 2),
-        and `torch.view_as_complex` one complex number of each pair. `view_as_real` and `flatten(-2)`
-        lead back.""",
-        """`torch.polar(torch.ones_like(angle), angle)` is e^(i·angle), for the angles (position,
-        d_head/2). Shapes are matched from the right, and there the heads stand before the pairs: the
-        rotation must be (position, 1, d_head/2).""",
-        "The positions are `torch.arange(start, start + x.shape[1])`.",
-    ],
-)
-def rotary_complex(x, start):
-    """Turn the pairs (2i, 2i + 1) by position · 10000 ** (−2i / d_head), as complex numbers.
-
-    x: (batch, position, heads, d_head): the heads stand behind the positions
-    start: the position of the first token
-    returns a tensor of the same shape; angles in float64: their error grows with the position
-    Write it yourself, without `transformer_lab`.
-    """
-    raise NotImplementedError
-
-
-@rotary_complex.cases
-def rotary_complex(normal):
-    yield {"x": normal(2, 7, 3, 10), "start": 0}
-    yield {"x": normal(2, 5, 5, 6), "start": 11}  # as many heads as positions: a wrong axis fits
-    yield {"x": normal(3, 1, 2, 6), "start": 5003}  # a single token, far behind a table of fixed length
-
-
-@rotary_complex.specification
-def rotary_complex(x, start):
-    result = torch.zeros(x.shape)
-    batch, length, heads, d_head = x.shape
-    for text in range(batch):
-        for place in range(length):
-            for head in range(heads):
-                for i in range(d_head // 2):
-                    angle = (start + place) / math.pow(10_000, 2 * i / d_head)
-                    a, b = x[text, place, head, 2 * i], x[text, place, head, 2 * i + 1]
-                    result[text, place, head, 2 * i] = a * math.cos(angle) - b * math.sin(angle)
-                    result[text, place, head, 2 * i + 1] = a * math.sin(angle) + b * math.cos(angle)
-    return result
-
-
-@rotary_complex.solution
-def rotary_complex(x, start):
-    length, d_head = x.shape[1], x.shape[-1]
-    frequency = 10_000 ** (-torch.arange(0, d_head, 2) / d_head)
-    angle = torch.arange(start, start + length)[:, None] * frequency  # (position, d_head/2)
-    rotation = torch.polar(torch.ones_like(angle), angle)[:, None]  # (position, 1, d_head/2)
-    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))  # (batch, position, heads, d_head/2)
-    return torch.view_as_real(pairs * rotation).flatten(-2)
-
-
-@rotary_complex.alternative
-def rotary_complex(x, start):
-    where = start + torch.arange(x.size(1)).view(1, -1, 1, 1)
-    angle = where * torch.exp(-math.log(10_000) * torch.arange(0, x.size(-1), 2) / x.size(-1))
-    a, b = x[..., ::2], x[..., 1::2]
-    result = torch.empty_like(x)
-    result[..., ::2] = a * angle.cos() - b * angle.sin()
-    result[..., 1::2] = b * angle.cos() + a * angle.sin()
-    return result
-
-
-# ------------------------------------------------------------------------------------------------------ 02.5
-
-
-@exercise(
-    "02.5",
-    "A checkpoint for the other pairing",
-    difficulty=2,
-    returns=("weight", "bias"),
-    hints=[
-        """A feature of the query is one row of the weight, and one entry of the bias: `nn.Linear` keeps
-        its weight as (features out, features in). So reorder rows.""",
-        """Inside one head the new order takes the even features first, then the odd ones. That is
-        `interleaved_to_half_split(d_head)`, or `[0::2]` and `[1::2]`.""",
-        """Cut the rows into heads first: `weight.unflatten(0, (n_heads, -1))` is (n_heads, d_head,
-        d_model). Reorder axis 1, and `flatten(0, 1)`.""",
-    ],
-)
-def to_half_split(weight, bias, n_heads):
-    """Turn a query or key projection for pairs (2i, 2i + 1) into one for pairs (i, i + d_head/2).
-
-    weight: (n_heads · d_head, d_model), head 0 has the first d_head rows
-    bias: (n_heads · d_head,)
-    returns the new weight and the new bias
-    """
-    raise NotImplementedError
-
-
-@to_half_split.cases
-def to_half_split(normal):
-    yield {"weight": normal(18, 5), "bias": normal(18), "n_heads": 3}
-    yield {"weight": normal(20, 20), "bias": normal(20), "n_heads": 2}
-    yield {"weight": torch.arange(8.0).view(4, 2), "bias": torch.arange(4.0), "n_heads": 1}  # by hand
-
-
-@to_half_split.specification
-def to_half_split(weight, bias, n_heads):
-    d_head = len(bias) // n_heads
-    new_weight, new_bias = torch.zeros(weight.shape), torch.zeros(bias.shape)
-    for head in range(n_heads):
-        for i in range(d_head // 2):
-            for member in (0, 1):  # of pair i
-                old = head * d_head + 2 * i + member
-                new = head * d_head + i + member * (d_head // 2)
-                new_weight[new], new_bias[new] = weight[old], bias[old]
-    return new_weight, new_bias
-
-
-@to_half_split.solution
-def to_half_split(weight, bias, n_heads):
-    def reorder(rows):
-        heads = rows.unflatten(0, (n_heads, -1))  # (n_heads, d_head, …)
-        return torch.cat([heads[:, 0::2], heads[:, 1::2]], dim=1).flatten(0, 1)
-
-    return reorder(weight), reorder(bias)
-
-
-@to_half_split.alternative
-def to_half_split(weight, bias, n_heads):
-    half = len(bias) // n_heads // 2
-    rows = torch.arange(len(bias)).view(n_heads, half, 2).transpose(1, 2).reshape(-1)
-    return weight[rows], bias[rows]
-
-
-# ------------------------------------------------------------------------------------------------------ 02.6
-
-
-class Unknown:
-    """A rotation whose pairs the learner has to find out."""
-
-    def __init__(self, d_head, order, rotate=rotate_interleaved):
-        self.rotary, self.order = RotaryEmbedding(d_head, rotate=rotate), torch.tensor(order)
-
-    def __call__(self, x):
-        return self.rotary(x[..., self.order])[..., self.order.argsort()]
-
-    def __repr__(self):
-        return "an unknown rotation"
-
-
-@exercise(
-    "02.6",
-    "Ask a code for its pairing (stretch)",
-    difficulty=3,
-    hints=[
-        """Feed a vector that is 1 in one feature and 0 in all others, at position 1: what comes out is 0
-        except in that feature and in its partner. `torch.eye(d_head)` holds all these vectors.""",
-        """`rotate` counts positions from 0, and at position 0 nothing moves. Give each vector twice, (2,
-        d_head), and look at the second row of the result.""",
-        """The slowest pairs turn by a thousandth of a radian or less: do not compare with a tolerance
-        that swallows them. Exact zeros stay exact: `!= 0` will do, or choose a late position.""",
-    ],
-)
-def find_pairs(rotate, d_head):
-    """Which features does an unknown code turn together?
-
-    rotate: maps (position, d_head) to the same shape, turned by the positions 0, 1, 2, …
-    returns a list of d_head / 2 pairs (feature, partner), the smaller number first, sorted
-    """
-    raise NotImplementedError
-
-
-@find_pairs.cases
-def find_pairs(normal):
-    for order in ([0, 3, 1, 4, 2, 5], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [5, 1, 0, 3, 2, 4]):
-        yield {"rotate": Unknown(len(order), order), "d_head": len(order)}
-
-
-@find_pairs.specification
-def find_pairs(rotate, d_head):
-    found = []
-    for first in range(d_head):
-        for second in range(first + 1, d_head):
-            x = torch.zeros(2, d_head)
-            x[:, first] = 1
-            if rotate(x)[1, second].item() != 0:
-                found.append((first, second))
-    return found
-
-
-@find_pairs.solution
-def find_pairs(rotate, d_head):
-    pairs = []
-    for feature, one in enumerate(torch.eye(d_head)):  # 1 in one feature, 0 in the others
-        turned = rotate(torch.stack([one, one]))[1]  # at position 1
-        partner = (turned * (1 - one)).abs().argmax().item()
-        if feature < partner:
-            pairs.append((feature, partner))
-    return pairs
-
-
-@find_pairs.alternative
-def find_pairs(rotate, d_head):
-    at_one = torch.stack([rotate(one.expand(4, -1))[3] for one in torch.eye(d_head)])  # (feature, feature)
-    return [tuple(pair) for pair in at_one.triu(diagonal=1).nonzero().tolist()]
-
-
-# ------------------------------------------------------------------------------------------------------ 02.7
-
-
 class WithFrequency(ModuleExercise):
     """Asks as well for the buffer that goes with the module, which no result on one machine tells."""
 
@@ -423,7 +215,7 @@ class WithFrequency(ModuleExercise):
 
 
 @exercise(
-    "02.7",
+    "02.4",
     "Write rotary embedding as a module",
     flavour=WithFrequency,
     difficulty=2,
@@ -522,3 +314,211 @@ def alternative():
 
 
 Rotary.alternative(alternative())
+
+
+# ------------------------------------------------------------------------------------------------------ 02.5
+
+
+@exercise(
+    "02.5",
+    "The complex form, heads last",
+    difficulty=2,
+    without=("transformer_lab",),
+    hints=[
+        """`x.unflatten(-1, (-1, 2))` makes pairs of neighbours, (batch, position, heads, d_head/2, 2),
+        and `torch.view_as_complex` one complex number of each pair. `view_as_real` and `flatten(-2)`
+        lead back.""",
+        """`torch.polar(torch.ones_like(angle), angle)` is e^(i·angle), for the angles (position,
+        d_head/2). Shapes are matched from the right, and there the heads stand before the pairs: the
+        rotation must be (position, 1, d_head/2).""",
+        "The positions are `torch.arange(start, start + x.shape[1])`.",
+    ],
+)
+def rotary_complex(x, start):
+    """Turn the pairs (2i, 2i + 1) by position · 10000 ** (−2i / d_head), as complex numbers.
+
+    x: (batch, position, heads, d_head): the heads stand behind the positions
+    start: the position of the first token
+    returns a tensor of the same shape; angles in float64: their error grows with the position
+    Write it yourself, without `transformer_lab`.
+    """
+    raise NotImplementedError
+
+
+@rotary_complex.cases
+def rotary_complex(normal):
+    yield {"x": normal(2, 7, 3, 10), "start": 0}
+    yield {"x": normal(2, 5, 5, 6), "start": 11}  # as many heads as positions: a wrong axis fits
+    yield {"x": normal(3, 1, 2, 6), "start": 5003}  # a single token, far behind a table of fixed length
+
+
+@rotary_complex.specification
+def rotary_complex(x, start):
+    result = torch.zeros(x.shape)
+    batch, length, heads, d_head = x.shape
+    for text in range(batch):
+        for place in range(length):
+            for head in range(heads):
+                for i in range(d_head // 2):
+                    angle = (start + place) / math.pow(10_000, 2 * i / d_head)
+                    a, b = x[text, place, head, 2 * i], x[text, place, head, 2 * i + 1]
+                    result[text, place, head, 2 * i] = a * math.cos(angle) - b * math.sin(angle)
+                    result[text, place, head, 2 * i + 1] = a * math.sin(angle) + b * math.cos(angle)
+    return result
+
+
+@rotary_complex.solution
+def rotary_complex(x, start):
+    length, d_head = x.shape[1], x.shape[-1]
+    frequency = 10_000 ** (-torch.arange(0, d_head, 2) / d_head)
+    angle = torch.arange(start, start + length)[:, None] * frequency  # (position, d_head/2)
+    rotation = torch.polar(torch.ones_like(angle), angle)[:, None]  # (position, 1, d_head/2)
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))  # (batch, position, heads, d_head/2)
+    return torch.view_as_real(pairs * rotation).flatten(-2)
+
+
+@rotary_complex.alternative
+def rotary_complex(x, start):
+    where = start + torch.arange(x.size(1)).view(1, -1, 1, 1)
+    angle = where * torch.exp(-math.log(10_000) * torch.arange(0, x.size(-1), 2) / x.size(-1))
+    a, b = x[..., ::2], x[..., 1::2]
+    result = torch.empty_like(x)
+    result[..., ::2] = a * angle.cos() - b * angle.sin()
+    result[..., 1::2] = b * angle.cos() + a * angle.sin()
+    return result
+
+
+# ------------------------------------------------------------------------------------------------------ 02.6
+
+
+@exercise(
+    "02.6",
+    "A checkpoint for the other pairing",
+    difficulty=2,
+    returns=("weight", "bias"),
+    hints=[
+        """A feature of the query is one row of the weight, and one entry of the bias: `nn.Linear` keeps
+        its weight as (features out, features in). So reorder rows.""",
+        """Inside one head the new order takes the even features first, then the odd ones. That is
+        `interleaved_to_half_split(d_head)`, or `[0::2]` and `[1::2]`.""",
+        """Cut the rows into heads first: `weight.unflatten(0, (n_heads, -1))` is (n_heads, d_head,
+        d_model). Reorder axis 1, and `flatten(0, 1)`.""",
+    ],
+)
+def to_half_split(weight, bias, n_heads):
+    """Turn a query or key projection for pairs (2i, 2i + 1) into one for pairs (i, i + d_head/2).
+
+    weight: (n_heads · d_head, d_model), head 0 has the first d_head rows
+    bias: (n_heads · d_head,)
+    returns the new weight and the new bias
+    """
+    raise NotImplementedError
+
+
+@to_half_split.cases
+def to_half_split(normal):
+    yield {"weight": normal(18, 5), "bias": normal(18), "n_heads": 3}
+    yield {"weight": normal(20, 20), "bias": normal(20), "n_heads": 2}
+    yield {"weight": torch.arange(8.0).view(4, 2), "bias": torch.arange(4.0), "n_heads": 1}  # by hand
+
+
+@to_half_split.specification
+def to_half_split(weight, bias, n_heads):
+    d_head = len(bias) // n_heads
+    new_weight, new_bias = torch.zeros(weight.shape), torch.zeros(bias.shape)
+    for head in range(n_heads):
+        for i in range(d_head // 2):
+            for member in (0, 1):  # of pair i
+                old = head * d_head + 2 * i + member
+                new = head * d_head + i + member * (d_head // 2)
+                new_weight[new], new_bias[new] = weight[old], bias[old]
+    return new_weight, new_bias
+
+
+@to_half_split.solution
+def to_half_split(weight, bias, n_heads):
+    def reorder(rows):
+        heads = rows.unflatten(0, (n_heads, -1))  # (n_heads, d_head, …)
+        return torch.cat([heads[:, 0::2], heads[:, 1::2]], dim=1).flatten(0, 1)
+
+    return reorder(weight), reorder(bias)
+
+
+@to_half_split.alternative
+def to_half_split(weight, bias, n_heads):
+    half = len(bias) // n_heads // 2
+    rows = torch.arange(len(bias)).view(n_heads, half, 2).transpose(1, 2).reshape(-1)
+    return weight[rows], bias[rows]
+
+
+# ------------------------------------------------------------------------------------------------------ 02.7
+
+
+class Unknown:
+    """A rotation whose pairs the learner has to find out."""
+
+    def __init__(self, d_head, order, rotate=rotate_interleaved):
+        self.rotary, self.order = RotaryEmbedding(d_head, rotate=rotate), torch.tensor(order)
+
+    def __call__(self, x):
+        return self.rotary(x[..., self.order])[..., self.order.argsort()]
+
+    def __repr__(self):
+        return "an unknown rotation"
+
+
+@exercise(
+    "02.7",
+    "Ask a code for its pairing (stretch)",
+    difficulty=3,
+    hints=[
+        """Feed a vector that is 1 in one feature and 0 in all others, at position 1: what comes out is 0
+        except in that feature and in its partner. `torch.eye(d_head)` holds all these vectors.""",
+        """`rotate` counts positions from 0, and at position 0 nothing moves. Give each vector twice, (2,
+        d_head), and look at the second row of the result.""",
+        """The slowest pairs turn by a thousandth of a radian or less: do not compare with a tolerance
+        that swallows them. Exact zeros stay exact: `!= 0` will do, or choose a late position.""",
+    ],
+)
+def find_pairs(rotate, d_head):
+    """Which features does an unknown code turn together?
+
+    rotate: maps (position, d_head) to the same shape, turned by the positions 0, 1, 2, …
+    returns a list of d_head / 2 pairs (feature, partner), the smaller number first, sorted
+    """
+    raise NotImplementedError
+
+
+@find_pairs.cases
+def find_pairs(normal):
+    for order in ([0, 3, 1, 4, 2, 5], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [5, 1, 0, 3, 2, 4]):
+        yield {"rotate": Unknown(len(order), order), "d_head": len(order)}
+
+
+@find_pairs.specification
+def find_pairs(rotate, d_head):
+    found = []
+    for first in range(d_head):
+        for second in range(first + 1, d_head):
+            x = torch.zeros(2, d_head)
+            x[:, first] = 1
+            if rotate(x)[1, second].item() != 0:
+                found.append((first, second))
+    return found
+
+
+@find_pairs.solution
+def find_pairs(rotate, d_head):
+    pairs = []
+    for feature, one in enumerate(torch.eye(d_head)):  # 1 in one feature, 0 in the others
+        turned = rotate(torch.stack([one, one]))[1]  # at position 1
+        partner = (turned * (1 - one)).abs().argmax().item()
+        if feature < partner:
+            pairs.append((feature, partner))
+    return pairs
+
+
+@find_pairs.alternative
+def find_pairs(rotate, d_head):
+    at_one = torch.stack([rotate(one.expand(4, -1))[3] for one in torch.eye(d_head)])  # (feature, feature)
+    return [tuple(pair) for pair in at_one.triu(diagonal=1).nonzero().tolist()]

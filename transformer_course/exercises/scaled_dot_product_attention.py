@@ -202,6 +202,188 @@ def softmax(scores):
 
 @exercise(
     "03.4",
+    "Write one head of self-attention",
+    difficulty=2,
+    returns=("output", "weights"),
+    without=("scaled_dot_product_attention", "transformer_lab"),
+    hints=[
+        """In `__init__` make three `Linear` layers, each under the name that the comment gives it:
+        `self.query_projection = nn.Linear(…, …)`, and so on. What goes in has d_model features, what comes
+        out d_head.""",
+        """In `forward` all three get the same x: that is what *self* means. You have written the rest
+        in 03.2; call it.""",
+    ],
+)
+class SelfAttention(nn.Module):
+    """One head: each token of x asks, is asked, and hands over."""
+
+    def __init__(self, d_model, d_head):
+        super().__init__()
+        # self.query_projection, self.key_projection, self.value_projection: a file has these names
+        raise NotImplementedError
+
+    def forward(self, x):
+        """x (..., position, d_model). No transformer_lab, no F.scaled_dot_product_attention.
+
+        Returns output (..., position, d_head) and weights (..., position, position).
+        """
+        raise NotImplementedError
+
+
+@SelfAttention.cases
+def SelfAttention(normal):
+    for d_model, d_head, *batch, positions in ((7, 3, 2, 5), (5, 5, 5), (3, 11, 2, 3, 7), (2, 1, 1, 1)):
+        yield {"d_model": d_model, "d_head": d_head}, {"x": normal(*batch, positions, d_model)}
+
+
+@SelfAttention.specification
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, d_head):
+        super().__init__()
+        for name in ("query", "key", "value"):
+            self.add_module(f"{name}_projection", nn.Linear(d_model, d_head))
+
+    def forward(self, x):
+        return attention.specified(self.query_projection(x), self.key_projection(x), self.value_projection(x))
+
+
+def solution():
+    """In a function: `inspect` finds the first class of a name in a module, and that is the stub."""
+
+    class SelfAttention(nn.Module):
+        def __init__(self, d_model, d_head):
+            super().__init__()
+            self.query_projection = nn.Linear(d_model, d_head)
+            self.key_projection = nn.Linear(d_model, d_head)
+            self.value_projection = nn.Linear(d_model, d_head)
+
+        def forward(self, x):
+            query, key = self.query_projection(x), self.key_projection(x)  # (..., position, d_head)
+            return attention(query, key, self.value_projection(x))
+
+    return SelfAttention
+
+
+SelfAttention.solution(solution())
+
+
+def alternative():
+    class SelfAttention(nn.Module):
+        def __init__(self, d_model, d_head):
+            super().__init__()
+            self.query_projection, self.key_projection, self.value_projection = (
+                nn.Linear(d_model, d_head) for _ in range(3)
+            )
+
+        def forward(self, tokens):
+            q, k, v = (each(tokens) for each in self.children())
+            weights = torch.einsum("...id,...jd->...ij", q * q.size(-1) ** -0.5, k).softmax(-1)
+            return weights @ v, weights
+
+    return SelfAttention
+
+
+SelfAttention.alternative(alternative())
+
+
+# ------------------------------------------------------------------------------------------------------ 03.5
+
+
+class HeatmapExercise(FunctionExercise):
+    """The learner draws a heatmap. Compared is what a reader sees: the cells, the labels, the scale."""
+
+    def use(self, ready, inputs):
+        from matplotlib import pyplot as plt
+
+        before = {*plt.get_fignums()}
+        plt.figure()
+        try:
+            super().use(ready, inputs)
+            drawn = [plt.figure(number) for number in plt.get_fignums() if number not in before]
+            return next((read for figure in drawn for ax in figure.axes for read in read_heatmap(ax)), None)
+        finally:
+            for number in {*plt.get_fignums()} - before:  # else the notebook would show it below the verdict
+                plt.close(number)
+
+    def difference(self, i, result):
+        if result is None:
+            return Difference("nothing drawn", "Your code draws no heatmap; `sns.heatmap(…)` draws one.")
+        return super().difference(i, result)
+
+
+def read_heatmap(ax):
+    """Yield what stands in each heatmap of a panel."""
+    for drawn in (*ax.collections, *ax.images):
+        if drawn.get_array() is not None and drawn.get_array().ndim == 2:
+            ticks = {"rows": ax.get_yticklabels(), "columns": ax.get_xticklabels()}
+            labels = {
+                f"labels of the {name}": [tick.get_text() for tick in each] for name, each in ticks.items()
+            }
+            cells = torch.tensor(drawn.get_array().filled(math.nan).astype(float))
+            yield {"cells": cells, **labels, "ends of the scale": tuple(map(float, drawn.get_clim()))}
+
+
+@exercise(
+    "03.5",
+    "Draw an attention map",
+    flavour=HeatmapExercise,
+    hints=[
+        """`sns.heatmap` takes the matrix first: its row 0 is drawn on top. Rows are queries, and so they
+        are in `weights` already.""",
+        """The labels are `xticklabels=` for the columns and `yticklabels=` for the rows; both are `tokens`.
+        The ends of the colour scale are `vmin=` and `vmax=`.""",
+    ],
+)
+def draw_map(weights, tokens):
+    """Draw an attention map with seaborn; return nothing.
+
+    weights: (query_pos, key_pos)
+    tokens: their names, a list; one for every row and one for every column
+    The colours go from 0 to 1, so that two maps can be compared.
+    """
+    raise NotImplementedError
+
+
+@draw_map.cases
+def draw_map(normal):
+    yield {"weights": normal(5, 5).softmax(-1), "tokens": ["the", "old", "cat", "met", "the"]}
+    yield {"weights": torch.tensor([[0.75, 0.25], [0.5, 0.5]]), "tokens": ["a", "b"]}
+
+
+@draw_map.specification
+def draw_map(weights, tokens):
+    from matplotlib import pyplot as plt
+
+    plt.imshow(weights, vmin=0, vmax=1)
+    plt.xticks(range(len(tokens)), tokens)
+    plt.yticks(range(len(tokens)), tokens)
+
+
+@draw_map.solution
+def draw_map(weights, tokens):
+    import seaborn as sns
+
+    sns.heatmap(weights, xticklabels=tokens, yticklabels=tokens, vmin=0, vmax=1, square=True)
+
+
+@draw_map.alternative
+def draw_map(weights, tokens):
+    from matplotlib import pyplot as plt
+
+    _, ax = plt.subplots()
+    ax.pcolormesh(weights, vmin=0.0, vmax=1.0)
+    places = [place + 0.5 for place in range(len(tokens))]
+    ax.set_xticks(places, tokens, rotation=90)
+    ax.set_yticks(places, tokens)
+    ax.invert_yaxis()
+    return ax
+
+
+# ------------------------------------------------------------------------------------------------------ 03.6
+
+
+@exercise(
+    "03.6",
     "Over how many tokens does a query spread its attention?",
     tolerance=1e-6,  # log(weights + 1e-9) is a fair way to keep log 0 out
     hints=[
@@ -255,11 +437,11 @@ def effective_tokens(weights):
     return torch.exp(-(weights * torch.log(weights + 1e-9)).sum(-1))
 
 
-# ------------------------------------------------------------------------------------------------------ 03.5
+# ------------------------------------------------------------------------------------------------------ 03.7
 
 
 @exercise(
-    "03.5",
+    "03.7",
     "Count the operations",
     hints=[
         "Start with one score: d_head products, added up. How many scores are there?",
@@ -310,7 +492,7 @@ def attention_flops(n_query, n_key, d_head, d_value):
     return (d_head + d_value) * n_key * n_query << 1
 
 
-# ------------------------------------------------------------------------------------------------------ 03.6
+# ------------------------------------------------------------------------------------------------------ 03.8
 
 
 class Passing(torch.Tensor):
@@ -367,7 +549,7 @@ class Stream:
 
 
 @exercise(
-    "03.6",
+    "03.8",
     "Attention over a stream (stretch)",
     difficulty=3,
     hints=[
@@ -455,185 +637,3 @@ def streaming_attention(query, pairs):
         log_total = higher + math.log1p(math.exp(lower - higher))
         output = output + math.exp(score - log_total) * (value - output)
     return output
-
-
-# ------------------------------------------------------------------------------------------------------ 03.7
-
-
-@exercise(
-    "03.7",
-    "Write one head of self-attention",
-    difficulty=2,
-    returns=("output", "weights"),
-    without=("scaled_dot_product_attention", "transformer_lab"),
-    hints=[
-        """In `__init__` make three `Linear` layers, each under the name that the comment gives it:
-        `self.query_projection = nn.Linear(…, …)`, and so on. What goes in has d_model features, what comes
-        out d_head.""",
-        """In `forward` all three get the same x: that is what *self* means. You have written the rest
-        in 03.2; call it.""",
-    ],
-)
-class SelfAttention(nn.Module):
-    """One head: each token of x asks, is asked, and hands over."""
-
-    def __init__(self, d_model, d_head):
-        super().__init__()
-        # self.query_projection, self.key_projection, self.value_projection: a file has these names
-        raise NotImplementedError
-
-    def forward(self, x):
-        """x (..., position, d_model). No transformer_lab, no F.scaled_dot_product_attention.
-
-        Returns output (..., position, d_head) and weights (..., position, position).
-        """
-        raise NotImplementedError
-
-
-@SelfAttention.cases
-def SelfAttention(normal):
-    for d_model, d_head, *batch, positions in ((7, 3, 2, 5), (5, 5, 5), (3, 11, 2, 3, 7), (2, 1, 1, 1)):
-        yield {"d_model": d_model, "d_head": d_head}, {"x": normal(*batch, positions, d_model)}
-
-
-@SelfAttention.specification
-class SelfAttention(nn.Module):
-    def __init__(self, d_model, d_head):
-        super().__init__()
-        for name in ("query", "key", "value"):
-            self.add_module(f"{name}_projection", nn.Linear(d_model, d_head))
-
-    def forward(self, x):
-        return attention.specified(self.query_projection(x), self.key_projection(x), self.value_projection(x))
-
-
-def solution():
-    """In a function: `inspect` finds the first class of a name in a module, and that is the stub."""
-
-    class SelfAttention(nn.Module):
-        def __init__(self, d_model, d_head):
-            super().__init__()
-            self.query_projection = nn.Linear(d_model, d_head)
-            self.key_projection = nn.Linear(d_model, d_head)
-            self.value_projection = nn.Linear(d_model, d_head)
-
-        def forward(self, x):
-            query, key = self.query_projection(x), self.key_projection(x)  # (..., position, d_head)
-            return attention(query, key, self.value_projection(x))
-
-    return SelfAttention
-
-
-SelfAttention.solution(solution())
-
-
-def alternative():
-    class SelfAttention(nn.Module):
-        def __init__(self, d_model, d_head):
-            super().__init__()
-            self.query_projection, self.key_projection, self.value_projection = (
-                nn.Linear(d_model, d_head) for _ in range(3)
-            )
-
-        def forward(self, tokens):
-            q, k, v = (each(tokens) for each in self.children())
-            weights = torch.einsum("...id,...jd->...ij", q * q.size(-1) ** -0.5, k).softmax(-1)
-            return weights @ v, weights
-
-    return SelfAttention
-
-
-SelfAttention.alternative(alternative())
-
-
-# ------------------------------------------------------------------------------------------------------ 03.8
-
-
-class HeatmapExercise(FunctionExercise):
-    """The learner draws a heatmap. Compared is what a reader sees: the cells, the labels, the scale."""
-
-    def use(self, ready, inputs):
-        from matplotlib import pyplot as plt
-
-        before = {*plt.get_fignums()}
-        plt.figure()
-        try:
-            super().use(ready, inputs)
-            drawn = [plt.figure(number) for number in plt.get_fignums() if number not in before]
-            return next((read for figure in drawn for ax in figure.axes for read in read_heatmap(ax)), None)
-        finally:
-            for number in {*plt.get_fignums()} - before:  # else the notebook would show it below the verdict
-                plt.close(number)
-
-    def difference(self, i, result):
-        if result is None:
-            return Difference("nothing drawn", "Your code draws no heatmap; `sns.heatmap(…)` draws one.")
-        return super().difference(i, result)
-
-
-def read_heatmap(ax):
-    """Yield what stands in each heatmap of a panel."""
-    for drawn in (*ax.collections, *ax.images):
-        if drawn.get_array() is not None and drawn.get_array().ndim == 2:
-            ticks = {"rows": ax.get_yticklabels(), "columns": ax.get_xticklabels()}
-            labels = {
-                f"labels of the {name}": [tick.get_text() for tick in each] for name, each in ticks.items()
-            }
-            cells = torch.tensor(drawn.get_array().filled(math.nan).astype(float))
-            yield {"cells": cells, **labels, "ends of the scale": tuple(map(float, drawn.get_clim()))}
-
-
-@exercise(
-    "03.8",
-    "Draw an attention map",
-    flavour=HeatmapExercise,
-    hints=[
-        """`sns.heatmap` takes the matrix first: its row 0 is drawn on top. Rows are queries, and so they
-        are in `weights` already.""",
-        """The labels are `xticklabels=` for the columns and `yticklabels=` for the rows; both are `tokens`.
-        The ends of the colour scale are `vmin=` and `vmax=`.""",
-    ],
-)
-def draw_map(weights, tokens):
-    """Draw an attention map with seaborn; return nothing.
-
-    weights: (query_pos, key_pos)
-    tokens: their names, a list; one for every row and one for every column
-    The colours go from 0 to 1, so that two maps can be compared.
-    """
-    raise NotImplementedError
-
-
-@draw_map.cases
-def draw_map(normal):
-    yield {"weights": normal(5, 5).softmax(-1), "tokens": ["the", "old", "cat", "met", "the"]}
-    yield {"weights": torch.tensor([[0.75, 0.25], [0.5, 0.5]]), "tokens": ["a", "b"]}
-
-
-@draw_map.specification
-def draw_map(weights, tokens):
-    from matplotlib import pyplot as plt
-
-    plt.imshow(weights, vmin=0, vmax=1)
-    plt.xticks(range(len(tokens)), tokens)
-    plt.yticks(range(len(tokens)), tokens)
-
-
-@draw_map.solution
-def draw_map(weights, tokens):
-    import seaborn as sns
-
-    sns.heatmap(weights, xticklabels=tokens, yticklabels=tokens, vmin=0, vmax=1, square=True)
-
-
-@draw_map.alternative
-def draw_map(weights, tokens):
-    from matplotlib import pyplot as plt
-
-    _, ax = plt.subplots()
-    ax.pcolormesh(weights, vmin=0.0, vmax=1.0)
-    places = [place + 0.5 for place in range(len(tokens))]
-    ax.set_xticks(places, tokens, rotation=90)
-    ax.set_yticks(places, tokens)
-    ax.invert_yaxis()
-    return ax

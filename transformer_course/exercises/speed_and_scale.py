@@ -84,7 +84,7 @@ def layer_operations(n, d_model, d_ff):
     return sum(2 * a * b * c for a, b, c in maps + attention)
 
 
-# ------------------------------------------------------------------------------------------------------ 13.5
+# ------------------------------------------------------------------------------------------------------ 13.2
 
 
 KEYS, SIZE = 59, 5  # 12 blocks, the last one of 4
@@ -120,12 +120,12 @@ class Watched(torch.Tensor):
 
 
 @exercise(
-    "13.5",
+    "13.2",
     "Attention in blocks",
     difficulty=3,
     without=("scaled_dot_product_attention",),
     hints=[
-        """Exercise 03.6 did it for one query and one key at a time. Which three things went along from key
+        """Exercise 03.8 did it for one query and one key at a time. Which three things went along from key
         to key? What shape have they for many queries?""",
         """Carry for each query its largest score so far (query_pos, 1), the sum of the exponentials
         (query_pos, 1), and the sum of the weighted values (query_pos, d_value). `key.split(size)` cuts the
@@ -219,11 +219,11 @@ def attention_in_blocks(query, key, value, size):
     return mixture / total[:, None]
 
 
-# ------------------------------------------------------------------------------------------------------ 13.4
+# ------------------------------------------------------------------------------------------------------ 13.3
 
 
 @exercise(
-    "13.4",
+    "13.3",
     "The mean of all workers",
     difficulty=1,
     gradients=True,
@@ -276,7 +276,7 @@ def loss_to_hand_in(losses, total, n_workers):
     return (losses / targets_of_a_mean_worker).sum()
 
 
-# ------------------------------------------------------------------------------------------------------ 13.7
+# ------------------------------------------------------------------------------------------------------ 13.4
 
 
 class Owned(torch.Tensor):
@@ -376,7 +376,7 @@ def _out_of_memory(found):
 
 
 @exercise(
-    "13.7",
+    "13.4",
     "All-reduce, in a ring",
     difficulty=3,
     flavour=OfAll,
@@ -456,7 +456,7 @@ def all_reduce(gradients, pass_on):
     return [torch.cat([pieces[i] for i in range(n)]) for pieces in known]
 
 
-# ------------------------------------------------------------------------------------------------------ 13.8
+# ------------------------------------------------------------------------------------------------------ 13.5
 
 
 class Halves:
@@ -490,7 +490,7 @@ class Halves:
 
 
 @exercise(
-    "13.8",
+    "13.5",
     "A sharded step",
     difficulty=2,
     flavour=OfAll,
@@ -567,11 +567,11 @@ def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gat
     return all_gather(own), kept
 
 
-# ------------------------------------------------------------------------------------------------------ 13.2
+# ------------------------------------------------------------------------------------------------------ 13.6
 
 
 @exercise(
-    "13.2",
+    "13.6",
     "Will it fit?",
     difficulty=2,
     hints=[
@@ -640,7 +640,7 @@ def training_bytes(layers, n_activations, workers=1):
     return held + (8 * sorted(layers)[-1] if workers != 1 else 0)
 
 
-# ------------------------------------------------------------------------------------------------------ 13.9
+# ------------------------------------------------------------------------------------------------------ 13.7
 
 
 class Kept:
@@ -685,7 +685,7 @@ class FillsGradients(FunctionExercise):
 
 
 @exercise(
-    "13.9",
+    "13.7",
     "Compute it again",
     difficulty=2,
     flavour=FillsGradients,
@@ -793,11 +793,11 @@ def backward_again(layers, x, loss_of):
     return loss.detach(), gradient
 
 
-# ------------------------------------------------------------------------------------------------------ 13.3
+# ------------------------------------------------------------------------------------------------------ 13.8
 
 
 @exercise(
-    "13.3",
+    "13.8",
     "When does packing pay?",
     difficulty=1,
     hints=[
@@ -862,11 +862,11 @@ def share_left(lengths, d_model, d_ff):
     return sum(shares) / len(shares)
 
 
-# ------------------------------------------------------------------------------------------------------ 13.6
+# ------------------------------------------------------------------------------------------------------ 13.9
 
 
 @exercise(
-    "13.6",
+    "13.9",
     "Eight bits",
     difficulty=2,
     returns=("whole", "scale"),

@@ -72,64 +72,6 @@ def schedule(steps, peak, warmup):
 # ------------------------------------------------------------------------------------------------------ 10.2
 
 
-@exercise(
-    "10.2",
-    "The share of right answers",
-    difficulty=1,
-    tolerance=1e-6,  # in float32 it is as right
-    hints=[
-        """Three steps: which class has the highest logit, at each position? Where is that the target? How
-        many targets are asked at all?""",
-        """`logits.argmax(dim=-1)` has the shape of the targets. An ignored target, -100, can never be
-        equal to a class, so count the equal ones and divide by the number of targets that are not -100.""",
-    ],
-)
-def accuracy_of(logits, targets):
-    """The share of the asked targets whose class has the highest logit.
-
-    logits: (batch, position, n_classes)
-    targets: (batch, position), integers; -100 where nothing is asked
-    returns a number from 0 to 1
-    """
-    raise NotImplementedError
-
-
-@accuracy_of.cases
-def accuracy_of(normal):
-    for batch, length, n_classes in [(5, 7, 3), (2, 11, 5), (7, 3, 3), (3, 13, 2)]:
-        logits = normal(batch, length, n_classes)
-        best = logits.argmax(-1)
-        targets = torch.where(normal(batch, length) > 0.4, (best + 1) % n_classes, best)
-        ignored = normal(batch, length) > torch.linspace(-0.6, 1.6, batch)[:, None]
-        yield {"logits": logits, "targets": targets.masked_fill(ignored, -100)}
-    yield {"logits": torch.tensor([[[1.0, 3.0, 2.0]]]), "targets": torch.tensor([[1]])}  # right: 1
-
-
-@accuracy_of.specification
-def accuracy_of(logits, targets):
-    right = asked = 0
-    for row, wanted in zip(logits.flatten(0, 1).tolist(), targets.flatten().tolist(), strict=True):
-        if wanted != -100:
-            asked += 1
-            right += all(row[wanted] >= other for other in row)
-    return right / asked
-
-
-@accuracy_of.solution
-def accuracy_of(logits, targets):
-    right = (logits.argmax(dim=-1) == targets).sum()
-    return (right / (targets != -100).sum()).item()
-
-
-@accuracy_of.alternative
-def accuracy_of(logits, targets):
-    asked = targets != -100
-    return (logits[asked].argmax(-1) == targets[asked]).double().mean()
-
-
-# ------------------------------------------------------------------------------------------------------ 10.6
-
-
 class Few(list):
     """Pairs of inputs and targets, told in two words."""
 
@@ -185,7 +127,7 @@ class Momentum(torch.optim.SGD):
 
 
 @exercise(
-    "10.6",
+    "10.2",
     "The loop",
     difficulty=2,
     returns=("losses", "test_losses"),
@@ -314,11 +256,11 @@ def by_sequence(logits, targets):
     return (each.sum(1) / (targets != -100).sum(1).clamp(min=1)).mean()
 
 
-# ------------------------------------------------------------------------------------------------------ 10.8
+# ------------------------------------------------------------------------------------------------------ 10.3
 
 
 @exercise(
-    "10.8",
+    "10.3",
     "Silence a head",
     difficulty=2,
     returns=("weight", "bias"),
@@ -390,11 +332,11 @@ def silence_head(weight, bias, head, d_head, joined=None):
     return weight * ~is_its, bias + summands.flatten(0, 1).mean(dim=0)
 
 
-# ------------------------------------------------------------------------------------------------------ 10.9
+# ------------------------------------------------------------------------------------------------------ 10.4
 
 
 @exercise(
-    "10.9",
+    "10.4",
     "Write a probe",
     difficulty=2,
     returns=("scores", "share"),
@@ -471,11 +413,11 @@ def probe(known, labels, new, new_labels, penalty=1e-3):
     return scores, torch.eq(scores > 0, new_labels).sum() / len(new)
 
 
-# ------------------------------------------------------------------------------------------------------ 10.3
+# ------------------------------------------------------------------------------------------------------ 10.5
 
 
 @exercise(
-    "10.3",
+    "10.5",
     "Cut an image into patches",
     difficulty=2,
     hints=[
@@ -538,11 +480,11 @@ def cut_patches(images, height, width):
     return F.unfold(images[:, None], (height, width), stride=(height, width)).mT
 
 
-# ------------------------------------------------------------------------------------------------------ 10.4
+# ------------------------------------------------------------------------------------------------------ 10.6
 
 
 @exercise(
-    "10.4",
+    "10.6",
     "Hide some words",
     difficulty=2,
     returns=("inputs", "targets"),
@@ -628,11 +570,11 @@ def hide_words(token_ids, special, chance, fate, others, mask_id):
     return inputs, targets
 
 
-# ------------------------------------------------------------------------------------------------------ 10.5
+# ------------------------------------------------------------------------------------------------------ 10.7
 
 
 @exercise(
-    "10.5",
+    "10.7",
     "Keep the test apart",
     difficulty=1,
     returns=("train", "test"),
@@ -685,3 +627,61 @@ def split_and_scale(images, order, n_test):
     known = shuffled[n_test:]
     shuffled = (shuffled - known.mean()) / known.var().sqrt()
     return shuffled[n_test:], shuffled[:n_test]
+
+
+# ------------------------------------------------------------------------------------------------------ 10.8
+
+
+@exercise(
+    "10.8",
+    "The share of right answers",
+    difficulty=1,
+    tolerance=1e-6,  # in float32 it is as right
+    hints=[
+        """Three steps: which class has the highest logit, at each position? Where is that the target? How
+        many targets are asked at all?""",
+        """`logits.argmax(dim=-1)` has the shape of the targets. An ignored target, -100, can never be
+        equal to a class, so count the equal ones and divide by the number of targets that are not -100.""",
+    ],
+)
+def accuracy_of(logits, targets):
+    """The share of the asked targets whose class has the highest logit.
+
+    logits: (batch, position, n_classes)
+    targets: (batch, position), integers; -100 where nothing is asked
+    returns a number from 0 to 1
+    """
+    raise NotImplementedError
+
+
+@accuracy_of.cases
+def accuracy_of(normal):
+    for batch, length, n_classes in [(5, 7, 3), (2, 11, 5), (7, 3, 3), (3, 13, 2)]:
+        logits = normal(batch, length, n_classes)
+        best = logits.argmax(-1)
+        targets = torch.where(normal(batch, length) > 0.4, (best + 1) % n_classes, best)
+        ignored = normal(batch, length) > torch.linspace(-0.6, 1.6, batch)[:, None]
+        yield {"logits": logits, "targets": targets.masked_fill(ignored, -100)}
+    yield {"logits": torch.tensor([[[1.0, 3.0, 2.0]]]), "targets": torch.tensor([[1]])}  # right: 1
+
+
+@accuracy_of.specification
+def accuracy_of(logits, targets):
+    right = asked = 0
+    for row, wanted in zip(logits.flatten(0, 1).tolist(), targets.flatten().tolist(), strict=True):
+        if wanted != -100:
+            asked += 1
+            right += all(row[wanted] >= other for other in row)
+    return right / asked
+
+
+@accuracy_of.solution
+def accuracy_of(logits, targets):
+    right = (logits.argmax(dim=-1) == targets).sum()
+    return (right / (targets != -100).sum()).item()
+
+
+@accuracy_of.alternative
+def accuracy_of(logits, targets):
+    asked = targets != -100
+    return (logits[asked].argmax(-1) == targets[asked]).double().mean()

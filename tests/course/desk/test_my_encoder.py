@@ -27,7 +27,7 @@ LAYER = find("07.3").shown.replace("self.attention(x", "helper(self.attention, x
 HELPER = "def helper(part, *given, **named):\n    return part(*given, **named)\n"
 CHECKS = {id: f'{find(id).name} = check("{id}", {find(id).name})' for id in PARTS}
 NAMED_OTHERWISE = (  # the norms; a right answer may do so
-    find("08.9")
+    find("08.3")
     .shown.replace("embedding_norm, final_norm):", "entrance, end):")
     .replace("= embedding_norm, final_norm", "= entrance, end")
 )
@@ -67,7 +67,7 @@ def test_a_right_answer_comes_onto_the_page_as_it_was_written(shell: Interactive
 
 
 def test_minilm_runs_on_an_encoder_that_names_its_norms_otherwise(shell: InteractiveShell) -> None:  # noqa: F811
-    solve(shell, "08.9", NAMED_OTHERWISE)
+    solve(shell, "08.3", NAMED_OTHERWISE)
     assert "entrance, end):" in page()
     assert len(exercises.my_encoder().minilm()[0].layers) == 6
 
@@ -101,14 +101,14 @@ def test_a_page_that_was_edited_is_kept_beside(shell: InteractiveShell) -> None:
 
 def test_an_answer_that_is_not_right_any_more_is_not_on_the_page(shell: InteractiveShell) -> None:  # noqa: F811
     solve(shell, "04.1", HIDE)
-    (folder.DESK / "answers" / "05.5.py").write_text("MultiHeadAttention = print", encoding="utf-8")
+    (folder.DESK / "answers" / "05.4.py").write_text("MultiHeadAttention = print", encoding="utf-8")
     solve(shell, "04.1", HIDE)
-    assert "# 05.5 Write multi-head attention: the reference's" in page()
+    assert "# 05.4 Write multi-head attention: the reference's" in page()
 
 
 def test_an_answer_that_calls_an_earlier_one_takes_the_reference_along(shell: InteractiveShell) -> None:  # noqa: F811
     run(shell, "import math\nfrom torch import nn", find("03.2").stub, 'attention = check("03.2", attention)')
-    run(shell, find("03.7").shown, 'SelfAttention = check("03.7", SelfAttention)')
-    text = (folder.DESK / "answers" / "03.7.py").read_text(encoding="utf-8")
+    run(shell, find("03.4").shown, 'SelfAttention = check("03.4", SelfAttention)')
+    text = (folder.DESK / "answers" / "03.4.py").read_text(encoding="utf-8")
     assert find("03.2").shown in text and "NotImplementedError" not in text
     assert my_encoder.text({find("04.1"): False}).count("def ") == 2
