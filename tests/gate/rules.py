@@ -21,7 +21,7 @@ from transformer_course.lessons import first_cell
 Rule = Callable[[Lesson], Iterator[str]]
 
 LONGEST_CELL = 25  # lines
-LARGEST_FILE = 1_500_000  # bytes
+LARGEST_FILE = 2_500_000  # bytes
 WIDEST = 900  # pixels of the page that a picture may take
 SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
 SHOWN_ANYWHERE = {"explore", "explorer"}  # figures that show themselves

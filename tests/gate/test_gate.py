@@ -328,18 +328,19 @@ def test_option_that_weakens_the_gate_is_refused(weakening: str, stored: Path) -
     assert pytest.main(options) == pytest.ExitCode.USAGE_ERROR
 
 
-def test_refresh_keeps_every_byte_and_pictures_that_look_the_same(stored: Path) -> None:
+def test_refresh_keeps_every_byte_and_puts_back_a_pixel_that_the_gate_lets_pass(stored: Path) -> None:
     notebook = Lesson.load(stored).notebook
     names = ("begin", "line-colour", "never-run")
     notebook.cells = [cell for cell in notebook.cells if cell.id in names]
     for count, cell in enumerate(notebook.cells, 1):
         cell.execution_count = count
-    recoloured(notebook.cells[1], 0, 0, by=4)  # one pixel, a shade darker
-    path = stored.with_name("short.ipynb")
-    path.write_text(as_text(notebook), encoding="utf-8")
-    before = path.read_bytes()
+    path, text = stored.with_name("short.ipynb"), as_text(notebook)
+    path.write_text(text, encoding="utf-8")
     assert not refresh(path)
-    assert path.read_bytes() == before
+    recoloured(notebook.cells[1], 0, 0, by=4)  # one pixel, a shade darker
+    path.write_text(as_text(notebook), encoding="utf-8")
+    assert refresh(path)
+    assert path.read_text(encoding="utf-8") == text
 
 
 def test_refresh_leaves_the_file_of_a_failing_lesson(tmp_path: Path) -> None:

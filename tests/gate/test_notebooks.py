@@ -154,7 +154,7 @@ FAULTS = {
     ),
     "no task": (_told("title", "takes", "\nThe task, in words.\n"), "title still has the skeleton's"),
     "unwritten": (_told("title", "**It", "**You need** …\n\n**It"), "title still has the skeleton's"),
-    "large file": (_printed("x" * 1_600_000), "bytes, at most 1,500,000"),
+    "large file": (_printed("x" * 2_600_000), "bytes, at most 2,500,000"),
     "other number": (_set("begin", source=first_cell(4)), "the first code cell must be as"),
     "no title": (_told("title", "# Doubling", "Doubling"), "one title, on top"),
     "two titles": (_told("deeper", "### More", "# More"), "one title, on top"),

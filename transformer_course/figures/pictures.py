@@ -53,7 +53,7 @@ def _settle(figure: Figure) -> None:
         line.set_data(*map(rounded_off, line.get_data(orig=False)))
     for dots in figure.findobj(PathCollection):
         dots.set_offsets(rounded_off(dots.get_offsets()))
-    for ax in figure.axes:
+    for ax in (ax for ax in figure.axes if ax.get_adjustable() == "box"):  # the others' ends follow from it
         ax.set(xlim=rounded_off(ax.get_xlim()), ylim=rounded_off(ax.get_ylim()))
 
 
