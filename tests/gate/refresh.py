@@ -21,8 +21,8 @@ from tests.gate.stored import NOTEBOOKS, Lesson, as_text, code_cells
 def refresh(path: Path) -> bool:
     """Run one notebook and store it; return whether its file has changed.
 
-    A cell without an id of its own gets one, and the minutes told are those counted. A picture is stored even if it
-    differs by a shade, which our gate lets pass: nbval alone compares the page's picture byte by byte.
+    A cell without an id of its own gets one, and the minutes told are those counted. A picture is stored even
+    if it differs by a shade, which our gate lets pass: nbval alone compares the page's picture byte by byte.
 
     Raises:
         CellExecutionError, DeadKernelError: from nbclient; the file is left as it was.

@@ -285,6 +285,7 @@ def test_notebook_runs_whole_or_not_at_all(keyword: str, runs: bool, stored: Pat
 
 
 STOCK = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--color=no"]
+HERE = ["-c", str(NOTEBOOKS.parent / "pyproject.toml")]  # with the settings of the course
 ALONE = "02_rotary_embedding"  # a slider, plots, maps, and no model until the end of its path
 
 
@@ -311,13 +312,13 @@ def test_a_lesson_passes_nbval_as_everybody_runs_it_and_a_stale_number_does_not(
 
 @pytest.mark.parametrize("option", ["--nbval", "--nbval-lax"])
 def test_nbval_collects_here_too_where_it_is_asked_to(option: str, stored: Path) -> None:
-    command = [*STOCK, option, "--collect-only", str(stored)]
+    command = [*STOCK, *HERE, option, "--collect-only", str(stored)]
     run = subprocess.run(command, cwd=NOTEBOOKS.parent, capture_output=True, text=True, check=False)
     assert run.returncode == 0 and "::Cell 1" in run.stdout and "stricter" not in run.stdout
 
 
 def test_the_stricter_run_says_so_in_one_line(stored: Path) -> None:
-    command = [option for option in STOCK if option != "-q"] + ["--collect-only", str(stored)]
+    command = [*(option for option in STOCK if option != "-q"), *HERE, "--collect-only", str(stored)]
     run = subprocess.run(command, cwd=NOTEBOOKS.parent, capture_output=True, text=True, check=False)
     assert plugin.STRICT in run.stdout.splitlines()
 

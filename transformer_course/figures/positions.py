@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 from matplotlib.patheffects import withStroke
@@ -131,16 +132,11 @@ def position_tables(
     tables = given.tables_of(named)
     reach = max(np.abs(table).max() for table in tables.values())
     wide, room = 6.4 if len(tables) == 1 else 3.9, (1.4, 4.4)
-    look = {"limits": (-reach, reach), "colours": SIGNED, "gap": 0}
     if plane:
         wide, room = 3.1, (1.2, 3.5)
-        look = {"vmin": -reach, "vmax": reach, "cmap": SIGNED, "extent": (*plane, *plane), "origin": "lower"}
     figure, panels = canvas(len(tables), (min(wide, (WIDEST - room[0]) / len(tables)), 0), room)
     for ax, (name, table) in zip(panels, tables.items(), strict=True):
-        if plane:
-            image = ax.imshow(table, **look)
-        else:
-            image = draw_cells(ax, table, *map(_ticks_every, table.shape), **look)
+        image = _draw_table(ax, table, reach, plane)
         ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
         ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
         if distance:
@@ -162,6 +158,15 @@ def position_tables(
     see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
     in_plane = "Two features span a plane; the shade at each place is what the function gives there."
     return finished(figure, title, in_plane if plane else see)
+
+
+def _draw_table(ax: Axes, table: np.ndarray, reach: float, plane: Limits | None) -> ScalarMappable:
+    """Draw a table with its indices on the axes, or a function's values over a plane."""
+    if plane:
+        look = {"vmin": -reach, "vmax": reach, "extent": (*plane, *plane), "origin": "lower"}
+        return ax.imshow(table, cmap=SIGNED, **look)
+    labels = map(_ticks_every, table.shape)
+    return draw_cells(ax, table, *labels, limits=(-reach, reach), colours=SIGNED, gap=0)
 
 
 def _ticks_every(size: int) -> int:
