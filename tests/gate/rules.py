@@ -77,6 +77,13 @@ def cells_were_run_in_order(lesson: Lesson) -> Iterator[str]:
             yield f"{cell.id} has the count {cell.execution_count}, not {count}: `make refresh`"
 
 
+def no_result_is_hidden_by_a_semicolon(lesson: Lesson) -> Iterator[str]:
+    """It works in JupyterLab alone: run by nbval, such a cell shows its result."""
+    for cell in code_cells(lesson.notebook):
+        if cell.source.rstrip().endswith(";"):
+            yield f"{cell.id} ends in `;`: write `_ = …` to hide a result, nbval shows it otherwise"
+
+
 def nothing_is_exempt(lesson: Lesson) -> Iterator[str]:
     allowed = re.compile(r"raises-exception|(exercise|check):\d\d\.\d+")
     for cell in lesson.notebook.cells:
@@ -252,6 +259,7 @@ ALL: tuple[Rule, ...] = (
     ids_are_stable,
     cells_are_short,
     cells_were_run_in_order,
+    no_result_is_hidden_by_a_semicolon,
     nothing_is_exempt,
     outputs_are_clean,
     pictures_have_words_are_crisp_and_fit_the_page,

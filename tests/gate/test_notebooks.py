@@ -143,6 +143,7 @@ FAULTS = {
     "picture without words": (_show(_picture(4, 2, words="")), "a picture without words"),
     "picture without alt": (_show(_picture(4, 2, alt="")), "a picture without words"),
     "page without its picture": (_show(_other_page(_picture(4, 2))), "a picture whose page has another one"),
+    "hidden result": (_set("figure", source="ax.set(title='');"), "figure ends in `;`"),
     "random error bar": (_set("figure", source="sns.lineplot(x=x, y=y)"), "sns.lineplot needs errorbar=None"),
     "random jitter": (_set("figure", source="sns.stripplot(x=x)"), "sns.stripplot needs jitter=False"),
     "picture undescribed": (_show(_picture(4, 2, words="<Figure size 640x480>")), "a picture without words"),
