@@ -30,7 +30,7 @@ WORDS, LINES, PREDICTION = 180, 10, 2
 # Minutes about an exercise; two more for each degree of difficulty, and one for each line that is written.
 THINKING = 1
 
-MOST_WORDS, MOST_LINES, MOST_CELLS, MOST_MINUTES = 2900, 200, 54, 97
+MOST_LINES, MOST_CELLS, MOST_MINUTES = 200, 54, 100
 MOST_BUGS = 4
 
 
@@ -138,7 +138,6 @@ def is_no_longer_than_a_path(lesson: Lesson) -> Iterator[str]:
     path, _ = parts(lesson)
     cells = [cell for cell in path if not re.match("(exercise|check|help)-", cell.id)]
     counted = {
-        "words": (words(path), MOST_WORDS),
         "lines of code": (lines(path), MOST_LINES),
         "cells beside the exercises": (len(cells), MOST_CELLS),
         "minutes": (minutes(path), MOST_MINUTES),

@@ -177,7 +177,6 @@ FAULTS = {
     "no minutes": (_told("title", "15 minutes", "long"), "about 15 minutes, got nothing"),
     "deeper minutes": (_told("deeper", "2 minutes", "9 minutes"), "*2 minutes.*, got 9"),
     "no use": (_told("deeper", "*2 minutes.*", ""), "*Good for:* … *2 minutes.*, got nothing"),
-    "many words": (_told("section-0", "Recall", "Recall\n" + "word " * 3000), "words, at most"),
     "many lines": (_added(14, 3, "code", "line\n" * 22), "lines of code, at most"),
     "many cells": (_added(60, 3, "code", "line"), "cells beside the exercises, at most"),
     "many minutes": (_added(80, 3, "code", "line\n" * 22), "minutes, at most"),

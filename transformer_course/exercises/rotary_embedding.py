@@ -86,7 +86,8 @@ def rotary(x, base):
 
     x: (batch, heads, position, d_head), the first position is 0
     base: 10000 in the paper
-    returns a tensor of the same shape; angles in float64: their error grows with the position
+    returns a tensor of the same shape; compute the angles in float64 (the default here): in a shorter
+    format their error grows with the position
     Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
@@ -339,7 +340,8 @@ def rotary_complex(x, start):
 
     x: (batch, position, heads, d_head): the heads stand behind the positions
     start: the position of the first token
-    returns a tensor of the same shape; angles in float64: their error grows with the position
+    returns a tensor of the same shape; compute the angles in float64 (the default here): in a shorter
+    format their error grows with the position
     Write it yourself, without `transformer_lab`.
     """
     raise NotImplementedError
