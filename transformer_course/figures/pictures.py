@@ -49,12 +49,23 @@ def _settle(figure: Figure) -> None:
 
     nbval compares the picture in the page byte by byte.
     """
-    for line in figure.findobj(Line2D):
-        line.set_data(*map(rounded_off, line.get_data(orig=False)))
-    for dots in figure.findobj(PathCollection):
-        dots.set_offsets(rounded_off(dots.get_offsets()))
-    for ax in (ax for ax in figure.axes if ax.get_adjustable() == "box"):  # the others' ends follow from it
-        ax.set(xlim=rounded_off(ax.get_xlim()), ylim=rounded_off(ax.get_ylim()))
+    for ax in (ax for ax in figure.axes if ax.name == "rectilinear"):
+        scales = ax.get_xscale(), ax.get_yscale()
+        for line in ax.lines:
+            line.set_data(*map(_rounded, line.get_data(orig=False), scales))
+        for dots in (each for each in ax.collections if isinstance(each, PathCollection)):
+            columns = np.ma.filled(dots.get_offsets().astype(float), np.nan).T
+            dots.set_offsets(np.column_stack([*map(_rounded, columns, scales)]))
+        if ax.get_adjustable() == "box":  # elsewhere they follow from the size of the panel
+            ends = map(_rounded, (ax.get_xlim(), ax.get_ylim()), scales)
+            ax.set(**dict(zip(("xlim", "ylim"), ends, strict=True)))
+
+
+def _rounded(values: np.ndarray, scale: str) -> np.ndarray:
+    """Ten digits of the largest value, on a logarithmic axis of each."""
+    if scale == "linear":
+        return rounded_off(values)
+    return np.reshape([rounded_off(value) for value in np.ravel(values)], np.shape(values))
 
 
 def _words(figure: Figure) -> str:

@@ -109,6 +109,27 @@ def test_what_lies_beyond_ten_digits_changes_no_pixel() -> None:
     assert plain == noisy
 
 
+def test_rounding_moves_nothing_that_can_be_seen() -> None:
+    x, y = np.array([1e9, 2e9, 3e9]), np.array([1e-9, 1e-5, 1])
+
+    def several(ax):
+        ax.plot(x, y)
+        ax.scatter(x, np.ma.masked_greater(y, 0.5))
+        ax.set_yscale("log")
+
+    figure = drawn(several)
+    mime_bundle(figure)
+    (ax,) = figure.axes
+    assert ax.lines[0].get_ydata().tolist() == y.tolist()
+    np.testing.assert_array_equal(
+        ax.collections[0].get_offsets().data, [[1e9, 1e-9], [2e9, 1e-5], [np.nan, np.nan]]
+    )
+    polar = Figure()
+    circle = polar.add_subplot(projection="polar")
+    mime_bundle(polar)
+    assert circle.get_xlim() == (0, 2 * np.pi)  # rounded it would not close
+
+
 def test_picture_is_not_lost_for_want_of_words() -> None:
     figure = drawn(lambda ax: ax.pcolormesh(WEIGHTS, shading="gouraud"))
     data, _ = mime_bundle(figure)
