@@ -1,9 +1,8 @@
 """Maps with a label for every row and column: attention, likeness, masks, a number for each head or token."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import ModuleType
+from collections.abc import Iterable, Mapping, Sequence
+from unittest.mock import patch
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -112,7 +111,8 @@ def draw_cells(
     """
     import seaborn  # here, because it takes two seconds: at the first heatmap, not at the start of a lesson
 
-    with _drawn_once(seaborn.matrix):
+    # It would draw the whole figure each time, to see whether labels overlap: 19 s for twelve maps, not 1 s.
+    with patch.object(seaborn.matrix, "_draw_figure", lambda figure: None):
         seaborn.heatmap(
             values,
             ax=ax,
@@ -131,19 +131,6 @@ def draw_cells(
     ax.tick_params(axis="x", length=0, rotation=90 if upright else 0)
     ax.tick_params(axis="y", length=0, rotation=0)
     return ax.collections[0]
-
-
-@contextmanager
-def _drawn_once(matrix: ModuleType) -> Iterator[None]:
-    """Keep `seaborn.heatmap` from drawing the whole figure each time, to see whether tick labels overlap.
-
-    Twelve maps would take 19 seconds in place of one. Tick labels are turned here by their length.
-    """
-    draw, matrix._draw_figure = matrix._draw_figure, lambda figure: None
-    try:
-        yield
-    finally:
-        matrix._draw_figure = draw
 
 
 def _readable_numbers(ax: Axes) -> None:

@@ -4,13 +4,15 @@ import base64
 import io
 from collections.abc import Iterator
 from html import escape
+from unittest.mock import patch
 
 import numpy as np
 from IPython.core.pylabtools import print_figure
 from matplotlib import colors
 from matplotlib.artist import Artist
+from matplotlib.backends import backend_agg
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import Collection, PathCollection
+from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
@@ -18,7 +20,8 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 from PIL import Image
 
-from transformer_course.figures.words import describe, rounded_off, told
+from transformer_course.figures.steady import SteadyRenderer
+from transformer_course.figures.words import describe, told
 
 DENSITY = 2  # pixels of the picture to one of the page: sharp on today's screens
 COLOURS = 256  # of a palette
@@ -34,7 +37,6 @@ def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, obj
     """
     if not figure.axes:
         return {}, {}
-    _settle(figure)
     words = _words(figure)  # lays the figure out for the first time; the second time all titles have room
     picture, width, height = _drawn(figure)
     alt = told(words)
@@ -42,30 +44,6 @@ def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, obj
     html = f'<img alt="{escape(alt)}" {style} src="data:image/png;base64,{picture}">'
     about = {"alt": alt, "width": width, "height": height}
     return {"image/png": picture, "text/html": html, "text/plain": words}, {"image/png": about}
-
-
-def _settle(figure: Figure) -> None:
-    """Round lines, dots and the ends of axes to ten digits: beyond them machines differ, and so do pixels.
-
-    nbval compares the picture in the page byte by byte.
-    """
-    for ax in (ax for ax in figure.axes if ax.name == "rectilinear"):
-        scales = ax.get_xscale(), ax.get_yscale()
-        for line in ax.lines:
-            line.set_data(*map(_rounded, line.get_data(orig=False), scales))
-        for dots in (each for each in ax.collections if isinstance(each, PathCollection)):
-            columns = np.ma.filled(dots.get_offsets().astype(float), np.nan).T
-            dots.set_offsets(np.column_stack([*map(_rounded, columns, scales)]))
-        if ax.get_adjustable() == "box":  # elsewhere they follow from the size of the panel
-            ends = map(_rounded, (ax.get_xlim(), ax.get_ylim()), scales)
-            ax.set(**dict(zip(("xlim", "ylim"), ends, strict=True)))
-
-
-def _rounded(values: np.ndarray, scale: str) -> np.ndarray:
-    """Ten digits of the largest value, on a logarithmic axis of each."""
-    if scale == "linear":
-        return rounded_off(values)
-    return np.reshape([rounded_off(value) for value in np.ravel(values)], np.shape(values))
 
 
 def _words(figure: Figure) -> str:
@@ -78,7 +56,8 @@ def _words(figure: Figure) -> str:
 def _drawn(figure: Figure) -> tuple[str, int, int]:
     """Return the picture, as base64, and its width and height in pixels of the page."""
     quick = {"compress_level": 1}  # it is read again at once
-    drawn = print_figure(figure, dpi=DENSITY * figure.dpi, pil_kwargs=quick)
+    with patch.object(backend_agg, "RendererAgg", SteadyRenderer):
+        drawn = print_figure(figure, dpi=DENSITY * figure.dpi, pil_kwargs=quick)
     image = Image.open(io.BytesIO(drawn)).convert("RGB")
     palette = palette_of(figure)
     if palette is not None:

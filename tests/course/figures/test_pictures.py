@@ -2,14 +2,17 @@
 
 import base64
 import io
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from IPython.core.pylabtools import print_figure
 from matplotlib import colormaps
+from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from transformer_course.figures import pictures
 from transformer_course.figures.pictures import COLOURS, in_palette, mime_bundle, palette_of
 from transformer_course.figures.words import describe, told
 
@@ -97,37 +100,37 @@ def test_bundle_holds_the_picture_and_its_words() -> None:
     assert data["text/html"].endswith(f'src="data:image/png;base64,{data["image/png"]}">')
 
 
-def test_what_lies_beyond_ten_digits_changes_no_pixel() -> None:
-    """Another machine's sine may have other last digits, and a line on the edge of a pixel another shade."""
-    x, y = np.linspace(0, 6.4, 33), np.round(np.sin(np.linspace(0, 6.4, 33)), 2)
-    noise = 1e-15 * np.random.default_rng(1).standard_normal(33)
+def steady(ax, noise):
+    """Lines, dots, bars, a mesh, arrows and text on the edges of pixels, with the last digits of a machine."""
+    x, y = np.linspace(0, 6.5, 33), np.round(np.sin(np.linspace(0, 6.5, 33)), 2)
 
-    def drawing(noise):
-        return lambda ax: (ax.plot(x, y + noise, "o-"), ax.scatter(x, y + 0.5 + noise))
+    def noisy(values):
+        return values + noise * np.random.default_rng(1).standard_normal(values.shape)
 
-    (plain, _), (noisy, _) = (mime_bundle(drawn(drawing(each))) for each in (0, noise))
-    assert plain == noisy
-
-
-def test_rounding_moves_nothing_that_can_be_seen() -> None:
-    x, y = np.array([1e9, 2e9, 3e9]), np.array([1e-9, 1e-5, 1])
-
-    def several(ax):
-        ax.plot(x, y)
-        ax.scatter(x, np.ma.masked_greater(y, 0.5))
-        ax.set_yscale("log")
-
-    figure = drawn(several)
-    mime_bundle(figure)
-    (ax,) = figure.axes
-    assert ax.lines[0].get_ydata().tolist() == y.tolist()
-    np.testing.assert_array_equal(
-        ax.collections[0].get_offsets().data, [[1e9, 1e-9], [2e9, 1e-5], [np.nan, np.nan]]
+    ax.plot(x, noisy(y), "o-")
+    ax.scatter(noisy(x), y + 0.5)
+    ax.bar([1, 2], noisy(np.array([0.25, 0.5])))
+    ax.pcolormesh(noisy(x[:5]), noisy(y[:5]), WEIGHTS[:4, :4] if WEIGHTS.shape[0] > 3 else np.eye(4))
+    ax.annotate(
+        "there", noisy(np.array([3.25, 0.5])), noisy(np.array([4.5, 1.0])), arrowprops={"arrowstyle": "->"}
     )
-    polar = Figure()
-    circle = polar.add_subplot(projection="polar")
-    mime_bundle(polar)
-    assert circle.get_xlim() == (0, 2 * np.pi)  # rounded it would not close
+    ax.set(xlim=(0, 6.5), ylim=(-1, 2))
+
+
+def test_the_last_digits_of_a_machine_change_no_pixel() -> None:
+    (plain, _), (noisy, _) = (
+        mime_bundle(drawn(lambda ax, noise=noise: steady(ax, noise))) for noise in (0, 1e-12)
+    )
+    assert plain["image/png"] == noisy["image/png"]
+
+
+def test_the_grid_is_finer_than_anybody_sees() -> None:
+    """The same figure as matplotlib draws it: no pixel differs by more than a shade of its edge."""
+    figure = drawn(lambda ax: steady(ax, 0))
+    with patch.object(pictures, "SteadyRenderer", RendererAgg):
+        usual = picture(figure)
+    ours, usual = (np.asarray(each.convert("RGB"), dtype=int) for each in (picture(figure), usual))
+    assert (np.abs(ours - usual).max(axis=-1) > 64).mean() < 0.001
 
 
 def test_picture_is_not_lost_for_want_of_words() -> None:
