@@ -110,7 +110,7 @@ def steady(ax, noise):
     ax.plot(x, noisy(y), "o-")
     ax.scatter(noisy(x), y + 0.5)
     ax.bar([1, 2], noisy(np.array([0.25, 0.5])))
-    ax.pcolormesh(noisy(x[:5]), noisy(y[:5]), WEIGHTS[:4, :4] if WEIGHTS.shape[0] > 3 else np.eye(4))
+    ax.pcolormesh(noisy(x[:5]), noisy(y[:5]), WEIGHTS[:4, :4])
     ax.annotate(
         "there", noisy(np.array([3.25, 0.5])), noisy(np.array([4.5, 1.0])), arrowprops={"arrowstyle": "->"}
     )
