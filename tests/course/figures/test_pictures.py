@@ -101,7 +101,7 @@ def test_bundle_holds_the_picture_and_its_words() -> None:
 
 
 def steady(ax, noise):
-    """Lines, dots, bars, a mesh, arrows and text on the edges of pixels, with the last digits of a machine."""
+    """Lines, dots, bars, a mesh, an arrow and text, with the last digits of some machine."""
     x, y = np.linspace(0, 6.5, 33), np.round(np.sin(np.linspace(0, 6.5, 33)), 2)
 
     def noisy(values):
