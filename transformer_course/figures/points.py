@@ -83,9 +83,8 @@ def _strips(
         each = [given.numbers_of(numbers[kind], 1, name=name) for name, numbers in rows.items()]
         y = np.repeat(places, [len(row) for row in each])
         before = len(ax.collections)
-        seaborn.stripplot(
-            x=np.concatenate(each), y=y, order=places, orient="h", jitter=False, size=size, ax=ax, **look
-        )
+        look |= {"size": size, "order": places, "legend": False}
+        seaborn.stripplot(x=np.concatenate(each), y=y, orient="h", jitter=False, ax=ax, **look)
         ax.collections[before].set_label(legend[kind])  # of the first row: it stands for all in the legend
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5))

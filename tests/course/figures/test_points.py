@@ -59,6 +59,7 @@ def test_names_on_the_roofline_cover_neither_each_other_nor_a_point():
 def test_searches_name_what_is_furthest():
     answers = {"a": 0, "b": 1}
     (ax,) = figures.searches([[0.5, 0.2, 0.7], [0.1, 0.9, 0.3]], answers, ["x", "y", "z"], title="").axes
+    assert ax.get_legend() is None and len(ax.figure.legends) == 1  # below the panel, once
     *strips, wrong = (each.get_offsets().tolist() for each in ax.collections)
     assert strips == [
         [[0.2, 0], [0.7, 0]],
