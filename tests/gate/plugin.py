@@ -109,7 +109,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def pytest_configure(config: pytest.Config) -> None:
     option = config.option
-    if not _is_stock(config) and option.nbval_sanitize_with:
+    if not _is_stock(config) and (option.nbval_sanitize_with or option.sanitize_with):
         raise pytest.UsageError("--nbval-sanitize-with is for nbval alone: add --nbval")
     if getattr(option, "numprocesses", None) and option.dist != "loadfile":
         raise pytest.UsageError("the cells of a notebook share one kernel: -n needs --dist=loadfile")

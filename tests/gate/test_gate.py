@@ -323,7 +323,7 @@ def test_the_stricter_run_says_so_in_one_line(stored: Path) -> None:
     assert plugin.STRICT in run.stdout.splitlines()
 
 
-@pytest.mark.parametrize("weakening", ["--nbval-sanitize-with=x", "-n2 --dist=load"])
+@pytest.mark.parametrize("weakening", ["--nbval-sanitize-with=x", "--sanitize-with=x", "-n2 --dist=load"])
 def test_option_that_weakens_the_gate_is_refused(weakening: str, stored: Path) -> None:
     options = [*GATE, "--collect-only", *weakening.split(), str(stored)]
     assert pytest.main(options) == pytest.ExitCode.USAGE_ERROR

@@ -8,9 +8,8 @@ from matplotlib.path import Path
 from matplotlib.transforms import IdentityTransform, Transform
 
 GRID = 64  # points of the grid to a pixel; nobody sees the difference
-ASIDE = (
-    0.3  # what is drawn stands on half and quarter pixels more often than chance would have it: not a border
-)
+# Much is drawn exactly on half and quarter pixels: moved aside, these are no borders between grid points.
+ASIDE = 0.3
 
 
 class SteadyRenderer(RendererAgg):
