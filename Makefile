@@ -38,10 +38,10 @@ help:
 	@echo 'Set-up: PYTHON=python3.12 chooses the Python; TORCH=cpu spares Linux without a GPU gigabytes of CUDA.'
 
 lab: $(READY)  ## open JupyterLab on your copies of the lessons (a new copy of one: FRESH=03; ARGS="--no-browser")
-	@$(RUN) -m transformer_course.desk $(if $(FRESH),--fresh '$(FRESH)') $(ARGS)
+	@$(RUN) -m transformer_course.workspace $(if $(FRESH),--fresh '$(FRESH)') $(ARGS)
 
 test: $(READY)  ## check everything: style, unit tests, every lesson as it is shipped
-	@$(RUN) -m tests.gate.worked_in
+	@$(RUN) -m tools.worked_in
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m pytest -n 2 $(ARGS)
@@ -50,13 +50,13 @@ check: known-lesson $(READY)  ## run your copy of a lesson and compare it with t
 	$(RUN) -m pytest $(or $(COPY),$(CHOSEN)) $(ARGS)
 
 refresh: $(READY)  ## run the lessons and store what they print and draw; one lesson: LESSON=03
-	$(RUN) -m tests.gate.refresh $(LESSON)
+	$(RUN) -m tools.refresh $(LESSON)
 
 hostile: $(READY)  ## the same tests without a network or a home, elsewhere, on the plainest arithmetic
-	$(RUN) -m tests.gate.hostile -n 2 $(ARGS)
+	$(RUN) -m tools.hostile -n 2 $(ARGS)
 
 faults: .venv/ready-faults  ## break the encoder, or ROOM=training, on purpose: what does no test notice? (a draw: ARGS=60)
-	$(RUN) .ci/faults.py $(or $(ROOM),encoder) $(ARGS)
+	$(RUN) tools/faults.py $(or $(ROOM),encoder) $(ARGS)
 
 browser: chromium .venv/ready-browser site  ## use the lessons and the site in a real browser, as a learner does
 	$(RUN) -m pytest -n 2 --dist loadfile tests/browser $(ARGS)

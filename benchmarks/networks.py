@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 from x_transformers import Encoder as XEncoder
 
-from tests.peers import to_torch_encoder
+from tests.third_party import to_torch_encoder
 from transformer_lab import Encoder, EncoderConfig
 from transformer_lab.encoder import ACTIVATIONS
 from transformer_lab.mask_conventions import to_attention_mask, to_key_padding_mask

@@ -11,10 +11,10 @@ import time
 from collections import Counter
 from itertools import groupby
 
-from transformer_course.checker import slips
-from transformer_course.checker.judging import recognised
-from transformer_course.checker.kinds import Exercise
-from transformer_course.checker.run import alike
+from transformer_course.checker import mistake_pairs
+from transformer_course.checker.exercise_types import Exercise
+from transformer_course.checker.grading import recognised
+from transformer_course.checker.sandbox import alike
 from transformer_course.exercises import exercise_ids, find
 
 KINDS = ("both", "one", "none", "wrong", "single", "error")
@@ -22,14 +22,14 @@ KINDS = ("both", "one", "none", "wrong", "single", "error")
 
 def verdicts(exercise: Exercise, count: int) -> tuple[Counter, float]:
     """Return how often each kind came out of so many pairs, and the longest search in seconds."""
-    known = slips.pairs(exercise)
+    known = mistake_pairs.pairs(exercise)
     sample = random.Random(0).sample(known, min(count, len(known)))
     right = exercise.outcomes(exercise.reference)
     found, slowest = Counter(), 0.0
     for pair, code in sample:
-        outcomes = exercise.outcomes(slips.answer_of(exercise, code))
+        outcomes = exercise.outcomes(mistake_pairs.answer_of(exercise, code))
         begin = time.process_time()
-        named = {mistake.name for mistake in slips.explaining(exercise, outcomes)}
+        named = {mistake.name for mistake in mistake_pairs.explaining(exercise, outcomes)}
         slowest = max(slowest, time.process_time() - begin)
         found[_kind(exercise, outcomes, right, named, {mistake.name for mistake in pair})] += 1
     return found, slowest

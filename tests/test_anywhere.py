@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from tests.gate.stored import ROOT
+from tests.gate.notebook_io import ROOT
 from transformer_course import lesson, lessons
 from transformer_lab import pretrained_encoder
 
@@ -124,7 +124,7 @@ def test_a_missing_model_is_told_at_once(monkeypatch: pytest.MonkeyPatch, capsys
 
 PROGRAM = """
 from IPython.core.interactiveshell import InteractiveShell
-from transformer_course.desk import folder
+from transformer_course.workspace import atomic_files
 from transformer_course.exercises import find
 
 shell = InteractiveShell.instance()
@@ -132,7 +132,7 @@ begin = "import math\\nfrom transformer_course.exercises import check, mine"
 answer = 'scaled_scores = check("03.1", scaled_scores)'
 for cell in (begin, find("03.1").shown, answer, 'mine("03.1")'):
     shell.run_cell(cell, store_history=True).raise_error()
-print(folder.DESK)
+print(atomic_files.DESK)
 """
 
 

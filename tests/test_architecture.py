@@ -138,7 +138,7 @@ def declared(*extras):
     return {module for name in names for module in IMPORTED_AS.get(name, name).split()}
 
 
-OPENS_JUPYTERLAB = [path for path in sources if path.match("desk/__main__.py")]
+OPENS_JUPYTERLAB = [path for path in sources if path.match("workspace/__main__.py")]
 COMES_WITH = {
     "lab": (package, []),
     "course": ([path for path in sources if path not in OPENS_JUPYTERLAB], ["course"]),

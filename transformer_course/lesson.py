@@ -15,9 +15,9 @@ from IPython.core.pylabtools import select_figure_formats
 from IPython.display import Markdown, display
 from matplotlib.figure import Figure
 
-from transformer_course.desk.watch import watch
-from transformer_course.figures.pictures import mime_bundle
+from transformer_course.figures.png import mime_bundle
 from transformer_course.lessons import NAMES
+from transformer_course.workspace.name_error_hint import watch
 from transformer_lab.pretrained_encoder import find_model
 
 STYLE = {

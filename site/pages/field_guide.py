@@ -12,7 +12,7 @@ from pages.symptoms import Symptom
 from pages.texts import filled
 from pages.themes import THEMES, Theme
 from transformer_course.checker import Exercise
-from transformer_course.checker.kinds import Mistake
+from transformer_course.checker.exercise_types import Mistake
 from transformer_course.exercises import exercise_ids, find
 from transformer_course.lessons import LESSONS, notebook
 

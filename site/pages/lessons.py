@@ -12,8 +12,8 @@ from nbformat.v4 import new_markdown_cell, new_output
 
 from pages import links
 from pages.slider import slider
-from transformer_course.desk import copies
 from transformer_course.lessons import LESSONS, ROOT, first_cell, notebook
+from transformer_course.workspace import copies
 
 # At the beginning of a line: below the title the word is explained, and not asked.
 PREDICTION = re.compile(r"^\*\*Predict\b", re.MULTILINE)

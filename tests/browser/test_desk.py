@@ -15,8 +15,8 @@ from playwright.sync_api import BrowserContext, expect
 from tests.browser.lab import TOKEN, OpenLesson, jupyterlab
 from tests.browser.test_exercises import RIGHT, contrast
 from tests.browser.test_lessons import unreadable
-from tests.gate import rules
-from tests.gate.stored import ROOT, Lesson
+from tests.gate import lint_notebooks
+from tests.gate.notebook_io import ROOT, Lesson
 from transformer_course.exercises import PARTS, exercise_ids, find
 
 FIRST, THIRD, FOURTH, NINTH = (
@@ -43,7 +43,7 @@ class Clone:
         self.stop()
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
-        lab = jupyterlab(["-m", "transformer_course.desk"], home, self.folder)
+        lab = jupyterlab(["-m", "transformer_course.workspace"], home, self.folder)
         self.address = self.leave.enter_context(lab)
         return (home / "log").read_text()
 
@@ -204,4 +204,4 @@ def test_a_shipped_lesson_opened_and_saved_keeps_the_rules(
     lesson.save()
     lesson.close()
     saved = Lesson.load(notebooks / name)
-    assert [complaint for rule in rules.ALL for complaint in rule(saved)] == []
+    assert [complaint for rule in lint_notebooks.ALL for complaint in rule(saved)] == []

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.conftest import LESSONS, Open
 from tests.browser.lab import OpenLesson
-from transformer_course.figures.pictures import DENSITY
+from transformer_course.figures.png import DENSITY
 
 SMALLEST = 0.75  # of a picture's own size; its letters are 10 pixels high or more
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from transformer_course.checker import judge
-from transformer_course.checker.kinds import Exercise
+from transformer_course.checker.exercise_types import Exercise
 
 IMPORTS = {"math": math, "torch": torch, "nn": nn, "F": F}
 CELL_NUMBERS = itertools.count(1)

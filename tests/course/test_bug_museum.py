@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from tests.course.cells import cell, solved
-from transformer_course import museum
+from transformer_course import bugs
+from transformer_course.bugs import line_up, parameters_of, specimens
 from transformer_course.checker import judge
-from transformer_course.checker.killing import KillingTest
+from transformer_course.checker.mutation_testing import MutationExercise
 from transformer_course.checker.verdict import CORRECT, NOT_YET
 from transformer_course.exercises import exercise_ids, find
 from transformer_course.exercises.bug_museum import Exhibit, LineUp
-from transformer_course.museum import line_up, parameters_of, specimens
 from transformer_lab.diagnostics import certificates
 
 EXERCISES = [find(id) for id in exercise_ids() if id.startswith("14.")]
-KILLING = [each for each in EXERCISES if isinstance(each, KillingTest)]
+KILLING = [each for each in EXERCISES if isinstance(each, MutationExercise)]
 EXHIBITS = [each for each in EXERCISES if isinstance(each, Exhibit)]
 LINE_UPS = ["14.7", "14.20", "14.8"]
 
@@ -53,7 +53,7 @@ def test_the_right_code_keeps_its_promise_and_the_wrong_gives_other_numbers(case
     assert len(cases) == 14 and {f"14.{number}" for number in cases} <= set(exercise_ids())
     for number, case in cases.items():
         assert case.keeps(case.right, case.x), number
-        assert torch.isfinite(case.right(museum.normal(3, 5, museum.WIDTH))).all(), number
+        assert torch.isfinite(case.right(bugs.normal(3, 5, bugs.WIDTH))).all(), number
         assert differs(case), number
 
 
@@ -69,7 +69,7 @@ def test_what_is_turned_by_the_wrong_thing_keeps_its_lengths(cases):
 
 def test_every_specimen_is_noticed_by_one_of_the_five_tests(cases):
     for case in cases.values():
-        assert any(museum.notices(case, test) for test in museum.TESTS)
+        assert any(bugs.notices(case, test) for test in bugs.TESTS)
 
 
 # ------------------------------------------------------------------------------------- killing tests
@@ -177,7 +177,7 @@ def raises(call):
     return False
 
 
-KNOWN = {"museum": museum, "random": random, "raises": raises}
+KNOWN = {"museum": bugs, "random": random, "raises": raises}
 
 
 @pytest.mark.parametrize(("title", "body"), TESTS, ids=[title for title, _ in TESTS])

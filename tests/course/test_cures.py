@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from tests.course.cures import followed, is_code, pieces
-from transformer_course.checker import slips
-from transformer_course.checker.run import isolated
+from transformer_course.checker import mistake_pairs
+from transformer_course.checker.sandbox import isolated
 from transformer_course.exercises import exercise_ids, find
 
 TRIES, BATCH = 800, 100
@@ -42,9 +42,9 @@ def right_outcomes(exercise):
 
 
 def does_the_same(exercise, text, outcomes):
-    code = not spoils_others(text) and slips.compiled(text)
+    code = not spoils_others(text) and mistake_pairs.compiled(text)
     with suppress(Exception):  # what is put at a wrong place may not even make a class
-        return bool(code) and slips.agrees(exercise, code, outcomes)
+        return bool(code) and mistake_pairs.agrees(exercise, code, outcomes)
     return False
 
 

@@ -11,13 +11,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from tests.course.cells import cell, said, solved
-from tests.gate import form
-from tests.gate.solved import exercises_in
-from tests.gate.stored import NOTEBOOKS, Lesson
+from tests.gate import lint_exercises
+from tests.gate.notebook_io import NOTEBOOKS, Lesson
+from tests.gate.solve_exercises import exercises_in
 from transformer_course.checker import judge
-from transformer_course.checker.judging import recognised
+from transformer_course.checker.grading import recognised
 from transformer_course.checker.parameters import ParameterMismatch
-from transformer_course.checker.run import alike
+from transformer_course.checker.sandbox import alike
 from transformer_course.checker.verdict import CORRECT, NOT_YET
 from transformer_course.exercises import exercise_ids, find
 from transformer_lab import sinusoidal_encoding
@@ -96,7 +96,7 @@ def lesson_of(id):
 
 @pytest.mark.parametrize("id", IDS)
 def test_an_exercise_is_complete_told_in_plain_words_and_asks_for_what_stands_in_its_task(id):
-    assert list(form.of_exercise(id, lesson_of(id[:2]))) == []
+    assert list(lint_exercises.of_exercise(id, lesson_of(id[:2]))) == []
 
 
 def test_each_exercise_stands_in_its_lesson():

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.gate import glossary
-from tests.gate.stored import LESSONS, Lesson
+from tests.gate.notebook_io import LESSONS, Lesson
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.gate.stored import NOTEBOOKS
+from tests.gate.notebook_io import NOTEBOOKS
 
 ROOT = Path(__file__).parents[2]
 LIST = tomllib.loads(Path(__file__).with_name("quotations.toml").read_text(encoding="utf-8"))

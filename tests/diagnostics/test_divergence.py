@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.peers import randomised
-from tests.references import randn
+from tests.reference_loops import randn
+from tests.third_party import randomised
 from transformer_lab import EncoderLayer
 from transformer_lab.diagnostics.divergence import Divergence, first_divergence, search
 from transformer_lab.diagnostics.divergence.mistakes import MISTAKES

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.references import BATCH, assert_equal, randn
+from tests.reference_loops import BATCH, assert_equal, randn
 from transformer_lab import MultiHeadAttention
 from transformer_lab.diagnostics.head_roles import attention_on, without_head
 from transformer_lab.low_rank_adaptation import adapt

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.references import randn
+from tests.reference_loops import randn
 from transformer_lab import mask_conventions as c
 from transformer_lab import masking as m
 from transformer_lab.encoder import Encoder, EncoderConfig, SequenceHead, TokenEmbedding, TokenHead, mean_pool

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from tests.peers import (
+from tests.reference_loops import BATCH, HEADS, assert_equal, both_dtypes, both_paths, randn
+from tests.third_party import (
     all_gradients,
     assert_same_state,
     randomised,
     to_torch_encoder,
 )
-from tests.references import BATCH, HEADS, assert_equal, both_dtypes, both_paths, randn
 from transformer_lab import (
     Encoder,
     EncoderConfig,

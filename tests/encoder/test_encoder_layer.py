@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.peers import assert_same_state, randomised
-from tests.references import (
+from tests.reference_loops import (
     BATCH,
     HEADS,
     KEYS,
@@ -19,6 +18,7 @@ from tests.references import (
     randn,
     random_mask,
 )
+from tests.third_party import assert_same_state, randomised
 from transformer_lab import (
     EncoderLayer,
     FeedForward,

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.peers import randomised
-from tests.references import assert_equal, randn
+from tests.reference_loops import assert_equal, randn
+from tests.third_party import randomised
 from transformer_lab import (
     Encoder,
     EncoderConfig,

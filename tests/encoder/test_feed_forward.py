@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.peers import randomised
-from tests.references import BATCH, KEYS, assert_equal, linear_by_loops, numbers, randn
+from tests.reference_loops import BATCH, KEYS, assert_equal, linear_by_loops, numbers, randn
+from tests.third_party import randomised
 from transformer_lab import FeedForward, GatedFeedForward
 
 D_MODEL, D_FF, POSITIONS = 11, 17, KEYS

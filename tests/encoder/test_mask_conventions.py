@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.references import BATCH, D_HEAD, HEADS, KEYS, QUERIES, assert_equal, randn, random_mask
+from tests.reference_loops import BATCH, D_HEAD, HEADS, KEYS, QUERIES, assert_equal, randn, random_mask
 from transformer_lab import causal_mask, combine_masks
 from transformer_lab.mask_conventions import (
     from_additive_mask,

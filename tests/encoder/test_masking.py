@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.references import BATCH, HEADS, KEYS, QUERIES, assert_equal, properties, random_mask
+from tests.reference_loops import BATCH, HEADS, KEYS, QUERIES, assert_equal, properties, random_mask
 from transformer_lab import causal_mask, combine_masks, local_mask, padding_mask, padding_mask_from_lengths
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 import transformers
 
-from tests.peers import randomised
-from tests.references import assert_equal, both_dtypes, both_paths, randn
+from tests.reference_loops import assert_equal, both_dtypes, both_paths, randn
+from tests.third_party import randomised
 from transformer_lab import EncoderConfig, MultiHeadAttention, combine_masks, local_mask
 from transformer_lab.masking import padding_mask_from_lengths
 from transformer_lab.modern_bert import (

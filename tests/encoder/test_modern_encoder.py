@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.peers import randomised, renamed
-from tests.references import BATCH, assert_equal, both_dtypes, gradients, randn
+from tests.reference_loops import BATCH, assert_equal, both_dtypes, gradients, randn
+from tests.third_party import randomised, renamed
 from transformer_lab import (
     Encoder,
     EncoderConfig,

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.peers import all_gradients, assert_same_state, randomised, to_torch_attention
-from tests.references import (
+from tests.reference_loops import (
     BATCH,
     HEADS,
     KEYS,
@@ -20,6 +19,7 @@ from tests.references import (
     random_mask,
     rotated_by_loops,
 )
+from tests.third_party import all_gradients, assert_same_state, randomised, to_torch_attention
 from transformer_lab import (
     MultiHeadAttention,
     RotaryEmbedding,

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from tests.peers import all_gradients, assert_same_state, randomised
-from tests.references import assert_equal, both_dtypes, randn
+from tests.reference_loops import assert_equal, both_dtypes, randn
+from tests.third_party import all_gradients, assert_same_state, randomised
 from transformer_lab import Encoder, EncoderConfig, RotaryEmbedding, packing
 from transformer_lab.encoder import standard_layer
 from transformer_lab.modern_bert import attend_nearby

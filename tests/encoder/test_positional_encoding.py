@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.references import BATCH, QUERIES, assert_equal, numbers, randn
+from tests.reference_loops import BATCH, QUERIES, assert_equal, numbers, randn
 from transformer_lab import LearnedEncoding, SinusoidalEncoding, sinusoidal_encoding
 from transformer_lab.positional_encoding import angular_frequencies
 

@@ -8,8 +8,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from tests.peers import assert_same_state
-from tests.references import assert_equal, randn
+from tests.reference_loops import assert_equal, randn
+from tests.third_party import assert_same_state
 from transformer_lab import Encoder
 from transformer_lab.pretrained_encoder import (
     FOLDER_VARIABLE,

@@ -5,7 +5,7 @@ import torch
 from torch.export import Dim, export
 from torch.func import vmap
 
-from tests.references import assert_equal
+from tests.reference_loops import assert_equal
 from transformer_lab import (
     Encoder,
     EncoderConfig,

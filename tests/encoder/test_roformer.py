@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.peers import randomised
-from tests.references import (
+from tests.reference_loops import (
     BATCH,
     assert_equal,
     attend_by_loops,
@@ -17,6 +16,7 @@ from tests.references import (
     random_mask,
     rotated_by_loops,
 )
+from tests.third_party import randomised
 from transformer_lab import causal_mask, padding_mask_from_lengths
 from transformer_lab.roformer import (
     ExpandingMultiHeadAttention,

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.references import (
+from tests.reference_loops import (
     BATCH,
     D_HEAD,
     D_VALUE,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nested import nested_tensor
 
-from tests.references import randn
+from tests.reference_loops import randn
 from transformer_lab.masking import check_padding_mask
 from transformer_lab.validation import (
     check_alike,

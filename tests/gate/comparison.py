@@ -9,8 +9,8 @@ import numpy as np
 from nbformat import NotebookNode
 from PIL import Image
 
-from tests.gate.stored import PICTURE, as_stored, without_pictures
-from transformer_course.figures.pictures import DENSITY
+from tests.gate.notebook_io import PICTURE, as_stored, without_pictures
+from transformer_course.figures.png import DENSITY
 
 # Machines draw an edge a shade lighter or darker; nothing that a reader would see changes less than this.
 # Pictures are compared as large as in the page: a shade may be enough to take the next colour of a palette,

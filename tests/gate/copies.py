@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from nbformat import NotebookNode
 
 from tests.gate.comparison import differences
-from tests.gate.stored import WORDS, Lesson, code_cells
-from transformer_course.desk.copies import KEY
+from tests.gate.notebook_io import WORDS, Lesson, code_cells
 from transformer_course.lessons import ROOT
+from transformer_course.workspace.copies import KEY
 
 OURS = "the course's cell"  # in a cell's metadata
 # Verdicts, and how much is solved: these tell of the learner, and differ with good reason.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from tests.gate.stored import NOTEBOOKS, Lesson
+from tests.gate.notebook_io import NOTEBOOKS, Lesson
 
 
 class Entry(NamedTuple):

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from tests.gate.stored import ROOT
+from tests.gate.notebook_io import ROOT
 
 PINS = "transformer_course/constraints.txt"
 PARTS = ("tests/gate", ".ci", "pyproject.toml", PINS, "Makefile")  # of which the gate is made

@@ -12,8 +12,8 @@ from unittest.mock import patch
 from jupyter_client import AsyncKernelManager, KernelManager
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager, RunningKernel
 
-from tests.gate.forked import ForkingManager
-from tests.gate.stored import ROOT
+from tests.gate.fork_server import ForkingManager
+from tests.gate.notebook_io import ROOT
 
 CELL_TIMEOUT = 120  # seconds; the slowest cell of a lesson needs a fraction of it
 HEARTBEAT = 1.0  # seconds after which a kernel that is silent is asked whether it lives

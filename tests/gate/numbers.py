@@ -14,7 +14,7 @@ from functools import cache
 
 from nbformat import NotebookNode
 
-from tests.gate.stored import NOTEBOOKS, PICTURE, ROOT, Lesson, without_pictures
+from tests.gate.notebook_io import NOTEBOOKS, PICTURE, ROOT, Lesson, without_pictures
 from transformer_course.exercises import exercise_titles
 
 NEAR = 3  # cells before and behind: a number from further away says so

@@ -20,8 +20,8 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 from tests.gate.comparison import differences
 from tests.gate.copies import beside_shipped, is_beside, is_copy, is_own, yours_and_ours
 from tests.gate.kernel import CELL_TIMEOUT, KernelDied, WatchedKernel, clean_environment
-from tests.gate.solved import tagged, verdict_of, with_exercises_solved
-from tests.gate.stored import Lesson, code_cells, tags
+from tests.gate.notebook_io import Lesson, code_cells, tags
+from tests.gate.solve_exercises import tagged, verdict_of, with_exercises_solved
 
 MESSAGE_TIMEOUT = 30  # seconds between the end of a cell and its last output, on a busy machine
 REWRITES = ("clear_output", "update_display_data")

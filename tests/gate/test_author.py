@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tests.gate import author, form, rules
-from tests.gate import path as path_rules
-from tests.gate.stored import Lesson
+from tests.gate import lesson_length as path_rules
+from tests.gate import lint_exercises, lint_notebooks
+from tests.gate.notebook_io import Lesson
+from tools import author
 from transformer_course import lessons
 
 
@@ -29,10 +30,15 @@ def test_the_files_of_a_new_lesson_are_written_once(number: int, tmp_path: Path)
 def test_the_skeleton_of_a_lesson_keeps_the_rules_of_its_form(tmp_path: Path) -> None:
     path, *_ = author.write_lesson(3, tmp_path)
     lesson = Lesson.load(path)
-    kept = rules.ids_are_stable, rules.begins_by_its_number, rules.has_the_headings, rules.file_is_as_stored
+    kept = (
+        lint_notebooks.ids_are_stable,
+        lint_notebooks.begins_by_its_number,
+        lint_notebooks.has_the_headings,
+        lint_notebooks.file_is_as_stored,
+    )
     assert [complaint for rule in kept for complaint in rule(lesson)] == []
     to_write = len(path_rules.HEADINGS) + 1  # the title, too
-    assert len(list(rules.nothing_is_left_to_write(lesson))) == to_write
+    assert len(list(lint_notebooks.nothing_is_left_to_write(lesson))) == to_write
 
 
 def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
@@ -40,7 +46,7 @@ def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
     assert "write the task in the cell exercise-03-1-task" in author.put_exercise("03.1", notebook)
     names = [cell.id for cell in notebook.cells]
     assert names == ["exercise-03-1-task", "exercise-03-1", "check-03-1", "help-03-1", "see"]
-    assert [rules.tags(cell) for cell in notebook.cells[1:3]] == [["exercise:03.1"], ["check:03.1"]]
+    assert [lint_notebooks.tags(cell) for cell in notebook.cells[1:3]] == [["exercise:03.1"], ["check:03.1"]]
     assert author.put_exercise("03.1", notebook) == "is as declared"
     notebook.cells[1].source = "changed"
     assert author.put_exercise("03.1", notebook) == "brought up to date: exercise-03-1"
@@ -62,12 +68,12 @@ def test_an_exercise_goes_behind_a_named_cell_and_in_deeper_has_a_heading_of_its
 
 
 def test_an_author_is_told_of_the_lesson_its_terms_and_its_exercises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "ALL", [lambda lesson: ["a rule"]])
-    monkeypatch.setattr(form.glossary, "complaints", lambda lesson: ["a term"])
-    monkeypatch.setattr(form, "of_exercise", lambda id, lesson: [id])
+    monkeypatch.setattr(lint_notebooks, "ALL", [lambda lesson: ["a rule"]])
+    monkeypatch.setattr(lint_exercises.glossary, "complaints", lambda lesson: ["a term"])
+    monkeypatch.setattr(lint_exercises, "of_exercise", lambda id, lesson: [id])
     cell = new_code_cell("", metadata={"tags": ["exercise:03.1"]})
     lesson = SimpleNamespace(notebook=new_notebook(cells=[cell]))
-    assert list(form.complaints(lesson)) == ["a rule", "a term", "03.1"]
+    assert list(lint_exercises.complaints(lesson)) == ["a rule", "a term", "03.1"]
 
 
 def mistake(name: str, effect: str = "It does something else than it should, and nobody sees it.") -> object:
@@ -78,7 +84,7 @@ def flawed(**changes: object) -> SimpleNamespace:
     """An exercise that lacks nothing, but for what is changed."""
     mistakes = [mistake(name) for name in "abc"]
     whole = {"title": "T", "alternatives": [1], "hints": ["", ""], "mistakes": mistakes, "stub": "x = ..."}
-    return SimpleNamespace(**(whole | {"shown": "x = 3", "without": (), "gradients": False} | changes))
+    return SimpleNamespace(**(whole | {"shown": "x = 3", "forbidden": (), "gradients": False} | changes))
 
 
 @pytest.mark.parametrize(
@@ -91,9 +97,9 @@ def flawed(**changes: object) -> SimpleNamespace:
         ({"mistakes": [mistake("a"), mistake("b")]}, "knows 2 mistakes; describe at least 3"),
         ({"shown": "x\n" * 25}, "more than 24 lines"),
         ({"stub": "x" * 108}, "a line of 108 characters"),
-        ({"without": ("einsum",)}, "its task must tell of einsum"),
+        ({"forbidden": ("einsum",)}, "its task must tell of einsum"),
         ({"gradients": True}, "asks for gradients, the stub does not"),
-        ({"without": ("task",)}, "its task must tell of task"),  # it does, but not that it is not allowed
+        ({"forbidden": ("task",)}, "its task must tell of task"),  # it does, but not that it is not allowed
         ({"mistakes": [*map(mistake, "abcc"), mistake("c", "Other words." * 5)]}, "two texts"),
         *(
             ({"mistakes": [*map(mistake, "abc"), mistake("d", effect)]}, told)
@@ -110,12 +116,12 @@ def flawed(**changes: object) -> SimpleNamespace:
 def test_an_author_is_told_what_an_exercise_lacks(
     changes: dict, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(form, "find", lambda id: flawed(**changes))
+    monkeypatch.setattr(lint_exercises, "find", lambda id: flawed(**changes))
     cells = [
         new_markdown_cell("### 03.1 T\n\nA task.", id="task"),
         new_code_cell("x = ...", id="exercise", metadata={"tags": ["exercise:03.1"]}),
     ]
     lesson = SimpleNamespace(notebook=new_notebook(cells=cells))
-    complaints = list(form.of_exercise("03.1", lesson))
+    complaints = list(lint_exercises.of_exercise("03.1", lesson))
     assert bool(complaints) == bool(told)
     assert told in " ".join(complaints)

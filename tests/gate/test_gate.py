@@ -25,13 +25,14 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from tests.gate import hostile, itself, plugin
+from tests.gate import itself, plugin
 from tests.gate.comparison import differences
-from tests.gate.refresh import chosen, refresh
-from tests.gate.stored import NOTEBOOKS, PICTURE, Lesson, as_text, code_cells
-from transformer_course.desk import copies
+from tests.gate.notebook_io import NOTEBOOKS, PICTURE, Lesson, as_text, code_cells
+from tools import hostile
+from tools.refresh import chosen, refresh
 from transformer_course.figures import encoder_map
-from transformer_course.figures.pictures import in_palette, palette_of
+from transformer_course.figures.png import in_palette, palette_of
+from transformer_course.workspace import copies
 
 # nbval leaves the sockets of a kernel that it has stopped to the garbage collector.
 LEFT_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -14,15 +14,15 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from tests.gate import path, rules
-from tests.gate.stored import LESSONS, PAGE, PICTURE, Lesson, as_text, code_cells
+from tests.gate import lesson_length, lint_notebooks
+from tests.gate.notebook_io import LESSONS, PAGE, PICTURE, Lesson, as_text, code_cells
 from transformer_course.exercises import exercise_cells, find
 from transformer_course.lessons import first_cell
 
 
-@pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("rule", lint_notebooks.ALL, ids=lambda rule: rule.__name__)
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_lesson_keeps_the_rule(path: Path, rule: rules.Rule) -> None:
+def test_lesson_keeps_the_rule(path: Path, rule: lint_notebooks.Rule) -> None:
     complaints = list(rule(Lesson.shipped(path)))
     assert not complaints, "\n".join([path.name, *complaints])
 
@@ -34,7 +34,9 @@ DEEPER = "## Deeper\n\n### More\n\n*Good for:* you. *2 minutes.*"
 
 def made_up_lesson() -> NotebookNode:
     """Return a lesson in which every rule has something to look at, and nothing to complain about."""
-    sections = [new_markdown_cell(f"## {name}", id=f"section-{n}") for n, name in enumerate(path.HEADINGS)]
+    sections = [
+        new_markdown_cell(f"## {name}", id=f"section-{n}") for n, name in enumerate(lesson_length.HEADINGS)
+    ]
     sections[1].source += "\n" + "word " * 670 + "**Predict.**"
     verdict = new_output("display_data", {"text/plain": "○ 03.1 not attempted"})
     cells = [
@@ -75,12 +77,12 @@ def _other_page(output: NotebookNode) -> NotebookNode:
 @pytest.fixture(autouse=True)
 def a_guide_of_one_exercise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "rule" not in request.fixturenames:  # of the made-up lesson
-        monkeypatch.setattr(rules, "exercise_titles", lambda: {"03.1": "", "04.1": ""})
+        monkeypatch.setattr(lint_notebooks, "exercise_titles", lambda: {"03.1": "", "04.1": ""})
 
 
 def complaints_about(notebook: NotebookNode, text: str = "") -> list[str]:
     lesson = Lesson(Path("03_doubling.ipynb"), text or as_text(notebook), notebook)
-    return [complaint for rule in rules.ALL for complaint in rule(lesson)]
+    return [complaint for rule in lint_notebooks.ALL for complaint in rule(lesson)]
 
 
 def test_made_up_lesson_keeps_every_rule() -> None:
@@ -220,7 +222,7 @@ def test_what_jupyterlab_says_of_the_language_is_no_change() -> None:
 
 
 def test_a_line_that_the_stub_gives_is_not_written() -> None:
-    forward = path.written(find("07.4"))
+    forward = lesson_length.written(find("07.4"))
     assert 3 <= len(forward) <= 6
     assert not any("__init__" in line or "def forward" in line for line in forward)
     assert any("return" in line for line in forward)
@@ -228,12 +230,12 @@ def test_a_line_that_the_stub_gives_is_not_written() -> None:
 
 def test_minutes_are_counted_from_words_lines_predictions_and_exercises_and_written_down() -> None:
     notebook = made_up_lesson()
-    on_path, deeper = path.parts(Lesson(Path("03_doubling.ipynb"), "", notebook))
-    assert (path.words(on_path), path.lines(on_path)) == (731, 31)
+    on_path, deeper = lesson_length.parts(Lesson(Path("03_doubling.ipynb"), "", notebook))
+    assert (lesson_length.words(on_path), lesson_length.lines(on_path)) == (731, 31)
     solution = 1 + 2 + 2  # thinking, a degree of difficulty, and what 03.1's solution has below the `def`
-    assert path.minutes(on_path) == round(731 / 180 + 31 / 10 + 2 + solution)
-    assert path.minutes(deeper) == round(17 / 180 + 21 / 10)
+    assert lesson_length.minutes(on_path) == round(731 / 180 + 31 / 10 + 2 + solution)
+    assert lesson_length.minutes(deeper) == round(17 / 180 + 21 / 10)
     for name, told in {"title": "15", "deeper": "2"}.items():
         _told(name, f"{told} minutes", "0 minutes")(notebook)
-    path.tell_minutes(Lesson(Path("03_doubling.ipynb"), "", notebook))
+    lesson_length.tell_minutes(Lesson(Path("03_doubling.ipynb"), "", notebook))
     assert complaints_about(notebook) == []

@@ -4,7 +4,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tests.gate import numbers
-from tests.gate.stored import NOTEBOOKS, Lesson
+from tests.gate.notebook_io import NOTEBOOKS, Lesson
 
 
 def complaints(

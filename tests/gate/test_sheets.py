@@ -6,7 +6,7 @@ import json
 
 from PIL import Image
 
-from tests.gate.sheets import BETWEEN, pictures, sheet
+from tools.contact_sheets import BETWEEN, pictures, sheet
 
 
 def stored(**shown):

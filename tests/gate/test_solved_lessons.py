@@ -5,8 +5,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.gate.solved import tagged, with_exercises_solved
-from tests.gate.stored import LESSONS, Lesson, code_cells
+from tests.gate.notebook_io import LESSONS, Lesson, code_cells
+from tests.gate.solve_exercises import tagged, with_exercises_solved
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.gate import worked_in
-from tests.gate.stored import NOTEBOOKS
-from transformer_course.desk import copies, folder
+from tests.gate.notebook_io import NOTEBOOKS
+from tools import worked_in
+from transformer_course.workspace import atomic_files, copies
 
 FIRST, ANSWER = "00_start_here.ipynb", "d_head = 384 // 12"
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c")
@@ -26,7 +26,7 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     answered(notebook)["source"] = ANSWER
     lesson.write_text(json.dumps(notebook), encoding="utf-8")
     monkeypatch.setattr(worked_in, "NOTEBOOKS", lesson.parent)
-    monkeypatch.setattr(folder, "DESK", tmp_path / "my_lessons")
+    monkeypatch.setattr(atomic_files, "DESK", tmp_path / "my_lessons")
     return lesson
 
 
@@ -39,14 +39,14 @@ def test_work_in_a_shipped_lesson_is_named_and_taken_to_the_desk_where_an_earlie
 ) -> None:
     assert worked_in.main([]) == 1
     assert f"{FIRST} in notebooks/ was worked in: 00.1." in capsys.readouterr().err
-    folder.DESK.mkdir()
-    (folder.DESK / FIRST).write_text("my earlier work")
+    atomic_files.DESK.mkdir()
+    (atomic_files.DESK / FIRST).write_text("my earlier work")
     assert worked_in.main(["--take"]) == 0
     assert "The copy that was there lies in before/00_start_here (1).ipynb" in capsys.readouterr().out
-    assert (folder.DESK / "before" / "00_start_here (1).ipynb").read_text() == "my earlier work"
+    assert (atomic_files.DESK / "before" / "00_start_here (1).ipynb").read_text() == "my earlier work"
     assert lesson.read_bytes() == (NOTEBOOKS / FIRST).read_bytes()
-    assert answered(json.loads((folder.DESK / FIRST).read_bytes()))["source"] == ANSWER
-    assert list(copies.update(lesson.parent, folder.DESK)) == []  # it is known from which version it is
+    assert answered(json.loads((atomic_files.DESK / FIRST).read_bytes()))["source"] == ANSWER
+    assert list(copies.update(lesson.parent, atomic_files.DESK)) == []  # it is known from which version it is
     assert worked_in.main([]) == 0
 
 
@@ -57,7 +57,7 @@ def test_without_git_nothing_is_touched(lesson: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError):
         worked_in.take(lesson)
     assert lesson.read_bytes() == before
-    assert not folder.DESK.exists()
+    assert not atomic_files.DESK.exists()
 
 
 @pytest.mark.parametrize("text", ["{", "{}"])

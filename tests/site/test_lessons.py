@@ -12,7 +12,7 @@ from PIL import Image
 from pages import lessons, links
 from pages.slider import slider
 from transformer_course.exercises import exercise_ids
-from transformer_course.figures.words import LONGEST_TOLD
+from transformer_course.figures.alt_text import LONGEST_TOLD
 from transformer_course.lessons import DISTRIBUTION, LESSONS, MODEL, first_cell, notebook
 
 NUMBERS = range(len(LESSONS))

@@ -7,7 +7,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from tests.references import assert_equal, randn
+from tests.reference_loops import assert_equal, randn
 from transformer_lab.training.checkpoints import (
     History,
     Run,

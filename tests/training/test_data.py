@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.references import assert_equal
+from tests.reference_loops import assert_equal
 from transformer_lab.training.data import IGNORED, Batch, check_targets, mask_tokens, shuffled_batches
 
 

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from tests.references import assert_equal
+from tests.reference_loops import assert_equal
 from transformer_lab import Encoder, EncoderConfig, TokenHead
 from transformer_lab.training import __main__ as program
 from transformer_lab.training import checkpoints, shards

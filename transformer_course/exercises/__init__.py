@@ -18,12 +18,12 @@ from IPython import get_ipython
 from IPython.core.interactiveshell import ExecutionResult
 from IPython.display import Markdown, display
 
-from transformer_course.checker import Exercise, field_guide, judge, remarks
-from transformer_course.checker.kinds import ValueExercise
+from transformer_course.checker import Exercise, judge, messages, mistake_guide
+from transformer_course.checker.exercise_types import ValueExercise
 from transformer_course.checker.verdict import CORRECT, Verdict
-from transformer_course.desk import answers, folder
-from transformer_course.desk import my_encoder as page
 from transformer_course.lessons import NAMES
+from transformer_course.workspace import atomic_files, saved_answers
+from transformer_course.workspace import my_encoder as page
 
 __all__ = ["check", "exercise_cells", "exercise_ids", "exercise_titles", "find", "mine"]
 
@@ -41,7 +41,7 @@ def check(exercise_id: str, attempt: Any) -> Any:
     display(_last)
     if _last.state != CORRECT:
         return _handed_back(exercise)
-    if folder.ON_DESK:
+    if atomic_files.ON_DESK:
         _keep(exercise)
     return attempt
 
@@ -68,7 +68,7 @@ def _cells() -> list[str]:
     """The cells that were run, this one too, each as far as it came; empty outside a notebook."""
     shell = get_ipython()
     cells = shell.user_ns.get("In", []) if shell else []
-    return [answers.above(cell, _failed[i]) if i in _failed else cell for i, cell in enumerate(cells)]
+    return [saved_answers.above(cell, _failed[i]) if i in _failed else cell for i, cell in enumerate(cells)]
 
 
 _failed: dict[int, int] = {}  # cells that raised an error: their numbers, and the line that did
@@ -94,14 +94,14 @@ def _is_handed_back(exercise: Exercise, attempt: Any) -> bool:
     """Whether it is what `check` has handed back, and no cell has given the name anything since."""
     _, thing, count = _handed.get(exercise.id, HandedBack(exercise, ..., 0))
     since = _cells()[count:]
-    is_same = attempt is thing and bool(since) and not answers.is_given(exercise.name, since)
+    is_same = attempt is thing and bool(since) and not saved_answers.is_given(exercise.name, since)
     return is_same and exercise.difference(0, attempt) is None  # a list may have been changed in place
 
 
 def _verdict(exercise: Exercise, attempt: Any) -> Verdict:
     try:
         if isinstance(exercise, ValueExercise) and _is_handed_back(exercise, attempt):
-            return Verdict.not_attempted(exercise.id, remarks.already_reference(exercise))
+            return Verdict.not_attempted(exercise.id, messages.already_reference(exercise))
         return judge(exercise, attempt)
     except KeyboardInterrupt:
         raise
@@ -114,7 +114,7 @@ def _keep(exercise: Exercise) -> None:
     try:
         names = get_ipython().user_ns
         cells = [*_cells(), *_references_at_hand(names, exercise)]
-        answers.keep(exercise.id, exercise.title, exercise.name, cells, names)
+        saved_answers.keep(exercise.id, exercise.title, exercise.name, cells, names)
         if exercise.id in PARTS:
             page.write(_parts())
     except OSError as error:
@@ -145,7 +145,7 @@ def show_my_encoder() -> None:
 
 def _parts() -> dict[Exercise, bool]:
     """Each part, and whether there is an answer that is right today."""
-    solved = answers.solved() if folder.ON_DESK else set()
+    solved = saved_answers.solved() if atomic_files.ON_DESK else set()
     return {part: part.id in solved and _again(part)[0].state == CORRECT for part in map(find, PARTS)}
 
 
@@ -156,7 +156,7 @@ def mine(exercise_id: str) -> Any:
     """
     exercise = find(exercise_id)
     verdict, answer = Verdict.not_attempted(exercise_id, f"`{exercise.name}` is the reference."), None
-    if folder.ON_DESK and exercise_id in answers.solved():
+    if atomic_files.ON_DESK and exercise_id in saved_answers.solved():
         verdict, answer = _again(exercise)
     display(verdict)
     return answer if verdict.state == CORRECT else _handed_back(exercise)
@@ -165,7 +165,7 @@ def mine(exercise_id: str) -> Any:
 def _again(exercise: Exercise) -> tuple[Verdict, Any]:
     """A kept answer, run and judged anew."""
     try:
-        answer = answers.kept(exercise.id, exercise.name)
+        answer = saved_answers.kept(exercise.id, exercise.name)
         verdict = _verdict(exercise, answer)
     except KeyboardInterrupt:
         raise
@@ -224,12 +224,12 @@ def _exercises(lesson: int) -> dict[str, Exercise]:
 def _with_mistakes(module: ModuleType) -> dict[str, Exercise]:
     found = {thing.id: thing for thing in vars(module).values() if isinstance(thing, Exercise)}
     guide = _guide(module.__name__.rpartition(".")[2])
-    field_guide.attach(found, guide, _guide("shared")[""], vars(module))
+    mistake_guide.attach(found, guide, _guide("shared")[""], vars(module))
     return found
 
 
-def _guide(name: str) -> dict[str, list[field_guide.Entry]]:
-    return field_guide.read(Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8"))
+def _guide(name: str) -> dict[str, list[mistake_guide.Entry]]:
+    return mistake_guide.read(Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8"))
 
 
 HINTS = ("Hint", "Another hint", "A third hint")

@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transformer_course import museum
-from transformer_course.checker import Exercise, killing_test
+from transformer_course import bugs
+from transformer_course.checker import Exercise, mutation_exercise
 from transformer_course.checker.compare import Difference, plain, shown
-from transformer_course.checker.killing import Suspects
-from transformer_course.checker.kinds import ValueExercise
+from transformer_course.checker.exercise_types import ValueExercise
+from transformer_course.checker.mutation_testing import Mutants
 from transformer_lab import causal_mask, padding_mask
 from transformer_lab.diagnostics import certificates
 from transformer_lab.multi_head_attention import MultiHeadAttention, merge_heads, split_heads
@@ -140,7 +140,7 @@ def exhibit(
     return declared
 
 
-@killing_test(
+@mutation_exercise(
     "14.1",
     "It worked for the first text",
     hints=[
@@ -178,7 +178,7 @@ def keeps_01():
         "not turned at all": torch.clone,
     }
     found = {"complex numbers": right, "the package's own": transposed, "cosines and sines": by_tables}
-    return Suspects(found, museum.turn_by_position, right, others=others, takes=["x"])
+    return Mutants(found, bugs.turn_by_position, right, others=others, takes=["x"])
 
 
 @keeps_01.solution
@@ -200,7 +200,7 @@ def keeps_01(turn):  # all numbers
     return torch.allclose(turn(x), wanted)
 
 
-@killing_test(
+@mutation_exercise(
     "14.2",
     "Four of them",
     hints=[
@@ -216,23 +216,23 @@ def keeps_02(stack):
 
 @keeps_02.suspects
 def keeps_02():
-    four = [museum.unit(8) for _ in range(4)]
+    four = [bugs.unit(8) for _ in range(4)]
     alike = [deepcopy(four[0]) for _ in range(4)]  # at first; each may learn by itself
     shells = [nn.Sequential(*four[0]) for _ in range(4)]
     one_norm = [nn.Sequential(four[0][0], *unit[1:]) for unit in four]
     others = {
-        "one of them twice": museum.Stack([*four[:3], four[0]]),
-        "one norm for all": museum.Stack(one_norm),
-        "four shells around the same weights": museum.Stack(shells),
-        "one dead unit": museum.Stack([*four[:3], nn.Identity()]),
+        "one of them twice": bugs.Stack([*four[:3], four[0]]),
+        "one norm for all": bugs.Stack(one_norm),
+        "four shells around the same weights": bugs.Stack(shells),
+        "one dead unit": bugs.Stack([*four[:3], nn.Identity()]),
     }
-    in_sequence = museum.Stack([museum.unit(8) for _ in range(4)])
+    in_sequence = bugs.Stack([bugs.unit(8) for _ in range(4)])
     in_sequence.units = nn.Sequential(*in_sequence.units)
-    right = {"four of them": museum.Stack(four), "equal at first": museum.Stack(alike)}
-    right["narrower ones"] = museum.Stack([museum.unit(6) for _ in range(4)])
+    right = {"four of them": bugs.Stack(four), "equal at first": bugs.Stack(alike)}
+    right["narrower ones"] = bugs.Stack([bugs.unit(6) for _ in range(4)])
     right["in a Sequential"] = in_sequence
-    beside = {"three of them": museum.Stack(four[:3])}
-    return Suspects(right, museum.Units(8, 4), others=others, beside=beside, takes=["x"])
+    beside = {"three of them": bugs.Stack(four[:3])}
+    return Mutants(right, bugs.Units(8, 4), others=others, beside=beside, takes=["x"])
 
 
 @keeps_02.solution
@@ -246,7 +246,7 @@ def keeps_02(stack):
     return len({id(parameter) for unit in stack.units for parameter in unit.parameters()}) == 4 * 5
 
 
-@killing_test(
+@mutation_exercise(
     "14.3",
     "Neighbours in the batch",
     hints=[
@@ -261,12 +261,12 @@ def keeps_03(answer):
 
 @keeps_03.suspects
 def keeps_03():
-    class ByText(museum.Answer):
+    class ByText(bugs.Answer):
         def __init__(self, width):
             super().__init__(width)
             self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
 
-    class Turned(museum.Answer):  # PyTorch's module as it comes, and the axes as that wants them
+    class Turned(bugs.Answer):  # PyTorch's module as it comes, and the axes as that wants them
         def forward(self, x):
             x = (x + self.places[: x.shape[1]]).transpose(0, 1)
             return self.attention(x, x, x)[0].mean(dim=0)
@@ -279,7 +279,7 @@ def keeps_03():
         def forward(self, x):
             return self.look(x)[0].amax(dim=1)
 
-    whole, wrong = ByText(16), museum.Answer(16)
+    whole, wrong = ByText(16), bugs.Answer(16)
     right = {"the texts first": whole, "turned, and back": Turned(16), "the largest": Largest()}
     others = {
         "the mean of all texts taken off": lambda x: whole(x - x.mean(dim=0)),
@@ -289,7 +289,7 @@ def keeps_03():
     twin = ByText(16)
     twin.load_state_dict(wrong.state_dict())
     beside = {"places forgotten": lambda x: whole.attention(x, x, x)[0].mean(dim=1)}
-    return Suspects(right, wrong, twin, others=others, beside=beside, takes=["x"])
+    return Mutants(right, wrong, twin, others=others, beside=beside, takes=["x"])
 
 
 @keeps_03.solution
@@ -306,7 +306,7 @@ def keeps_03(answer):
     return certificates.batch_invariance(whole, torch.randn(3, 4, 16)).holds
 
 
-@killing_test(
+@mutation_exercise(
     "14.4",
     "A causal mask that leaks",
     hints=[
@@ -327,18 +327,18 @@ def keeps_04():
         return merge_heads(F.scaled_dot_product_attention(heads, heads, heads, is_causal=True))
 
     def query_by_query(x):  # each looks at what came before it, and there is nothing else
-        return torch.cat([museum.attend(x[:, : i + 1])[:, -1:] for i in range(x.shape[1])], dim=1)
+        return torch.cat([bugs.attend(x[:, : i + 1])[:, -1:] for i in range(x.shape[1])], dim=1)
 
-    right = {"a causal mask": museum.causal, "PyTorch's own": by_pytorch, "query by query": query_by_query}
+    right = {"a causal mask": bugs.causal, "PyTorch's own": by_pytorch, "query by query": query_by_query}
     others = {
-        "no mask at all": museum.attend,
-        "every token sees one too many": lambda x: museum.attend(
+        "no mask at all": bugs.attend,
+        "every token sees one too many": lambda x: bugs.attend(
             x, torch.ones(x.shape[1], x.shape[1]).tril(1) > 0
         ),
-        "sees only the later ones": lambda x: museum.attend(x, causal_mask(x.shape[1]).mT),
+        "sees only the later ones": lambda x: bugs.attend(x, causal_mask(x.shape[1]).mT),
     }
-    beside = {"the scores are not divided": partial(museum.causal, scale=1.0)}
-    return Suspects(right, museum.attend_causally, museum.causal, others=others, beside=beside, takes=["x"])
+    beside = {"the scores are not divided": partial(bugs.causal, scale=1.0)}
+    return Mutants(right, bugs.attend_causally, bugs.causal, others=others, beside=beside, takes=["x"])
 
 
 @keeps_04.solution
@@ -352,7 +352,7 @@ def keeps_04(attend):
     return (certificates.leak_map(attend, torch.randn(2, 6, 8)).triu(1) < 1e-9).all()
 
 
-@killing_test(
+@mutation_exercise(
     "14.5",
     "One token at a time",
     hints=[
@@ -390,7 +390,7 @@ def keeps_05():
     }
     found = {"all at once": right, "one at a time": one_at_a_time}
     found["counted from 100 on"] = partial(right, start=100)
-    return Suspects(found, museum.scores_of_the_last, right, others=others, takes=["tokens"])
+    return Mutants(found, bugs.scores_of_the_last, right, others=others, takes=["tokens"])
 
 
 @keeps_05.solution
@@ -412,7 +412,7 @@ def keeps_05(scores_of_the_last):  # all numbers
     return torch.allclose(scores_of_the_last(tokens), turned @ turned[-1])
 
 
-@killing_test(
+@mutation_exercise(
     "14.6",
     "Nearly a layer norm",
     hints=[
@@ -455,7 +455,7 @@ def keeps_06():
     right = {"PyTorch's own": pytorch, "by the mean of the squares": by_squares}
     right["eps beside the root"] = eps_outside
     signs = {"small rows only": lambda x: by_hand(x) * (x.abs().mean() < 0.05)}
-    return Suspects(right, museum.norm_by_hand, by_hand, others=others, signs=signs, takes=["x"])
+    return Mutants(right, bugs.norm_by_hand, by_hand, others=others, signs=signs, takes=["x"])
 
 
 @keeps_06.solution
@@ -536,7 +536,7 @@ bug_09 = exhibit(
 )
 
 
-class WithWeights(museum.Attention):
+class WithWeights(bugs.Attention):
     """Returns what it promises."""
 
     def forward(self, x):
@@ -552,7 +552,7 @@ class Attended(NamedTuple):
     weights: Tensor
 
 
-@killing_test(
+@mutation_exercise(
     "14.10",
     "Two results, one axis too few",
     hints=[
@@ -580,7 +580,7 @@ def keeps_10():
         def forward(self, x):
             return self.mixed(x, x, x)
 
-    whole, wrong, twin = WithWeights(16), museum.Attention(16), WithWeights(16)
+    whole, wrong, twin = WithWeights(16), bugs.Attention(16), WithWeights(16)
     twin.load_state_dict(wrong.state_dict())
     right = {"as it is meant": whole, "a named tuple": WithNames(16), "PyTorch's own": OfPyTorch()}
     others = {
@@ -588,7 +588,7 @@ def keeps_10():
         "weights without their axis of queries": lambda x: (whole(x)[0], whole(x)[1].mean(dim=1)),
         "scores in place of the weights": lambda x: (whole(x)[0], whole(x)[1].log()),
     }
-    return Suspects(right, wrong, twin, others=others, takes=["x"])
+    return Mutants(right, wrong, twin, others=others, takes=["x"])
 
 
 @keeps_10.solution
@@ -618,7 +618,7 @@ bug_11 = exhibit(
 )
 
 
-@killing_test(
+@mutation_exercise(
     "14.12",
     "Eight heads that look at everything",
     hints=[
@@ -660,7 +660,7 @@ def keeps_12():
         "the value is the key": lambda q, k, v: fused(q, k, k),
     }
     takes = ["query", "key", "value"]
-    return Suspects(right, museum.attend_in_heads, fused, others=others, signs=signs, takes=takes)
+    return Mutants(right, bugs.attend_in_heads, fused, others=others, signs=signs, takes=takes)
 
 
 @keeps_12.solution
@@ -699,7 +699,7 @@ bug_14 = exhibit(
 )
 
 
-@killing_test(
+@mutation_exercise(
     "14.15",
     "A mask that fits",
     hints=[
@@ -738,8 +738,8 @@ def keeps_15():
         "hidden with a score of 0": partial(masked, hide=0.0),
     }
     signs = {"texts with padding": lambda x, ids: masked(x, ids) * (math.nan if ids.all() else 1)}
-    wrong, takes = museum.weights_without_padding, ["x", "ids"]
-    return Suspects(right, wrong, masked, others=others, signs=signs, takes=takes)
+    wrong, takes = bugs.weights_without_padding, ["x", "ids"]
+    return Mutants(right, wrong, masked, others=others, signs=signs, takes=takes)
 
 
 @keeps_15.solution
@@ -754,7 +754,7 @@ def keeps_15(weigh):  # the real tokens are the same with padding as without
     return torch.allclose(weigh(x, ids)[:, :3, :3], weigh(x[:, :3], ids[:, :3]))
 
 
-@killing_test(
+@mutation_exercise(
     "14.16",
     "Places that coincide",
     hints=[
@@ -782,13 +782,11 @@ def keeps_16():
     signs = {"fine formats only": lambda n, w, dtype: from_integers(n, w, dtype) * (dtype.itemsize > 2)}
     others = {
         "positions that end at 511": lambda n, *more: from_integers(n, *more)[torch.arange(n).clamp(max=511)],
-        "positions always in float16": lambda n, w, _: museum.turns(n, w, torch.float16),
+        "positions always in float16": lambda n, w, _: bugs.turns(n, w, torch.float16),
     }
     beside = {"cosines only": lambda n, w, dtype: from_integers(n, w, dtype)[:, : w // 2]}
     takes = ["length", "width", "dtype"]
-    return Suspects(
-        right, museum.turns, from_integers, others=others, beside=beside, signs=signs, takes=takes
-    )
+    return Mutants(right, bugs.turns, from_integers, others=others, beside=beside, signs=signs, takes=takes)
 
 
 @keeps_16.solution
@@ -802,7 +800,7 @@ def keeps_16(turns):
     return all((table.diff(dim=0) != 0).any(dim=-1).all() for table in tables)
 
 
-@killing_test(
+@mutation_exercise(
     "14.17",
     "An old copy",
     hints=[
@@ -819,7 +817,7 @@ def keeps_17(turning):
 
 @keeps_17.suspects
 def keeps_17():
-    class Finishing(museum.Turning):
+    class Finishing(bugs.Turning):
         def __init__(self, finish=lambda result, x: result):
             super().__init__(8)
             self.finish, self.tables = finish, ()
@@ -845,7 +843,7 @@ def keeps_17():
     right = {"without tables": RotaryEmbedding(8), "another base": RotaryEmbedding(8, base=500.0)}
     right |= {"tables read anew": Finishing(), "tables made at each call": FromFrequencies()}
     beside = {"nothing turned": Finishing(lambda result, x: x)}
-    return Suspects(right, museum.Turning(8), others=others, beside=beside, takes=["x"])
+    return Mutants(right, bugs.Turning(8), others=others, beside=beside, takes=["x"])
 
 
 @keeps_17.solution
@@ -860,7 +858,7 @@ def keeps_17(turning):
     return all(turning.to(dtype)(torch.ones(3, 8, dtype=dtype)).dtype == dtype for dtype in formats)
 
 
-@killing_test(
+@mutation_exercise(
     "14.18",
     "Eight heads were ordered",
     hints=[
@@ -893,7 +891,7 @@ def keeps_18():
 
     def warning(width, **settings):
         warnings.warn(f"options: {settings}", stacklevel=2)
-        return museum.Ordered(width, **settings)
+        return bugs.Ordered(width, **settings)
 
     others = {
         "a warning only": warning,
@@ -902,7 +900,7 @@ def keeps_18():
         "always an error": lambda *given, **named: Named(15),
     }
     right = {"named options": Named, "an error of another kind": checked}
-    return Suspects(right, museum.Ordered, elsewhere={"other names inside": lenient}, others=others)
+    return Mutants(right, bugs.Ordered, elsewhere={"other names inside": lenient}, others=others)
 
 
 @keeps_18.solution
@@ -936,7 +934,7 @@ def keeps_18(build):
     return takes and refuses(attn_head=8)
 
 
-@killing_test(
+@mutation_exercise(
     "14.19",
     "The company a text keeps",
     hints=[
@@ -958,7 +956,7 @@ def keeps_19():
         return torch.where(real[..., None], x, otherwise)
 
     def mixed(x, real):
-        return museum.attend_once(only(x, real), real[:, None])
+        return bugs.attend_once(only(x, real), real[:, None])
 
     def unmixed(x, real):
         return F.normalize(only(x, real).sum(dim=1) / real.sum(dim=1, keepdim=True), dim=-1)
@@ -975,7 +973,7 @@ def keeps_19():
     everywhere = torch.ones(1, 1, 1, dtype=torch.bool)
     others = {
         "the vector of the last position": lambda x, real: F.normalize(mixed(x, real)[:, -1], dim=-1),
-        "no mask in the attention": lambda x, real: right(museum.attend_once(x, everywhere), real),
+        "no mask in the attention": lambda x, real: right(bugs.attend_once(x, everywhere), real),
         "the mean of the padding": lambda x, real: right(x, ~real),
         "not of length 1": lambda x, real: 3 * right(x, real),
     }
@@ -985,7 +983,7 @@ def keeps_19():
 
     found, takes = {"the mean": right, "no attention": by_shares, "the largest": largest}, ["x", "real"]
     signs = {"texts with padding": padded_only}
-    return Suspects(found, museum.text_vectors, right, others=others, signs=signs, takes=takes)
+    return Mutants(found, bugs.text_vectors, right, others=others, signs=signs, takes=takes)
 
 
 @keeps_19.solution

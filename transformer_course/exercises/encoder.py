@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from transformer_course.checker import exercise, source
-from transformer_course.checker.kinds import ModuleExercise
-from transformer_course.checker.parts import InARow
+from transformer_course.checker.exercise_types import ModuleExercise
+from transformer_course.checker.shared_modules import InARow
 from transformer_lab.encoder import EncoderConfig
 from transformer_lab.encoder_layer import EncoderLayer
 from transformer_lab.multi_head_attention import MultiHeadAttention
@@ -219,7 +219,7 @@ make_layer.mistake(
     "Write the encoder",
     difficulty=2,
     returns=("output", "weights"),
-    by_name=("may_attend",),
+    keyword_arguments=("may_attend",),
     hints=[
         """`nn.Embedding(rows, features)` is a trained table. PyTorch finds the parameters of a module only in
         attributes that are modules: a plain list hides them, `nn.ModuleList(…)` does not. Each call of
@@ -442,7 +442,7 @@ def count_parameters(v, d, h, f, n, m, learned, pre):
 @exercise(
     "08.5",
     "A head for a whole text",
-    by_name=("may_attend",),
+    keyword_arguments=("may_attend",),
     hints=[
         """One vector for each text: the mean of its real tokens. Without a mask that is
         `hidden.mean(dim=1)`. With one, add up the real tokens and divide by how many they are.""",

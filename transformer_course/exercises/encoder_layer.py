@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from transformer_course.checker import exercise, value_exercise
-from transformer_course.checker.kinds import ModuleExercise
-from transformer_course.checker.parts import norm_by_hand
+from transformer_course.checker.exercise_types import ModuleExercise
+from transformer_course.checker.shared_modules import norm_by_hand
 from transformer_lab import encoder_layer
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.multi_head_attention import MultiHeadAttention
@@ -24,7 +24,7 @@ from transformer_lab.multi_head_attention import MultiHeadAttention
         torch's default divides by one less.""",
         """eps stands under the root, beside the variance. At the end multiply by weight and add bias.""",
     ],
-    without=["layer_norm"],
+    forbidden=["layer_norm"],
 )
 def layer_norm(x, weight, bias, eps):
     """Of weights of 1, biases of 0 and a tiny eps each token comes out with mean 0 and variance 1.
@@ -89,8 +89,8 @@ class Fresh(ModuleExercise):
 @exercise(
     "07.2",
     "Layer norm as a module",
-    flavour=Fresh,
-    without=["layer_norm"],
+    kind=Fresh,
+    forbidden=["layer_norm"],
     hints=[
         """`nn.Parameter(tensor)`, kept as `self.weight`, makes a tensor one that is trained and saved
         (lesson 00). With which numbers do scale and shift change nothing?""",
@@ -172,7 +172,7 @@ LayerNorm.alternative(Registered)
     "Write the encoder layer",
     difficulty=2,
     returns=("x", "weights"),
-    by_name=("may_attend",),
+    keyword_arguments=("may_attend",),
     hints=[
         """Two halves of the same form: norm(x + sublayer(x)). The first sublayer is the attention; it
         returns two things.""",
@@ -304,7 +304,7 @@ class EncoderLayer(Parts):
     "07.4",
     "The other order",
     returns=("x", "weights"),
-    by_name=("may_attend",),
+    keyword_arguments=("may_attend",),
     hints=[
         """Again two halves of one form: x + sublayer(norm(x)). What is added to is x itself, never the
         normalised x.""",

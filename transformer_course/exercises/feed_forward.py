@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from transformer_course.checker import exercise
-from transformer_course.checker.parts import InARow
+from transformer_course.checker.shared_modules import InARow
 
 # ------------------------------------------------------------------------------------------------------ 06.1
 
@@ -17,7 +17,7 @@ from transformer_course.checker.parts import InARow
     "06.1",
     "The network, from its numbers",
     difficulty=1,
-    without=("nn.Module",),
+    forbidden=("nn.Module",),
     hints=[
         """Three steps: up, bend, down. `nn.Linear` keeps its weight as (features out, features in), and
         computes `x @ weight.mT + bias`.""",

@@ -12,7 +12,7 @@ from transformer_course.checker import exercise
 @exercise(
     "04.1",
     "Hide the padding",
-    without=("transformer_lab",),
+    forbidden=("transformer_lab",),
     hints=[
         """Which comparison is True for every real token? A comparison of a tensor with a number already
         gives booleans; nothing needs to be converted.""",
@@ -66,7 +66,7 @@ def hide_padding(ids, pad):
 @exercise(
     "04.2",
     "Look back, but not far",
-    without=("transformer_lab",),
+    forbidden=("transformer_lab",),
     hints=[
         """Number the positions with `torch.arange(length)`. For query i and key j, how far does i have to
         look back? Write it as a table of distances, with `None` to make a column and a row.""",
@@ -122,7 +122,7 @@ def look_back_mask(length, window):
     "Attention that obeys a mask",
     difficulty=2,
     returns=("output", "weights"),
-    without=("scaled_dot_product_attention", "transformer_lab"),
+    forbidden=("scaled_dot_product_attention", "transformer_lab"),
     gradients=True,
     tolerance=1e-8,  # a fair way to avoid 0/0 adds 1e-9 to the sum
     hints=[
@@ -219,7 +219,7 @@ def masked_attention(q, k, v, m):
     "04.4",
     "A mean without the padding",
     difficulty=2,
-    without=("transformer_lab",),
+    forbidden=("transformer_lab",),
     gradients=True,
     tolerance=1e-8,  # a fair way to avoid 0/0 adds 1e-9 to the count
     hints=[
@@ -295,7 +295,7 @@ class InWords:
     "04.5",
     "Prove it: who moves?",
     difficulty=2,
-    without=("transformer_lab",),
+    forbidden=("transformer_lab",),
     hints=[
         """Call the function once with x as it is. Then, for each position j: a copy of x (`x.clone()`)
         in which row j is another vector, and the function once more.""",
@@ -384,7 +384,7 @@ def who_moves(f, x):
 @exercise(
     "04.6",
     "Translate PyTorch's two masks",
-    without=("transformer_lab",),
+    forbidden=("transformer_lab",),
     hints=[
         """Both of PyTorch's masks say True = ignore; yours says True = may attend. So one `~` is needed
         somewhere. Where, and does `&` or `|` join the two?""",

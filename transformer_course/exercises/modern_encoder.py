@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from transformer_course.checker import exercise, source
-from transformer_course.checker.kinds import FunctionExercise, ModuleExercise
+from transformer_course.checker.exercise_types import FunctionExercise, ModuleExercise
 from transformer_course.checker.parameters import set_parameters
 from transformer_course.exercises import encoder_layer, masking, rotary_embedding
 from transformer_course.exercises.encoder import FactoryExercise
@@ -26,7 +26,7 @@ PreNormEncoderLayer = encoder_layer.PreNormEncoderLayer.reference
     "12.1",
     "Attention that turns, and sees a window",
     returns=("output", "weights"),
-    by_name=["may_attend"],
+    keyword_arguments=["may_attend"],
     difficulty=2,
     hints=[
         """Wqkv gives 3 · n_heads heads, one behind another: `unflatten(-1, (3 * self.n_heads, -1))`, then
@@ -243,7 +243,7 @@ def modern_layer(n, d, h, f, w):
 @exercise(
     "12.3",
     "Write ModernBERT",
-    by_name=["may_attend"],
+    keyword_arguments=["may_attend"],
     hints=[
         """Your encoder of 08.3, with one thing less: what tells this one where a token stands?""",
         """`nn.ModuleList(modern_layer(number, d_model, n_heads, d_ff, window) for number in
@@ -353,7 +353,7 @@ class PackingExercise(FunctionExercise):
 @exercise(
     "12.4",
     "Take the padding out",
-    flavour=PackingExercise,
+    kind=PackingExercise,
     returns=("output", "rows × tokens that the model was given"),
     difficulty=2,
     hints=[
@@ -559,7 +559,7 @@ def near(length, window=None):
 @exercise(
     "12.7",
     "RMS norm by hand",
-    without=["rms_norm", "layer_norm"],
+    forbidden=["rms_norm", "layer_norm"],
     hints=[
         """Square the features, take their mean over the last axis, add eps, take the root. Nothing is
         subtracted anywhere.""",

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from transformer_course.checker import exercise, value_exercise
-from transformer_course.checker.parts import Projections
+from transformer_course.checker.shared_modules import Projections
 from transformer_course.exercises import scaled_dot_product_attention
 
 # ------------------------------------------------------------------------------------------------------ 05.1
@@ -235,7 +235,7 @@ def merge_heads(heads):
     "Write multi-head attention",
     difficulty=2,
     returns=("output", "weights"),
-    by_name=("may_attend",),
+    keyword_arguments=("may_attend",),
     hints=[
         """Five steps: project each of the three, cut each into heads, attend in every head at once,
         merge, project once more. You have written all five before, in lessons 03 and 04, and above.""",

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from transformer_course.checker import exercise
-from transformer_course.checker.kinds import ModuleExercise
+from transformer_course.checker.exercise_types import ModuleExercise
 from transformer_course.checker.parameters import require_buffer
 
 # ------------------------------------------------------------------------------------------------------ 01.1
@@ -16,7 +16,7 @@ from transformer_course.checker.parameters import require_buffer
     "01.1",
     "How fast does each hand turn?",
     difficulty=1,
-    without=("transformer_lab",),
+    forbidden=("transformer_lab",),
     hints=[
         """There is one frequency for each pair of features, so d_model / 2 of them. `torch.arange(0, d_model,
         2)` gives the numbers 2i.""",
@@ -66,7 +66,7 @@ def frequencies(d_model, base):
     "01.2",
     "Write the table",
     difficulty=2,
-    without=("transformer_lab",),
+    forbidden=("transformer_lab",),
     hints=[
         """Angles first: position p and pair i give the angle p · ω_i. Positions as a column, `[:, None]`,
         times the frequencies of 01.1 as a row gives them all, (length, d_model / 2).""",
@@ -126,7 +126,7 @@ def position_table(length, d_model):
     "01.3",
     "Add it, from any position on",
     difficulty=1,
-    without=("transformer_lab",),
+    forbidden=("transformer_lab",),
     hints=[
         """Which rows? The first token stands at position `start`, and there are `x.shape[1]` tokens. A slice
         takes rows from its first number up to, not including, its second.""",
@@ -254,10 +254,10 @@ class MovedExercise(ModuleExercise):
 @exercise(
     "01.5",
     "Keep the table in a module",
-    flavour=MovedExercise,
+    kind=MovedExercise,
     difficulty=2,
-    by_name=("offset",),
-    without=("transformer_lab",),
+    keyword_arguments=("offset",),
+    forbidden=("transformer_lab",),
     hints=[
         """`self.register_buffer(name, tensor)` gives the module a buffer; from then on it is an attribute of
         that name. The tensor is your 01.2, with max_length rows.""",

@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from transformer_course.checker import exercise
-from transformer_course.checker.kinds import FunctionExercise
-from transformer_course.checker.parts import Projections
+from transformer_course.checker.exercise_types import FunctionExercise
+from transformer_course.checker.shared_modules import Projections
 from transformer_lab.pretrained_encoder import CORRESPONDENCE
 
 # ------------------------------------------------------------------------------------------------------ 09.1
@@ -42,7 +42,7 @@ TABLES = ("embedding.weight", "positions.weight")
 @exercise(
     "09.1",
     "The whole file",
-    flavour=LoadExercise,
+    kind=LoadExercise,
     difficulty=2,
     hints=[
         """Write down what a token is before the first norm: in BERT a sum of three vectors, in yours of two.
@@ -256,7 +256,7 @@ def search(query, vectors, k):
         """Feed-forward: `intermediate.dense`, `F.gelu`, `output.dense`; add what came out of the first norm,
         not the first x; then `output.LayerNorm`. All names begin with `f"encoder.layer.{number}."`.""",
     ],
-    without=("scaled_dot_product_attention", "multi_head_attention_forward"),
+    forbidden=("scaled_dot_product_attention", "multi_head_attention_forward"),
 )
 def published_layer(tensors, number, x, may_attend, n_heads):
     """One layer of the published model, from its tensors alone: no module, only names and numbers.
@@ -644,7 +644,7 @@ def head_damages(attention, x):
         """Then the ordinary correlation of the two lists of ranks: subtract each one's mean, sum the
         products, and divide by the root of the product of both sums of squares.""",
     ],
-    without=("corrcoef",),
+    forbidden=("corrcoef",),
     tolerance=1e-6,  # ranks in float32 are as right
 )
 def rank_correlation(x, y):

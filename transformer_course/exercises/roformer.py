@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from transformer_course.checker import exercise
-from transformer_course.checker.parts import norm_by_hand
+from transformer_course.checker.shared_modules import norm_by_hand
 from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.multi_head_attention import MultiHeadAttention
@@ -73,7 +73,7 @@ def choosing_weight(take, keep):
     "11.2",
     "Write the block",
     returns=("output", "weights"),
-    by_name=("may_attend",),
+    keyword_arguments=("may_attend",),
     hints=[
         """Four steps: attend, lay beside, feed forward, map back. What does attention get, and what is laid
         beside its result?""",

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from transformer_course.checker import exercise
-from transformer_course.checker.kinds import ModuleExercise
+from transformer_course.checker.exercise_types import ModuleExercise
 from transformer_course.checker.parameters import require_buffer
 from transformer_lab import RotaryEmbedding, rotate_half_split, rotate_interleaved
 
@@ -71,7 +71,7 @@ def turn(pairs, angle):
     "02.2",
     "Rotary embedding",
     difficulty=2,
-    without=("transformer_lab",),
+    forbidden=("transformer_lab",),
     hints=[
         """Angles first, as in lesson 01: positions as a column, `torch.arange(length)[:, None]`, times
         the d_head / 2 frequencies as a row. They are the same for every text and every head.""",
@@ -218,10 +218,10 @@ class WithFrequency(ModuleExercise):
 @exercise(
     "02.4",
     "Write rotary embedding as a module",
-    flavour=WithFrequency,
+    kind=WithFrequency,
     difficulty=2,
-    without=("transformer_lab",),
-    by_name=("offset",),
+    forbidden=("transformer_lab",),
+    keyword_arguments=("offset",),
     hints=[
         """In `__init__` make the frequencies as in 02.2, and keep them with
         `self.register_buffer("frequency", …, persistent=False)`. From then on they are `self.frequency`.""",
@@ -324,7 +324,7 @@ Rotary.alternative(alternative())
     "02.5",
     "The complex form, heads last",
     difficulty=2,
-    without=("transformer_lab",),
+    forbidden=("transformer_lab",),
     hints=[
         """`x.unflatten(-1, (-1, 2))` makes pairs of neighbours, (batch, position, heads, d_head/2, 2),
         and `torch.view_as_complex` one complex number of each pair. `view_as_real` and `flatten(-2)`

@@ -9,7 +9,7 @@ from torch import nn
 
 from transformer_course.checker import exercise
 from transformer_course.checker.compare import Difference
-from transformer_course.checker.kinds import FunctionExercise
+from transformer_course.checker.exercise_types import FunctionExercise
 
 # ------------------------------------------------------------------------------------------------------ 03.1
 
@@ -73,7 +73,7 @@ def scaled_scores(query, key):
     "Write scaled dot-product attention",
     difficulty=2,
     returns=("output", "weights"),
-    without=("scaled_dot_product_attention", "transformer_lab"),
+    forbidden=("scaled_dot_product_attention", "transformer_lab"),
     gradients=True,
     hints=[
         """Three lines do it: scaled scores, weights, output. You have the first already; let it work
@@ -145,7 +145,7 @@ def attention(q, k, v):
     "03.3",
     "Write a softmax that does not overflow",
     difficulty=2,
-    without=("softmax", "log_softmax"),
+    forbidden=("softmax", "log_softmax"),
     hints=[
         """exp(1000) is infinite in float64. Which number can you subtract from all scores of a row,
         without changing their softmax, so that no exponent is above 0?""",
@@ -205,7 +205,7 @@ def softmax(scores):
     "Write one head of self-attention",
     difficulty=2,
     returns=("output", "weights"),
-    without=("scaled_dot_product_attention", "transformer_lab"),
+    forbidden=("scaled_dot_product_attention", "transformer_lab"),
     hints=[
         """In `__init__` make three `Linear` layers, each under the name that the comment gives it:
         `self.query_projection = nn.Linear(…, …)`, and so on. What goes in has d_model features, what comes
@@ -326,7 +326,7 @@ def read_heatmap(ax):
 @exercise(
     "03.5",
     "Draw an attention map",
-    flavour=HeatmapExercise,
+    kind=HeatmapExercise,
     hints=[
         """`sns.heatmap` takes the matrix first: its row 0 is drawn on top. Rows are queries, and so they
         are in `weights` already.""",

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from transformer_course.checker import exercise
-from transformer_course.checker.kinds import FunctionExercise
+from transformer_course.checker.exercise_types import FunctionExercise
 
 # ------------------------------------------------------------------------------------------------------ 13.1
 
@@ -123,7 +123,7 @@ class Watched(torch.Tensor):
     "13.2",
     "Attention in blocks",
     difficulty=3,
-    without=("scaled_dot_product_attention",),
+    forbidden=("scaled_dot_product_attention",),
     hints=[
         """Exercise 03.8 did it for one query and one key at a time. Which three things went along from key
         to key? What shape have they for many queries?""",
@@ -379,7 +379,7 @@ def _out_of_memory(found):
     "13.4",
     "All-reduce, in a ring",
     difficulty=3,
-    flavour=OfAll,
+    kind=OfAll,
     hints=[
         """Follow one piece. Who sends it in round 0, who in round 1? So which piece does worker w send in
         round r? A worker's number counts modulo the number of workers.""",
@@ -493,7 +493,7 @@ class Halves:
     "13.5",
     "A sharded step",
     difficulty=2,
-    flavour=OfAll,
+    kind=OfAll,
     returns=("parameters", "means"),
     hints=[
         """Follow one worker. Of which parameters does it keep the momentum? So of which does it need
@@ -688,7 +688,7 @@ class FillsGradients(FunctionExercise):
     "13.7",
     "Compute it again",
     difficulty=2,
-    flavour=FillsGradients,
+    kind=FillsGradients,
     returns=("the loss", "the gradient of x", "the gradients in the layers"),
     hints=[
         """Two passes. In the first nothing is kept but the input of each layer: with `torch.no_grad()`

@@ -4,21 +4,24 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 """
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
-from transformer_course.figures.algebra import (
-    arithmetic,
-    journey,
-    shape_flow,
-    text_cosine,
-    two_heads,
-    weighted_sum,
-)
 from transformer_course.figures.attention import STEPS, bars, draw_walk, masked_row, query_and_keys
+from transformer_course.figures.attention_flow import draw_arcs, draw_web, places_that_fit
 from transformer_course.figures.curves import lines
 from transformer_course.figures.drawings import (
     data_flow,
     kinds_of_tests,
     minilm_and_modernbert,
     norm_orders,
+)
+from transformer_course.figures.encoder_diagram import encoder_map, two_heads_inside
+from transformer_course.figures.heatmaps import (
+    attention_heatmap,
+    draw_matrix,
+    head_blocks,
+    head_grid,
+    likeness_grid,
+    masks,
+    matrices,
 )
 from transformer_course.figures.images import image_attention
 from transformer_course.figures.layer import (
@@ -29,24 +32,12 @@ from transformer_course.figures.layer import (
     two_blocks,
     two_stacks,
 )
-from transformer_course.figures.map import encoder_map, two_heads_inside
-from transformer_course.figures.maps import (
-    attention_heatmap,
-    draw_matrix,
-    head_blocks,
-    head_grid,
-    likeness_grid,
-    masks,
-    matrices,
-)
-from transformer_course.figures.moves import draw_tile, memory_traffic, packing, reach, ring_of_three
-from transformer_course.figures.points import (
-    head_scatter,
-    pooled,
-    roofline,
-    searches,
-    seen_from,
-    word_strips,
+from transformer_course.figures.memory_diagrams import (
+    draw_tile,
+    memory_traffic,
+    packing,
+    reach,
+    ring_of_three,
 )
 from transformer_course.figures.positions import (
     clock_table,
@@ -55,6 +46,21 @@ from transformer_course.figures.positions import (
     draw_turns,
     position_tables,
 )
+from transformer_course.figures.scatter import (
+    head_scatter,
+    pooled,
+    roofline,
+    searches,
+    seen_from,
+    word_strips,
+)
 from transformer_course.figures.training import ablation, one_step, probe, weight_and_need
-from transformer_course.figures.ways import draw_arcs, draw_web, places_that_fit
 from transformer_course.figures.widgets import explore, explorer, live_curve, measured
+from transformer_course.figures.worked_examples import (
+    arithmetic,
+    journey,
+    shape_flow,
+    text_cosine,
+    two_heads,
+    weighted_sum,
+)

@@ -11,7 +11,7 @@ from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
-from transformer_course.figures import given
+from transformer_course.figures import inputs
 from transformer_course.figures.colours import (
     COMPONENTS,
     DARK,
@@ -28,7 +28,8 @@ from transformer_course.figures.colours import (
     pale,
 )
 from transformer_course.figures.drawings import Point, arrow
-from transformer_course.figures.given import Labels, Matrix, Tables
+from transformer_course.figures.heatmaps import draw_matrix
+from transformer_course.figures.inputs import Labels, Matrix, Tables
 from transformer_course.figures.layout import (
     WIDEST,
     canvas,
@@ -41,7 +42,6 @@ from transformer_course.figures.layout import (
     sign_before,
     two_decimals,
 )
-from transformer_course.figures.maps import draw_matrix
 from transformer_course.figures.positions import named_arrow
 
 # A query and keys in a plane
@@ -120,7 +120,7 @@ def bars(
         if lit:
             colours = [MARK if row in lit[place] else SILVER for row in rows]
         digits = 3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2  # no factor .00 of something
-        numbers = given.numbers_of(lengths, 1, name=name, gaps=True)
+        numbers = inputs.numbers_of(lengths, 1, name=name, gaps=True)
         draw_bars(ax, rows, numbers, colours, sign.strip(), digits)
         ax.spines["left"].set_visible(bool(lit))
         for text, row in zip(ax.texts, rows, strict=False) if lit else ():
@@ -167,7 +167,7 @@ ON_HATCHES = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}, "zo
 
 def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = "") -> Figure:
     """Draw scores (query_pos, key_pos) behind a mask, as bars what it makes of one row, and all weights."""
-    table, mask = (given.labelled(each, tokens, tokens) for each in (scores, may_attend))
+    table, mask = (inputs.labelled(each, tokens, tokens) for each in (scores, may_attend))
     row = list(tokens).index(query)
     powers, after = np.exp(table), np.where(mask, np.exp(table), 0)
     weights = after / after.sum(axis=1, keepdims=True)

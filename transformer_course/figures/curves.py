@@ -7,11 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transformer_course.figures import given
+from transformer_course.figures import inputs
 from transformer_course.figures.colours import EDGE, LINES, MARK
-from transformer_course.figures.given import Matrix
+from transformer_course.figures.inputs import Matrix
+from transformer_course.figures.label_placement import name_lines, place_names, write_level, write_place
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
-from transformer_course.figures.names import name_lines, place_names, write_level, write_place
 from transformer_lab.training.loop import History
 
 STYLES = {  # markers, by which lines are told apart besides by colour; inches across; more
@@ -127,7 +127,9 @@ def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
 
 def _tables_of(named: Named) -> dict[str, np.ndarray]:
     """Return lines as numbers (run, x)."""
-    return {name: np.atleast_2d(given.numbers_of(each, name=name, gaps=True)) for name, each in named.items()}
+    return {
+        name: np.atleast_2d(inputs.numbers_of(each, name=name, gaps=True)) for name, each in named.items()
+    }
 
 
 def _lay(
@@ -150,7 +152,7 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str) -> np.ndarray:
         ax.set_xticks(range(len(x)), list(x))
         ax.margins(x=0.3 / len(x))
         return np.arange(len(x))
-    x = given.numbers_of(x, 1, name="x")
+    x = inputs.numbers_of(x, 1, name="x")
     ax.xaxis.set_inverted(bool(x[0] > x[-1]))
     if "x" in logarithmic:
         ax.set_xscale("log")

@@ -4,11 +4,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transformer_course.figures import given
+from transformer_course.figures import inputs
 from transformer_course.figures.colours import ATTENTION, GREY
-from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.heatmaps import draw_cells
+from transformer_course.figures.inputs import Labels, Matrix
 from transformer_course.figures.layout import canvas, finished
-from transformer_course.figures.maps import draw_cells
 
 
 def image_attention(
@@ -25,7 +25,7 @@ def image_attention(
 
     `maps` are (image, head, patches), in reading order; a patch is given by its height and width.
     """
-    images, maps = given.numbers_of(images, 3, name="images"), given.numbers_of(maps, 3, name="maps")
+    images, maps = inputs.numbers_of(images, 3, name="images"), inputs.numbers_of(maps, 3, name="maps")
     n_images, rows, columns = images.shape
     grid = maps.reshape(n_images, len(names), rows // patch[0], columns // patch[1])
     across = 1 + len(names)

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn import functional as F
 
-from transformer_course.figures import given
+from transformer_course.figures import inputs
+from transformer_course.figures.attention_flow import FAINT, draw_ways
 from transformer_course.figures.colours import (
     COMPONENTS,
     DARK,
@@ -23,9 +24,8 @@ from transformer_course.figures.colours import (
     pale,
 )
 from transformer_course.figures.drawings import FRAME, arrow, box, cells, line, plus, way
-from transformer_course.figures.given import Labels, Matrix
+from transformer_course.figures.inputs import Labels, Matrix
 from transformer_course.figures.layout import canvas, finished, two_decimals
-from transformer_course.figures.ways import FAINT, draw_ways
 
 CENTRED = {"ha": "center", "va": "center", "size": 8.5, "zorder": 5}
 CELLS = {"edgecolor": "white", "linewidth": 0.8}
@@ -37,7 +37,7 @@ LANES, SHOWN = 1.3, 6  # how far two lanes are from the middle; features of a ve
 
 def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     """Draw a post-norm layer with a lane for each token, and weights (query, key) as lines between lanes."""
-    weights = given.labelled(weights, tokens, tokens)
+    weights = inputs.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
     row = 2 * np.eye(len(tokens), dtype=int)[lit][:, None]
     look = {"others": pale(COMPONENTS["scores"], 0.3), "faint": 1, "drop": DROP}
@@ -78,7 +78,7 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
     for ax, name, tables, road in zip(panels, names, (handed_on, added), (0.0, 0.4), strict=True):
         stages = zip((0.8, 5.5, 8.0), ("before", "after layer 0", "after layer 5"), tables, strict=True)
         for left, after, table in stages:
-            units = given.numbers_of(table, 2)
+            units = inputs.numbers_of(table, 2)
             size, units = units.std(ddof=1), units / np.linalg.norm(units, axis=1, keepdims=True)
             cells(ax, (left, 0.8), (1.2, 1.6), units[:, :12], 0.15)
             alike = (units @ units.T)[~np.eye(len(tokens), dtype=bool)].mean()
@@ -116,7 +116,7 @@ def two_blocks(
     joined = torch.cat([block.attention(block.norm(x))[0], x], dim=-1)  # [A ‖ x]
     tables = x, joined, block.feed_forward(joined), layer(x)[0], block(x)[0]
     drawn = (each[0, list(tokens.values())] for each in tables)
-    weight, x, *more = (given.numbers_of(each, 2) for each in (block.output_projection.weight, *drawn))
+    weight, x, *more = (inputs.numbers_of(each, 2) for each in (block.output_projection.weight, *drawn))
     first, d_model = _typical(x, more[2:]), x.shape[1]
     # The drawn ones come first, in each half of what is twice as wide, and of W's rows, too.
     turned = (np.roll(each.reshape(len(each), -1, d_model), -first, axis=2) for each in (x, weight, *more))
@@ -229,7 +229,7 @@ def norm_steps(
     The mean is drawn dashed. The first two steps have one scale; that of the last two is so many times as
     large, and has an axis.
     """
-    features = given.numbers_of(list(tokens.values()), 2)
+    features = inputs.numbers_of(list(tokens.values()), 2)
     means = features.mean(axis=1, keepdims=True)
     variances = features.var(axis=1)
     roots = np.sqrt(variances + eps)
@@ -388,7 +388,7 @@ def one_neuron(
     `asks` and `writes` are the words whose vectors are most like its question and what it adds: cosines.
     One of its answers is `worked` out in words.
     """
-    bent = given.numbers_of(F.gelu(torch.as_tensor(asked)), 2, name="the answers")
+    bent = inputs.numbers_of(F.gelu(torch.as_tensor(asked)), 2, name="the answers")
     first = max(neuron - 14, 0)  # of the neurons that are drawn; the lit one is the last
     shown, foot, d_ff = bent[:, first : neuron + 1], -0.2 * len(tokens), f"{bent.shape[1]:,}"
     is_lit, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 from matplotlib.patheffects import withStroke
 
-from transformer_course.figures import given
+from transformer_course.figures import inputs
 from transformer_course.figures.colours import (
     COMPONENTS,
     DARK,
@@ -25,9 +25,9 @@ from transformer_course.figures.colours import (
     pale,
 )
 from transformer_course.figures.drawings import Point, arrow
-from transformer_course.figures.given import Labels, Limits, Matrix, Tables
+from transformer_course.figures.heatmaps import draw_cells, draw_matrix
+from transformer_course.figures.inputs import Labels, Limits, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, outline_cells, two_decimals
-from transformer_course.figures.maps import draw_cells, draw_matrix
 
 PITCH = 3.8  # from the middle of one dial with arrows to that of the next
 ARC, WAY_AT = 0.34, (0.68, 0.5)  # radii of the arc between two arrows, and of their turns
@@ -129,7 +129,7 @@ def position_tables(
     frame a column and a row of the first. In a `plane` both axes have these ends, and `points` their names.
     The bar goes only down to 0, if no number lies below.
     """
-    tables = given.tables_of(named)
+    tables = inputs.tables_of(named)
     reach = max(np.abs(table).max() for table in tables.values())
     wide, room = 6.4 if len(tables) == 1 else 3.9, (1.4, 4.4)
     if plane:
@@ -210,8 +210,8 @@ def draw_turns(
     turned (pair,): dashed is where it was, dotted its turn. Other vectors (vector, pair, 2) may lie `behind`
     as dots, in place of the ring that the longest arrow reaches.
     """
-    pairs = given.tables_of(arrows)
-    dots = np.zeros((0, len(names), 2)) if behind is None else given.numbers_of(behind, 3)
+    pairs = inputs.tables_of(arrows)
+    dots = np.zeros((0, len(names), 2)) if behind is None else inputs.numbers_of(behind, 3)
     reach = max(np.hypot(*each.T).max() for each in (*pairs.values(), *dots)) or 1.0
     both = list(pairs.values()) if len(pairs) == 2 else []
     rim = 1.5  # there is room for names of arrows

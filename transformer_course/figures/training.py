@@ -7,13 +7,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transformer_course.figures import given
-from transformer_course.figures.algebra import Piece, arithmetic
+from transformer_course.figures import inputs
 from transformer_course.figures.attention import draw_bars
 from transformer_course.figures.colours import COMPONENTS, DARK, EDGE, GREY, HERO, LINES, MARK
 from transformer_course.figures.drawings import arrow
-from transformer_course.figures.given import Labels, Matrix, Tables
+from transformer_course.figures.inputs import Labels, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
+from transformer_course.figures.worked_examples import Piece, arithmetic
 
 NAMES = ["", "W", "", "x", "", "logits", "", "probabilities", "", "loss"]
 
@@ -25,7 +25,7 @@ def one_step(
 
     Of the classes the one `right` is; the gradient is cut to the length `allowed`.
     """
-    weights, x = given.numbers_of(weights, 2), given.numbers_of(x, 1)
+    weights, x = inputs.numbers_of(weights, 2), inputs.numbers_of(x, 1)
     there, shares = _answer(weights, x, right)
     truth = (np.arange(len(weights)) == right).astype(float)[:, None]
     gradient = (shares - truth) * x
@@ -78,7 +78,7 @@ def probe(
     At the left they lie in a plane, new ones with a thick edge, with w and the line on which w · x + c is 0;
     at the right they lie by that number alone. `names` are those of 1 and −1.
     """
-    points, truth = given.numbers_of(points, 2), given.numbers_of(truth, 1)
+    points, truth = inputs.numbers_of(points, 2), inputs.numbers_of(truth, 1)
     with_one = np.c_[points, np.ones(len(points))]
     fitted = with_one[:known]
     (*w, c) = np.linalg.solve(fitted.T @ fitted + penalty * np.eye(3), fitted.T @ truth[:known])
@@ -155,7 +155,7 @@ def weight_and_need(cases: Mapping[str, Tables], rows: Labels, *, title: str) ->
     figure, panels = canvas(len(cases) * count, size, (1.3, 0.2), columns=count)
     for (case, measures), (first, *others) in zip(cases.items(), panels.reshape(-1, count), strict=True):
         for ax, (name, lengths) in zip((first, *others), measures.items(), strict=True):
-            numbers = given.numbers_of(lengths, 1, name=name, gaps=True)
+            numbers = inputs.numbers_of(lengths, 1, name=name, gaps=True)
             draw_bars(ax, rows, numbers, [MARK if ax in others else COMPONENTS["attention"]], "")
             ax.set(xlim=(0, 1.1), title=name)
             ax.tick_params(labelleft=ax is first)

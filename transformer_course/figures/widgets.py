@@ -15,13 +15,13 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from torch import Tensor
 
-from transformer_course.figures import given
+from transformer_course.figures import inputs
 from transformer_course.figures.colours import ATTENTION
 from transformer_course.figures.curves import training_curves
-from transformer_course.figures.given import Labels
+from transformer_course.figures.heatmaps import draw_cells, draw_matrix, head_grid
+from transformer_course.figures.inputs import Labels
 from transformer_course.figures.layout import WIDEST, Size, canvas, finished, frame_cells, number
-from transformer_course.figures.maps import draw_cells, draw_matrix, head_grid
-from transformer_course.figures.pictures import mime_bundle
+from transformer_course.figures.png import mime_bundle
 from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
 
 MOST_TOKENS = 512  # that a text may have; said to whoever types more
@@ -171,7 +171,7 @@ class Explorer(ipywidgets.VBox):
 
     def _read(self, text: str) -> None:
         tokens, maps = self.read(text)
-        self.tokens, self.maps = tokens, given.numbers_of(maps, 4)  # (layers, heads, query_pos, key_pos)
+        self.tokens, self.maps = tokens, inputs.numbers_of(maps, 4)  # (layers, heads, query_pos, key_pos)
 
     def _typed(self, change: dict) -> None:
         """Read the new sentence, or say why not; the picture then stays that of the last good one."""

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from tests.course.figures.colours import contrast
-from tests.gate.rules import random_plots
+from tests.gate.lint_notebooks import random_plots
 from transformer_course import figures
 from transformer_course.figures import layout
 from transformer_lab import EncoderConfig

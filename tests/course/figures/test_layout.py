@@ -11,8 +11,8 @@ from matplotlib.path import Path
 from tests.course.figures.colours import apart, ciede2000, contrast
 from transformer_course.figures.colours import ATTENTION, COMPONENTS, FREE, LINES, LIT, PALE, YES
 from transformer_course.figures.curves import lines as draw_lines
+from transformer_course.figures.label_placement import LINE, _spread, name_lines
 from transformer_course.figures.layout import canvas, finished
-from transformer_course.figures.names import LINE, _spread, name_lines
 
 
 @pytest.mark.parametrize("wanted", [[50, 50, 50], [10, 95, 12, 90, 11], [300, -20]])

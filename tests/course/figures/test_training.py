@@ -7,8 +7,8 @@ from matplotlib.colors import to_hex
 from torch.nn import functional as F
 
 from transformer_course import figures
-from transformer_course.figures.algebra import _short
 from transformer_course.figures.colours import HERO, HIDDEN
+from transformer_course.figures.worked_examples import _short
 
 
 @pytest.mark.parametrize("allowed", [1.0, 100.0])

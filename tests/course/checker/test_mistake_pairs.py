@@ -1,0 +1,166 @@
+"""Two slips at once are named, both; and where it is not certain, what is."""
+
+import math
+
+import torch
+
+from tests.course.cells import said
+from transformer_course.checker import exercise, judge, mistake_guide, mistake_pairs
+from transformer_course.checker.sandbox import Outcome
+
+
+@exercise("96.1", "Attend", hints=[])
+def attend(query, key, value):
+    """Scaled dot-product attention."""
+    raise NotImplementedError
+
+
+@attend.cases
+def attend(normal):
+    yield {"query": normal(3, 5), "key": normal(7, 5), "value": normal(7, 2)}
+    yield {"query": normal(2, 3), "key": normal(5, 3), "value": normal(5, 7)}
+
+
+@attend.specification
+def attend(query, key, value):
+    rows = []
+    for q in query:
+        scores = [math.exp(float(q @ k) / math.sqrt(len(q))) for k in key]
+        rows.append(sum(s * v for s, v in zip(scores, value, strict=True)) / sum(scores))
+    return torch.stack(rows)
+
+
+@attend.solution
+def attend(query, key, value):
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    return scores.softmax(dim=-1) @ value
+
+
+GUIDE = """## 96.1 Attend
+
+- **no scale.** The scores are too large. **Cure.** Divide them.
+  - drop `/ math.sqrt(query.shape[-1])`
+- **divided by the width.** The scores are too small. **Cure.** Take the root.
+  - `math.sqrt(query.shape[-1])` → `query.shape[-1]`
+- **softmax over the queries.** The columns add up to 1. **Cure.** Use `dim=-1`.
+  - `dim=-1` → `dim=0`
+- **values doubled.** Every value counts twice. **Cure.** Take each once.
+  - `@ value` → `@ (2 * value)`
+- **scores halved.** Every score is half. **Cure.** Leave them.
+  - `scores.softmax` → `(scores / 2).softmax`
+- **query doubled.** The query is doubled, in its place. **Cure.** Leave it.
+  - `query @ key.mT` → `query.mul_(2) @ key.mT`
+- **no softmax.** The weights may be negative. **Cure.** Take the softmax.
+  - `(query @ key.mT) @ value`
+"""
+mistake_guide.attach({"96.1": attend}, mistake_guide.read(GUIDE), [], {"math": math})
+
+
+def test_two_slips_are_named_both():
+    for _ in range(2):  # among the pairs tried is one that writes into the case
+        verdict = judge(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
+        assert verdict.name == "no scale + softmax over the queries"
+        assert verdict.lines[0] == "Your answer does what two slips do together. Each by itself:"
+        assert verdict.lines[1:3] == ("The scores are too large.", "The columns add up to 1.")
+        assert verdict.cure == "Divide them. Use `dim=-1`."
+
+
+def test_a_slip_of_anybody_s_has_the_guide_s_name_where_both_make_the_same_program():
+    shared = mistake_guide.Entry(
+        "no root", "Too large.", "Take it.", [(mistake_guide.Change("math.sqrt", ""),)]
+    )
+    mistake_guide._try(attend, shared)
+    mistake_pairs.pairs.cache_clear()
+    verdict = judge(attend, lambda q, k, v: (q @ k.mT / q.shape[-1]).softmax(0) @ v)
+    attend.shared.clear()
+    mistake_pairs.pairs.cache_clear()
+    assert verdict.name == "divided by the width + softmax over the queries"
+
+
+def test_of_several_pairs_only_what_they_share_is_told(monkeypatch):
+    """Scores ÷ √d ÷ √d and values doubled: two ways to the same scores, if the width is 1."""
+    first, second, shared = attend.mistakes[1], attend.mistakes[4], attend.mistakes[3]
+    same = compile(mistake_pairs._both(attend.shown, first, shared), "", "exec")
+    monkeypatch.setattr(
+        mistake_pairs, "pairs", lambda exercise: [((first, shared), same), ((second, shared), same)]
+    )
+    text = said(attend, lambda q, k, v: (q @ k.mT / q.shape[-1]).softmax(-1) @ (2 * v))
+    assert "not yet: wrong value.\n" in text
+    assert 'Several pairs of slips would do this; in each of them is "values doubled". Is it that?' in text
+    assert "check.cure()" in text
+
+
+@exercise("96.2", "Count the numbers", hints=[])
+def count(n, d):
+    raise NotImplementedError
+
+
+@count.cases
+def count(normal):
+    for n, d in ((2, 3), (5, 7), (11, 13)):
+        yield {"n": n, "d": d}
+
+
+@count.specification
+def count(n, d):
+    return sum(1 for _ in range(n) for _ in range(d)) + d
+
+
+@count.solution
+def count(n, d):
+    return n * d + d
+
+
+IN_COUNTING = """## 96.2 Count the numbers
+
+- **rows twice.** Each row counts twice. **Cure.** Once.
+  - `n * d` → `2 * n * d`
+- **bias three times.** The bias counts three times. **Cure.** Add it once.
+  - `+ d` → `+ 3 * d`
+"""
+mistake_guide.attach({"96.2": count}, mistake_guide.read(IN_COUNTING), [], {})
+
+
+def test_a_count_may_have_come_about_in_another_way_than_by_two_slips():
+    verdict = judge(count, lambda n, d: (2 * n + 3) * d)
+    assert verdict.name == "wrong value"
+    assert verdict.lines[1] == (
+        'Two slips together would give just this: "rows twice" and "bias three times". Is it that?'
+    )
+    assert verdict.cure == "Once. Add it once."
+
+
+def test_a_pair_found_in_time_is_not_told_where_another_might_explain_it_as_well(monkeypatch):
+    now, agrees = [0.0], mistake_pairs.agrees
+
+    def last_in_time(*known):
+        found = agrees(*known)
+        now[0] += found * 2 * mistake_pairs.SECONDS  # the time is up with the first pair that agrees
+        return found
+
+    monkeypatch.setattr(mistake_pairs, "agrees", last_in_time)
+    monkeypatch.setattr(mistake_pairs.time, "process_time", lambda: now[0])
+    _, code = mistake_pairs.pairs(attend)[0]
+    outcomes = attend.outcomes(mistake_pairs.answer_of(attend, code))
+    assert mistake_pairs.explaining(attend, outcomes) == [] and now[0]
+
+
+def test_a_pair_may_fail_where_the_answer_fails_too(monkeypatch):
+    """The first case is only wrong, the second raises an error: of the same words."""
+
+    def code(second):
+        weights = f"(scores.softmax(dim=0) if len(query) == 3 else {second})"
+        return compile(attend.shown.replace("scores.softmax(dim=-1)", weights), "", "exec")
+
+    pair, _ = mistake_pairs.pairs(attend)[0]
+    monkeypatch.setattr(mistake_pairs, "pairs", lambda exercise: [(pair, code("query @ query"))])
+    assert judge(attend, mistake_pairs.answer_of(attend, code("query @ query"))).name.count(" + ") == 1
+    assert judge(attend, mistake_pairs.answer_of(attend, code("key @ key"))).name.count(" + ") == 0
+
+
+def test_truth_values_are_too_few_to_tell_pairs_apart(monkeypatch):
+    pair, code = mistake_pairs.pairs(attend)[0]
+    monkeypatch.setattr(mistake_pairs, "pairs", lambda exercise: [(pair, code)])
+    monkeypatch.setattr(mistake_pairs, "agrees", lambda *_: True)
+    for result, found in [(True, []), (("B", "C"), []), ({"a": 2, "b": 0.3}, [*pair])]:
+        assert mistake_pairs.explaining(attend, [Outcome(result, None)]) == found

@@ -1,0 +1,228 @@
+"""Killing tests: what the checker says of a test, tried on what is right and on what is wrong."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from tests.course.cells import cell, said
+from tests.gate.copies import PERSONAL
+from transformer_course.checker import judge, mutation_exercise
+from transformer_course.checker.mistake_guide import attach, read
+from transformer_course.checker.mutation_testing import Mutants
+from transformer_course.checker.verdict import CORRECT, NOT_YET
+
+
+def doubles(x):
+    return x + x
+
+
+def doubles_slowly(x):
+    return torch.stack([2 * row for row in x])
+
+
+def doubles_positive(x):
+    return x + x.abs()
+
+
+def doubles_halves(x):
+    return x + x.roll(1)
+
+
+class Refusing(nn.Module):
+    def forward(self, x):
+        raise RuntimeError("not this one")
+
+
+@mutation_exercise("99.1", "It doubles", hints=["Which numbers?", "Try a negative one."])
+def keeps_1(double):
+    """True if `double`, (n,) → (n,), doubles."""
+    raise NotImplementedError
+
+
+@keeps_1.suspects
+def keeps_1():
+    others = {
+        "the neighbour is added": doubles_halves,
+        "it raises an error": Refusing(),
+        "nothing": torch.clone,
+    }
+    beside = {"the type is changed": lambda x: (x + x).float()}
+    right = {"x + x": doubles, "row by row": doubles_slowly}
+    return Mutants(right, doubles_positive, doubles, others=others, beside=beside, takes=["x"])
+
+
+@keeps_1.solution
+def keeps_1(double):
+    x = torch.tensor([-1.0, -1.0])
+    return torch.equal(double(x), 2 * x)
+
+
+GUIDE = """## 99.1 It doubles
+
+- **positive numbers only.** Positive numbers cannot tell, since they are their own absolute value.
+  - `[-1.0, -1.0]` → `[1.0, 1.0]`
+"""
+attach({"99.1": keeps_1}, read(GUIDE), [], {"torch": torch})
+
+
+def attempt(body):
+    return cell(f"import torch\n\ndef keeps_1(double):\n    {body}\n", "keeps_1")
+
+
+def test_a_right_test_is_told_what_else_it_notices():
+    verdict = judge(keeps_1, keeps_1.reference)
+    assert verdict.state != CORRECT  # the reference itself is no attempt
+    verdict = judge(keeps_1, cell(f"import torch\n\n{keeps_1.shown}", "keeps_1"))
+    assert verdict.state == CORRECT
+    assert verdict.lines == (
+        "It notices as well: it raises an error, nothing.",
+        "It would let pass: the neighbour is added.",
+    )
+    better = attempt("x = torch.tensor([-1.0, 3.0]); return torch.equal(double(x), 2 * x)")
+    told = "It notices as well: the neighbour is added, it raises an error, nothing."
+    assert judge(keeps_1, better).lines == (told,)
+    assert verdict.headline == "✓ 99.1 correct."
+    assert judge(keeps_1, better).headline == "✓✓ 99.1 correct."  # all variants, each time
+    assert all(PERSONAL.match(repr(judge(keeps_1, each))) for each in (better, keeps_1.reference))
+    seldom = attempt(
+        "x = torch.stack([-torch.ones(()), torch.randint(2, ()) * 4.0 - 1]); return double(x).equal(2 * x)"
+    )
+    assert judge(keeps_1, seldom).headline == "✓ 99.1 correct."
+    assert "It notices now and then: the neighbour is added." in judge(keeps_1, seldom).lines
+
+
+def test_a_test_that_kills_one_alone_is_asked_for_more():
+    @mutation_exercise("99.3", "Not zero", hints=["", ""])
+    def keeps_3(number):
+        raise NotImplementedError
+
+    keeps_3.suspects(lambda: Mutants({"1": 1, "2": 2}, 0, others={"negative": -1}, beside={"even": 4}))
+    keeps_3.solution(lambda number: number > 0)
+    alone = "It kills this one alone. Can you make it notice more? It lets pass: negative."
+    assert judge(keeps_3, lambda number: number != 0).lines == (alone,)
+    assert judge(keeps_3, lambda number: number >= 1).lines == ("It notices as well: negative.",)
+
+
+@pytest.mark.parametrize(
+    ("body", "remark"),
+    [
+        ("return True", "it is never called"),
+        ("return double(torch.ones(2)) is None", "a right one is refused"),
+        ("x = -torch.ones(2); return torch.equal(double(x), 1.9999999 * x)", "too close a comparison"),
+        ("x = -torch.ones(2); return (double(x) == x * 1.9999999).all()", "too close a comparison"),
+        ("x = -torch.ones(2); return torch.allclose(double(x), 2 * x, atol=9)", "too loose a comparison"),
+        ("x = -torch.ones(2); return double(x).isclose(2 * x, 2).all()", "too loose a comparison"),
+        (
+            "x = torch.tensor([.1, -.1]); return (double(x) + x.abs()).allclose(x, atol=9)",
+            "wrong numbers pass",
+        ),
+        ("return (double(torch.rand(3)) > 0).all()", "inputs on which the wrong one is right"),
+        ("return double(-torch.ones(2)).shape == (2,)", "wrong numbers pass"),
+        ("x = torch.randn(1); return torch.equal(double(x), 2 * x)", "it says now this, now that"),
+        ("import random; return random.random() < .7", "a right one (x + x), your test says True and False"),
+        ("return double.__name__ != 'doubles_positive'", "it goes by looks"),
+        ("double(torch.ones(2))", "nothing returned"),
+        ("return double(torch.ones(2))", "returns tensor([2., 2.], dtype=torch.float64); True or False is"),
+        ("return double(torch.ones(2), 3)", "raises an error"),
+        ("x = torch.ones(2); return torch.equal(double(x), 2 * x)", "positive numbers only"),
+    ],
+)
+def test_a_weak_test_is_told_why(body, remark):
+    assert judge(keeps_1, attempt(body)).state == NOT_YET
+    assert remark in said(keeps_1, attempt(body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return (double(-torch.rand(50)) < 0).all()",  # a tensor of one truth value
+        "assert double(torch.tensor([-1.0])) == -2; return True",  # an error is as good as False
+        "x = -torch.ones(2); return torch.equal(double(x=x), 2 * x)",  # by the name that the stub has
+        "double(torch.tensor([-1.0]))[0] == -2 or 1 / 0; return True",
+    ],
+)
+def test_a_test_may_be_written_in_many_ways(body):
+    assert judge(keeps_1, attempt(body)).state == CORRECT
+
+
+def test_a_test_may_do_with_a_suspect_what_it_likes():
+    @mutation_exercise("99.2", "One weight", hints=["", ""])
+    def keeps_2(module):
+        raise NotImplementedError
+
+    @keeps_2.suspects
+    def keeps_2():
+        broken = nn.Linear(2, 3)
+        broken.bias = None
+        return Mutants({"whole": nn.Linear(2, 3)}, broken)
+
+    keeps_2.solution(lambda module: module.bias is not None)
+
+    def keeps(module):
+        found = module.bias is not None
+        module.bias = None
+        module.to(torch.bfloat16)
+        return found
+
+    assert judge(keeps_2, keeps).headline == "✓ 99.2 correct."  # without variants there is no honour
+    assert judge(keeps_2, keeps).lines == ()
+
+
+class Named(nn.Module):
+    def __init__(self, kept=True):
+        super().__init__()
+        self.kept, self.line = kept, nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.line(x) if self.kept else x
+
+
+class Renamed(Named):
+    def __init__(self):
+        nn.Module.__init__(self)
+        self.inner = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return x
+
+
+@mutation_exercise("99.4", "It moves", hints=["", ""])
+def keeps_4(module):
+    raise NotImplementedError
+
+
+@keeps_4.suspects
+def keeps_4():
+    right, elsewhere = {"a line": Named()}, {"other names inside": Renamed()}
+    return Mutants(right, Named(kept=False), elsewhere=elsewhere, others={"a function": torch.clone})
+
+
+keeps_4.solution(lambda module: not torch.equal(module(torch.ones(1, 2)), torch.ones(1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("keeps", "name"),
+    [
+        (lambda module: not torch.equal(module(torch.ones(1, 2)), torch.ones(1, 2)), ""),
+        (lambda module: (copy.deepcopy(module).half()(torch.ones(1, 2).half()) != 1).any(), ""),
+        (lambda module: "Named" not in str(type(module)), "it goes by looks"),
+        (lambda module: getattr(module, "kept", True), "it is never called"),
+        (
+            lambda module: module(torch.ones(1, 2)).dim() == 2 and getattr(module, "kept", True),
+            "the same fault passes in other code",
+        ),
+    ],
+)
+def test_a_module_in_disguise_does_what_it_did_and_tells_nothing(keeps, name):
+    assert judge(keeps_4, keeps).name == name
+
+
+def test_what_a_test_prints_is_told_once():
+    assert said(keeps_1, attempt("print('here'); return True")).count("here") == 1
+
+
+def test_an_error_on_a_right_one_says_so():
+    told = "'Suspect' object has no attribute 'inner' (The suspect is a right one: a line.)"
+    assert told in said(keeps_4, lambda module: module.inner is None)

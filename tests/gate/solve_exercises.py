@@ -1,0 +1,104 @@
+"""The exercises once more, solved: who has solved them sees what is stored, but for the verdicts.
+
+They run in the lesson's own kernel after its last cell, each from the state that it found the first time; and
+only those run again that use an answer: exercises, checks, and cells that name what these have given.
+"""
+
+import ast
+import inspect
+import symtable
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+
+import nbformat
+from nbformat import NotebookNode
+
+from tests.gate.notebook_io import tags
+from transformer_course.checker.grading import right
+from transformer_course.exercises import find
+
+
+def _keep(id: str, names: dict, kept: dict) -> None:
+    """Keep what a lesson's names and its random numbers are now; they all come from torch."""
+    import torch
+
+    kept[id] = dict(names), torch.get_rng_state()
+
+
+def _go_back(id: str, names: dict, kept: dict, answered: set) -> None:
+    """Make them what they were, but for the answers; names that begin with _ are IPython's."""
+    import torch
+
+    before, random_numbers = kept[id]
+    for name in [name for name in names if name[0] != "_" and name not in before and name not in answered]:
+        del names[name]
+    names.update({name: it for name, it in before.items() if name[0] != "_" and name not in answered})
+    torch.set_rng_state(random_numbers)
+
+
+# They run in the lesson's kernel, which has no path to this file: so their text goes there.
+TOOLS = f"{inspect.getsource(_keep)}\n{inspect.getsource(_go_back)}\n_kept = {{}}\n"
+
+
+def tagged(cell: NotebookNode, kind: str) -> str:
+    """Return the exercise that a cell is the stub or the check of; empty if it is not."""
+    return next((tag.partition(":")[2] for tag in tags(cell) if tag.startswith(f"{kind}:")), "")
+
+
+def exercises_in(cells: Iterable[NotebookNode]) -> list[str]:
+    """Return the ids of the exercises among these cells, in order."""
+    return [id for cell in cells if (id := tagged(cell, "exercise"))]
+
+
+def with_exercises_solved(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
+    """Return the code cells as they run: those of the lesson, then those that use an answer, solved.
+
+    A cell that runs twice has `solved-` before its id the second time.
+    """
+    cells = deepcopy(list(cells))
+    again = []
+    for i, answered in _reached(cells):
+        cell = solved(cells[i])
+        cell.source = f"_go_back({cells[i].id!r}, globals(), _kept, {answered!r})\n{cell.source}"
+        tools = "" if again else TOOLS
+        cells[i].source = f"{tools}_keep({cells[i].id!r}, globals(), _kept)\n{cells[i].source}"
+        again.append(cell)
+    return cells + again
+
+
+def _reached(cells: list[NotebookNode]) -> Iterator[tuple[int, set[str]]]:
+    """Yield the place of each cell that uses an answer itself, and the names of all answers before it."""
+    answers: set[str] = set()
+    for i, cell in enumerate(cells):
+        if tagged(cell, "exercise") or tagged(cell, "check"):
+            yield i, set(answers)
+            answers |= _names(cell.source)[1]
+        else:
+            used, given = _names(cell.source)
+            if used & answers:
+                yield i, set(answers)
+            answers -= given
+
+
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """The names that a cell uses, in functions as well, and those that it gives to the cells behind it."""
+    used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    symbols = symtable.symtable(source, "", "exec").get_symbols()
+    return used, {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
+
+
+def solved(cell: NotebookNode) -> NotebookNode:
+    """Return a copy of a code cell: the stub as its solution. What a check shows then is `verdict_of`."""
+    cell = deepcopy(cell)
+    cell.id = f"solved-{cell.id}"
+    if tagged(cell, "exercise"):
+        cell.source = find(tagged(cell, "exercise")).shown
+    return cell
+
+
+def verdict_of(id: str) -> NotebookNode:
+    """Return what the check of an exercise shows when it is solved."""
+    exercise = find(id)
+    verdict = right(exercise, exercise.outcomes(exercise.reference))
+    data = {"text/plain": repr(verdict), "text/html": verdict._repr_html_()}
+    return nbformat.v4.new_output("display_data", data=data)

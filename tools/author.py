@@ -1,0 +1,135 @@
+"""The mechanical part of writing lessons.
+
+    .venv/bin/python -m tools.author lesson 13          the files of a lesson in lessons.py
+    .venv/bin/python -m tools.author exercise 03.4      a declared exercise's cells, put in or mended
+    .venv/bin/python -m tools.author exercise 03.4 ID   the same; new ones come behind the cell ID
+
+CONTRIBUTING.md says what is left to do by hand.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from tests.gate import lint_exercises
+from tests.gate.lesson_length import DEEPER, HEADINGS
+from tests.gate.lint_notebooks import is_stable
+from tests.gate.notebook_io import ROOT, Lesson, as_text
+from transformer_course import lessons
+from transformer_course.exercises import exercise_cells
+from transformer_course.lessons import first_cell
+
+EXERCISES_END = "## See it, yours"
+EXERCISES = "transformer_course/exercises"
+TASK = "The task, in words."
+
+
+def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
+    """Write what is missing of a lesson's files, and return them; what is there stays as it is."""
+    entry = lessons.LESSONS[number]
+    name, place = entry.name, f"Lesson {number:02}"
+    texts = {
+        f"notebooks/{lessons.notebook(number).name}": as_text(_skeleton(number, f"{place} · {entry.title}")),
+        f"{EXERCISES}/{name}.py": f'"""Exercises of lesson {number:02}."""\n',
+        f"{EXERCISES}/{name}.md": f"# Mistakes: {entry.title}\n",
+    }
+    if entry.has_module:
+        texts |= {
+            f"transformer_lab/{name}.py": f'"""{place}. {entry.title}: {entry.builds}."""\n',
+            f"tests/encoder/test_{name}.py": f'"""{place}: beside slow loops and peers."""\n',
+        }
+    missing = {root / file: text for file, text in texts.items() if not (root / file).exists()}
+    for path, text in missing.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    return list(missing)
+
+
+def _skeleton(number: int, title: str) -> NotebookNode:
+    promise = f"# {title}\n\n**You will be able to** …\n\n**You need** …\n\n**It takes** about 0 minutes."
+    cells = [new_markdown_cell(promise, id="title"), new_code_cell(first_cell(number), id="begin")]
+    cells += [new_markdown_cell(f"## {heading}\n\n…", id=_slug(heading)) for heading in HEADINGS]
+    return new_notebook(cells=cells)
+
+
+def put_exercise(exercise_id: str, notebook: NotebookNode, behind: str = "") -> str:
+    """Bring an exercise's cells in the notebook up to date, or add them; say which.
+
+    New ones come at the end of the path's exercises, or behind a cell that is named.
+    """
+    texts, key = exercise_cells(exercise_id), exercise_id.replace(".", "-")
+    wanted = {f"exercise-{key}": texts.exercise, f"check-{key}": texts.check, f"help-{key}": texts.help}
+    known = {cell.id: cell for cell in notebook.cells}
+    task = known.get(f"exercise-{key}-task")
+    if task:
+        heading = re.compile(rf"^(#+) {re.escape(exercise_id)} .*$", re.MULTILINE)
+        wanted[task.id] = heading.sub(rf"\1{texts.heading.lstrip('#')}", task.source)
+    if wanted.keys() <= known.keys():
+        changed = [id for id, text in wanted.items() if known[id].source != text]
+        for id in changed:
+            known[id].source = wanted[id]
+        return f"brought up to date: {', '.join(changed)}" if changed else "is as declared"
+    headings = [cell.source.partition("\n")[0] for cell in notebook.cells]
+    end = [cell.id for cell in notebook.cells].index(behind) + 1 if behind else headings.index(EXERCISES_END)
+    heading = f"#{texts.heading}" if DEEPER in headings[:end] else texts.heading  # within a section
+    task = new_markdown_cell(f"{heading}\n\n*● · 0 minutes*\n\n{TASK}", id=f"exercise-{key}-task")
+    stub = new_code_cell(texts.exercise, id=f"exercise-{key}", metadata={"tags": [f"exercise:{exercise_id}"]})
+    check = new_code_cell(texts.check, id=f"check-{key}", metadata={"tags": [f"check:{exercise_id}"]})
+    notebook.cells[end:end] = [task, stub, check, new_markdown_cell(texts.help, id=f"help-{key}")]
+    return f"put in behind {notebook.cells[end - 1].id}: write the task in the cell {task.id}"
+
+
+def is_sound(exercise_id: str) -> bool:
+    """Whether its declaration is clean, and its answers, mistakes and cures are judged as they should be."""
+    place = f"{EXERCISES}/{lessons.LESSONS[int(exercise_id[:2])].name}.py"
+    judging = ["tests/course/test_exercises.py", "tests/course/test_cures.py", "-k", exercise_id]
+    commands = ["ruff", "check", place], ["pytest", "--quiet", *judging]
+    runs = [subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False) for command in commands]
+    return not any(run.returncode for run in runs)
+
+
+def name_cells(notebook: NotebookNode, raw_cells: list[dict]) -> list[str]:
+    """Give cells without an id of their own one after their section's heading, and return the new ids."""
+    taken, section, new = {cell.get("id") for cell in raw_cells}, "cell", []
+    for cell, raw in zip(notebook.cells, raw_cells, strict=True):
+        heading = re.search(r"^#+ (.*)$", cell.source, re.MULTILINE) if cell.cell_type == "markdown" else None
+        section = _slug(heading[1]) if heading else section
+        if not is_stable(raw.get("id", "")):
+            free = (f"{section}-{i}" for i in range(1, 1000))
+            cell.id = next(name for name in (section, *free) if name not in taken)
+            taken.add(cell.id)
+            new.append(cell.id)
+    return new
+
+
+def _slug(heading: str) -> str:
+    words = re.findall(r"[a-z0-9]+", re.sub(r"[`*$]|\[|\]\([^)]*\)", "", heading.lower()))
+    letters = [word for word in words if not word.isdigit()] or ["cell"]
+    return "-".join(letters[:4])
+
+
+def main(kind: str = "", what: str = "", behind: str = "") -> None:
+    if kind == "lesson" and what.isdigit():
+        for path in write_lesson(int(what)):
+            print(f"written: {path.relative_to(ROOT)}")
+        lessons.write_tables()
+        print("written: the tables of lessons in README.md and lesson 00")
+    elif kind == "exercise" and re.fullmatch(r"\d\d\.\d+", what):
+        lesson = Lesson.load(lessons.notebook(int(what[:2])))
+        print(f"{what} {put_exercise(what, lesson.notebook, behind)}")
+        lesson.path.write_text(as_text(lesson.notebook), encoding="utf-8", newline="\n")
+        for complaint in lint_exercises.of_exercise(what, Lesson.load(lesson.path)):
+            print(f"still to do: {complaint}")
+        if not is_sound(what):
+            sys.exit(f"mend what is told above, and call this again: author exercise {what}")
+        print(f"then: make refresh LESSON={what[:2]}, which tells what else the lesson lacks")
+    else:
+        sys.exit(f"wanted: lesson 13, or exercise 03.4, got: {kind} {what}\n\n{__doc__}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])

@@ -1,0 +1,77 @@
+"""Run the lessons and store what they show: `python -m tools.refresh [03 04 ...]`.
+
+Ids of cells are never changed, only given: translations hang on them.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from nbval.kernel import CURRENT_ENV_KERNEL_NAME
+
+from tests.gate import lint_exercises
+from tests.gate.kernel import CELL_TIMEOUT, ThisPython, clean_environment
+from tests.gate.lesson_length import has_one_path, tell_minutes
+from tests.gate.notebook_io import NOTEBOOKS, Lesson, as_text, code_cells
+from tools.author import name_cells
+
+
+def refresh(path: Path) -> bool:
+    """Run one notebook and store it; return whether its file has changed.
+
+    A cell without an id of its own gets one, and the minutes told are those counted. A picture is stored even
+    if it differs by a shade, which our gate lets pass: nbval alone compares the page's picture byte by byte.
+
+    Raises:
+        CellExecutionError, DeadKernelError: from nbclient; the file is left as it was.
+    """
+    lesson = Lesson.load(path)
+    for name in name_cells(lesson.notebook, lesson.raw_cells):
+        print(f"a new cell is called {name}; ", end="")
+    if has_one_path(lesson):
+        tell_minutes(lesson)
+    _run(lesson.notebook, path.parent)
+    text = as_text(lesson.notebook)
+    if text != lesson.text:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    return text != lesson.text
+
+
+def _run(notebook: NotebookNode, folder: Path) -> None:
+    for cell in code_cells(notebook):
+        cell.outputs, cell.execution_count = [], None
+    client = NotebookClient(
+        notebook,
+        kernel_manager_class=ThisPython,
+        kernel_name=CURRENT_ENV_KERNEL_NAME,
+        timeout=CELL_TIMEOUT,
+        record_timing=False,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    with clean_environment():
+        client.execute(stderr=subprocess.DEVNULL)  # ipykernel's own advice; a cell's stderr comes as output
+
+
+def chosen(numbers: list[str]) -> list[Path]:
+    """Return the lessons of these numbers, all of them if none is given; exit if there is no such lesson."""
+    found = {number: sorted(NOTEBOOKS.glob(f"{number}_*.ipynb")) for number in numbers or ["*"]}
+    unknown = [number for number, paths in found.items() if not paths]
+    if unknown:
+        sys.exit(
+            f"no lesson {', '.join(unknown)} in notebooks/; give a number as in a file's name, such as 03"
+        )
+    return [path for paths in found.values() for path in paths]
+
+
+def main(numbers: list[str]) -> None:
+    for path in chosen(numbers):
+        print(f"{path.name}: ", end="", flush=True)
+        print("stored" if refresh(path) else "unchanged")
+        for complaint in lint_exercises.complaints(Lesson.load(path)):
+            print(f"  still to do: {complaint}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,3 +1,0 @@
-# JupyterLab on the desk has each kernel run this before any cell. It leaves no name behind.
-if "get_ipython" in globals():
-    __import__("transformer_course.desk.watch", fromlist=["watch"]).watch(get_ipython())  # noqa: F821

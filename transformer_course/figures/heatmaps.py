@@ -1,0 +1,410 @@
+"""Maps with a label for every row and column: attention, likeness, masks, a number for each head or token."""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from unittest.mock import patch
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import Colormap, ListedColormap
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from transformer_course.figures import inputs, layout
+from transformer_course.figures.colours import (
+    ATTENTION,
+    DARK,
+    EDGE,
+    HIDDEN,
+    NO,
+    OPEN,
+    OPEN_OR_NOT,
+    PALE,
+    SIGNED,
+    YES,
+    YES_OR_NO,
+)
+from transformer_course.figures.inputs import Labels, Limits, Matrix, Tables
+
+MANY = 12  # a map with more rows or columns than this has no room for numbers in its cells
+ROUNDING = 1e-6  # a number may lie so far off its scale
+Cell = tuple[int, int]  # (query, key)
+A_MAP_EACH = (
+    "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
+)
+KEY_QUERY = ("key", "query")
+FRAME = {"fill": False, "linewidth": 2, "edgecolor": "black"}  # in a legend
+
+# Inches beside the cells of a map
+LETTER, HEAD_LETTER = 0.078, 0.088  # of a label, of a panel's title
+AROUND, ABOVE, BELOW, BAR = 0.16, 0.3, 0.3, 0.95  # a gap; a panel's title; the axis' name; a colour bar
+HEADLINE = 0.4
+
+
+# One map
+
+
+def draw_matrix(
+    ax: Axes,
+    matrix: Matrix,
+    rows: Labels,
+    columns: Labels,
+    *,
+    title: str = "",
+    limits: Limits | None = None,
+    colours: str | Colormap = ATTENTION,
+    numbers: bool | np.ndarray | Sequence[Labels] | None = None,
+    whole: bool = True,
+    bar: str | None = None,
+    hidden: Matrix | None = None,
+    labels: tuple[str, str] = ("", ""),
+    framed: Iterable[tuple[float, ...]] = (),
+) -> None:
+    """Draw one matrix into `ax`: a label for every row and column, numbers in the cells where there is room.
+
+    `numbers` may also say for each cell whether it has its own, or what else stands in it; without `whole`
+    all have decimals. Cells that are True in `hidden` are hatched; `framed` ones, as in `frame_cells`, have
+    frames.
+
+    Raises:
+        ValueError: the labels do not match the matrix, a number is not finite, or lies beyond the limits.
+    """
+    values = inputs.labelled(matrix, rows, columns)
+    least, most = values.min(), values.max()
+    low, high = limits or (least, most)
+    if least < low - ROUNDING or most > high + ROUNDING:  # beyond the ends of a scale all look alike
+        raise ValueError(
+            f"wanted numbers on the scale from {low:g} to {high:g}, got {least:g} to {most:g}; "
+            "widen the limits, or, for attention, give the weights after the softmax"
+        )
+    covered = np.zeros_like(values) if hidden is None else inputs.numbers_of(hidden)
+    words = told = np.asarray(max(values.shape) <= MANY if numbers is None else numbers)
+    if told.dtype == bool:
+        words = np.where(told, layout.cell_texts(values, whole=whole), "") if told.any() else None
+    words = words if words is None else np.where(covered == 0, words, "")
+    mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
+    ax.set(title=title, aspect="equal", xlabel=labels[0], ylabel=labels[1])
+    if bar is not None:
+        ax.figure.colorbar(mesh, ax=ax, label=bar, shrink=0.8).outline.set_linewidth(0)
+    _readable_numbers(ax)
+    layout.hide_cells(ax, np.argwhere(covered))
+    layout.frame_cells(ax, framed)
+
+
+def draw_cells(
+    ax: Axes,
+    values: np.ndarray,
+    rows: Labels | int,
+    columns: Labels | int,
+    *,
+    limits: Limits,
+    colours: str | Colormap,
+    words: np.ndarray | None = None,
+    size: float = 8,
+    gap: float = 0.4,
+) -> QuadMesh:
+    """Draw seaborn's heatmap into a panel, with a word in every cell if `words` has some; return its cells.
+
+    rows, columns: a label for each of them, or a number n: every nth is labelled with its index.
+    gap: width of the white lines between cells, in points.
+    """
+    import seaborn  # here, because it takes two seconds: at the first heatmap, not at the start of a lesson
+
+    # It would draw the whole figure each time, to see whether labels overlap: 19 s for twelve maps, not 1 s.
+    with patch.object(seaborn.matrix, "_draw_figure", lambda figure: None):
+        seaborn.heatmap(
+            values,
+            ax=ax,
+            vmin=limits[0],
+            vmax=limits[1],
+            cmap=colours,
+            cbar=False,
+            linewidths=gap,
+            annot=words,
+            fmt="",
+            annot_kws={"size": size, "color": "black"},
+            xticklabels=columns or False,
+            yticklabels=rows or False,
+        )
+    upright = not isinstance(columns, int) and max(map(len, columns), default=0) > 2
+    ax.tick_params(axis="x", length=0, rotation=90 if upright else 0)
+    ax.tick_params(axis="y", length=0, rotation=0)
+    return ax.collections[0]
+
+
+def _readable_numbers(ax: Axes) -> None:
+    """Make each number black or white, whichever contrasts more with its cell: at least 4.5 to 1."""
+    mesh = ax.collections[0]
+    mesh.update_scalarmappable()
+    colour = mesh.get_facecolors()[:, :3]
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    for text, light in zip(ax.texts, luminance, strict=False):
+        text.set_color("black" if light > 0.179 else "white")
+
+
+def attention_heatmap(
+    weights: Matrix, tokens: Labels, *, title: str = "", framed: Iterable[int | Cell] = (), least: float = 0.0
+) -> Figure:
+    """Draw one attention map (query_pos, key_pos), from 0 to 1; rows, or cells, in `framed` have frames.
+
+    Weights have their numbers from `least` on.
+    """
+    side = 0.42 * len(tokens)
+    figure, (ax,) = layout.canvas(1, (1.9 + side, 1.3 + side))
+    look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
+    look["numbers"] = inputs.numbers_of(weights) >= least
+    look["framed"] = [each if np.ndim(each) else (each, 0, len(tokens), 1) for each in framed]
+    draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
+    see = "A row for each query, a column for each key; the brighter, the more of the query's weight."
+    return layout.finished(figure, title, see)
+
+
+# Several maps side by side
+
+
+def lay_maps(
+    named: Iterable[tuple[str, Matrix]],
+    rows: Labels,
+    columns: Labels,
+    *,
+    unit: float,
+    across: int | None = None,
+    bar: str | None = None,
+    below: float = 0.0,
+    own: Sequence[Mapping[str, object]] = (),
+    **look: object,
+) -> tuple[Figure, np.ndarray]:
+    """Draw titles and maps that share their labels; return the figure with its panels.
+
+    Labels stand once: those of the rows at the left, those of the columns at the foot.
+
+    Args:
+        named: titles and maps, so many `across`, all in a row if None, with labels of `rows` and `columns`.
+        unit: the side of a cell, in inches; less if the figure would be wider than a page.
+        bar: label of the colour bar, which is that of the first map.
+        below: room at the foot of the figure, in inches.
+        own, look: for each map what it alone has, and what all have, of the options of `draw_matrix`; a map
+            may have rows and columns of its own.
+    """
+    named = list(named)
+    same = {"rows": rows, "columns": columns}
+    look = same | {"limits": (0, 1), "labels": KEY_QUERY, "numbers": False} | look
+    across = min(across or len(named), len(named))
+    down = -(-len(named) // across)
+    left, foot = (BELOW + LETTER * max(map(len, labels)) for labels in (rows, columns))
+    beside = left + across * AROUND + (BAR if bar is not None else 0.2)
+    most = (layout.WIDEST - beside) / across
+    unit = min(unit, most / len(columns))
+    titles = [textwrap.fill(title, max(8, int(most / HEAD_LETTER))) or title for title, _ in named]
+    longest = max(len(line) for each in titles for line in each.split("\n"))
+    panel = max(unit * len(columns), HEAD_LETTER * longest)
+    above = ABOVE * max(1 + each.count("\n") for each in titles)
+    size = across * panel + beside, down * (unit * len(rows) + above) + foot + HEADLINE + below
+    figure, panels = layout.canvas(len(named), (0, 0), size, columns=across)
+    for ax, title, (_, matrix), more in zip(panels, titles, named, own or [{}] * len(named), strict=True):
+        draw_matrix(ax, matrix, title=title, **(look | more))
+    _label_once(panels, across)
+    if bar is not None:
+        figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
+    return figure, panels
+
+
+def _label_once(panels: np.ndarray, across: int) -> None:
+    """Leave the labels of rows to the first panel of a row, those of columns to the last of a column."""
+    for place, ax in enumerate(panels):
+        if place % across:
+            same = ax.get_ylabel() == panels[0].get_ylabel()
+            ax.tick_params(labelleft=not same)
+            ax.set_ylabel("" if same else ax.get_ylabel())
+        if place + across < len(panels) and ax.get_xlabel() == panels[place + across].get_xlabel():
+            ax.tick_params(labelbottom=False)
+            ax.set_xlabel("")
+
+
+def head_grid(
+    maps: Sequence[Matrix],
+    tokens: Labels,
+    titles: Labels,
+    *,
+    title: str = "",
+    columns: int = 3,
+    unit: float = 0.21,
+    least: float = np.inf,
+    bar: str | None = "attention weight",
+    framed: Sequence[Iterable[Cell]] | None = None,
+    queries: Labels | None = None,
+    own: Sequence[Mapping[str, object]] = (),
+    see: str = A_MAP_EACH,
+) -> Figure:
+    """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
+
+    Args:
+        least: weights from this one on have their numbers, and with them single cells that are framed.
+        bar: label of the colour bar, which is that of the first; none if None.
+        framed: for each map the cells (query, key) around which a frame stands, or by such a cell, which then
+            has its number, the frame's name.
+        queries: the rows, where not every token looks.
+        own: for each map what it alone has, of the options of `draw_matrix`.
+        see: what there is to see, in a sentence, for the alternative text.
+    """
+    framed = [each if isinstance(each, Mapping) else list(each) for each in framed or [()] * len(maps)]
+    numbers = [inputs.numbers_of(weights) >= least for weights in maps]
+    for told, cells in zip(numbers, framed, strict=True):
+        for row, column, *size in cells:
+            if isinstance(cells, Mapping) or (least < np.inf and not size):
+                width, height = (*size, 1, 1)[:2]
+                told[row : row + height, column : column + width] = True
+    every = zip(framed, numbers, own or [{}] * len(maps), strict=True)
+    each = [{"framed": cells, "numbers": told} | more for cells, told, more in every]
+    look = {"unit": unit, "across": columns, "bar": bar, "own": each}
+    figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **look)
+    return layout.finished(figure, title, see)
+
+
+def likeness_grid(named: Tables, tokens: Labels, *, title: str = "", nearest: bool = False) -> Figure:
+    """Draw the cosine of every two tokens with its number, one panel per name, on the scale from −1 to 1.
+
+    With `nearest`, columns bear numbers for names, and in each row the largest is framed.
+    """
+    tables, rows, columns = inputs.tables_of(named), tokens, tokens
+    others = ~np.eye(len(tokens), dtype=bool)
+    if nearest:
+        columns = [f"{place}" for place in range(1, len(tokens) + 1)]
+        rows = [f"{place}  {token}" for place, token in enumerate(tokens, 1)]
+    look = {"unit": 0.42, "colours": SIGNED, "labels": ("", ""), "numbers": others if nearest else True}
+    look |= {"limits": (-1, 1), "bar": "cosine", "below": 0.25 * nearest}
+    figure, panels = lay_maps(tables.items(), rows, columns, **look)
+    for ax, table in zip(panels, tables.values(), strict=True) if nearest else ():
+        ax.collections[0].set_array(np.ma.masked_where(~others, ax.collections[0].get_array()))
+        layout.outline_cells(ax, enumerate(np.where(others, table, -2).argmax(axis=1)))
+        for place in range(len(tokens)):
+            ax.text(place + 0.5, place + 0.5, "itself", ha="center", va="center", size=8)
+        ax.set_xlabel("framed: the nearest in its row", size=9)
+    see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
+    return layout.finished(figure, title, see)
+
+
+def matrices(
+    named: Tables,
+    rows: Labels,
+    columns: Labels,
+    *,
+    limits: Limits,
+    xlabel: str = "",
+    signs: str = "",
+    framed: Sequence[int] = (),
+    title: str = "",
+) -> Figure:
+    """Draw small matrices with the same labels side by side, on one scale, each cell with its number.
+
+    `signs` stand before all but the first; rows in `framed` have frames.
+    """
+    unit = min(0.52, (layout.WIDEST / len(named) - 0.75) / len(columns))
+    figure, panels = layout.canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
+    look = {"limits": limits, "colours": SIGNED, "labels": (xlabel, "")}
+    look["framed"] = [(row, 0, len(columns), 1) for row in framed]
+    for ax, (name, table) in zip(panels, inputs.tables_of(named).items(), strict=True):
+        draw_matrix(ax, table, rows, columns, title=name, numbers=True, whole=False, **look)
+        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
+        ax.tick_params(axis="x", rotation=0)  # a cell is wide
+    for ax, sign in zip(panels[1:], signs, strict=False):
+        layout.sign_before(ax, sign)
+    return layout.finished(figure, title, "Small matrices side by side, each cell with its number.")
+
+
+# Matrices whose cells are of a few kinds, each with its colour
+
+
+def masks(
+    named: Tables,
+    tokens: Labels,
+    *,
+    title: str = "",
+    see: str = "",
+    legend: Sequence[str] = ("may attend", "hidden"),
+    effects: Sequence[str] = (),
+    labels: tuple[str, str] | Sequence[tuple[str, str]] = KEY_QUERY,
+    queries: Labels | None = None,
+    numbers: Sequence[Matrix] = (),
+    framed: Sequence[tuple[int, ...]] = (),
+) -> Figure:
+    """Draw boolean matrices (query_pos, key_pos) side by side, four in a row.
+
+    `legend` says what cells mean that are True, and others, then the same of the maps in `effects`, then what
+    frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
+    because these are not the columns' tokens, hide nothing: they are dark and light.
+    Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `framed`.
+    """
+    maps = inputs.tables_of(named)
+    pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
+    look = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
+    look["colours"], mask = YES_OR_NO, {"colours": OPEN_OR_NOT}
+    own = [{} if queries or name in effects else mask | {"hidden": 1 - each} for name, each in maps.items()]
+    look["own"] = [more | {"labels": pair} for more, pair in zip(own, pairs, strict=True)]
+    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=4, **look)
+    for ax in panels:
+        (layout.outline_cells if effects else layout.frame_cells)(ax, framed)
+    ticks = [np.where(each["hidden"], "", "✓") for each in own if "hidden" in each and len(tokens) <= MANY]
+    told = [inputs.numbers_of(each, 2, gaps=True) for each in numbers]
+    words = [np.where(np.isnan(each), "", np.vectorize(layout.number)(each)) for each in told] or ticks
+    for ax, written, shown, mine in zip(panels, words, maps.values(), own, strict=False):
+        _write_words(ax, written, shown, is_mask="hidden" in mine)
+    key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}, FRAME
+    layout.legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))
+    see = see or (
+        "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
+        if labels == KEY_QUERY
+        else f"Across: {labels[0]}. A dark cell: {legend[0]}; a light one: {legend[1]}."
+    )
+    return layout.finished(figure, title, see)
+
+
+def _write_words(ax: Axes, written: np.ndarray, shown: np.ndarray, *, is_mask: bool) -> None:
+    """Write a word into each cell, on its colour."""
+    look = {"ha": "center", "va": "center", "size": 8, "zorder": 3}
+    for (row, column), word in np.ndenumerate(written):
+        yes = shown[row, column]
+        ground = {"facecolor": (OPEN if is_mask else YES) if yes else NO, "edgecolor": "none", "pad": 1}
+        look["color"] = "white" if yes and not is_mask else DARK
+        ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
+
+
+def head_blocks(
+    panels: Mapping[str, Tensor],
+    tokens: Labels,
+    d_model: int,
+    n_heads: int,
+    *,
+    masked: Sequence[int] = (),
+    title: str = "",
+) -> Figure:
+    """Draw where each number of a small tensor came from: its token in words, its head as a colour.
+
+    In the matrices of `panels`, an entry t · d_model + f stands for feature f of token t.
+    In the heads the `masked` rows are hatched.
+    """
+    origins = {name: table.astype(int) for name, table in inputs.tables_of(panels).items()}
+    heights, widths = zip(*(origin.shape for origin in origins.values()), strict=True)
+    room = sum(0.75 + 0.68 * width for width in widths), 1.2 + 0.42 * max(heights)
+    figure, axes = layout.canvas(len(origins), (0, 0), room, width_ratios=widths)
+    look = {"limits": (0, n_heads), "colours": ListedColormap(PALE[:n_heads]), "gap": 1.5}
+    for ax, (name, origin) in zip(axes, origins.items(), strict=True):
+        words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
+        heads = origin % d_model // (d_model // n_heads)
+        draw_cells(ax, heads, tokens, [], words=np.array(words), **look)
+        moved = origin // d_model != np.arange(len(origin))[:, None]
+        for row in np.flatnonzero(moved.any(axis=1)):  # what is not its token's
+            layout.outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
+        hidden = [(row, column) for row in masked for column in range(heads.shape[1]) if ax is not axes[0]]
+        layout.hide_cells(ax, hidden)
+        for row, column in hidden:
+            ax.texts[row * heads.shape[1] + column].set(path_effects=EDGE, zorder=3)
+        ax.set_title(name)
+    look = {"arrowstyle": "-|>", "linewidth": 3, "mutation_scale": 20, "color": DARK}
+    height = 1 - 1 / len(tokens)  # between two rows' names
+    ends = (1 + 0.5 / widths[0], height), (1 + 0.1 / widths[0], height)
+    axes[0].annotate("", *ends, xycoords="axes fraction", textcoords="axes fraction", arrowprops=look)
+    see = "A row for each token, a column for each feature; what has one shade belongs to one head."
+    return layout.finished(figure, title, see)

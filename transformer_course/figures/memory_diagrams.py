@@ -1,0 +1,337 @@
+"""What moves: a tile over the map, texts into one row, pieces round a ring, what a window lets through."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from transformer_course.figures import inputs
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, HIDDEN, LIT, NO, OPEN, PALE, YES
+from transformer_course.figures.drawings import Point, arrow, box, line, way
+from transformer_course.figures.heatmaps import draw_cells
+from transformer_course.figures.inputs import Matrix
+from transformer_course.figures.layout import (
+    WIDEST,
+    canvas,
+    cell_texts,
+    finished,
+    legend_of_cells,
+    number,
+    two_decimals,
+)
+
+SEES = {"facecolor": OPEN, "edgecolor": DARK, "linewidth": 0.3}  # whom a token meets in a layer, and
+HEARD = {"facecolor": YES, "edgecolor": YES, "linewidth": 0.6}  # of whom it has heard by way of others
+KEPT_AT = 0.95, 2.37, 3.79, 5.21  # right of a query: the three numbers that it keeps, and their end
+PLACE = 0.28  # the side of a token's cell
+AROUND = {"fill": False, "edgecolor": DARK, "linewidth": 1.4, "zorder": 4}
+APART = {"fill": False, "edgecolor": HERO, "linewidth": 2.2, "zorder": 5}
+HELD = {"of one": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a piece is in a ring
+
+
+def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values: Matrix) -> None:
+    """Draw scores (query_pos, key_pos) while a fused kernel is at a tile of this (height, width).
+
+    At the right stand the numbers that it keeps for each query, below how the tile's first comes to its own,
+    by pencil: every number is rounded to two decimals before it is used. The values are (key_pos,).
+    """
+    table = inputs.numbers_of(scores, 2, name="the scores").round(2)
+    (rows, columns), (height, width) = table.shape, size
+    across = columns // width
+    top, left = tile // across * height, tile % across * width
+    order = np.arange(rows)[:, None] // height * across + np.arange(columns) // width  # of each cell's tile
+    here, states = order == tile, np.sign(order - tile)  # -1: forgotten, 0: in the cache, 1: not read yet
+    colours = ListedColormap([PALE[2], COMPONENTS["scores"], "white"])
+    values = inputs.numbers_of(values, 1).round(2)
+    keys = [f"k{i}" for i in range(columns)]
+    for i in range(left, left + width):
+        keys[i] += f"\nv{i}\n{two_decimals(values[i])}"
+    words = np.where(here, cell_texts(table), "")
+    look = {"limits": (-1, 1), "colours": colours, "words": words, "size": 7}
+    draw_cells(ax, states, [f"q{i}" for i in range(rows)], keys, **look).set(edgecolor=GREY)
+    ax.tick_params(axis="x", rotation=0, labelsize=7)
+    for place in set(range(order.max() + 1)) - {tile}:
+        middle = (place % across + 0.5) * width, (place // across + 0.5) * height
+        word, ground = ("forgotten", PALE[2]) if place < tile else ("", "white")
+        look = {"edgecolor": GREY, "linewidth": 0.4, "rounding": 0, "zorder": 1.5}  # one piece, without lines
+        box(ax, middle, word, (width, height), ground, letters=8, **look)
+    for row in range(top + height):
+        last = tile % across if row >= top else across - 1
+        pencil = _by_pencil(table[row], values, width)
+        (*before, _), (*kept, told) = pencil[last - 1] if last else pencil[0], pencil[last]
+        grows = row >= top and before[0] < kept[0]
+        end = last == across - 1
+        _draw_kept(ax, (columns, row + 0.5), before, kept, grows=grows, is_done=end, is_past=row < top)
+        if row == top:
+            look = {"color": HERO, "weight": "bold"} if grows else {}
+            again = " (k, v read again)" if top and not left else ""
+            ax.set_xlabel(f"q{row}{again}: {told}", size=8.5, loc="left", linespacing=1.35, **look)
+    for right, name in zip(KEPT_AT, ("largest", "sum", "mixture", "÷ sum"), strict=True):
+        ax.text(columns + right, -0.1, name, ha="center", va="bottom", size=8)
+    ax.set(xlim=(0, columns + 5.95), ylim=(rows, -0.6), aspect="equal")
+
+
+def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple[float, float, float, str]]:
+    """What is kept of a query after each tile: largest score, sum, mixture; how they come."""
+    kept, old, held = [], -np.inf, np.zeros(2)
+    for here, own in zip(scores.reshape(-1, width), values.reshape(-1, width), strict=True):
+        most = max(old, *here)
+        powers, shrinks = np.exp(here - most).round(2), np.exp(old - most).round(2)
+        less = f"{'+' if most < 0 else '−'} {two_decimals(abs(most))}"
+        shown, told = [], []
+        for score, power in zip(here, map(two_decimals, powers), strict=True):
+            shown.append("1" if score == most else power)
+            told.append("e^0 = 1" if score == most else f"e^({two_decimals(score)} {less}) ≈ {power}")
+        lines = [", ".join(told)]
+        if -np.inf < old < most:
+            power = f"e^({two_decimals(old)} {less}) ≈ {two_decimals(shrinks)}"
+            lines.append(f"the largest has grown: what was held, times {power}")
+        shares = [f"{power} · {two_decimals(value)}" for power, value in zip(shown, own, strict=True)]
+        sums = (shrinks * held + [powers.sum(), powers @ own]).round(2)
+        for name, was, now, terms in zip(("sum", "mixture"), held, sums, (shown, shares), strict=True):
+            before = [two_decimals(was) + f" · {two_decimals(shrinks)}" * bool(old < most)] * bool(kept)
+            lines.append(f"{name}: {' + '.join([*before, *terms])} ≈ {two_decimals(now)}")
+        kept.append((most, *sums, "\n".join(lines)))
+        old, held = most, sums
+    return kept
+
+
+def _draw_kept(
+    ax: Axes,
+    place: Point,
+    before: Sequence[float],
+    kept: Sequence[float],
+    *,
+    grows: bool,
+    is_done: bool,
+    is_past: bool,
+) -> None:
+    """Write a query's largest score and its two sums; those that the largest changes as it grows have frames.
+
+    Where it is done, one sum is divided by the other; once that is past, this alone is kept.
+    """
+    was, now = ([two_decimals(each) for each in three] for three in (before, kept))
+    words = [f"{one}\n→ {other}" if grows else other for one, other in zip(was, now, strict=True)]
+    if is_done:
+        words.append(two_decimals(kept[2] / kept[1]))
+    edge = {"edgecolor": HERO, "linewidth": 2.2} if grows else {}
+    for column, (right, word) in list(enumerate(zip(KEPT_AT, words, strict=False)))[
+        3 * (is_done and is_past) :
+    ]:
+        look = edge if column < 3 else {"weight": "bold"}
+        look = look | {"colour": COMPONENTS["attention"], "letters": 8}
+        box(ax, (place[0] + right, place[1]), word, (1.34, 0.9), **look)
+
+
+def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) -> Figure:
+    """Draw what attention of one head moves between slow memory and the cache: in three steps, and fused.
+
+    Tensors are drawn to scale. A number has `size` bytes; the fused kernel reads `block` keys at a time.
+    """
+    thin, wide = n * d_head * size, n * n * size  # the bytes of q, and of a map
+    # What lies in memory, row by row; jobs of the cache; reads, (row, job, bytes); writes, (job, row, bytes)
+    rows = [["q", "k"], ["scores"], ["v", "weights"], ["output"]], [["q"], ["k"], ["v"], ["output"]]
+    rounds = f"{n // block} rounds, each with\nthe next {block} keys; old\nscores are forgotten\n"
+    steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
+    tiled = [
+        f"scores, {n} × {block}",
+        "use these scores",
+        "what is kept so far",
+        rounds + "(all queries fit here)",
+    ]
+    reads = [(0, 0, 2 * thin), (1, 1, wide), (2, 2, wide + thin)], [(0, 0, thin), (1, 0, thin), (2, 2, thin)]
+    writes = [(0, 1, wide), (1, 2, wide), (2, 3, thin)], [(2, 3, thin)]
+    figure, panels = canvas(2, (WIDEST / 2, 5.2))
+    for way_of, name in enumerate(("Step by step", "Fused")):
+        ax, held = panels[way_of], rows[way_of]
+        _draw_memories(ax, held, (steps, tiled)[way_of], n, d_head)
+        for row, job, count in reads[way_of]:
+            goal = -0.38 - job - 0.24 * (row > job)
+            _carry(ax, (1.85, -row), (3.1, goal), ", ".join(held[row]), count, wide)
+        for job, row, count in writes[way_of]:
+            _carry(ax, (3.1, -0.62 - job), (1.85, -row), held[row][-1], count, wide)
+        total = sum(count for *_, count in reads[way_of] + writes[way_of])
+        ax.set_title(f"{name}: {total / 1000:,.0f} kB are moved")
+    for foot in (-1.35, -2.35):  # the blocks of k, and of v
+        ax.hlines(foot + 0.7 * np.arange(block, n, block) / n, 1.73, 1.83, color=NO, linewidth=1, zorder=6)
+    ax.text(0.6, -1.5, "a map\nnever lies here", ha="center", va="center", size=8, zorder=5)
+    for y in (-0.71, -1.71):
+        way(ax, (3.78, y), (3.78, y - 0.58))
+        foot = 2 * y + 1  # both of a row are read: q and k, v and the weights
+        line(panels[0], (0.83, foot + 0.06), (0.83, foot), (1.76, foot), (1.76, foot + 0.06), zorder=5)
+    panels[1].plot((4.43, 4.55, 4.55), (-2.5, -2.5, -0.5), "--", color="black", linewidth=1.4, zorder=4)
+    arrow(panels[1], (4.55, -0.5), (4.43, -0.5), zorder=4, gap=0)
+    figure.supxlabel("thicker: more bytes; dashed: the next round", size=9)
+    see = "Slow memory at the left, the cache at the right; an arrow says how many bytes go to and fro."
+    return finished(figure, title, see)
+
+
+def _draw_memories(ax: Axes, rows: Sequence[Sequence[str]], jobs: Sequence[str], n: int, d_head: int) -> None:
+    """Draw the tensors that lie in slow memory, a map as a square, and beside them what the cache is for."""
+    for name, middle, width, colour in (("slow memory", 0.92, 1.92, NO), ("cache", 3.83, 1.54, LIT)):
+        box(ax, (middle, -1.5), name, (width, 4.3), colour, label_up=2.0, weight="bold", linewidth=0.8)
+    for y, names in enumerate(rows):
+        for name, right in zip(reversed(names), (1.82, 0.88), strict=False):
+            is_map = name in ("scores", "weights")
+            width, colour = (0.7, COMPONENTS["scores"]) if is_map else (0.7 * d_head / n, DARK)
+            box(ax, (right - width / 2, -y), "", (width, 0.7), colour, rounding=0.0, linewidth=0.6)
+            look = {"ha": "center", "x": right - 0.35} if is_map else {"ha": "right", "x": right - 0.13}
+            ax.text(y=-y, s=f"{name}\n{n} × {n if is_map else d_head}", va="center", size=8, zorder=5, **look)
+    for place, job in enumerate(jobs[:-1]):
+        colour = COMPONENTS["scores"] if job.startswith("scores") else "white"
+        box(ax, (3.78, -0.5 - place), job, (1.3, 0.42), colour, letters=8.5)
+    ax.text(3.83, -3.2, jobs[-1], ha="center", va="center", size=8, zorder=5)
+    ax.set(xlim=(-0.05, 4.65), ylim=(-3.68, 0.68))
+    ax.set_axis_off()
+
+
+def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int) -> None:
+    """Draw an arrow as thick as its bytes are many, and write what it carries, and how many bytes."""
+    arrow(ax, start, end, colour=HERO, width=1 + 3 * count / most, zorder=5)
+    x, y = np.add(start, end) / 2
+    look = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "color": HERO, "zorder": 6}
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    what = what.replace(", w", ",\nw")  # of the thickest, to be narrow
+    ax.text(x, y, f"{what}\n{number(count / 1000)} kB", bbox=ground, **look)
+
+
+def packing(lengths: Sequence[int], *, title: str) -> Figure:
+    """Draw texts in a padded batch, one row without the padding, and the vectors back in their places.
+
+    In the second text two tokens, 3 places apart, have frames.
+    """
+    count, width = len(lengths), max(lengths)
+    figure, (ax,) = canvas(1, (WIDEST, 3.8))
+    tops, row = (0.0, -2.6), -1.7
+    names = (
+        f"batch: {count} × {width}; the numbers are places",
+        "vectors, back in their places; 0 at the padding",
+    )
+    for top, name in zip(tops, names, strict=True):
+        ax.text(0, top + 0.1, name, va="bottom", size=9.5, weight="bold")
+        for text, length in enumerate(lengths):
+            y = top - PLACE * (text + 1)
+            ax.text(-0.1, y + PLACE / 2, f"text {text + 1}", ha="right", va="center", size=8.5)
+            _lay_text(ax, y, text, range(length))
+            ax.add_patch(Rectangle((PLACE * length, y), PLACE * (width - length), PLACE, **HIDDEN))
+        ax.add_patch(Rectangle((0, top), PLACE * width, -PLACE * count, **AROUND))
+    for text, (end, length) in enumerate(zip(np.cumsum(lengths), lengths, strict=True)):
+        _lay_text(ax, row, text, range(end - length, end))
+    ax.add_patch(Rectangle((0, row), PLACE * sum(lengths), PLACE, **AROUND))
+    words = f"one row of {sum(lengths)}, through all layers; a mask keeps each text to itself"
+    ax.text(0, row + PLACE + 0.1, words, va="bottom", size=9.5, weight="bold")
+    edge, end = PLACE * width + 0.16, PLACE * sum(lengths)
+    above, below = (top - PLACE * count / 2 for top in tops)
+    for top, foot in ((top, top - PLACE * count) for top in tops):  # a bracket: the whole batch
+        line(ax, (edge - 0.08, top), (edge, top), (edge, foot), (edge - 0.08, foot))
+    enters, leaves, beside = row + 0.75 * PLACE, row + 0.25 * PLACE, end + 0.35
+    way(ax, (edge, above), (beside, above), (beside, enters), (end, enters))
+    way(ax, (end, leaves), (beside, leaves), (beside, below), (edge, below))
+    ax.set(xlim=(-0.6, WIDEST - 0.5), ylim=(-2.65 - PLACE * count, 0.35))
+    ax.set_axis_off()
+    apart = "two tokens, 3 places apart in the batch and in the row"
+    legend_of_cells(figure, {"padding": HIDDEN, apart: APART})
+    see = "Above a batch with padding, in the middle one row of the real tokens, below again."
+    return finished(figure, title, see)
+
+
+def _lay_text(ax: Axes, y: float, text: int, places: range) -> None:
+    """Draw a text's tokens as cells with the numbers of their places; of the second text two are framed."""
+    for place in places:
+        look = {"facecolor": PALE[text], "edgecolor": "white"}
+        ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **look))
+        ax.text(PLACE * (place + 0.5), y + PLACE / 2, place, ha="center", va="center", size=8)
+    for place in places[2:6:3] if text == 1 else ():
+        ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **APART))
+
+
+def ring_of_three(*, title: str) -> Figure:
+    """Draw three workers in a ring, round by round: the pieces that each holds, and what it sends on."""
+    held = [[letter] * 3 for letter in "abc"]
+    figure, panels = canvas(6, (WIDEST / 3, 1.75), (0, 0.5), columns=3)
+    for r, ax in enumerate(panels[1:]):
+        lap, step = divmod(r, 2)
+        sent = [(w + lap - step) % 3 for w in range(3)] if r < 4 else []
+        _draw_ring(ax, held, sent)
+        name = f"before round {r}: sums {'go round' if lap else 'grow'}"
+        ax.set_title(name if sent else "the end: all have all; then ÷ 3")
+        carried = [held[w][piece] for w, piece in enumerate(sent)]
+        for w, (piece, sums) in enumerate(zip(sent, carried, strict=True)):
+            held[(w + 1) % 3][piece] = sums if lap else sums + held[(w + 1) % 3][piece]
+    corners = [(0.6, 0.2), (2.0, -2.2), (-0.8, -2.2)]
+    for w, (x, y) in enumerate(corners):
+        gap = 28 + 12 * (w == 1)  # boxes are wide
+        arrow(panels[0], (x, y), corners[(w + 1) % 3], colour=HERO, width=1.8, gap=gap)
+        box(panels[0], (x, y), f"worker {w}\ngradient {'abc'[w]}", (1.2, 0.8), letters=8)
+    panels[0].set_title("the ring")
+    for ax in panels:
+        ax.set(xlim=(-1.5, 2.7), ylim=(-2.75, 0.75))
+        ax.set_axis_off()
+    sent_next = {"sent in this round": {"fill": False, "edgecolor": HERO, "linewidth": 2.2}}
+    legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in HELD.items()} | sent_next)
+    see = "The ring; then each worker's three pieces before a round, in which the framed ones are sent."
+    return finished(figure, title, see)
+
+
+def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> None:
+    """Draw a row of pieces for each worker; an arrow goes down to the next, from the last to the first."""
+    for w, pieces in enumerate(held):
+        ax.text(-0.62, -w, f"worker {w}", ha="right", va="center", size=8.5)
+        for piece, sums in enumerate(pieces):
+            edge = {"edgecolor": HERO, "linewidth": 2.2} if piece in sent[w : w + 1] else {"linewidth": 0.8}
+            words = "+".join(f"{letter}{piece}" for letter in sums)
+            colour = list(HELD.values())[len(sums) - 1]
+            box(ax, (1.06 * piece, -w), words, (1, 0.46), colour, letters=8, rounding=0.02, **edge)
+    for w, piece in enumerate(sent):
+        ring = {(0.7, 0.23): "from worker 2", (-2.23, -2.7): "to worker 0"}
+        ways = {(-w - 0.23, -w - 0.77): ""} if w < 2 else ring
+        for (start, end), word in ways.items():
+            arrow(ax, (1.06 * piece, start), (1.06 * piece, end), colour=HERO, width=1.8)
+            ax.text(1.06 * piece - 0.1, (start + end) / 2, word, ha="right", va="center", size=8, color=HERO)
+
+
+def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *, title: str) -> Figure:
+    """Draw for one token of a text what each layer lets it see, and what it has heard of behind the layer.
+
+    A model is given by the window of each layer, in tokens to each side; None: it sees the whole text.
+    """
+    count = len(named)
+    look = {"columns": count, "height_ratios": (7, 1), "sharey": "row"}
+    figure, panels = canvas(2 * count, (WIDEST / count, 0), (0, 6.2), **look)
+    of_all = {}
+    for ax, (name, windows) in zip(panels, named.items(), strict=False):
+        wide = np.array([length if window is None else window for window in windows])
+        for up, distances, look in ((-0.23, wide, SEES), (0.2, np.cumsum(wide), HEARD)):
+            low, high = np.maximum(place - distances, 0), np.minimum(place + distances, length - 1)
+            ax.barh(np.arange(len(wide)) + up, high - low + 1, 0.4, low, **look)
+        heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
+        of_all[ax] = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0)) / 1e6
+        ax.set(title=f"{name}\nhears of {heard:,} tokens", xlabel="place in the text", xlim=(0, length))
+        ax.set(xticks=(0, place, length), yticks=range(len(wide)))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        for label, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=True):
+            label.set_horizontalalignment(side)  # apart from the next panel's
+        ax.axvline(place, color=HERO, linewidth=0.8, zorder=0)
+        ax.text(place, -0.8, "this token", color=HERO, ha="center", va="bottom", size=8.5)
+        if windows[0] is not None:
+            ax.text(place + 2.5 * wide[0], -0.2, f"sees {2 * wide[0] + 1}", va="center", size=8)
+    for ax, pairs in zip(panels[count:], of_all.values(), strict=True):
+        ax.barh(0, pairs, 0.8, color=COMPONENTS["scores"])
+        ax.text(0, -0.5, f"{pairs:,.0f} million pairs", va="bottom", size=9)
+        ax.set(xlim=(0, max(of_all.values())), ylim=(0.5, -1.4), xticks=[], yticks=[])
+    for ax in panels:
+        ax.tick_params(axis="y", length=0, labelsize=8)
+        ax.spines[["left", "right", "top"]].set_visible(False)
+    panels[0].set(ylabel="layer", ylim=(max(map(len, named.values())) - 0.4, -1.6))
+    panels[count].set_ylabel("scored", rotation=0, ha="right")
+    scored = {
+        "pairs that a head scores in all layers, hidden ones not counted": {"facecolor": COMPONENTS["scores"]}
+    }
+    legend_of_cells(figure, {"this layer sees": SEES, "heard of by now": HEARD} | scored)
+    see = (
+        "For each layer, what one token sees and has heard of by then; at the foot, how many pairs it costs."
+    )
+    return finished(figure, title, see)

@@ -1,0 +1,142 @@
+"""A figure as a notebook shows it: a crisp picture in few colours, its size in the page, and its words."""
+
+import base64
+import io
+from collections.abc import Iterator
+from html import escape
+from unittest.mock import patch
+
+import numpy as np
+from IPython.core.pylabtools import print_figure
+from matplotlib import colors
+from matplotlib.artist import Artist
+from matplotlib.backends import backend_agg
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import Collection
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Text
+from PIL import Image
+
+from transformer_course.figures.alt_text import describe, told
+from transformer_course.figures.steady import SteadyRenderer
+
+DENSITY = 2  # pixels of the picture to one of the page: sharp on today's screens
+COLOURS = 256  # of a palette
+GREYS = np.linspace(0, 255, 24).round()
+SHADES = (0.25, 0.5, 0.75)  # of a colour towards white and black, at the edge of a shape
+FEWEST_LEVELS = 24  # of a colour map; with less a reader would see steps
+
+
+def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, object]]]:
+    """Return the figure as a notebook shows it, data and metadata: the picture together with its words.
+
+    JupyterLab takes an alternative text only from an <img> in HTML; the gate stores the PNG, text beside it.
+    """
+    if not figure.axes:
+        return {}, {}
+    words = _words(figure)  # lays the figure out for the first time; the second time all titles have room
+    picture, width, height = _drawn(figure)
+    alt = told(words)
+    style = f'width="{width}" style="max-width: 100%; height: auto"'
+    html = f'<img alt="{escape(alt)}" {style} src="data:image/png;base64,{picture}">'
+    about = {"alt": alt, "width": width, "height": height}
+    return {"image/png": picture, "text/html": html, "text/plain": words}, {"image/png": about}
+
+
+def _words(figure: Figure) -> str:
+    try:
+        return describe(figure)
+    except Exception as error:  # a learner's picture must not be lost for want of words
+        return f"<Figure that could not be told: {error!r}>"
+
+
+def _drawn(figure: Figure) -> tuple[str, int, int]:
+    """Return the picture, as base64, and its width and height in pixels of the page."""
+    quick = {"compress_level": 1}  # it is read again at once
+    with patch.object(backend_agg, "RendererAgg", SteadyRenderer):
+        drawn = print_figure(figure, dpi=DENSITY * figure.dpi, pil_kwargs=quick)
+    image = Image.open(io.BytesIO(drawn)).convert("RGB")
+    palette = palette_of(figure)
+    if palette is not None:
+        image = in_palette(image, palette)
+    buffer = io.BytesIO()
+    image.save(buffer, "png", compress_level=9)
+    return base64.b64encode(buffer.getvalue()).decode(), *(round(side / DENSITY) for side in image.size)
+
+
+# Few colours
+
+
+def palette_of(figure: Figure) -> np.ndarray | None:
+    """Return the colours (colour, rgb) that a figure is drawn with, or None if they are too many.
+
+    They are taken from what is drawn, not from the pixels: machines draw an edge a shade lighter or darker,
+    and a palette that followed would change every pixel.
+    """
+    maps, flat = _colour_maps(figure), _flat_colours(figure)
+    if maps is None:
+        return None
+    shades = [flat + share * (end - flat) for end in (0, 255) for share in SHADES]
+    fixed = np.concatenate([np.repeat(GREYS[:, None], 3, axis=1), flat, *shades])
+    fixed = np.unique(fixed.round().astype(np.uint8), axis=0)
+    levels = (COLOURS - len(fixed)) // max(1, len(maps))
+    if levels < (FEWEST_LEVELS if maps else 0):
+        return None
+    ramps = [255 * colour_map(np.linspace(0, 1, levels))[:, :3] for colour_map in maps]
+    return np.concatenate([fixed, *(ramp.round().astype(np.uint8) for ramp in ramps)])
+
+
+def _colour_maps(figure: Figure) -> list[colors.Colormap] | None:
+    """Return the different colour maps in use, or None if an image has more colours than those."""
+    maps: dict[str, colors.Colormap] = {}
+    for artist in figure.findobj(lambda each: isinstance(each, ScalarMappable)):
+        values = artist.get_array()
+        if values is None:
+            continue
+        if isinstance(artist, AxesImage) and (np.ndim(values) > 2 or artist.get_alpha() is not None):
+            return None
+        maps[artist.get_cmap().name] = artist.get_cmap()
+    return list(maps.values())
+
+
+def _flat_colours(figure: Figure) -> np.ndarray:
+    """Return the different colours (colour, rgb), from 0 to 255, of shapes, lines and letters."""
+    found = [colour for artist in figure.findobj() for colour in _colours_of(artist)]
+    rgba = np.unique(np.reshape(found, (-1, 4)).round(4), axis=0)
+    on_white = 1 + rgba[:, 3:] * (rgba[:, :3] - 1)
+    return np.unique((255 * on_white).round(), axis=0)
+
+
+def _colours_of(artist: Artist) -> Iterator[tuple[float, ...]]:
+    """Yield the artist's own colours, as red, green, blue and how opaque."""
+    if isinstance(artist, Patch):
+        yield from (artist.get_facecolor(), artist.get_edgecolor())
+    elif isinstance(artist, Line2D):
+        every = artist.get_color(), artist.get_markerfacecolor(), artist.get_markeredgecolor()
+        yield from (colors.to_rgba(each, artist.get_alpha()) for each in every)
+    elif isinstance(artist, Text):
+        yield colors.to_rgba(artist.get_color(), artist.get_alpha())
+    elif isinstance(artist, Collection):
+        yield from map(tuple, artist.get_edgecolor())
+        if artist.get_array() is None:
+            yield from map(tuple, artist.get_facecolor())
+
+
+def in_palette(image: Image.Image, palette: np.ndarray) -> Image.Image:
+    """Return the picture with each pixel in the nearest colour of the palette (colour, rgb)."""
+    pixels = np.asarray(image, dtype=np.uint32) @ np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
+    seen = np.zeros(1 << 24, dtype=bool)
+    seen[pixels.ravel()] = True
+    codes = np.flatnonzero(seen)
+    shades = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=-1).astype(np.float32)
+    wanted = palette.astype(np.float32)
+    # |a − b|² = |a|² − 2 a·b + |b|², and |a|² is the same for every b
+    distances = (wanted**2).sum(axis=-1) - 2 * shades @ wanted.T
+    nearest = np.zeros(1 << 24, dtype=np.uint8)
+    nearest[codes] = distances.argmin(axis=-1)
+    drawn = Image.fromarray(nearest[pixels], mode="P")
+    drawn.putpalette(palette.astype(np.uint8).tobytes())
+    return drawn
