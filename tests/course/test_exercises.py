@@ -5,24 +5,52 @@ import traceback
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tests.course import answers
 from tests.course.cells import cell, said, solved
 from tests.gate import lint_exercises
 from tests.gate.notebook_io import NOTEBOOKS, Lesson
 from tests.gate.solve_exercises import exercises_in
 from transformer_course.checker import judge
+from transformer_course.checker.exercise_types import ValueExercise
 from transformer_course.checker.grading import recognised
+from transformer_course.checker.mutation_testing import MutationExercise
 from transformer_course.checker.parameters import ParameterMismatch
 from transformer_course.checker.sandbox import alike
 from transformer_course.checker.verdict import CORRECT, NOT_YET
 from transformer_course.exercises import exercise_ids, find
+from transformer_course.exercises.bug_museum import Exhibit, LineUp
 from transformer_lab import sinusoidal_encoding
 
 IDS = exercise_ids()
+
+
+answers.load()
+
+
+def alternatives_of(exercise):
+    """The alternatives; of a value what its functions return, and other ways to write a letter or number."""
+    if not isinstance(exercise, ValueExercise):
+        return answers.ALTERNATIVES[exercise.id]
+    values = [answer() for answer in answers.ALTERNATIVES[exercise.id]]
+    if isinstance(exercise, Exhibit):
+        right = exercise.reference
+        is_letter = isinstance(right, str)
+        values += (
+            [f"{right.lower()}. ", f"({right})", np.str_(right)]
+            if is_letter
+            else [f" {right}", float(right), torch.tensor(right)]
+        )
+    if isinstance(exercise, LineUp):
+        values.append(
+            {key.lower(): f" {value.capitalize()}." for key, value in reversed(exercise.reference.items())}
+        )
+    return values
 
 
 def declared(parts):
@@ -34,7 +62,7 @@ def declared(parts):
     ]
 
 
-ALTERNATIVES = declared(lambda exercise: exercise.alternatives)
+ALTERNATIVES = declared(lambda exercise: alternatives_of(exercise))
 # The usual way to make each of them: the first in the guide.
 MISTAKES = declared(lambda exercise: {each.name: each for each in reversed(exercise.mistakes)}.values())
 
@@ -42,6 +70,23 @@ MISTAKES = declared(lambda exercise: {each.name: each for each in reversed(exerc
 @pytest.mark.parametrize("id", IDS)
 def test_the_solution_as_shown_is_correct(id):
     assert judge(find(id), solved(find(id))).state == CORRECT
+
+
+@pytest.mark.parametrize("id", answers.INDEPENDENT)
+def test_the_solution_agrees_with_an_independent_answer(id):
+    exercise, answer = find(id), answers.INDEPENDENT[id]
+    outcomes = exercise.outcomes(answer() if isinstance(exercise, ValueExercise) else answer)
+    for i, outcome in enumerate(outcomes):
+        assert outcome.error is None
+        assert exercise.difference(i, outcome.result) is None
+
+
+def test_every_solution_has_an_independent_answer_and_a_right_one_written_differently():
+    exercises = list(map(find, IDS))
+    tests_and_choices = MutationExercise | Exhibit | LineUp  # whose truth is in their mutants, or a letter
+    without = [each.id for each in exercises if not isinstance(each, tests_and_choices)]
+    assert sorted(answers.INDEPENDENT) == sorted(without)
+    assert all(alternatives_of(each) for each in exercises)
 
 
 @pytest.mark.parametrize(("id", "answer"), ALTERNATIVES)

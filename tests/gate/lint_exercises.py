@@ -30,8 +30,6 @@ def of_exercise(id: str, lesson: Lesson) -> Iterator[str]:
     """Yield what an exercise lacks, and which of its texts are too long or not plain."""
     each = find(id)
     names = {mistake.name for mistake in each.mistakes}
-    if not each.title or not each.alternatives:
-        yield f"{id}: give it a title, and an alternative: a second right answer"
     if not 2 <= len(each.hints) <= len(HINTS):
         yield f"{id}: give it 2 or 3 hints"
     if len(names) < 3:

@@ -83,7 +83,7 @@ def mistake(name: str, effect: str = "It does something else than it should, and
 def flawed(**changes: object) -> SimpleNamespace:
     """An exercise that lacks nothing, but for what is changed."""
     mistakes = [mistake(name) for name in "abc"]
-    whole = {"title": "T", "alternatives": [1], "hints": ["", ""], "mistakes": mistakes, "stub": "x = ..."}
+    whole = {"hints": ["", ""], "mistakes": mistakes, "stub": "x = ..."}
     return SimpleNamespace(**(whole | {"shown": "x = 3", "forbidden": (), "gradients": False} | changes))
 
 
@@ -91,8 +91,6 @@ def flawed(**changes: object) -> SimpleNamespace:
     ("changes", "told"),
     [
         ({}, ""),
-        ({"title": ""}, "give it a title"),
-        ({"alternatives": []}, "a second right answer"),
         ({"hints": [""]}, "give it 2 or 3 hints"),
         ({"mistakes": [mistake("a"), mistake("b")]}, "knows 2 mistakes; describe at least 3"),
         ({"shown": "x\n" * 25}, "more than 24 lines"),

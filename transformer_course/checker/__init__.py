@@ -1,7 +1,7 @@
 """The checker's engine: how an exercise is declared, an attempt run, compared, diagnosed and answered."""
 
-from transformer_course.checker.decorators import exercise, mutation_exercise, value_exercise
+from transformer_course.checker.decorators import exercise
 from transformer_course.checker.exercise_types import Exercise
 from transformer_course.checker.grading import judge
 
-__all__ = ["Exercise", "exercise", "judge", "mutation_exercise", "value_exercise"]
+__all__ = ["Exercise", "exercise", "judge"]

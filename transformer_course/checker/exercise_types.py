@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,10 +52,7 @@ class Exercise:
     def __init__(
         self,
         id: str,
-        title: str,
-        name: str,
-        stub: str,
-        hints: Sequence[str],
+        solution: Any,
         *,
         returns: Sequence[str] = (),
         forbidden: Sequence[str] = (),
@@ -65,53 +62,32 @@ class Exercise:
         gradients: bool = False,
         difficulty: int = 1,
     ):
-        self.id, self.title, self.name, self.stub = id, title, name, stub
-        self.hints = [" ".join(hint.split()) for hint in hints]  # declared over several indented lines
-        self.returns, self.forbidden, self.keyword_arguments, self.gradients = (
-            returns,
-            forbidden,
-            keyword_arguments,
-            gradients,
-        )
-        self.difficulty = difficulty
+        self.id, self.name, self.reference = id, solution.__name__, solution
+        self.stub, self.shown = self.texts(source.text_of(solution))
+        self.returns, self.forbidden, self.keyword_arguments = returns, forbidden, keyword_arguments
+        self.gradients, self.difficulty = gradients, difficulty
         self.comparison = Comparison(tolerance, any_integer=any_integer)
-        self.alternatives: list[Any] = []
+        # From the guide:
+        self.title = ""
+        self.hints: list[str] = []
         self.mistakes: list[Mistake] = []
         self.shared: list[Mistake] = []  # slips of all lessons, where their text occurs
         self.namespace: dict[str, Any] = {}  # that of the module, for the changes of the guide
-        self.in_python: dict[str, list[Any]] = {}  # wrong answers by name that no change expresses
 
     def __call__(self, *arguments: Any, **by_name: Any) -> Any:
         return self.reference(*arguments, **by_name)
 
-    def cases(self, make: Callable[[Callable], Iterator[Any]]) -> Self:
+    def texts(self, text: str) -> tuple[str, str]:
+        """The stub, and the solution as the notebook shows it."""
+        return source.stub_of(text), source.solution_of(text)
+
+    def cases(self, make: Callable[[Callable], Iterator[Any]]) -> Callable:
         """The inputs to try; `normal(*shape)` draws seeded float64. Distinct primes tell the axes apart.
 
         A case may leave out an argument that has a default.
         """
         self._make_cases = make
-        return self
-
-    def specification(self, answer: Any) -> Self:
-        """The truth, in plain loops."""
-        self.specified = answer
-        return self
-
-    def solution(self, answer: Any) -> Self:
-        """The answer that the notebook shows, and that is handed out until the learner's own is right."""
-        self.reference, self.shown = answer, source.text_of(answer)
-        return self
-
-    def alternative(self, answer: Any) -> Self:
-        """Another right answer, written differently: the tests prove that it is accepted."""
-        self.alternatives.append(answer)
-        return self
-
-    def mistake(self, name: str, *answers: Any) -> Callable[[Any], Self]:
-        """Wrong answers to a mistake of the guide that no change of the solution expresses."""
-        known = self.in_python.setdefault(name, [])
-        known += answers
-        return lambda answer: known.append(answer) or self
+        return make
 
     def accepts(self, answer: Any) -> bool:
         """Whether the answer is of a kind that can be run at all."""
@@ -127,7 +103,7 @@ class Exercise:
 
     def use(self, ready: Callable, inputs: dict[str, Any]) -> Any:
         """Call it."""
-        return hand_over(ready, inputs, self.keyword_arguments, like=self.specified)
+        return hand_over(ready, inputs, self.keyword_arguments, like=self.reference)
 
     def misnamed(self, answer: Any) -> tuple[str, str] | None:
         """What should take an argument by its name and does not, and that name."""
@@ -163,11 +139,11 @@ class Exercise:
 
     @cached_property
     def wanted(self) -> list[Any]:
-        """The specification's result in each case, which finds the same random numbers as an answer does."""
+        """The solution's result in each case, which finds the same random numbers as an answer does."""
         results = []
         for case in self.fresh_cases():
             with isolated():
-                results.append(self.call(self.specified, case))
+                results.append(self.call(self.reference, case))
         return results
 
     def difference(self, i: int, result: Any) -> Difference | None:
@@ -228,7 +204,7 @@ class ModuleExercise(Exercise):
         if parameters:
             give(module, parameters)
         else:
-            set_parameters(module, self.build(self.specified, case[0]))
+            set_parameters(module, self.build(self.reference, case[0]))
         return module.eval()
 
     def use(self, ready: nn.Module, inputs: dict[str, Any]) -> Any:
@@ -238,11 +214,11 @@ class ModuleExercise(Exercise):
     def model(self) -> nn.Module:
         """A module that has the right arguments."""
         with isolated():
-            return self.build(self.specified, self.fresh_cases()[0][0])
+            return self.build(self.reference, self.fresh_cases()[0][0])
 
     def build(self, answer: type[nn.Module], settings: dict[str, Any]) -> nn.Module:
         """The module that a case asks for."""
-        return hand_over(answer, settings, (), like=self.specified)
+        return hand_over(answer, settings, (), like=self.reference)
 
     def misnamed(self, answer: Any) -> tuple[str, str] | None:
         name = first_not_taken(answer.forward, self.keyword_arguments) if self.keyword_arguments else None
@@ -260,10 +236,21 @@ class ModuleExercise(Exercise):
 
 
 class ValueExercise(Exercise):
-    """The learner assigns a value. Specification and alternatives are functions that return one."""
+    """The learner assigns a value; the solution is a function of no arguments that returns it.
+
+    stub: where it's not `...` for every literal of the solution
+    """
 
     kind = "a value"
     takes_tensors = False
+
+    def __init__(self, id: str, solution: Callable[[], Any], *, stub: str = "", **options: Any):
+        super().__init__(id, solution, **options)
+        self.reference, self.stub = solution(), stub or self.stub
+
+    def texts(self, text: str) -> tuple[str, str]:
+        shown = source.value_of(text, self.name)
+        return source.value_stub_of(shown), shown
 
     def accepts(self, answer: Any) -> bool:
         return True
@@ -277,12 +264,6 @@ class ValueExercise(Exercise):
     def difference(self, i: int, result: Any) -> Difference | None:
         hidden = replace(self.comparison, names=self.returns, reveal=False)
         return hidden.difference(result, self.wanted[i], f"`{self.name}`")
-
-    def specification(self, answer: Callable[[], Any]) -> Self:
-        return super().specification(answer())
-
-    def alternative(self, answer: Callable[[], Any]) -> Self:
-        return super().alternative(answer())
 
 
 def _in_words(name: str, value: Any) -> str:

@@ -1,6 +1,11 @@
-"""A lesson's field guide of mistakes, `exercises/NAME.md`: read, and applied to the shown solutions.
+"""A lesson's guide, `exercises/NAME.md`: titles, hints, and mistakes as changes of the shown solutions.
+
+A change is an edit of the solution's text, so whoever rewrites a solution goes through its changes again.
 
     ## 03.1 Score every query against every key
+
+    > A hint: which product gives all sums at once?
+    > Another hint: the last axis …
 
     - **no scale.** Wide heads get large scores. **Cure.** Divide by `math.sqrt(d_head)`.
       - drop `/ math.sqrt(d_head)`
@@ -17,12 +22,14 @@ solution that the lesson shows:
     - `expression`                       returned instead; of a value exercise, the value
 
 For what no change expresses there are blocks of Python beneath, each a whole answer. Everything may use the
-names of NAME.py; `right` is the right answer, and a class may derive from it. What not even that expresses is
-a function or class in NAME.py: `@exercise.mistake("its name")`. A name without a text takes that of the
-first exercise that has one, or that of `shared.md`; what stands there with a change is tried on every one.
+names of NAME.py and of `COMMON`; `right` is the right answer, and a class may derive from it. A name without
+a text takes that of the first exercise that has one, or that of `shared.md`; what stands there with a change
+is tried on every one.
 """
 
 import ast
+import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -31,9 +38,16 @@ from textwrap import dedent
 from types import CodeType
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
 from transformer_course.checker import source
 from transformer_course.checker.exercise_types import Exercise, Mistake
 
+COMMON = {"F": F, "Tensor": Tensor, "itertools": itertools, "math": math, "nn": nn, "np": np, "torch": torch}
+HEADING = re.compile(r"## (\S+) (.*)")
 MISTAKE = re.compile(r"- \*\*(.+?)\.\*\*(?: (.*?))?(?: \*\*Cure\.\*\* (.*))?")
 BREAK = " ⏎ "
 CODE = "`([^`]+)`"
@@ -100,30 +114,42 @@ class Entry:
     blocks: list[str] = field(default_factory=list)
 
 
-def read(text: str) -> dict[str, list[Entry]]:
-    """The entries of a guide by exercise; those above the first exercise under "".
+@dataclass
+class Section:
+    """What the guide says of one exercise."""
+
+    title: str = ""
+    hints: list[str] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+
+
+def read(text: str) -> dict[str, Section]:
+    """The sections of a guide by exercise; what stands above the first exercise under "".
 
     Raises:
-        ValueError: an item that is no change, or a line that is neither a mistake nor beneath one.
+        ValueError: an item that is no change, or a line that is neither a hint, a mistake nor beneath one.
     """
-    found: dict[str, list[Entry]] = {"": []}
-    entries = found[""]
+    sections = {"": Section()}
+    section = sections[""]
     pieces = BLOCK.split(text)
     for prose, block in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
         for line in filter(None, prose.splitlines()):
-            if line.startswith("## "):
-                entries = found.setdefault(line.split()[1], [])
+            if heading := HEADING.fullmatch(line):
+                id, title = heading.groups()
+                section = sections[id] = Section(title)
             elif mistake := MISTAKE.fullmatch(line):
-                entries.append(Entry(*(each or "" for each in mistake.groups())))
-            elif entries and line.startswith("  - "):
-                entries[-1].answers += _answers(line[4:].strip())
-            elif entries or len(found) > 1:
+                section.entries.append(Entry(*(group or "" for group in mistake.groups())))
+            elif section.entries and line.startswith("  - "):
+                section.entries[-1].answers += _answers(line[4:].strip())
+            elif section.title and not section.entries and line.startswith("> "):
+                section.hints.append(line[2:])
+            elif section.title or section.entries:
                 raise ValueError(
-                    f"a line must be `- **name.** text`, or `  - a change` beneath, got {line!r}"
+                    f"a line must be `> a hint`, `- **name.** text`, or `  - a change` beneath, got {line!r}"
                 )
         if block:
-            entries[-1].blocks.append(dedent(block).rstrip())
-    return found
+            section.entries[-1].blocks.append(dedent(block).rstrip())
+    return sections
 
 
 def _answers(item: str) -> Iterator[tuple[Change, ...]]:
@@ -144,43 +170,39 @@ def _choices(edit: re.Match) -> list[Change]:
 
 def attach(
     exercises: dict[str, Exercise],
-    guide: dict[str, list[Entry]],
+    guide: dict[str, Section],
     shared: list[Entry],
     namespace: dict[str, Any],
 ) -> None:
-    """Give each exercise the mistakes that the guide describes, and the shared ones that fit it.
+    """Give each exercise its title, hints and mistakes from the guide, and the shared mistakes that fit it.
 
     Raises:
-        ValueError: an exercise that is not there; a text that is missing, a change that does
-            not fit, a mistake without an answer, or an answer in NAME.py without an entry.
+        ValueError: an exercise that is in one of the two only; a text that is missing, a change that does
+            not fit, or a mistake without an answer.
     """
     texts = {entry.name: entry for entry in shared}
     for exercise in exercises.values():
-        exercise.namespace = namespace
-    for id in guide:
-        if id and id not in exercises:
-            raise ValueError(f"{id} is in the guide, and not among the exercises: {', '.join(exercises)}")
+        exercise.namespace = COMMON | namespace
+    for id in (guide.keys() - {""}) ^ exercises.keys():
+        place = "among the exercises" if id in exercises else "in the guide"
+        raise ValueError(f"{id} is {place} only; the exercises are {', '.join(exercises)}")
     for id, exercise in exercises.items():  # by their numbers, whatever the guide's order
-        for entry in guide.get(id, []):
+        exercise.title, exercise.hints = guide[id].title, guide[id].hints
+        for entry in guide[id].entries:
             known = entry if entry.effect else texts.get(entry.name, entry)
             texts.setdefault(entry.name, known)
             _add(exercise, entry, known)
     for exercise in exercises.values():
-        told = {mistake.name for mistake in exercise.mistakes}
-        for name in exercise.in_python.keys() - told:
-            if name in texts:
-                _add(exercise, Entry(name), texts[name])
-                continue
-            raise ValueError(f"{exercise.id} has an answer for {name!r}, and the guide has no such entry")
+        names = {mistake.name for mistake in exercise.mistakes}
         for entry in shared:
-            if entry.name not in told:
+            if entry.name not in names:
                 _try(exercise, entry)
 
 
 def _add(exercise: Exercise, entry: Entry, known: Entry) -> None:
-    answers = [*_wrong(exercise, entry), *_in_python(exercise, entry)]
+    answers = [*_wrong(exercise, entry), *((answer(exercise, block), (), block) for block in entry.blocks)]
     if not (answers and known.effect):
-        missing = "a text" if answers else "an answer: a change, a block, or one in the exercise's module"
+        missing = "a text" if answers else "an answer: a change or a block"
         raise ValueError(f"{exercise.id}, {entry.name!r}, has not {missing}; write it")
     exercise.mistakes += [Mistake(entry.name, known.effect, known.cure, *each) for each in answers]
 
@@ -198,12 +220,6 @@ def _wrong(exercise: Exercise, entry: Entry) -> Iterator[tuple[Any, tuple[Change
                     f"around it, or say `everywhere`"
                 )
         yield answer(exercise, text), changes, text
-
-
-def _in_python(exercise: Exercise, entry: Entry) -> Iterator[tuple[Any, tuple, str]]:
-    yield from ((answer(exercise, block), (), block) for block in entry.blocks)
-    for each in exercise.in_python.get(entry.name, []):
-        yield each, (), source.text_of(each) if callable(each) else f"{exercise.name} = {each!r}"
 
 
 def _try(exercise: Exercise, entry: Entry) -> None:

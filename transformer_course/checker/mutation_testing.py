@@ -20,8 +20,8 @@ from transformer_course.checker.exercise_types import FunctionExercise
 from transformer_course.checker.input_mutation import with_tensors
 from transformer_course.checker.sandbox import Outcome, isolated
 
-RIGHT, WRONG, ELSEWHERE, OTHER, BESIDE, SIGN = "right", "wrong", "elsewhere", "other", "beside", "sign"
-WANTED = {RIGHT: True, WRONG: False, ELSEWHERE: False}  # of the others a test may say either
+RIGHT, WRONG, OTHER, BESIDE, SIGN = "right", "wrong", "other", "beside", "sign"
+WANTED = {RIGHT: True, WRONG: False}  # of the others a test may say either
 TRIES = 10  # a test may draw its input, or flip a coin: it has to say the same each time
 BY_CHANCE, BY_LOOKS, UNCALLED = "by chance", "by looks", "without a call"
 TOO_CLOSE, TOO_LOOSE = "too close", "too loose"  # its comparisons, not what it asks
@@ -34,25 +34,23 @@ class Mutants:
     """What a test is tried on: functions, modules, or classes to build.
 
     Attributes:
-        right: those that keep the promise, by how they are written: other code, formats, weights, sizes.
-        wrong: the one to be found.
-        twin: what the wrong one should be, number by number.
-        elsewhere: the same fault in other code, which bears other names inside.
-        others: hidden variants of the fault, other ways to break the promise, by what is wrong with them, in
-            words; a test may notice them or not, and who notices them all gets ✓✓.
-        beside: faults of which the promise does not speak; to let them pass is no fault of the test.
-        signs: right for some inputs only. Nobody hears of them; they tell two weak tests apart.
-        takes: the names of what they are called with, as the stub has them.
+        correct: those that keep the promise, by how they are written: other code, formats, weights, sizes.
+        target: the wrong one that a test must find.
+        reference: what the target should be, number by number.
+        variants: hidden variants of the bug, other ways to break the promise, by what is wrong with them; a
+            test may catch them or not, and one that catches all gets ✓✓.
+        unrelated: bugs of which the promise does not speak; to let them pass is no fault of the test.
+        probes: correct for some inputs only. They are never named; they tell two weak tests apart.
+        argument_names: of the mutants, as the stub has them.
     """
 
-    right: dict[str, Any]
-    wrong: Any
-    twin: Any = None
-    elsewhere: dict[str, Any] = field(default_factory=dict)
-    others: dict[str, Any] = field(default_factory=dict)
-    beside: dict[str, Any] = field(default_factory=dict)
-    signs: dict[str, Any] = field(default_factory=dict)
-    takes: Sequence[str] = ()
+    correct: dict[str, Any]
+    target: Any
+    reference: Any = None
+    variants: dict[str, Any] = field(default_factory=dict)
+    unrelated: dict[str, Any] = field(default_factory=dict)
+    probes: dict[str, Any] = field(default_factory=dict)
+    argument_names: Sequence[str] = ()
 
 
 class Entry(NamedTuple):
@@ -73,13 +71,13 @@ class MutationExercise(FunctionExercise):
 
     kind = "a function of what it tests"
     takes_tensors = False
-    suspects = FunctionExercise.cases  # what to try it on, built anew for each attempt: a function of nothing
+    mutants = FunctionExercise.cases  # what to try it on, built anew for each attempt: a function of nothing
 
     def fresh_cases(self) -> list[Entry]:
         with isolated():
             made = self._make_cases()
-        parts = {RIGHT: made.right, WRONG: {"the wrong one": made.wrong}, ELSEWHERE: made.elsewhere}
-        parts |= {OTHER: made.others, BESIDE: made.beside, SIGN: made.signs}
+        parts = {RIGHT: made.correct, WRONG: {"the wrong one": made.target}}
+        parts |= {OTHER: made.variants, BESIDE: made.unrelated, SIGN: made.probes}
         return [
             Entry(part, name, thing, made) for part, things in parts.items() for name, thing in things.items()
         ]
@@ -111,7 +109,7 @@ class MutationExercise(FunctionExercise):
             return UNCALLED
         if suspect.part != WRONG or not said[0]:
             return said[0]
-        why = calls.judged_by(suspect.among.twin)
+        why = calls.judged_by(suspect.among.reference)
         return TOO_LOOSE if why != UNSEEN and _is_too_loose(answer, suspect) else why
 
     @cached_property
@@ -217,11 +215,6 @@ WORDS = {
         "should, and what you ask of it does not show that. Which word of the promise is broken there, and "
         "in which of its numbers would you see it?",
     ),
-    (ELSEWHERE, True): (
-        "the same fault passes in other code",
-        "Your test says False of the wrong one, and True of the same fault in other code ({name}). It looks "
-        "at what is inside, of which nothing was promised: ask what it does.",
-    ),
 }
 
 
@@ -243,7 +236,7 @@ def _says(what: bool, answer: Callable, suspect: Entry, limit: Callable) -> bool
 
 def _is_too_loose(answer: Callable, suspect: Entry) -> bool:
     """Whether a test, if it compared closely, would no longer pass the wrong one, and would a right one."""
-    name, right = next(iter(suspect.among.right.items()))
+    name, right = next(iter(suspect.among.correct.items()))
     one = Entry(RIGHT, name, right, suspect.among)
     return _says(False, answer, suspect, min) and _says(True, answer, one, min)
 
@@ -308,10 +301,10 @@ class Tolerance(TorchFunctionMode):
 
 def disguised(suspect: Entry, calls: "Calls") -> Any:
     """A copy that tells neither its name nor its type nor its source, and whose calls are noted."""
-    thing, takes = deepcopy(suspect.thing), suspect.among.takes
+    thing, takes = deepcopy(suspect.thing), suspect.among.argument_names
     if not callable(thing):
         return thing
-    if any(isinstance(each, nn.Module) for each in suspect.among.right.values()):
+    if any(isinstance(each, nn.Module) for each in suspect.among.correct.values()):
         return Suspect(thing if isinstance(thing, nn.Module) else _as_module(thing), takes, calls)
 
     def suspect(*given, **named):

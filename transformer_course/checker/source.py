@@ -1,4 +1,4 @@
-"""From code to the text that a notebook shows, and from an error back to the learner's line."""
+"""An exercise's stub and solution as a notebook shows them; and the learner's line behind an error."""
 
 import ast
 import inspect
@@ -32,6 +32,93 @@ def _source_of_class(definition: type) -> str:
         raise OSError(f"the source of {definition.__name__} is not at hand")
     innermost = max(around, key=lambda node: node.lineno)
     return "".join(lines[innermost.lineno - 1 : innermost.end_lineno])
+
+
+YOURS = "# yours:"
+
+
+def stub_of(text: str) -> str:
+    """The stub of a solution: its signatures and docstrings, and `raise NotImplementedError` for the rest.
+
+    The line `# yours:` says where the learner's part begins if some lines are given; comments right below it
+    are for the stub alone. As a method's last line it leaves the whole method; above a method, nothing of it.
+    """
+    lines, definition = text.splitlines(), ast.parse(text).body[-1]
+    members = definition.body if isinstance(definition, ast.ClassDef) else [definition]
+    for function in reversed([member for member in members if isinstance(member, ast.FunctionDef)]):
+        begin, end = _begin_of_body(function, lines), _end_of_body(function, lines)
+        indent = " " * function.body[0].col_offset
+        marker = next((i for i in range(function.lineno, end) if lines[i].strip() == YOURS), None)
+        if function.lineno > 1 and lines[function.lineno - 2].strip() == YOURS:
+            lines[function.lineno - 3 : end] = []
+        elif marker is not None:
+            rest = [] if marker == end - 1 else [f"{indent}raise NotImplementedError"]
+            lines[marker:end] = [*lines[marker + 1 : _end_of_comments(marker + 1, lines)], *rest]
+        elif begin < end:
+            lines[begin:end] = [f"{indent}raise NotImplementedError"]
+    return "\n".join(lines)
+
+
+def solution_of(text: str) -> str:
+    """The solution as a notebook shows it: without docstrings, which the stub has, and without `# yours:`."""
+    lines, hidden = text.splitlines(), set()
+    for node in ast.walk(ast.parse(text)):
+        is_definition = isinstance(node, ast.FunctionDef | ast.ClassDef)
+        if is_definition and ast.get_docstring(node) is not None and len(node.body) > 1:
+            end = node.body[0].end_lineno
+            while not lines[end].strip():
+                end += 1
+            hidden |= {*range(node.body[0].lineno - 1, end)}
+    for i, line in enumerate(lines):
+        if line.strip() == YOURS:
+            hidden |= {*range(i, _end_of_comments(i + 1, lines))}
+    return "\n".join(line for i, line in enumerate(lines) if i not in hidden)
+
+
+def _begin_of_body(function: ast.FunctionDef, lines: list[str]) -> int:
+    """The index of the first line behind the docstring and a plain `super().__init__()`."""
+    kept = int(ast.get_docstring(function) is not None)
+    if len(function.body) > kept and ast.unparse(function.body[kept]) == "super().__init__()":
+        kept += 1
+    if kept:
+        return function.body[kept - 1].end_lineno
+    begin = function.body[0].lineno - 1
+    while lines[begin - 1].lstrip().startswith("#"):
+        begin -= 1
+    return begin
+
+
+def _end_of_body(function: ast.FunctionDef, lines: list[str]) -> int:
+    """The index behind the last line, a `# yours:` below it included."""
+    end = function.end_lineno
+    last = " " * function.body[0].col_offset + YOURS
+    return end + 1 if lines[end : end + 1] == [last] else end
+
+
+def _end_of_comments(begin: int, lines: list[str]) -> int:
+    while begin < len(lines) and lines[begin].lstrip().startswith("#"):
+        begin += 1
+    return begin
+
+
+def value_stub_of(text: str) -> str:
+    """The stub of a value: `...` for every literal; a result made of named values is given."""
+    lines = text.splitlines()
+    names: set[str] = set()
+    for statement in ast.parse(text).body:
+        if not names & {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}:
+            first = lines[statement.lineno - 1][: statement.value.col_offset]
+            lines[statement.lineno - 1 : statement.end_lineno] = [f"{first}..."] + [""] * (
+                statement.end_lineno - statement.lineno
+            )
+        names |= {target.id for target in statement.targets}
+    return "\n".join(filter(None, lines))
+
+
+def value_of(text: str, name: str) -> str:
+    """The cell that assigns what a function of no arguments returns."""
+    body = text.splitlines()[ast.parse(text).body[-1].body[0].lineno - 1 :]
+    return textwrap.dedent("\n".join(body)).replace("return ", f"{name} = ")
 
 
 def is_text_of(definition: Any, text: str) -> bool:

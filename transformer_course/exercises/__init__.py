@@ -224,11 +224,11 @@ def _exercises(lesson: int) -> dict[str, Exercise]:
 def _with_mistakes(module: ModuleType) -> dict[str, Exercise]:
     found = {thing.id: thing for thing in vars(module).values() if isinstance(thing, Exercise)}
     guide = _guide(module.__name__.rpartition(".")[2])
-    mistake_guide.attach(found, guide, _guide("shared")[""], vars(module))
+    mistake_guide.attach(found, guide, _guide("shared")[""].entries, vars(module))
     return found
 
 
-def _guide(name: str) -> dict[str, list[mistake_guide.Entry]]:
+def _guide(name: str) -> dict[str, mistake_guide.Section]:
     return mistake_guide.read(Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8"))
 
 

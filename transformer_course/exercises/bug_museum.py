@@ -3,24 +3,21 @@
 import math
 import re
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer_course import bugs
-from transformer_course.checker import Exercise, mutation_exercise
+from transformer_course.checker import exercise
 from transformer_course.checker.compare import Difference, plain, shown
 from transformer_course.checker.exercise_types import ValueExercise
-from transformer_course.checker.mutation_testing import Mutants
+from transformer_course.checker.mutation_testing import Mutants, MutationExercise
 from transformer_lab import causal_mask, padding_mask
-from transformer_lab.diagnostics import certificates
 from transformer_lab.multi_head_attention import MultiHeadAttention, merge_heads, split_heads
 from transformer_lab.positional_encoding import angular_frequencies
 from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_interleaved, rotations
@@ -49,7 +46,11 @@ class LineUp(ValueExercise):
     faults: each name, with what one would see of a suspect that has it
     """
 
-    faults: dict[str, str]
+    def __init__(
+        self, id: str, solution: Callable[[], dict[str, str]], *, faults: dict[str, str], **options: Any
+    ):
+        super().__init__(id, solution, **options)
+        self.faults = faults
 
     def call(self, answer: Any, case: dict) -> Any:
         return _by_letter(plain(answer))
@@ -81,82 +82,15 @@ def _by_letter(answer: Any) -> Any:
     )
 
 
-def line_up(
-    number: int,
-    title: str,
-    *,
-    answer: dict[str, str],
-    faults: dict[str, str],
-    hints: Sequence[str],
-) -> Exercise:
-    """Declare a line-up, whose answer is the fault of each suspect.
-
-    Args:
-        number: its place in the museum.
-        title: what stands in line.
-        answer: the name of its fault by the letter of a suspect.
-        faults: what one would see, by the name of a fault; also of faults that nobody has.
-        hints: two.
-    """
-    name = f"faults_{number:02}"
-    declared = LineUp(f"14.{number}", title, name, f"{name} = ...", hints, difficulty=3)
-    named = ", ".join(f'"{letter}": "{fault}"' for letter, fault in answer.items())
-    declared.shown, declared.reference = f"{name} = {{{named}}}", answer
-    declared.faults = faults
-    declared.specification(lambda: answer)
-    other = {letter.lower(): f" {fault.capitalize()}." for letter, fault in reversed(answer.items())}
-    return declared.alternative(lambda: other)
-
-
-def exhibit(
-    number: int,
-    title: str,
-    *,
-    answer: int | str,
-    why: str,
-    hints: Sequence[str],
-    difficulty: int = 1,
-) -> Exercise:
-    """Declare an exhibit, whose answer is the number of a line, a count, or the letter of a cause.
-
-    Args:
-        number: its place in the museum.
-        title: what one sees, never the cause.
-        answer: a number, or a capital letter.
-        why: the comment beside the shown solution.
-        hints: two.
-        difficulty: from 1 to 3.
-    """
-    name, shown = f"bug_{number:02}", f'"{answer}"' if isinstance(answer, str) else answer
-    declared = Exhibit(f"14.{number}", title, name, f"{name} = ...", hints, difficulty=difficulty)
-    declared.shown, declared.reference = f"{name} = {shown}  # {why}", answer
-    declared.specification(lambda: answer)
-    if isinstance(answer, str):
-        others = [f"{answer.lower()}. ", f"({answer})", np.str_(answer)]
-    else:
-        others = [f" {answer}", float(answer), torch.tensor(answer)]
-    for other in others:
-        declared.alternative(lambda other=other: other)
-    return declared
-
-
-@mutation_exercise(
-    "14.1",
-    "It worked for the first text",
-    hints=[
-        """Four positions and four heads: whom does PyTorch line up with whom? Choose sizes that tell.""",
-        """What a head gets must not depend on how many heads stand beside it. And the position 0 is not
-        turned at all, in no head.""",
-    ],
-    difficulty=2,
-)
+@exercise("14.1", kind=MutationExercise, difficulty=2)
 def keeps_01(turn):
     """turn: x (batch, position, heads, 6) → the same. True if it turns each vector by its position."""
-    raise NotImplementedError
+    x = torch.randn(2, 7, 3, 6)
+    return torch.allclose(turn(x)[:, :, 2:], turn(x[:, :, 2:]))
 
 
-@keeps_01.suspects
-def keeps_01():
+@keeps_01.mutants
+def keeps_01_mutants():
     whole = RotaryEmbedding(6, rotate=rotate_interleaved)
 
     def transposed(x):
@@ -178,44 +112,20 @@ def keeps_01():
         "not turned at all": torch.clone,
     }
     found = {"complex numbers": right, "the package's own": transposed, "cosines and sines": by_tables}
-    return Mutants(found, bugs.turn_by_position, right, others=others, takes=["x"])
+    return Mutants(
+        correct=found, target=bugs.turn_by_position, reference=right, variants=others, argument_names=["x"]
+    )
 
 
-@keeps_01.solution
-def keeps_01(turn):
-    x = torch.randn(2, 7, 3, 6)
-    return torch.allclose(turn(x)[:, :, 2:], turn(x[:, :, 2:]))
-
-
-@keeps_01.alternative
-def keeps_01(turn):
-    x = torch.randn(2, 4, 4, 6)
-    return torch.allclose(turn(x)[:, 0], x[:, 0])
-
-
-@keeps_01.alternative
-def keeps_01(turn):  # all numbers
-    x = torch.randn(2, 7, 3, 6)
-    wanted = RotaryEmbedding(6, rotate=rotate_interleaved)(x.transpose(1, 2)).transpose(1, 2)
-    return torch.allclose(turn(x), wanted)
-
-
-@mutation_exercise(
-    "14.2",
-    "Four of them",
-    hints=[
-        """The printed tree says 4, and the list has four entries. What is there only once, if it is the same
-        unit four times?""",
-        """`parameters()` names each parameter once. Compare the count of the whole with that of one unit.""",
-    ],
-)
+@exercise("14.2", kind=MutationExercise)
 def keeps_02(stack):
     """stack: a module; `stack.units` holds four units. True if each has weights of its own."""
-    raise NotImplementedError
+    whole, one = (sum(p.numel() for p in part.parameters()) for part in (stack, stack.units[0]))
+    return whole == 4 * one
 
 
-@keeps_02.suspects
-def keeps_02():
+@keeps_02.mutants
+def keeps_02_mutants():
     four = [bugs.unit(8) for _ in range(4)]
     alike = [deepcopy(four[0]) for _ in range(4)]  # at first; each may learn by itself
     shells = [nn.Sequential(*four[0]) for _ in range(4)]
@@ -232,35 +142,20 @@ def keeps_02():
     right["narrower ones"] = bugs.Stack([bugs.unit(6) for _ in range(4)])
     right["in a Sequential"] = in_sequence
     beside = {"three of them": bugs.Stack(four[:3])}
-    return Mutants(right, bugs.Units(8, 4), others=others, beside=beside, takes=["x"])
+    return Mutants(
+        correct=right, target=bugs.Units(8, 4), variants=others, unrelated=beside, argument_names=["x"]
+    )
 
 
-@keeps_02.solution
-def keeps_02(stack):
-    whole, one = (sum(p.numel() for p in part.parameters()) for part in (stack, stack.units[0]))
-    return whole == 4 * one
-
-
-@keeps_02.alternative
-def keeps_02(stack):
-    return len({id(parameter) for unit in stack.units for parameter in unit.parameters()}) == 4 * 5
-
-
-@mutation_exercise(
-    "14.3",
-    "Neighbours in the batch",
-    hints=[
-        """Two texts go in. Which answer must not move if you take the second text away?""",
-        """`answer(x)[:1]` and `answer(x[:1])`: the first text among others, and by itself.""",
-    ],
-)
+@exercise("14.3", kind=MutationExercise)
 def keeps_03(answer):
     """answer: x (batch, up to 20 positions, 16) → (batch, 16). True if texts do not hear each other."""
-    raise NotImplementedError
+    x = torch.randn(2, 5, 16)
+    return torch.allclose(answer(x)[:1], answer(x[:1]))
 
 
-@keeps_03.suspects
-def keeps_03():
+@keeps_03.mutants
+def keeps_03_mutants():
     class ByText(bugs.Answer):
         def __init__(self, width):
             super().__init__(width)
@@ -289,39 +184,20 @@ def keeps_03():
     twin = ByText(16)
     twin.load_state_dict(wrong.state_dict())
     beside = {"places forgotten": lambda x: whole.attention(x, x, x)[0].mean(dim=1)}
-    return Mutants(right, wrong, twin, others=others, beside=beside, takes=["x"])
+    return Mutants(
+        correct=right, target=wrong, reference=twin, variants=others, unrelated=beside, argument_names=["x"]
+    )
 
 
-@keeps_03.solution
-def keeps_03(answer):
-    x = torch.randn(2, 5, 16)
-    return torch.allclose(answer(x)[:1], answer(x[:1]))
-
-
-@keeps_03.alternative
-def keeps_03(answer):
-    def whole(x):
-        return answer(x)[:, None]
-
-    return certificates.batch_invariance(whole, torch.randn(3, 4, 16)).holds
-
-
-@mutation_exercise(
-    "14.4",
-    "A causal mask that leaks",
-    hints=[
-        """The last token is replaced by another one. Whose output may move?""",
-        """Or cut the text: what the first three tokens get must be what they get if there are no others.
-        The leak map shows all at once; see its entries above the diagonal.""",
-    ],
-)
+@exercise("14.4", kind=MutationExercise)
 def keeps_04(attend):
     """attend: x (batch, position, 8) → the same shape. True if no token hears of a later one."""
-    raise NotImplementedError
+    x = torch.randn(1, 6, 8)
+    return torch.allclose(attend(x)[:, :3], attend(x[:, :3]))
 
 
-@keeps_04.suspects
-def keeps_04():
+@keeps_04.mutants
+def keeps_04_mutants():
     def by_pytorch(x):
         heads = split_heads(x, 2)
         return merge_heads(F.scaled_dot_product_attention(heads, heads, heads, is_causal=True))
@@ -338,38 +214,24 @@ def keeps_04():
         "sees only the later ones": lambda x: bugs.attend(x, causal_mask(x.shape[1]).mT),
     }
     beside = {"the scores are not divided": partial(bugs.causal, scale=1.0)}
-    return Mutants(right, bugs.attend_causally, bugs.causal, others=others, beside=beside, takes=["x"])
+    return Mutants(
+        correct=right,
+        target=bugs.attend_causally,
+        reference=bugs.causal,
+        variants=others,
+        unrelated=beside,
+        argument_names=["x"],
+    )
 
 
-@keeps_04.solution
-def keeps_04(attend):
-    x = torch.randn(1, 6, 8)
-    return torch.allclose(attend(x)[:, :3], attend(x[:, :3]))
-
-
-@keeps_04.alternative
-def keeps_04(attend):
-    return (certificates.leak_map(attend, torch.randn(2, 6, 8)).triu(1) < 1e-9).all()
-
-
-@mutation_exercise(
-    "14.5",
-    "One token at a time",
-    hints=[
-        """What does a rotary score know that a plain dot product does not? Choose tokens with which only that
-        can make a difference.""",
-        """Give it the same token six times. Which scores would be equal without positions, and differ
-        with them?""",
-    ],
-    difficulty=2,
-)
+@exercise("14.5", kind=MutationExercise, difficulty=2)
 def keeps_05(scores_of_the_last):
     """scores_of_the_last: tokens (position, width) → (position). True if a score knows the distance."""
-    raise NotImplementedError
+    return scores_of_the_last(torch.randn(1, 8).expand(6, 8)).std() > 1e-6
 
 
-@keeps_05.suspects
-def keeps_05():
+@keeps_05.mutants
+def keeps_05_mutants():
     def right(tokens, start=0):
         turned = RotaryEmbedding(tokens.shape[-1])(tokens, offset=start)
         return turned @ turned[-1]
@@ -390,45 +252,24 @@ def keeps_05():
     }
     found = {"all at once": right, "one at a time": one_at_a_time}
     found["counted from 100 on"] = partial(right, start=100)
-    return Mutants(found, bugs.scores_of_the_last, right, others=others, takes=["tokens"])
+    return Mutants(
+        correct=found,
+        target=bugs.scores_of_the_last,
+        reference=right,
+        variants=others,
+        argument_names=["tokens"],
+    )
 
 
-@keeps_05.solution
-def keeps_05(scores_of_the_last):
-    return scores_of_the_last(torch.randn(1, 8).expand(6, 8)).std() > 1e-6
-
-
-@keeps_05.alternative
-def keeps_05(scores_of_the_last):  # the earlier tokens in another order: not only the scores' order changes
-    tokens = torch.randn(6, 8)
-    other = tokens[[1, 0, 2, 3, 4, 5]]
-    return not torch.allclose(scores_of_the_last(tokens)[:2].flip(0), scores_of_the_last(other)[:2])
-
-
-@keeps_05.alternative
-def keeps_05(scores_of_the_last):  # all numbers
-    tokens = torch.randn(6, 8)
-    turned = RotaryEmbedding(8)(tokens)
-    return torch.allclose(scores_of_the_last(tokens), turned @ turned[-1])
-
-
-@mutation_exercise(
-    "14.6",
-    "Nearly a layer norm",
-    hints=[
-        """What are mean and variance of a normalised row? One of the two is off, the less so the wider it
-        is.""",
-        """A narrow row, and `y.var(dim=-1, correction=0)`, the mean of the squares.""",
-    ],
-    difficulty=2,
-)
+@exercise("14.6", kind=MutationExercise, difficulty=2)
 def keeps_06(norm):
     """norm: x (…, features) → the same. True if every row has mean 0 and variance 1, but for eps."""
-    raise NotImplementedError
+    y = norm(10 * torch.randn(5, 4))
+    return torch.allclose(y.var(dim=-1, correction=0), torch.ones(5), atol=1e-3)
 
 
-@keeps_06.suspects
-def keeps_06():
+@keeps_06.mutants
+def keeps_06_mutants():
     def by_hand(x, eps=1e-12):
         centred = x - x.mean(dim=-1, keepdim=True)
         return centred / (centred.square().mean(dim=-1, keepdim=True) + eps).sqrt()
@@ -455,27 +296,20 @@ def keeps_06():
     right = {"PyTorch's own": pytorch, "by the mean of the squares": by_squares}
     right["eps beside the root"] = eps_outside
     signs = {"small rows only": lambda x: by_hand(x) * (x.abs().mean() < 0.05)}
-    return Mutants(right, bugs.norm_by_hand, by_hand, others=others, signs=signs, takes=["x"])
+    return Mutants(
+        correct=right,
+        target=bugs.norm_by_hand,
+        reference=by_hand,
+        variants=others,
+        probes=signs,
+        argument_names=["x"],
+    )
 
 
-@keeps_06.solution
-def keeps_06(norm):
-    y = norm(10 * torch.randn(5, 4))
-    return torch.allclose(y.var(dim=-1, correction=0), torch.ones(5), atol=1e-3)
-
-
-@keeps_06.alternative
-def keeps_06(norm):
-    x = 10 * torch.randn(3, 5)
-    return torch.allclose(norm(x), F.layer_norm(x, (5,)), atol=1e-3)
-
-
-# --- the path: name the fault of each
-
-faults_07 = line_up(
-    7,
-    "Line-up: attention with a mask",
-    answer={"A": "scale", "B": "inverted", "C": "right", "D": "view", "E": "columns"},
+@exercise(
+    "14.7",
+    kind=LineUp,
+    difficulty=3,
     faults={
         "right": "A right one gives PyTorch's numbers, on two heads of six features, masked and unmasked.",
         "scale": "A wrong scale breaks no promise about who hears whom: padding moves no real token, and "
@@ -490,19 +324,15 @@ faults_07 = line_up(
         "merge": "Joined in another order, the numbers are the right ones, at other places: exchange the "
         "first six features with the last, and compare.",
     },
-    hints=[
-        """Run a test of padding first: what stands there may be replaced by anything. Then shuffle the
-        tokens.""",
-        """Two are left whose numbers only differ. `F.scaled_dot_product_attention`, on two heads of six
-        features, is something to trust. And what do shares that add up to 1 in the columns do to a sum
-        over all positions?""",
-    ],
 )
+def faults_07():
+    return {"A": "scale", "B": "inverted", "C": "right", "D": "view", "E": "columns"}
 
-faults_08 = line_up(
-    8,
-    "Line-up: an encoder layer",
-    answer={"A": "order", "B": "right", "C": "norm", "D": "texts", "E": "padding"},
+
+@exercise(
+    "14.8",
+    kind=LineUp,
+    difficulty=3,
     faults={
         "right": "A right one keeps every promise: about the padding, other texts, the order, and its norm.",
         "order": "One that knows the order does not return shuffled tokens shuffled: see "
@@ -514,26 +344,14 @@ faults_08 = line_up(
         "`padding_invariance`.",
         "alone": "Where each token hears itself only, a change of one moves no other: see `leak_map`.",
     },
-    hints=[
-        """There is nothing to compare with, so it must be promises. Who may hear whom? Does the order matter
-        to a layer without positions? What does its last norm leave?""",
-        """`batch_invariance`, `padding_invariance` and `permutation_equivariance` each notice one. For the
-        fourth compute mean and variance of the result.""",
-    ],
 )
+def faults_08():
+    return {"A": "order", "B": "right", "C": "norm", "D": "texts", "E": "padding"}
 
 
-bug_09 = exhibit(
-    9,
-    "A checkpoint that no longer fits",
-    answer="A",
-    why="not in the state dict, yet a buffer that .to() moves",
-    hints=[
-        """Nothing in the table was learned: it can be computed again. Must it stand in the checkpoint?""",
-        """Three kinds of attributes: a parameter is trained and stored; a buffer is moved by `.to()` and
-        usually stored; a plain tensor is neither.""",
-    ],
-)
+@exercise("14.9", kind=Exhibit)
+def bug_09():
+    return "A"  # not in the state dict, yet a buffer that .to() moves
 
 
 class WithWeights(bugs.Attention):
@@ -552,22 +370,15 @@ class Attended(NamedTuple):
     weights: Tensor
 
 
-@mutation_exercise(
-    "14.10",
-    "Two results, one axis too few",
-    hints=[
-        """What does Python do with `a, b = tensor`? Try it with a tensor of shape (2, 3), and with
-        one of (3, 3).""",
-        """Call it with three texts, unpack the two results, and ask for both shapes.""",
-    ],
-)
+@exercise("14.10", kind=MutationExercise)
 def keeps_10(attend):
     """attend: x (batch, position, 16) → (output, weights). True if both are what was promised."""
-    raise NotImplementedError
+    output, weights = attend(torch.randn(3, 5, 16))
+    return output.shape == (3, 5, 16) and weights.shape == (3, 5, 5)
 
 
-@keeps_10.suspects
-def keeps_10():
+@keeps_10.mutants
+def keeps_10_mutants():
     class WithNames(WithWeights):
         def forward(self, x):
             return Attended(*super().forward(x))
@@ -588,53 +399,23 @@ def keeps_10():
         "weights without their axis of queries": lambda x: (whole(x)[0], whole(x)[1].mean(dim=1)),
         "scores in place of the weights": lambda x: (whole(x)[0], whole(x)[1].log()),
     }
-    return Mutants(right, wrong, twin, others=others, takes=["x"])
+    return Mutants(correct=right, target=wrong, reference=twin, variants=others, argument_names=["x"])
 
 
-@keeps_10.solution
-def keeps_10(attend):
-    output, weights = attend(torch.randn(3, 5, 16))
-    return output.shape == (3, 5, 16) and weights.shape == (3, 5, 5)
+@exercise("14.11", kind=Exhibit, difficulty=2)
+def bug_11():
+    return "B"  # lined up from the right, the masks' first axis becomes a new one
 
 
-@keeps_10.alternative
-def keeps_10(attend):
-    x = torch.randn(2, 4, 16)
-    results = attend(x)
-    return isinstance(results, tuple) and torch.allclose(results[1].sum(-1), torch.ones(2, 4))
-
-
-bug_11 = exhibit(
-    11,
-    "From three axes to four",
-    answer="B",
-    why="lined up from the right, the masks' first axis becomes a new one",
-    hints=[
-        """Write (2, 1, 1, 5) above (2, 5, 5), lined up from the right. Which axis of which tensor becomes
-        the first axis of the result, which the second?""",
-        """The first axis of the result counts the masks, the second the texts. Now read [0, 1].""",
-    ],
-    difficulty=2,
-)
-
-
-@mutation_exercise(
-    "14.12",
-    "Eight heads that look at everything",
-    hints=[
-        """By what are the scores divided, and by what should they be? Is there a number of heads for which
-        both are the same?""",
-        """Compare numbers with something that you trust: `F.scaled_dot_product_attention` takes the same
-        three tensors. Or ask whether a head gets the same by itself as among others.""",
-    ],
-)
+@exercise("14.12", kind=MutationExercise)
 def keeps_12(attend):
     """attend: query, key, value, each (batch, heads, position, d_head) → output. True if it is right."""
-    raise NotImplementedError
+    q, k, v = torch.randn(3, 2, 4, 5, 7)
+    return torch.allclose(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
 
 
-@keeps_12.suspects
-def keeps_12():
+@keeps_12.mutants
+def keeps_12_mutants():
     fused = F.scaled_dot_product_attention
 
     def by_hand(query, key, value, axis=-1):
@@ -660,60 +441,35 @@ def keeps_12():
         "the value is the key": lambda q, k, v: fused(q, k, k),
     }
     takes = ["query", "key", "value"]
-    return Mutants(right, bugs.attend_in_heads, fused, others=others, signs=signs, takes=takes)
+    return Mutants(
+        correct=right,
+        target=bugs.attend_in_heads,
+        reference=fused,
+        variants=others,
+        probes=signs,
+        argument_names=takes,
+    )
 
 
-@keeps_12.solution
-def keeps_12(attend):
-    q, k, v = torch.randn(3, 2, 4, 5, 7)
-    return torch.allclose(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
+@exercise("14.13", kind=Exhibit)
+def bug_13():
+    return "D"  # a slice may end early, and an axis of length 1 is repeated for all
 
 
-@keeps_12.alternative
-def keeps_12(attend):  # a head is the same by itself as among others
-    q, k, v = torch.randn(3, 2, 4, 5, 7)
-    return torch.allclose(attend(q, k, v)[:, :1], attend(q[:, :1], k[:, :1], v[:, :1]))
+@exercise("14.14", kind=Exhibit, difficulty=2)
+def bug_14():
+    return 3  # -1 takes what comes: 63 · 512 numbers are 64 tokens of 504
 
 
-bug_13 = exhibit(
-    13,
-    "Four rows are too few, one is enough",
-    answer="D",
-    why="a slice may end early, and an axis of length 1 is repeated for all",
-    hints=[
-        """How many rows has `table[:5]`, if the table has four? And if it has one?""",
-        """What does PyTorch do when it adds (5, 8) and (4, 8)? And (5, 8) and (1, 8)?""",
-    ],
-)
-
-bug_14 = exhibit(
-    14,
-    "The same program, optimised",
-    answer=3,
-    why="-1 takes what comes: 63 · 512 numbers are 64 tokens of 504",
-    hints=[
-        """12 heads of 42 features are 504. How many rows of 504 can be made of 63 · 512 numbers?""",
-        """One line does not say how many tokens there are, and lets PyTorch work it out.""",
-    ],
-    difficulty=2,
-)
-
-
-@mutation_exercise(
-    "14.15",
-    "A mask that fits",
-    hints=[
-        """The promise is about padding, so there must be some. Which entries of the weights belong to it?""",
-        """Three real ids and two zeros: the weights of the keys 3 and 4 must be 0, for every query.""",
-    ],
-)
+@exercise("14.15", kind=MutationExercise)
 def keeps_15(weigh):
     """weigh: x (batch, position, width), ids (batch, position) → weights. True if id 0 gets nothing."""
-    raise NotImplementedError
+    ids = torch.tensor([[5, 8, 2, 0, 0]])
+    return (weigh(torch.randn(1, 5, 8), ids)[..., 3:] == 0).all()
 
 
-@keeps_15.suspects
-def keeps_15():
+@keeps_15.mutants
+def keeps_15_mutants():
     def masked(x, ids, hide=-math.inf):
         scores = x @ x.mT / math.sqrt(x.shape[-1])
         return scores.masked_fill((ids == 0)[:, None], hide).softmax(dim=-1).nan_to_num()
@@ -739,37 +495,19 @@ def keeps_15():
     }
     signs = {"texts with padding": lambda x, ids: masked(x, ids) * (math.nan if ids.all() else 1)}
     wrong, takes = bugs.weights_without_padding, ["x", "ids"]
-    return Mutants(right, wrong, masked, others=others, signs=signs, takes=takes)
+    return Mutants(
+        correct=right, target=wrong, reference=masked, variants=others, probes=signs, argument_names=takes
+    )
 
 
-@keeps_15.solution
-def keeps_15(weigh):
-    ids = torch.tensor([[5, 8, 2, 0, 0]])
-    return (weigh(torch.randn(1, 5, 8), ids)[..., 3:] == 0).all()
-
-
-@keeps_15.alternative
-def keeps_15(weigh):  # the real tokens are the same with padding as without
-    x, ids = torch.randn(1, 5, 8), torch.tensor([[5, 8, 2, 0, 0]])
-    return torch.allclose(weigh(x, ids)[:, :3, :3], weigh(x[:, :3], ids[:, :3]))
-
-
-@mutation_exercise(
-    "14.16",
-    "Places that coincide",
-    hints=[
-        """The promise holds for every length and every format. Which of them would a lazy test leave out?""",
-        """`table.unique(dim=0)` keeps each row once. How many should there be?""",
-    ],
-    difficulty=2,
-)
+@exercise("14.16", kind=MutationExercise, difficulty=2)
 def keeps_16(turns):
     """turns: length, width, dtype → (length, width). True if no two positions have the same row."""
-    raise NotImplementedError
+    return len(turns(600, 16, torch.bfloat16).unique(dim=0)) == 600
 
 
-@keeps_16.suspects
-def keeps_16():
+@keeps_16.mutants
+def keeps_16_mutants():
     def from_integers(length, width, dtype):
         rows = rotations(torch.arange(length), width)
         return torch.cat([rows.real, rows.imag], dim=-1)
@@ -786,37 +524,26 @@ def keeps_16():
     }
     beside = {"cosines only": lambda n, w, dtype: from_integers(n, w, dtype)[:, : w // 2]}
     takes = ["length", "width", "dtype"]
-    return Mutants(right, bugs.turns, from_integers, others=others, beside=beside, signs=signs, takes=takes)
+    return Mutants(
+        correct=right,
+        target=bugs.turns,
+        reference=from_integers,
+        variants=others,
+        unrelated=beside,
+        probes=signs,
+        argument_names=takes,
+    )
 
 
-@keeps_16.solution
-def keeps_16(turns):
-    return len(turns(600, 16, torch.bfloat16).unique(dim=0)) == 600
-
-
-@keeps_16.alternative
-def keeps_16(turns):
-    tables = [turns(4096, 8, dtype) for dtype in (torch.float32, torch.float16, torch.bfloat16)]
-    return all((table.diff(dim=0) != 0).any(dim=-1).all() for table in tables)
-
-
-@mutation_exercise(
-    "14.17",
-    "An old copy",
-    hints=[
-        """`.to()` goes through parameters and buffers and puts new tensors in their place. What would tell
-        you that one was left behind?""",
-        """Bring the module and an x to another format. Which format should the result have?""",
-    ],
-    difficulty=2,
-)
+@exercise("14.17", kind=MutationExercise, difficulty=2)
 def keeps_17(turning):
     """turning: a module, x (up to 64 positions, 8) → the same. True if it goes along with `.to()`."""
-    raise NotImplementedError
+    x = torch.randn(5, 8, dtype=torch.bfloat16)
+    return turning.to(torch.bfloat16)(x).dtype == torch.bfloat16
 
 
-@keeps_17.suspects
-def keeps_17():
+@keeps_17.mutants
+def keeps_17_mutants():
     class Finishing(bugs.Turning):
         def __init__(self, finish=lambda result, x: result):
             super().__init__(8)
@@ -843,36 +570,23 @@ def keeps_17():
     right = {"without tables": RotaryEmbedding(8), "another base": RotaryEmbedding(8, base=500.0)}
     right |= {"tables read anew": Finishing(), "tables made at each call": FromFrequencies()}
     beside = {"nothing turned": Finishing(lambda result, x: x)}
-    return Mutants(right, bugs.Turning(8), others=others, beside=beside, takes=["x"])
+    return Mutants(
+        correct=right, target=bugs.Turning(8), variants=others, unrelated=beside, argument_names=["x"]
+    )
 
 
-@keeps_17.solution
-def keeps_17(turning):
-    x = torch.randn(5, 8, dtype=torch.bfloat16)
-    return turning.to(torch.bfloat16)(x).dtype == torch.bfloat16
-
-
-@keeps_17.alternative
-def keeps_17(turning):
-    formats = (torch.float32, torch.float16)
-    return all(turning.to(dtype)(torch.ones(3, 8, dtype=dtype)).dtype == dtype for dtype in formats)
-
-
-@mutation_exercise(
-    "14.18",
-    "Eight heads were ordered",
-    hints=[
-        """What was ordered has a misspelt name. What should have happened?""",
-        """`try` it with a name that does not exist: if an error comes, whichever, all is well.""",
-    ],
-)
+@exercise("14.18", kind=MutationExercise)
 def keeps_18(build):
     """build(16, attn_heads=…, dropout=…) → a module. True if an unknown name raises an error."""
-    raise NotImplementedError
+    try:
+        build(16, attn_head=8)
+    except Exception:
+        return True
+    return False
 
 
-@keeps_18.suspects
-def keeps_18():
+@keeps_18.mutants
+def keeps_18_mutants():
     class Named(nn.Module):
         def __init__(self, width, *, attn_heads=2, dropout=0.0):
             super().__init__()
@@ -895,63 +609,27 @@ def keeps_18():
 
     others = {
         "a warning only": warning,
+        "the same in other code": lenient,
         "always two heads": lambda width, *, attn_heads=2, dropout=0.0: Named(width),
         "no option is taken": lambda width: Named(width),
         "always an error": lambda *given, **named: Named(15),
     }
     right = {"named options": Named, "an error of another kind": checked}
-    return Mutants(right, bugs.Ordered, elsewhere={"other names inside": lenient}, others=others)
+    return Mutants(correct=right, target=bugs.Ordered, variants=others)
 
 
-@keeps_18.solution
-def keeps_18(build):
-    try:
-        build(16, attn_head=8)
-    except Exception:
-        return True
-    return False
-
-
-@keeps_18.alternative
-def keeps_18(build):
-    build(16, attn_heads=8)
-    with suppress(Exception):
-        build(16, drop_out=0.1)
-        return False
-    return True
-
-
-@keeps_18.alternative
-def keeps_18(build):
-    def refuses(**options):
-        try:
-            build(16, **options)
-        except Exception:
-            return True
-        return False
-
-    takes = not refuses(attn_heads=8, dropout=0.1) and refuses(attn_heads=5)  # 16 features, 5 heads
-    return takes and refuses(attn_head=8)
-
-
-@mutation_exercise(
-    "14.19",
-    "The company a text keeps",
-    hints=[
-        """The vectors at the padding may be anything. So what may you do to them, or without them?""",
-        """Five positions of which three are real, and the same three by themselves.""",
-    ],
-)
+@exercise("14.19", kind=MutationExercise)
 def keeps_19(text_vectors):
     """text_vectors: x (batch, position, width), real (batch, position) → (batch, width), of length 1.
 
     True if padding changes nothing.
     """
-    raise NotImplementedError
+    x, real = torch.randn(1, 5, 8), torch.arange(5)[None] < 3
+    return torch.allclose(text_vectors(x, real), text_vectors(x[:, :3], real[:, :3]))
 
 
-@keeps_19.suspects
-def keeps_19():
+@keeps_19.mutants
+def keeps_19_mutants():
     def only(x, real, otherwise=0.0):  # whatever stands at the padding, and be it NaN
         return torch.where(real[..., None], x, otherwise)
 
@@ -983,34 +661,20 @@ def keeps_19():
 
     found, takes = {"the mean": right, "no attention": by_shares, "the largest": largest}, ["x", "real"]
     signs = {"texts with padding": padded_only}
-    return Mutants(found, bugs.text_vectors, right, others=others, signs=signs, takes=takes)
+    return Mutants(
+        correct=found,
+        target=bugs.text_vectors,
+        reference=right,
+        variants=others,
+        probes=signs,
+        argument_names=takes,
+    )
 
 
-@keeps_19.solution
-def keeps_19(text_vectors):
-    x, real = torch.randn(1, 5, 8), torch.arange(5)[None] < 3
-    return torch.allclose(text_vectors(x, real), text_vectors(x[:, :3], real[:, :3]))
-
-
-@keeps_19.alternative
-def keeps_19(text_vectors):
-    x, real = torch.randn(2, 5, 8), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    other = torch.where(real[..., None], x, x + 1)
-    return torch.allclose(text_vectors(x, real), text_vectors(other, real))
-
-
-@keeps_19.alternative
-def keeps_19(text_vectors):
-    x, real = torch.randn(2, 5, 8), torch.arange(5)[None] < 3
-    padded = text_vectors(x, real.expand(2, 5))
-    same = torch.allclose(padded, text_vectors(x[:, :3], real[:, :3].expand(2, 3)))
-    return same and torch.allclose(padded.norm(dim=-1), torch.ones(2))
-
-
-faults_20 = line_up(
-    20,
-    "Line-up: rotary positions",
-    answer={"A": "heads", "B": "coarse", "C": "texts", "D": "shorter", "E": "right"},
+@exercise(
+    "14.20",
+    kind=LineUp,
+    difficulty=3,
     faults={
         "right": "A right one keeps every promise, also in a text of 600 tokens.",
         "heads": "Turned by the number of its head, a head comes out otherwise by itself, and equal tokens "
@@ -1023,9 +687,6 @@ faults_20 = line_up(
         "pair": "If a pair of features is never turned, these two come out as they went in, at every "
         "position.",
     },
-    hints=[
-        """Try the promises one by one: lengths, heads, texts, distances. Each of them has its test above.""",
-        """One fault does not show below 257 positions. Give the same vector to 600 positions: how many
-        different ones come out?""",
-    ],
 )
+def faults_20():
+    return {"A": "heads", "B": "coarse", "C": "texts", "D": "shorter", "E": "right"}

@@ -3,29 +3,17 @@
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
-from transformer_course.checker import exercise, source
+from transformer_course.checker import exercise
 from transformer_course.checker.exercise_types import ModuleExercise
 from transformer_course.checker.shared_modules import InARow
 from transformer_lab.encoder import EncoderConfig
 from transformer_lab.encoder_layer import EncoderLayer
 from transformer_lab.multi_head_attention import MultiHeadAttention
 
-# ------------------------------------------------------------------------------------------------------ 08.1
 
-
-@exercise(
-    "08.1",
-    "From ids to what enters the first layer",
-    hints=[
-        """Three steps: look up, scale, add. `vectors[token_ids]` looks up all ids at once: the axes of
-        `token_ids` stay, and the features come behind them.""",
-        """d_model is the length of one vector, `vectors.shape[-1]`. Only the token vectors are scaled. The
-        positions are the rows 0, 1, 2, … of their table, as many as a text has tokens.""",
-    ],
-)
+@exercise("08.1")
 def token_vectors(token_ids, vectors, positions):
     """Token vectors times √d_model, plus the vector of each position.
 
@@ -34,11 +22,13 @@ def token_vectors(token_ids, vectors, positions):
     positions: (max_length, d_model), one row for each position, counted from 0
     returns (batch, position, d_model)
     """
-    raise NotImplementedError
+    length, d_model = token_ids.shape[1], vectors.shape[-1]
+    x = vectors[token_ids] * math.sqrt(d_model)  # (batch, position, d_model)
+    return x + positions[:length]
 
 
 @token_vectors.cases
-def token_vectors(normal):
+def token_vectors_cases(normal):
     # No id is the largest one; there are at least as many positions as ids.
     ids = torch.tensor([[3, 1, 4], [1, 5, 2]])
     yield {"token_ids": ids, "vectors": normal(7, 5), "positions": normal(11, 5)}
@@ -48,37 +38,6 @@ def token_vectors(normal):
     vectors = torch.stack([torch.zeros(4), torch.arange(1.0, 5), torch.ones(4)])
     positions = torch.outer(torch.tensor([10.0, 1.0]), torch.arange(1.0, 5))
     yield {"token_ids": torch.tensor([[1]]), "vectors": vectors, "positions": positions}
-
-
-@token_vectors.specification
-def token_vectors(token_ids, vectors, positions):
-    batch, length = token_ids.shape
-    d_model = len(vectors[0])
-    result = torch.zeros(batch, length, d_model)
-    for b in range(batch):
-        for position in range(length):
-            token = token_ids[b, position].item()
-            for feature in range(d_model):
-                scaled = vectors[token, feature] * d_model**0.5
-                result[b, position, feature] = scaled + positions[position, feature]
-    return result
-
-
-@token_vectors.solution
-def token_vectors(token_ids, vectors, positions):
-    length, d_model = token_ids.shape[1], vectors.shape[-1]
-    x = vectors[token_ids] * math.sqrt(d_model)  # (batch, position, d_model)
-    return x + positions[:length]
-
-
-@token_vectors.alternative
-def token_vectors(ids, vectors, positions):
-    one_hot = F.one_hot(ids, len(vectors)).to(vectors.dtype)
-    place = torch.arange(ids.shape[1]).expand_as(ids)
-    return (one_hot @ vectors).mul(len(vectors.T) ** 0.5) + F.embedding(place, positions)
-
-
-# ------------------------------------------------------------------------------------------------------ 08.2
 
 
 class FactoryExercise(ModuleExercise):
@@ -106,6 +65,7 @@ class FactoryExercise(ModuleExercise):
         return f"{self.name} with {sizes}"
 
 
+@exercise("08.2", kind=FactoryExercise, returns=("output", "weights"))
 def make_layer(config, Attention, FeedForward, Layer):
     """Build one layer as `config` says, every part new; its norms are PyTorch's.
 
@@ -113,24 +73,13 @@ def make_layer(config, Attention, FeedForward, Layer):
         ("relu" or "gelu", the exact one)
     Attention, FeedForward, Layer: classes, to be called as those of 05.4, 06.2 and 07.3
     """
-    raise NotImplementedError
-
-
-make_layer = FactoryExercise(
-    "08.2",
-    "Build one layer",
-    "make_layer",
-    source.text_of(make_layer),
-    [
-        """Four parts: `Attention(config.d_model, config.n_heads)`, a feed-forward, and two layer norms. What
-        does `FeedForward` want beside d_model and d_ff?""",
-        """A norm is `nn.LayerNorm(config.d_model, eps=config.norm_eps)`. Build it twice: one module in both
-        places would be one set of parameters.""",
-        """`{"relu": nn.ReLU, "gelu": nn.GELU}[config.activation]` is a class; with `()` behind it, it is a
-        module.""",
-    ],
-    returns=("output", "weights"),
-)
+    activation = {"relu": nn.ReLU, "gelu": nn.GELU}[config.activation]()
+    return Layer(
+        Attention(config.d_model, config.n_heads),
+        FeedForward(config.d_model, config.d_ff, activation),
+        nn.LayerNorm(config.d_model, eps=config.norm_eps),
+        nn.LayerNorm(config.d_model, eps=config.norm_eps),
+    )
 
 
 def other(Part, factor):
@@ -144,7 +93,7 @@ def other(Part, factor):
 
 
 @make_layer.cases
-def make_layer(normal):
+def make_layer_cases(normal):
     plain = {"Attention": MultiHeadAttention, "FeedForward": InARow, "Layer": EncoderLayer}
     parts = dict(plain)
     others = {name: other(part, factor) for factor, (name, part) in enumerate(parts.items(), 2)}
@@ -159,92 +108,32 @@ def make_layer(normal):
         yield {"config": config, **parts}, inputs
 
 
-@make_layer.specification
-def make_layer(config, Attention, FeedForward, Layer):
-    bend = nn.GELU() if config.activation == "gelu" else nn.ReLU()
-    attention = Attention(config.d_model, config.n_heads)
-    feed_forward = FeedForward(config.d_model, config.d_ff, bend)
-    first_norm = nn.LayerNorm(config.d_model, eps=config.norm_eps)
-    second_norm = nn.LayerNorm(config.d_model, eps=config.norm_eps)
-    return Layer(attention, feed_forward, first_norm, second_norm)
-
-
-@make_layer.solution
-def make_layer(config, Attention, FeedForward, Layer):
-    activation = {"relu": nn.ReLU, "gelu": nn.GELU}[config.activation]()
-    return Layer(
-        Attention(config.d_model, config.n_heads),
-        FeedForward(config.d_model, config.d_ff, activation),
-        nn.LayerNorm(config.d_model, eps=config.norm_eps),
-        nn.LayerNorm(config.d_model, eps=config.norm_eps),
-    )
-
-
-@make_layer.alternative
-def make_layer(c, A, FF, L):
-    norms = [nn.LayerNorm((c.d_model,), c.norm_eps) for _ in range(2)]
-    bend = nn.ReLU()
-    if c.activation != "relu":
-        bend = nn.GELU(approximate="none")
-    return L(A(c.d_model, c.n_heads), FF(c.d_model, c.d_ff, bend), *norms)
-
-
-def building(Attention=None, FeedForward=None, Layer=None):
-    """A wrong answer that builds these classes, whatever is handed in."""
-    own = {"Attention": Attention, "FeedForward": FeedForward, "Layer": Layer}
-    own = {name: part for name, part in own.items() if part}
-
-    def build(config, Attention, FeedForward, Layer):
-        handed = {"Attention": Attention, "FeedForward": FeedForward, "Layer": Layer}
-        return make_layer.reference(config, **{**handed, **own})
-
-    return build
-
-
-make_layer.mistake(
-    "classes of your own, not those handed in",
-    building(FeedForward=InARow),
-    building(Attention=MultiHeadAttention, FeedForward=InARow),
-    building(Attention=MultiHeadAttention, Layer=EncoderLayer),
-    building(FeedForward=InARow, Layer=EncoderLayer),
-    building(MultiHeadAttention, InARow, EncoderLayer),
-)
-
-
-# ------------------------------------------------------------------------------------------------------ 08.3
-
-
-@exercise(
-    "08.3",
-    "Write the encoder",
-    difficulty=2,
-    returns=("output", "weights"),
-    keyword_arguments=("may_attend",),
-    hints=[
-        """`nn.Embedding(rows, features)` is a trained table. PyTorch finds the parameters of a module only in
-        attributes that are modules: a plain list hides them, `nn.ModuleList(…)` does not. Each call of
-        `make_layer()` makes one layer.""",
-        """The positions of a text are `torch.arange(token_ids.shape[1])`, whatever its tokens are. Look up
-        both tables, add, and normalise: this enters the first layer.""",
-        """What comes out of one layer goes into the next: `x, weights = layer(x, may_attend=may_attend)`. The
-        last norm comes once, behind the loop.""",
-    ],
-)
+@exercise("08.3", difficulty=2, returns=("output", "weights"), keyword_arguments=("may_attend",))
 class MyEncoder(nn.Module):
     """Token ids in, vectors in context out. The two norms are given; make_layer() builds one new layer."""
 
     def __init__(self, vocab_size, max_length, d_model, n_layers, make_layer, embedding_norm, final_norm):
         super().__init__()
         self.embedding_norm, self.final_norm = embedding_norm, final_norm
+        # yours:
         # self.embedding, self.positions, self.layers: under these names a real model's numbers find them
-        raise NotImplementedError
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.positions = nn.Embedding(max_length, d_model)
+        self.layers = nn.ModuleList(make_layer() for _ in range(n_layers))
 
     def forward(self, token_ids, may_attend=None):
         """token_ids (batch, position). A layer is called as layer(x, may_attend=…) and returns a pair.
 
         Returns the vectors, (batch, position, d_model), and a list: the weights of every layer.
         """
-        raise NotImplementedError
+        places = torch.arange(token_ids.shape[1], device=token_ids.device)
+        x = self.embedding(token_ids) + self.positions(places)  # (batch, position, d_model)
+        x = self.embedding_norm(x)
+        every = []
+        for layer in self.layers:
+            x, weights = layer(x, may_attend=may_attend)
+            every.append(weights)
+        return self.final_norm(x), every
 
 
 def likeness(x, may_attend):
@@ -292,7 +181,7 @@ class PartNorm(nn.LayerNorm):
 
 
 @MyEncoder.cases
-def MyEncoder(normal):
+def my_encoder_cases(normal):
     ids = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 1, 0, 0]])
     for d_model, n_layers, given in ((5, 3, padding(5, 3)), (7, 2, padding(2, 5)), (3, 1, None), (3, 2, ...)):
         settings = {"vocab_size": 11, "max_length": 7, "d_model": d_model, "n_layers": n_layers}
@@ -305,84 +194,7 @@ def MyEncoder(normal):
     yield settings, {"token_ids": torch.tensor([[4, 0, 4]])}  # as long as may be
 
 
-@MyEncoder.specification
-class MyEncoder(nn.Module):
-    def __init__(self, vocab_size, max_length, d_model, n_layers, make_layer, embedding_norm, final_norm):
-        super().__init__()
-        self.embedding_norm, self.final_norm = embedding_norm, final_norm
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        self.positions = nn.Embedding(max_length, d_model)
-        self.layers = nn.ModuleList()
-        for _ in range(n_layers):
-            self.layers.append(make_layer())
-
-    def forward(self, token_ids, may_attend=None):
-        batch, length = token_ids.shape
-        x = torch.zeros(batch, length, self.embedding.embedding_dim)
-        for text in range(batch):
-            for place in range(length):
-                token = token_ids[text, place].item()
-                vector = self.embedding.weight[token] + self.positions.weight[place]
-                x[text, place] = self.embedding_norm(vector)
-        every = []
-        for number in range(len(self.layers)):
-            x, weights = self.layers[number](x, may_attend=may_attend)
-            every.append(weights)
-        return self.final_norm(x), every
-
-
-@MyEncoder.solution
-class MyEncoder(nn.Module):
-    def __init__(self, vocab_size, max_length, d_model, n_layers, make_layer, embedding_norm, final_norm):
-        super().__init__()
-        self.embedding_norm, self.final_norm = embedding_norm, final_norm
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        self.positions = nn.Embedding(max_length, d_model)
-        self.layers = nn.ModuleList(make_layer() for _ in range(n_layers))
-
-    def forward(self, token_ids, may_attend=None):
-        places = torch.arange(token_ids.shape[1], device=token_ids.device)
-        x = self.embedding(token_ids) + self.positions(places)  # (batch, position, d_model)
-        x = self.embedding_norm(x)
-        every = []
-        for layer in self.layers:
-            x, weights = layer(x, may_attend=may_attend)
-            every.append(weights)
-        return self.final_norm(x), every
-
-
-@MyEncoder.alternative
-class MyEncoder(nn.Module):
-    def __init__(self, n_tokens, n_places, width, depth, make, norm_in, norm_out):
-        super().__init__()
-        self.embedding, self.positions = nn.Embedding(n_tokens, width), nn.Embedding(n_places, width)
-        self.layers = nn.Sequential(*(make() for _ in range(depth)))
-        self.embedding_norm, self.final_norm = norm_in, norm_out
-
-    def forward(self, ids, **mask):
-        stream = self.embedding_norm(self.positions.weight[: ids.size(1)] + self.embedding.weight[ids])
-        results = [(stream, None)]
-        for layer in self.layers:
-            results.append(layer(results[-1][0], **mask))
-        return self.final_norm(results[-1][0]), [weights for _, weights in results[1:]]
-
-
-# ------------------------------------------------------------------------------------------------------ 08.4
-
-
-@exercise(
-    "08.4",
-    "The whole bill",
-    hints=[
-        """Write down the matrices of one layer first: four projections of attention, two of the
-        feed-forward, and for each the bias, one number for every feature that comes out. Does n_heads
-        matter?""",
-        """A layer norm has two numbers for each feature, a factor and an offset, and a layer has two norms.
-        A sinusoidal table is computed, not trained.""",
-        """attention 4·(d² + d), feed-forward 2·d·d_ff + d_ff + d, norms 2·2·d; that times n_layers; plus the
-        token table; plus a table of positions if learned; plus one norm more if norm_first.""",
-    ],
-)
+@exercise("08.4")
 def count_parameters(vocab_size, d_model, n_heads, d_ff, n_layers, max_length, learned, norm_first):
     """How many trained numbers does an encoder have? Every linear map has a bias.
 
@@ -390,11 +202,17 @@ def count_parameters(vocab_size, d_model, n_heads, d_ff, n_layers, max_length, l
     norm_first: True for pre-norm layers; then one more layer norm stands at the end
     returns an int
     """
-    raise NotImplementedError
+    attention = 4 * (d_model * d_model + d_model)
+    feed_forward = d_model * d_ff + d_ff + d_ff * d_model + d_model
+    norm = 2 * d_model
+    total = vocab_size * d_model + n_layers * (attention + feed_forward + 2 * norm)
+    if learned:
+        total += max_length * d_model
+    return total + norm if norm_first else total
 
 
 @count_parameters.cases
-def count_parameters(normal):
+def count_parameters_cases(normal):
     names = ["vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "max_length", "learned", "norm_first"]
     for sizes in [
         (11, 6, 2, 13, 3, 5, False, False),
@@ -407,55 +225,14 @@ def count_parameters(normal):
         yield dict(zip(names, sizes, strict=True))
 
 
-@count_parameters.specification
-def count_parameters(vocab_size, d_model, n_heads, d_ff, n_layers, max_length, learned, norm_first):
-    with torch.device("meta"):
-        modules = [nn.Embedding(vocab_size, d_model)]
-        modules += [nn.Embedding(max_length, d_model)] if learned else []
-        modules += [nn.LayerNorm(d_model)] if norm_first else []
-        for _ in range(n_layers):
-            modules += [nn.Linear(d_model, d_model) for _ in range(4)]
-            modules += [nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)]
-            modules += [nn.LayerNorm(d_model), nn.LayerNorm(d_model)]
-    return sum(parameter.numel() for module in modules for parameter in module.parameters())
-
-
-@count_parameters.solution
-def count_parameters(vocab_size, d_model, n_heads, d_ff, n_layers, max_length, learned, norm_first):
-    attention = 4 * (d_model * d_model + d_model)
-    feed_forward = d_model * d_ff + d_ff + d_ff * d_model + d_model
-    norm = 2 * d_model
-    total = vocab_size * d_model + n_layers * (attention + feed_forward + 2 * norm)
-    if learned:
-        total += max_length * d_model
-    return total + norm if norm_first else total
-
-
-@count_parameters.alternative
-def count_parameters(v, d, h, f, n, m, learned, pre):
-    return d * (v + m * learned + 2 * pre) + n * (4 * d * d + 9 * d + (2 * d + 1) * f)
-
-
-# ------------------------------------------------------------------------------------------------------ 08.5
-
-
-@exercise(
-    "08.5",
-    "A head for a whole text",
-    keyword_arguments=("may_attend",),
-    hints=[
-        """One vector for each text: the mean of its real tokens. Without a mask that is
-        `hidden.mean(dim=1)`. With one, add up the real tokens and divide by how many they are.""",
-        """`real = may_attend[:, 0, 0, :, None]` has the axes (batch, position, 1), so it fits beside
-        `hidden`. What are `hidden * real` and `real.sum(dim=1)`?""",
-    ],
-)
+@exercise("08.5", keyword_arguments=("may_attend",))
 class TextHead(nn.Module):
     """Scores (logits) for each text: the mean of its real tokens, then one linear map."""
 
     def __init__(self, d_model, n_classes):
         super().__init__()
         self.projection = nn.Linear(d_model, n_classes)
+        # yours:
 
     def forward(self, hidden, may_attend=None):
         """hidden (batch, position, d_model): what an encoder returns, padding included.
@@ -463,44 +240,6 @@ class TextHead(nn.Module):
         may_attend: (batch, 1, 1, position), True for a real token; None if all are real
         returns logits, (batch, n_classes); every text has at least one real token
         """
-        raise NotImplementedError
-
-
-@TextHead.cases
-def TextHead(normal):
-    yield {"d_model": 5, "n_classes": 3}, {"hidden": normal(2, 7, 5), "may_attend": padding(7, 4)}
-    left = padding(3, 5, 1).flip(-1)  # the padding may stand in front
-    yield {"d_model": 3, "n_classes": 2}, {"hidden": normal(3, 5, 3), "may_attend": left}
-    yield {"d_model": 3, "n_classes": 7}, {"hidden": normal(2, 3, 3), "may_attend": None}
-    yield {"d_model": 3, "n_classes": 2}, {"hidden": normal(1, 5, 3), "may_attend": padding(5, 2)[1:]}
-    yield {"d_model": 3, "n_classes": 2}, {"hidden": normal(1, 1, 3)}
-
-
-@TextHead.specification
-class TextHead(nn.Module):
-    def __init__(self, d_model, n_classes):
-        super().__init__()
-        self.projection = nn.Linear(d_model, n_classes)
-
-    def forward(self, hidden, may_attend=None):
-        batch, length, d_model = hidden.shape
-        weight, bias = self.projection.weight, self.projection.bias
-        result = torch.zeros(batch, len(weight))
-        for b in range(batch):
-            real = [j for j in range(length) if may_attend is None or may_attend[b, 0, 0, j]]
-            mean = [sum(hidden[b, j, f] for j in real) / len(real) for f in range(d_model)]
-            for c in range(len(weight)):
-                result[b, c] = sum(weight[c, f] * mean[f] for f in range(d_model)) + bias[c]
-        return result
-
-
-@TextHead.solution
-class TextHead(nn.Module):
-    def __init__(self, d_model, n_classes):
-        super().__init__()
-        self.projection = nn.Linear(d_model, n_classes)
-
-    def forward(self, hidden, may_attend=None):
         if may_attend is None:
             return self.projection(hidden.mean(dim=1))
         real = may_attend[:, 0, 0, :, None]  # (batch, position, 1)
@@ -508,14 +247,11 @@ class TextHead(nn.Module):
         return self.projection(mean)
 
 
-@TextHead.alternative
-class TextHead(nn.Module):
-    def __init__(self, width, classes):
-        super().__init__()
-        self.projection = nn.Linear(width, classes)
-
-    def forward(self, x, may_attend=None):
-        every = torch.ones(len(x), x.shape[1], dtype=torch.bool)
-        real = every if may_attend is None else may_attend.flatten(1)
-        each = self.projection(x)  # a linear map of the mean is the mean of the linear maps
-        return torch.stack([scores[kept].mean(0) for scores, kept in zip(each, real, strict=True)])
+@TextHead.cases
+def text_head_cases(normal):
+    yield {"d_model": 5, "n_classes": 3}, {"hidden": normal(2, 7, 5), "may_attend": padding(7, 4)}
+    left = padding(3, 5, 1).flip(-1)  # the padding may stand in front
+    yield {"d_model": 3, "n_classes": 2}, {"hidden": normal(3, 5, 3), "may_attend": left}
+    yield {"d_model": 3, "n_classes": 7}, {"hidden": normal(2, 3, 3), "may_attend": None}
+    yield {"d_model": 3, "n_classes": 2}, {"hidden": normal(1, 5, 3), "may_attend": padding(5, 2)[1:]}
+    yield {"d_model": 3, "n_classes": 2}, {"hidden": normal(1, 1, 3)}

@@ -11,22 +11,8 @@ from torch import nn
 from transformer_course.checker import exercise
 from transformer_course.checker.exercise_types import FunctionExercise
 
-# ------------------------------------------------------------------------------------------------------ 13.1
 
-
-@exercise(
-    "13.1",
-    "The bill of a layer",
-    difficulty=1,
-    hints=[
-        """How many products does one text meet in a layer? Go through the counts of *The problem*, line by
-        line: which of the products grow with n, and which with n · n?""",
-        """Each projection takes 2 · n · d_model · d_model operations, and there are four. The scores of all
-        heads together are as dear as those of one head that is d_model wide.""",
-        """Scores and mixing take 2 · n · n · d_model each, up and down in the feed-forward 2 · n · d_model
-        · d_ff each. Add all of it up.""",
-    ],
-)
+@exercise("13.1", difficulty=1)
 def layer_operations(n, d_model, d_ff):
     """Floating-point operations in the matrix products of one encoder layer, forward, on one text.
 
@@ -35,36 +21,6 @@ def layer_operations(n, d_model, d_ff):
     returns an integer; a multiplication with its addition counts as 2 operations, and norms, softmax,
         activation and biases do not count
     """
-    raise NotImplementedError
-
-
-@layer_operations.cases
-def layer_operations(normal):
-    yield {"n": 3, "d_model": 5, "d_ff": 7}
-    yield {"n": 13, "d_model": 2, "d_ff": 11}
-    yield {"n": 97, "d_model": 7, "d_ff": 3}
-    yield {"n": 5, "d_model": 16, "d_ff": 64}
-    yield {"n": 1, "d_model": 1, "d_ff": 1}  # 4 projections, scores, mixing, up, down: 2 each, 16 in all
-
-
-@layer_operations.specification
-def layer_operations(n, d_model, d_ff):
-    operations = 0
-    for _token in range(n):
-        for _from in range(d_model):
-            for _into in range(d_model):
-                operations += 2 + 2 + 2 + 2  # query, key, value, output
-            for _other in range(n):
-                operations += 2  # score += query · key
-                operations += 2  # output += weight · value
-            for _hidden in range(d_ff):
-                operations += 2  # up
-                operations += 2  # down
-    return operations
-
-
-@layer_operations.solution
-def layer_operations(n, d_model, d_ff):
     projections = 4 * 2 * n * d_model * d_model  # query, key, value, output
     scores = 2 * n * n * d_model
     mixing = 2 * n * n * d_model
@@ -72,19 +28,13 @@ def layer_operations(n, d_model, d_ff):
     return projections + scores + mixing + feed_forward
 
 
-@layer_operations.alternative
-def layer_operations(n, d_model, d_ff):
-    return 4 * n * d_model * (2 * d_model + n + d_ff)
-
-
-@layer_operations.alternative
-def layer_operations(n, d_model, d_ff):
-    maps = [(n, d_model, d_model)] * 4 + [(n, d_model, d_ff), (n, d_ff, d_model)]
-    attention = [(n, d_model, n), (n, n, d_model)]
-    return sum(2 * a * b * c for a, b, c in maps + attention)
-
-
-# ------------------------------------------------------------------------------------------------------ 13.2
+@layer_operations.cases
+def layer_operations_cases(normal):
+    yield {"n": 3, "d_model": 5, "d_ff": 7}
+    yield {"n": 13, "d_model": 2, "d_ff": 11}
+    yield {"n": 97, "d_model": 7, "d_ff": 3}
+    yield {"n": 5, "d_model": 16, "d_ff": 64}
+    yield {"n": 1, "d_model": 1, "d_ff": 1}  # 4 projections, scores, mixing, up, down: 2 each, 16 in all
 
 
 KEYS, SIZE = 59, 5  # 12 blocks, the last one of 4
@@ -119,21 +69,7 @@ class Watched(torch.Tensor):
         return result
 
 
-@exercise(
-    "13.2",
-    "Attention in blocks",
-    difficulty=3,
-    forbidden=("scaled_dot_product_attention",),
-    hints=[
-        """Exercise 03.8 did it for one query and one key at a time. Which three things went along from key
-        to key? What shape have they for many queries?""",
-        """Carry for each query its largest score so far (query_pos, 1), the sum of the exponentials
-        (query_pos, 1), and the sum of the weighted values (query_pos, d_value). `key.split(size)` cuts the
-        blocks, the last one smaller.""",
-        """The new maximum is `torch.maximum(old, scores.amax(dim=-1, keepdim=True))`. Multiply both sums by
-        exp(old − new) before you add what the block brings, and divide once, behind the loop.""",
-    ],
-)
+@exercise("13.2", difficulty=3, forbidden=("scaled_dot_product_attention",))
 def attention_in_blocks(query, key, value, size):
     """softmax(query keyᵀ / √d_head) value, with the keys read `size` at a time.
 
@@ -144,11 +80,21 @@ def attention_in_blocks(query, key, value, size):
     size: how many keys and values are read at a time; the last block may be smaller
     returns (query_pos, d_value): what attention over all keys at once returns; scores may be very large
     """
-    raise NotImplementedError
+    largest = query.new_full((len(query), 1), -math.inf)  # of each query, so far
+    total, mixture = 0.0, 0.0
+    for keys, values in zip(key.split(size), value.split(size), strict=True):
+        scores = query @ keys.mT / math.sqrt(query.shape[-1])  # (query_pos, size)
+        new_largest = torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
+        weights = torch.exp(scores - new_largest)
+        correction = torch.exp(largest - new_largest)  # 1 where the maximum has not grown
+        total = total * correction + weights.sum(dim=-1, keepdim=True)  # (query_pos, 1)
+        mixture = mixture * correction + weights @ values  # (query_pos, d_value)
+        largest = new_largest
+    return mixture / total
 
 
 @attention_in_blocks.cases
-def attention_in_blocks(normal):
+def attention_in_blocks_cases(normal):
     yield {"query": normal(5, 2), "key": normal(11, 2), "value": normal(11, 7), "size": 3}
     yield {"query": normal(5, 2), "key": normal(7, 2), "value": normal(7, 3), "size": 7}  # one block
     yield {"query": normal(1, 3), "key": normal(1, 3), "value": torch.tensor([[3.0, 5.0]]), "size": 2}
@@ -165,77 +111,7 @@ def attention_in_blocks(normal):
     yield {"query": normal(13, 3), "key": key, "value": normal(KEYS, 7), "size": SIZE}
 
 
-@attention_in_blocks.specification
-def attention_in_blocks(query, key, value, size):
-    output = []
-    for q in query.tolist():
-        scores = [sum(a * b for a, b in zip(q, k, strict=True)) / math.sqrt(len(q)) for k in key.tolist()]
-        weights = [math.exp(score - max(scores)) for score in scores]
-        mixture = [0.0] * value.shape[1]
-        for weight, v in zip(weights, value.tolist(), strict=True):
-            for feature in range(len(v)):
-                mixture[feature] += weight / sum(weights) * v[feature]
-        output.append(mixture)
-    return torch.tensor(output)
-
-
-@attention_in_blocks.solution
-def attention_in_blocks(query, key, value, size):
-    largest = query.new_full((len(query), 1), -math.inf)  # of each query, so far
-    total, mixture = 0.0, 0.0
-    for keys, values in zip(key.split(size), value.split(size), strict=True):
-        scores = query @ keys.mT / math.sqrt(query.shape[-1])  # (query_pos, size)
-        new_largest = torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
-        weights = torch.exp(scores - new_largest)
-        correction = torch.exp(largest - new_largest)  # 1 where the maximum has not grown
-        total = total * correction + weights.sum(dim=-1, keepdim=True)  # (query_pos, 1)
-        mixture = mixture * correction + weights @ values  # (query_pos, d_value)
-        largest = new_largest
-    return mixture / total
-
-
-@attention_in_blocks.alternative
-def attention_in_blocks(q, k, v, n):
-    """Of each block its own softmax, and the logarithm of its total, by which the blocks are mixed."""
-    outputs, log_totals = [], []
-    for start in range(0, len(k), n):
-        scores = torch.einsum("id,jd->ij", q * q.size(-1) ** -0.5, k[start : start + n])
-        outputs.append(scores.softmax(-1) @ v[start : start + n])
-        log_totals.append(scores.logsumexp(-1))
-    shares = torch.stack(log_totals).softmax(0)  # (blocks, query_pos)
-    return (shares[..., None] * torch.stack(outputs)).sum(0)
-
-
-@attention_in_blocks.alternative
-def attention_in_blocks(query, key, value, size):
-    """Once through the keys for the maximum, once more for the sums."""
-    query = query / math.sqrt(query.shape[1])
-    largest = torch.stack([(query @ keys.T).amax(1) for keys in key.split(size)]).amax(0)
-    total, mixture = torch.zeros(len(query)), torch.zeros(len(query), value.shape[1])
-    for start in range(0, len(key), size):
-        exponentials = (query @ key[start : start + size].T - largest[:, None]).exp()
-        total += exponentials.sum(1)
-        mixture += exponentials @ value[start : start + size]
-    return mixture / total[:, None]
-
-
-# ------------------------------------------------------------------------------------------------------ 13.3
-
-
-@exercise(
-    "13.3",
-    "The mean of all workers",
-    difficulty=1,
-    gradients=True,
-    hints=[
-        """Two workers, three targets: one has the losses 3 and 6, the other has the loss 12. Which mean is
-        wanted? And what is the average of the two workers' own means?""",
-        """The mean of all is (everything added up) / total. Each worker can add up its own losses; which
-        division is made later anyway, when the gradients are averaged?""",
-        """Averaging divides by `n_workers`, too. Multiply by it beforehand, and the two cancel: what is
-        left is the division by `total`.""",
-    ],
-)
+@exercise("13.3", difficulty=1, gradients=True)
 def loss_to_hand_in(losses, total, n_workers):
     """The number whose gradient this worker computes, one of n_workers with a part of the batch each.
 
@@ -246,37 +122,14 @@ def loss_to_hand_in(losses, total, n_workers):
     total: how many targets all workers have together, an integer; never 0
     returns a tensor of shape (), through which gradients flow to the losses, also where there are none
     """
-    raise NotImplementedError
-
-
-@loss_to_hand_in.cases
-def loss_to_hand_in(normal):
-    for targets, total, n_workers in [(7, 29, 3), (11, 13, 5), (1, 17, 2), (5, 5, 1), (0, 19, 7)]:
-        yield {"losses": normal(targets).abs(), "total": total, "n_workers": n_workers}
-    yield {"losses": torch.tensor([3.0, 6.0]), "total": 3, "n_workers": 2}  # by hand: 9 · 2 / 3 = 6
-
-
-@loss_to_hand_in.specification
-def loss_to_hand_in(losses, total, n_workers):
-    handed_in = torch.tensor(0.0)
-    for loss in losses:
-        share_of_the_mean = loss / total
-        handed_in = handed_in + share_of_the_mean
-    return torch.stack([handed_in] * n_workers).sum()  # so that a division by n_workers leaves the share
-
-
-@loss_to_hand_in.solution
-def loss_to_hand_in(losses, total, n_workers):
     return losses.sum() * n_workers / total
 
 
-@loss_to_hand_in.alternative
-def loss_to_hand_in(losses, total, n_workers):
-    targets_of_a_mean_worker = total / n_workers
-    return (losses / targets_of_a_mean_worker).sum()
-
-
-# ------------------------------------------------------------------------------------------------------ 13.4
+@loss_to_hand_in.cases
+def loss_to_hand_in_cases(normal):
+    for targets, total, n_workers in [(7, 29, 3), (11, 13, 5), (1, 17, 2), (5, 5, 1), (0, 19, 7)]:
+        yield {"losses": normal(targets).abs(), "total": total, "n_workers": n_workers}
+    yield {"losses": torch.tensor([3.0, 6.0]), "total": 3, "n_workers": 2}  # by hand: 9 · 2 / 3 = 6
 
 
 class Owned(torch.Tensor):
@@ -375,22 +228,7 @@ def _out_of_memory(found):
     return plain(found) if isinstance(found, Owned) else found
 
 
-@exercise(
-    "13.4",
-    "All-reduce, in a ring",
-    difficulty=3,
-    kind=OfAll,
-    hints=[
-        """Follow one piece. Who sends it in round 0, who in round 1? So which piece does worker w send in
-        round r? A worker's number counts modulo the number of workers.""",
-        """In the first lap worker w sends piece (w − r) and gets piece (w − r − 1), which it adds to its
-        own. After it worker w holds the finished piece (w + 1). With which piece must it begin the second
-        lap?""",
-        """The second lap is the first with w + 1 for w: send piece (w + 1 − r), get piece (w − r), and put
-        it in the place of your own, without adding. `pieces = [list(each.chunk(n)) for each in
-        gradients]`.""",
-    ],
-)
+@exercise("13.4", difficulty=3, kind=OfAll)
 def all_reduce(gradients, pass_on):
     """The mean of all workers' gradients, for each of them. The workers are a ring: w sends only to w + 1.
 
@@ -402,31 +240,6 @@ def all_reduce(gradients, pass_on):
     worker computes only with what it holds or was sent.
     returns a list, for each worker a tensor (numbers,)
     """
-    raise NotImplementedError
-
-
-@all_reduce.cases
-def all_reduce(normal):
-    for n_workers, piece in ((3, 2), (5, 1), (2, 7), (4, 3), (1, 5)):
-        numbers = n_workers * piece
-        gradients = [owned(normal(numbers), worker) for worker in range(n_workers)]
-        yield {"gradients": gradients, "pass_on": Ring(n_workers, numbers)}
-    by_hand = torch.tensor([[3.0, 6, 9], [0, 3, 6], [6, 0, 3]])  # the means are 3, 3 and 6
-    yield {"gradients": [owned(row, worker) for worker, row in enumerate(by_hand)], "pass_on": Ring(3, 3)}
-
-
-@all_reduce.specification
-def all_reduce(gradients, pass_on):
-    rows = [each.tolist() for each in gradients]
-    mean = [0.0] * len(rows[0])
-    for row in rows:
-        for i, number in enumerate(row):
-            mean[i] += number / len(rows)
-    return [torch.tensor(mean) for _ in rows]
-
-
-@all_reduce.solution
-def all_reduce(gradients, pass_on):
     n = len(gradients)
     pieces = [list(each.chunk(n)) for each in gradients]  # pieces[worker][piece]
     for r in range(n - 1):  # first lap: every piece collects a sum
@@ -440,23 +253,14 @@ def all_reduce(gradients, pass_on):
     return [torch.cat(each) / n for each in pieces]
 
 
-@all_reduce.alternative
-def all_reduce(gradients, pass_on):
-    """What is under way is carried along; a worker never looks up a piece that it has received before."""
-    n, size = len(gradients), len(gradients[0]) // len(gradients)
-    cut = lambda w, piece: gradients[w][piece % n * size : (piece % n + 1) * size]  # noqa: E731
-    under_way = [cut(w, w + 2) / n for w in range(n)]
-    for step in range(1, n):
-        under_way = [got + cut(w, w - step + 2) / n for w, got in enumerate(pass_on(under_way))]
-    known = [{(w - n + 3) % n: mean} for w, mean in enumerate(under_way)]
-    for step in range(1, n):
-        under_way = pass_on(under_way)
-        for w in range(n):
-            known[w][(w - step - n + 3) % n] = under_way[w]
-    return [torch.cat([pieces[i] for i in range(n)]) for pieces in known]
-
-
-# ------------------------------------------------------------------------------------------------------ 13.5
+@all_reduce.cases
+def all_reduce_cases(normal):
+    for n_workers, piece in ((3, 2), (5, 1), (2, 7), (4, 3), (1, 5)):
+        numbers = n_workers * piece
+        gradients = [owned(normal(numbers), worker) for worker in range(n_workers)]
+        yield {"gradients": gradients, "pass_on": Ring(n_workers, numbers)}
+    by_hand = torch.tensor([[3.0, 6, 9], [0, 3, 6], [6, 0, 3]])  # the means are 3, 3 and 6
+    yield {"gradients": [owned(row, worker) for worker, row in enumerate(by_hand)], "pass_on": Ring(3, 3)}
 
 
 class Halves:
@@ -489,21 +293,7 @@ class Halves:
         return [owned(whole, worker) for worker in range(self.n_workers)]
 
 
-@exercise(
-    "13.5",
-    "A sharded step",
-    difficulty=2,
-    kind=OfAll,
-    returns=("parameters", "means"),
-    hints=[
-        """Follow one worker. Of which parameters does it keep the momentum? So of which does it need
-        the gradient, and which can it change? What does it not know yet when it has done so?""",
-        """`reduce_scatter` brings each worker the mean gradient of its part, which fits its momentum.
-        Its part of the parameters it must cut out itself: `parameters[w].chunk(n)[w]`.""",
-        """Step on the part, then `all_gather` the parts of the *parameters*: the momenta stay where
-        they are.""",
-    ],
-)
+@exercise("13.5", difficulty=2, kind=OfAll, returns=("parameters", "means"))
 def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gather):
     """One step of gradient descent with momentum, of which each of n workers keeps an n-th of the state.
 
@@ -516,11 +306,15 @@ def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gat
         their mean. all_gather: takes a part from each, returns the whole for each. Both are used once
     returns the new parameters and the new momenta, as lists like those given; nothing is changed in place
     """
-    raise NotImplementedError
+    n = len(parameters)
+    received = reduce_scatter(gradients)  # for each worker, its part of the mean gradient
+    means = [beta * means[w] + received[w] for w in range(n)]
+    stepped = [parameters[w].chunk(n)[w] - lr * means[w] for w in range(n)]
+    return all_gather(stepped), means
 
 
 @sharded_step.cases
-def sharded_step(normal):
+def sharded_step_cases(normal):
     for n_workers, part in ((3, 2), (2, 5), (5, 1), (1, 7)):
         numbers = n_workers * part
         whole, halves = normal(numbers), Halves(n_workers, numbers)
@@ -535,55 +329,7 @@ def sharded_step(normal):
         }
 
 
-@sharded_step.specification
-def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gather):
-    n_workers, whole = len(parameters), parameters[0].tolist()
-    state = [number for part in means for number in part.tolist()]
-    rows = [each.tolist() for each in gradients]
-    for i in range(len(whole)):
-        state[i] = beta * state[i] + sum(row[i] for row in rows) / n_workers
-        whole[i] = whole[i] - lr * state[i]
-    size = len(whole) // n_workers
-    parts = [torch.tensor(state[size * w : size * (w + 1)]) for w in range(n_workers)]
-    return [torch.tensor(whole) for _ in range(n_workers)], parts
-
-
-@sharded_step.solution
-def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gather):
-    n = len(parameters)
-    received = reduce_scatter(gradients)  # for each worker, its part of the mean gradient
-    means = [beta * means[w] + received[w] for w in range(n)]
-    stepped = [parameters[w].chunk(n)[w] - lr * means[w] for w in range(n)]
-    return all_gather(stepped), means
-
-
-@sharded_step.alternative
-def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gather):
-    kept, own = [], []
-    for w, (mean, part) in enumerate(zip(means, reduce_scatter(gradients), strict=True)):
-        kept.append(torch.add(part, mean, alpha=beta))
-        size = len(mean)
-        own.append(parameters[w][w * size : (w + 1) * size] - kept[-1] * lr)
-    return all_gather(own), kept
-
-
-# ------------------------------------------------------------------------------------------------------ 13.6
-
-
-@exercise(
-    "13.6",
-    "Will it fit?",
-    difficulty=2,
-    hints=[
-        """How many numbers lie in memory for one single parameter, while Adam trains it? Of these a worker
-        holds its share. Which numbers does it hold that nobody can share with it?""",
-        """While a layer works, backward, a worker has two things of it whole: its parameters, and their
-        gradient, until that is cut up. Which layer decides what must fit? And what does a worker borrow
-        that is alone?""",
-        """4 · sum(layers) / workers numbers are shared, `n_activations` are not, and 2 · max(layers) come
-        on top if there are several workers. Multiply the whole sum by 4 in the end.""",
-    ],
-)
+@exercise("13.6", difficulty=2)
 def training_bytes(layers, n_activations, workers=1):
     """The most bytes that one worker holds at any moment while it trains with Adam, all in float32.
 
@@ -595,52 +341,19 @@ def training_bytes(layers, n_activations, workers=1):
     workers: how many share; it divides the parameters of each layer
     returns a number of bytes, for one worker; a number in float32 has 4
     """
-    raise NotImplementedError
+    kept = 4 * sum(layers) / workers  # parameter, gradient, two means
+    borrowed = 2 * max(layers) if workers > 1 else 0  # of the layer at work: parameters, gradient
+    return 4 * (kept + borrowed + n_activations)  # a number in float32 has 4 bytes
 
 
 @training_bytes.cases
-def training_bytes(normal):
+def training_bytes_cases(normal):
     yield {"layers": [5 * 11, 5 * 3, 5 * 7], "n_activations": 5 * 17, "workers": 5}
     yield {"layers": [3 * 2, 3 * 13], "n_activations": 3 * 101, "workers": 3}
     yield {"layers": [17, 19], "n_activations": 23}
     yield {"layers": [2 * 19], "n_activations": 0, "workers": 2}
     yield {"layers": [1], "n_activations": 1, "workers": 1}  # 4 + 1 numbers: 20 bytes
     yield {"layers": [2, 4], "n_activations": 1, "workers": 2}  # 4 · 6 / 2 + 2 · 4 + 1 numbers: 84 bytes
-
-
-@training_bytes.specification
-def training_bytes(layers, n_activations, workers=1):
-    most = 0.0
-    for working in range(len(layers)):  # the layer that works just now
-        memory = 0.0
-        for layer, parameters in enumerate(layers):
-            for parameter in range(parameters):
-                if parameter % workers == 0:  # the first worker has this one, the next worker the next
-                    for _kept in ("parameter", "gradient", "mean of gradients", "mean of squares"):
-                        memory += 4
-                if layer == working and workers > 1:
-                    memory += 4  # the whole layer
-                    memory += 4  # its whole gradient
-        for _activation in range(n_activations):
-            memory += 4
-        most = max(most, memory)
-    return most
-
-
-@training_bytes.solution
-def training_bytes(layers, n_activations, workers=1):
-    kept = 4 * sum(layers) / workers  # parameter, gradient, two means
-    borrowed = 2 * max(layers) if workers > 1 else 0  # of the layer at work: parameters, gradient
-    return 4 * (kept + borrowed + n_activations)  # a number in float32 has 4 bytes
-
-
-@training_bytes.alternative
-def training_bytes(layers, n_activations, workers=1):
-    held = 16 * (sum(layers) // workers) + 4 * n_activations
-    return held + (8 * sorted(layers)[-1] if workers != 1 else 0)
-
-
-# ------------------------------------------------------------------------------------------------------ 13.7
 
 
 class Kept:
@@ -686,20 +399,9 @@ class FillsGradients(FunctionExercise):
 
 @exercise(
     "13.7",
-    "Compute it again",
     difficulty=2,
     kind=FillsGradients,
     returns=("the loss", "the gradient of x", "the gradients in the layers"),
-    hints=[
-        """Two passes. In the first nothing is kept but the input of each layer: with `torch.no_grad()`
-        PyTorch keeps nothing at all. Which order must the second have, and what does each layer need in
-        it?""",
-        """A layer's own small graph: its input, as a tensor of its own that requires a gradient
-        (`.detach().requires_grad_()`), and its output, computed anew. `output.backward(upstream)` then
-        fills the gradients of its parameters, and `.grad` of that input.""",
-        """The gradient of a layer's input is what the layer before it gets as `upstream`. The first
-        `upstream` comes from the loss, which has a small graph as well: `loss_of` of the last output.""",
-    ],
 )
 def backward_again(layers, x, loss_of):
     """What `loss.backward()` does, with one layer's graph at a time.
@@ -712,33 +414,6 @@ def backward_again(layers, x, loss_of):
     loss_of: a function of the last output; returns the loss, a tensor of shape ()
     returns the loss, and the gradient of x; in each parameter's .grad lies its gradient
     """
-    raise NotImplementedError
-
-
-@backward_again.cases
-def backward_again(normal):
-    def half_square(output):
-        return (output * torch.arange(1.0, output.numel() + 1).view_as(output)).square().sum() / 2
-
-    for widths in ((5, 7, 3, 2), (3, 3, 3, 3, 3), (2, 5)):
-        layers = [Frugal(a, b) for a, b in pairwise(widths)]
-        for parameter in (each for layer in layers for each in layer.parameters()):
-            parameter.data = normal(*parameter.shape)
-        yield {"layers": layers, "x": normal(2, widths[0]), "loss_of": Shown(half_square, "a function")}
-
-
-@backward_again.specification
-def backward_again(layers, x, loss_of):
-    first = output = x.clone().requires_grad_()
-    for layer in layers:
-        output = layer.plain(output)  # all graphs at once
-    loss = loss_of(output)
-    loss.backward()
-    return loss, first.grad
-
-
-@backward_again.solution
-def backward_again(layers, x, loss_of):
     inputs = [x]
     with torch.no_grad():
         for layer in layers:
@@ -754,59 +429,19 @@ def backward_again(layers, x, loss_of):
     return loss, upstream
 
 
-@backward_again.alternative
-def backward_again(layers, x, loss_of):
-    """Each graph is built, and dropped at once."""
-    starts = []
-    for layer in layers:
-        starts.append(x.detach().clone().requires_grad_())
-        x = layer(starts[-1]).detach()
-    x.requires_grad_()
-    loss = loss_of(x)
-    loss.backward()
-    gradient = x.grad
-    for layer, start in zip(layers[::-1], starts[::-1], strict=True):
-        torch.autograd.backward(layer(start), gradient)
-        gradient = start.grad
-    return loss, gradient
+@backward_again.cases
+def backward_again_cases(normal):
+    def half_square(output):
+        return (output * torch.arange(1.0, output.numel() + 1).view_as(output)).square().sum() / 2
+
+    for widths in ((5, 7, 3, 2), (3, 3, 3, 3, 3), (2, 5)):
+        layers = [Frugal(a, b) for a, b in pairwise(widths)]
+        for parameter in (each for layer in layers for each in layer.parameters()):
+            parameter.data = normal(*parameter.shape)
+        yield {"layers": layers, "x": normal(2, widths[0]), "loss_of": Shown(half_square, "a function")}
 
 
-@backward_again.alternative
-def backward_again(layers, x, loss_of):
-    """Each layer is asked for the gradients, and they are put where they belong."""
-
-    def after(k):
-        with torch.no_grad():
-            y = x
-            for layer in layers[:k]:
-                y = layer(y)
-        return y.detach().clone().requires_grad_(True)
-
-    last = after(len(layers))
-    loss = loss_of(last)
-    (gradient,) = torch.autograd.grad(loss, last)
-    for k in range(len(layers) - 1, -1, -1):
-        start, parameters = after(k), list(layers[k].parameters())
-        gradient, *theirs = torch.autograd.grad(layers[k](start), [start, *parameters], gradient)
-        for parameter, each in zip(parameters, theirs, strict=True):
-            parameter.grad = each
-    return loss.detach(), gradient
-
-
-# ------------------------------------------------------------------------------------------------------ 13.8
-
-
-@exercise(
-    "13.8",
-    "When does packing pay?",
-    difficulty=1,
-    hints=[
-        """Two bills, each for all the texts of the batch: what is computed if they are padded, and what if
-        they are packed? Which length does each text have in the one, and which in the other?""",
-        """`layer_operations(n, d_model, d_ff)` is the bill of one text. Padded, every text has
-        `max(lengths)` tokens. Packed, each text has its own bill: nobody attends beyond it.""",
-    ],
-)
+@exercise("13.8", difficulty=1)
 def share_left(lengths, d_model, d_ff):
     """The share of a layer's operations that is left if a batch is packed and not padded.
 
@@ -816,37 +451,7 @@ def share_left(lengths, d_model, d_ff):
     packed: only real tokens are computed, and each attends to the tokens of its own text
     returns operations packed / operations padded; 1 if nothing is saved
     """
-    raise NotImplementedError
 
-
-@share_left.cases
-def share_left(normal):
-    yield {"lengths": [3, 11, 7], "d_model": 5, "d_ff": 13}
-    yield {"lengths": [2, 2, 31, 5, 17], "d_model": 3, "d_ff": 7}
-    yield {"lengths": [19, 1], "d_model": 23, "d_ff": 2}
-    yield {"lengths": [7, 7, 7], "d_model": 2, "d_ff": 5}  # nothing to save: 1
-    yield {"lengths": [13], "d_model": 3, "d_ff": 11}  # a batch of one: 1
-    yield {"lengths": [1, 2], "d_model": 1, "d_ff": 1}  # bills 16 and 40; (16 + 40) / (40 + 40) = .7
-
-
-@share_left.specification
-def share_left(lengths, d_model, d_ff):
-    of_token = 4 * d_model * d_model + 2 * d_model * d_ff  # multiply-adds in the maps
-    of_pair = 2 * d_model  # and in scores and mixing
-    packed = padded = 0
-    for length in lengths:
-        for token in range(max(lengths)):
-            for other in range(max(lengths)):
-                is_real = token < length and other < length
-                packed += of_pair * is_real
-                padded += of_pair
-            packed += of_token * (token < length)
-            padded += of_token
-    return packed / padded
-
-
-@share_left.solution
-def share_left(lengths, d_model, d_ff):
     def bill(n):  # layer_operations(n, d_model, d_ff) does as well
         return 8 * n * d_model**2 + 4 * n**2 * d_model + 4 * n * d_model * d_ff
 
@@ -855,31 +460,17 @@ def share_left(lengths, d_model, d_ff):
     return packed / padded
 
 
-@share_left.alternative
-def share_left(lengths, d_model, d_ff):
-    widths, longest = 2 * d_model + d_ff, max(lengths)
-    shares = [n / longest * (widths + n) / (widths + longest) for n in lengths]
-    return sum(shares) / len(shares)
+@share_left.cases
+def share_left_cases(normal):
+    yield {"lengths": [3, 11, 7], "d_model": 5, "d_ff": 13}
+    yield {"lengths": [2, 2, 31, 5, 17], "d_model": 3, "d_ff": 7}
+    yield {"lengths": [19, 1], "d_model": 23, "d_ff": 2}
+    yield {"lengths": [7, 7, 7], "d_model": 2, "d_ff": 5}  # nothing to save: 1
+    yield {"lengths": [13], "d_model": 3, "d_ff": 11}  # a batch of one: 1
+    yield {"lengths": [1, 2], "d_model": 1, "d_ff": 1}  # bills 16 and 40; (16 + 40) / (40 + 40) = .7
 
 
-# ------------------------------------------------------------------------------------------------------ 13.9
-
-
-@exercise(
-    "13.9",
-    "Eight bits",
-    difficulty=2,
-    returns=("whole", "scale"),
-    any_integer=False,  # that it is int8, is the point
-    hints=[
-        """By what must the row (2, −254, 63) be divided, so that its numbers just fit between −127 and 127?
-        What becomes of them?""",
-        """`amax(dim=-1, keepdim=True)` is the largest number of each row. But it is −254 that needs the
-        most room: what belongs before?""",
-        """`.to(torch.int8)` cuts off what stands behind the point: 1.9 becomes 1. Round first. And where
-        the scale would be 0, let `torch.where` put a 1.""",
-    ],
-)
+@exercise("13.9", difficulty=2, returns=("whole", "scale"), any_integer=False)
 def in_eight_bits(weight):
     """Whole numbers from −127 to 127 and a scale for each row: whole * scale is nearly the weight.
 
@@ -889,38 +480,16 @@ def in_eight_bits(weight):
     returns whole (d_out, d_in), rounded to the nearest, of dtype torch.int8: one byte a number;
         and scale (d_out, 1), of the weight's dtype
     """
-    raise NotImplementedError
-
-
-@in_eight_bits.cases
-def in_eight_bits(normal):
-    yield {"weight": normal(3, 5)}
-    yield {"weight": normal(5, 2) * torch.tensor([[1.0], [100], [0.01], [0], [3]])}  # rows on their levels
-    yield {"weight": normal(7, 7)}  # a square: here a scale for each column does not raise
-    yield {"weight": torch.tensor([[-3.0]])}  # a single number
-    yield {"weight": torch.tensor([[2.0, -254.0, 63.0], [0.0, 127.0, -1.8]])}  # by hand: scales 2 and 1
-
-
-@in_eight_bits.specification
-def in_eight_bits(weight):
-    whole, scale = [], []
-    for row in weight.tolist():
-        largest = max(max(number, -number) for number in row)
-        scale.append([largest / 127 if largest > 0 else 1.0])
-        whole.append([round(number / scale[-1][0]) for number in row])
-    return torch.tensor(whole, dtype=torch.int8), torch.tensor(scale)
-
-
-@in_eight_bits.solution
-def in_eight_bits(weight):
     largest = weight.abs().amax(dim=-1, keepdim=True)  # (d_out, 1)
     scale = torch.where(largest > 0, largest / 127, 1.0)
     whole = torch.round(weight / scale).to(torch.int8)
     return whole, scale
 
 
-@in_eight_bits.alternative
-def in_eight_bits(weight):
-    scale = torch.linalg.vector_norm(weight, ord=math.inf, dim=1)[:, None] / 127
-    scale[scale == 0] = 1
-    return (weight / scale).add(0.5).floor().clamp(-127, 127).char(), scale
+@in_eight_bits.cases
+def in_eight_bits_cases(normal):
+    yield {"weight": normal(3, 5)}
+    yield {"weight": normal(5, 2) * torch.tensor([[1.0], [100], [0.01], [0], [3]])}  # rows on their levels
+    yield {"weight": normal(7, 7)}  # a square: here a scale for each column does not raise
+    yield {"weight": torch.tensor([[-3.0]])}  # a single number
+    yield {"weight": torch.tensor([[2.0, -254.0, 63.0], [0.0, 127.0, -1.8]])}  # by hand: scales 2 and 1

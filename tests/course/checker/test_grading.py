@@ -21,8 +21,8 @@ from torch.nn import functional as F
 
 from tests.course.cells import cell, said
 from transformer_course import exercises
-from transformer_course.checker import exercise, judge, source, time_limit, value_exercise
-from transformer_course.checker.exercise_types import Mistake
+from transformer_course.checker import exercise, judge, source, time_limit
+from transformer_course.checker.exercise_types import Mistake, ValueExercise
 from transformer_course.checker.source import run
 from transformer_course.checker.verdict import BACKGROUND, COLOURS, CORRECT, INK, Verdict
 from transformer_course.exercises import check, find
@@ -67,26 +67,16 @@ def test_of_classes_with_one_name_each_has_its_own_source():
 # ------------------------------------------------------- the checker itself, on an exercise one sees through
 
 
-@exercise("99.1", "Double a table", hints=[], gradients=True)
+@exercise("99.1", gradients=True)
 def doubled(table):
     """(rows, columns) → the same, doubled"""
-    raise NotImplementedError
+    return 2 * table
 
 
 @doubled.cases
-def doubled(normal):
+def doubled_cases(normal):
     yield {"table": normal(3, 5)}
     yield {"table": normal(2, 7)}
-
-
-@doubled.specification
-def doubled(table):
-    return torch.tensor([[2 * number for number in row] for row in table.tolist()])
-
-
-@doubled.solution
-def doubled(table):
-    return 2 * table
 
 
 knows(doubled, "on its side", "…", lambda table: 2 * table.mT)
@@ -207,10 +197,11 @@ def test_an_answer_runs_in_float64_with_the_same_seeds_whatever_the_lesson_has_s
 # --------------------------------------------------------------------------------------- values and modules
 
 
-def value(wanted):
-    declared = value_exercise("99.2", "Name a value", stub="x = ...", solution="x = None", hints=[])
-    declared.specification(lambda: wanted)
-    return declared
+def value(wanted, **options):
+    def x():
+        return wanted
+
+    return exercise("99.2", kind=ValueExercise, **options)(x)
 
 
 @pytest.mark.parametrize(
@@ -261,34 +252,14 @@ def test_dots_are_not_attempted():
     assert said(value((2, 3)), {"a": (..., ...)}).startswith("○")
 
 
-@exercise("99.3", "A linear map", hints=[], gradients=True)
-class Affine(nn.Module):
+@exercise("99.3", gradients=True)
+class Affine(nn.Linear):
     """(positions, d_in) → (positions, d_out)"""
-
-    def __init__(self, d_in, d_out):
-        raise NotImplementedError
 
 
 @Affine.cases
-def Affine(normal):
+def affine_cases(normal):
     yield {"d_in": 3, "d_out": 5}, {"x": normal(2, 3)}
-
-
-@Affine.specification
-class Affine(nn.Module):
-    def __init__(self, d_in, d_out):
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(d_out, d_in))
-        self.bias = nn.Parameter(torch.zeros(d_out))
-
-    def forward(self, x):
-        rows = [[sum(w * number) for w in self.weight] for number in x]
-        return torch.stack([torch.stack(row) for row in rows]) + self.bias
-
-
-@Affine.solution
-class Affine(nn.Linear):
-    pass
 
 
 class WithoutBias(nn.Linear):
@@ -340,27 +311,17 @@ def test_an_argument_that_other_code_hands_over_by_name_must_bear_it():
     assert said(find("05.4"), AnyName) == "✓ 05.4 correct."
 
 
-@exercise("99.4", "Weigh a table", hints=[], keyword_arguments=("factor", "shift"))
+@exercise("99.4", keyword_arguments=("factor", "shift"))
 def weighed(table, factor=2, shift=0):
-    raise NotImplementedError
+    return factor * table + shift
 
 
 @weighed.cases
-def weighed(normal):
+def weighed_cases(normal):
     yield {"table": normal(3, 5), "factor": 7, "shift": 11}
     yield {"table": normal(3, 5), "shift": 11}
     yield {"table": normal(3, 5), "factor": 7}
     yield {"table": normal(3, 5)}
-
-
-@weighed.specification
-def weighed(table, factor=2, shift=0):
-    return torch.tensor([[factor * number + shift for number in row] for row in table.tolist()])
-
-
-@weighed.solution
-def weighed(table, factor=2, shift=0):
-    return factor * table + shift
 
 
 knows(weighed, "subtracted", "…", lambda table, factor=2, shift=0: factor * table - shift)
@@ -387,9 +348,8 @@ def test_a_setting_may_bear_another_name_or_be_left_out():
             super().__init__(a, b, c)
 
     settings = [{"d_in": 3, "d_out": 5, "bias": False}, {"d_in": 3, "d_out": 5}]
-    linear = exercise("99.3", "A linear map", hints=[])(nn.Linear)
+    linear = exercise("99.3")(nn.Linear)
     linear.cases(lambda normal: [(setting, {"x": normal(2, 3)}) for setting in settings])
-    linear.specification(nn.Linear).solution(nn.Linear)
     assert said(linear, Mine) == "✓ 99.3 correct."
 
 
@@ -732,31 +692,20 @@ def test_a_module_that_remembers_what_it_was_given_once_is_not_right():
             self.kept = self.kept if shift is None else shift
             return super().forward(x, self.kept)
 
-    shifted = exercise("99.3", "A shifted map", hints=[])(Shifted)
+    shifted = exercise("99.3")(Shifted)
     shifted.cases(lambda normal: [({"d_in": 3, "d_out": 5}, {"x": normal(2, 3), "shift": 11})])
-    shifted.specification(Shifted).solution(Shifted)
     assert judge(shifted, Keeping).name == "it remembers an earlier call"
 
 
-@exercise("99.5", "Count the entries", hints=[])
+@exercise("99.5")
 def counted(state):
-    raise NotImplementedError
+    return torch.tensor(len(state.keys()))
 
 
 @counted.cases
-def counted(normal):
+def counted_cases(normal):
     weights = {"a": normal(2, 3), "b": [normal(5), normal(7)]}
     yield {"state": weights | {"layer": nn.Linear(3, 2)}}
-
-
-@counted.specification
-def counted(state):
-    return torch.tensor(len(state))
-
-
-@counted.solution
-def counted(state):
-    return torch.tensor(len(state.keys()))
 
 
 @pytest.mark.parametrize(
@@ -781,9 +730,8 @@ def test_a_changed_argument_is_named_however_deep_the_change(change, part):
 
 
 def test_what_the_solution_changes_may_be_changed():
-    emptied = exercise("99.6", "Empty it", hints=[])(doubled.reference)
-    emptied.cases(lambda normal: [{"state": {"a": 1}}]).specification(lambda state: len(state))
-    emptied.reference = lambda state: state.popitem()[1]
+    emptied = exercise("99.6")(lambda state: state.popitem()[1])
+    emptied.cases(lambda normal: [{"state": {"a": 1}}])
     assert judge(emptied, lambda state: state.pop("a")).state == CORRECT
 
 
@@ -829,8 +777,7 @@ def test_only_where_they_are_banned_modules_and_the_package_do_no_work(monkeypat
 def test_any_integer_will_do_unless_the_exercise_says_otherwise(monkeypatch):
     counts = value(torch.tensor([2, 3]))
     assert judge(counts, torch.tensor([2, 3], dtype=torch.int32)).state == CORRECT
-    exact = value_exercise("99.2", "…", stub="x = ...", solution="x = None", hints=[], any_integer=False)
-    exact.specification(lambda: torch.tensor([2, 3]))
+    exact = value(torch.tensor([2, 3]), any_integer=False)
     assert judge(exact, torch.tensor([2, 3], dtype=torch.int32)).name == "wrong dtype"
 
 

@@ -23,7 +23,7 @@ GUIDE = """# Mistakes
 
 
 def test_a_guide_is_read_as_it_stands():
-    (scale, another, nothing) = mistake_guide.read(GUIDE)["97.1"]
+    (scale, another, nothing) = mistake_guide.read(GUIDE)["97.1"].entries
     assert (scale.effect, scale.cure) == ("You do not divide.", "Divide by `math.sqrt(width)`.")
     assert scale.answers == [
         (Change("/ width", ""),),
@@ -44,7 +44,7 @@ def test_a_guide_is_read_as_it_stands():
 )
 def test_refuses_what_would_be_lost(line, told):
     with pytest.raises(ValueError, match=told):
-        mistake_guide.read(f"## 97.1\n- **name.** Text.\n{line}\n")
+        mistake_guide.read(f"## 97.1 x\n- **name.** Text.\n{line}\n")
 
 
 SOLUTION = "def f(x, dim):\n    if dim:\n        x = x - x.max()\n    return x.sum(dim)\n"
@@ -63,7 +63,7 @@ SOLUTION = "def f(x, dim):\n    if dim:\n        x = x - x.max()\n    return x.s
     ],
 )
 def test_a_change_is_made_where_its_text_stands(item, wanted):
-    first, *_ = mistake_guide.read(f"## 97.1\n- **name.** Text.\n  {item}\n")["97.1"][0].answers
+    first, *_ = mistake_guide.read(f"## 97.1 x\n- **name.** Text.\n  {item}\n")["97.1"].entries[0].answers
     assert wanted in mistake_guide.changed(SOLUTION, first)
 
 
@@ -72,39 +72,31 @@ def test_a_text_that_stands_nowhere_or_twice_or_within_a_word_is_not_changed(rig
     assert Change(right, "y").of(SOLUTION) is None
 
 
-@exercise("97.1", "Weigh", hints=[])
+@exercise("97.1")
 def weigh(scores):
     """(rows, columns) → the share of each"""
-    raise NotImplementedError
-
-
-@weigh.cases
-def weigh(normal):
-    yield {"scores": normal(3, 5).abs()}
-
-
-@weigh.specification
-def weigh(scores):
-    return torch.tensor([[x / sum(row) for x in row] for row in scores.tolist()])
-
-
-@weigh.solution
-def weigh(scores):
     total = scores.sum(dim=-1, keepdim=True)
     return scores / total
 
 
-@weigh.mistake("in python only")
-def weigh(scores):
-    return scores - 1
+@weigh.cases
+def weigh_cases(normal):
+    yield {"scores": normal(3, 5).abs()}
 
 
 OF_WEIGH = """## 97.1 Weigh
+
+> Which axis?
+> The last one.
 
 - **along the columns.** You add along the columns.
   - `dim=-1` → `dim=0`
   - `right(scores.mT).mT`
 - **in python only.** You take one away.
+  ```python
+  def weigh(scores):
+      return scores - 1
+  ```
 - **shared text.**
   - `scores / total` → `total / scores`
 """
@@ -120,6 +112,7 @@ def test_an_exercise_gets_the_mistakes_of_its_guide_and_the_shared_ones_whose_te
     mistake_guide.attach({"97.1": weigh}, mistake_guide.read(OF_WEIGH), SHARED, {"torch": torch})
     names = ["along the columns", "along the columns", "in python only", "shared text"]
     assert [mistake.name for mistake in weigh.mistakes] == names
+    assert (weigh.title, weigh.hints) == ("Weigh", ["Which axis?", "The last one."])
     assert weigh.mistakes[3].effect == "You divide the wrong way round."
     scores = torch.tensor([[1.0, 3.0], [4.0, 2.0]])
     for mistake in weigh.mistakes[:2]:
@@ -130,11 +123,11 @@ def test_an_exercise_gets_the_mistakes_of_its_guide_and_the_shared_ones_whose_te
 @pytest.mark.parametrize(
     ("guide", "message"),
     [
-        ("## 97.9 x\n", "97.9 is in the guide, and not among the exercises: 97.1"),
+        ("## 97.1 x\n## 97.9 x\n", "97.9 is in the guide only; the exercises are 97.1"),
+        ("# 97.1 x\n", "97.1 is among the exercises only; the exercises are 97.1"),
         ("## 97.1 x\n- **name.** Text.\n", "97.1, 'name', has not an answer"),
         ("## 97.1 x\n- **name.**\n  - drop `/ total`\n", "97.1, 'name', has not a text"),
         ("## 97.1 x\n- **name.** Text.\n  - drop `gone`\n", "must have 'gone' once, got it 0 times"),
-        ("## 97.1 x\n", "97.1 has an answer for 'in python only', and the guide has no such entry"),
     ],
 )
 def test_a_guide_that_does_not_fit_is_refused(guide, message):

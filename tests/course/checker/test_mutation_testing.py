@@ -8,9 +8,9 @@ from torch import nn
 
 from tests.course.cells import cell, said
 from tests.gate.copies import PERSONAL
-from transformer_course.checker import judge, mutation_exercise
+from transformer_course.checker import exercise, judge
 from transformer_course.checker.mistake_guide import attach, read
-from transformer_course.checker.mutation_testing import Mutants
+from transformer_course.checker.mutation_testing import Mutants, MutationExercise
 from transformer_course.checker.verdict import CORRECT, NOT_YET
 
 
@@ -35,14 +35,15 @@ class Refusing(nn.Module):
         raise RuntimeError("not this one")
 
 
-@mutation_exercise("99.1", "It doubles", hints=["Which numbers?", "Try a negative one."])
+@exercise("99.1", kind=MutationExercise)
 def keeps_1(double):
     """True if `double`, (n,) → (n,), doubles."""
-    raise NotImplementedError
+    x = torch.tensor([-1.0, -1.0])
+    return torch.equal(double(x), 2 * x)
 
 
-@keeps_1.suspects
-def keeps_1():
+@keeps_1.mutants
+def keeps_1_mutants():
     others = {
         "the neighbour is added": doubles_halves,
         "it raises an error": Refusing(),
@@ -50,13 +51,14 @@ def keeps_1():
     }
     beside = {"the type is changed": lambda x: (x + x).float()}
     right = {"x + x": doubles, "row by row": doubles_slowly}
-    return Mutants(right, doubles_positive, doubles, others=others, beside=beside, takes=["x"])
-
-
-@keeps_1.solution
-def keeps_1(double):
-    x = torch.tensor([-1.0, -1.0])
-    return torch.equal(double(x), 2 * x)
+    return Mutants(
+        correct=right,
+        target=doubles_positive,
+        reference=doubles,
+        variants=others,
+        unrelated=beside,
+        argument_names=["x"],
+    )
 
 
 GUIDE = """## 99.1 It doubles
@@ -94,12 +96,11 @@ def test_a_right_test_is_told_what_else_it_notices():
 
 
 def test_a_test_that_kills_one_alone_is_asked_for_more():
-    @mutation_exercise("99.3", "Not zero", hints=["", ""])
+    @exercise("99.3", kind=MutationExercise)
     def keeps_3(number):
-        raise NotImplementedError
+        return number > 0
 
-    keeps_3.suspects(lambda: Mutants({"1": 1, "2": 2}, 0, others={"negative": -1}, beside={"even": 4}))
-    keeps_3.solution(lambda number: number > 0)
+    keeps_3.mutants(lambda: Mutants({"1": 1, "2": 2}, 0, variants={"negative": -1}, unrelated={"even": 4}))
     alone = "It kills this one alone. Can you make it notice more? It lets pass: negative."
     assert judge(keeps_3, lambda number: number != 0).lines == (alone,)
     assert judge(keeps_3, lambda number: number >= 1).lines == ("It notices as well: negative.",)
@@ -148,17 +149,15 @@ def test_a_test_may_be_written_in_many_ways(body):
 
 
 def test_a_test_may_do_with_a_suspect_what_it_likes():
-    @mutation_exercise("99.2", "One weight", hints=["", ""])
+    @exercise("99.2", kind=MutationExercise)
     def keeps_2(module):
-        raise NotImplementedError
+        return module.bias is not None
 
-    @keeps_2.suspects
-    def keeps_2():
+    @keeps_2.mutants
+    def keeps_2_mutants():
         broken = nn.Linear(2, 3)
         broken.bias = None
         return Mutants({"whole": nn.Linear(2, 3)}, broken)
-
-    keeps_2.solution(lambda module: module.bias is not None)
 
     def keeps(module):
         found = module.bias is not None
@@ -188,18 +187,15 @@ class Renamed(Named):
         return x
 
 
-@mutation_exercise("99.4", "It moves", hints=["", ""])
+@exercise("99.4", kind=MutationExercise)
 def keeps_4(module):
-    raise NotImplementedError
+    return not torch.equal(module(torch.ones(1, 2)), torch.ones(1, 2))
 
 
-@keeps_4.suspects
-def keeps_4():
-    right, elsewhere = {"a line": Named()}, {"other names inside": Renamed()}
-    return Mutants(right, Named(kept=False), elsewhere=elsewhere, others={"a function": torch.clone})
-
-
-keeps_4.solution(lambda module: not torch.equal(module(torch.ones(1, 2)), torch.ones(1, 2)))
+@keeps_4.mutants
+def keeps_4_mutants():
+    variants = {"other names inside": Renamed(), "a function": torch.clone}
+    return Mutants({"a line": Named()}, Named(kept=False), variants=variants)
 
 
 @pytest.mark.parametrize(
@@ -209,10 +205,6 @@ keeps_4.solution(lambda module: not torch.equal(module(torch.ones(1, 2)), torch.
         (lambda module: (copy.deepcopy(module).half()(torch.ones(1, 2).half()) != 1).any(), ""),
         (lambda module: "Named" not in str(type(module)), "it goes by looks"),
         (lambda module: getattr(module, "kept", True), "it is never called"),
-        (
-            lambda module: module(torch.ones(1, 2)).dim() == 2 and getattr(module, "kept", True),
-            "the same fault passes in other code",
-        ),
     ],
 )
 def test_a_module_in_disguise_does_what_it_did_and_tells_nothing(keeps, name):
