@@ -216,14 +216,15 @@ def test_a_lesson_leads_to_the_next(path):
     assert not ahead or ahead[0] in text, f"{path.name} has no link to the lesson behind it, {ahead[0]}"
 
 
-def test_the_tables_of_lessons_are_those_of_the_list():
-    remedy = "run: .venv/bin/python -m transformer_course.lessons"
-    readme = lessons.README.read_text(encoding="utf-8")
-    assert lessons.with_table(readme, lessons.readme_table()) == readme, remedy
-    start = json.loads(lessons.START.read_text(encoding="utf-8"))
-    texts = ["".join(cell["source"]) for cell in start["cells"] if cell["cell_type"] == "markdown"]
-    assert [text for text in texts if lessons.with_table(text, lessons.map_table()) != text] == [], remedy
-    assert lessons.HEADER in readme and any(lessons.HEADER in text for text in texts)
+@pytest.mark.parametrize(("file", "folder"), [(lessons.README, "notebooks/"), (lessons.START, "")])
+def test_readme_and_lesson_00_list_every_lesson_by_its_title(file, folder):
+    text = file.read_text(encoding="utf-8")
+    rows = [
+        f"| [{number:02} {lesson.title}]({folder}{lessons.notebook(number).name}) |"
+        for number, lesson in enumerate(lessons.LESSONS)
+        if number or folder
+    ]
+    assert [row for row in rows if row not in text] == []
 
 
 def tags(path):

@@ -26,13 +26,6 @@ def test_readme_names_only_files_that_exist():
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_readme_links_every_lesson():
-    text = (ROOT / "README.md").read_text("utf-8")
-    assert [
-        path.name for path in (ROOT / "notebooks").glob("*.ipynb") if f"notebooks/{path.name}" not in text
-    ] == []
-
-
 def test_readme_examples_run():
     encoder, diagnostics = re.findall(
         r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL

@@ -1,8 +1,7 @@
-"""The mechanical part of writing lessons.
+"""Write a declared exercise's cells into its lesson, or bring them up to date.
 
-    .venv/bin/python -m tools.author lesson 13          the files of a lesson in lessons.py
-    .venv/bin/python -m tools.author exercise 03.4      a declared exercise's cells, put in or mended
-    .venv/bin/python -m tools.author exercise 03.4 ID   the same; new ones come behind the cell ID
+    .venv/bin/python -m tools.author exercise 03.4
+    .venv/bin/python -m tools.author exercise 03.4 ID   new cells go after the cell ID
 
 CONTRIBUTING.md says what is left to do by hand.
 """
@@ -10,50 +9,20 @@ CONTRIBUTING.md says what is left to do by hand.
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tests.gate import lint_exercises
-from tests.gate.lesson_length import DEEPER, HEADINGS
+from tests.gate.lesson_length import DEEPER
 from tests.gate.lint_notebooks import is_stable
 from tests.gate.notebook_io import ROOT, Lesson, as_text
 from transformer_course import lessons
 from transformer_course.exercises import exercise_cells
-from transformer_course.lessons import first_cell
 
 EXERCISES_END = "## See it, yours"
 EXERCISES = "transformer_course/exercises"
 TASK = "The task, in words."
-
-
-def write_lesson(number: int, root: Path = ROOT) -> list[Path]:
-    """Write what is missing of a lesson's files, and return them; what is there stays as it is."""
-    entry = lessons.LESSONS[number]
-    name, place = entry.name, f"Lesson {number:02}"
-    texts = {
-        f"notebooks/{lessons.notebook(number).name}": as_text(_skeleton(number, f"{place} · {entry.title}")),
-        f"{EXERCISES}/{name}.py": f'"""Exercises of lesson {number:02}."""\n',
-        f"{EXERCISES}/{name}.md": f"# Mistakes: {entry.title}\n",
-    }
-    if entry.has_module:
-        texts |= {
-            f"transformer_lab/{name}.py": f'"""{place}. {entry.title}: {entry.builds}."""\n',
-            f"tests/encoder/test_{name}.py": f'"""{place}: beside slow loops and peers."""\n',
-        }
-    missing = {root / file: text for file, text in texts.items() if not (root / file).exists()}
-    for path, text in missing.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
-    return list(missing)
-
-
-def _skeleton(number: int, title: str) -> NotebookNode:
-    promise = f"# {title}\n\n**You will be able to** …\n\n**You need** …\n\n**It takes** about 0 minutes."
-    cells = [new_markdown_cell(promise, id="title"), new_code_cell(first_cell(number), id="begin")]
-    cells += [new_markdown_cell(f"## {heading}\n\n…", id=_slug(heading)) for heading in HEADINGS]
-    return new_notebook(cells=cells)
 
 
 def put_exercise(exercise_id: str, notebook: NotebookNode, behind: str = "") -> str:
@@ -84,9 +53,9 @@ def put_exercise(exercise_id: str, notebook: NotebookNode, behind: str = "") -> 
 
 
 def is_sound(exercise_id: str) -> bool:
-    """Whether its declaration is clean, and its answers, mistakes and cures are judged as they should be."""
+    """Whether its declaration is clean, and its answers and mistakes are judged as they should be."""
     place = f"{EXERCISES}/{lessons.LESSONS[int(exercise_id[:2])].name}.py"
-    judging = ["tests/course/test_exercises.py", "tests/course/test_cures.py", "-k", exercise_id]
+    judging = ["tests/course/test_exercises.py", "-k", exercise_id]
     commands = ["ruff", "check", place], ["pytest", "--quiet", *judging]
     runs = [subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False) for command in commands]
     return not any(run.returncode for run in runs)
@@ -113,12 +82,7 @@ def _slug(heading: str) -> str:
 
 
 def main(kind: str = "", what: str = "", behind: str = "") -> None:
-    if kind == "lesson" and what.isdigit():
-        for path in write_lesson(int(what)):
-            print(f"written: {path.relative_to(ROOT)}")
-        lessons.write_tables()
-        print("written: the tables of lessons in README.md and lesson 00")
-    elif kind == "exercise" and re.fullmatch(r"\d\d\.\d+", what):
+    if kind == "exercise" and re.fullmatch(r"\d\d\.\d+", what):
         lesson = Lesson.load(lessons.notebook(int(what[:2])))
         print(f"{what} {put_exercise(what, lesson.notebook, behind)}")
         lesson.path.write_text(as_text(lesson.notebook), encoding="utf-8", newline="\n")
@@ -128,7 +92,7 @@ def main(kind: str = "", what: str = "", behind: str = "") -> None:
             sys.exit(f"mend what is told above, and call this again: author exercise {what}")
         print(f"then: make refresh LESSON={what[:2]}, which tells what else the lesson lacks")
     else:
-        sys.exit(f"wanted: lesson 13, or exercise 03.4, got: {kind} {what}\n\n{__doc__}")
+        sys.exit(f"wanted: exercise 03.4, got: {kind} {what}\n\n{__doc__}")
 
 
 if __name__ == "__main__":

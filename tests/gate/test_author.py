@@ -1,44 +1,12 @@
 """What the author's commands write is what the rules want."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tests.gate import lesson_length as path_rules
 from tests.gate import lint_exercises, lint_notebooks
-from tests.gate.notebook_io import Lesson
 from tools import author
-from transformer_course import lessons
-
-
-@pytest.mark.parametrize("number", [11, 13])
-def test_the_files_of_a_new_lesson_are_written_once(number: int, tmp_path: Path) -> None:
-    name = lessons.NAMES[number]
-    written = author.write_lesson(number, tmp_path)
-    module = [f"transformer_lab/{name}.py", f"tests/encoder/test_{name}.py"]
-    assert {path.relative_to(tmp_path).as_posix() for path in written} == {
-        f"notebooks/{number:02}_{name}.ipynb",
-        f"transformer_course/exercises/{name}.py",
-        f"transformer_course/exercises/{name}.md",
-        *(module if name == "roformer" else []),
-    }
-    assert author.write_lesson(number, tmp_path) == []
-
-
-def test_the_skeleton_of_a_lesson_keeps_the_rules_of_its_form(tmp_path: Path) -> None:
-    path, *_ = author.write_lesson(3, tmp_path)
-    lesson = Lesson.load(path)
-    kept = (
-        lint_notebooks.ids_are_stable,
-        lint_notebooks.begins_by_its_number,
-        lint_notebooks.has_the_headings,
-        lint_notebooks.file_is_as_stored,
-    )
-    assert [complaint for rule in kept for complaint in rule(lesson)] == []
-    to_write = len(path_rules.HEADINGS) + 1  # the title, too
-    assert len(list(lint_notebooks.nothing_is_left_to_write(lesson))) == to_write
 
 
 def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
