@@ -28,7 +28,6 @@ from PIL import Image
 from tests.gate import itself, plugin
 from tests.gate.comparison import differences
 from tests.gate.notebook_io import NOTEBOOKS, PICTURE, Lesson, as_text, code_cells
-from tools import hostile
 from tools.refresh import chosen, refresh
 from transformer_course.figures import encoder_map
 from transformer_course.figures.png import in_palette, palette_of
@@ -373,15 +372,3 @@ def test_the_edges_of_a_picture_may_be_a_shade_off() -> None:
 def test_unknown_lesson_cannot_be_refreshed() -> None:
     with pytest.raises(SystemExit, match="no lesson 99"):
         chosen(["99"])
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="`make hostile` is for Linux")
-def test_a_hostile_machine_is_hostile_in_every_way_and_a_friendly_one_is_told(tmp_path: Path) -> None:
-    """So a setting that is taken out, or that a library follows no more, is noticed: here, and by the run."""
-    with hostile.hostile(sys.executable) as python:
-        lacking = set(hostile.without_effect(**python))
-    assert lacking <= (set() if hostile.may_have_namespaces() else set(hostile.WITH_NAMESPACES))
-
-    friendly = {"OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8", "TZ": "UTC", "COLUMNS": "80"}
-    lacking = hostile.without_effect([sys.executable], os.environ | friendly | {"HOME": str(tmp_path)})
-    assert {*friendly, "a home that cannot be written"} <= set(lacking)
