@@ -28,7 +28,7 @@ CHOSEN  := $(if $(LESSON),$(wildcard notebooks/$(LESSON)_*.ipynb))
 COPY    := $(if $(LESSON),$(wildcard $(MY_LESSONS)/$(LESSON)_*.ipynb))
 
 .DELETE_ON_ERROR:
-.PHONY: help lab test check refresh hostile faults browser bench site lock clean known-lesson chromium
+.PHONY: help lab test cost check refresh hostile faults browser bench site lock clean known-lesson chromium
 
 help:
 	@echo 'Usage: make COMMAND'
@@ -45,6 +45,9 @@ test: $(READY)  ## check everything: style, unit tests, every lesson as it is sh
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m pytest -n 2 $(ARGS)
+
+cost: $(READY)  ## measure the CPU time of the tests, as a multiple of `import torch`
+	$(RUN) -m tools.cost $(RUN) -m pytest -n 2 $(ARGS)
 
 check: known-lesson $(READY)  ## run your copy of a lesson and compare it with the lesson as shipped: LESSON=03
 	$(RUN) -m pytest $(or $(COPY),$(CHOSEN)) $(ARGS)
