@@ -23,7 +23,7 @@ NO_ANSWER = re.compile(r"\*\*Predict\b|<details|#")
 NEW_MATTER = re.compile(NO_ANSWER.pattern + r"|\*\*(?!\d)")
 # What lives with a kernel, and what a page can say of it.
 LIVE = {
-    "figures.explorer(": "In the notebook you type a sentence here; on this site, on the "
+    "figures.head_explorer(": "In the notebook you type a sentence here; on this site, on the "
     '<a href="../live.html">live page</a>.',
 }
 

@@ -13,7 +13,7 @@ from transformer_course import figures, lesson
 from transformer_lab.pretrained_encoder import attention_maps, load_minilm
 lesson.begin(9)
 encoder, tokenizer = load_minilm()
-figures.explorer(
+figures.head_explorer(
     lambda text: attention_maps(encoder, tokenizer, text),
     "The old cat met the young cat.", strip=[(2, 9), (0, 2)], title="Two heads")"""
 

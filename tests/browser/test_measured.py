@@ -12,7 +12,7 @@ lesson.begin(13)
 lengths = [128, 256, 512, 1024, 2048, 4096, 8192]
 figures.measured(
     "beside", lambda: {"here": lengths},
-    lambda numbers, where: figures.lines(
+    lambda numbers, where: figures.line_plot(
         lengths, numbers, xlabel="tokens", ylabel="MB", title=f"On {where}", logarithmic="xy"))"""
 
 

@@ -9,7 +9,7 @@ from tests.browser.lab import OpenLesson
 
 SLIDER = """\
 from transformer_course import figures
-figures.explore(lambda ax, x: ax.plot([0, x]), "x", [1, 2], strip=[1, 2], title="A line")"""
+figures.slider(lambda ax, x: ax.plot([0, x]), "x", [1, 2], strip=[1, 2], title="A line")"""
 
 
 def test_slider_moves_with_the_keyboard(my_lesson: OpenLesson) -> None:

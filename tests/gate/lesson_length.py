@@ -30,7 +30,7 @@ WORDS, LINES, PREDICTION = 180, 10, 2
 # Minutes about an exercise; two more for each degree of difficulty, and one for each line that is written.
 THINKING = 1
 
-MOST_LINES, MOST_CELLS, MOST_MINUTES = 200, 54, 100
+MOST_LINES, MOST_CELLS, MOST_MINUTES = 210, 54, 100
 MOST_BUGS = 4
 
 

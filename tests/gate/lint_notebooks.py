@@ -24,7 +24,7 @@ LONGEST_CELL = 25  # lines
 LARGEST_FILE = 2_500_000  # bytes
 WIDEST = 900  # pixels of the page that a picture may take
 SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
-SHOWN_ANYWHERE = {"explore", "explorer"}  # figures that show themselves
+SHOWN_ANYWHERE = {"slider", "head_explorer"}  # figures that show themselves
 STABLE_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 # Options without which a plot of seaborn's draws random numbers, and their values that do not.
 ERRORBAR = {"errorbar": ("None", "('pi', 100)")}

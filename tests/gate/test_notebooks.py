@@ -152,7 +152,7 @@ FAULTS = {
     "picture too wide": (_show(_picture(1802, 901)), "a picture 901 pixels wide, at most 900"),
     "picture too coarse": (_show(_picture(500, 500)), "a picture of 500 pixels for 500 of the page"),
     "unseen picture": (
-        _set("figure", source="figures.lines()\nprint()"),
+        _set("figure", source="figures.line_plot()\nprint()"),
         "figure draws a figure that nobody",
     ),
     "no task": (_told("title", "takes", "\nThe task, in words.\n"), "title still has the skeleton's"),

@@ -98,7 +98,7 @@ def test_what_leads_on_to_the_next_cell_stays_in_sight(leads_on: str) -> None:
 def test_sliders_are_sliders_here_too(made: list[NotebookNode]) -> None:
     for page in made:
         for cell in code(page):
-            assert ('type="range"' in html(cell)) == ("figures.explore(" in cell.source)
+            assert ('type="range"' in html(cell)) == ("figures.slider(" in cell.source)
 
 
 def test_every_lesson_asks_for_predictions(made: list[NotebookNode]) -> None:

@@ -4,9 +4,15 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 """
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
-from transformer_course.figures.attention import STEPS, bars, draw_walk, masked_row, query_and_keys
-from transformer_course.figures.attention_flow import draw_arcs, draw_web, places_that_fit
-from transformer_course.figures.curves import lines
+from transformer_course.figures.attention import (
+    STEPS,
+    bar_plot,
+    draw_attention_steps,
+    masked_row,
+    query_and_keys,
+)
+from transformer_course.figures.attention_flow import draw_attention_arcs, draw_attention_web, matching_shapes
+from transformer_course.figures.curves import line_plot
 from transformer_course.figures.drawings import (
     data_flow,
     kinds_of_tests,
@@ -16,17 +22,17 @@ from transformer_course.figures.drawings import (
 from transformer_course.figures.encoder_diagram import encoder_map, two_heads_inside
 from transformer_course.figures.heatmaps import (
     attention_heatmap,
+    cosine_heatmaps,
     draw_matrix,
     head_blocks,
     head_grid,
-    likeness_grid,
     masks,
     matrices,
 )
 from transformer_course.figures.images import image_attention
 from transformer_course.figures.layer import (
     draw_network,
-    lanes,
+    layer_lanes,
     norm_steps,
     one_neuron,
     two_blocks,
@@ -36,7 +42,7 @@ from transformer_course.figures.memory_diagrams import (
     draw_tile,
     memory_traffic,
     packing,
-    reach,
+    receptive_field,
     ring_of_three,
 )
 from transformer_course.figures.positions import (
@@ -48,17 +54,22 @@ from transformer_course.figures.positions import (
 )
 from transformer_course.figures.scatter import (
     head_scatter,
-    pooled,
+    mean_pooling,
+    neuron_activations,
     roofline,
-    searches,
-    seen_from,
-    word_strips,
+    search_results,
+    seen_from_reference,
 )
-from transformer_course.figures.training import ablation, one_step, probe, weight_and_need
-from transformer_course.figures.widgets import explore, explorer, live_curve, measured
+from transformer_course.figures.training import (
+    gradient_step,
+    head_ablation,
+    linear_probe,
+    weight_and_ablation,
+)
+from transformer_course.figures.widgets import head_explorer, live_curve, measured, slider
 from transformer_course.figures.worked_examples import (
-    arithmetic,
-    journey,
+    arithmetic_table,
+    forward_pass,
     shape_flow,
     text_cosine,
     two_heads,

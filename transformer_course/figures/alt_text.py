@@ -200,12 +200,12 @@ def _tell(artist: Artist, axes: Axes) -> Iterator[str]:
         case Collection():
             yield f"{len(artist.get_paths())} shapes{name} {_colours(artist)}: {_corners(artist, axes)}"
         case Patch():
-            look = f"{_hex(artist.get_facecolor())} {artist.get_hatch() or ''}".strip()
-            yield f"{type(artist).__name__}{name} {look}: {_corners(artist, axes)}"
+            style = f"{_hex(artist.get_facecolor())} {artist.get_hatch() or ''}".strip()
+            yield f"{type(artist).__name__}{name} {style}: {_corners(artist, axes)}"
         case Line2D():
             told = point_words(artist.get_xdata(orig=False), artist.get_ydata(orig=False), axes)
-            look = f"{_hex(artist.get_color())} {artist.get_linestyle()} {artist.get_marker()}"
-            yield f"line{name} {look}, {len(told)} points: {' '.join(sampled(told, FEW))}"
+            style = f"{_hex(artist.get_color())} {artist.get_linestyle()} {artist.get_marker()}"
+            yield f"line{name} {style}, {len(told)} points: {' '.join(sampled(told, FEW))}"
 
 
 def _tell_heatmap(drawn: QuadMesh | AxesImage, axes: Axes) -> Iterator[str]:

@@ -60,8 +60,8 @@ def query_and_keys(queries: Tables, keys: Tables, token: str, *, title: str) -> 
     names = "reach along the query, {0} long", "scaled scores: reach × {0} ÷ √{1}", "weights: their softmax"
     for ax, name in zip(figure.axes, names, strict=True):
         ax.set_title(name.format(two_decimals(length), len(query)), size=9.5)
-    see = "Each key falls at a right angle on the line of the query; the further it reaches, the more weight."
-    return finished(figure, title, see)
+    alt = "Each key falls at a right angle on the line of the query; the further it reaches, the more weight."
+    return finished(figure, title, alt)
 
 
 def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], asked: str) -> None:
@@ -71,18 +71,18 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], ask
     ax.plot(*line, color=ROLES["query"], linewidth=0.9, linestyle="--")
     named_arrow(ax, (0, 0), query, asked, ROLES["query"], beside=query * (1, 1.2))
     colour = ROLES["key"]
-    look = {"size": 9.5, "va": "center", "zorder": 5, "path_effects": EDGE, "color": colour}
+    style = {"size": 9.5, "va": "center", "zorder": 5, "path_effects": EDGE, "color": colour}
     for (name, key), reach in zip(keys.items(), reaches[2:], strict=True):
         foot = reach * query / length
         ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)
         if not key.any():
-            ax.text(1.05, -0.3, f"key of “{name}”: out of the page, .00", ha="center", **look)
+            ax.text(1.05, -0.3, f"key of “{name}”: out of the page, .00", ha="center", **style)
             continue
         named_arrow(ax, (0, 0), key, f"key of “{name}”", colour)
         ax.plot(*np.transpose([key, foot]), color=colour, linewidth=1.2, linestyle=":")
         side, back = 0.13 * (key - foot) / (np.hypot(*(key - foot)) or 1), -0.13 * query / length
         ax.plot(*np.transpose([foot + side, foot + side + back, foot + back]), color=colour, linewidth=0.9)
-        ax.text(foot[0] + 0.12, foot[1] + 0.06, f"{name} {two_decimals(reach)}", **look)
+        ax.text(foot[0] + 0.12, foot[1] + 0.06, f"{name} {two_decimals(reach)}", **style)
     corners = np.array([0 * query, query, *keys.values()])
     xlim, ylim = zip(corners.min(axis=0) - (0.7, 0.5), corners.max(axis=0) + 0.5, strict=True)
     ax.set(xlim=xlim, ylim=ylim, aspect="equal")
@@ -92,21 +92,21 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], ask
 # What a query takes from each key
 
 
-def bars(
+def bar_plot(
     quantities: Sequence[Tables],
     rows: Labels,
     signs: str = "",
     *,
     title: str,
-    see: str = "",
-    lit: Sequence[Labels] = (),
+    alt: str = "",
+    highlight: Sequence[Labels] = (),
     legend: Labels = (),
     paired: bool = False,
 ) -> Figure:
     """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
 
     If they are `paired`, the first of each quantity stand side by side, then the second of each. The last
-    quantity has the strong colour, or in each column the rows that are `lit`, which the `legend` explains,
+    quantity has the strong colour, or in each column the rows to `highlight`, which the `legend` explains,
     and .00 is not written; `signs` stand between the columns.
     """
     columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
@@ -117,14 +117,14 @@ def bars(
     for place, (ax, (each, name, lengths)) in enumerate(zip(panels, columns, strict=True)):
         sign = f" {signs}".ljust(len(columns))[place]
         colours = [MARK if each == len(quantities) - 1 else COMPONENTS["attention"]]
-        if lit:
-            colours = [MARK if row in lit[place] else SILVER for row in rows]
+        if highlight:
+            colours = [MARK if row in highlight[place] else SILVER for row in rows]
         digits = 3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2  # no factor .00 of something
         numbers = inputs.numbers_of(lengths, 1, name=name, gaps=True)
         draw_bars(ax, rows, numbers, colours, sign.strip(), digits)
-        ax.spines["left"].set_visible(bool(lit))
-        for text, row in zip(ax.texts, rows, strict=False) if lit else ():
-            is_lit = row in lit[place]
+        ax.spines["left"].set_visible(bool(highlight))
+        for text, row in zip(ax.texts, rows, strict=False) if highlight else ():
+            is_lit = row in highlight[place]
             text.set_text(text.get_text().replace(".00", "< .01" if legend[1:] else ""))
             text.set(color=HERO if is_lit else GREY, weight="bold" if is_lit else "normal")
         if len(quantities[each]) > 1:
@@ -133,7 +133,7 @@ def bars(
     if legend:
         looks = [{"edgecolor": "black", "facecolor": colour} for colour in (MARK, SILVER)]
         legend_of_cells(figure, dict(zip(legend, looks, strict=False)))
-    return finished(figure, title, see or "A row of bars for each name, a column for each measure.")
+    return finished(figure, title, alt or "A row of bars for each name, a column for each measure.")
 
 
 def draw_bars(
@@ -143,8 +143,8 @@ def draw_bars(
     import seaborn
 
     places = np.arange(len(names))  # names may occur twice
-    look = {"width": 0.7, "edgecolor": "black", "linewidth": 0.5, "saturation": 1}
-    seaborn.barplot(x=lengths, y=places, order=places, orient="h", errorbar=None, ax=ax, **look)
+    style = {"width": 0.7, "edgecolor": "black", "linewidth": 0.5, "saturation": 1}
+    seaborn.barplot(x=lengths, y=places, order=places, orient="h", errorbar=None, ax=ax, **style)
     for bar, colour in zip(ax.containers[0], cycle(colours), strict=False):
         bar.set_facecolor(colour)
     numbers = [two_decimals(length, digits) for length in lengths[~np.isnan(lengths)]]
@@ -174,11 +174,11 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     figure, panels = canvas(6, (2.9, 2.2), (0.4, 1.0), columns=3)
     figure.get_layout_engine().set(hspace=0.08)
     left, added, summed, grown, shared, last = panels
-    look = {"limits": (table.min(), table.max()), "labels": ("key", "query"), "colours": BLANK}
-    draw_matrix(left, table, tokens, tokens, title="scaled scores", **look)
+    style = {"limits": (table.min(), table.max()), "labels": ("key", "query"), "colours": BLANK}
+    draw_matrix(left, table, tokens, tokens, title="scaled scores", **style)
     gone = {"hidden": 1 - mask, "labels": ("key", "")}
     draw_matrix(added, 0 * mask, tokens, tokens, title="mask M", **gone, limits=(0, 1), colours=OPEN_OR_NOT)
-    draw_matrix(summed, table, tokens, tokens, title="their sum", **look | gone)
+    draw_matrix(summed, table, tokens, tokens, title="their sum", **style | gone)
     draw_matrix(last, weights, tokens, tokens, title="weights", **gone, limits=(0, 1), whole=False)
     for ax, word in ((added, "−∞"), (summed, "−∞"), (last, "0")):
         for place in np.argwhere(mask == 0):
@@ -199,8 +199,8 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     for ax, sign in zip(panels[1:], "+= →→", strict=True):
         sign_before(ax, sign)
     legend_of_cells(figure, {"may attend": {"facecolor": OPEN}, "hidden": HIDDEN})
-    see = "Scores plus mask, one row as bars, without it and with it, then all weights."
-    return _carried_back(finished(figure, title, see), summed, (len(tokens), row + 0.5), grown)
+    alt = "Scores plus mask, one row as bars, without it and with it, then all weights."
+    return _carried_back(finished(figure, title, alt), summed, (len(tokens), row + 0.5), grown)
 
 
 def _carried_back(figure: Figure, start: Axes, point: Point, end: Axes) -> Figure:
@@ -212,8 +212,8 @@ def _carried_back(figure: Figure, start: Axes, point: Point, end: Axes) -> Figur
     corners = [(x + 0.05 * figure.dpi, y), (x + 2 * step, y), (x + 2 * step, between)]
     corners += [(left - 2 * step, between), (left - 2 * step, low), (left, low)]
     path = Path(figure.transFigure.inverted().transform(corners))
-    look = {"arrowstyle": "-|>", "mutation_scale": 11, "linewidth": 1.4, "color": DARK}
-    figure.add_artist(FancyArrowPatch(path=path, transform=figure.transFigure, **look))
+    style = {"arrowstyle": "-|>", "mutation_scale": 11, "linewidth": 1.4, "color": DARK}
+    figure.add_artist(FancyArrowPatch(path=path, transform=figure.transFigure, **style))
     return figure
 
 
@@ -273,22 +273,28 @@ BRIDGE = [withStroke(linewidth=6, foreground="white")]
 TINT, LIGHT = 0.1, 0.35  # of a matrix's hue: everywhere in it, and where it goes in
 
 
-def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]) -> None:
+def draw_attention_steps(
+    ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]
+) -> None:
     """Draw all matrices of one head as far as they are known at one of `STEPS`, and light what makes a cell.
 
     Of three tokens: x is (3, 3 features); W_Q and W_K map it to 4 features, W_V to 2. Any other step is all.
     """
     tables = _worked_out(np.asarray(x, dtype=float), {name: np.asarray(each) for name, each in maps.items()})
-    lit = [step] if step in STEPS else IN_SHORT
-    order = {STEPS[each][0]: f"{sign} " for each, sign in zip(lit, "①②③④", strict=False) if len(lit) > 1}
-    known = ["x", *maps, *(made for made, _ in list(STEPS.values())[: list(STEPS).index(lit[-1]) + 1])]
+    highlight = [step] if step in STEPS else IN_SHORT
+    order = {
+        STEPS[each][0]: f"{sign} "
+        for each, sign in zip(highlight, "①②③④", strict=False)
+        if len(highlight) > 1
+    }
+    known = ["x", *maps, *(made for made, _ in list(STEPS.values())[: list(STEPS).index(highlight[-1]) + 1])]
     how = {made: f"= {step.split(' = ')[1]}".replace("(", "\n(") for step, (made, _) in STEPS.items()}
     for name, (left, top) in PLACES.items():
         table = tables[name]
         _draw_grid(ax, left, top, table, is_known=name in known)
         middle, hue = left + table.shape[1] / 2, HUES.get(name, "black")
-        look = {"ha": "center", "size": 9, "weight": "bold", "color": hue}
-        ax.text(middle, top - 0.25, order.get(name, "") + name, **look)
+        style = {"ha": "center", "size": 9, "weight": "bold", "color": hue}
+        ax.text(middle, top - 0.25, order.get(name, "") + name, **style)
         if name in HUES:
             ax.add_patch(Rectangle((left, top), *table.T.shape, facecolor=pale(hue, TINT), zorder=0))
         ax.text(middle, TOP + 4.75, how.get(name, ""), ha="center", va="top", size=8.5)
@@ -297,10 +303,13 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
             outline_cells(ax, [rows or (top + ROW, left, table.shape[1], 1)])
     for way in WAYS:
         bridge = BRIDGE if way is WAYS[-1] else []  # over that of the query
-        look = {"linewidth": 1.2, "zorder": 0, "path_effects": bridge, "solid_capstyle": "butt"}
-        ax.plot(*np.transpose(way[:-1]), color=DARK, **look)
+        style = {"linewidth": 1.2, "zorder": 0, "path_effects": bridge, "solid_capstyle": "butt"}
+        ax.plot(*np.transpose(way[:-1]), color=DARK, **style)
         arrow(ax, *way[-2:], colour=DARK, gap=0)
-    lines = [f"{order.get(STEPS[each][0], '')}{_light_step(ax, tables, each, lit=not order)}" for each in lit]
+    lines = [
+        f"{order.get(STEPS[each][0], '')}{_light_step(ax, tables, each, highlight=not order)}"
+        for each in highlight
+    ]
     ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9, linespacing=1.8)
     for place, token in enumerate(tokens):
         ax.text(-0.2, PLACES["x"][1] + place + 0.5, token, ha="right", va="center", size=9)
@@ -315,8 +324,8 @@ def draw_walk(ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens
     ax.set_axis_off()
 
 
-def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, lit: bool) -> str:
-    """Mark the cell that a step makes, light what goes into it if `lit`, return its arithmetic."""
+def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, highlight: bool) -> str:
+    """Mark the cell that a step makes, light what goes into it if `highlight`, return its arithmetic."""
     made, made_of = STEPS[step]
     parts = []
     for name, part in made_of.items():  # a row, a column, or the key's row
@@ -324,7 +333,7 @@ def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, lit: b
         is_column, row = part == "column", KEY if part == "match" else ROW
         parts.append(tables[name][:, COLUMN] if is_column else tables[name][row])
         place = (left + COLUMN, top, 1, rows) if is_column else (left, top + row, columns, 1)
-        if lit:
+        if highlight:
             colour = pale(HUES.get(name, GREY), LIGHT)
             ax.add_patch(Rectangle(place[:2], *place[2:], facecolor=colour, zorder=1))
     cell = (ROW, KEY if made in ("scores", "weights") else COLUMN)
@@ -359,5 +368,5 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray, *, is_known
     edges = np.arange(columns + 1) + left, np.arange(rows + 1) + top
     ax.pcolormesh(*edges, np.ma.masked_all(table.shape), edgecolor=SILVER, linewidth=0.8)
     for (row, column), told in np.ndenumerate(_told(table) if is_known else []):
-        look = {"ha": "center", "va": "center", "size": 8 if len(told) < 4 else 7, "zorder": 4}
-        ax.text(left + column + 0.5, top + row + 0.5, told, **look)
+        style = {"ha": "center", "va": "center", "size": 8 if len(told) < 4 else 7, "zorder": 4}
+        ax.text(left + column + 0.5, top + row + 0.5, told, **style)

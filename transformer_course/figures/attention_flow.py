@@ -22,7 +22,7 @@ def draw_ways(
     ax: Axes,
     weights: np.ndarray,
     ends: tuple[float, float],
-    lit: np.ndarray,
+    highlight: np.ndarray,
     *,
     at: np.ndarray | None = None,
     upright: bool = False,
@@ -34,28 +34,32 @@ def draw_ways(
     """Draw a line from each key to each query, as wide as the weight (query, key), from left to right.
 
     Keys stand at ends[0], queries at ends[1], in lanes `at` 0, 1, … if None; `upright` lets the lines go up.
-    They end so far below a query's lane as they `drop`. `lit` is 2 for the lines of which is told, at `least`
-    so many points wide, 1 for those of the same query, and else 0; these lie below,
-    so `faint` that where they lie over each other they are seen as several.
+    They end so far below a query's lane as they `drop`. `highlight` is 2 for the highlighted lines, which are
+    at `least` so many points wide, 1 for those of the same query, and else 0; these lie below, so
+    `faint` that where they lie over each other they are seen as several.
     """
-    lit = np.broadcast_to(lit, weights.shape)
-    drawn = sorted(np.argwhere(weights > FAINT).tolist(), key=lambda place: lit[*place])
+    highlight = np.broadcast_to(highlight, weights.shape)
+    drawn = sorted(np.argwhere(weights > FAINT).tolist(), key=lambda place: highlight[*place])
     at = np.arange(len(weights)) if at is None else at
     lines = [[(ends[0], at[key]), (ends[1], at[query] - drop)] for query, key in drawn]
-    look = {"linewidths": [max(WIDTH * weights[*place], least * (lit[*place] == 2)) for place in drawn]}
-    look["colors"] = [(to_rgba(others, faint), DARK, HERO)[lit[*place]] for place in drawn]
-    ax.add_collection(LineCollection(np.flip(lines, axis=2) if upright else lines, **look))
+    style = {
+        "linewidths": [max(WIDTH * weights[*place], least * (highlight[*place] == 2)) for place in drawn]
+    }
+    style["colors"] = [(to_rgba(others, faint), DARK, HERO)[highlight[*place]] for place in drawn]
+    ax.add_collection(LineCollection(np.flip(lines, axis=2) if upright else lines, **style))
 
 
-def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, upright: bool = False) -> None:
+def draw_attention_web(
+    ax: Axes, layers: Sequence[Matrix], tokens: Labels, highlight: int, *, upright: bool = False
+) -> None:
     """Draw a line from each token up to each that takes from it, the wider the more, layer upon layer.
 
-    Lit is what reaches token number `lit` at the top. `layers` are weights or masks (query_pos, key_pos), the
-    lowest first; all lines of a mask are alike. `upright` turns the tokens' names.
+    Highlighted is what reaches token number `highlight` at the top. `layers` are weights or masks (query_pos,
+    key_pos), the lowest first; all lines of a mask are alike. `upright` turns the tokens' names.
     """
     tables = [inputs.labelled(layer, tokens, tokens) for layer in layers]
     places = np.arange(len(tokens))
-    reached = places == lit
+    reached = places == highlight
     for level, table in reversed(list(enumerate(tables))):
         shares = table / np.maximum(table.sum(axis=1).max(), 1)  # a row of a mask adds up to more
         drawn = np.where(reached[:, None] | (shares > TOLD), shares, 0)
@@ -67,38 +71,38 @@ def draw_web(ax: Axes, layers: Sequence[Matrix], tokens: Labels, lit: int, *, up
     ax.set_xticks(places, tokens, rotation=turned)
     top = ax.secondary_xaxis("top")
     top.set_xticks(places, tokens, rotation=turned)
-    for side, bold in ((ax, reached), (top, places == lit)):
+    for side, bold in ((ax, reached), (top, places == highlight)):
         side.tick_params(length=0)
         for label, is_bold in zip(side.get_xticklabels(), bold, strict=True):
             label.set(**({"color": HERO, "weight": "bold"} if is_bold else {"color": GREY}))
         side.spines[:].set_visible(False)
     ax.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-0.05, len(tables) + 0.05), yticks=[])
     ax.set_ylabel("from the input up to the output")
-    ax.set_xlabel(f"“{tokens[lit]}” hears of {reached.sum()} of {len(tokens)}")
+    ax.set_xlabel(f"“{tokens[highlight]}” hears of {reached.sum()} of {len(tokens)}")
 
 
-def _draw_dots(ax: Axes, height: int, lit: np.ndarray) -> None:
-    look = {"color": np.where(lit, HERO, GREY), "zorder": 3, "clip_on": False}
-    ax.scatter(np.arange(len(lit)), np.full(len(lit), height), s=12, **look)
+def _draw_dots(ax: Axes, height: int, highlight: np.ndarray) -> None:
+    style = {"color": np.where(highlight, HERO, GREY), "zorder": 3, "clip_on": False}
+    ax.scatter(np.arange(len(highlight)), np.full(len(highlight), height), s=12, **style)
 
 
-def draw_arcs(
-    ax: Axes, weights: Matrix, tokens: Labels, lit: int, colour: str = HERO, dark: str = HERO
+def draw_attention_arcs(
+    ax: Axes, weights: Matrix, tokens: Labels, highlight: int, colour: str = HERO, dark: str = HERO
 ) -> None:
     """Draw an arc from a token, framed, to each that it takes from, itself too; below, in `dark`, shares."""
-    shares, turn = inputs.labelled(weights, tokens, tokens)[lit], np.linspace(0, np.pi, 31)
+    shares, turn = inputs.labelled(weights, tokens, tokens)[highlight], np.linspace(0, np.pi, 31)
     for key, (token, share, text) in enumerate(zip(tokens, shares, cell_texts(shares), strict=True)):
-        apart, is_told = (lit - key) / 2, share > FAINT
+        apart, is_told = (highlight - key) / 2, share > FAINT
         if is_told:  # a loop, to the token itself
             height = (2 * abs(apart) / len(tokens)) ** 0.5
             arc = key + apart + apart * np.cos(turn), height * np.sin(turn)
             loop = key + 0.28 * np.sin(2 * turn), 0.29 * (1 - np.cos(2 * turn))
             ax.plot(*(arc if apart else loop), color=colour, linewidth=12 * share, solid_capstyle="butt")
-        bold = {"weight": "bold", "color": dark} if is_told or key == lit else {"color": GREY}
-        edge = {"facecolor": "white", "edgecolor": dark, "pad": 1.5} if key == lit else None
+        bold = {"weight": "bold", "color": dark} if is_told or key == highlight else {"color": GREY}
+        edge = {"facecolor": "white", "edgecolor": dark, "pad": 1.5} if key == highlight else None
         ax.text(key, -0.1, token, ha="center", va="top", size=11, bbox=edge, **bold)
         ax.text(key, -0.42, text if is_told else "", ha="center", va="top", size=10, **bold)
-    ax.plot(lit, 0, "o", color=dark, markersize=7)
+    ax.plot(highlight, 0, "o", color=dark, markersize=7)
     ax.set(xlim=(-0.5, len(tokens) - 0.5), ylim=(-0.64, 1.05))
     ax.set_axis_off()
 
@@ -106,7 +110,7 @@ def draw_arcs(
 # Which of a file's tensors fit which places
 
 
-def places_that_fit(
+def matching_shapes(
     fits: Mapping[tuple[int, ...], tuple[Labels, Labels]],
     added: Mapping[str, str],
     left: str,
@@ -130,9 +134,9 @@ def places_that_fit(
             for place, end in zip(places, heights, strict=True):
                 is_told = name == pairs[0] and place in pairs[1:]
                 colour = ROLES["query"] if is_told else HERO if many else "black"
-                style = "--" if is_told and place != pairs[1] else "-"
-                look = {"color": colour, "linewidth": 2.2 if is_told else 1.1, "linestyle": style}
-                ax.plot((3.4, 5.55), (start, end), zorder=2 + is_told, **look)
+                dashes = "--" if is_told and place != pairs[1] else "-"
+                style = {"color": colour, "linewidth": 2.2 if is_told else 1.1, "linestyle": dashes}
+                ax.plot((3.4, 5.55), (start, end), zorder=2 + is_told, **style)
         for place, height in zip(places, heights, strict=True):
             box(ax, (7.1, height), place, (3.1, 0.3), FRAME, rounding=0.03)
             if place in added:

@@ -14,7 +14,7 @@ from transformer_course.figures.label_placement import name_lines, place_names, 
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 from transformer_lab.training.loop import History
 
-STYLES = {  # markers, by which lines are told apart besides by colour; inches across; more
+KINDS = {  # markers, by which lines are told apart besides by colour; inches across; more
     "marked": ("osD^vP*X", 5.4, {"markersize": 5}),
     "smooth": (["None"], 6.0, {"linewidth": 1.6}),
     "area": (["None"], 6.4, {"linewidth": 1.0}),
@@ -27,15 +27,15 @@ LABEL = 0.075  # inches of a letter in a line's name
 Named = Mapping[str, Sequence[float] | Matrix]
 
 
-def lines(
+def line_plot(
     x: Sequence[float] | Sequence[str],
     named: Named | Mapping[str, Named],
     *,
     xlabel: str,
     ylabel: str = "",
     title: str = "",
-    see: str = "",
-    style: str = "marked",
+    alt: str = "",
+    kind: str = "marked",
     logarithmic: str | Sequence[str] = "",
     levels: Mapping[str, float] | Mapping[str, Mapping[str, float]] | None = None,
     places: Mapping[str, float] | None = None,
@@ -50,7 +50,7 @@ def lines(
         x: where the points are; words stand side by side. If they fall, so does the axis.
         named: the lines, numbers over x each, or (run, x): every run thin, their mean thick. Or a panel of
             lines for each quantity, which is its y label; with a `ylabel` all panels share it, and its scale.
-        style: "marked" marks each point, "smooth" is for many, "area" fills what is below (heights have no
+        kind: "marked" marks each point, "smooth" is for many, "area" fills what is below (heights have no
             numbers).
         logarithmic: the axes that are: "x", "y" or "xy"; or the panels whose y axes are.
         levels: heights that the lines are compared with, such as chance: dashed, with their names on them;
@@ -65,16 +65,16 @@ def lines(
     shared, levels = ylabel != "" if nested else below, levels or {}
     panels = named if nested else {name: {"": y} for name, y in named.items()} if below else {ylabel: named}
     tables = {panel: _tables_of(each) for panel, each in panels.items()}
-    markers, width, more = STYLES[style]
+    markers, width, more = KINDS[kind]
     names = list(dict.fromkeys(name for each in tables.values() for name in each))
     each = zip(names, cycle(markers), cycle(LINES if hero else QUIET), strict=False)
-    looks = {name: {"marker": marker, "color": colour} for name, marker, colour in each}
+    styles = {name: {"marker": marker, "color": colour} for name, marker, colour in each}
     figure, axes = _lay(list(tables), width, names, below=below, shared=shared)
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
         across = _lay_across(ax, x, logarithmic)
         ax.set_yscale("log" if {"y", panel} & {*logarithmic} else "linear")
         for name, runs in curves.items():
-            _plot(ax, across, name, runs, more | looks[name], style=style)
+            _plot(ax, across, name, runs, more | styles[name], kind=kind)
         ax.set(xlabel=xlabel, ylabel="" if shared else panel)
         ax.set_title(panel if shared else "", loc="left", size=10)
         if shared or below:
@@ -83,9 +83,9 @@ def lines(
             ax.margins(y=0.12)  # no name lies on the axis
     if shared:
         figure.supylabel(ylabel, size=10)
-    finished(figure, title, see or _what_to_see(len(tables), below=below, shared=shared))
+    finished(figure, title, alt or _what_to_see(len(tables), below=below, shared=shared))
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
-        means = {n: (runs.mean(0), looks[n]["color"]) for n, runs in curves.items()}
+        means = {n: (runs.mean(0), styles[n]["color"]) for n, runs in curves.items()}
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0], dots=dots)
         _mark_tops(ax, len(curves) if tops else 0, tops)
     return figure
@@ -111,10 +111,10 @@ def _mark(
         write_level(ax, height, name)
     for line, (y, colour) in enumerate(means.values() if dots and not places else ()):
         ax.margins(y=0.1)
-        look = {"ha": "center", "va": "top" if line else "bottom", "weight": "bold", "path_effects": EDGE}
+        style = {"ha": "center", "va": "top" if line else "bottom", "weight": "bold", "path_effects": EDGE}
         for point in zip(x, y, strict=True):
             words, offset = two_decimals(point[1]), (0, -6 if line else 6)
-            ax.annotate(words, point, offset, textcoords="offset points", color=colour, size=9, **look)
+            ax.annotate(words, point, offset, textcoords="offset points", color=colour, size=9, **style)
 
 
 def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
@@ -164,21 +164,21 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str) -> np.ndarray:
     return x
 
 
-def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, look: dict, *, style: str) -> None:
+def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, style: dict, *, kind: str) -> None:
     """Draw one line, or several runs thin and their mean thick."""
-    if style == "area":
-        ax.fill_between(x, runs[0], color=look["color"], alpha=0.5)
+    if kind == "area":
+        ax.fill_between(x, runs[0], color=style["color"], alpha=0.5)
         ax.set_yticks([])
     if len(runs) == 1:
-        ax.plot(x, runs[0], label=name, **look)
+        ax.plot(x, runs[0], label=name, **style)
         return
     import seaborn
 
     over = {"x": np.tile(x, len(runs)), "y": runs.ravel(), "ax": ax, "legend": False}
     each = np.repeat(np.arange(len(runs)), len(x))
-    seaborn.lineplot(**over, units=each, estimator=None, linewidth=0.9, alpha=0.5, color=look["color"])
-    look = look | {"linewidth": 2.4, "markeredgecolor": look["color"]}
-    seaborn.lineplot(**over, errorbar=None, label=name, **look)
+    seaborn.lineplot(**over, units=each, estimator=None, linewidth=0.9, alpha=0.5, color=style["color"])
+    style = style | {"linewidth": 2.4, "markeredgecolor": style["color"]}
+    seaborn.lineplot(**over, errorbar=None, label=name, **style)
 
 
 def _mark_tops(ax: Axes, count: int, tops: Callable[[float], str] | None) -> None:
@@ -204,5 +204,5 @@ def training_curves(history: History, *, title: str, steps: int) -> Figure:
     for ax in axes:
         ax.set(xlabel="step", xlim=(0, steps))
         ax.grid(alpha=0.3)
-    see = "Left the loss in training, right the score on held-out data, both over the steps."
-    return finished(figure, title, see)
+    alt = "Left the loss in training, right the score on held-out data, both over the steps."
+    return finished(figure, title, alt)

@@ -37,8 +37,8 @@ def box(
 ) -> None:
     """Draw a box of (width, height) around its middle, with its label there, or so much further up."""
     corner = middle[0] - size[0] / 2, middle[1] - size[1] / 2
-    look = {"edgecolor": "black", "boxstyle": f"round,pad=0,rounding_size={rounding}", "zorder": 3} | edge
-    ax.add_patch(FancyBboxPatch(corner, *size, facecolor=colour, **look))
+    style = {"edgecolor": "black", "boxstyle": f"round,pad=0,rounding_size={rounding}", "zorder": 3} | edge
+    ax.add_patch(FancyBboxPatch(corner, *size, facecolor=colour, **style))
     place = middle[0], middle[1] + label_up
     ax.text(*place, label, ha="center", va="center", size=letters, weight=weight, zorder=4)
 
@@ -56,8 +56,8 @@ def arrow(
 ) -> Annotation:
     """Draw an arrow from start to end but for a gap, in points; below boxes and sums."""
     first = gap if first_gap is None else first_gap
-    style = {"arrowstyle": "-|>", "color": colour, "lw": width, "shrinkA": first, "shrinkB": gap}
-    return ax.annotate("", end, start, arrowprops=style, zorder=zorder)
+    properties = {"arrowstyle": "-|>", "color": colour, "lw": width, "shrinkA": first, "shrinkB": gap}
+    return ax.annotate("", end, start, arrowprops=properties, zorder=zorder)
 
 
 def plus(ax: Axes, middle: Point, radius: float = 0.2) -> None:
@@ -67,14 +67,14 @@ def plus(ax: Axes, middle: Point, radius: float = 0.2) -> None:
 
 
 def cells(
-    ax: Axes, corner: Point, size: Point, table: np.ndarray, reach: float = 1.0, **look: object
+    ax: Axes, corner: Point, size: Point, table: np.ndarray, reach: float = 1.0, **style: object
 ) -> QuadMesh:
     """Draw a table's cells in a frame, below its upper left corner; colours go from −reach to reach."""
     rows, columns = table.shape
     across = corner[0] + np.linspace(0, size[0], columns + 1)
     down = corner[1] - np.linspace(0, size[1], rows + 1)
-    look = {"cmap": SIGNED, "vmin": -reach, "vmax": reach, "zorder": 2} | look
-    mesh = ax.pcolormesh(across, down, table, **look)
+    style = {"cmap": SIGNED, "vmin": -reach, "vmax": reach, "zorder": 2} | style
+    mesh = ax.pcolormesh(across, down, table, **style)
     ax.add_patch(Rectangle((across[0], down[-1]), *size, fill=False, linewidth=0.7, zorder=3))
     return mesh
 
@@ -129,12 +129,12 @@ def _sheet(
     middle: Point,
     table: np.ndarray,
     name: str = "",
-    **look: object,
+    **style: object,
 ) -> None:
     """Draw a tensor, or as much of a row, as cells in their colours, its name below."""
     (x, y), (tall, wide) = middle, CELL * np.array(table.shape)
-    look = {"edgecolor": SILVER, "linewidth": 0.5, "zorder": 3} | look
-    cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **look)
+    style = {"edgecolor": SILVER, "linewidth": 0.5, "zorder": 3} | style
+    cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **style)
     ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
 
 
@@ -151,10 +151,10 @@ def norm_orders(*, title: str = "") -> Figure:
         "Post-norm: every norm stands on the road, and rewrites x": (post, 11.5),
         "Pre-norm: the norms stand beside it, and no layer rewrites x": (pre, 11.5),
     }
-    see = "The road carries x, and is wide where x is only added to: up to the first norm that stands on it."
+    alt = "The road carries x, and is wide where x is only added to: up to the first norm that stands on it."
     figure = _two_roads(roads)
     figure.supxlabel("wide road: up to here x was only added to (the first layer is drawn)", size=9)
-    return finished(figure, title, see)
+    return finished(figure, title, alt)
 
 
 def _two_roads(
@@ -184,13 +184,13 @@ CLEAR = {"fill": False, "edgecolor": "black"}
 DASHED, MOVED, CAME = {"linestyle": "--"}, {"linewidth": 2.5}, {"edgecolor": HERO, "linewidth": 1.8}
 
 
-def _stage(label: str, place: float, height: float = ROAD, **look: object) -> tuple:
+def _stage(label: str, place: float, height: float = ROAD, **style: object) -> tuple:
     part = {"LayerNorm": "norm", "positions": "positions", "padding": ""}
     (part,) = [part[word] for word in part if word in label] or ["embedding"]
-    return partial(box, letters=8, **look), (place, height), label, (1.6, 0.9), COMPONENTS.get(part, "white")
+    return partial(box, letters=8, **style), (place, height), label, (1.6, 0.9), COMPONENTS.get(part, "white")
 
 
-def _inside(outer: str, inner: Sequence[str], place: float, width: float, **look: object) -> tuple:
+def _inside(outer: str, inner: Sequence[str], place: float, width: float, **style: object) -> tuple:
     """The piece of a part that has others inside."""
 
     def draw(ax: Axes, middle: Point, label: str, size: Point) -> None:
@@ -201,18 +201,18 @@ def _inside(outer: str, inner: Sequence[str], place: float, width: float, **look
         for row, name in enumerate(inner):
             down = 0.5 + sum(tall[:row]) + 0.08 * row + tall[row] / 2
             mine = {"colour": COMPONENTS["positions"]} if "rotary" in name else {}
-            box(ax, (middle[0], top - down), name, (size[0] - 0.2, tall[row]), letters=8, **mine, **look)
+            box(ax, (middle[0], top - down), name, (size[0] - 0.2, tall[row]), letters=8, **mine, **style)
 
     return draw, (place, SIDE), outer, (width, 0.9)
 
 
-def _note(words: str, middle: Point, width: float, **look: object) -> tuple:
-    return partial(box, letters=8, **look), middle, words, (width, 0.4)
+def _note(words: str, middle: Point, width: float, **style: object) -> tuple:
+    return partial(box, letters=8, **style), middle, words, (width, 0.4)
 
 
 def _frame(ax: Axes, right: float, low: float) -> None:
-    look = {"boxstyle": "round,pad=0", "facecolor": FRAME, "linewidth": 0.8, "zorder": -1}
-    ax.add_patch(FancyBboxPatch((5.85, low), right - 5.85, 2.2 - low, **look))
+    style = {"boxstyle": "round,pad=0", "facecolor": FRAME, "linewidth": 0.8, "zorder": -1}
+    ax.add_patch(FancyBboxPatch((5.85, low), right - 5.85, 2.2 - low, **style))
     ax.text(5.95, 1.83, "layer, repeated", va="bottom", size=8)
 
 
@@ -244,8 +244,8 @@ def minilm_and_modernbert(*, title: str) -> Figure:
     for ax in figure.axes:
         ax.set_ylim(-1.4, 2.3)
     legend_of_cells(figure, {"went": CLEAR | DASHED, "moved": CLEAR | MOVED, "came": CLEAR | CAME})
-    see = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a coloured edge came."
-    return finished(figure, title, see)
+    alt = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a coloured edge came."
+    return finished(figure, title, alt)
 
 
 # How ids become vectors in context, as shapes of numbers made up
@@ -296,8 +296,8 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
         ax.text(*place, words, ha="center", va="center", size=9)
     ax.set(xlim=(0.1, 9.4), ylim=(-3.0, ENTERS + 1.38), aspect="equal")
     ax.set_axis_off()
-    see = "Above, ids pick rows of a table and get positions; below, x passes all layers in one shape."
-    return finished(figure, title, see)
+    alt = "Above, ids pick rows of a table and get positions; below, x passes all layers in one shape."
+    return finished(figure, title, alt)
 
 
 def _look_up(
@@ -378,8 +378,8 @@ def kinds_of_tests(*, title: str) -> Figure:
         middle, is_seen = (len(runs) - 1) / 2, verdict == "noticed"
         ax.text(middle, -0.4, question, ha="center", va="top", size=9, weight="bold")
         box(ax, (middle, -1.13), "", (0.94, 0.26), YES if is_seen else NO, rounding=0.04)
-        look = {"color": "white" if is_seen else "black", "zorder": 4}
-        ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **look)
+        style = {"color": "white" if is_seen else "black", "zorder": 4}
+        ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **style)
         ax.set(
             xlim=(-0.55 if name in ("sizes", "count") else -0.85, len(runs) - 0.45),
             ylim=(-1.3, 2.52),
@@ -389,8 +389,8 @@ def kinds_of_tests(*, title: str) -> Figure:
     told = "the bug: softmax down the columns, not along the rows\n"
     told += "framed: should be equal, and is not (promise: should be 1); dotted: changed for the test"
     figure.supxlabel(told, size=9)
-    see = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
-    return finished(figure, title, see)
+    alt = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
+    return finished(figure, title, alt)
 
 
 def _write_row(ax: Axes, x: float, y: float, words: Sequence[str]) -> None:

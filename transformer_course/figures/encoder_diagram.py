@@ -65,15 +65,15 @@ def encoder_map(lesson: int = 0) -> Figure:
     if lesson in BUILDS:
         does, changed = f"builds the part that is lit: {BUILDS[lesson]}", (lesson,)
     figure, (ax,) = canvas(1, (9.8, 6.3))
-    lit, strength = partial(_look, changed, lesson), partial(_strength, changed, lesson)
-    _lanes(ax, lit, strength)
-    _heads(ax, lit, strength)
+    highlight, strength = partial(_look, changed, lesson), partial(_strength, changed, lesson)
+    _lanes(ax, highlight, strength)
+    _heads(ax, highlight, strength)
     ax.text(9.7, 0.16, KEY, ha="right", size=9, **WRITTEN)
     ax.set(xlim=(0, 9.75), ylim=(0, 6.2), aspect="equal")
     ax.set_axis_off()
     title = f"Lesson {lesson:02d} {does}" if does else "The encoder: each token's vector travels up its lane"
-    see = "A lane for each token, from its id up to its vector in context; at the right one head is opened."
-    return finished(figure, title, see)
+    alt = "A lane for each token, from its id up to its vector in context; at the right one head is opened."
+    return finished(figure, title, alt)
 
 
 def _look(changed: tuple[int, ...], lesson: int, number: int, component: str = "") -> dict:
@@ -89,9 +89,9 @@ def _strength(changed: tuple[int, ...], lesson: int, *numbers: int) -> float:
     return 1 if not lesson or {*numbers} & {*changed} else 0.35
 
 
-def _named(ax: Axes, at: tuple[float, float], number: int, words: str, look: dict, **more: object) -> None:
+def _named(ax: Axes, at: tuple[float, float], number: int, words: str, style: dict, **more: object) -> None:
     """Write what a part is called, behind its lesson's number; bold where it is lit."""
-    weight = "bold" if look.get("linewidth") else "normal"
+    weight = "bold" if style.get("linewidth") else "normal"
     ax.text(*at, f"{number:02d} {words}", weight=weight, **{"size": 9.5} | WRITTEN | more)
 
 
@@ -110,11 +110,11 @@ def _way(ax: Axes, colour: str, *points: tuple[float, float], zorder: float = 2)
     arrow(ax, *points[-2:], gap=0, colour=colour, zorder=zorder)
 
 
-def _lanes(ax: Axes, lit: partial, strength: partial) -> None:
+def _lanes(ax: Axes, highlight: partial, strength: partial) -> None:
     """Draw a lane for each token, from its word at the bottom up to its vector in context."""
-    whole, layer, attention = lit(8), lit(7), lit(5, "attention")
-    embedding, positions, norm = lit(8, "embedding"), lit(1, "positions"), lit(7, "norm")
-    forward, entrance = lit(6, "feed-forward"), lit(8, "norm") | DASHED
+    whole, layer, attention = highlight(8), highlight(7), highlight(5, "attention")
+    embedding, positions, norm = highlight(8, "embedding"), highlight(1, "positions"), highlight(7, "norm")
+    forward, entrance = highlight(6, "feed-forward"), highlight(8, "norm") | DASHED
     box(ax, (4.875, 3.08), "", (9.7, 5.42), rounding=0.12, **whole | {"zorder": -2})
     box(ax, (2.42, 3.72), "", (4.62, 3.2), rounding=0.12, **layer | {"zorder": -1})
     box(ax, (3.17, 2.79), "", (3.0, 0.46), rounding=0.06, **attention | {"zorder": 0})
@@ -132,50 +132,50 @@ def _lanes(ax: Axes, lit: partial, strength: partial) -> None:
         ax.patches[-1].set_edgecolor(pale("black", strength(1)))
         _residuals(ax, lane, layer, strength)
         box(ax, (lane + BESIDE, 4.07), "ff", (0.3, 0.22), rounding=0.03, **forward)
-        for height, look in ((1.66, entrance), (3.57, norm), (4.62, norm)):
-            box(ax, (lane, height), "norm", (0.5, 0.22), rounding=0.04, **look)
+        for height, style in ((1.66, entrance), (3.57, norm), (4.62, norm)):
+            box(ax, (lane, height), "norm", (0.5, 0.22), rounding=0.04, **style)
         for height, stage in zip((0.98, 1.98, 4.93, 6.01), (0, 1, 2, 2), strict=True):
             _strip(ax, lane, height, STAGES[stage][token], strength())
-    for height, number, words, look in (
+    for height, number, words, style in (
         *((0.66, 8, "embedding", embedding), (1.32, 1, "positional\nencoding", positions)),
         *((1.66, 8, "norm", entrance), (2.79, 5, "multi-head\nattention", attention)),
         *((3.57, 7, "norm", norm), (4.07, 6, "feed-\nforward", forward), (4.62, 7, "norm", norm)),
         *((5.06, 7, "encoder layer,\nrepeated", layer), (5.56, 8, "the full encoder", whole)),
     ):
-        _named(ax, (0.2, height), number, words, look)
+        _named(ax, (0.2, height), number, words, style)
     for height, words in ((0.16, "tokens"), (1.98, "x: a vector each"), (6.01, "vectors in context")):
         ax.text(0.2, height, words, size=9, **WRITTEN)
 
 
 def _residuals(ax: Axes, lane: float, layer: dict, strength: partial) -> None:
     """Draw how both parts of a layer read from a lane, and how the lane goes on, and gets what they make."""
-    lit, side = "linewidth" in layer, lane + BESIDE
-    if lit:
+    highlight, side = "linewidth" in layer, lane + BESIDE
+    if highlight:
         ax.plot((lane, lane), (2.12, 5.32), color=DARK, linewidth=2.5, zorder=1)
     for number, low, enters, leaves, added in ((5, 2.32, 2.56, 3.02, 3.28), (6, 3.84, 3.96, 4.18, 4.33)):
         colour = pale("black", strength(number, 7))
         _way(ax, colour, (lane, low), (side, low), (side, enters))
         _way(ax, colour, (side, leaves), (side, added), (lane + 0.1, added))
         plus(ax, (lane, added), 0.1)
-        ax.patches[-1].set(edgecolor=colour, linewidth=2.0 if lit else 1.0)
+        ax.patches[-1].set(edgecolor=colour, linewidth=2.0 if highlight else 1.0)
 
 
-def _heads(ax: Axes, lit: partial, strength: partial) -> None:
+def _heads(ax: Axes, highlight: partial, strength: partial) -> None:
     """Draw the attention opened: its heads, one of them in front, and how they are joined."""
-    heads, head, strong = lit(5, "attention"), lit(3, "attention"), strength(5)
+    heads, head, strong = highlight(5, "attention"), highlight(3, "attention"), strength(5)
     if "linewidth" not in head:  # on white its colours are told from each other best
         head["colour"] = "white"
     for band, edge in ((2.56, 0.48), (3.02, 5.5)):
         ax.plot((4.67, 4.95), (band, edge), color=GREY, linewidth=0.8, linestyle="--", zorder=0)
     box(ax, (7.28, 2.99), "", (4.66, 5.02), rounding=0.1, **heads | {"zorder": 0})
     for back in reversed(range(HEADS)):
-        look = ({"colour": "white", "edgecolor": GREY} if back else head) | {"zorder": 1 - back / 9}
-        box(ax, (7.18 + 0.08 * back, 2.45 + 0.08 * back), "", (4.3, 3.8), rounding=0.1, **look)
+        style = ({"colour": "white", "edgecolor": GREY} if back else head) | {"zorder": 1 - back / 9}
+        box(ax, (7.18 + 0.08 * back, 2.45 + 0.08 * back), "", (4.3, 3.8), rounding=0.1, **style)
     _named(ax, (5.1, 5.3), 5, "multi-head attention: heads side by side", heads)
     _named(ax, (5.13, 4.08), 3, "one head:\n“saw” asks", head)
     _values(ax, strength(3, 5))
-    _scores(ax, lit, strength(3, 5))
-    _weights(ax, lit(4, "mask"), strength(3, 5))
+    _scores(ax, highlight, strength(3, 5))
+    _weights(ax, highlight(4, "mask"), strength(3, 5))
     for back, part in reversed([*enumerate((TAKEN, *OTHERS))]):
         place, low, edge = SUM + WIDTH * CELL * back, 4.35 + 0.08 * back, "black" if back else HERO
         _way(ax, pale("black", strong), (place, low if back else 4.23), (place, 4.73))
@@ -215,9 +215,9 @@ def _values(ax: Axes, strong: float) -> None:
     _strip(ax, SUM, 4.15, TAKEN, strong, HERO)
 
 
-def _scores(ax: Axes, lit: partial, strong: float) -> None:
+def _scores(ax: Axes, highlight: partial, strong: float) -> None:
     """Draw the query and the keys, and the score of each pair."""
-    turn = lit(2, "positions") | DASHED
+    turn = highlight(2, "positions") | DASHED
     violet, blue = (pale(ROLES[role], strong) for role in ("query", "key"))
     for place, role, row in zip((ASKS, *KEYS - APART), ("query", *["key"] * 4), TURNED, strict=True):
         colour = pale(ROLES[role], strong)
@@ -288,8 +288,8 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
     )
     words += "turn: by the position, of q and k only; the vectors' widths are to scale"
     figure.supxlabel(words, size=9)
-    see = "Above, three maps make three small vectors; below, one goes on in three lanes and is added to."
-    return finished(figure, title, see)
+    alt = "Above, three maps make three small vectors; below, one goes on in three lanes and is added to."
+    return finished(figure, title, alt)
 
 
 def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, is_copy: bool) -> None:

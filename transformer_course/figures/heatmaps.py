@@ -59,12 +59,12 @@ def draw_matrix(
     bar: str | None = None,
     hidden: Matrix | None = None,
     labels: tuple[str, str] = ("", ""),
-    framed: Iterable[tuple[float, ...]] = (),
+    boxed: Iterable[tuple[float, ...]] = (),
 ) -> None:
     """Draw one matrix into `ax`: a label for every row and column, numbers in the cells where there is room.
 
     `numbers` may also say for each cell whether it has its own, or what else stands in it; without `whole`
-    all have decimals. Cells that are True in `hidden` are hatched; `framed` ones, as in `frame_cells`, have
+    all have decimals. Cells that are True in `hidden` are hatched; `boxed` ones, as in `frame_cells`, have
     frames.
 
     Raises:
@@ -89,7 +89,7 @@ def draw_matrix(
         ax.figure.colorbar(mesh, ax=ax, label=bar, shrink=0.8).outline.set_linewidth(0)
     _readable_numbers(ax)
     layout.hide_cells(ax, np.argwhere(covered))
-    layout.frame_cells(ax, framed)
+    layout.frame_cells(ax, boxed)
 
 
 def draw_cells(
@@ -145,20 +145,20 @@ def _readable_numbers(ax: Axes) -> None:
 
 
 def attention_heatmap(
-    weights: Matrix, tokens: Labels, *, title: str = "", framed: Iterable[int | Cell] = (), least: float = 0.0
+    weights: Matrix, tokens: Labels, *, title: str = "", boxed: Iterable[int | Cell] = (), least: float = 0.0
 ) -> Figure:
-    """Draw one attention map (query_pos, key_pos), from 0 to 1; rows, or cells, in `framed` have frames.
+    """Draw one attention map (query_pos, key_pos), from 0 to 1; rows, or cells, in `boxed` have frames.
 
     Weights have their numbers from `least` on.
     """
     side = 0.42 * len(tokens)
     figure, (ax,) = layout.canvas(1, (1.9 + side, 1.3 + side))
-    look = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
-    look["numbers"] = inputs.numbers_of(weights) >= least
-    look["framed"] = [each if np.ndim(each) else (each, 0, len(tokens), 1) for each in framed]
-    draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **look)
-    see = "A row for each query, a column for each key; the brighter, the more of the query's weight."
-    return layout.finished(figure, title, see)
+    style = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
+    style["numbers"] = inputs.numbers_of(weights) >= least
+    style["boxed"] = [each if np.ndim(each) else (each, 0, len(tokens), 1) for each in boxed]
+    draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **style)
+    alt = "A row for each query, a column for each key; the brighter, the more of the query's weight."
+    return layout.finished(figure, title, alt)
 
 
 # Several maps side by side
@@ -173,8 +173,8 @@ def lay_maps(
     across: int | None = None,
     bar: str | None = None,
     below: float = 0.0,
-    own: Sequence[Mapping[str, object]] = (),
-    **look: object,
+    per_panel: Sequence[Mapping[str, object]] = (),
+    **style: object,
 ) -> tuple[Figure, np.ndarray]:
     """Draw titles and maps that share their labels; return the figure with its panels.
 
@@ -185,12 +185,12 @@ def lay_maps(
         unit: the side of a cell, in inches; less if the figure would be wider than a page.
         bar: label of the colour bar, which is that of the first map.
         below: room at the foot of the figure, in inches.
-        own, look: for each map what it alone has, and what all have, of the options of `draw_matrix`; a map
-            may have rows and columns of its own.
+        per_panel, style: options of `draw_matrix`: for each map its own, and those of all; a map may have
+            rows and columns of its own.
     """
     named = list(named)
     same = {"rows": rows, "columns": columns}
-    look = same | {"limits": (0, 1), "labels": KEY_QUERY, "numbers": False} | look
+    style = same | {"limits": (0, 1), "labels": KEY_QUERY, "numbers": False} | style
     across = min(across or len(named), len(named))
     down = -(-len(named) // across)
     left, foot = (BELOW + LETTER * max(map(len, labels)) for labels in (rows, columns))
@@ -203,8 +203,10 @@ def lay_maps(
     above = ABOVE * max(1 + each.count("\n") for each in titles)
     size = across * panel + beside, down * (unit * len(rows) + above) + foot + HEADLINE + below
     figure, panels = layout.canvas(len(named), (0, 0), size, columns=across)
-    for ax, title, (_, matrix), more in zip(panels, titles, named, own or [{}] * len(named), strict=True):
-        draw_matrix(ax, matrix, title=title, **(look | more))
+    for ax, title, (_, matrix), more in zip(
+        panels, titles, named, per_panel or [{}] * len(named), strict=True
+    ):
+        draw_matrix(ax, matrix, title=title, **(style | more))
     _label_once(panels, across)
     if bar is not None:
         figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
@@ -233,37 +235,37 @@ def head_grid(
     unit: float = 0.21,
     least: float = np.inf,
     bar: str | None = "attention weight",
-    framed: Sequence[Iterable[Cell]] | None = None,
+    boxed: Sequence[Iterable[Cell]] | None = None,
     queries: Labels | None = None,
-    own: Sequence[Mapping[str, object]] = (),
-    see: str = A_MAP_EACH,
+    per_panel: Sequence[Mapping[str, object]] = (),
+    alt: str = A_MAP_EACH,
 ) -> Figure:
     """Draw several attention maps (query_pos, key_pos) of one sentence, so many `columns` in a row.
 
     Args:
         least: weights from this one on have their numbers, and with them single cells that are framed.
         bar: label of the colour bar, which is that of the first; none if None.
-        framed: for each map the cells (query, key) around which a frame stands, or by such a cell, which then
+        boxed: for each map the cells (query, key) around which a frame stands, or by such a cell, which then
             has its number, the frame's name.
         queries: the rows, where not every token looks.
-        own: for each map what it alone has, of the options of `draw_matrix`.
-        see: what there is to see, in a sentence, for the alternative text.
+        per_panel: for each map what it alone has, of the options of `draw_matrix`.
+        alt: what there is to see, in a sentence, for the alternative text.
     """
-    framed = [each if isinstance(each, Mapping) else list(each) for each in framed or [()] * len(maps)]
+    boxed = [each if isinstance(each, Mapping) else list(each) for each in boxed or [()] * len(maps)]
     numbers = [inputs.numbers_of(weights) >= least for weights in maps]
-    for told, cells in zip(numbers, framed, strict=True):
+    for told, cells in zip(numbers, boxed, strict=True):
         for row, column, *size in cells:
             if isinstance(cells, Mapping) or (least < np.inf and not size):
                 width, height = (*size, 1, 1)[:2]
                 told[row : row + height, column : column + width] = True
-    every = zip(framed, numbers, own or [{}] * len(maps), strict=True)
-    each = [{"framed": cells, "numbers": told} | more for cells, told, more in every]
-    look = {"unit": unit, "across": columns, "bar": bar, "own": each}
-    figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **look)
-    return layout.finished(figure, title, see)
+    every = zip(boxed, numbers, per_panel or [{}] * len(maps), strict=True)
+    each = [{"boxed": cells, "numbers": told} | more for cells, told, more in every]
+    style = {"unit": unit, "across": columns, "bar": bar, "per_panel": each}
+    figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **style)
+    return layout.finished(figure, title, alt)
 
 
-def likeness_grid(named: Tables, tokens: Labels, *, title: str = "", nearest: bool = False) -> Figure:
+def cosine_heatmaps(named: Tables, tokens: Labels, *, title: str = "", nearest: bool = False) -> Figure:
     """Draw the cosine of every two tokens with its number, one panel per name, on the scale from −1 to 1.
 
     With `nearest`, columns bear numbers for names, and in each row the largest is framed.
@@ -273,17 +275,17 @@ def likeness_grid(named: Tables, tokens: Labels, *, title: str = "", nearest: bo
     if nearest:
         columns = [f"{place}" for place in range(1, len(tokens) + 1)]
         rows = [f"{place}  {token}" for place, token in enumerate(tokens, 1)]
-    look = {"unit": 0.42, "colours": SIGNED, "labels": ("", ""), "numbers": others if nearest else True}
-    look |= {"limits": (-1, 1), "bar": "cosine", "below": 0.25 * nearest}
-    figure, panels = lay_maps(tables.items(), rows, columns, **look)
+    style = {"unit": 0.42, "colours": SIGNED, "labels": ("", ""), "numbers": others if nearest else True}
+    style |= {"limits": (-1, 1), "bar": "cosine", "below": 0.25 * nearest}
+    figure, panels = lay_maps(tables.items(), rows, columns, **style)
     for ax, table in zip(panels, tables.values(), strict=True) if nearest else ():
         ax.collections[0].set_array(np.ma.masked_where(~others, ax.collections[0].get_array()))
         layout.outline_cells(ax, enumerate(np.where(others, table, -2).argmax(axis=1)))
         for place in range(len(tokens)):
             ax.text(place + 0.5, place + 0.5, "itself", ha="center", va="center", size=8)
         ax.set_xlabel("framed: the nearest in its row", size=9)
-    see = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
-    return layout.finished(figure, title, see)
+    alt = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
+    return layout.finished(figure, title, alt)
 
 
 def matrices(
@@ -294,19 +296,19 @@ def matrices(
     limits: Limits,
     xlabel: str = "",
     signs: str = "",
-    framed: Sequence[int] = (),
+    boxed: Sequence[int] = (),
     title: str = "",
 ) -> Figure:
     """Draw small matrices with the same labels side by side, on one scale, each cell with its number.
 
-    `signs` stand before all but the first; rows in `framed` have frames.
+    `signs` stand before all but the first; rows in `boxed` have frames.
     """
     unit = min(0.52, (layout.WIDEST / len(named) - 0.75) / len(columns))
     figure, panels = layout.canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
-    look = {"limits": limits, "colours": SIGNED, "labels": (xlabel, "")}
-    look["framed"] = [(row, 0, len(columns), 1) for row in framed]
+    style = {"limits": limits, "colours": SIGNED, "labels": (xlabel, "")}
+    style["boxed"] = [(row, 0, len(columns), 1) for row in boxed]
     for ax, (name, table) in zip(panels, inputs.tables_of(named).items(), strict=True):
-        draw_matrix(ax, table, rows, columns, title=name, numbers=True, whole=False, **look)
+        draw_matrix(ax, table, rows, columns, title=name, numbers=True, whole=False, **style)
         ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
         ax.tick_params(axis="x", rotation=0)  # a cell is wide
     for ax, sign in zip(panels[1:], signs, strict=False):
@@ -322,53 +324,57 @@ def masks(
     tokens: Labels,
     *,
     title: str = "",
-    see: str = "",
+    alt: str = "",
     legend: Sequence[str] = ("may attend", "hidden"),
     effects: Sequence[str] = (),
     labels: tuple[str, str] | Sequence[tuple[str, str]] = KEY_QUERY,
     queries: Labels | None = None,
     numbers: Sequence[Matrix] = (),
-    framed: Sequence[tuple[int, ...]] = (),
+    boxed: Sequence[tuple[int, ...]] = (),
 ) -> Figure:
     """Draw boolean matrices (query_pos, key_pos) side by side, four in a row.
 
     `legend` says what cells mean that are True, and others, then the same of the maps in `effects`, then what
     frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
     because these are not the columns' tokens, hide nothing: they are dark and light.
-    Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `framed`.
+    Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `boxed`.
     """
     maps = inputs.tables_of(named)
     pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
-    look = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
-    look["colours"], mask = YES_OR_NO, {"colours": OPEN_OR_NOT}
-    own = [{} if queries or name in effects else mask | {"hidden": 1 - each} for name, each in maps.items()]
-    look["own"] = [more | {"labels": pair} for more, pair in zip(own, pairs, strict=True)]
-    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=4, **look)
+    style = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
+    style["colours"], mask = YES_OR_NO, {"colours": OPEN_OR_NOT}
+    per_panel = [
+        {} if queries or name in effects else mask | {"hidden": 1 - each} for name, each in maps.items()
+    ]
+    style["per_panel"] = [more | {"labels": pair} for more, pair in zip(per_panel, pairs, strict=True)]
+    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=4, **style)
     for ax in panels:
-        (layout.outline_cells if effects else layout.frame_cells)(ax, framed)
-    ticks = [np.where(each["hidden"], "", "✓") for each in own if "hidden" in each and len(tokens) <= MANY]
+        (layout.outline_cells if effects else layout.frame_cells)(ax, boxed)
+    ticks = [
+        np.where(each["hidden"], "", "✓") for each in per_panel if "hidden" in each and len(tokens) <= MANY
+    ]
     told = [inputs.numbers_of(each, 2, gaps=True) for each in numbers]
     words = [np.where(np.isnan(each), "", np.vectorize(layout.number)(each)) for each in told] or ticks
-    for ax, written, shown, mine in zip(panels, words, maps.values(), own, strict=False):
+    for ax, written, shown, mine in zip(panels, words, maps.values(), per_panel, strict=False):
         _write_words(ax, written, shown, is_mask="hidden" in mine)
     key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}, FRAME
     layout.legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))
-    see = see or (
+    alt = alt or (
         "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
         if labels == KEY_QUERY
         else f"Across: {labels[0]}. A dark cell: {legend[0]}; a light one: {legend[1]}."
     )
-    return layout.finished(figure, title, see)
+    return layout.finished(figure, title, alt)
 
 
 def _write_words(ax: Axes, written: np.ndarray, shown: np.ndarray, *, is_mask: bool) -> None:
     """Write a word into each cell, on its colour."""
-    look = {"ha": "center", "va": "center", "size": 8, "zorder": 3}
+    style = {"ha": "center", "va": "center", "size": 8, "zorder": 3}
     for (row, column), word in np.ndenumerate(written):
         yes = shown[row, column]
         ground = {"facecolor": (OPEN if is_mask else YES) if yes else NO, "edgecolor": "none", "pad": 1}
-        look["color"] = "white" if yes and not is_mask else DARK
-        ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **look)
+        style["color"] = "white" if yes and not is_mask else DARK
+        ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **style)
 
 
 def head_blocks(
@@ -389,11 +395,11 @@ def head_blocks(
     heights, widths = zip(*(origin.shape for origin in origins.values()), strict=True)
     room = sum(0.75 + 0.68 * width for width in widths), 1.2 + 0.42 * max(heights)
     figure, axes = layout.canvas(len(origins), (0, 0), room, width_ratios=widths)
-    look = {"limits": (0, n_heads), "colours": ListedColormap(PALE[:n_heads]), "gap": 1.5}
+    style = {"limits": (0, n_heads), "colours": ListedColormap(PALE[:n_heads]), "gap": 1.5}
     for ax, (name, origin) in zip(axes, origins.items(), strict=True):
         words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
         heads = origin % d_model // (d_model // n_heads)
-        draw_cells(ax, heads, tokens, [], words=np.array(words), **look)
+        draw_cells(ax, heads, tokens, [], words=np.array(words), **style)
         moved = origin // d_model != np.arange(len(origin))[:, None]
         for row in np.flatnonzero(moved.any(axis=1)):  # what is not its token's
             layout.outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
@@ -402,9 +408,9 @@ def head_blocks(
         for row, column in hidden:
             ax.texts[row * heads.shape[1] + column].set(path_effects=EDGE, zorder=3)
         ax.set_title(name)
-    look = {"arrowstyle": "-|>", "linewidth": 3, "mutation_scale": 20, "color": DARK}
+    style = {"arrowstyle": "-|>", "linewidth": 3, "mutation_scale": 20, "color": DARK}
     height = 1 - 1 / len(tokens)  # between two rows' names
     ends = (1 + 0.5 / widths[0], height), (1 + 0.1 / widths[0], height)
-    axes[0].annotate("", *ends, xycoords="axes fraction", textcoords="axes fraction", arrowprops=look)
-    see = "A row for each token, a column for each feature; what has one shade belongs to one head."
-    return layout.finished(figure, title, see)
+    axes[0].annotate("", *ends, xycoords="axes fraction", textcoords="axes fraction", arrowprops=style)
+    alt = "A row for each token, a column for each feature; what has one shade belongs to one head."
+    return layout.finished(figure, title, alt)

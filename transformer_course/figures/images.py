@@ -41,8 +41,8 @@ def image_attention(
     for ax, name in zip(panels, ["image", *names], strict=False):
         ax.set_title(name, fontsize=10)
     figure.colorbar(shown, ax=figure.axes, label=bar, shrink=0.7)
-    see = "Left an image, beside it where each head looks; the brighter, the more weight."
-    return finished(figure, title, see)
+    alt = "Left an image, beside it where each head looks; the brighter, the more weight."
+    return finished(figure, title, alt)
 
 
 def _draw_ink(ax: Axes, image: np.ndarray, patch: tuple[int, int]) -> None:

@@ -18,7 +18,7 @@ def place_names(
     ax: Axes,
     points: Mapping[str, tuple[float, float]],
     colours: Mapping[str, str] | None = None,
-    **look: object,
+    **style: object,
 ) -> None:
     """Write each name near its point, where it covers no line, no dot and no other name, if there is room.
 
@@ -27,7 +27,7 @@ def place_names(
     ax.figure.get_layout_engine().execute(ax.figure)
     for name, point in points.items():
         colour = (colours or {}).get(name, "black")
-        text = _annotate(ax, name, point, ha="center", va="center", color=colour, **look)
+        text = _annotate(ax, name, point, ha="center", va="center", color=colour, **style)
         half = np.array(text.get_window_extent().size) / 2 * 72 / ax.figure.dpi
         offsets = [(half + far) * (np.cos(turn), np.sin(turn)) for far in NEARNESS for turn in TURNS]
         _settle(ax, text, ax.transData.transform(point), offsets)
@@ -63,10 +63,10 @@ def write_place(ax: Axes, place: float, name: str) -> None:
     _annotate(ax, name, (place, 1), (0, 2), xycoords=ax.get_xaxis_transform(), ha="center", color=GREY)
 
 
-def _annotate(ax: Axes, name: str, point: tuple, offset: tuple = (0, 0), **look: object) -> Annotation:
+def _annotate(ax: Axes, name: str, point: tuple, offset: tuple = (0, 0), **style: object) -> Annotation:
     """Write a name at an offset, in points, with a white edge where it meets a line."""
-    look = {"size": 9, "parse_math": False, "path_effects": EDGE, "annotation_clip": False} | look
-    return ax.annotate(name, point, offset, textcoords="offset points", **look)
+    style = {"size": 9, "parse_math": False, "path_effects": EDGE, "annotation_clip": False} | style
+    return ax.annotate(name, point, offset, textcoords="offset points", **style)
 
 
 def _settle(ax: Axes, text: Annotation, point: np.ndarray, offsets: Iterable[np.ndarray]) -> None:

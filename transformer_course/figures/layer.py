@@ -35,15 +35,17 @@ LANE, DROP = 0.4, 0.42  # inches; of a lane, how far below it a part stands
 LANES, SHOWN = 1.3, 6  # how far two lanes are from the middle; features of a vector that is drawn
 
 
-def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
+def layer_lanes(weights: Matrix, tokens: Labels, *, highlight: int, title: str) -> Figure:
     """Draw a post-norm layer with a lane for each token, and weights (query, key) as lines between lanes."""
     weights = inputs.labelled(weights, tokens, tokens)
     figure, (ax,) = canvas(1, (9.2, LANE * len(tokens) + 0.9))
-    row = 2 * np.eye(len(tokens), dtype=int)[lit][:, None]
-    look = {"others": pale(COMPONENTS["scores"], 0.3), "faint": 1, "drop": DROP}
-    draw_ways(ax, weights, (1.1, 2.67), row, at=-np.arange(len(tokens)), **look)
-    for key in np.flatnonzero(weights[lit] > FAINT):
-        ax.text(1.05, 0.08 - key, two_decimals(weights[lit, key]), ha="right", size=9, color=HERO, zorder=5)
+    row = 2 * np.eye(len(tokens), dtype=int)[highlight][:, None]
+    style = {"others": pale(COMPONENTS["scores"], 0.3), "faint": 1, "drop": DROP}
+    draw_ways(ax, weights, (1.1, 2.67), row, at=-np.arange(len(tokens)), **style)
+    for key in np.flatnonzero(weights[highlight] > FAINT):
+        ax.text(
+            1.05, 0.08 - key, two_decimals(weights[highlight, key]), ha="right", size=9, color=HERO, zorder=5
+        )
     for height, token in zip(-np.arange(len(tokens)), tokens, strict=True):
         ax.text(0, height, token, ha="right", va="center", size=9.5)
         arrow(ax, (0.1, height), (10.5, height), width=2.5, colour=SILVER, zorder=1)
@@ -56,7 +58,7 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
             ax.plot(middle + 1.1, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
             ax.plot(middle + 1.1, height, "+", markersize=7, color="black", zorder=5)
             box(ax, (middle + 2.0, height), "norm", (0.7, 0.5), COMPONENTS["norm"], letters=8)
-    note = f"one head; width: weight; lit: what “{tokens[lit]}” takes"
+    note = f"one head; width: weight; lit: what “{tokens[highlight]}” takes"
     ways = ("across the lanes", note), ("each lane by itself,", "all with the same weights")
     for middle, part, (head, more) in zip((2.6, 7.35), ("attention", "feed-forward"), ways, strict=True):
         ax.text(middle, 1.0, f"{part}: {head}", ha="center", size=9.5, weight="bold")
@@ -64,8 +66,8 @@ def lanes(weights: Matrix, tokens: Labels, *, lit: int, title: str) -> Figure:
     ax.set(xlim=(-0.9, 10.6), ylim=(0.3 - len(tokens), 1.5))
     ax.set_axis_off()
     figure.supxlabel("dashed: who asks; join: with the other heads; project: by W_O", size=9)
-    see = "A lane for each token. A line between lanes is attention: the thicker, the more."
-    return finished(figure, title, see)
+    alt = "A lane for each token. A line between lanes is attention: the thicker, the more."
+    return finished(figure, title, alt)
 
 
 def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Labels, *, title: str) -> Figure:
@@ -102,8 +104,8 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
     told = f"12 of {units.shape[1]} features, red above 0, blue below; all at length 1, on one scale\n"
     told += "likeness: mean cosine of two different tokens; size: standard deviation; fresh random weights"
     figure.supxlabel(told, size=9)
-    see = "Rows are tokens, before and behind layers: above, all become alike; below, each stays itself."
-    return finished(figure, title, see)
+    alt = "Rows are tokens, before and behind layers: above, all become alike; below, each stays itself."
+    return finished(figure, title, alt)
 
 
 def two_blocks(
@@ -148,8 +150,8 @@ def two_blocks(
     told += "thick: the way of x; once A joins it, of both\n"
     told += "not drawn: other tokens, which attention reads; the norm inside the feed-forward below; W's bias"
     figure.supxlabel(told, size=9)
-    see = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
-    return finished(figure, title, see)
+    alt = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
+    return finished(figure, title, alt)
 
 
 def _typical(x: np.ndarray, ends: Sequence[np.ndarray]) -> int:
@@ -263,16 +265,16 @@ def norm_steps(
     figure.supxlabel(f"ε here {_plain(eps)}; weight {weight}, bias {bias}, for every token", size=9)
     ax.set(xlim=(-0.03, 9.13), ylim=(feet[-1] - 0.02, 0.35), aspect="equal")
     ax.set_axis_off()
-    see = "A frame for each token: its features as bars, less its mean, over its root, scaled and shifted."
-    return finished(figure, title, see)
+    alt = "A frame for each token: its features as bars, less its mean, over its root, scaled and shifted."
+    return finished(figure, title, alt)
 
 
 def _bars(ax: Axes, step: int, values: np.ndarray, zero: float, scale: float, mean: float) -> None:
     """Draw a token's features at a step of the norm, its mean at the first, an axis at the last two."""
     lefts = STARTS[step] + BAR * np.arange(len(values))
     ends, words = [lefts[0] - BAR / 2, lefts[-1] + BAR / 2], [_plain(each) for each in values]
-    look = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
-    bars = ax.bar(lefts, scale * values, 0.8 * BAR, bottom=zero, **look)
+    style = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
+    bars = ax.bar(lefts, scale * values, 0.8 * BAR, bottom=zero, **style)
     ax.plot(ends, [zero] * 2, color=DARK, linewidth=0.9, zorder=3.5)
     if step:
         ax.bar_label(bars, words, padding=2, size=8.5, zorder=6)
@@ -314,12 +316,12 @@ def draw_network(
     for row, (height, total, after, (question, (weights, bias))) in enumerate(neurons):
         ax.text(2.05, height + 0.51, f"neuron {row}", va="center", size=8.5)
         _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in)
-        look = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
+        style = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
         added = f"({bias:g})" if bias < 0 else f"{bias:g}"
         words = f"{question}\n{total:g} + {added} = {total + bias:g}".replace("-", "−")
-        box(ax, (3.2, height), words, (2.4, 0.8), COMPONENTS["feed-forward"] if after else "white", **look)
+        box(ax, (3.2, height), words, (2.4, 0.8), COMPONENTS["feed-forward"] if after else "white", **style)
         _bend(ax, (5.25, height), total + bias, reach)
-        ax.text(6.25, height, f"{after:g}", ha="center", va="center", size=10, weight=look.get("weight"))
+        ax.text(6.25, height, f"{after:g}", ha="center", va="center", size=10, weight=style.get("weight"))
     for height, (name, weights) in zip(ends[2], down.items(), strict=True):
         _wires(ax, (6.45, ends[1]), (7.5, height), weights, bent)
         terms = [f"{each:g}".replace("-", "−") for each in weights * bent if each]
@@ -346,9 +348,9 @@ def _line_of(
     box(ax, (0, height), f"{name}: {', '.join(f'{each:g}' for each in values)}", (1.5, 0.36), FRAME)
     fires = COMPONENTS["feed-forward"]
     for row, (left, answer) in enumerate(zip(np.linspace(2.7, 5.75, len(up)), answers, strict=True)):
-        look = {"linewidth": 2.0, "weight": "bold"} if answer else {"edgecolor": GREY}
+        style = {"linewidth": 2.0, "weight": "bold"} if answer else {"edgecolor": GREY}
         colour = fires if answer else "white"
-        box(ax, (left, height), f"neuron {row}: {answer:g}", (1.3, 0.36), colour, **look)
+        box(ax, (left, height), f"neuron {row}: {answer:g}", (1.3, 0.36), colour, **style)
     for left, (word, each) in zip(np.linspace(7.9, 8.8, len(down)), written.items(), strict=True):
         box(ax, (left, height), f"{word} {each:g}".replace("-", "−"), (0.85, 0.36), LIT if each else "white")
     for start, end in ((0.8, 2.0), (6.45, 7.43)):
@@ -419,8 +421,8 @@ def one_neuron(
     way(ax, (end - 0.53, foot - 0.4), *enters, width=2)
     ax.set(xlim=(0, 9.2), ylim=(foot - 1.8, 2.1))
     ax.set_axis_off()
-    see = "A column for each neuron: above its question, in the middle its answers, below what it adds."
-    return finished(figure, title, see)
+    alt = "A column for each neuron: above its question, in the middle its answers, below what it adds."
+    return finished(figure, title, alt)
 
 
 def _draw_neurons(
@@ -434,9 +436,11 @@ def _draw_neurons(
     heads = (0.95, 1.6, "1 question"), (2.9, 0.12, "2 bend"), (0.95, heights[-1] - 0.7, "3 adds")
     for left, height, head in heads:
         ax.text(left, height, head, va="center", size=8.5, weight="bold")
-    look = CELLS | {"cmap": ListedColormap([HIDDEN["facecolor"], COMPONENTS["feed-forward"]], name="one lit")}
+    style = CELLS | {
+        "cmap": ListedColormap([HIDDEN["facecolor"], COMPONENTS["feed-forward"]], name="one lit")
+    }
     for spans in ((1.9, 0.7), (0.6, 0.4), (heights[-1] - 0.4, heights[-1] - 1.6)):
-        ax.pcolormesh(edges, spans, is_lit[None], **look)
+        ax.pcolormesh(edges, spans, is_lit[None], **style)
     bent = shown[:, is_lit].ravel()
     for height, token, before, answer in zip(heights[:-1] - 0.1, tokens, asked, bent, strict=True):
         ax.text(0.9, height, token, ha="right", va="center", size=9)
@@ -444,9 +448,9 @@ def _draw_neurons(
         ink = "white" if answer > 0.65 * reach else "black"
         ax.text(edges[-1] - 0.53, height, f"{two_decimals(before)} → {word}", color=ink, **CENTRED)
         adds, colour = (f"+ {word} × what it adds", COMPONENTS["feed-forward"]) if fires else ("", "white")
-        look = {"letters": 8, "rounding": 0, "linewidth": 2 if fires else 0.6, "zorder": 3 + fires}
-        box(ax, (1.6, height), "", (1.3, 0.2), "white", **look)
-        box(ax, (edges[-1] + 1.53, height), adds, (1.56, 0.2), colour, **look)
+        style = {"letters": 8, "rounding": 0, "linewidth": 2 if fires else 0.6, "zorder": 3 + fires}
+        box(ax, (1.6, height), "", (1.3, 0.2), "white", **style)
+        box(ax, (edges[-1] + 1.53, height), adds, (1.56, 0.2), colour, **style)
 
 
 def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values: np.ndarray) -> None:
@@ -456,6 +460,6 @@ def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values:
             ways, colour = ([start[0], end[0]], [height, end[1]]), HERO if value else SILVER
             ax.plot(*ways, color=colour, linewidth=1.3 * abs(weight), zorder=3 if value else 2)
             place = start[0] + 0.7 * (end[0] - start[0]), height + 0.7 * (end[1] - height)
-            look = CENTRED | {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
-            look["weight"] = "bold" if value and abs(weight) > 1 else "normal"
-            ax.text(*place, f"{weight:g}".replace("-", "−"), **look)
+            style = CENTRED | {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
+            style["weight"] = "bold" if value and abs(weight) > 1 else "normal"
+            ax.text(*place, f"{weight:g}".replace("-", "−"), **style)

@@ -46,12 +46,12 @@ def canvas(
     return figure, panels[:count]
 
 
-def finished(figure: Figure, title: str | None = None, see: str = "") -> Figure:
+def finished(figure: Figure, title: str | None = None, alt: str = "") -> Figure:
     """Return the figure under its claim, every text drawn as it stands: between two $ is no formula.
 
-    `see` says in a sentence what there is to see, for whoever is told the figure in words.
+    `alt` says in a sentence what there is to see, for whoever is told the figure in words.
     """
-    figure.set_label(see)
+    figure.set_label(alt)
     if title:
         _write_title(figure, title)
     for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
@@ -132,12 +132,12 @@ def _write_numbers(axis: Axis) -> None:
 # Cells of a heatmap
 
 
-def outline_cells(ax: Axes, cells: Iterable[tuple[float, ...]], **look: object) -> None:
+def outline_cells(ax: Axes, cells: Iterable[tuple[float, ...]], **style: object) -> None:
     """Draw a thin line around cells (row, column), or (row, column, width, height), on a light ground."""
-    look = {"edgecolor": "black", "linewidth": 1.6, "fill": False, "zorder": 3, "clip_on": False} | look
+    style = {"edgecolor": "black", "linewidth": 1.6, "fill": False, "zorder": 3, "clip_on": False} | style
     for cell in cells:
         row, column, width, height = (*map(float, cell), 1, 1)[:4]
-        ax.add_patch(Rectangle((column, row), width, height, **look))
+        ax.add_patch(Rectangle((column, row), width, height, **style))
 
 
 def frame_cells(ax: Axes, cells: Iterable[tuple[float, ...]] | Mapping[tuple[float, ...], str]) -> None:
@@ -147,12 +147,14 @@ def frame_cells(ax: Axes, cells: Iterable[tuple[float, ...]] | Mapping[tuple[flo
     """
     edge = [withStroke(linewidth=4, foreground="black")]
     outline_cells(ax, cells, edgecolor="white", linewidth=2, path_effects=edge)
-    look = {"weight": "bold", "va": "center", "zorder": 5}
+    style = {"weight": "bold", "va": "center", "zorder": 5}
     for (row, column, *size), words in cells.items() if isinstance(cells, Mapping) else ():
         name, _, more = words.partition(" ")
-        ax.text(column, row, name, ha="center", size=9, bbox={**BADGE, "boxstyle": "circle,pad=0.15"}, **look)
+        ax.text(
+            column, row, name, ha="center", size=9, bbox={**BADGE, "boxstyle": "circle,pad=0.15"}, **style
+        )
         right = column + (*size, 1)[0] + 0.25
-        ax.text(right, row + 0.5, more, size=8.5, bbox=BADGE if more else None, **look)
+        ax.text(right, row + 0.5, more, size=8.5, bbox=BADGE if more else None, **style)
 
 
 def hide_cells(ax: Axes, cells: Iterable[tuple[int, int]]) -> None:
@@ -164,6 +166,6 @@ def hide_cells(ax: Axes, cells: Iterable[tuple[int, int]]) -> None:
 def legend_of_cells(figure: Figure, words: Mapping[str, Mapping[str, object]]) -> None:
     """Say below the figure what its kinds of cells mean; a kind is given as the options of a patch."""
     patches = [
-        Patch(label=word, **{"edgecolor": GREY, "linewidth": 0.6} | look) for word, look in words.items()
+        Patch(label=word, **{"edgecolor": GREY, "linewidth": 0.6} | style) for word, style in words.items()
     ]
     figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), frameon=False)

@@ -50,14 +50,19 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
     for i in range(left, left + width):
         keys[i] += f"\nv{i}\n{two_decimals(values[i])}"
     words = np.where(here, cell_texts(table), "")
-    look = {"limits": (-1, 1), "colours": colours, "words": words, "size": 7}
-    draw_cells(ax, states, [f"q{i}" for i in range(rows)], keys, **look).set(edgecolor=GREY)
+    style = {"limits": (-1, 1), "colours": colours, "words": words, "size": 7}
+    draw_cells(ax, states, [f"q{i}" for i in range(rows)], keys, **style).set(edgecolor=GREY)
     ax.tick_params(axis="x", rotation=0, labelsize=7)
     for place in set(range(order.max() + 1)) - {tile}:
         middle = (place % across + 0.5) * width, (place // across + 0.5) * height
         word, ground = ("forgotten", PALE[2]) if place < tile else ("", "white")
-        look = {"edgecolor": GREY, "linewidth": 0.4, "rounding": 0, "zorder": 1.5}  # one piece, without lines
-        box(ax, middle, word, (width, height), ground, letters=8, **look)
+        style = {
+            "edgecolor": GREY,
+            "linewidth": 0.4,
+            "rounding": 0,
+            "zorder": 1.5,
+        }  # one piece, without lines
+        box(ax, middle, word, (width, height), ground, letters=8, **style)
     for row in range(top + height):
         last = tile % across if row >= top else across - 1
         pencil = _by_pencil(table[row], values, width)
@@ -66,9 +71,9 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
         end = last == across - 1
         _draw_kept(ax, (columns, row + 0.5), before, kept, grows=grows, is_done=end, is_past=row < top)
         if row == top:
-            look = {"color": HERO, "weight": "bold"} if grows else {}
+            style = {"color": HERO, "weight": "bold"} if grows else {}
             again = " (k, v read again)" if top and not left else ""
-            ax.set_xlabel(f"q{row}{again}: {told}", size=8.5, loc="left", linespacing=1.35, **look)
+            ax.set_xlabel(f"q{row}{again}: {told}", size=8.5, loc="left", linespacing=1.35, **style)
     for right, name in zip(KEPT_AT, ("largest", "sum", "mixture", "÷ sum"), strict=True):
         ax.text(columns + right, -0.1, name, ha="center", va="bottom", size=8)
     ax.set(xlim=(0, columns + 5.95), ylim=(rows, -0.6), aspect="equal")
@@ -121,9 +126,9 @@ def _draw_kept(
     for column, (right, word) in list(enumerate(zip(KEPT_AT, words, strict=False)))[
         3 * (is_done and is_past) :
     ]:
-        look = edge if column < 3 else {"weight": "bold"}
-        look = look | {"colour": COMPONENTS["attention"], "letters": 8}
-        box(ax, (place[0] + right, place[1]), word, (1.34, 0.9), **look)
+        style = edge if column < 3 else {"weight": "bold"}
+        style = style | {"colour": COMPONENTS["attention"], "letters": 8}
+        box(ax, (place[0] + right, place[1]), word, (1.34, 0.9), **style)
 
 
 def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) -> Figure:
@@ -165,8 +170,8 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     panels[1].plot((4.43, 4.55, 4.55), (-2.5, -2.5, -0.5), "--", color="black", linewidth=1.4, zorder=4)
     arrow(panels[1], (4.55, -0.5), (4.43, -0.5), zorder=4, gap=0)
     figure.supxlabel("thicker: more bytes; dashed: the next round", size=9)
-    see = "Slow memory at the left, the cache at the right; an arrow says how many bytes go to and fro."
-    return finished(figure, title, see)
+    alt = "Slow memory at the left, the cache at the right; an arrow says how many bytes go to and fro."
+    return finished(figure, title, alt)
 
 
 def _draw_memories(ax: Axes, rows: Sequence[Sequence[str]], jobs: Sequence[str], n: int, d_head: int) -> None:
@@ -178,8 +183,10 @@ def _draw_memories(ax: Axes, rows: Sequence[Sequence[str]], jobs: Sequence[str],
             is_map = name in ("scores", "weights")
             width, colour = (0.7, COMPONENTS["scores"]) if is_map else (0.7 * d_head / n, DARK)
             box(ax, (right - width / 2, -y), "", (width, 0.7), colour, rounding=0.0, linewidth=0.6)
-            look = {"ha": "center", "x": right - 0.35} if is_map else {"ha": "right", "x": right - 0.13}
-            ax.text(y=-y, s=f"{name}\n{n} × {n if is_map else d_head}", va="center", size=8, zorder=5, **look)
+            style = {"ha": "center", "x": right - 0.35} if is_map else {"ha": "right", "x": right - 0.13}
+            ax.text(
+                y=-y, s=f"{name}\n{n} × {n if is_map else d_head}", va="center", size=8, zorder=5, **style
+            )
     for place, job in enumerate(jobs[:-1]):
         colour = COMPONENTS["scores"] if job.startswith("scores") else "white"
         box(ax, (3.78, -0.5 - place), job, (1.3, 0.42), colour, letters=8.5)
@@ -192,10 +199,10 @@ def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int)
     """Draw an arrow as thick as its bytes are many, and write what it carries, and how many bytes."""
     arrow(ax, start, end, colour=HERO, width=1 + 3 * count / most, zorder=5)
     x, y = np.add(start, end) / 2
-    look = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "color": HERO, "zorder": 6}
+    style = {"ha": "center", "va": "center", "size": 8, "weight": "bold", "color": HERO, "zorder": 6}
     ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
     what = what.replace(", w", ",\nw")  # of the thickest, to be narrow
-    ax.text(x, y, f"{what}\n{number(count / 1000)} kB", bbox=ground, **look)
+    ax.text(x, y, f"{what}\n{number(count / 1000)} kB", bbox=ground, **style)
 
 
 def packing(lengths: Sequence[int], *, title: str) -> Figure:
@@ -234,15 +241,15 @@ def packing(lengths: Sequence[int], *, title: str) -> Figure:
     ax.set_axis_off()
     apart = "two tokens, 3 places apart in the batch and in the row"
     legend_of_cells(figure, {"padding": HIDDEN, apart: APART})
-    see = "Above a batch with padding, in the middle one row of the real tokens, below again."
-    return finished(figure, title, see)
+    alt = "Above a batch with padding, in the middle one row of the real tokens, below again."
+    return finished(figure, title, alt)
 
 
 def _lay_text(ax: Axes, y: float, text: int, places: range) -> None:
     """Draw a text's tokens as cells with the numbers of their places; of the second text two are framed."""
     for place in places:
-        look = {"facecolor": PALE[text], "edgecolor": "white"}
-        ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **look))
+        style = {"facecolor": PALE[text], "edgecolor": "white"}
+        ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **style))
         ax.text(PLACE * (place + 0.5), y + PLACE / 2, place, ha="center", va="center", size=8)
     for place in places[2:6:3] if text == 1 else ():
         ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **APART))
@@ -272,8 +279,8 @@ def ring_of_three(*, title: str) -> Figure:
         ax.set_axis_off()
     sent_next = {"sent in this round": {"fill": False, "edgecolor": HERO, "linewidth": 2.2}}
     legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in HELD.items()} | sent_next)
-    see = "The ring; then each worker's three pieces before a round, in which the framed ones are sent."
-    return finished(figure, title, see)
+    alt = "The ring; then each worker's three pieces before a round, in which the framed ones are sent."
+    return finished(figure, title, alt)
 
 
 def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> None:
@@ -293,20 +300,22 @@ def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> 
             ax.text(1.06 * piece - 0.1, (start + end) / 2, word, ha="right", va="center", size=8, color=HERO)
 
 
-def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *, title: str) -> Figure:
+def receptive_field(
+    named: Mapping[str, Sequence[int | None]], length: int, place: int, *, title: str
+) -> Figure:
     """Draw for one token of a text what each layer lets it see, and what it has heard of behind the layer.
 
     A model is given by the window of each layer, in tokens to each side; None: it sees the whole text.
     """
     count = len(named)
-    look = {"columns": count, "height_ratios": (7, 1), "sharey": "row"}
-    figure, panels = canvas(2 * count, (WIDEST / count, 0), (0, 6.2), **look)
+    style = {"columns": count, "height_ratios": (7, 1), "sharey": "row"}
+    figure, panels = canvas(2 * count, (WIDEST / count, 0), (0, 6.2), **style)
     of_all = {}
     for ax, (name, windows) in zip(panels, named.items(), strict=False):
         wide = np.array([length if window is None else window for window in windows])
-        for up, distances, look in ((-0.23, wide, SEES), (0.2, np.cumsum(wide), HEARD)):
+        for up, distances, style in ((-0.23, wide, SEES), (0.2, np.cumsum(wide), HEARD)):
             low, high = np.maximum(place - distances, 0), np.minimum(place + distances, length - 1)
-            ax.barh(np.arange(len(wide)) + up, high - low + 1, 0.4, low, **look)
+            ax.barh(np.arange(len(wide)) + up, high - low + 1, 0.4, low, **style)
         heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
         of_all[ax] = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0)) / 1e6
         ax.set(title=f"{name}\nhears of {heard:,} tokens", xlabel="place in the text", xlim=(0, length))
@@ -331,7 +340,7 @@ def reach(named: Mapping[str, Sequence[int | None]], length: int, place: int, *,
         "pairs that a head scores in all layers, hidden ones not counted": {"facecolor": COMPONENTS["scores"]}
     }
     legend_of_cells(figure, {"this layer sees": SEES, "heard of by now": HEARD} | scored)
-    see = (
+    alt = (
         "For each layer, what one token sees and has heard of by then; at the foot, how many pairs it costs."
     )
-    return finished(figure, title, see)
+    return finished(figure, title, alt)

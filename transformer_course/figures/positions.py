@@ -45,8 +45,8 @@ BOLD = {"ha": "center", "va": "center", "size": 8.5, "weight": "bold"}
 SINE, COSINE = LINES[3], LINES[4]  # the hand's way up, and its way to the right
 
 
-def digits_and_waves(count: int, lit: tuple[int, int], *, title: str) -> Figure:
-    """Draw the last `count` binary digits of each position, and waves that go alike; two `lit` are told."""
+def digits_and_waves(count: int, highlight: tuple[int, int], *, title: str) -> Figure:
+    """Draw the last `count` binary digits of each position, and waves that go alike; two are highlighted."""
     positions = np.arange(2**count)
     figure, panels = canvas(count, (9.2, 0.95), (0, 0.9), columns=1, sharex=True)
     for row, ax in enumerate(panels):
@@ -54,23 +54,31 @@ def digits_and_waves(count: int, lit: tuple[int, int], *, title: str) -> Figure:
         digits = positions // (period // 2) % 2
         ax.bar(positions, digits, width=1, color=COMPONENTS["positions"], edgecolor="none")
         fine = np.linspace(-0.5, positions[-1] + 0.5, 400)
-        wave, heights = (0.5 - 0.5 * np.sin(2 * np.pi * (x + 0.5) / period) for x in (fine, np.array(lit)))
+        wave, heights = (
+            0.5 - 0.5 * np.sin(2 * np.pi * (x + 0.5) / period) for x in (fine, np.array(highlight))
+        )
         ax.plot(fine, wave, color=HERO, linewidth=2)
-        ax.axvspan(lit[0] - 0.5, lit[1] + 0.5, color=LIT, zorder=0)
-        ax.plot(lit, heights, "o", color="black", markersize=6)
+        ax.axvspan(highlight[0] - 0.5, highlight[1] + 0.5, color=LIT, zorder=0)
+        ax.plot(highlight, heights, "o", color="black", markersize=6)
         for position, digit in zip(positions, digits, strict=True):
-            ax.text(position, 1.22, digit, ha="center", size=9, weight="bold" if position in lit else None)
-        for place, told in ((17.2, map(str, digits[list(lit)])), (19.5, map(two_decimals, heights))):
+            ax.text(
+                position, 1.22, digit, ha="center", size=9, weight="bold" if position in highlight else None
+            )
+        for place, told in ((17.2, map(str, digits[list(highlight)])), (19.5, map(two_decimals, heights))):
             ax.text(place, 0.5, " → ".join(told), ha="center", va="center", size=11)
         ax.set(ylim=(-0.1, 1.75), yticks=[], xlim=(-0.6, 20.6))
         ax.set_ylabel(f"worth {period // 2}", rotation=0, ha="right", va="center")
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0)
-    for place, told in ((np.mean(lit), f"{lit[0]} → {lit[1]}"), (17.2, "digit"), (19.5, "wave")):
+    for place, told in (
+        (np.mean(highlight), f"{highlight[0]} → {highlight[1]}"),
+        (17.2, "digit"),
+        (19.5, "wave"),
+    ):
         panels[0].text(place, 1.9, told, ha="center", va="bottom", size=10)
     panels[-1].set(xticks=positions, xlabel="position")
-    see = "A row for each binary digit: filled where it is 1, there its wave is high."
-    return finished(figure, title, see)
+    alt = "A row for each binary digit: filled where it is 1, there its wave is high."
+    return finished(figure, title, alt)
 
 
 def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str) -> Figure:
@@ -96,8 +104,8 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
     )
     dials.spines[:].set_visible(False)
     names = [f"clock {i}\n{way}" for i in range(count) for way in ("sin", "cos")]
-    look = {"title": "the table", "limits": (-1, 1), "colours": SIGNED}
-    draw_matrix(cells, tips.reshape(length, -1), [""] * length, names, **look)
+    style = {"title": "the table", "limits": (-1, 1), "colours": SIGNED}
+    draw_matrix(cells, tips.reshape(length, -1), [""] * length, names, **style)
     for ax in (dials, cells):
         ax.tick_params(length=0, labeltop=True, labelbottom=False, rotation=0)
     for row in 1 + np.flatnonzero(np.diff(positions) > 1):  # a gap, where positions are left out
@@ -155,16 +163,16 @@ def position_tables(
     shown = figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8 if plane else 1.0)
     if min(table.min() for table in tables.values()) >= 0:
         shown.ax.set_ylim(0, reach)
-    see = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
+    alt = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
     in_plane = "Two features span a plane; the shade at each place is what the function gives there."
-    return finished(figure, title, in_plane if plane else see)
+    return finished(figure, title, in_plane if plane else alt)
 
 
 def _draw_table(ax: Axes, table: np.ndarray, reach: float, plane: Limits | None) -> ScalarMappable:
     """Draw a table with its indices on the axes, or a function's values over a plane."""
     if plane:
-        look = {"vmin": -reach, "vmax": reach, "extent": (*plane, *plane), "origin": "lower"}
-        return ax.imshow(table, cmap=SIGNED, **look)
+        style = {"vmin": -reach, "vmax": reach, "extent": (*plane, *plane), "origin": "lower"}
+        return ax.imshow(table, cmap=SIGNED, **style)
     labels = map(_ticks_every, table.shape)
     return draw_cells(ax, table, *labels, limits=(-reach, reach), colours=SIGNED, gap=0)
 
@@ -177,9 +185,9 @@ def _ticks_every(size: int) -> int:
 def _frame_stripes(ax: Axes, column: int, row: int, rows: int, columns: int) -> None:
     """Frame a column and a row, and name them at the ends."""
     outline_cells(ax, [(0, column, 1, rows), (row, 0, columns, 1)])
-    look = {"size": 8, "bbox": GROUND, "zorder": 5}
-    ax.text(column + 1.7, 1.5, f"key {column}: highest mean", va="center", **look)
-    ax.text(columns - 0.5, row - 0.9, f"query {row}: highest mean", ha="right", **look)
+    style = {"size": 8, "bbox": GROUND, "zorder": 5}
+    ax.text(column + 1.7, 1.5, f"key {column}: highest mean", va="center", **style)
+    ax.text(columns - 0.5, row - 0.9, f"query {row}: highest mean", ha="right", **style)
 
 
 def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int) -> None:
@@ -191,8 +199,8 @@ def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int) -> No
     for place in range(len(rows) // 4, len(rows), len(rows) // 3):
         point = rows[place] - distance, rows[place]
         ax.plot(*point, "o", color="black", markersize=4)
-        look = {"ha": "right", "va": "top", "size": 9, "bbox": GROUND, "zorder": 6}
-        ax.annotate(two_decimals(along[place]), point, (-5, -4), textcoords="offset points", **look)
+        style = {"ha": "right", "va": "top", "size": 9, "bbox": GROUND, "zorder": 6}
+        ax.annotate(two_decimals(along[place]), point, (-5, -4), textcoords="offset points", **style)
 
 
 def draw_turns(
@@ -281,8 +289,11 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
                 _draw_numbers(ax, left, -1.05, map(number, start[lane, pair]), colour, 0.45)
             _draw_numbers(ax, left, -3.16, map(two_decimals, turned[lane, pair]), colour, 0.45)
             tip = turned[lane, pair] / reach
-            look = {"linewidth": (2.6, 0.8)[lane], "edgecolor": pale(colour, (0.5, 1)[lane])}  # both are seen
-            ax.add_patch(Circle((middle, -2.1), np.hypot(*tip), fill=False, **look))
+            style = {
+                "linewidth": (2.6, 0.8)[lane],
+                "edgecolor": pale(colour, (0.5, 1)[lane]),
+            }  # both are seen
+            ax.add_patch(Circle((middle, -2.1), np.hypot(*tip), fill=False, **style))
             named_arrow(ax, (middle, -2.1), tip, name, colour, turned[1 - lane, pair], rim)
             _draw_start(ax, (middle, -2.1), tip, angles[lane, pair], colour)
             words = f"{name}: {places[lane]} × {number(speeds[pair])} = {angle} rad"
@@ -290,8 +301,8 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
         ax.text(middle, -3.68, two_decimals(turned[0, pair] @ turned[1, pair]), **BOLD)
         ax.text(middle - 0.99, -3.68, "+" * (pair > 0), **BOLD)
     ax.text(8.95, -3.4, "score", **BOLD)
-    look = BOLD | {"size": 13, "bbox": {"facecolor": "white", "pad": 3}}
-    ax.text(8.95, -3.68, f"≈ {two_decimals((turned[0] * turned[1]).sum())}", **look)
+    style = BOLD | {"size": 13, "bbox": {"facecolor": "white", "pad": 3}}
+    ax.text(8.95, -3.68, f"≈ {two_decimals((turned[0] * turned[1]).sum())}", **style)
     _write_stages(ax, list(STAGES.items())[0 if whole else 2 :])
     ax.set(xlim=(0, 9.4), ylim=(-3.95, 0.15 if whole else -1.08), aspect="equal")
     ax.set_axis_off()
@@ -322,8 +333,8 @@ def _draw_lane(ax: Axes, lane: int, words: str, row: Sequence[float], vector: np
 
 def _draw_numbers(ax: Axes, left: float, top: float, row: Iterable[str], colour: str, wide: float) -> None:
     for place, value in enumerate(row):
-        corner, look = (left + wide * place, top - 0.3), {"edgecolor": GREY, "linewidth": 0.6}
-        ax.add_patch(Rectangle(corner, wide, 0.3, facecolor=pale(colour), **look))
+        corner, style = (left + wide * place, top - 0.3), {"edgecolor": GREY, "linewidth": 0.6}
+        ax.add_patch(Rectangle(corner, wide, 0.3, facecolor=pale(colour), **style))
         ax.text(corner[0] + wide / 2, top - 0.15, value, ha="center", va="center", size=8)
 
 
@@ -373,6 +384,6 @@ def named_arrow(
     along = np.array([np.cos(angle), np.sin(angle)])
     offset = along * (5 + np.abs(along) @ [2.8 * len(name), 5])  # half the name's width, and its height
     end = np.add(start, tip * max(1.0, rim / length) if length else tip)
-    look = {"color": colour, "ha": "center", "va": "center", "size": 9, "weight": "bold", "zorder": 5}
-    text = ax.annotate(name, end, tuple(offset), textcoords="offset points", **look)
+    style = {"color": colour, "ha": "center", "va": "center", "size": 9, "weight": "bold", "zorder": 5}
+    text = ax.annotate(name, end, tuple(offset), textcoords="offset points", **style)
     text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])

@@ -28,7 +28,7 @@ GIGA = 1e9
 Place = tuple[int, int]
 
 
-def word_strips(
+def neuron_activations(
     named: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, legend: tuple[str, str], title: str
 ) -> Figure:
     """Draw one row per neuron: at how much it fires on words of its own kind, and on all the others."""
@@ -39,7 +39,7 @@ def word_strips(
     )
 
 
-def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, title: str) -> Figure:
+def search_results(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, title: str) -> Figure:
     """Draw a row for each question: its cosine with the right text, and the others; beside it what is found.
 
     `cosines` are (question, text); `answers` has for each question the place of its text.
@@ -52,22 +52,22 @@ def searches(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, titl
     )
     nearest = table.argmax(axis=1)
     wrong = np.flatnonzero(nearest != [*answers.values()])
-    look = {"color": HERO, "marker": "D", "label": "the nearest, where wrong", "zorder": 2}
-    ax.scatter(table.max(axis=1)[wrong], wrong, **look)
+    style = {"color": HERO, "marker": "D", "label": "the nearest, where wrong", "zorder": 2}
+    ax.scatter(table.max(axis=1)[wrong], wrong, **style)
     ax.set_xlim(right=np.ceil(10 * ax.dataLim.x1) / 10)
     for row, (place, right) in enumerate(zip(nearest, answers.values(), strict=True)):
-        look = {"transform": ax.get_yaxis_transform(), "size": 9}
+        style = {"transform": ax.get_yaxis_transform(), "size": 9}
         words, is_right = f" {two_decimals(table[row, place])}  {texts[place]} ", place == right
         if is_right:
-            ax.text(1, row, f"{words}✓", va="center", **look)
+            ax.text(1, row, f"{words}✓", va="center", **style)
         else:
-            ax.text(1, row, f"{words}✗", va="bottom", color=HERO, **look)
+            ax.text(1, row, f"{words}✗", va="bottom", color=HERO, **style)
             words = f" should be: {two_decimals(table[row, right])}  {texts[right]}"
-            ax.text(1, row, words, va="top", color=DARK, **look | {"size": 8.5})
-    ax.text(1, -0.75, " the nearest notice, and its cosine", weight="bold", va="center", **look)
-    see = "A row for each question: a dot is the right notice, a stroke another; beside it what is found."
+            ax.text(1, row, words, va="top", color=DARK, **style | {"size": 8.5})
+    ax.text(1, -0.75, " the nearest notice, and its cosine", weight="bold", va="center", **style)
+    alt = "A row for each question: a dot is the right notice, a stroke another; beside it what is found."
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    return finished(figure, title, see)
+    return finished(figure, title, alt)
 
 
 def _strips(
@@ -79,12 +79,12 @@ def _strips(
 
     size, places = 26**0.5, np.arange(len(rows))
     others = {"color": GREY, "marker": "|", "linewidth": 1.5, "zorder": 1}
-    for kind, look in ((1, others), (0, {"color": colour, "marker": "o", "zorder": 3})):
+    for kind, style in ((1, others), (0, {"color": colour, "marker": "o", "zorder": 3})):
         each = [inputs.numbers_of(numbers[kind], 1, name=name) for name, numbers in rows.items()]
         y = np.repeat(places, [len(row) for row in each])
         before = len(ax.collections)
-        look |= {"size": size, "order": places, "legend": False}
-        seaborn.stripplot(x=np.concatenate(each), y=y, orient="h", jitter=False, ax=ax, **look)
+        style |= {"size": size, "order": places, "legend": False}
+        seaborn.stripplot(x=np.concatenate(each), y=y, orient="h", jitter=False, ax=ax, **style)
         ax.collections[before].set_label(legend[kind])  # of the first row: it stands for all in the legend
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5))
@@ -92,7 +92,7 @@ def _strips(
     return figure, ax
 
 
-def pooled(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
+def mean_pooling(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
     """Draw texts' tokens in a plane, and the mean of each as an arrow: of the real ones, and of all.
 
     A text has its real tokens and its padding, (token, 2). Below stand the cosines with the first mean.
@@ -131,7 +131,7 @@ def pooled(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
     return figure
 
 
-def seen_from(
+def seen_from_reference(
     panels: Mapping[str, tuple[Sequence[float], Matrix]],
     names: Labels,
     *,
@@ -172,8 +172,8 @@ def seen_from(
         ax.plot((0, 1.04 * high[0]), (0, 0), color=SILVER, linewidth=6, zorder=0, solid_capstyle="butt")
     words = f"grey: the direction of {reference}; each angle to it is true, those between others are not\n"
     figure.supxlabel(f"{words}{length}; dotted: down to the {number}", size=9)
-    see = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
-    finished(figure, title, see)
+    alt = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
+    finished(figure, title, alt)
     for ax, points in zip(axes, seen.values(), strict=True):
         _name_tips(ax, names, points, colours, near)
     return figure
@@ -192,13 +192,13 @@ def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, 
     """Write names and numbers at tips, the lowest first; those of tips near each other stand in a column."""
     lowest = sorted(zip(names, tips, strict=True), key=lambda each: each[1][1])
     told = {f"{name}: {two_decimals(tip[0])}": (tip, colours[name]) for name, tip in lowest if name}
-    look, alone = {"textcoords": "offset points", "size": 9, "weight": "bold"}, {}
+    style, alone = {"textcoords": "offset points", "size": 9, "weight": "bold"}, {}
     for words, (tip, colour) in told.items():
         crowd = [other for other, (end, _) in told.items() if np.hypot(*(end - tip)) < near]
         if len(crowd) == 1:
             alone[words] = tip
         else:
-            ax.annotate(words, told[crowd[0]][0], (12, 12 * crowd.index(words) - 3), color=colour, **look)
+            ax.annotate(words, told[crowd[0]][0], (12, 12 * crowd.index(words) - 3), color=colour, **style)
     place_names(ax, alone, {words: colour for words, (_, colour) in told.items()}, weight="bold")
 
 
@@ -228,8 +228,8 @@ def roofline(
     for text, side, share in limits:
         ax.text(share, 0.97, text, color=GREY, transform=ax.transAxes, ha=side, va="top")
     ax.text(ridge, 0.02, f" ridge: {two_decimals(ridge, 1)}", color=GREY, transform=ax.get_xaxis_transform())
-    see = "Over the work for each byte, the most that the machine can do: first a slope, then a flat roof."
-    finished(figure, title, see)
+    alt = "Over the work for each byte, the most that the machine can do: first a slope, then a flat roof."
+    finished(figure, title, alt)
     cached = (y > x * bandwidth) & (y < speed / 2)
     names = [name + ",\nfrom the cache" * bool(above) for name, above in zip(parts, cached, strict=True)]
     named = dict(zip(names, zip(x, y / GIGA, strict=True), strict=True))
@@ -256,8 +256,8 @@ def head_scatter(
     for ax, (name, (across, up)) in zip(panels, pairs.items(), strict=True):
         colours = matplotlib.colormaps[ATTENTION](np.arange(len(across)) / max(1, len(across) - 1))
         layer = np.repeat(np.arange(len(across)), across.shape[1])
-        look = {"hue": layer, "palette": [*colours], "edgecolor": "black", "linewidth": 0.4, "s": 42}
-        seaborn.scatterplot(x=across.ravel(), y=up.ravel(), ax=ax, legend=ax is panels[-1], **look)
+        style = {"hue": layer, "palette": [*colours], "edgecolor": "black", "linewidth": 0.4, "s": 42}
+        seaborn.scatterplot(x=across.ravel(), y=up.ravel(), ax=ax, legend=ax is panels[-1], **style)
         ax.grid(alpha=0.3)
         ax.set(xlabel=name, yscale="log")
     panels[0].set_ylabel(ylabel)

@@ -38,19 +38,19 @@ class SteadyRenderer(RendererAgg):
         self._renderer.draw_markers(gc, marker, marker_transform, places, IdentityTransform(), *colour)
 
     def _draw_path_collection(
-        self, gc, transform, paths, transforms, offsets, offset_transform, *look, **more
+        self, gc, transform, paths, transforms, offsets, offset_transform, *style, **more
     ) -> None:
         if len(transforms) == 0:  # else they come before `transform`: dots, whose offsets are their places
             paths, transform = [path_on_grid(path, transform) for path in paths], IdentityTransform()
         if len(offsets):
             offsets = on_grid(offset_transform.transform(offsets))
         self._renderer.draw_path_collection(
-            gc, transform, paths, transforms, offsets, IdentityTransform(), *look, **more
+            gc, transform, paths, transforms, offsets, IdentityTransform(), *style, **more
         )
 
-    def _draw_quad_mesh(self, gc, transform, width, height, corners, *look) -> None:
+    def _draw_quad_mesh(self, gc, transform, width, height, corners, *style) -> None:
         points = on_grid(transform.transform(np.reshape(corners, (-1, 2)))).reshape(np.shape(corners))
-        self._renderer.draw_quad_mesh(gc, IdentityTransform(), width, height, points, *look)
+        self._renderer.draw_quad_mesh(gc, IdentityTransform(), width, height, points, *style)
 
 
 def path_on_grid(path: Path, transform: Transform) -> Path:

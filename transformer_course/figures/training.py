@@ -13,12 +13,12 @@ from transformer_course.figures.colours import COMPONENTS, DARK, EDGE, GREY, HER
 from transformer_course.figures.drawings import arrow
 from transformer_course.figures.inputs import Labels, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
-from transformer_course.figures.worked_examples import Piece, arithmetic
+from transformer_course.figures.worked_examples import Piece, arithmetic_table
 
 NAMES = ["", "W", "", "x", "", "logits", "", "probabilities", "", "loss"]
 
 
-def one_step(
+def gradient_step(
     weights: Matrix, x: Sequence[float], right: int, *, rate: float, allowed: float, title: str
 ) -> Figure:
     """Draw a step of gradient descent, each number of it: for weights (class, feature), one input x.
@@ -47,8 +47,8 @@ def one_step(
         ["5 step", f"↓ old W − learning rate {number(rate)} × that", *rest],
         ["once more", *again],
     ]
-    see = "From above: from x to the loss; back to W, which moves against its gradient; from x again."
-    return arithmetic(rows, NAMES, wide=0.48, title=title, see=see)
+    alt = "From above: from x to the loss; back to W, which moves against its gradient; from x again."
+    return arithmetic_table(rows, NAMES, wide=0.48, title=title, alt=alt)
 
 
 def _back(table: np.ndarray) -> Piece:
@@ -70,7 +70,7 @@ def _answer(weights: np.ndarray, x: np.ndarray, right: int) -> tuple[list[Piece]
 PROBE = LINES[4]  # its direction, and what it says
 
 
-def probe(
+def linear_probe(
     points: Matrix, truth: Sequence[float], known: int, names: Labels, *, penalty: float = 1e-3, title: str
 ) -> Figure:
     """Draw the linear probe that fits the first `known` points (point, 2), whose truth is 1 or −1.
@@ -94,15 +94,15 @@ def probe(
     ):
         for new in (False, True):
             here = (truth == sign) & (is_new == new)
-            look = {"color": colour, "marker": marker, "s": 52, "zorder": 3 + new}
-            look |= {"label": "" if new else name}
-            look |= {"edgecolor": "black", "linewidth": 1.8 * new}
-            plane.scatter(*points[here].T, **look)
-            line.scatter(scores[here], new + 0.0 * scores[here] - 0.12 * sign, **look)
+            style = {"color": colour, "marker": marker, "s": 52, "zorder": 3 + new}
+            style |= {"label": "" if new else name}
+            style |= {"edgecolor": "black", "linewidth": 1.8 * new}
+            plane.scatter(*points[here].T, **style)
+            line.scatter(scores[here], new + 0.0 * scores[here] - 0.12 * sign, **style)
     right = (np.sign(scores) == truth)[known:]
     for ax, places in ((plane, points), (line, np.c_[scores, 1 - 0.12 * truth])):
-        look = {"facecolor": "none", "edgecolor": HERO, "linewidth": 1.8, "label": "wrong"}
-        ax.scatter(*places[known:][~right].T, s=190, **look)
+        style = {"facecolor": "none", "edgecolor": HERO, "linewidth": 1.8, "label": "wrong"}
+        ax.scatter(*places[known:][~right].T, s=190, **style)
     apart = np.linalg.norm(points[:, None] - points[known:], axis=-1) + 9.0 * (
         points[:, None] == points[known:]
     ).all(-1)
@@ -114,8 +114,8 @@ def probe(
     plane.set(xlabel="feature 0 of x", ylabel="feature 1", aspect="equal", title=told)
     plane.scatter([], [], s=52, color="white", edgecolor="black", linewidth=1.8, label="thick edge: new")
     figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
-    see = "Left, points and a line between two kinds; right, the same points by w · x + c."
-    return finished(figure, title, see)
+    alt = "Left, points and a line between two kinds; right, the same points by w · x + c."
+    return finished(figure, title, alt)
 
 
 def _name_w(plane: Axes, foot: np.ndarray, w: np.ndarray, right: float) -> None:
@@ -138,14 +138,14 @@ def _tell_one(plane: Axes, line: Axes, point: np.ndarray, score: float, w: np.nd
         linestyle=":",
         label="distance from the line:\n(w · x + c) ÷ |w|",
     )
-    look = {"textcoords": "offset points", "color": PROBE, "size": 9, "weight": "bold", "ha": "center"}
+    style = {"textcoords": "offset points", "color": PROBE, "size": 9, "weight": "bold", "ha": "center"}
     length = np.linalg.norm(w)
     told = f"{two_decimals(score)} ÷ {two_decimals(length, 3)} = {two_decimals(score / length)}"
-    plane.annotate(told, point, (48, -18), **look)
-    line.annotate(two_decimals(score), (score, 0.88 if up else 1.12), (24, -4), **look)
+    plane.annotate(told, point, (48, -18), **style)
+    line.annotate(two_decimals(score), (score, 0.88 if up else 1.12), (24, -4), **style)
 
 
-def weight_and_need(cases: Mapping[str, Tables], rows: Labels, *, title: str) -> Figure:
+def weight_and_ablation(cases: Mapping[str, Tables], rows: Labels, *, title: str) -> Figure:
     """Draw a row of panels for each case, and in each a bar, from 0 to 1, for each of the `rows`.
 
     The first measure is a weight; the others are shares of wrong answers, of which guessing has a half.
@@ -165,11 +165,11 @@ def weight_and_need(cases: Mapping[str, Tables], rows: Labels, *, title: str) ->
             ax.axvline(0.5, color=GREY, linestyle="--", linewidth=1, zorder=0)
             ax.text(0.5, len(rows) - 0.5, "guessing: .50", ha="center", va="top", size=8, color=GREY)
         first.set_ylabel(case, rotation=0, ha="right", va="center", weight="bold")
-    see = "A row of panels for each kind: the weight that a head gives, and what goes wrong without it."
-    return finished(figure, title, see)
+    alt = "A row of panels for each kind: the weight that a head gives, and what goes wrong without it."
+    return finished(figure, title, alt)
 
 
-def ablation(
+def head_ablation(
     adds: Mapping[str, Sequence[Sequence[float]]], silent: Sequence[Labels], words: Labels, *, title: str
 ) -> Figure:
     """Draw what each part adds to the logits of `words`, and what is said where some are silenced.
@@ -200,10 +200,10 @@ def ablation(
             added.append(([there[0]], result) if there else "")
             says.append(f"{words[there[0].argmax()]} {'✗✓'[int(there[0].argmax() == word)]}" if there else "")
         rows += [added, says]
-    see = (
+    alt = (
         "A column for each try: what is added up. In marked cells 0 or a mean stands in the place of a head."
     )
-    figure = arithmetic(rows, ["", *names], title=title, see=see)
+    figure = arithmetic_table(rows, ["", *names], title=title, alt=alt)
     (ax,), places = figure.axes, [text.get_position()[0] for text in figure.axes[0].texts]
     short = [" and ".join(part.partition(":")[0] for part in group) for group in silent]
     over = ["nothing silenced", *(f"{first}, silenced:\n{group}" for group in short)]

@@ -64,14 +64,14 @@ def _status(text: str) -> str:
 # A slider
 
 
-def explore(
+def slider(
     draw: Callable[[Axes, Stop], None],
     name: str,
     values: Sequence[Stop],
     *,
     strip: Sequence[Stop],
     title: str,
-    see: str = "",
+    alt: str = "",
     bar: str = "",
     size: Size = (3.0, 2.9),
     across: int | None = None,
@@ -85,7 +85,7 @@ def explore(
         draw: draws the picture for one value into the given axes, `size` inches large.
         name, values: what moves, and where it stops, numbers or names; it begins at the first of the strip.
         strip: the values of the strip, so many `across` in a row, or all of them.
-        title, see: of every picture.
+        title, alt: of every picture.
         then: height of a strip's other rows, if they repeat less than the first has.
         bar: label of a colour bar for all pictures, which then share one scale; none if empty.
     """
@@ -94,8 +94,8 @@ def explore(
         columns = min(len(stops), across or len(stops))
         width = min(size[0], (WIDEST - bool(bar)) / columns)
         rows = [size[1], *[then or size[1]] * (-(-len(stops) // columns) - 1)]
-        look = {"columns": columns, "height_ratios": rows}
-        figure, panels = canvas(len(stops), (width, 0), (bool(bar), sum(rows)), **look)
+        style = {"columns": columns, "height_ratios": rows}
+        figure, panels = canvas(len(stops), (width, 0), (bool(bar), sum(rows)), **style)
         for ax, value in zip(panels, stops, strict=True):
             draw(ax, value)
             ax.set_title(_called(name, value), loc="left" if across == 1 else "center")
@@ -105,7 +105,7 @@ def explore(
             ax.tick_params(labelleft=place % columns == 0 or ticks[place] != ticks[0])
         if bar:
             figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
-        return finished(figure, title, see)
+        return finished(figure, title, alt)
 
     data, metadata = mime_bundle(drawn(strip))
     frames, pictures = [], []
@@ -130,7 +130,7 @@ def _called(name: str, value: Stop) -> str:
 # An explorer of heads
 
 
-def explorer(read: Read, text: str, *, strip: Sequence[tuple[int, int]], title: str) -> None:
+def head_explorer(read: Read, text: str, *, strip: Sequence[tuple[int, int]], title: str) -> None:
     """Show a box to type a sentence into, choosers for layer and head, and what the head looks at.
 
     A page without a kernel, such as a code host's, shows a strip of heads on the first sentence alone.
@@ -155,8 +155,8 @@ class Explorer(ipywidgets.VBox):
         self.read = read
         self._read(text)
         n_layers, n_heads = self.maps.shape[:2]
-        look = {"description": "sentence", "layout": {"width": "95%"}} | AT_THE_END
-        self.sentence = ipywidgets.Text(value=text, **look)
+        style = {"description": "sentence", "layout": {"width": "95%"}} | AT_THE_END
+        self.sentence = ipywidgets.Text(value=text, **style)
         self.layer = ipywidgets.Dropdown(options=range(n_layers), value=place[0], description="layer")
         self.head = ipywidgets.Dropdown(options=range(n_heads), value=place[1], description="head")
         self.first = ipywidgets.Dropdown(options=[0], value=0, description="from token")
@@ -225,17 +225,17 @@ def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first:
     figure, (small, large) = canvas(2, (0, 0), (3.9 + side + 0.9, side + 1.1), width_ratios=[3.9, side])
     tiles = np.stack([_shrunk(each) for each in maps])
     columns, gap = min(len(tiles), ACROSS), 2 + len(tiles[0]) // 6
-    _draw_tiles(small, tiles, columns, gap=gap, framed=head)
+    _draw_tiles(small, tiles, columns, gap=gap, boxed=head)
     small.set_title("heads of this layer")
     small.set_axis_off()
-    look = {"limits": (0, 1), "numbers": False, "labels": ("key (looked at)", "query (looking)")}
-    draw_matrix(large, maps[head, shown, shown], labels, labels, title=f"L{layer}.H{head}", **look)
+    style = {"limits": (0, 1), "numbers": False, "labels": ("key (looked at)", "query (looking)")}
+    draw_matrix(large, maps[head, shown, shown], labels, labels, title=f"L{layer}.H{head}", **style)
     figure.colorbar(large.collections[0], ax=large, label="attention weight", shrink=0.6)
-    see = "Left all heads of a layer; right the chosen one, a row for each query, a column for each key."
-    return finished(figure, f"Layer {layer}: all heads, and head {head}", see)
+    alt = "Left all heads of a layer; right the chosen one, a row for each query, a column for each key."
+    return finished(figure, f"Layer {layer}: all heads, and head {head}", alt)
 
 
-def _draw_tiles(ax: Axes, maps: np.ndarray, columns: int, *, gap: int, framed: int) -> None:
+def _draw_tiles(ax: Axes, maps: np.ndarray, columns: int, *, gap: int, boxed: int) -> None:
     """Draw square maps (map, length, length) as tiles of one picture, each with its number, one in a frame.
 
     Between two tiles, and above the first, is a gap of so many cells.
@@ -247,7 +247,7 @@ def _draw_tiles(ax: Axes, maps: np.ndarray, columns: int, *, gap: int, framed: i
         top, left = place // columns * pitch + gap, place % columns * pitch
         picture[top : top + side, left : left + side] = tile
         ax.text(left + side / 2, top - 0.9, str(place), size=7.5, ha="center", va="bottom")
-        if place == framed:
+        if place == boxed:
             frame_cells(ax, [(top - 0.5, left - 0.5, side + 1, side + 1)])  # round it, not over it
     draw_cells(ax, picture, [], [], limits=(0, 1), colours=ATTENTION, gap=0)
     ax.set_aspect("equal")

@@ -47,16 +47,16 @@ def weighted_sum(
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     room = 0.14 * ((high - low).max() or 1.0)
     figure, (left, right) = canvas(2, (4.1, 4.1))
-    colour, look = ROLES["value"], {"width": 1.8, "zorder": 3, "gap": 0}
+    colour, style = ROLES["value"], {"width": 1.8, "zorder": 3, "gap": 0}
     bold = {"textcoords": "offset points", "size": 9, "weight": "bold"}
     for token, weight, value, start in zip(tokens, weights, values, steps[:-1], strict=True):
         named_arrow(left, (0, 0), value, token, colour)
-        arrow(right, start, start + weight * value, **look, colour=colour)
+        arrow(right, start, start + weight * value, **style, colour=colour)
         aside = np.array([value[1], -value[0]]) / (np.hypot(*value) or 1.0)  # to the right of its middle
         sides = {"ha": "left" if aside[0] > 0.1 else "center", "va": "top" if aside[1] < -0.1 else "center"}
         words = f"{two_decimals(weight, 3)} · {token}"
         right.annotate(words, start + weight * value / 2, 6 * aside, **bold, **sides, color=colour)
-    arrow(right, (0, 0), steps[-1], **look | {"zorder": 2}, colour=HERO)  # its head below the last one's
+    arrow(right, (0, 0), steps[-1], **style | {"zorder": 2}, colour=HERO)  # its head below the last one's
     words = f"output ({', '.join(map(two_decimals, steps[-1]))})"
     right.annotate(words, steps[-1], (0, 6), **bold, ha="center", color=HERO)
     for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
@@ -64,8 +64,8 @@ def weighted_sum(
         ax.set(xlim=(low[0] - room, high[0] + 2 * room), ylim=(low[1] - room, high[1] + room))
         ax.grid(alpha=0.3)
     left.set_ylabel("feature 1 of the value")
-    see = "Left, what each token hands over; right, each arrow cut to its weight, end to end: their sum."
-    return finished(figure, title, see)
+    alt = "Left, what each token hands over; right, each arrow cut to its weight, end to end: their sum."
+    return finished(figure, title, alt)
 
 
 # Shapes on their way: all that multi-head attention multiplies, named, with the part of head 0 lit
@@ -116,16 +116,16 @@ def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: st
         ax.text(*place, word.format(cut), ha="center", va="center", size=9.5, weight="bold")
     for left in (2.97, 8.42):
         ax.text(left - 0.02, ROW + TALL / 2 + 0.03, f"0 1        …        {n_heads - 1}", size=7.5)
-    look = {"arrowstyle": "-|>", "ls": "--"}
-    ax.annotate("mask: on\nthe scores", (6.2, 1.9), (6.3, 1.35), size=8.5, arrowprops=look)
+    style = {"arrowstyle": "-|>", "ls": "--"}
+    ax.annotate("mask: on\nthe scores", (6.2, 1.9), (6.3, 1.35), size=8.5, arrowprops=style)
     line(ax, (1.58, 0), (1.66, 0))
     line(ax, (1.66, ROW), (1.62, ROW), (1.62, -ROW), (1.66, -ROW))
     ax.set(xlim=(0, WIDEST), ylim=(-2.3, 2.15), aspect="equal")
     ax.set_axis_off()
     words = f"head 0, one of {n_heads}: it has {cut} of the {d_model} features; drawn is one of {n} texts"
     legend_of_cells(figure, {words: {"facecolor": PALE[0], "edgecolor": DARK}})
-    see = "Every tensor from x to the output with its name and shape; what belongs to the first head is lit."
-    return finished(figure, title, see)
+    alt = "Every tensor from x to the output with its name and shape; what belongs to the first head is lit."
+    return finished(figure, title, alt)
 
 
 def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces: str, count: int) -> None:
@@ -134,8 +134,8 @@ def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces
     aside, up = step.get(pieces, (SHEET, SHEET))
     size = {"columns": (aside, tall), "rows": (wide, -up)}.get(pieces, (wide, tall))
     for piece in reversed(range(count)):  # the first in front
-        look = {"facecolor": PALE[0] if pieces and piece == 0 else NO, "edgecolor": DARK, "linewidth": 0.6}
-        ax.add_patch(Rectangle((left + aside * piece, foot + tall - size[1] + up * piece), *size, **look))
+        style = {"facecolor": PALE[0] if pieces and piece == 0 else NO, "edgecolor": DARK, "linewidth": 0.6}
+        ax.add_patch(Rectangle((left + aside * piece, foot + tall - size[1] + up * piece), *size, **style))
 
 
 # A sentence on its way down the page, in inches: a lane for each token, a strip of features at each stage
@@ -145,13 +145,13 @@ DRAWN = {"whole": 1.97, "its attention": 1.28, "a band": 0.46}  # how tall layer
 SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # a box
 
 
-def journey(
+def forward_pass(
     stages: Sequence[Matrix],
     maps: Sequence,
     tokens: Labels,
     ids: Labels,
     *,
-    lit: int,
+    highlight: int,
     note: str,
     more: str,
     title: str,
@@ -159,9 +159,9 @@ def journey(
     """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
 
     Stages are the rows of both tables, on a scale of their own, what enters the first layer and what leaves
-    each, and one vector for all. Of each layer's weights, `maps` (head, query, key), the mean is drawn, what
-    the query `lit` takes is lit. Layer 0 is drawn with all its parts, layer 1 with its attention, the others
-    as one band, in which stands a `note`; at the foot `more` is said.
+    each, and one vector for all. Of each layer's weights, `maps` (head, query, key), the mean is drawn; the
+    weights of the query `highlight` are highlighted. Layer 0 is drawn with all its parts, layer 1 with its
+    attention, the others as one band, in which stands a `note`; at the foot stands `more`.
     """
     talls = [*DRAWN.values()][: len(maps)]
     tables = [inputs.numbers_of(stage, 2) for stage in (*stages[: 2 + len(talls)], *stages[-2:])]
@@ -173,12 +173,12 @@ def journey(
     for lane, *head in zip(lanes, tokens, ids, strict=True):
         _lane(ax, lane, *head, depths, lanes.mean())
     for layer, (tall, top) in enumerate(zip(talls, depths[2:] - 0.21, strict=False)):
-        words, look = (note, {"zorder": 2}) if layer == 2 else ("", {"zorder": -1})
+        words, style = (note, {"zorder": 2}) if layer == 2 else ("", {"zorder": -1})
         size = np.ptp(lanes) + 1.74, tall
-        box(ax, (lanes.mean() + 0.2, top - tall / 2), words, size, FRAME, letters=10, linewidth=0.8, **look)
-        _say(ax, top, _told_of_layer(layer, maps, tokens, lit))
+        box(ax, (lanes.mean() + 0.2, top - tall / 2), words, size, FRAME, letters=10, linewidth=0.8, **style)
+        _say(ax, top, _told_of_layer(layer, maps, tokens, highlight))
         if layer < 2:
-            _layer(ax, layer, top, maps[layer], lanes, lit)
+            _layer(ax, layer, top, maps[layer], lanes, highlight)
     for stage, (depth, table) in enumerate(zip(depths, tables, strict=True)):
         for lane, row in zip(lanes if len(table) > 1 else [lanes.mean()], table, strict=True):
             corner = lane - STRIP / 2, depth + HIGH / 2
@@ -190,16 +190,16 @@ def journey(
     ax.text(lanes.mean() - 0.5, depths[-1] - 0.28, words, ha="center", va="top", size=9.5)
     ax.set(xlim=(0, lanes[-1] + 1.1), ylim=(depths[-1] - 0.7, 0.2))
     ax.set_axis_off()
-    see = "A lane for each token, from its id down to its vectors; at the end all become one."
-    return finished(figure, title, see)
+    alt = "A lane for each token, from its id down to its vectors; at the end all become one."
+    return finished(figure, title, alt)
 
 
 def _lane(ax: Axes, lane: float, token: str, identity: int, depths: np.ndarray, middle: float) -> None:
     """Draw a lane from its token and id down to the last layer, and its end's way into the mean."""
     ax.text(lane, 0, token, ha="center", va="center", size=11, weight="bold")
-    look = {"width": 2.5, "colour": SILVER, "zorder": 0, "gap": 0}
-    arrow(ax, (lane, -0.5), (lane, depths[0] + 0.1), **look)
-    arrow(ax, (lane, depths[1] - 0.1), (lane, depths[-2] + 0.08), **look)  # of the sum of two rows
+    style = {"width": 2.5, "colour": SILVER, "zorder": 0, "gap": 0}
+    arrow(ax, (lane, -0.5), (lane, depths[0] + 0.1), **style)
+    arrow(ax, (lane, depths[1] - 0.1), (lane, depths[-2] + 0.08), **style)  # of the sum of two rows
     arrow(ax, (lane, depths[-2] - 0.1), (middle, depths[-1] + 0.1), width=0.8, gap=0)
     box(ax, (lane, -0.37), f"{int(identity)}", (0.66, 0.24), COMPONENTS["embedding"], **SMALL)
     box(ax, (lane, -1.49), "norm", (0.5, 0.18), COMPONENTS["norm"], **SMALL)
@@ -218,10 +218,10 @@ def _say(ax: Axes, top: float, said: Mapping[float, str]) -> None:
         ax.text(0.05, top - down, words, va="center", size=10, weight=weight)
 
 
-def _told_of_layer(layer: int, maps: Sequence, tokens: Labels, lit: int) -> dict[float, str]:
+def _told_of_layer(layer: int, maps: Sequence, tokens: Labels, highlight: int) -> dict[float, str]:
     """Say what stands beside a layer, and how far below its top; of the third, for all from there on."""
-    rows = [inputs.numbers_of(weights, 3).mean(axis=0)[lit] for weights in maps]
-    shares, word = [two_decimals(row.max()) for row in rows], f"“{tokens[lit]}”"
+    rows = [inputs.numbers_of(weights, 3).mean(axis=0)[highlight] for weights in maps]
+    shares, word = [two_decimals(row.max()) for row in rows], f"“{tokens[highlight]}”"
     most = f"{shares[layer]} from {tokens[rows[layer].argmax()]}"
     whole = {
         0.1: f"layer 0, mean of {len(maps[0])} heads",
@@ -234,11 +234,11 @@ def _told_of_layer(layer: int, maps: Sequence, tokens: Labels, lit: int) -> dict
     return (whole, part, band)[layer]
 
 
-def _layer(ax: Axes, layer: int, top: float, weights: Matrix, lanes: np.ndarray, lit: int) -> None:
+def _layer(ax: Axes, layer: int, top: float, weights: Matrix, lanes: np.ndarray, highlight: int) -> None:
     """Draw what each token takes from all, one lit, added to its lane; in layer 0 also what follows."""
-    row = 2 * np.eye(len(lanes), dtype=int)[lit][:, None]
-    look = {"at": lanes, "drop": -ASIDE, "upright": True, "others": COMPONENTS["scores"], "faint": 0.35}
-    draw_ways(ax, inputs.numbers_of(weights, 3).mean(axis=0), (top, top - 0.48), row, **look)
+    row = 2 * np.eye(len(lanes), dtype=int)[highlight][:, None]
+    style = {"at": lanes, "drop": -ASIDE, "upright": True, "others": COMPONENTS["scores"], "faint": 0.35}
+    draw_ways(ax, inputs.numbers_of(weights, 3).mean(axis=0), (top, top - 0.48), row, **style)
     parts = {"attention": top - 0.57, "feed-forward": top - 1.4}
     for lane in lanes:
         for part, height in [*parts.items()][: 2 - layer]:
@@ -267,8 +267,8 @@ KINDS["silenced"] = {"facecolor": HIDDEN["facecolor"]}
 KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # as its way
 
 
-def arithmetic(
-    rows: Sequence[Sequence[Piece]], names: Labels, *, wide: float = 0.42, title: str, see: str
+def arithmetic_table(
+    rows: Sequence[Sequence[Piece]], names: Labels, *, wide: float = 0.42, title: str, alt: str
 ) -> Figure:
     """Draw rows of words and of tables, below each other in columns that have names.
 
@@ -301,7 +301,7 @@ def arithmetic(
     used = {kind for _, kinds in tables for kind in np.ravel([*kinds])}
     used |= set(SIGNS) if "sign" in used else set()
     legend_of_cells(figure, {kind: KINDS[kind] for kind in KINDS if kind in used - {"", "part"}})
-    return finished(figure, title, see)
+    return finished(figure, title, alt)
 
 
 def _wide(piece: Piece, wide: float) -> float:
@@ -311,15 +311,15 @@ def _wide(piece: Piece, wide: float) -> float:
 
 
 def _write(ax: Axes, words: str, middle: Point, width: float, weight: str) -> None:
-    look, end = {"ha": "center", "va": "center", "size": 9, "weight": weight}, width / 2 - 0.06
+    style, end = {"ha": "center", "va": "center", "size": 9, "weight": weight}, width / 2 - 0.06
     ways = {"→": (end, 0), "←": (-end, 0), "↓": (0, 0.2), "⇓": (0, 0.2), "⇑": (0, -0.2)}
     if words[:1] in ways:
         way = np.array(ways[words[0]])
         thick = {} if words[0] == "→" else {"width": 2.2, "colour": "black" if words[0] in "⇓⇑" else HERO}
         arrow(ax, middle - way, middle + way, gap=0, **thick)
         middle = middle + np.array([0, -0.06] if way[0] else [0.15, 0])
-        look |= {"va": "bottom"} if way[0] else {"ha": "left"}
-    ax.text(*middle, words.strip("→←↓⇓⇑ "), **look)
+        style |= {"va": "bottom"} if way[0] else {"ha": "left"}
+    ax.text(*middle, words.strip("→←↓⇓⇑ "), **style)
 
 
 def _draw_cells(
@@ -333,13 +333,13 @@ def _draw_cells(
         top = middle[1] + CELL * (row - len(table) / 2)
         if kind == "part" or not is_word or (kind in HATCHED and value == ""):
             shown = kind if value or kind not in WHERE_NOT_ZERO else ""
-            look = KINDS[list(SIGNS)[value < 0] if kind == "sign" else shown]
+            style = KINDS[list(SIGNS)[value < 0] if kind == "sign" else shown]
             if kind == "sign":
-                look = {"facecolor": pale(look["facecolor"], 0.1 * bool(value) + 0.9 * abs(value) / reach)}
-            ax.add_patch(Rectangle((left, top), wide, CELL, **{"edgecolor": GREY, "linewidth": 0.8} | look))
+                style = {"facecolor": pale(style["facecolor"], 0.1 * bool(value) + 0.9 * abs(value) / reach)}
+            ax.add_patch(Rectangle((left, top), wide, CELL, **{"edgecolor": GREY, "linewidth": 0.8} | style))
         edge = EDGE if kind in HATCHED and not is_word else []
-        look = {"ha": "center", "va": "center", "size": 9, "path_effects": edge}
-        ax.text(left + wide / 2, top + CELL / 2, value if is_word else _short(value), **look)
+        style = {"ha": "center", "va": "center", "size": 9, "path_effects": edge}
+        ax.text(left + wide / 2, top + CELL / 2, value if is_word else _short(value), **style)
 
 
 def _short(value: float) -> str:
@@ -392,8 +392,8 @@ def two_heads(
         [" ".join(words[::-1]), ([other], kinds), "×", "W_O", "=", again],
     ]
     heads = ["", f"weights of {words[1]}", "", f"values: {' '.join(words)}", "", "what the head found"]
-    see = "A row for each head: weights times values. Then both side by side, times W_O: what each adds."
-    return arithmetic(rows, heads, wide=0.48, title=title, see=see)
+    alt = "A row for each head: weights times values. Then both side by side, times W_O: what each adds."
+    return arithmetic_table(rows, heads, wide=0.48, title=title, alt=alt)
 
 
 def _lines_of(kinds: Labels) -> list[list[str]]:
@@ -438,8 +438,8 @@ def text_cosine(
         rows[4 * place][4:] = "", ([[one @ other]], ["result"])
         rows[4 * place + 1][5] = "⇑"
     names = ["", "a vector for each token", "", "mean", "", "embedding"]
-    see = "Texts, each as tokens, vectors, and the mean of the real ones; between neighbours their cosine."
-    figure = arithmetic(rows, names, wide=0.46, title=title, see=see)
+    alt = "Texts, each as tokens, vectors, and the mean of the real ones; between neighbours their cosine."
+    figure = arithmetic_table(rows, names, wide=0.46, title=title, alt=alt)
     _draw_hearing(figure.axes[0], real)
     _draw_sums(figure.axes[0], sums, vectors.shape[2])
     return figure

@@ -172,9 +172,9 @@ def test_whatever_is_drawn_is_told(draw: Callable[[Axes], object], told: str) ->
 
 
 def test_what_panels_share_is_told_once_and_what_a_mask_hides_is_told() -> None:
-    titles, own = ["one", "two"], [{}, {"hidden": np.eye(3)}]
+    titles, per_panel = ["one", "two"], [{}, {"hidden": np.eye(3)}]
     words = describe(
-        figures.head_grid([WEIGHTS, WEIGHTS.T], TOKENS, titles, title="Heads", own=own)
+        figures.head_grid([WEIGHTS, WEIGHTS.T], TOKENS, titles, title="Heads", per_panel=per_panel)
     ).splitlines()
     assert words[0].startswith("Figure “Heads”: 2 panels: “one”; “two”; each a heatmap of 3 × 3 cells. ")
     assert words[0].count("Across: key, the, cat, sat.") == words[0].count("Downwards: query") == 1
@@ -184,7 +184,7 @@ def test_what_panels_share_is_told_once_and_what_a_mask_hides_is_told() -> None:
 
 
 def test_a_name_at_the_end_of_its_line_is_read_aloud_with_the_line_alone() -> None:
-    words = told(describe(figures.lines([1, 2], {"a": [1, 2], "b": [2, 1]}, xlabel="", ylabel="")))
+    words = told(describe(figures.line_plot([1, 2], {"a": [1, 2], "b": [2, 1]}, xlabel="", ylabel="")))
     assert words.count("“a”") == 1 and "Written" not in words
 
 

@@ -47,7 +47,7 @@ def test_what_softmax_makes_of_the_scores_stands_beside_them() -> None:
 
 def walked(step: str):
     ax = Figure().add_subplot()
-    figures.draw_walk(ax, step, X, MAPS, ["the", "cat", "sat"])
+    figures.draw_attention_steps(ax, step, X, MAPS, ["the", "cat", "sat"])
     return ax
 
 
@@ -74,8 +74,10 @@ def test_the_marked_cell_is_the_sum_written(step: str, arithmetic: str) -> None:
     number = arithmetic.split()[-1]
     assert number in [t.get_text() for t in ax.texts if t.get_position() == (x + 0.5, y + 0.5)]
     assert left <= x < left + 3 and top <= y < top + 3
-    lit = [pale(HUES.get(name, GREY), LIGHT) for name in made_of]
-    assert [colour for patch in ax.patches if (colour := to_hex(patch.get_facecolor())) in lit] == lit
+    highlight = [pale(HUES.get(name, GREY), LIGHT) for name in made_of]
+    assert [
+        colour for patch in ax.patches if (colour := to_hex(patch.get_facecolor())) in highlight
+    ] == highlight
 
 
 def test_what_is_not_known_yet_is_empty() -> None:
@@ -91,10 +93,10 @@ def test_all_steps_mark_one_cell_each_and_write_its_sum() -> None:
         "③ weights:  exp(2 ÷ √4) ≈ 2.72,  2.72 ÷ (2.72 + 7.39 + 1) ≈ .245",
     ]
     marked = [patch.get_xy() for patch in ax.patches if to_hex(patch.get_facecolor()) == LIT]
-    framed = {patch.get_xy(): patch.get_height() for patch in ax.patches if not patch.get_fill()}
+    boxed = {patch.get_xy(): patch.get_height() for patch in ax.patches if not patch.get_fill()}
     whole = {PLACES[name]: 3 for name in ("x", "key", "value")}  # what cat gets is made of all rows of these
     rows = {(left, top + 1): 1 for left, top in PLACES.values() if top and (left, top) not in whole}
-    assert framed == rows | whole
+    assert boxed == rows | whole
     cells = {"query": (1, 1), "scores": (0, 1), "weights": (0, 1), "output": (1, 1)}
     assert marked == [tuple(np.add(PLACES[name], cell)) for name, cell in cells.items()]
 
@@ -118,7 +120,7 @@ def test_a_masked_row_ends_at_the_softmax_of_what_is_left():
 
 def test_bars_have_their_numbers_and_signs_between_their_columns():
     columns = [{"a": [0.5, 0.25]}, {"b": [0.5, 4]}, {"c": [0.25, 1]}]
-    figure = figures.bars(columns, ["x", "y"], "×=", title="")
+    figure = figures.bar_plot(columns, ["x", "y"], "×=", title="")
     widths = [[bar.get_width() for bar in ax.patches] for ax in figure.axes]
     assert widths == [[0.5, 0.25], [0.5, 4], [0.25, 1]]
     assert [ax.get_title() for ax in figure.axes] == ["a", "b", "c"]
@@ -129,13 +131,13 @@ def test_a_factor_too_small_for_two_decimals_has_three():
     columns = [{"a": [0.004, 0.25]}, {"b": [2.5, 4]}, {"c": [0.01, 1]}]
     told = [
         [text.get_text() for text in ax.texts]
-        for ax in figures.bars(columns, ["x", "y"], "×=", title="").axes
+        for ax in figures.bar_plot(columns, ["x", "y"], "×=", title="").axes
     ]
     assert {".004", ".250"} <= set(told[0]) and {"2.50", "=", ".01"} <= {*told[1], *told[2]}
 
 
 def test_columns_of_one_quantity_share_colour_and_scale():
-    figure = figures.bars([{"a": [0.5, 1]}, {"b": [0.1, 0.2], "c": [0.4, 0]}], ["x", "y"], title="")
+    figure = figures.bar_plot([{"a": [0.5, 1]}, {"b": [0.1, 0.2], "c": [0.4, 0]}], ["x", "y"], title="")
     first, second, third = figure.axes
     assert second.get_xlim() == third.get_xlim() != first.get_xlim()
     colours = [ax.patches[0].get_facecolor() for ax in figure.axes]
@@ -144,8 +146,8 @@ def test_columns_of_one_quantity_share_colour_and_scale():
 
 
 def test_rows_that_are_lit_have_a_legend():
-    figure = figures.bars(
-        [{"a": [0.5, 1], "b": [2, 3]}], ["x", "y"], title="", lit=[["x"], ["x", "y"]], legend=["ok"]
+    figure = figures.bar_plot(
+        [{"a": [0.5, 1], "b": [2, 3]}], ["x", "y"], title="", highlight=[["x"], ["x", "y"]], legend=["ok"]
     )
     colours = [[patch.get_facecolor() for patch in ax.patches] for ax in figure.axes]
     assert colours[0][0] == colours[1][0] == colours[1][1] != colours[0][1]

@@ -44,9 +44,9 @@ def test_panels_without_a_mask_are_blank_and_the_legend_says_what_is_hatched(num
 
 
 def test_where_the_rows_are_no_tokens_nothing_is_hidden_and_nothing_hatched():
-    look = {"legend": ("notices", "does not"), "labels": ("test", "bug")}
+    style = {"legend": ("notices", "does not"), "labels": ("test", "bug")}
     figure = figures.masks(
-        {"": [[1, 0], [0, 0], [1, 1]]}, ["a", "b"], queries=["one", "two", "three"], **look
+        {"": [[1, 0], [0, 0], [1, 1]]}, ["a", "b"], queries=["one", "two", "three"], **style
     )
     ax = figure.axes[0]
     assert cell_colours(ax)[:2] == [YES, NO] and not ax.texts
@@ -68,16 +68,16 @@ def test_each_panel_may_have_axes_of_its_own():
 
 
 def test_what_a_mask_does_is_dark_and_light_beside_it_and_the_legend_says_all():
-    look = {"legend": ["may", "not", "moves", "stays", "framed: both"], "effects": ["b"], "framed": [(0, 0)]}
-    figure = figures.masks({"a": np.eye(2), "b": np.eye(2)}, ["x", "y"], **look)
+    style = {"legend": ["may", "not", "moves", "stays", "framed: both"], "effects": ["b"], "boxed": [(0, 0)]}
+    figure = figures.masks({"a": np.eye(2), "b": np.eye(2)}, ["x", "y"], **style)
     mask, effect = figure.axes
     assert (hatched(mask), hatched(effect)) == ([(0, 1), (1, 0)], [])
     assert (cell_colours(mask)[0], cell_colours(effect)[:2]) == (OPEN, [YES, NO])
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == look["legend"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == style["legend"]
 
 
 def test_rows_or_columns_of_every_mask_may_have_a_frame():
-    figure = figures.masks({"a": np.eye(2), "b": np.eye(2)}, ["x", "y"], framed=[(1, 0, 2, 1)])
+    figure = figures.masks({"a": np.eye(2), "b": np.eye(2)}, ["x", "y"], boxed=[(1, 0, 2, 1)])
     for ax in figure.axes:
         (frame,) = [patch for patch in ax.patches if not patch.get_fill()]
         assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((0, 1), 2, 1)

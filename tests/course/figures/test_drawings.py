@@ -36,9 +36,9 @@ def test_what_came_with_modernbert_has_a_red_edge_and_what_went_is_dashed():
     gone = ["GELU alone", "all meet all\nin every layer", "biases", "padding is computed like a word"]
     assert sorted(inside(then, went)) == ["+ positions\n(a table)", *gone]
     assert [[patch.get_linewidth() for patch in ax.patches].count(2.5) for ax in (then, now)] == [2, 2]
-    lit = [patch for patch in now.patches if colors.to_hex(patch.get_edgecolor()) == HERO]
+    highlight = [patch for patch in now.patches if colors.to_hex(patch.get_edgecolor()) == HERO]
     came = ["2 layers of 3:\nnear only", "GeGLU: a gate\nwith GELU", "LayerNorm\nat the end"]
-    assert sorted(inside(now, lit)) == [*came, "padding\ntaken out", "rotary turns q, k"]
+    assert sorted(inside(now, highlight)) == [*came, "padding\ntaken out", "rotary turns q, k"]
 
 
 def inside(ax, boxes):
@@ -94,7 +94,7 @@ def test_no_word_of_the_two_models_leaves_its_box():
 
 def test_a_shape_of_several_places_leads_to_all_of_them_and_is_lit():
     fits = {(2, 3): (["z"], ["a"]), (5, 5): (["y", "w", "x"], ["b", "c", "d"])}
-    (ax,) = figures.places_that_fit(fits, {"a": "a row"}, "left: e", ("w", "c", "b"), title="").axes
+    (ax,) = figures.matching_shapes(fits, {"a": "a row"}, "left: e", ("w", "c", "b"), title="").axes
     told = [text.get_text() for text in ax.texts if text.get_text()]
     assert {"2 × 3", "5 × 5", "w", "x", "y", "z", "+ a row", "d"} < set(told)
     heights = {text.get_text(): text.get_position()[1] for text in ax.texts}

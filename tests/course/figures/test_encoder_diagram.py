@@ -26,7 +26,7 @@ def test_no_words_of_the_map_lie_over_each_other_or_leave_it(lesson):
 
 
 @pytest.mark.parametrize(
-    ("lesson", "lit", "bold"),
+    ("lesson", "highlight", "bold"),
     [
         (3, {"attention"}, ["03 one head:\n“saw” asks"]),
         (2, {"positions"}, ["02 turn"]),
@@ -37,11 +37,11 @@ def test_no_words_of_the_map_lie_over_each_other_or_leave_it(lesson):
         (9, {"embedding", "positions", "norm", "attention", "feed-forward"}, None),
     ],
 )
-def test_the_map_lights_what_a_lesson_is_about_in_the_colours_of_its_components(lesson, lit, bold):
+def test_the_map_lights_what_a_lesson_is_about_in_the_colours_of_its_components(lesson, highlight, bold):
     (ax,) = figures.encoder_map(lesson).axes
     thick = [patch for patch in ax.patches if patch.get_linewidth() == 2]
     drawn = {colors.to_hex(patch.get_facecolor()) for patch in thick} - {"#ffffff"}
-    assert drawn == {(GROUNDS | {"hidden": HIDDEN["facecolor"]})[each] for each in lit}
+    assert drawn == {(GROUNDS | {"hidden": HIDDEN["facecolor"]})[each] for each in highlight}
     words = [text.get_text() for text in ax.texts if text.get_weight() == "bold"]
     if bold is not None:
         assert [word for word in words if word[:2].isdigit()] == bold

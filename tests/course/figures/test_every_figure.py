@@ -29,25 +29,25 @@ LABELS = {"xlabel": "", "ylabel": "", "title": ""}
 
 # One good call of every figure; the first argument is what it draws.
 GOOD = {
-    "ablation": {
+    "head_ablation": {
         **{"adds": {each: {"a": (1, 0), "b": (0, 2)} for each in ("$x$", "$y$")}, "silent": [["b"]]},
         **{"words": TOKENS[:2], "title": ""},
     },
-    "arithmetic": {
+    "arithmetic_table": {
         "rows": [["→ $x$", ([[0.5, 2]], ["A", "silenced"]), "↓ b"], ["", ([["b"]], ["part"]), "← c"]],
-        **{"names": TOKENS, "title": "", "see": "Rows of numbers, and words between them."},
+        **{"names": TOKENS, "title": "", "alt": "Rows of numbers, and words between them."},
     },
     "attention_heatmap": {"weights": WEIGHTS, "tokens": TOKENS},
     "data_flow": {"tokens": ["$x$", "b"], "ids": [7, 8], "layers": 3, "heads": 2, "title": "$x$"},
-    "bars": {"quantities": [{"$x$": [1, 2, 0]}, {"b": [3, 4, 5]}], "rows": TOKENS, "title": "$y$"},
+    "bar_plot": {"quantities": [{"$x$": [1, 2, 0]}, {"b": [3, 4, 5]}], "rows": TOKENS, "title": "$y$"},
     "clock_table": {"positions": [0, 1], "speeds": [1.0, 0.5], "title": "$t$"},
-    "digits_and_waves": {"count": 2, "lit": (1, 2), "title": "$t$"},
+    "digits_and_waves": {"count": 2, "highlight": (1, 2), "title": "$t$"},
     "draw_matrix": {"matrix": WEIGHTS, "rows": TOKENS, "columns": TOKENS},
     "draw_network": {
         **{"features": {"$x$": 1}, "up": {"$y$": ([2], -1)}, "down": {"b": [3]}},
         "cases": {"$z$": [2]},
     },
-    "draw_walk": {
+    "draw_attention_steps": {
         **{"step": "scores = query · keyᵀ", "x": PLACES, "tokens": TOKENS},
         "maps": {name: [[1, 0], [0, 1], [1, 0], [0, 1]] for name in ("W_Q", "W_K", "W_V")},
     },
@@ -57,8 +57,8 @@ GOOD = {
         "places": (3, 1),
     },
     "draw_turns": {"arrows": {"$x$": [[1.0, 0.0]] * 3}, "names": TOKENS},
-    "draw_arcs": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1},
-    "draw_web": {"layers": [WEIGHTS, YES], "tokens": TOKENS, "lit": 1},
+    "draw_attention_arcs": {"weights": WEIGHTS, "tokens": TOKENS, "highlight": 1},
+    "draw_attention_web": {"layers": [WEIGHTS, YES], "tokens": TOKENS, "highlight": 1},
     "encoder_map": {"lesson": 3},
     "two_heads_inside": {"d_model": 12, "n_heads": 3, "title": "$x$"},
     "head_blocks": {"panels": {"$x$": PLACES}, "tokens": TOKENS, "d_model": 4, "n_heads": 2},
@@ -68,13 +68,13 @@ GOOD = {
         **{"images": torch.rand(2, 4, 4), "maps": torch.rand(2, 3, 4), "names": TOKENS},
         **{"patch": (2, 2), "digits": [7, 8], "title": "", "bar": ""},
     },
-    "journey": {
+    "forward_pass": {
         **{"stages": [PLACES, PLACES, WEIGHTS, PLACES, WEIGHTS[:1]], "maps": [[WEIGHTS]], "tokens": TOKENS},
-        **{"ids": [7, 8, 9], "lit": 1, "note": "", "more": "", "title": "$x$"},
+        **{"ids": [7, 8, 9], "highlight": 1, "note": "", "more": "", "title": "$x$"},
     },
-    "lanes": {"weights": WEIGHTS, "tokens": TOKENS, "lit": 1, "title": ""},
-    "likeness_grid": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},
-    "lines": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "logarithmic": "y"},
+    "layer_lanes": {"weights": WEIGHTS, "tokens": TOKENS, "highlight": 1, "title": ""},
+    "cosine_heatmaps": {"named": {"$x$": WEIGHTS}, "tokens": TOKENS},
+    "line_plot": {"named": {"$x$": [1, 2], "b": [2, 1]}, "x": [1, 2], **LABELS, "logarithmic": "y"},
     "masks": {"named": {"$x$": YES}, "tokens": TOKENS},
     "masked_row": {"scores": WEIGHTS, "may_attend": YES, "tokens": TOKENS, "query": "b", "title": "$x$"},
     "matrices": {"named": {"$x$": WEIGHTS}, "rows": TOKENS, "columns": TOKENS, "limits": (0, 1)},
@@ -93,7 +93,7 @@ GOOD = {
         **{"asked": WEIGHTS, "worked": "$w$", "neuron": 1, "tokens": TOKENS, "title": ""},
         **{"asks": {"$y$": 0.5}, "writes": {"$z$": 0.4}, "bias": 0.1, "d_model": 4},
     },
-    "one_step": {
+    "gradient_step": {
         **{"weights": [[0, 0], [0, 1]], "x": [3, 4], "right": 0},
         **{"rate": 0.1, "allowed": 1, "title": "$x$"},
     },
@@ -101,33 +101,33 @@ GOOD = {
         **{"queries": {"$x$": [1, 0]}, "keys": {"$x$": [1, 2], "b": [2, 1]}},
         **{"token": "$x$", "title": ""},
     },
-    "places_that_fit": {
+    "matching_shapes": {
         **{"fits": {(2, 3): (["$x$"], ["b"])}, "added": {"b": "$y$"}, "left": "$z$", "title": ""},
         "pairs": ("", "", ""),
     },
-    "pooled": {"texts": {"$x$": ([[1, 2], [3, 4]], [[0, 5]]), "b": ([[2, 1]], [])}, "title": "$y$"},
-    "probe": {
+    "mean_pooling": {"texts": {"$x$": ([[1, 2], [3, 4]], [[0, 5]]), "b": ([[2, 1]], [])}, "title": "$y$"},
+    "linear_probe": {
         **{"points": [[1, 0], [0, 1], [2, 1]], "truth": [1, -1, 1], "known": 2},
         **{"penalty": 0.1, "names": ("$x$", "b"), "title": "$y$"},
     },
     "position_tables": {"named": {"$x$": WEIGHTS}, "labels": ("", ""), "title": "", "bar": ""},
     "packing": {"lengths": [2, 3], "title": "$x$"},
-    "reach": {"named": {"$x$": [None, 2]}, "length": 9, "place": 4, "title": ""},
+    "receptive_field": {"named": {"$x$": [None, 2]}, "length": 9, "place": 4, "title": ""},
     "ring_of_three": {"title": "$x$"},
     "roofline": {"parts": {"$x$": (2.0, 1e9)}, "speed": 1e10, "bandwidth": 1e9, "title": ""},
-    "word_strips": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
+    "neuron_activations": {"named": {"$x$": ([1.0], [2.0])}, "legend": ("$y$", "b"), "title": ""},
     "minilm_and_modernbert": {"title": "$x$"},
     "text_cosine": {
         **{"hidden": torch.rand(2, 3, 5), "may_attend": torch.ones(2, 1, 1, 3) > 0},
         **{"named": {"$y$": TOKENS, "b": TOKENS}, "features": [0, 1], "title": ""},
     },
     "two_stacks": {"handed_on": [PLACES + 1] * 3, "added": [WEIGHTS] * 3, "tokens": TOKENS, "title": ""},
-    "weight_and_need": {
+    "weight_and_ablation": {
         **{"cases": {"$x$": {"$y$": [0.1, 0.2, float("nan")], "b": [0.3, 0, 1]}}, "rows": TOKENS},
         "title": "$z$",
     },
     "weighted_sum": {"weights": [0.5, 0.2, 0.3], "values": [[1, 0]] * 3, "tokens": TOKENS, "query": "b"},
-    "seen_from": {
+    "seen_from_reference": {
         "panels": {"$x$": ([1, 0], [[1, 1], [0, 1]])},
         "names": ["$y$", ""],
         "reference": "$",
@@ -135,14 +135,17 @@ GOOD = {
         "length": "$z$",
         "title": "",
     },
-    "searches": {"cosines": WEIGHTS, "answers": {"$x$": 0, "b": 0, "$": 2}, "texts": TOKENS, "title": ""},
+    "search_results": {
+        **{"cosines": WEIGHTS, "answers": {"$x$": 0, "b": 0, "$": 2}},
+        **{"texts": TOKENS, "title": ""},
+    },
     "two_blocks": {
         **{"layer": standard_layer(EncoderConfig(9, d_model=6, n_heads=1, d_ff=7)), "title": ""},
         **{"block": RoFormerEncoder(6, 1), "x": torch.rand(1, 3, 6), "tokens": {"$x$": 0, "b": 2}},
     },
 }  # fmt: skip
 ALONE = {"kinds_of_tests", "norm_orders", "live_curve"}  # these are given nothing but a title
-WIDGETS = {"explore", "explorer", "measured"}
+WIDGETS = {"slider", "head_explorer", "measured"}
 
 
 def drawn(name, **changes):
@@ -177,18 +180,18 @@ def test_a_figure_is_shown_once_and_all_its_words_can_be_read_as_they_stand(name
 def test_a_sentence_says_what_there_is_to_see_without_naming_a_colour(name):
     if not name.startswith("draw_"):  # drawn into a panel of somebody else's
         figure = drawn(name) if name in GOOD else getattr(figures, name)(title="")
-        see = figure.get_label()
-        assert 20 < len(see) <= 160 and see.endswith("."), see
-        assert not re.search(r"\b(red|blue|green|orange|yellow|pink|grey|purple|black|white)\b", see), see
+        alt = figure.get_label()
+        assert 20 < len(alt) <= 160 and alt.endswith("."), alt
+        assert not re.search(r"\b(red|blue|green|orange|yellow|pink|grey|purple|black|white)\b", alt), alt
 
 
 def test_numbers_along_an_axis_are_written_as_those_in_cells():
-    figure = figures.lines([1, 2000], {"a": [0.25, 0.5], "b": [0.0, -0.5]}, **LABELS, logarithmic="x")
+    figure = figures.line_plot([1, 2000], {"a": [0.25, 0.5], "b": [0.0, -0.5]}, **LABELS, logarithmic="x")
     figure.draw_without_rendering()
     (ax,) = figure.axes
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2,000"]
     assert {"−.4", "0", ".4"} <= {label.get_text() for label in ax.get_yticklabels()}
-    figure = figures.lines([1, 2], {"a": [0.02, 200.0]}, **LABELS, logarithmic="y")
+    figure = figures.line_plot([1, 2], {"a": [0.02, 200.0]}, **LABELS, logarithmic="y")
     figure.draw_without_rendering()
     assert {".1", "1", "10"} <= {label.get_text() for label in figure.axes[0].get_yticklabels()}
 
@@ -208,7 +211,7 @@ def ground(text):
     ("name", "first", "wrap"),
     [
         ("attention_heatmap", "weights", lambda m: m),
-        ("likeness_grid", "named", lambda m: {"a": m}),
+        ("cosine_heatmaps", "named", lambda m: {"a": m}),
     ],
 )
 def test_no_number_is_drawn_as_the_end_of_its_scale(name, first, wrap):

@@ -39,7 +39,7 @@ def frames(ax):
 
 LAID = {
     "head_grid": lambda: figures.head_grid(list(MAPS), TOKENS, list(NAMED)),
-    "likeness_grid": lambda: figures.likeness_grid(NAMED, TOKENS),
+    "likeness_grid": lambda: figures.cosine_heatmaps(NAMED, TOKENS),
     "matrices": lambda: figures.matrices(NAMED, TOKENS, TOKENS, limits=(0, 1)),
 }
 
@@ -64,7 +64,7 @@ def test_a_hidden_cell_is_hatched_and_has_no_number():
     assert [text.get_text() for text in ax.texts][::4] == [""] * 3
     plt.close(figure)
     (one, two), mask = MAPS[:2], torch.tril(torch.ones(3, 3)) == 0
-    figure = figures.head_grid([one, two], TOKENS, ["a", "b"], own=[{}, {"hidden": mask}])
+    figure = figures.head_grid([one, two], TOKENS, ["a", "b"], per_panel=[{}, {"hidden": mask}])
     assert [len(ax.patches) for ax in figure.axes[:2]] == [0, 3]
 
 
@@ -73,19 +73,19 @@ def limits(figure, count=2):
 
 
 def test_maps_share_a_scale_unless_each_has_its_own():
-    own = figures.head_grid(list(MAPS[:2]), TOKENS, ["a", "b"], own=[{}, {"limits": (-1, 2)}])
-    assert limits(own) == [(0, 1), (-1, 2)]
-    alike = figures.likeness_grid({"a": MAPS[0], "b": MAPS[1] - 0.5}, TOKENS)
+    per_panel = figures.head_grid(list(MAPS[:2]), TOKENS, ["a", "b"], per_panel=[{}, {"limits": (-1, 2)}])
+    assert limits(per_panel) == [(0, 1), (-1, 2)]
+    alike = figures.cosine_heatmaps({"a": MAPS[0], "b": MAPS[1] - 0.5}, TOKENS)
     assert limits(alike) == [(-1, 1)] * 2  # every cosine
 
 
 def test_of_likenesses_the_nearest_may_be_framed_above_numbers_for_names():
     likeness = [[1, 0.2, 0.5], [0.2, 1, -0.3], [0.5, -0.3, 1]]
-    (ax, *_) = figures.likeness_grid({"": likeness}, TOKENS, nearest=True).axes
+    (ax, *_) = figures.cosine_heatmaps({"": likeness}, TOKENS, nearest=True).axes
     across, down = ([label.get_text() for label in axis.get_ticklabels()] for axis in (ax.xaxis, ax.yaxis))
     assert (across, down[0]) == (["1", "2", "3"], f"1  {TOKENS[0]}")
-    framed = [(int(frame.get_y()), int(frame.get_x())) for frame in ax.patches]
-    assert framed == [(0, 2), (1, 0), (2, 0)]
+    boxed = [(int(frame.get_y()), int(frame.get_x())) for frame in ax.patches]
+    assert boxed == [(0, 2), (1, 0), (2, 0)]
     drawn = np.ma.filled(ax.collections[0].get_array(), np.nan)
     assert np.isfinite(drawn).tolist() == (~np.eye(3, dtype=bool)).tolist()
 
@@ -113,7 +113,7 @@ def test_cells_are_written_like_the_prose_and_all_of_a_matrix_alike():
 
 def test_matrices_have_signs_between_them_and_frames_around_rows():
     named, labels = {"a": [[1.0, 2], [3, 4]], "b": [[5.0, 6], [7, 8]]}, ["0", "1"]
-    first, second = figures.matrices(named, labels, labels, limits=(0, 8), signs="=", framed=[1]).axes
+    first, second = figures.matrices(named, labels, labels, limits=(0, 8), signs="=", boxed=[1]).axes
     assert ["=" in [text.get_text() for text in ax.texts] for ax in (first, second)] == [False, True]
     for ax in first, second:
         (frame,) = ax.patches
@@ -129,16 +129,16 @@ def test_matrices_of_one_scale_are_written_alike_and_frames_may_have_names():
     half, whole = [[0.5, 1]], [[0.0, 1]]
     ax = figures.matrices({"a": half, "b": whole}, ["a"], ["b", "c"], limits=(0, 1)).axes[1]
     assert [text.get_text() for text in ax.texts] == [".00", "1.00"]
-    look = {"framed": [{(0, 1): "2 sum"}], "queries": ["q"]}
-    ax = figures.head_grid([whole], ["k", "l"], [""], **look).axes[0]
+    style = {"boxed": [{(0, 1): "2 sum"}], "queries": ["q"]}
+    ax = figures.head_grid([whole], ["k", "l"], [""], **style).axes[0]
     told = [text.get_text() for text in ax.texts]
     assert told == ["", "1", "2", "sum"] and frames(ax) == [(0, 1)]  # the number in the frame, then its name
-    tall = figures.head_grid([[[0.5, 0], [0.25, 0]]], ["k", "l"], [""], framed=[{(0, 0, 1, 2): ""}]).axes[0]
+    tall = figures.head_grid([[[0.5, 0], [0.25, 0]]], ["k", "l"], [""], boxed=[{(0, 0, 1, 2): ""}]).axes[0]
     assert [text.get_text() for text in tall.texts if text.get_text()] == [".50", ".25"]  # down the column
 
 
 def test_words_may_stand_in_cells_but_for_hidden_ones():
     ax = Figure().subplots()
-    look = {"numbers": [["a", "", "b"]], "hidden": [[0, 0, 1]]}
-    figures.draw_matrix(ax, [[1, 2, 3]], ["r"], ["k", "l", "m"], **look)
+    style = {"numbers": [["a", "", "b"]], "hidden": [[0, 0, 1]]}
+    figures.draw_matrix(ax, [[1, 2, 3]], ["r"], ["k", "l", "m"], **style)
     assert [text.get_text() for text in ax.texts] == ["a", "", ""]

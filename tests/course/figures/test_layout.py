@@ -10,7 +10,7 @@ from matplotlib.path import Path
 
 from tests.course.figures.colours import apart, ciede2000, contrast
 from transformer_course.figures.colours import ATTENTION, COMPONENTS, FREE, LINES, LIT, PALE, YES
-from transformer_course.figures.curves import lines as draw_lines
+from transformer_course.figures.curves import line_plot as draw_lines
 from transformer_course.figures.label_placement import LINE, _spread, name_lines
 from transformer_course.figures.layout import canvas, finished
 
@@ -36,7 +36,7 @@ def test_no_name_covers_a_line_a_dot_or_another_name():
     x, falling = np.arange(30), np.linspace(1, 0, 30)
     ended = np.where(x < 15, 0.5, np.nan)  # where another line crosses it
     named = {"falling": falling, "ends in the middle": ended, "level": np.full(30, 0.45)}
-    figure = draw_lines(x, named, xlabel="", ylabel="", style="smooth", levels={"what can be reached": 0.2})
+    figure = draw_lines(x, named, xlabel="", ylabel="", kind="smooth", levels={"what can be reached": 0.2})
     figure.canvas.draw()
     (ax,) = figure.axes
     boxes = [text.get_window_extent() for text in ax.texts]

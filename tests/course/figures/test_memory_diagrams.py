@@ -79,11 +79,11 @@ def test_a_ring_ends_with_all_sums_everywhere_and_an_arrow_leaves_every_framed_p
     frames = figures.ring_of_three(title="").axes
     assert words(frames.pop(0)) == [f"worker {w}\ngradient {letter}" for w, letter in enumerate("abc")]
     for ax in frames:
-        framed = [p for p in ax.patches if to_hex(p.get_edgecolor()) == HERO and hasattr(p, "get_x")]
-        feet = {(p.get_x() + p.get_width() / 2, p.get_y()) for p in framed}
+        boxed = [p for p in ax.patches if to_hex(p.get_edgecolor()) == HERO and hasattr(p, "get_x")]
+        feet = {(p.get_x() + p.get_width() / 2, p.get_y()) for p in boxed}
         starts = {each.xyann for each in ax.texts if hasattr(each, "xyann")}
         assert all(any(foot == pytest.approx(start) for start in starts) for foot in feet)
-        assert len(framed) == (0 if ax is frames[4] else 3)
+        assert len(boxed) == (0 if ax is frames[4] else 3)
     cells = [word for word in words(frames[0]) if "worker" not in word]
     assert cells == ["a0", "a1", "a2", "b0", "b1", "b2", "c0", "c1", "c2"]
     cells = [word for word in words(frames[4]) if "worker" not in word]
@@ -91,14 +91,14 @@ def test_a_ring_ends_with_all_sums_everywhere_and_an_arrow_leaves_every_framed_p
 
 
 def test_what_a_token_has_heard_of_grows_by_each_window_and_ends_with_the_text():
-    ax, below = figures.reach({"": [1, 2, None, 1]}, 9, 3, title="").axes
+    ax, below = figures.receptive_field({"": [1, 2, None, 1]}, 9, 3, title="").axes
     bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches]
     assert bars[:4] == [(2, 3), (1, 5), (0, 9), (2, 3)]  # seen in this layer
     assert bars[4:] == [(2, 3), (0, 7), (0, 9), (0, 9)]  # heard of by now
     assert words(ax) == ["this token", "sees 3"] and ax.get_title() == "\nhears of 9 tokens"
     assert words(below) == ["0 million pairs"]
     # a window of 0: each of 2,000 tokens meets itself; a global layer: 4 million pairs
-    below = figures.reach({"": [0, None]}, 2_000, 3, title="").axes[1]
+    below = figures.receptive_field({"": [0, None]}, 2_000, 3, title="").axes[1]
     assert words(below) == ["4 million pairs"]
 
 

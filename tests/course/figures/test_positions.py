@@ -56,8 +56,8 @@ def test_tables_are_drawn_as_given_on_one_signed_scale():
 
 def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_above_columns():
     table = torch.arange(100.0).view(10, 10)
-    look = {"labels": ("", ""), "title": "", "bar": "", "above": {"here": 2.5}, "edge": 6.5}
-    ax = figures.position_tables({"a": table}, distance=4, **look).axes[0]
+    style = {"labels": ("", ""), "title": "", "bar": "", "above": {"here": 2.5}, "edge": 6.5}
+    ax = figures.position_tables({"a": table}, distance=4, **style).axes[0]
     along, *dots, edge = ax.lines
     assert ax.get_title() == "a\ndashed: distance 4; mean 67.50, deviation 18.79" and set(
         edge.get_xdata()
@@ -65,9 +65,9 @@ def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_abov
     assert {(y - x) for x, y in along.get_xydata()} == {4} and len(along.get_xdata()) == 6
     assert [dot.get_xydata()[0].tolist() for dot in dots] == [[1.5, 5.5], [3.5, 7.5], [5.5, 9.5]]
     assert [text.get_text() for text in ax.texts] == ["51.00", "73.00", "95.00"]
-    framed = figures.position_tables({"a": table}, stripes=(2, 7), **look).axes[0]
-    assert [patch.get_bbox().bounds for patch in framed.patches] == [(2, 0, 1, 10), (0, 7, 10, 1)]
-    assert [text.get_text() for text in framed.texts] == [
+    boxed = figures.position_tables({"a": table}, stripes=(2, 7), **style).axes[0]
+    assert [patch.get_bbox().bounds for patch in boxed.patches] == [(2, 0, 1, 10), (0, 7, 10, 1)]
+    assert [text.get_text() for text in boxed.texts] == [
         "key 2: highest mean",
         "query 7: highest mean",
     ]
@@ -78,8 +78,8 @@ def test_a_line_along_a_distance_tells_three_of_its_numbers_and_words_stand_abov
 def test_planes_share_one_scale_and_mark_the_points():
     x, y = torch.meshgrid(torch.linspace(-1, 1, 5), torch.linspace(-1, 1, 5), indexing="xy")
     functions = {"sum": x + y, "first": 4 * x, "flat": 0 * x + 0.5}
-    look = {"labels": ("", ""), "title": "", "bar": "", "plane": (-1, 1)}
-    figure = figures.position_tables(functions, **look, points={"here": (0.5, -0.5)})
+    style = {"labels": ("", ""), "title": "", "bar": "", "plane": (-1, 1)}
+    figure = figures.position_tables(functions, **style, points={"here": (0.5, -0.5)})
     images = [ax.images[0] for ax in figure.axes[:3]]
     assert {image.get_clim() for image in images} == {(-4, 4)}
     assert {image.origin for image in images} == {"lower"}  # rows go up, as the axis says

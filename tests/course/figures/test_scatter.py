@@ -58,7 +58,9 @@ def test_names_on_the_roofline_cover_neither_each_other_nor_a_point():
 
 def test_searches_name_what_is_furthest():
     answers = {"a": 0, "b": 1}
-    (ax,) = figures.searches([[0.5, 0.2, 0.7], [0.1, 0.9, 0.3]], answers, ["x", "y", "z"], title="").axes
+    (ax,) = figures.search_results(
+        [[0.5, 0.2, 0.7], [0.1, 0.9, 0.3]], answers, ["x", "y", "z"], title=""
+    ).axes
     assert ax.get_legend() is None and len(ax.figure.legends) == 1  # below the panel, once
     *strips, wrong = (each.get_offsets().tolist() for each in ax.collections)
     assert strips == [
@@ -74,7 +76,7 @@ def test_searches_name_what_is_furthest():
 
 def test_means_of_real_tokens_and_of_all_have_their_cosines():
     texts = {"A": ([[3, 0], [3, 8]], [[0, -9]]), "C": ([[5, -1], [3, -1], [4, -1]], [])}
-    figure = figures.pooled(texts, title="")
+    figure = figures.mean_pooling(texts, title="")
     told = [ax.get_xlabel().rpartition("cosine: ")[2] for ax in figure.axes]
     assert told == ["A and C .39", "A and C 1.00"]
     lines = [[line for line in ax.lines if len(line.get_xdata()) == 2] for ax in figure.axes]
@@ -93,7 +95,7 @@ def test_vectors_seen_from_another_keep_their_length_and_their_angle_to_it():
         torch.tensor([[3.0, 0, 4], [0, 3, 0], [0, 3, 0], [0, -1, 0]]),
     )
     names = ["square", "along", "the same", ""]
-    figure = figures.seen_from(
+    figure = figures.seen_from_reference(
         {"p": (asked, vectors)}, names, reference="one", number="cosine", length="", title=""
     )
     (ax,) = figure.axes

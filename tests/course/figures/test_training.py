@@ -15,7 +15,7 @@ from transformer_course.figures.worked_examples import _short
 def test_a_step_is_that_of_torch(allowed):
     weights, x = torch.tensor([[0.0, 1.0], [1.0, 0.5]], requires_grad=True), torch.tensor([3.0, 4.0])
     step = {"rate": 0.1, "allowed": allowed, "title": ""}
-    written = [text.get_text() for text in figures.one_step(weights, x, 1, **step).axes[0].texts]
+    written = [text.get_text() for text in figures.gradient_step(weights, x, 1, **step).axes[0].texts]
     optimiser = torch.optim.SGD([weights], lr=0.1)
     before = F.cross_entropy(weights @ x, torch.tensor(1))
     before.backward()
@@ -31,7 +31,7 @@ def test_a_step_is_that_of_torch(allowed):
 def test_what_is_silenced_is_0_or_its_mean_and_a_wrong_word_is_marked():
     adds = {"A": {"token": (0, 7), "head 0": (3, 0), "head 1": (5, 0)}}
     adds["B"] = {"token": (0, 7), "head 0": (0, 3), "head 1": (5, 0)}
-    (ax,) = figures.ablation(adds, [["head 0"], ["head 1"]], ["runs", "run"], title="").axes
+    (ax,) = figures.head_ablation(adds, [["head 0"], ["head 1"]], ["runs", "run"], title="").axes
     table = {}
     for text in ax.texts:
         across, down = text.get_position()
@@ -53,8 +53,8 @@ def test_what_is_silenced_is_0_or_its_mean_and_a_wrong_word_is_marked():
 
 def test_a_probe_is_the_ridge_solution_and_is_judged_by_the_new():
     points, truth = [[3.0, 0.0], [-1.0, 0.0], [5.0, 1.0], [0.0, -1.0], [2.0, 7.0]], [1, -1, 1, 1, -1]
-    look = {"known": 3, "penalty": 0.5, "names": ("yes", "no"), "title": ""}
-    plane, line = figures.probe(points, truth, **look).axes
+    style = {"known": 3, "penalty": 0.5, "names": ("yes", "no"), "title": ""}
+    plane, line = figures.linear_probe(points, truth, **style).axes
     known, wanted = np.c_[np.array(points[:3]), np.ones(3)], np.array(truth[:3])
     *w, c = np.linalg.inv(known.T @ known + 0.5 * np.eye(3)) @ known.T @ wanted
     scores = np.array(points) @ w + c
@@ -67,7 +67,7 @@ def test_a_probe_is_the_ridge_solution_and_is_judged_by_the_new():
 
 def test_the_first_measure_of_a_case_is_a_weight_and_the_others_have_the_level_of_guessing():
     cases = {"x": {"weight": [0.25, np.nan], "wrong": [0.5, 1]}, "y": {"weight": [1, 0], "wrong": [0, 0.125]}}
-    figure = figures.weight_and_need(cases, ["a", "b"], title="")
+    figure = figures.weight_and_ablation(cases, ["a", "b"], title="")
     widths = [[bar.get_width() for bar in ax.patches] for ax in figure.axes]
     assert widths == [[0.25], [0.5, 1], [1, 0], [0, 0.125]]  # nan has no bar
     assert len({ax.get_xlim() for ax in figure.axes}) == 1

@@ -38,7 +38,7 @@ def test_a_slider_moves_over_pictures_and_leaves_a_strip(monkeypatch, published)
     boxes, make_box = [], ipywidgets.VBox
     monkeypatch.setattr(ipywidgets, "VBox", lambda *parts: boxes.append(make_box(*parts)) or boxes[-1])
     draw = lambda ax, value: ax.plot([0, value], label="way")  # noqa: E731
-    figures.explore(draw, "angle", [1, 2, 3], strip=[3, 1], title="It turns", size=(1.5, 1), across=1)
+    figures.slider(draw, "angle", [1, 2, 3], strip=[3, 1], title="It turns", size=(1.5, 1), across=1)
     (live,), (data, metadata) = published
     assert "application/vnd.jupyter.widget-view+json" in live and "image/png" not in live
     about = metadata["image/png"]
@@ -191,7 +191,7 @@ def test_the_words_tell_the_largest_weight_between_words(looked_at, tokens, word
 def test_a_strip_is_published_where_no_kernel_runs(monkeypatch, published):
     boxes, make = [], widgets.Explorer
     monkeypatch.setattr(widgets, "Explorer", lambda *a, **named: boxes.append(named) or make(*a, **named))
-    figures.explorer(read, SENTENCE, strip=[(0, 2), (1, 4)], title="Two heads")
+    figures.head_explorer(read, SENTENCE, strip=[(0, 2), (1, 4)], title="Two heads")
     (live,), (data, metadata) = published
     assert "application/vnd.jupyter.widget-view+json" in live and "image/png" not in live
     assert "L0.H2" in data["text/plain"] and "L1.H4" in data["text/plain"]
@@ -235,7 +235,7 @@ def examples(monkeypatch, tmp_path):
 
 def draw_count(numbers, where):
     title = f"{numbers['count']} beads on {where}"
-    return figures.lines([1, 2], {"a": [1, numbers["count"]]}, xlabel="", ylabel="", title=title)
+    return figures.line_plot([1, 2], {"a": [1, numbers["count"]]}, xlabel="", ylabel="", title=title)
 
 
 def test_an_example_stands_below_the_button_and_nothing_was_measured(published, examples):
@@ -283,7 +283,7 @@ def test_what_cannot_be_measured_is_told_and_the_last_picture_stays(quick):
 
 def test_tiles_stand_in_rows_and_one_has_a_frame():
     ax, maps = Figure().add_subplot(), np.random.default_rng(1).random((5, 4, 4))
-    widgets._draw_tiles(ax, maps, 3, gap=2, framed=4)
+    widgets._draw_tiles(ax, maps, 3, gap=2, boxed=4)
     tiles = ax.collections[0].get_array()
     corners = [(2, 0), (2, 6), (2, 12), (8, 0), (8, 6)]
     for (top, left), tile, name in zip(corners, maps, ax.texts, strict=True):

@@ -40,9 +40,9 @@ def test_a_tensor_is_cut_into_heads_and_has_its_shape_below():
     shapes |= {"mixtures": "(2, 7, 5, 64)", "merged": "(2, 5, 448)"}
     assert {f"{name}\n{shape}\n" for name, shape in shapes.items()} < set(written)
     assert "weights\n(2, 7, 5, 5)\ntext, head, query, key" in written
-    lit = [patch for patch in ax.patches if colors.to_hex(patch.get_facecolor()) == PALE[0]]
-    assert len(lit) == 13  # head 0 alone: a colour that comes twice would name two heads
-    x, column, merged, row = ax.patches[0], lit[0], lit[11], lit[12]
+    highlight = [patch for patch in ax.patches if colors.to_hex(patch.get_facecolor()) == PALE[0]]
+    assert len(highlight) == 13  # head 0 alone: a colour that comes twice would name two heads
+    x, column, merged, row = ax.patches[0], highlight[0], highlight[11], highlight[12]
     np.testing.assert_allclose([column.get_width() * 7, merged.get_width() * 7], x.get_width())
     np.testing.assert_allclose([row.get_height() * 7, row.get_width()], x.get_width())
     assert (
@@ -61,8 +61,8 @@ def test_a_sentence_goes_from_ids_through_strips_on_two_scales_to_one_vector():
         [row, place, enters, enters / 2, enters.mean(0)[None]],
         np.array([[0.6, 0.4], [0.01, 0.99]]),
     )
-    (ax,) = figures.journey(
-        stages, [weights[None]], ["a", "b"], [7, 11], lit=1, note="", more="c", title=""
+    (ax,) = figures.forward_pass(
+        stages, [weights[None]], ["a", "b"], [7, 11], highlight=1, note="", more="c", title=""
     ).axes
     drawn = [each for each in ax.collections if isinstance(each, QuadMesh)]
     assert [mesh.get_array().ravel().tolist() for mesh in drawn] == np.concatenate(stages).tolist()
@@ -92,7 +92,7 @@ def test_arithmetic_stands_in_columns_in_the_colours_of_its_kinds():
         ["x", ([[1, 0], [-0.5, 0.04]], "Ax"), "→ sum", ([[2], [3]], ["result"])],
         ["", ([["runs"], [7]], ["silenced"]), "← back", ""],
     ]
-    (ax,) = figures.arithmetic(rows, ["", "W", "", "y"], title="", see="").axes
+    (ax,) = figures.arithmetic_table(rows, ["", "W", "", "y"], title="", alt="").axes
     white, result = "#ffffff", [("2", LIT), ("3", LIT)]
     assert cells(ax) == [
         ("1", COMPONENTS["attention"]),
@@ -108,7 +108,9 @@ def test_arithmetic_stands_in_columns_in_the_colours_of_its_kinds():
     (there, its_end), (back, back_end) = arrows(ax)
     assert there[0] < its_end[0] and back[0] > back_end[0]
     assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["result", "A", "x", "silenced"]
-    (ax,) = figures.arithmetic([[([[1, 2]], [["", "result"]])]], [""], title="", see="").axes  # by cells
+    (ax,) = figures.arithmetic_table(
+        [[([[1, 2]], [["", "result"]])]], [""], title="", alt=""
+    ).axes  # by cells
     assert cells(ax) == [("1", white), ("2", LIT)]
 
 
@@ -130,12 +132,12 @@ def test_two_texts_become_the_cosine_of_the_means_of_their_real_tokens():
     real = torch.tensor([[True, True, False], [True, True, True]])[:, None, None]
     named = {"one": ["a", "b", "[PAD]"], "other": ["c", "d", "e"]}
     (ax,) = figures.text_cosine(hidden, real, named, features=[0, 1], title="").axes
-    framed = cells(ax)
-    assert [text for text, look in framed if look == "////"] == ["0", "−9"]  # there, but not counted
-    texts = [text for text, _ in framed]
+    boxed = cells(ax)
+    assert [text for text, style in boxed if style == "////"] == ["0", "−9"]  # there, but not counted
+    texts = [text for text, _ in boxed]
     assert {"3", "4", "0", ".60", ".80", "−.24"} < set(texts)  # of A, by hand: (3, 4), and that over 5
-    assert [text for text, look in framed if look == LIT] == [".39"]  # .6 · .97 − .8 · .24
-    below = [text for text, look in framed if look == pale(SIGNS["below 0"], 0.1 + 0.9 / 8)]
+    assert [text for text, style in boxed if style == LIT] == [".39"]  # .6 · .97 − .8 · .24
+    below = [text for text, style in boxed if style == pale(SIGNS["below 0"], 0.1 + 0.9 / 8)]
     assert below == ["−1"] * 4  # of tables up to 8; the mean is on their scale
     assert [len(each.get_segments()) for each in ax.collections] == [6, 9]  # each hears each real token
     written = "".join(text.get_text() for text in ax.texts)
