@@ -7,7 +7,6 @@ from torch import nn
 
 from transformer_course.checker import exercise
 from transformer_course.checker.exercise_types import ModuleExercise
-from transformer_course.checker.shared_modules import InARow
 from transformer_lab.encoder import EncoderConfig
 from transformer_lab.encoder_layer import EncoderLayer
 from transformer_lab.multi_head_attention import MultiHeadAttention
@@ -90,6 +89,16 @@ def other(Part, factor):
             return super().forward(factor * x, *more, **how)
 
     return Other
+
+
+class InARow(nn.Sequential):
+    """A right feed-forward; as a Sequential it takes no activation that is not a module."""
+
+    def __init__(self, d_model: int, d_ff: int, activation: nn.Module) -> None:
+        super().__init__()
+        self.add_module("up_projection", nn.Linear(d_model, d_ff))
+        self.add_module("activation", activation)
+        self.add_module("down_projection", nn.Linear(d_ff, d_model))
 
 
 @make_layer.cases

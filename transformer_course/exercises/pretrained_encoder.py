@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from transformer_course.checker import exercise
 from transformer_course.checker.exercise_types import FunctionExercise
-from transformer_course.checker.shared_modules import Projections
 from transformer_lab.pretrained_encoder import CORRESPONDENCE
 
 
@@ -264,6 +263,18 @@ def head_damages(attention, x):
         weight[:, columns] = kept
         damages.append(1 - F.cosine_similarity(without, full, dim=-1).mean())
     return torch.stack(damages)
+
+
+class Projections(nn.Module):
+    """The four projections that every answer about multi-head attention has."""
+
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads, self.d_head = n_heads, d_model // n_heads
+        self.query_projection = nn.Linear(d_model, d_model)
+        self.key_projection = nn.Linear(d_model, d_model)
+        self.value_projection = nn.Linear(d_model, d_model)
+        self.output_projection = nn.Linear(d_model, d_model)
 
 
 class SelfAttention(nn.Module):

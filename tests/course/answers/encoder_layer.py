@@ -4,8 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.course.answers import alternative, independent
-from transformer_course.checker.shared_modules import norm_by_hand
+from tests.course.answers import alternative, independent, norm_by_hand
 
 
 @independent("07.1")

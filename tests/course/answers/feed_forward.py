@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from tests.course.answers import alternative, independent
-from transformer_course.checker.shared_modules import InARow
+from transformer_course.exercises.encoder import InARow
 
 
 @independent("06.1")

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from tests.course.answers import alternative, independent
-from transformer_course.checker.shared_modules import Projections
+from transformer_course.exercises.pretrained_encoder import Projections
 
 
 @independent("05.1")

@@ -5,8 +5,7 @@ import math
 import torch
 from torch import nn
 
-from tests.course.answers import alternative, independent
-from transformer_course.checker.shared_modules import norm_by_hand
+from tests.course.answers import alternative, independent, norm_by_hand
 from transformer_course.exercises.roformer import F
 
 
