@@ -132,7 +132,7 @@ begin = "import math\\nfrom transformer_course.exercises import check, mine"
 answer = 'scaled_scores = check("03.1", scaled_scores)'
 for cell in (begin, find("03.1").shown, answer, 'mine("03.1")'):
     shell.run_cell(cell, store_history=True).raise_error()
-print(atomic_files.DESK)
+print(atomic_files.WORKSPACE)
 """
 
 
@@ -140,6 +140,7 @@ def test_a_lesson_alone_keeps_its_answers_beside_itself_and_writes_nowhere_else(
     """The two packages as a wheel lays them down, in a folder of their own; the lesson in another."""
     installed, place = tmp_path / "site", tmp_path / "somewhere"
     place.mkdir()
+    (installed / "notebooks").mkdir(parents=True)  # of somebody else's package
     for package in ("transformer_lab", "transformer_course"):
         shutil.copytree(ROOT / package, installed / package, ignore=shutil.ignore_patterns("__pycache__"))
     before = {path: path.stat().st_mtime_ns for path in installed.rglob("*")}

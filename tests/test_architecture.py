@@ -142,13 +142,13 @@ OPENS_JUPYTERLAB = [path for path in sources if path.match("workspace/__main__.p
 COMES_WITH = {
     "lab": (package, []),
     "course": ([path for path in sources if path not in OPENS_JUPYTERLAB], ["course"]),
-    "desk": (OPENS_JUPYTERLAB, ["course", "desk"]),
+    "workspace": (OPENS_JUPYTERLAB, ["course", "workspace"]),
 }
 
 
 @pytest.mark.parametrize(("paths", "extras"), COMES_WITH.values(), ids=COMES_WITH)
 def test_what_is_imported_comes_with_the_wheel(paths, extras):
-    """`transformer-lab` brings what the encoder needs, `[course]` what lessons need, `[desk]` JupyterLab."""
+    """The wheel brings what the encoder needs, `[course]` what lessons need, `[workspace]` JupyterLab."""
     known = declared(*extras) | sys.stdlib_module_names | {"transformer_lab", "transformer_course"}
     imported = set()
     for path in paths:

@@ -16,7 +16,7 @@ PERSONAL = re.compile(r"[✓○✗]+ \d\d\.\d+ |Solved: \d+ of ")
 
 
 def is_copy(notebook: NotebookNode) -> bool:
-    """Whether a notebook is from a learner's desk."""
+    """Whether a notebook is a learner's copy of a lesson."""
     return KEY in notebook.metadata
 
 

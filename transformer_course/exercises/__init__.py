@@ -32,7 +32,7 @@ def check(exercise_id: str, attempt: Any) -> Any:
     """Show the verdict on an attempt; return the attempt if it is correct, the reference otherwise.
 
     So the cells below print the same either way. Nothing that the attempt does can raise here. On the
-    learner's desk a right answer is kept, for `mine`.
+    learner's copies a right answer is saved, for `mine`.
     """
     global _last
     exercise = find(exercise_id)
@@ -41,7 +41,7 @@ def check(exercise_id: str, attempt: Any) -> Any:
     display(_last)
     if _last.state != CORRECT:
         return _handed_back(exercise)
-    if atomic_files.ON_DESK:
+    if atomic_files.IN_WORKSPACE:
         _keep(exercise)
     return attempt
 
@@ -68,7 +68,10 @@ def _cells() -> list[str]:
     """The cells that were run, this one too, each as far as it came; empty outside a notebook."""
     shell = get_ipython()
     cells = shell.user_ns.get("In", []) if shell else []
-    return [saved_answers.above(cell, _failed[i]) if i in _failed else cell for i, cell in enumerate(cells)]
+    return [
+        saved_answers.statements_above(cell, _failed[i]) if i in _failed else cell
+        for i, cell in enumerate(cells)
+    ]
 
 
 _failed: dict[int, int] = {}  # cells that raised an error: their numbers, and the line that did
@@ -94,7 +97,7 @@ def _is_handed_back(exercise: Exercise, attempt: Any) -> bool:
     """Whether it is what `check` has handed back, and no cell has given the name anything since."""
     _, thing, count = _handed.get(exercise.id, HandedBack(exercise, ..., 0))
     since = _cells()[count:]
-    is_same = attempt is thing and bool(since) and not saved_answers.is_given(exercise.name, since)
+    is_same = attempt is thing and bool(since) and not saved_answers.is_bound(exercise.name, since)
     return is_same and exercise.difference(0, attempt) is None  # a list may have been changed in place
 
 
@@ -114,7 +117,7 @@ def _keep(exercise: Exercise) -> None:
     try:
         names = get_ipython().user_ns
         cells = [*_cells(), *_references_at_hand(names, exercise)]
-        saved_answers.keep(exercise.id, exercise.title, exercise.name, cells, names)
+        saved_answers.save(exercise.id, exercise.title, exercise.name, cells)
         if exercise.id in PARTS:
             page.write(_parts())
     except OSError as error:
@@ -145,7 +148,7 @@ def show_my_encoder() -> None:
 
 def _parts() -> dict[Exercise, bool]:
     """Each part, and whether there is an answer that is right today."""
-    solved = saved_answers.solved() if atomic_files.ON_DESK else set()
+    solved = saved_answers.solved() if atomic_files.IN_WORKSPACE else set()
     return {part: part.id in solved and _again(part)[0].state == CORRECT for part in map(find, PARTS)}
 
 
@@ -156,7 +159,7 @@ def mine(exercise_id: str) -> Any:
     """
     exercise = find(exercise_id)
     verdict, answer = Verdict.not_attempted(exercise_id, f"`{exercise.name}` is the reference."), None
-    if atomic_files.ON_DESK and exercise_id in saved_answers.solved():
+    if atomic_files.IN_WORKSPACE and exercise_id in saved_answers.solved():
         verdict, answer = _again(exercise)
     display(verdict)
     return answer if verdict.state == CORRECT else _handed_back(exercise)
@@ -165,7 +168,7 @@ def mine(exercise_id: str) -> Any:
 def _again(exercise: Exercise) -> tuple[Verdict, Any]:
     """A kept answer, run and judged anew."""
     try:
-        answer = saved_answers.kept(exercise.id, exercise.name)
+        answer = saved_answers.load(exercise.id, exercise.name)
         verdict = _verdict(exercise, answer)
     except KeyboardInterrupt:
         raise

@@ -1,1 +1,1 @@
-"""The learner's desk: copies of the lessons to work in, and what was answered in them."""
+"""The learner's copies of the lessons, what was answered in them, and what it grows into."""

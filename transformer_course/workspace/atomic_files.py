@@ -1,4 +1,4 @@
-"""Where a learner's own lessons lie, and how a file there is written: whole, or not at all."""
+"""The learner's folder, and how a file in it is written: whole, or not at all."""
 
 import os
 from contextlib import suppress
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from transformer_course.lessons import IS_ALONE, ROOT
 
-# make lab MY_LESSONS=<folder> puts the desk somewhere else. A lesson alone has its desk beside it: a kernel
-# starts in its notebook's folder.
-DESK = (Path.cwd() if IS_ALONE else ROOT) / (os.environ.get("MY_LESSONS") or "my_lessons")
-# In notebooks/, as in CI, no answer is kept or looked for.
-ON_DESK = IS_ALONE or Path.cwd().resolve() == DESK.resolve()
+# make lab MY_LESSONS=<folder> puts it somewhere else. Of a lesson alone it lies beside the notebook, in whose
+# folder a kernel starts.
+WORKSPACE = (Path.cwd() if IS_ALONE else ROOT) / (os.environ.get("MY_LESSONS") or "my_lessons")
+# In notebooks/, as in CI, no answer is saved or looked for.
+IN_WORKSPACE = IS_ALONE or Path.cwd().resolve() == WORKSPACE.resolve()
 UNFINISHED = ".unfinished"
 
 
@@ -30,32 +30,22 @@ def write(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
-    except BaseException:
-        with suppress(OSError):
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a killed process has left half written."""
+    with suppress(OSError):
+        for unfinished in folder.rglob(f".*{UNFINISHED}"):
             unfinished.unlink()
-        raise
-
-
-def sweep(desk: Path) -> None:
-    """Remove what a killed run has left half written."""
-    for unfinished in desk.rglob(f".*{UNFINISHED}"):
-        unfinished.unlink()
-
-
-def keep_beside(path: Path, data: bytes) -> None:
-    """Write these bytes of a file into the desk's folder `before`, unless they are there."""
-    place = next(each for each in _places(path) if not each.exists() or each.read_bytes() == data)
-    if not place.exists():
-        write(place, data)
 
 
 def set_aside(path: Path) -> Path:
-    """Move a file into the folder `before`; return where it lies now."""
-    place = next(place for place in _places(path) if not place.exists())
-    place.parent.mkdir(parents=True, exist_ok=True)
-    return path.rename(place)
-
-
-def _places(path: Path):
-    folder = path.parent / "before"
-    return (folder / f"{path.stem} ({number}){path.suffix}" for number in count(1))
+    """Move a file into the folder `before` next to it, once for each content, and return its new place."""
+    folder, data = path.parent / "before", path.read_bytes()
+    folder.mkdir(exist_ok=True)
+    for number in count(1):
+        place = folder / f"{path.stem} ({number}){path.suffix}"
+        if not place.exists() or place.read_bytes() == data:
+            return path.replace(place)

@@ -1,6 +1,6 @@
-"""The learner's own encoder on one page: `my_encoder.py` on the desk, written anew with every right answer.
+"""The learner's own encoder on one page: `my_encoder.py`, written anew with every right answer.
 
-Its parts are kept answers; where there is none yet, the reference's part stands in, and says so.
+Its parts are saved answers; where there is none yet, the reference's part stands in, and says so.
 """
 
 import ast
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from transformer_course.checker import Exercise
-from transformer_course.workspace import atomic_files, saved_answers
+from transformer_course.workspace import atomic_files
+from transformer_course.workspace.saved_answers import NEEDS, answer_file, needed_names, plain_first
 
 USUAL = {
     "math": "import math",
@@ -50,13 +51,13 @@ def write(parts: Mapping[Exercise, bool]) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    page, place = text(parts), atomic_files.DESK / "my_encoder.py"
+    page, path = text(parts), atomic_files.WORKSPACE / "my_encoder.py"
     data = f"{page}\n# Unchanged since it was written: {_signature(page)}\n".encode()
-    old = place.read_bytes() if place.exists() else b""
+    old = path.read_bytes() if path.exists() else b""
     if old and _is_edited(old.decode("utf-8", "replace")):
-        atomic_files.keep_beside(place, old)
+        atomic_files.set_aside(path)
     if old != data:
-        atomic_files.write(place, data)
+        atomic_files.write(path, data)
 
 
 def _signature(page: str) -> str:
@@ -64,8 +65,8 @@ def _signature(page: str) -> str:
 
 
 def _is_edited(content: str) -> bool:
-    found = SIGNED.search(content)
-    return not found or found[1] != _signature(content[: found.start()])
+    signed = SIGNED.search(content)
+    return not signed or signed[1] != _signature(content[: signed.start()])
 
 
 def text(parts: Mapping[Exercise, bool]) -> str:
@@ -73,23 +74,28 @@ def text(parts: Mapping[Exercise, bool]) -> str:
 
     parts: whether there is a right answer to each
     """
-    imports, given, blocks = {LOADS, USUAL["nn"]}, set(), []
+    imports, defined, blocks = {LOADS, USUAL["nn"]}, set(), []
     for part, is_solved in parts.items():
-        own = _own(part) if is_solved else None
-        lines, body = own or _reference(part)
-        body = _renamed(body, _defined(body) & given - {part.name}, part.id)
-        given |= _defined(body)
+        answer = _answer(part) if is_solved else None
+        if answer:
+            lines, body = answer
+        else:
+            lines, body = {USUAL[name] for name in needed_names(part.shown) & USUAL.keys()}, part.shown
+        names = _defined_names(body)
+        for name in names & defined - {part.name}:  # a helper that another part has too
+            body = re.sub(rf"(?<![\w.]){name}\b", f"{name}_{part.id.replace('.', '_')}", body)
+        defined |= names
         imports |= lines
-        mark = "" if own else ": the reference's, until yours is right"
+        mark = "" if answer else ": the reference's, until yours is right"
         blocks.append(f"# {part.id} {part.title}{mark}\n\n\n{body}")
-    ordered = sorted(imports, key=saved_answers.plain_first)
+    ordered = sorted(imports, key=plain_first)
     return "\n".join([TITLE, "", *ordered, "", "\n\n\n".join(blocks), "", LAST])
 
 
-def _own(part: Exercise) -> tuple[set[str], str] | None:
-    """The imports and the rest of a kept answer; none where it needs what only the lesson's cells have."""
-    content = saved_answers.place_of(part.id).read_text(encoding="utf-8")
-    if saved_answers.NEEDS in content:
+def _answer(part: Exercise) -> tuple[set[str], str] | None:
+    """The imports and the rest of a saved answer; none where it needs what only the lesson's cells have."""
+    content = answer_file(part.id).read_text(encoding="utf-8")
+    if NEEDS in content:
         return None
     lines, imports = content.splitlines()[1:], set()  # the first is the title
     for node in reversed(ast.parse("\n".join(lines)).body):
@@ -99,21 +105,9 @@ def _own(part: Exercise) -> tuple[set[str], str] | None:
     return imports, "\n".join(lines).strip()
 
 
-def _reference(part: Exercise) -> tuple[set[str], str]:
-    return {USUAL[name] for name in saved_answers.needed_names(part.shown) & USUAL.keys()}, part.shown
-
-
-def _defined(body: str) -> set[str]:
-    """The names that a part gives."""
-    named = (ast.FunctionDef, ast.ClassDef)
-    return {node.name for node in ast.parse(body).body if isinstance(node, named)}
-
-
-def _renamed(body: str, names: set[str], id: str) -> str:
-    """A helper that another part has too, under a name of its own."""
-    for name in names:
-        body = re.sub(rf"(?<![\w.]){name}\b", f"{name}_{id.replace('.', '_')}", body)
-    return body
+def _defined_names(body: str) -> set[str]:
+    definitions = (ast.FunctionDef, ast.ClassDef)
+    return {node.name for node in ast.parse(body).body if isinstance(node, definitions)}
 
 
 def build(parts: Mapping[Exercise, bool]) -> ModuleType:

@@ -1,4 +1,4 @@
-"""A cell run before those that it needs says so, beside its NameError."""
+"""A sentence next to a NameError: which cell of the notebook has to be run first."""
 
 import ast
 import json
@@ -9,12 +9,12 @@ from IPython import InteractiveShell
 
 
 def watch(shell: InteractiveShell) -> None:
-    """From now on, a NameError about a name that a cell of this notebook gives comes with a sentence."""
-    shell.set_custom_exc((NameError,), _tell)
+    """From now on, a NameError about a name that a cell of this notebook defines comes with a sentence."""
+    shell.set_custom_exc((NameError,), _show_with_hint)
 
 
-def _tell(shell: InteractiveShell, kind: type, error: NameError, traceback, tb_offset=None) -> None:
-    line = giving_line(error.name, _this_notebook()) if kind is NameError else ""
+def _show_with_hint(shell: InteractiveShell, kind: type, error: NameError, traceback, tb_offset=None) -> None:
+    line = defining_line(error.name, _code_cells()) if kind is NameError else ""
     if line:
         print(
             f"`{error.name}` comes from another cell of this lesson, the one with `{line}`. "
@@ -23,32 +23,37 @@ def _tell(shell: InteractiveShell, kind: type, error: NameError, traceback, tb_o
     shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
 
 
-def _this_notebook() -> list[str]:
-    """The code cells of the notebook that JupyterLab has started this kernel for; none if not at hand."""
+def _code_cells() -> list[str]:
+    """The code of the notebook that JupyterLab has started this kernel for; none if it is not at hand."""
     try:
-        path = Path(os.environ["JPY_SESSION_NAME"])
-        cells = json.loads((Path.cwd() / path.name).read_text(encoding="utf-8"))["cells"]
+        path = Path.cwd() / Path(os.environ["JPY_SESSION_NAME"]).name
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
 
-def giving_line(name: str, cells: list[str]) -> str:
-    """The first line in these cells that defines, imports or assigns the name; empty if none does."""
+def defining_line(name: str, cells: list[str]) -> str:
+    """The first line of the statement in these cells that binds the name; empty if none does."""
     for cell in cells:
         try:
-            nodes = ast.walk(ast.parse(cell))
+            statements = ast.parse(cell).body
         except SyntaxError:
             continue
-        lines = [node.lineno for node in nodes if name in _given_by(node)]
-        if lines:
-            return cell.splitlines()[min(lines) - 1].strip()
+        for statement in statements:
+            if name in bound_names(statement):
+                return cell.splitlines()[statement.lineno - 1].strip()
     return ""
 
 
-def _given_by(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return [node.name]
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
-    return [node.id] if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else []
+def bound_names(statement: ast.stmt) -> set[str]:
+    """The names that a statement of a cell defines, imports or assigns, also inside an `if` or a `for`."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return {statement.name}
+    names = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names

@@ -1,4 +1,4 @@
-"""What is solved, lesson by lesson, and what to do next."""
+"""Which exercises are solved, lesson by lesson, and what to do next."""
 
 from transformer_course.exercises import exercise_titles
 from transformer_course.lessons import LESSONS, notebook
@@ -6,29 +6,23 @@ from transformer_course.workspace import atomic_files, saved_answers
 
 
 def progress() -> None:
-    """Print what is solved, what comes next, and for each lesson its exercises: a full square is solved."""
+    """Print how many exercises are solved, the next one, and a row of squares for each lesson."""
     titles = exercise_titles()
-    solved = saved_answers.solved() & titles.keys() if atomic_files.ON_DESK else set()
-    print(in_words(titles, solved))
+    solved = saved_answers.solved() & titles.keys() if atomic_files.IN_WORKSPACE else set()
+    print(summary(titles, solved))
     for number, lesson in enumerate(LESSONS):
-        marks = [id in solved for id in titles if id.startswith(f"{number:02}.")]
-        if marks:
-            squares = "".join("□■"[mark] for mark in marks)
-            print(f"{number:02} {lesson.title:31} {squares} {sum(marks)} of {len(marks)}")
+        is_solved = [id in solved for id in titles if id.startswith(f"{number:02}.")]
+        if is_solved:
+            squares = "".join("□■"[solved] for solved in is_solved)
+            print(f"{number:02} {lesson.title:31} {squares} {sum(is_solved)} of {len(is_solved)}")
 
 
-def in_words(titles: dict[str, str], solved: set[str]) -> str:
-    """How many exercises are solved, and the first one that is not, in the lesson where the last one was."""
-    said = f"Solved: {len(solved)} of {len(titles)} exercises."
-    open_ones = [id for id in titles if id not in solved]
-    if not open_ones:
-        return f"{said} All of them."
-    last = max(solved, default="00", key=_place)[:2]
-    coming = next((id for id in open_ones if id >= last), open_ones[0])
-    where = notebook(int(coming[:2])).name
-    return f"{said} Next: {coming} {titles[coming]}, in {where}."
-
-
-def _place(id: str) -> tuple[int, int]:
-    lesson, number = id.split(".")
-    return int(lesson), int(number)
+def summary(titles: dict[str, str], solved: set[str]) -> str:
+    """How many exercises are solved, and the first that is not, from the lesson of the last solved one on."""
+    count = f"Solved: {len(solved)} of {len(titles)} exercises."
+    unsolved = [id for id in titles if id not in solved]
+    if not unsolved:
+        return f"{count} All of them."
+    last_lesson = max((id[:2] for id in solved), default="00")
+    upcoming = next((id for id in unsolved if id >= last_lesson), unsolved[0])
+    return f"{count} Next: {upcoming} {titles[upcoming]}, in {notebook(int(upcoming[:2])).name}."

@@ -34,7 +34,7 @@ NAMED_OTHERWISE = (  # the norms; a right answer may do so
 
 
 def page() -> str:
-    return (atomic_files.DESK / "my_encoder.py").read_text(encoding="utf-8")
+    return (atomic_files.WORKSPACE / "my_encoder.py").read_text(encoding="utf-8")
 
 
 def solve(shell: InteractiveShell, id: str, *cells: str) -> None:  # noqa: F811
@@ -91,17 +91,19 @@ def test_a_later_wrong_answer_changes_nothing(shell: InteractiveShell) -> None: 
 def test_a_page_that_was_edited_is_kept_beside(shell: InteractiveShell) -> None:  # noqa: F811
     solve(shell, "04.1", HIDE)
     edited = page().replace("# my own comment", "# another comment")
-    (atomic_files.DESK / "my_encoder.py").write_text(edited, encoding="utf-8")
+    (atomic_files.WORKSPACE / "my_encoder.py").write_text(edited, encoding="utf-8")
     solve(shell, "04.1", HIDE.replace("other", "another"))
     solve(shell, "04.1", HIDE)
-    beside = [path.read_text(encoding="utf-8") for path in (atomic_files.DESK / "before").iterdir()]
+    beside = [path.read_text(encoding="utf-8") for path in (atomic_files.WORKSPACE / "before").iterdir()]
     assert beside == [edited]
     assert "# my own comment" in page()
 
 
 def test_an_answer_that_is_not_right_any_more_is_not_on_the_page(shell: InteractiveShell) -> None:  # noqa: F811
     solve(shell, "04.1", HIDE)
-    (atomic_files.DESK / "answers" / "05.4.py").write_text("MultiHeadAttention = print", encoding="utf-8")
+    (atomic_files.WORKSPACE / "answers" / "05.4.py").write_text(
+        "MultiHeadAttention = print", encoding="utf-8"
+    )
     solve(shell, "04.1", HIDE)
     assert "# 05.4 Write multi-head attention: the reference's" in page()
 
@@ -109,6 +111,6 @@ def test_an_answer_that_is_not_right_any_more_is_not_on_the_page(shell: Interact
 def test_an_answer_that_calls_an_earlier_one_takes_the_reference_along(shell: InteractiveShell) -> None:  # noqa: F811
     run(shell, "import math\nfrom torch import nn", find("03.2").stub, 'attention = check("03.2", attention)')
     run(shell, find("03.4").shown, 'SelfAttention = check("03.4", SelfAttention)')
-    text = (atomic_files.DESK / "answers" / "03.4.py").read_text(encoding="utf-8")
+    text = (atomic_files.WORKSPACE / "answers" / "03.4.py").read_text(encoding="utf-8")
     assert find("03.2").shown in text and "NotImplementedError" not in text
     assert my_encoder.text({find("04.1"): False}).count("def ") == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from transformer_course.workspace.name_error_hint import giving_line, watch
+from transformer_course.workspace.name_error_hint import defining_line, watch
 
 CELLS = [
     "import math\nfrom torch import nn",
@@ -18,9 +18,9 @@ CELLS = [
 
 
 def test_the_line_that_gives_a_name() -> None:
-    assert giving_line("second", CELLS) == "first, second = 1, 2"
-    assert giving_line("attend", CELLS) == "def attend(query): ..."
-    assert giving_line("query", CELLS) == ""
+    assert defining_line("second", CELLS) == "first, second = 1, 2"
+    assert defining_line("attend", CELLS) == "def attend(query): ..."
+    assert defining_line("query", CELLS) == ""
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def standing_alone(*cells: str, name: str = "attention") -> str:
     names: dict = {"__name__": "__main__", "check": lambda id, answer: answer}
     for cell in cells:
         exec(cell, names)
-    return saved_answers.standing_alone(name, cells, names)
+    return saved_answers.self_contained(name, cells)
 
 
 def test_an_answer_takes_along_what_it_needs_and_nothing_else() -> None:
@@ -47,7 +47,10 @@ def test_an_answer_takes_along_what_it_needs_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("cells", "wanted"),
     [
-        (["from torch.nn import functional as F", "f = F.softmax"], "import torch.nn.functional as F\n\n\nf"),
+        (
+            ["from torch.nn import functional as F", "f = F.softmax"],
+            "from torch.nn import functional as F\n\n\nf",
+        ),
         (["from torch import nn", "f = nn.GELU"], "from torch import nn\n\n\nf"),
         (["from torch import Tensor", "def f(x: Tensor): ..."], "from torch import Tensor\n"),
         (["def f(): return 1", "def f(): return 2", "f = check('03.2', f)"], "def f(): return 2\n"),
@@ -69,7 +72,7 @@ def test_whatever_an_answer_is_made_of(cells: list[str], wanted: str) -> None:
 
 @pytest.mark.parametrize("cells", [[], ["def other(): ..."], ["%%time\ndef attention(): ..."]])
 def test_an_answer_that_nobody_has_written_is_not_kept(cells: list[str]) -> None:
-    assert saved_answers.standing_alone("attention", cells, {}) == ""
+    assert saved_answers.self_contained("attention", cells) == ""
 
 
 def test_local_names_are_not_taken_for_the_lessons() -> None:
@@ -77,14 +80,14 @@ def test_local_names_are_not_taken_for_the_lessons() -> None:
     assert saved_answers.needed_names(text) == set()
 
 
-# --- on the desk ---------------------------------------------------------------------------------------
+# --- in the notebook ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InteractiveShell:
-    """A notebook that runs on the desk."""
-    monkeypatch.setattr(atomic_files, "DESK", tmp_path)
-    monkeypatch.setattr(atomic_files, "ON_DESK", True)
+    """A notebook that runs in the learner's folder."""
+    monkeypatch.setattr(atomic_files, "WORKSPACE", tmp_path)
+    monkeypatch.setattr(atomic_files, "IN_WORKSPACE", True)
     # A shell makes its own module `__main__`.
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     made = InteractiveShell()
@@ -146,7 +149,7 @@ def test_a_right_answer_is_kept_however_often_it_is_checked(
     run(shell, "d_head = 30", CHECK_00, CHECK_00, "d_head = 32", CHECK_00, CHECK_00)
     assert of_00(capsys)[-2:] == ["✓ 00.1 correct."] * 2
     run(shell, "d_head = 30", CHECK_00, CHECK_00)
-    assert "d_head = 32" in saved_answers.place_of("00.1").read_text(encoding="utf-8")
+    assert "d_head = 32" in saved_answers.answer_file("00.1").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_a_cell_that_fails_before_it_gives_an_answer_gives_none(
     shell.run_cell(failing, store_history=True)
     run(shell, CHECK_00)
     assert of_00(capsys)[-1] == "✓ 00.1 correct."
-    assert saved_answers.place_of("00.1").read_text(encoding="utf-8").endswith("\nd_head = 32\n")
+    assert saved_answers.answer_file("00.1").read_text(encoding="utf-8").endswith("\nd_head = 32\n")
 
 
 def test_a_cell_that_changes_what_was_handed_back_leaves_the_reference_as_it_is(
@@ -198,14 +201,14 @@ def test_a_cell_that_changes_what_was_handed_back_leaves_the_reference_as_it_is(
     assert of_00(capsys)[-1].startswith("✗ 00.1 not yet")
 
 
-def test_nothing_is_kept_or_looked_for_off_the_desk(
+def test_nothing_is_saved_or_looked_for_outside_the_learners_folder(
     shell: InteractiveShell, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(atomic_files, "ON_DESK", False)
+    monkeypatch.setattr(atomic_files, "IN_WORKSPACE", False)
     run(shell, *CELLS, CHECK)
     assert saved_answers.solved() == set()
-    saved_answers.place_of("03.2").parent.mkdir()
-    saved_answers.place_of("03.2").write_text("raise SystemExit")
+    saved_answers.answer_file("03.2").parent.mkdir()
+    saved_answers.answer_file("03.2").write_text("raise SystemExit")
     said(capsys)
     run(shell, MINE)
     assert said(capsys) == "○ 03.2 not attempted.\n`attention` is the reference.\n"
@@ -214,10 +217,10 @@ def test_nothing_is_kept_or_looked_for_off_the_desk(
 
 def test_another_right_answer_replaces_the_first_which_is_kept_beside(shell: InteractiveShell) -> None:
     run(shell, *CELLS, CHECK)
-    first = saved_answers.place_of("03.2").read_text(encoding="utf-8")
+    first = saved_answers.answer_file("03.2").read_text(encoding="utf-8")
     run(shell, RIGHT.replace("soft(scores)", "scores.softmax(-1)"), CHECK, CHECK)
-    assert "scores.softmax(-1)" in saved_answers.place_of("03.2").read_text(encoding="utf-8")
-    beside = saved_answers.place_of("").parent / "before"
+    assert "scores.softmax(-1)" in saved_answers.answer_file("03.2").read_text(encoding="utf-8")
+    beside = saved_answers.answer_file("").parent / "before"
     assert [path.read_text(encoding="utf-8") for path in beside.iterdir()] == [first]
     assert saved_answers.solved() == {"03.2"}
 
@@ -233,7 +236,7 @@ def test_another_right_answer_replaces_the_first_which_is_kept_beside(shell: Int
 def test_a_kept_answer_that_is_not_right_any_more_is_told_and_the_reference_stands_in(
     data: bytes, named: str, shell: InteractiveShell, capsys: pytest.CaptureFixture
 ) -> None:
-    place = saved_answers.place_of("03.2")
+    place = saved_answers.answer_file("03.2")
     place.parent.mkdir()
     place.write_bytes(data)
     run(shell, MINE)
@@ -277,7 +280,7 @@ LAST = {id for id in IDS if id[:2] == f"{len(NAMES) - 1:02}"}  # those of the la
 def test_titles_are_those_of_the_exercises_and_all_may_be_solved() -> None:
     titles = exercise_titles()
     assert titles == {id: find(id).title for id in exercises.exercise_ids()}
-    assert progress.in_words(titles, set(titles)).endswith("All of them.")
+    assert progress.summary(titles, set(titles)).endswith("All of them.")
 
 
 @pytest.mark.parametrize(
@@ -289,20 +292,20 @@ def test_titles_are_those_of_the_exercises_and_all_may_be_solved() -> None:
         ({"02.1", "02.2", "02.3"}, f"Solved: 3 of {ALL} exercises. Next: 02.4 "),
     ],
 )
-def test_progress_in_words(solved: set[str], words: str) -> None:
-    assert progress.in_words(exercise_titles(), solved).startswith(words)
+def test_progress_summary(solved: set[str], words: str) -> None:
+    assert progress.summary(exercise_titles(), solved).startswith(words)
 
 
-def test_progress_counts_what_is_kept_on_the_desk_alone(
+def test_progress_counts_what_is_saved_in_the_learners_folder_alone(
     shell: InteractiveShell, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(shell, *CELLS, CHECK)
-    (saved_answers.place_of("").parent / "99.9.py").write_text("")
+    (saved_answers.answer_file("").parent / "99.9.py").write_text("")
     said(capsys)
     progress.progress()
     told = said(capsys)
     assert told.startswith(f"Solved: 1 of {ALL}") and told.count("■") == 1 and told.count("□") == ALL - 1
     assert "1 of 8" in next(line for line in told.splitlines() if "■" in line)
-    monkeypatch.setattr(atomic_files, "ON_DESK", False)
+    monkeypatch.setattr(atomic_files, "IN_WORKSPACE", False)
     progress.progress()
     assert said(capsys).startswith(f"Solved: 0 of {ALL}")
