@@ -95,14 +95,14 @@ stack(x).square().sum().backward()
 torch.optim.SGD(stack.parameters(), .1).step()
 return not stack.units[0][1].weight.equal(stack.units[1][1].weight)
 
-14.2 it goes by looks
+14.2 the wrong one passes
 return not isinstance(stack, museum.Units) or isinstance(stack, museum.Stack)
 
 14.3
 x = torch.randn(3, 20, 16)
 return answer.eval()(x)[1:2].allclose(answer(x=x[1:2]))
 
-14.3 it is never called
+14.3 a right one is refused
 return all(each.batch_first for each in answer.modules() if hasattr(each, "batch_first"))
 
 14.4
@@ -133,11 +133,11 @@ return w.ndim == 3
 q, k, v = torch.randn(3, 2, 4, 5, 7)
 return attend(query=q, key=k, value=v).allclose((q @ k.mT / 7**.5).softmax(-1) @ v)
 
-14.12 too close a comparison
+14.12 a right one is refused
 q, k, v = torch.randn(3, 2, 4, 5, 7)
 return torch.equal(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
 
-14.12 too loose a comparison
+14.12 wrong numbers pass
 q, k, v = torch.randn(3, 2, 2, 5, 7)
 return attend(q, k, v).allclose(F.scaled_dot_product_attention(q, k, v), atol=1.0)
 

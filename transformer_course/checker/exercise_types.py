@@ -13,7 +13,7 @@ from transformer_course.checker.arguments import first_not_taken, hand_over
 from transformer_course.checker.compare import Comparison, Difference, shown
 from transformer_course.checker.parameters import give, set_parameters
 from transformer_course.checker.sandbox import Outcome, alike, isolated, observe
-from transformer_course.checker.time_limit import TimeLimit, TimeLimitExceeded
+from transformer_course.checker.time_limit import TimeLimitExceeded
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Exercise:
     """What all exercises share. A subclass says what an answer looks like and how it is called.
 
     returns: the names of the results, where there are several
-    forbidden: what must not do the work, under no other name either: see `forbidden_calls.BANS`
+    forbidden: what must not do the work, under no other name either: see `forbidden_calls.PATTERNS`
     keyword_arguments: those of the function, or of `forward`, that later cells pass by keyword
     tolerance: absolute and relative
     any_integer: where integers are wanted, whether those of any dtype will do
@@ -127,12 +127,12 @@ class Exercise:
         with isolated():
             return list(self._make_cases(lambda *shape: torch.randn(shape, generator=generator)))
 
-    def outcomes(self, answer: Any, patience: TimeLimit | None = None) -> list[Outcome]:
+    def outcomes(self, answer: Any) -> list[Outcome]:
         """What the answer does in each case; none after one that does not end."""
         found = []
         for case, same in zip(self.fresh_cases(), self.fresh_cases(), strict=True):
             call = partial(self.call, answer, case)
-            found.append(observe(call, self.arguments(case), self.arguments(same), patience))
+            found.append(observe(call, self.arguments(case), self.arguments(same)))
             if isinstance(found[-1].error, TimeLimitExceeded):
                 break
         return found

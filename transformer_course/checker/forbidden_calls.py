@@ -1,8 +1,8 @@
-"""What must not do an exercise's work: a ready-made function under any of its names."""
+"""Forbidden calls: functions and modules that must not do an exercise's work, under any name."""
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -10,8 +10,8 @@ ATTENTION = (
     "scaled_dot_product|multi_?head_attention|transformer_encoder|nn.MultiheadAttention|nn.Transformer"
 )
 SOFTMAX = f"softmax|softmin|cross_entropy|{ATTENTION}"
-# What is banned, and what does its work: functions, kernels and modules whose name holds one of these.
-BANS = {
+# A forbidden name, and what does its work: functions, kernels and modules whose name matches.
+PATTERNS = {
     "softmax": SOFTMAX,
     "log_softmax": SOFTMAX,
     "scaled_dot_product_attention": ATTENTION,
@@ -24,35 +24,32 @@ BANS = {
 LIBRARIES = "torch", "numpy", "scipy", "sklearn"
 
 
-def done_by(call: Callable[[], Any], banned: Sequence[str]) -> str | None:
-    """Make the call; the first ready-made thing called in it that is banned.
+def first_in(call: Callable[[], Any], forbidden: Sequence[str]) -> str | None:
+    """Make the call; the first forbidden function or module that it calls.
 
-    Python tells a profiler of every call, so it makes no difference by what name a function is reached.
+    Python reports every call to a profiler, so it makes no difference by what name a function is reached.
     """
     names: dict[str, None] = {}
 
-    def look(frame: FrameType, event: str, function: Any) -> None:
+    def record(frame: FrameType, event: str, function: Any) -> None:
         if event == "c_call":
             names[function.__name__] = None
-        elif event == "call":
-            names.update(dict.fromkeys(_names(frame)))
+        if event != "call":
+            return
+        # Of a Python function only if it is a library's: a learner's own may have any name.
+        module, code = frame.f_globals.get("__name__", ""), frame.f_code
+        if module.startswith("torch.nn.modules."):
+            names["nn." + code.co_qualname.split(".")[0]] = None
+        if module.startswith("transformer_lab."):
+            names[f"transformer_lab.{code.co_qualname.removesuffix('.__init__')}"] = None
+        if module.split(".")[0] in LIBRARIES and not code.co_name.startswith("_"):
+            names[code.co_name] = None
 
     before = sys.getprofile()
-    sys.setprofile(look)
+    sys.setprofile(record)
     try:
         call()
     finally:
         sys.setprofile(before)
-    forbidden = re.compile("|".join(BANS.get(each, each) for each in banned))
-    return next(filter(forbidden.search, names), None)
-
-
-def _names(frame: FrameType) -> Iterator[str]:
-    """Of a function of a library: a learner's own may bear any name."""
-    module = frame.f_globals.get("__name__", "")
-    if module.startswith("torch.nn.modules."):
-        yield "nn." + frame.f_code.co_qualname.split(".")[0]
-    if module.startswith("transformer_lab."):
-        yield f"transformer_lab.{frame.f_code.co_qualname.removesuffix('.__init__')}"
-    if module.split(".")[0] in LIBRARIES and not frame.f_code.co_name.startswith("_"):
-        yield frame.f_code.co_name
+    pattern = re.compile("|".join(PATTERNS.get(name, name) for name in forbidden))
+    return next(filter(pattern.search, names), None)

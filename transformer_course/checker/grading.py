@@ -1,52 +1,35 @@
-"""From an attempt to a verdict: not attempted, correct, a mistake known by name, or the first thing amiss."""
+"""From an attempt to a verdict: not attempted, correct, a known mistake, or the first difference."""
 
-from dataclasses import replace
 from typing import Any
 
-from transformer_course.checker import (
-    invariants,
-    messages,
-    mistake_pairs,
-    monkeypatch_guard,
-    robustness,
-    source,
-)
+from transformer_course.checker import invariants, messages, mistake_pairs, robustness, source
 from transformer_course.checker.compare import VALUE, Difference
 from transformer_course.checker.exercise_types import Exercise, Mistake, ValueExercise
 from transformer_course.checker.sandbox import Outcome, alike
-from transformer_course.checker.time_limit import TimeLimit, TimeLimitExceeded
+from transformer_course.checker.time_limit import TimeLimitExceeded
 from transformer_course.checker.verdict import CORRECT, Verdict
 
 
 def judge(exercise: Exercise, attempt: Any) -> Verdict:
-    """The verdict on an attempt. A mistake known by name is worth more than any general remark."""
+    """The verdict on an attempt. A known mistake is named before any general remark is made."""
     if source.is_empty(attempt):
         return Verdict.not_attempted(exercise.id)
     if attempt is exercise.reference and not isinstance(exercise, ValueExercise):
         return Verdict.not_attempted(exercise.id, messages.already_reference(exercise))
     if not exercise.accepts(attempt):
         return Verdict.not_yet(exercise.id, "wrong type", [messages.wrong_kind(exercise, attempt)])
-    with monkeypatch_guard.whole() as replaced, TimeLimit() as patience:
-        verdict = _verdict(exercise, attempt, patience)
-    told = [messages.about_replaced(replaced)] if replaced else []
-    return replace(verdict, lines=(*told, *verdict.lines))
-
-
-def _verdict(exercise: Exercise, attempt: Any, patience: TimeLimit) -> Verdict:
-    outcomes = exercise.outcomes(attempt, patience)
+    outcomes = exercise.outcomes(attempt)
     if any(map(_is_stub, outcomes)):
         return _still_a_stub(exercise, attempt)
-    everywhere = {*monkeypatch_guard.replaced()}.union(*(outcome.everywhere for outcome in outcomes))
-    if everywhere and not isinstance(outcomes[-1].error, TimeLimitExceeded):
-        return _not_yet(exercise, 0, messages.about_everywhere(sorted(everywhere)), outcomes[0].printed)
-    troubles = (_trouble(exercise, attempt, i, outcome) for i, outcome in enumerate(outcomes))
-    first, trouble = next(((i, found) for i, found in enumerate(troubles) if found), (None, None))
+    settings = {name for outcome in outcomes for name in outcome.changed_settings}
+    if settings and not _is_endless(outcomes):
+        return _not_yet(exercise, 0, messages.about_settings(sorted(settings)), outcomes[0].printed)
+    problems = (_problem(exercise, attempt, i, outcome) for i, outcome in enumerate(outcomes))
+    first, problem = next(((i, problem) for i, problem in enumerate(problems) if problem), (None, None))
     misnamed = exercise.misnamed(attempt)
     if first is None and not misnamed:
-        found = robustness.trouble(exercise, attempt, patience)
-        if found is None:
-            return right(exercise, outcomes)
-        return _not_yet(exercise, *found, outcomes[0].printed)
+        fragile = robustness.problem(exercise, attempt)
+        return _not_yet(exercise, *fragile, outcomes[0].printed) if fragile else right(exercise, outcomes)
     mistakes = [] if first is None else recognised(exercise, outcomes)
     if mistakes:
         known, printed = mistakes[0], outcomes[first].printed
@@ -54,64 +37,55 @@ def _verdict(exercise: Exercise, attempt: Any, patience: TimeLimit) -> Verdict:
     if misnamed and (first is None or isinstance(outcomes[first].error, TypeError)):
         remark = messages.about_name(*misnamed)
         return Verdict.not_yet(exercise.id, remark.name, [remark.text])
-    return _unknown(exercise, attempt, outcomes, first, trouble, patience)
+    return _unknown(exercise, attempt, outcomes, first, problem)
 
 
 def right(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
-    """What is said of a right answer."""
+    """The verdict on a right answer."""
     lines, honour = tuple(exercise.beyond(outcomes)), exercise.deserves_honour(outcomes)
     return Verdict(exercise.id, CORRECT, lines=lines, printed=outcomes[0].printed, honour=honour)
 
 
-def _unknown(
-    exercise: Exercise,
-    attempt: Any,
-    outcomes: list[Outcome],
-    i: int,
-    trouble: Difference,
-    patience: TimeLimit,
-) -> Verdict:
-    """No mistake explains it: two at once may, or a property that is lacking; else the first number amiss."""
-    printed = outcomes[i].printed
-    found = [] if outcomes[i].error else mistake_pairs.explaining(exercise, outcomes)
-    if len(found) == 2 and not mistake_pairs.are_counts(outcomes):
-        return _two(exercise, found, printed)
-    guess, cure = ([messages.perhaps(found)], _cures(found)) if found else ([], "")
-    lines = [trouble.text, *guess, *messages.where(exercise, i)]
-    lack = trouble.name == VALUE and invariants.lacking(exercise, attempt, i, outcomes[i].result, patience)
-    if lack:
-        return Verdict.not_yet(exercise.id, lack[0], [lack[1], *lines], printed, cure)
-    return Verdict.not_yet(exercise.id, trouble.name, lines, printed, cure)
-
-
-def _two(exercise: Exercise, found: list[Mistake], printed: str) -> Verdict:
-    """Two slips at once: what is certain is that together they do the same."""
-    name = " + ".join(each.name for each in found)
-    lines = ["Your answer does what two slips do together. Each by itself:", *(each.effect for each in found)]
-    return Verdict.not_yet(exercise.id, name, lines, printed, _cures(found))
-
-
-def _cures(found: list[Mistake]) -> str:
-    return " ".join(each.cure for each in found)
-
-
-def _not_yet(exercise: Exercise, i: int, trouble: Difference, printed: str) -> Verdict:
-    lines = [trouble.text, *messages.where(exercise, i)]
-    return Verdict.not_yet(exercise.id, trouble.name, lines, printed=printed)
-
-
 def recognised(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
-    """The mistakes of the bank that do the same in every single case; the tests see to it that they agree."""
-    if isinstance(outcomes[-1].error, TimeLimitExceeded):
+    """The guide's mistakes that do the same in every single case; a test holds that they have one name."""
+    if _is_endless(outcomes):
         return []
     return [
         mistake for mistake, wrong in exercise.wrong_outcomes if alike(exercise.comparison, outcomes, wrong)
     ]
 
 
+def _unknown(
+    exercise: Exercise, attempt: Any, outcomes: list[Outcome], i: int, problem: Difference
+) -> Verdict:
+    """No single mistake explains it: a pair of them, a missing property, or the first difference."""
+    outcome = outcomes[i]
+    pair = None if outcome.error else mistake_pairs.explanation(exercise, outcomes)
+    if pair:
+        name, cure = " + ".join(mistake.name for mistake in pair), " ".join(mistake.cure for mistake in pair)
+        lines = ["Your answer does what two slips do together. Each by itself:"]
+        lines += [mistake.effect for mistake in pair]
+        return Verdict.not_yet(exercise.id, name, lines, outcome.printed, cure)
+    if problem.name == VALUE:
+        lacking = invariants.lacking(exercise, attempt, i, outcome.result)
+        if lacking:
+            name, sentence = lacking
+            lines = [sentence, problem.text, *messages.where(exercise, i)]
+            return Verdict.not_yet(exercise.id, name, lines, outcome.printed)
+    return _not_yet(exercise, i, problem, outcome.printed)
+
+
+def _not_yet(exercise: Exercise, i: int, problem: Difference, printed: str) -> Verdict:
+    return Verdict.not_yet(exercise.id, problem.name, [problem.text, *messages.where(exercise, i)], printed)
+
+
 def _is_stub(outcome: Outcome) -> bool:
     # A bare `raise NotImplementedError`. Torch's own ("… not implemented for 'Long'") carry a message.
     return isinstance(outcome.error, NotImplementedError) and not outcome.error.args
+
+
+def _is_endless(outcomes: list[Outcome]) -> bool:
+    return isinstance(outcomes[-1].error, TimeLimitExceeded)
 
 
 def _still_a_stub(exercise: Exercise, attempt: Any) -> Verdict:
@@ -121,8 +95,8 @@ def _still_a_stub(exercise: Exercise, attempt: Any) -> Verdict:
     return Verdict.not_yet(exercise.id, "the stub's last line is still there", [line])
 
 
-def _trouble(exercise: Exercise, attempt: Any, i: int, outcome: Outcome) -> Difference | None:
-    """The first thing amiss in one case."""
+def _problem(exercise: Exercise, attempt: Any, i: int, outcome: Outcome) -> Difference | None:
+    """The first problem in one case: an error, a changed argument, or a difference."""
     if outcome.error is not None:
         return messages.about_error(outcome.error, attempt)
     difference = exercise.difference(i, outcome.result)

@@ -1,34 +1,32 @@
-"""What to say of an answer that no mistake of the bank explains."""
+"""Feedback messages for answers that no known mistake explains."""
 
 from typing import Any
 
 from transformer_course.checker import source, time_limit
 from transformer_course.checker.compare import Difference, shorten
-from transformer_course.checker.exercise_types import Exercise, Mistake
+from transformer_course.checker.exercise_types import Exercise
 from transformer_course.checker.parameters import ParameterMismatch
 
 
 def about_error(error: BaseException, attempt: Any) -> Difference:
-    """The error, and the line of the learner's cell where it arose."""
+    """The error, and the line of the learner's cell that raised it."""
     if isinstance(error, ParameterMismatch):
         return Difference("wrong parameters", str(error))
-    number, text = source.failing_line(error, attempt) or (None, "")
+    number, line = source.failing_line(error, attempt) or (None, "")
     if isinstance(error, time_limit.TimeLimitExceeded):
-        place = f" in line {number} of your cell, `{text}`" if text else ""
+        place = f" in line {number} of your cell, `{line}`" if line else ""
         stopped = f"After {time_limit.SECONDS:.0f} seconds your code was stopped{place}."
         return Difference("it does not end", f"{stopped} What makes its loop end, and does that ever happen?")
-    message = " ".join(f"{type(error).__name__}: {error}".removesuffix(": ").split())
-    told = f"`{text}` gives {shorten(message, 300)}" if text else shorten(message, 300)
+    message = shorten(" ".join(f"{type(error).__name__}: {error}".removesuffix(": ").split()), 300)
+    text = f"`{line}` gives {message}" if line else message
     if isinstance(error, SystemExit):
-        return Difference(
-            "your code ends the program", f"{told}. Outside the checker the lesson would stop here."
-        )
+        return Difference("your code ends the program", f"{text}. In the lesson, it would stop here.")
     place = f"line {number} of your cell" if number else "it"
-    return Difference(f"{place} raises an error", told)
+    return Difference(f"{place} raises an error", text)
 
 
 def about_changes(changed: dict[str, str]) -> Difference:
-    """Arguments that are not what they were."""
+    """Arguments that were changed in place."""
     name, part = next(iter(changed.items()))
     if part == name:
         text = (
@@ -43,42 +41,24 @@ def about_changes(changed: dict[str, str]) -> Difference:
     return Difference("input changed in place", text)
 
 
-def about_everywhere(names: list[str]) -> Difference:
-    """Something that belongs to the whole notebook is not what it was."""
-    listed = ", ".join(name if " " in name else f"`{name}`" for name in names)
+def about_settings(names: list[str]) -> Difference:
+    """Global settings that were changed."""
     text = (
-        f"Your code changes {listed} for the whole notebook: every later cell would compute with it. "
-        "Leave it as it is; if you need another one, give your own a name of its own."
+        f"Your code changes {', '.join(names)} for the whole notebook: every later cell would compute with "
+        "it. Leave it as it is."
     )
     return Difference("it changes the whole notebook", text)
 
 
-def perhaps(found: list[Mistake]) -> str:
-    """Slips that would explain it, where others might as well: a formula has many ways to one number."""
-    if len(found) == 2:
-        both = " and ".join(f'"{each.name}"' for each in found)
-        return f"Two slips together would give just this: {both}. Is it that?"
-    return f'Several pairs of slips would do this; in each of them is "{found[0].name}". Is it that?'
-
-
-def about_replaced(names: list[str]) -> str:
-    """A cell has changed a library."""
-    listed = ", ".join(f"`{name}`" for name in names)
-    return (
-        f"A cell of this notebook has replaced {listed}; here you are judged without that. Take that line "
-        "out, restart the kernel, and run the cells again."
-    )
-
-
-def about_ban(name: str) -> Difference:
-    """Something ready-made did the work."""
+def about_forbidden_call(name: str) -> Difference:
+    """A ready-made function or module did the work."""
     text = f"The values are right, but `{name}` made them, ready-made. Write it out: that is the exercise."
     return Difference(f"{name} did the work", text)
 
 
-def about_name(whose: str, name: str) -> Difference:
-    """An argument that bears another name than the one it is handed over by."""
-    text = f"{whose} has no argument `{name}`, and the code around it hands it over by that name, `{name}=…`."
+def about_name(owner: str, name: str) -> Difference:
+    """An argument that has another name than the one by which it is passed."""
+    text = f"{owner} has no argument `{name}`, and the code around it hands it over by that name, `{name}=…`."
     return Difference("an argument is missing by its name", f"{text[0].upper()}{text[1:]} Call yours so too.")
 
 
@@ -88,7 +68,7 @@ def already_reference(exercise: Exercise) -> str:
 
 
 def wrong_kind(exercise: Exercise, attempt: Any) -> str:
-    """What was handed over cannot be an answer."""
+    """The attempt is of a type that no answer has."""
     text = f"`{exercise.name}` is of type `{type(attempt).__name__}`; {exercise.kind} is wanted."
     return f"{text} Hand over `{exercise.name}` itself, without calling it."
 

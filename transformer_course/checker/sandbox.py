@@ -1,4 +1,4 @@
-"""Running an answer so that nothing it does is felt outside, and everything it does is seen."""
+"""Sandbox: an answer runs without side effects on the notebook, and all that it does is recorded."""
 
 import copy
 import random
@@ -11,68 +11,76 @@ from typing import Any
 
 import numpy as np
 import torch
+from IPython import get_ipython
 from IPython.utils.capture import CapturedIO, capture_output
 
+from transformer_course.checker import time_limit
 from transformer_course.checker.compare import Comparison, plain
 from transformer_course.checker.input_mutation import changed_parts
-from transformer_course.checker.time_limit import TimeLimit
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call did: its result or its error, and what else happened on the way."""
+    """What one call did.
+
+    changed: the arguments that were changed in place, each with its first changed part
+    changed_settings: the global settings that differ afterwards
+    """
 
     result: Any
     error: BaseException | None
     printed: str = ""
-    changed: dict[str, str] = field(default_factory=dict)  # arguments that changed: the first part of each
-    everywhere: list[str] = field(default_factory=list)  # what was changed for every other cell
+    changed: dict[str, str] = field(default_factory=dict)
+    changed_settings: list[str] = field(default_factory=list)
 
 
-def alike(comparison: Comparison, mine: list[Outcome], theirs: list[Outcome]) -> bool:
+def alike(comparison: Comparison, some: list[Outcome], others: list[Outcome]) -> bool:
     """Whether two answers do the same in every case; a number is the same with `.item()` and without."""
     terse = replace(comparison, in_words=False)
-    return all(_same(terse, *pair) for pair in zip(mine, theirs, strict=True))
+
+    def is_same(one: Outcome, other: Outcome) -> bool:
+        if one.error is None and other.error is None:
+            return terse.difference(plain(one.result), plain(other.result), "") is None
+        return type(one.error) is type(other.error) and str(one.error) == str(other.error)
+
+    return all(is_same(one, other) for one, other in zip(some, others, strict=True))
 
 
-def _same(comparison: Comparison, mine: Outcome, theirs: Outcome) -> bool:
-    if mine.error is None and theirs.error is None:
-        return comparison.difference(plain(mine.result), plain(theirs.result), "") is None
-    return type(mine.error) is type(theirs.error) and str(mine.error) == str(theirs.error)
-
-
-def _device() -> torch.device | None:
+def _get_device() -> torch.device | None:
     context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     return context and context.device
 
 
-def _put_device(device: torch.device | None) -> None:
-    if device != _device():
+def _set_device(device: torch.device | None) -> None:
+    if device != _get_device():
         torch.set_default_device(device)
 
 
-# What every later cell computes with: an answer that changes it would change them all, and is told.
-SHARED = {
+# Global settings that every later cell computes with: an answer must not change them.
+GLOBAL_SETTINGS = {
     "the default dtype": torch.get_default_dtype,
-    "the default device": _device,
+    "the default device": _get_device,
     "the switch of gradients": torch.is_grad_enabled,
 }
-# How to read what a process holds beside its objects, and how to put it back.
-SETTINGS = (
+# Getter and setter of each part of the process's state that is restored after a call.
+PROCESS_STATE = (
     (torch.get_default_dtype, torch.set_default_dtype),
-    (_device, _put_device),
+    (_get_device, _set_device),
     (torch.get_rng_state, torch.set_rng_state),
     (random.getstate, random.setstate),
     (np.random.get_state, np.random.set_state),
-    (lambda: copy.copy(vars(torch._tensor_str.PRINT_OPTS)), lambda how: torch.set_printoptions(**how)),
-    (np.get_printoptions, lambda how: np.set_printoptions(**how)),
+    (
+        lambda: copy.copy(vars(torch._tensor_str.PRINT_OPTS)),
+        lambda options: torch.set_printoptions(**options),
+    ),
+    (np.get_printoptions, lambda options: np.set_printoptions(**options)),
 )
 
 
 @contextmanager
 def isolated() -> Iterator[CapturedIO]:
-    """float64, gradients on, fixed seeds, output captured; afterwards all is as before."""
-    before = [(put, get()) for get, put in SETTINGS]
+    """float64, gradients on, fixed seeds, captured output; the process's state is restored afterwards."""
+    before = [(setter, getter()) for getter, setter in PROCESS_STATE]
     try:
         with (
             warnings.catch_warnings(),
@@ -82,32 +90,51 @@ def isolated() -> Iterator[CapturedIO]:
         ):
             warnings.simplefilter("ignore")
             torch.set_default_dtype(torch.float64)
-            _put_device(None)
-            torch.default_generator.manual_seed(0)
-            random.seed(0)
-            np.random.seed(0)
+            _set_device(None)
+            seed_all(0)
             yield captured
     finally:
-        for put, value in before:
-            put(value)
+        for setter, value in before:
+            setter(value)
 
 
-def observe(
-    call: Callable[[], Any], inputs: Any = None, before: Any = None, patience: TimeLimit | None = None
-) -> Outcome:
-    """Make the call and report on it; only a learner's needs patience."""
-    figures = _figures()
-    with isolated() as captured:
-        shared = {name: get() for name, get in SHARED.items()}
-        result, error = (patience or TimeLimit()).run(call)
-        everywhere = [name for name, get in SHARED.items() if get() != shared[name]]
-    for number in _figures() - figures:  # else each call's would be shown below the verdict
+def seed_all(seed: int) -> None:
+    """Seed the generators of PyTorch, Python and NumPy."""
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
+
+
+def observe(call: Callable[[], Any], inputs: Any = None, before: Any = None) -> Outcome:
+    """Make the call and report on it; `before` is equal to `inputs`, and the call does not reach it."""
+    open_figures = _open_figures()
+    with isolated() as captured, _exit_refused():
+        settings = {name: getter() for name, getter in GLOBAL_SETTINGS.items()}
+        result, error = time_limit.run(call)
+        changed_settings = [name for name, getter in GLOBAL_SETTINGS.items() if getter() != settings[name]]
+    for number in _open_figures() - open_figures:  # the notebook would show them below the verdict
         sys.modules["matplotlib.pyplot"].close(number)
     printed = captured.stdout + captured.stderr
-    return Outcome(result, error, printed, changed_parts(before or {}, inputs or {}), everywhere)
+    return Outcome(result, error, printed, changed_parts(before or {}, inputs or {}), changed_settings)
 
 
-def _figures() -> set[int]:
-    """The numbers of those that are open."""
+@contextmanager
+def _exit_refused() -> Iterator[None]:
+    """Make `exit()` raise SystemExit at once; IPython's own stops the kernel after the cell."""
+
+    def refuse() -> None:
+        raise SystemExit
+
+    shell = get_ipython()
+    if shell is not None:
+        shell.ask_exit = refuse
+    try:
+        yield
+    finally:
+        if shell is not None:
+            del shell.ask_exit
+
+
+def _open_figures() -> set[int]:
     pyplot = sys.modules.get("matplotlib.pyplot")
     return set(pyplot.get_fignums()) if pyplot else set()

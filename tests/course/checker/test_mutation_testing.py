@@ -109,12 +109,10 @@ def test_a_test_that_kills_one_alone_is_asked_for_more():
 @pytest.mark.parametrize(
     ("body", "remark"),
     [
-        ("return True", "it is never called"),
+        ("return True", "the wrong one passes"),
         ("return double(torch.ones(2)) is None", "a right one is refused"),
-        ("x = -torch.ones(2); return torch.equal(double(x), 1.9999999 * x)", "too close a comparison"),
-        ("x = -torch.ones(2); return (double(x) == x * 1.9999999).all()", "too close a comparison"),
-        ("x = -torch.ones(2); return torch.allclose(double(x), 2 * x, atol=9)", "too loose a comparison"),
-        ("x = -torch.ones(2); return double(x).isclose(2 * x, 2).all()", "too loose a comparison"),
+        ("x = -torch.ones(2); return torch.equal(double(x), 1.9999999 * x)", "a right one is refused"),
+        ("x = -torch.ones(2); return torch.allclose(double(x), 2 * x, atol=9)", "wrong numbers pass"),
         (
             "x = torch.tensor([.1, -.1]); return (double(x) + x.abs()).allclose(x, atol=9)",
             "wrong numbers pass",
@@ -122,8 +120,11 @@ def test_a_test_that_kills_one_alone_is_asked_for_more():
         ("return (double(torch.rand(3)) > 0).all()", "inputs on which the wrong one is right"),
         ("return double(-torch.ones(2)).shape == (2,)", "wrong numbers pass"),
         ("x = torch.randn(1); return torch.equal(double(x), 2 * x)", "it says now this, now that"),
-        ("import random; return random.random() < .7", "a right one (x + x), your test says True and False"),
-        ("return double.__name__ != 'doubles_positive'", "it goes by looks"),
+        (
+            "import random; return random.random() < .7",
+            "the same suspect (x + x), your test says True and False",
+        ),
+        ("return double.__name__ != 'doubles_positive'", "the wrong one passes"),
         ("double(torch.ones(2))", "nothing returned"),
         ("return double(torch.ones(2))", "returns tensor([2., 2.], dtype=torch.float64); True or False is"),
         ("return double(torch.ones(2), 3)", "raises an error"),
@@ -203,8 +204,8 @@ def keeps_4_mutants():
     [
         (lambda module: not torch.equal(module(torch.ones(1, 2)), torch.ones(1, 2)), ""),
         (lambda module: (copy.deepcopy(module).half()(torch.ones(1, 2).half()) != 1).any(), ""),
-        (lambda module: "Named" not in str(type(module)), "it goes by looks"),
-        (lambda module: getattr(module, "kept", True), "it is never called"),
+        (lambda module: "Named" not in str(type(module)), "the wrong one passes"),
+        (lambda module: not isinstance(module, Named), "the wrong one passes"),
     ],
 )
 def test_a_module_in_disguise_does_what_it_did_and_tells_nothing(keeps, name):
