@@ -25,7 +25,7 @@ GRADIENT_TOLERANCE = 1e-6  # gradients gather more rounding than values do
 
 
 class RobustnessCheck(NamedTuple):
-    """A name for the problem, what was done, how to do it, how to compare, and for which exercises.
+    """A name for the problem, and what was done in words, in code, in the comparison and for which exercises.
 
     run: (exercise, answer, case, an equal case) → anything
     compare: (exercise, what the attempt gave, what the reference gave) → a difference or None
@@ -46,12 +46,12 @@ def problem(exercise: Exercise, attempt: Any) -> tuple[int, Difference] | None:
         for i, (mine, reference) in enumerate(pairs):
             if reference.error is not None:  # nothing is promised here
                 continue
+            if isinstance(mine.error, TimeLimitExceeded):
+                return i, about_error(mine.error, attempt)
             if mine.error is not None:
                 found = about_error(mine.error, attempt)
             else:
                 found = check.compare(exercise, mine.result, reference.result)
-            if isinstance(mine.error, TimeLimitExceeded):
-                return i, found
             if found:
                 return i, Difference(check.name or found.name, f"{check.done} {found.text}".strip())
     return None
@@ -67,32 +67,23 @@ def _of_reference(exercise: Exercise, check: RobustnessCheck) -> list[Outcome]:
     return list(_outcomes(exercise, exercise.reference, check))
 
 
-# ----------------------------------------------------------------------------------------------- what is run
-
-
 def _forbidden_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> str | None:
     return forbidden_calls.first_in(partial(exercise.call, answer, case), exercise.forbidden)
 
 
-def _plain_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
-    return exercise.call(answer, case)
-
-
 def _second_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
-    ready = exercise.ready(answer, case)
-
     def negated(x: Tensor) -> Tensor:  # integers, which may be sizes or ids, stay
         return ~x if x.dtype == torch.bool else -x if x.is_floating_point() else x
 
+    ready = exercise.ready(answer, case)
     with suppress(Exception):  # these numbers may be none that the exercise allows
         exercise.use(ready, _with_changed(exercise.inputs(case), negated))
     return exercise.use(ready, exercise.inputs(same))
 
 
 def _without_options(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
-    ready = exercise.ready(answer, case)
+    ready, options = exercise.ready(answer, case), _options(exercise)
     exercise.use(ready, exercise.inputs(case))
-    options = _options(exercise)
     required = {name: value for name, value in exercise.inputs(same).items() if name not in options}
     return exercise.use(ready, required)
 
@@ -149,13 +140,6 @@ def _with_changed(inputs: dict[str, Any], change: Callable[[Tensor], Tensor]) ->
     return with_tensors(inputs, lambda x: x if x.requires_grad else change(x))
 
 
-# ------------------------------------------------------------------------------------------ what is compared
-
-
-def _compare_forbidden(exercise: Exercise, mine: str | None, reference: str | None) -> Difference | None:
-    return mine and about_forbidden_call(mine)
-
-
 def _compare(exercise: Exercise, mine: Any, reference: Any) -> Difference | None:
     return replace(exercise.comparison, names=exercise.returns).difference(mine, reference, "Your result")
 
@@ -169,7 +153,7 @@ def _compare_numbers(exercise: Exercise, mine: Any, reference: Any) -> Differenc
     return None
 
 
-def _compare_training(exercise: Exercise, mine: Any, reference: Any) -> Difference | None:
+def _compare_training(exercise: Exercise, mine: tuple, reference: tuple) -> Difference | None:
     if _compare(exercise, *reference):  # there is dropout, or another thing of training
         return None
     return _compare(exercise, mine[0], reference[0]) or _compare(exercise, mine[1], reference[1])
@@ -208,8 +192,16 @@ def _is_module(exercise: Exercise) -> bool:
 
 
 CHECKS = (
-    RobustnessCheck("", "", _forbidden_call, _compare_forbidden, lambda exercise: bool(exercise.forbidden)),
-    RobustnessCheck("", "", _plain_call, _compare_numbers),
+    RobustnessCheck(
+        "",
+        "",
+        _forbidden_call,
+        lambda exercise, mine, reference: mine and about_forbidden_call(mine),
+        lambda exercise: bool(exercise.forbidden),
+    ),
+    RobustnessCheck(
+        "", "", lambda exercise, answer, case, same: exercise.call(answer, case), _compare_numbers
+    ),
     RobustnessCheck(
         "a second call gives something else",
         "Called once with other numbers, then with the ones above:",
