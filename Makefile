@@ -13,11 +13,10 @@ ARGS       ?=
 CHROMIUM   ?=
 PACKAGE    ?=
 ROOM       ?=
-GATE       ?=
 # The versions that everything was tested with, and what wrote them down: another may lay them out otherwise.
 PINS       := transformer_course/constraints.txt
 UV         := uv==0.13.9
-export MY_LESSONS GATE
+export MY_LESSONS
 # What Python has compiled is kept: every fresh interpreter, and there are some, then starts seconds sooner.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -40,7 +39,7 @@ help:
 lab: $(READY)  ## open JupyterLab on your copies of the lessons (a new copy of one: FRESH=03; ARGS="--no-browser")
 	@$(RUN) -m transformer_course.workspace $(if $(FRESH),--fresh '$(FRESH)') $(ARGS)
 
-test: $(READY)  ## check everything: style, unit tests, every lesson as it is shipped
+test: $(READY)  ## check everything: style, unit tests, every lesson as it is shipped (the gate itself: ARGS="-m gate")
 	@git diff --quiet notebooks/ 2>/dev/null; [ $$? -ne 1 ] || echo 'Lessons in notebooks/ were changed. Your own work belongs in $(MY_LESSONS)/: make lab.'
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .

@@ -13,7 +13,7 @@ from nbval.kernel import CURRENT_ENV_KERNEL_NAME
 
 from tests.gate import lint_exercises
 from tests.gate.kernel import CELL_TIMEOUT, ThisPython, clean_environment
-from tests.gate.lesson_length import has_one_path, tell_minutes
+from tests.gate.lesson_length import has_one_path, write_minutes
 from tests.gate.notebook_io import NOTEBOOKS, Lesson, as_text, code_cells
 from tools.author import name_cells
 
@@ -21,7 +21,7 @@ from tools.author import name_cells
 def refresh(path: Path) -> bool:
     """Run one notebook and store it; return whether its file has changed.
 
-    A cell without an id of its own gets one, and the minutes told are those counted. A picture is stored even
+    A cell without an id of its own gets one, and the minutes are counted. A picture is stored even
     if it differs by a shade, which our gate lets pass: nbval alone compares the page's picture byte by byte.
 
     Raises:
@@ -31,7 +31,7 @@ def refresh(path: Path) -> bool:
     for name in name_cells(lesson.notebook, lesson.raw_cells):
         print(f"a new cell is called {name}; ", end="")
     if has_one_path(lesson):
-        tell_minutes(lesson)
+        write_minutes(lesson)
     _run(lesson.notebook, path.parent)
     text = as_text(lesson.notebook)
     if text != lesson.text:

@@ -1,4 +1,4 @@
-"""A lesson's path, and what lies deeper: how long each is, computed and not guessed."""
+"""How long a lesson takes, in minutes: counted, written down by `refresh`, and compared with what it says."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -25,13 +25,13 @@ HEADINGS = (  # of the lessons from 01 on, below the title
 )
 DEEPER = "## Deeper"
 
-# A learner reads so many words of prose, or lines of code, in a minute, and thinks so long of a prediction.
-WORDS, LINES, PREDICTION = 180, 10, 2
-# Minutes about an exercise; two more for each degree of difficulty, and one for each line that is written.
-THINKING = 1
+WORDS, LINES = 180, 10  # of prose and of code that a learner reads in a minute
+PREDICTION, THINKING = 2, 1  # minutes about a prediction, and about an exercise before its first line
 
-MOST_LINES, MOST_CELLS, MOST_MINUTES = 210, 54, 100
-MOST_BUGS = 4
+IN_TITLE = re.compile(r"(?<=\*\*It takes\*\* about )\d+ minutes")
+IN_EXERCISE = re.compile(r"(?<=^\*)●+ · \d+ minutes(?=\*$)", re.MULTILINE)
+IN_DEEPER = re.compile(r"(?<=\*)\d+ minutes?(?=\.\*)")
+FORMS = {IN_TITLE: "**It takes** about {}", IN_EXERCISE: "*{}*", IN_DEEPER: "*Good for:* … *{}.*"}
 
 
 def has_one_path(lesson: Lesson) -> bool:
@@ -40,118 +40,71 @@ def has_one_path(lesson: Lesson) -> bool:
 
 
 def parts(lesson: Lesson) -> tuple[list[NotebookNode], list[NotebookNode]]:
-    """Return the cells of the path, and those behind it."""
+    """Return the cells of the path, and those of Deeper."""
     cells = lesson.notebook.cells
     end = next((i for i, cell in enumerate(cells) if cell.source.startswith(DEEPER)), len(cells))
     return cells[:end], cells[end:]
 
 
-def words(cells: Iterable[NotebookNode]) -> int:
-    """Count the words of prose; hints and solutions are opened by few."""
-    return sum(len(cell.source.split()) for cell in _prose(cells))
-
-
-def lines(cells: Iterable[NotebookNode]) -> int:
-    """Count the lines of code that are not blank."""
-    code = (cell.source for cell in cells if cell.cell_type == "code")
-    return sum(1 for source in code for line in source.splitlines() if line.strip())
-
-
 def minutes(cells: list[NotebookNode]) -> int:
-    """Return how long a learner takes for these cells, exercises included."""
-    predictions = sum(cell.source.count("**Predict.") for cell in _prose(cells))
-    reading = words(cells) / WORDS + lines(cells) / LINES
+    """Return how long a learner takes for these cells, exercises included; few open hints and solutions."""
+    prose = [
+        cell.source for cell in cells if cell.cell_type == "markdown" and not cell.id.startswith("help-")
+    ]
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    words = sum(len(text.split()) for text in prose)
+    lines = sum(1 for text in code for line in text.splitlines() if line.strip())
+    predictions = sum(text.count("**Predict.") for text in prose)
     writing = sum(map(minutes_of_exercise, exercises_in(cells)))
-    return round(reading + PREDICTION * predictions + writing)
+    return round(words / WORDS + lines / LINES + PREDICTION * predictions + writing)
 
 
 def minutes_of_exercise(id: str) -> int:
-    """Return how long a learner takes for one exercise."""
+    """Return how long a learner takes for one exercise: two more for each degree of difficulty."""
     exercise = find(id)
     return THINKING + 2 * exercise.difficulty + len(written(exercise))
 
 
 def written(exercise: Exercise) -> list[str]:
-    """Return the lines of the solution that the stub does not give: those are read, with all other code."""
-    given = {line.strip() for line in exercise.stub.splitlines()}
-    return [line for line in exercise.shown.splitlines() if line.strip() not in {"", *given}]
+    """Return the lines of the solution that the stub does not give."""
+    stub = {line.strip() for line in exercise.stub.splitlines()}
+    return [line for line in exercise.shown.splitlines() if line.strip() not in {"", *stub}]
 
 
-def _prose(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
-    return [cell for cell in cells if cell.cell_type == "markdown" and not cell.id.startswith("help-")]
+def minutes_are_counted(lesson: Lesson) -> Iterator[str]:
+    """In the title, below each exercise's heading, and below the heading of each section of Deeper."""
+    for cell, form, wanted in _minutes(lesson):
+        match = form.search(cell.source)
+        if not match or match[0] != wanted:
+            got = match[0] if match else "nothing of it"
+            yield f"{cell.id} must say {FORMS[form].format(wanted)}, got {got}"
 
 
-# Rules
-
-
-TOLD = re.compile(r"(?<=\*\*It takes\*\* about )\d+ minutes")
-TOLD_EXERCISE = re.compile(r"(?<=^\*)●+ · \d+ minutes(?=\*$)", re.MULTILINE)
-TOLD_DEEPER = re.compile(r"(?<=\*)\d+ minutes?(?=\.\*)")
-
-
-def tells_its_minutes(lesson: Lesson) -> Iterator[str]:
-    """Of the path in the title; of each section behind it under its heading."""
-    for cell, form, wanted in _promises(lesson):
-        told = form.search(cell.source)
-        if not told or told[0] != wanted:
-            words = {TOLD: "**It takes** about {}", TOLD_EXERCISE: "*{}*"}.get(form, "*Good for:* … *{}.*")
-            yield f"{cell.id} must say {words.format(wanted)}, got {told[0] if told else 'nothing of it'}"
-
-
-def tell_minutes(lesson: Lesson) -> None:
-    """Write the right minutes where some are told."""
-    for cell, form, wanted in _promises(lesson):
+def write_minutes(lesson: Lesson) -> None:
+    """Write the right minutes where there are some."""
+    for cell, form, wanted in _minutes(lesson):
         cell.source = form.sub(wanted, cell.source)
 
 
-def _promises(lesson: Lesson) -> Iterator[tuple[NotebookNode, re.Pattern, str]]:
+def _minutes(lesson: Lesson) -> Iterator[tuple[NotebookNode, re.Pattern, str]]:
+    """Yield each cell that says how long something takes, how it does so, and what it has to say."""
     path, deeper = parts(lesson)
-    yield path[0], TOLD, f"{5 * round(minutes(path) / 5)} minutes"
-    for section in sections(deeper):
+    yield path[0], IN_TITLE, f"{5 * round(minutes(path) / 5)} minutes"
+    for section in _sections(deeper):
         count = max(1, minutes(section))
-        yield section[0], TOLD_DEEPER, f"{count} minute{'s' * (count > 1)}"
-    if has_one_path(lesson):
-        for task, id in tasks(lesson.notebook.cells):
-            wanted = f"{'●' * find(id).difficulty} · {minutes_of_exercise(id)} minutes"
-            yield task, TOLD_EXERCISE, wanted
+        yield section[0], IN_DEEPER, f"{count} minute{'s' * (count > 1)}"
+    for id in exercises_in(lesson.notebook.cells):
+        for cell in lesson.notebook.cells:
+            if re.search(rf"^#+ {id} ", cell.source, re.MULTILINE):
+                difficulty = "●" * find(id).difficulty
+                yield cell, IN_EXERCISE, f"{difficulty} · {minutes_of_exercise(id)} minutes"
 
 
-def tasks(cells: list[NotebookNode]) -> Iterator[tuple[NotebookNode, str]]:
-    """Yield the cell with each exercise's heading, and its id."""
-    for id in exercises_in(cells):
-        yield from ((cell, id) for cell in cells if re.search(rf"^#+ {id} ", cell.source, re.MULTILINE))
-
-
-def sections(cells: list[NotebookNode]) -> list[list[NotebookNode]]:
-    """Return the sections behind the path, each with its cells."""
-    found: list[list[NotebookNode]] = []
+def _sections(cells: Iterable[NotebookNode]) -> list[list[NotebookNode]]:
+    sections: list[list[NotebookNode]] = []
     for cell in cells:
         if cell.cell_type == "markdown" and re.search(r"^### ", cell.source, re.MULTILINE):
-            found.append([])
-        if found:
-            found[-1].append(cell)
-    return found
-
-
-def is_no_longer_than_a_path(lesson: Lesson) -> Iterator[str]:
-    """Whoever adds has to take something away, or to put it deeper."""
-    path, _ = parts(lesson)
-    cells = [cell for cell in path if not re.match("(exercise|check|help)-", cell.id)]
-    counted = {
-        "lines of code": (lines(path), MOST_LINES),
-        "cells beside the exercises": (len(cells), MOST_CELLS),
-        "minutes": (minutes(path), MOST_MINUTES),
-        "bugs": (len(_bugs(path)), MOST_BUGS),
-    }
-    for what, (count, most) in counted.items():
-        if count > most:
-            yield f"the path has {count} {what}, at most {most}: put some behind the summary"
-
-
-def _bugs(path: list[NotebookNode]) -> list[str]:
-    text = "\n".join(cell.source for cell in path if cell.cell_type == "markdown")
-    part = text.partition("## Where people go wrong")[2].partition("## In the package")[0]
-    return re.findall(r"^\*\*(?!Predict)[^*]+\.\*\*", part, re.MULTILINE)
-
-
-ALL = (tells_its_minutes, is_no_longer_than_a_path)
+            sections.append([])
+        if sections:
+            sections[-1].append(cell)
+    return sections

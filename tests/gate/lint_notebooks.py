@@ -212,10 +212,9 @@ def has_the_headings(lesson: Lesson) -> Iterator[str]:
 
 
 def keeps_to_its_path(lesson: Lesson) -> Iterator[str]:
-    """What a lesson promises of its length."""
+    """How long it takes is counted, and a learner writes what nobody has shown."""
     if lesson_length.has_one_path(lesson):
-        for rule in lesson_length.ALL:
-            yield from rule(lesson)
+        yield from lesson_length.minutes_are_counted(lesson)
         yield from nothing_asked_stands_above(lesson)
 
 

@@ -1,30 +1,35 @@
-"""A number in a lesson's prose stands in an output or in the code near it, or it says where it comes from.
+"""A number in a lesson's prose is in the code or in an output near it, or follows from the numbers around it.
 
-Where it comes from stands in `numbers.toml`, by lesson and number: "= exp(2)", which is computed and must
-round to it; "cell NAME", whose code or output must hold it, or "lesson NN", one of whose cells must; else, in
-words, the place where somebody prints it. What `quotations.toml` quotes is known from there.
+So an output that has changed does not leave the words around it as they were. A number may be a printed one,
+as a percentage too, or the result of one step of arithmetic with other numbers of its paragraph. For the few
+that come from elsewhere, `numbers.toml` says where, by lesson: "cell NAME", which must contain the number, or
+in words the place where somebody prints it. What `quotations.toml` quotes is known from there.
 """
 
 import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
+from itertools import permutations
 
 from nbformat import NotebookNode
 
 from tests.gate.notebook_io import NOTEBOOKS, PICTURE, ROOT, Lesson, without_pictures
 from transformer_course.exercises import exercise_titles
 
-NEAR = 3  # cells before and behind: a number from further away says so
+NEAR = 3  # cells before and after
+LONG = 4  # digits: so long a number is no coincidence, wherever the lesson prints it
 SOURCES = tomllib.loads((ROOT / "tests/gate/numbers.toml").read_text(encoding="utf-8"))
 QUOTED = tomllib.loads((ROOT / "tests/course/quotations.toml").read_text(encoding="utf-8"))["quotation"]
-OVERVIEWS = "Recall|Summary"  # with the title: what stands there is from anywhere in the lesson
+OVERVIEWS = "Recall|Summary"  # with the title: their numbers are from anywhere in the lesson
 REMEDY = "compute it, or say where it comes from in tests/gate/numbers.toml"
 
 NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\d+"
 IN_PROSE = re.compile(rf"(?<![\w.,^/-])({NUMBER})(?![\d⁰¹²³⁴-⁹⁻/]|\.\d)(?:[ -]?(%))?")
+POWER_OF_TEN = re.compile("10(⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
+SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]*\$", re.DOTALL)
 IN_FORMULA = re.compile(r"(?<![\w.,])(\d*\.\d+)")  # whole numbers are algebra there
@@ -38,27 +43,32 @@ NO_NUMBERS = re.compile(  # links, places in a text, lessons (in the glossary at
 
 
 def numbers_have_a_source(lesson: Lesson) -> Iterator[str]:
-    """An output that has changed leaves the words around it as they were."""
+    """Yield each number of the prose without a source, and each entry of `numbers.toml` without a use."""
     cells, sources = lesson.notebook.cells, SOURCES.get(lesson.path.name[:2], {})
-    held = [_held(cell) for cell in cells]
-    everywhere, told, heading = _union(held), set(), ""
-    sizes = _union(_in(_code_of(cell)) for cell in cells if cell.cell_type == "code")
+    printed = [_printed(cell) for cell in cells]
+    everywhere, used, heading = set().union(*printed), set(), ""
+    sizes = {number for number in everywhere if len(number) >= LONG and "." not in number}.union(
+        *(_numbers(_code_of(cell)) for cell in cells if cell.cell_type == "code")
+    )
     for i, cell in enumerate(cells):
         if cell.cell_type == "code":
             continue
         heading = next(iter(re.findall("^##? (.*)", cell.source, re.MULTILINE)), heading)
         is_overview = i == 0 or re.match(OVERVIEWS, heading)
-        near = everywhere if is_overview else _union(held[max(0, i - NEAR) : i + NEAR + 1])
+        near = everywhere if is_overview else set().union(*printed[max(0, i - NEAR) : i + NEAR + 1])
         near = near | _quoted_in(cell.source)
-        for number, is_share in _in_prose(cell.source):
-            told.add(number)
-            is_size = "." not in number and not is_share  # a width in the code holds for the whole lesson
-            known = near | sizes if is_size else near
-            source = sources.get(number)
-            if not known & _forms(number, is_share) and not _is_source(source, number, held, cells):
-                yield f"{cell.id} tells {number}, which nothing near it computes; {REMEDY}: {source!r}"
+        for paragraph in re.split(r"\n\s*\n", CODE.sub(_without_blank_lines, cell.source)):
+            for number, is_share in _in_prose(paragraph):
+                is_size = "." not in number and not is_share  # a width in the code holds for the whole lesson
+                if (near | sizes if is_size else near) & _forms(number, is_share):
+                    continue
+                if number in _results(paragraph, number):
+                    continue
+                used.add(number)
+                if not _is_source(sources.get(number, ""), number, printed, cells):
+                    yield f"{cell.id} has {number}, which nothing near it computes; {REMEDY}"
     if lesson.path.parent == NOTEBOOKS:  # elsewhere it may be a part, or made up
-        yield from (f"numbers.toml knows {number}, and no text tells it" for number in sources.keys() - told)
+        yield from (f"numbers.toml has {number}, which needs no source" for number in sources.keys() - used)
 
 
 def _in_prose(source: str) -> Iterator[tuple[str, bool]]:
@@ -67,8 +77,8 @@ def _in_prose(source: str) -> Iterator[tuple[str, bool]]:
     for formula in FORMULA.findall(words):
         yield from ((_plain(number), False) for number in IN_FORMULA.findall(formula))
     bare = NO_NUMBERS.sub(" ", _of_exercises().sub(" ", FORMULA.sub(" ", words)))
-    for found in IN_PROSE.finditer(bare):
-        number, share = found.groups()
+    for match in IN_PROSE.finditer(bare):
+        number, share = match.groups()
         if len(number) > 1 or share:
             yield _plain(number), bool(share)
 
@@ -78,7 +88,11 @@ def _of_exercises() -> re.Pattern:
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, exercise_titles()))})\b")
 
 
-def _held(cell: NotebookNode) -> set[str]:
+def _without_blank_lines(code: re.Match) -> str:
+    return re.sub(r"\n\s*\n", "\n", code[0])
+
+
+def _printed(cell: NotebookNode) -> set[str]:
     """Return the numbers in a cell's code and outputs; comments are words, too."""
     if cell.cell_type != "code":
         return set()
@@ -87,14 +101,14 @@ def _held(cell: NotebookNode) -> set[str]:
         data = {mime: text for mime, text in output.get("data", {}).items() if mime != PICTURE}
         shown = without_pictures(json.dumps(data, ensure_ascii=False))
         texts += [output.get("text", ""), output.get("evalue", ""), shown]
-    return _in("\n".join(texts))
+    return _numbers("\n".join(texts))
 
 
 def _code_of(cell: NotebookNode) -> str:
     return re.sub(r"(^|\s)# .*", "", cell.source)
 
 
-def _in(text: str) -> set[str]:
+def _numbers(text: str) -> set[str]:
     return {_plain(number) for number in re.findall(rf"(?<!\w)(?:{NUMBER})", text)}
 
 
@@ -109,29 +123,41 @@ def _forms(number: str, is_share: bool) -> set[str]:
     return {number, _plain(f"{float(number) / 100:.{digits + 2}f}")} if is_share else {number}
 
 
-def _is_source(source: str | None, number: str, held: list[set[str]], cells: list[NotebookNode]) -> bool:
-    if source is None:
-        return False
-    if source.startswith("="):
-        value = eval(source[1:], vars(math).copy())
-        return _plain(f"{value:.{len(number.partition('.')[2])}f}") == number
-    if cell := re.fullmatch(r"cell (\S+)", source):
-        return any(number in numbers for numbers, each in zip(held, cells, strict=True) if each.id == cell[1])
-    if other := re.fullmatch(r"lesson (\d\d)", source):
-        return number in _of_lesson(other[1])
-    return len(source) > 10
+def _results(paragraph: str, number: str) -> set[str]:
+    """Return the results of one step of arithmetic with the paragraph's other numbers, as precise as it."""
+    in_order = [_plain(other) for other in re.findall(NUMBER, paragraph)]
+    in_order = [float(other) for other in in_order if other != number]
+    powers = [10.0 ** int(exponent.translate(SUPERSCRIPTS)) for exponent in POWER_OF_TEN.findall(paragraph)]
+    values = list(_combinations(in_order, {*in_order, *powers}))
+    digits = len(number.partition(".")[2])
+    return {_plain(f"{value:.{digits}f}") for value in values if abs(value) < 1e12}
+
+
+def _combinations(in_order: list[float], numbers: set[float]) -> Iterator[float]:
+    for x in numbers:
+        yield from (x, x * x, 100 * x, x / (2 * math.pi))
+        if x > 0:
+            yield from (math.sqrt(x), 1 / math.sqrt(x), math.log(x))
+        if x < 64:
+            yield from (math.exp(x), 2.0**x)
+    for x, y in permutations(numbers, 2):
+        yield from (x + y, x - y, x * y)
+        if y > 0:
+            yield from (x / y, 100 * x / y, x / math.sqrt(y), math.hypot(x, y))
+    for start in range(len(in_order)):
+        for end in range(start + 3, min(start + 6, len(in_order)) + 1):
+            run = in_order[start:end]
+            yield from (sum(run), sum(run) / len(run), run[0] * run[1] + run[2])
+
+
+def _is_source(source: str, number: str, printed: list[set[str]], cells: list[NotebookNode]) -> bool:
+    if name := re.fullmatch(r"cell (\S+)", source):
+        return any(
+            number in numbers and cell.id == name[1] for numbers, cell in zip(printed, cells, strict=True)
+        )
+    return bool(source)
 
 
 def _quoted_in(text: str) -> set[str]:
-    quoted = (each for each in QUOTED if each["words"] in text)
-    return _union(_in(f"{each['words']} {each['says']} {each['place']}") for each in quoted)
-
-
-@cache
-def _of_lesson(number: str) -> set[str]:
-    (path,) = NOTEBOOKS.glob(f"{number}_*.ipynb")
-    return _union(map(_held, Lesson.load(path).notebook.cells))
-
-
-def _union(sets: Iterable[set[str]]) -> set[str]:
-    return set().union(*sets)
+    quotations = (entry for entry in QUOTED if entry["words"] in text)
+    return set().union(*(_numbers(f"{q['words']} {q['says']} {q['place']}") for q in quotations))

@@ -25,7 +25,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from tests.gate import itself, plugin
+from tests.gate import plugin
 from tests.gate.comparison import differences
 from tests.gate.notebook_io import NOTEBOOKS, PICTURE, Lesson, as_text, code_cells
 from tools.refresh import chosen, refresh
@@ -35,8 +35,7 @@ from transformer_course.workspace import copies
 
 # nbval leaves the sockets of a kernel that it has stopped to the garbage collector.
 LEFT_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-NEEDED = pytest.mark.skipif(not itself.is_to_be_tried(), reason=itself.SKIPPED)
-pytestmark = [NEEDED, LEFT_OPEN]
+pytestmark = [pytest.mark.gate, LEFT_OPEN]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -284,43 +283,35 @@ def test_notebook_runs_whole_or_not_at_all(keyword: str, runs: bool, stored: Pat
     assert collected.names == (["begin", *FAULTS, *SOUND, *NAMED] if runs else [])
 
 
-STOCK = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--color=no"]
 HERE = ["-c", str(NOTEBOOKS.parent / "pyproject.toml")]  # with the settings of the course
-ALONE = "02_rotary_embedding"  # a slider, plots, maps, and no model until the end of its path
+ALONE = "02_rotary_embedding"
 
 
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess:
-    """nbval as everybody runs it, in an empty folder: a lesson, and the same with a stale number."""
-    folder, lesson = tmp_path_factory.mktemp("stock"), Lesson.load(NOTEBOOKS / f"{ALONE}.ipynb").notebook
-    (folder / "sound.ipynb").write_text(nbformat.writes(lesson), encoding="utf-8")
+def test_a_lesson_passes_nbval_as_everybody_runs_it_and_a_stale_number_does_not(tmp_path: Path) -> None:
+    lesson = Lesson.load(NOTEBOOKS / f"{ALONE}.ipynb").notebook
     until = next(i for i, cell in enumerate(lesson.cells) if cell.id == "problem-toy")
     lesson.cells = lesson.cells[: until + 1]
+    (tmp_path / "sound.ipynb").write_text(nbformat.writes(lesson), encoding="utf-8")
     lesson.cells[-1].outputs[0].text = lesson.cells[-1].outputs[0].text.replace("5.3", "5.4")
-    (folder / "stale.ipynb").write_text(nbformat.writes(lesson), encoding="utf-8")
+    (tmp_path / "stale.ipynb").write_text(nbformat.writes(lesson), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--color=no", "--nbval"]
     here = os.environ | {"PYTHONPATH": str(NOTEBOOKS.parent)}
-    return subprocess.run(
-        [*STOCK, "--nbval"], cwd=folder, env=here, capture_output=True, text=True, check=False
-    )
+    run = subprocess.run(command, cwd=tmp_path, env=here, capture_output=True, text=True, check=False)
+    failed = re.findall(r"^FAILED (.*?)::", run.stdout, re.MULTILINE)
+    assert failed == ["stale.ipynb"], run.stdout
+    assert "score   5.4" in run.stdout and "score   5.3" in run.stdout
 
 
-def test_a_lesson_passes_nbval_as_everybody_runs_it_and_a_stale_number_does_not(stock) -> None:
-    failed = re.findall(r"^FAILED (.*?)::", stock.stdout, re.MULTILINE)
-    assert failed == ["stale.ipynb"], stock.stdout
-    assert "score   5.4" in stock.stdout and "score   5.3" in stock.stdout
-
-
-@pytest.mark.parametrize("option", ["--nbval", "--nbval-lax"])
-def test_nbval_collects_here_too_where_it_is_asked_to(option: str, stored: Path) -> None:
-    command = [*STOCK, *HERE, option, "--collect-only", str(stored)]
-    run = subprocess.run(command, cwd=NOTEBOOKS.parent, capture_output=True, text=True, check=False)
-    assert run.returncode == 0 and "::Cell 1" in run.stdout and "stricter" not in run.stdout
-
-
-def test_the_stricter_run_says_so_in_one_line(stored: Path) -> None:
-    command = [*(option for option in STOCK if option != "-q"), *HERE, "--collect-only", str(stored)]
-    run = subprocess.run(command, cwd=NOTEBOOKS.parent, capture_output=True, text=True, check=False)
-    assert plugin.STRICT in run.stdout.splitlines()
+@pytest.mark.parametrize("option", ["--nbval", "--nbval-lax", ""])
+def test_nbval_alone_runs_where_it_is_asked_for_and_the_stricter_run_says_so(
+    option: str, stored: Path, capsys: pytest.CaptureFixture
+) -> None:
+    options = [*GATE, *HERE, *option.split(), "-v", "--collect-only", str(stored)]
+    collected = Reports()
+    assert pytest.main(options, plugins=[collected]) == 0
+    is_stock = collected.names[0] == "Cell 0"
+    said = plugin.STRICT in capsys.readouterr().out.splitlines()
+    assert (is_stock, said) == ((True, False) if option else (False, True))
 
 
 @pytest.mark.parametrize("weakening", ["--nbval-sanitize-with=x", "--sanitize-with=x", "-n2 --dist=load"])
