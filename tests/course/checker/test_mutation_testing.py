@@ -10,7 +10,7 @@ from tests.course.cells import cell, said
 from tests.gate.copies import PERSONAL
 from transformer_course.checker import exercise, judge
 from transformer_course.checker.mistake_guide import attach, read
-from transformer_course.checker.mutation_testing import MutationExercise, Mutants, MutationExercise
+from transformer_course.checker.mutation_testing import Mutants, MutationExercise
 from transformer_course.checker.verdict import CORRECT, NOT_YET
 
 
