@@ -155,7 +155,7 @@ def updated(third: OpenLesson, clone: Clone) -> OpenLesson:
 
     ship(clone.folder / "notebooks" / THIRD, change)
     said = clone.start()
-    assert "03 is newer: what you wrote is kept, notes show what the course has there." in said
+    assert "03 updated; what you wrote is kept, notes show what the course has there." in said
     assert f"Opening {THIRD}" in said  # where one left off
     return clone.open(THIRD)
 

@@ -65,7 +65,7 @@ def _update_copy(shipped: Path, copy: Path) -> str:
         return "is being saved by another program. It is brought up to date the next time."
     write(copy, as_bytes(lesson | {"cells": cells, "metadata": metadata}))
     os.utime(copy, times)
-    return "is newer: what you wrote is kept" + (", notes show what the course has there." if notes else ".")
+    return "updated; what you wrote is kept" + (", notes show what the course has there." if notes else ".")
 
 
 def merge(mine: list[Cell], base: dict[str, str], shipped: list[Cell]) -> tuple[list[Cell], int] | None:

@@ -71,6 +71,7 @@ def test_merging_keeps_what_the_learner_wrote_and_takes_everything_else(notebook
     assert theirs <= texts and texts.total() <= theirs.total() + len(newer) + notes
     assert [id for id in ids if id in now] == [id for id in now if id in ids]  # in the newer lesson's order
     copied = {each.get("id") for each in mine}
+    assert {each["source"] for each in mine if each["source"] == now.get(each.get("id"))} <= texts.keys()
     for id, text in now.items():
         if id in copied or was.get(id) != text:
             (here,) = (each["source"] for each in cells if each["id"] == id)
@@ -167,14 +168,14 @@ def test_a_lesson_that_is_not_newer_is_left_to_the_last_byte(answered: Course) -
 def test_a_newer_lesson_is_merged_and_the_copy_keeps_its_time(answered: Course) -> None:
     os.utime(answered.copy, (10**9, 10**9))
     answered.ship(end="## The end")
-    assert answered.update() == ["03 is newer: what you wrote is kept."]
+    assert answered.update() == ["03 updated; what you wrote is kept."]
     assert answered.sources() == {id: each["source"] for id, each in LESSON.items()} | {
         "exercise-03-1": ANSWER,
         "end": "## The end",
     }
     assert answered.copy.stat().st_mtime == 10**9
     answered.ship(**{"exercise-03-1": STUB.replace("(x)", "(x, times)"), "end": "## The end"})
-    assert answered.update() == ["03 is newer: what you wrote is kept, notes show what the course has there."]
+    assert answered.update() == ["03 updated; what you wrote is kept, notes show what the course has there."]
     assert answered.sources()["exercise-03-1"] == ANSWER
     assert "def double(x, times)" in "".join(answered.sources().values())
     assert answered.update() == []

@@ -5,7 +5,7 @@ import re
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 
-from tests.course.workspace.test_saved_answers import run, shell  # noqa: F401  a fixture
+from tests.course.workspace.conftest import run
 from transformer_course import exercises
 from transformer_course.exercises import PARTS, find
 from transformer_course.workspace import atomic_files, my_encoder
@@ -37,7 +37,7 @@ def page() -> str:
     return (atomic_files.WORKSPACE / "my_encoder.py").read_text(encoding="utf-8")
 
 
-def solve(shell: InteractiveShell, id: str, *cells: str) -> None:  # noqa: F811
+def solve(shell: InteractiveShell, id: str, *cells: str) -> None:
     run(shell, "import math\nimport torch\nfrom torch import nn", *cells, CHECKS[id])
 
 
@@ -54,7 +54,7 @@ def test_made_of_the_references_parts_it_is_minilm() -> None:
         torch.testing.assert_close(mine[queries], wanted[queries], rtol=0, atol=1e-9)
 
 
-def test_a_right_answer_comes_onto_the_page_as_it_was_written(shell: InteractiveShell) -> None:  # noqa: F811
+def test_a_right_answer_comes_onto_the_page_as_it_was_written(shell: InteractiveShell) -> None:
     solve(shell, "04.1", HIDE)
     assert HIDE[HIDE.index("def hide") :].strip() in page()
     assert "# 04.1 Hide the padding\n" in page()
@@ -66,13 +66,13 @@ def test_a_right_answer_comes_onto_the_page_as_it_was_written(shell: Interactive
     assert re.match(r'"""My encoder.*?"""\n\nimport math\nimport torch\nfrom torch import nn\n', page())
 
 
-def test_minilm_runs_on_an_encoder_that_names_its_norms_otherwise(shell: InteractiveShell) -> None:  # noqa: F811
+def test_minilm_runs_on_an_encoder_that_names_its_norms_otherwise(shell: InteractiveShell) -> None:
     solve(shell, "08.3", NAMED_OTHERWISE)
     assert "entrance, end):" in page()
     assert len(exercises.my_encoder().minilm()[0].layers) == 6
 
 
-def test_two_helpers_of_one_name_keep_apart(shell: InteractiveShell) -> None:  # noqa: F811
+def test_two_helpers_of_one_name_keep_apart(shell: InteractiveShell) -> None:
     solve(shell, "07.3", HELPER, LAYER)
     another = "def helper(ids, pad):\n    return ids != pad\n\n"
     solve(shell, "04.1", f"{another}{HIDING}")
@@ -81,14 +81,14 @@ def test_two_helpers_of_one_name_keep_apart(shell: InteractiveShell) -> None:  #
     assert exercises.my_encoder().minilm()
 
 
-def test_a_later_wrong_answer_changes_nothing(shell: InteractiveShell) -> None:  # noqa: F811
+def test_a_later_wrong_answer_changes_nothing(shell: InteractiveShell) -> None:
     solve(shell, "04.1", HIDE)
     before = page()
     solve(shell, "04.1", "hide_padding = lambda token_ids, pad_id: token_ids != pad_id")
     assert page() == before
 
 
-def test_a_page_that_was_edited_is_kept_beside(shell: InteractiveShell) -> None:  # noqa: F811
+def test_a_page_that_was_edited_is_kept_beside(shell: InteractiveShell) -> None:
     solve(shell, "04.1", HIDE)
     edited = page().replace("# my own comment", "# another comment")
     (atomic_files.WORKSPACE / "my_encoder.py").write_text(edited, encoding="utf-8")
@@ -99,7 +99,7 @@ def test_a_page_that_was_edited_is_kept_beside(shell: InteractiveShell) -> None:
     assert "# my own comment" in page()
 
 
-def test_an_answer_that_is_not_right_any_more_is_not_on_the_page(shell: InteractiveShell) -> None:  # noqa: F811
+def test_an_answer_that_is_not_right_any_more_is_not_on_the_page(shell: InteractiveShell) -> None:
     solve(shell, "04.1", HIDE)
     (atomic_files.WORKSPACE / "answers" / "05.4.py").write_text(
         "MultiHeadAttention = print", encoding="utf-8"
@@ -108,7 +108,7 @@ def test_an_answer_that_is_not_right_any_more_is_not_on_the_page(shell: Interact
     assert "# 05.4 Write multi-head attention: the reference's" in page()
 
 
-def test_an_answer_that_calls_an_earlier_one_takes_the_reference_along(shell: InteractiveShell) -> None:  # noqa: F811
+def test_an_answer_that_calls_an_earlier_one_takes_the_reference_along(shell: InteractiveShell) -> None:
     run(shell, "import math\nfrom torch import nn", find("03.2").stub, 'attention = check("03.2", attention)')
     run(shell, find("03.4").shown, 'SelfAttention = check("03.4", SelfAttention)')
     text = (atomic_files.WORKSPACE / "answers" / "03.4.py").read_text(encoding="utf-8")

@@ -1,7 +1,6 @@
 """A cell that is run before those that it needs says so, and no other error is touched."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,15 +23,13 @@ def test_the_line_that_gives_a_name() -> None:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InteractiveShell:
+def shell(shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InteractiveShell:
     cells = [{"cell_type": "code", "source": [cell]} for cell in CELLS]
     (tmp_path / "03.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JPY_SESSION_NAME", "somewhere/03.ipynb")
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    made = InteractiveShell()
-    watch(made)
-    return made
+    watch(shell)
+    return shell
 
 
 def test_a_name_of_another_cell_is_told_beside_the_error(

@@ -1,14 +1,13 @@
 """A right answer is kept as text that runs by itself, and later lessons get it, judged anew."""
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
 
+from tests.course.workspace.conftest import run
 from transformer_course import exercises
 from transformer_course.exercises import exercise_titles, find
 from transformer_course.lessons import NAMES
@@ -81,24 +80,6 @@ def test_local_names_are_not_taken_for_the_lessons() -> None:
 
 
 # --- in the notebook ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InteractiveShell:
-    """A notebook that runs in the learner's folder."""
-    monkeypatch.setattr(atomic_files, "WORKSPACE", tmp_path)
-    monkeypatch.setattr(atomic_files, "IN_WORKSPACE", True)
-    # A shell makes its own module `__main__`.
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    made = InteractiveShell()
-    monkeypatch.setattr(exercises, "get_ipython", lambda: made)
-    made.run_cell("from transformer_course.exercises import check, mine", store_history=True)
-    return made
-
-
-def run(shell: InteractiveShell, *cells: str) -> None:
-    for cell in cells:
-        shell.run_cell(cell, store_history=True).raise_error()
 
 
 def said(capsys: pytest.CaptureFixture) -> str:
