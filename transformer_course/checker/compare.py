@@ -1,4 +1,4 @@
-"""What differs between two results: the first thing only, and never after broadcasting."""
+"""Comparing two results: the first difference in words, and never after broadcasting."""
 
 import math
 import re
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 VALUE = "wrong value"
-DIGITS = {torch.float32: 1e-6}  # no comparison is finer than what a format holds
-MOST = 4  # entries that are right and told by their names
+FORMAT_TOLERANCE = {torch.float32: 1e-6}  # at least, whatever the exercise's
+MAX_LISTED = 4  # right entries that are listed by their names
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How to compare: tolerance, names of several results, and whether the wanted value may be told.
+    """How to compare: tolerance, names of several results, and whether the wanted value may be revealed.
 
     any_integer: int32 is as good as int64
-    in_words: whether a sentence about wrong numbers is wanted, which takes longer than to compare
+    explain: whether to write sentences about wrong numbers, which takes longer than to compare
     """
 
     tolerance: float
     names: Sequence[str] = ()
     reveal: bool = True
     any_integer: bool = True
-    in_words: bool = True
+    explain: bool = True
 
     def difference(self, got: Any, wanted: Any, label: str) -> Difference | None:
         """The first difference; None if there is none. `label` is what to call the result in a sentence."""
@@ -58,42 +58,42 @@ class Comparison:
         if not isinstance(got, tuple | list) or len(got) != len(wanted):
             count = "one thing is" if len(wanted) == 1 else f"{len(wanted)} things are"
             which = f": {', '.join(names)}" if self.names else f", in a {type(wanted).__name__}"
-            return Difference("wrong structure", f"{label} is {_kind(got)}; {count} wanted{which}.")
+            return Difference("wrong structure", f"{label} is {_description(got)}; {count} wanted{which}.")
         inner = replace(self, names=())
         pairs = zip(names, got, wanted, strict=True)
-        return self._first((name, inner.difference(*pair, name)) for name, *pair in pairs)
+        return self._first_difference((name, inner.difference(*pair, name)) for name, *pair in pairs)
 
     def _dicts(self, got: Any, wanted: dict, label: str) -> Difference | None:
         if not isinstance(got, dict):
-            text = f"{label} is {_kind(got)}; a dict is wanted, with the keys {_some_keys(wanted)}."
+            text = f"{label} is {_description(got)}; a dict is wanted, with the keys {_some_keys(wanted)}."
             return Difference("wrong structure", text)
         missing = {key: None for key in wanted if key not in got}
         unknown = {key: None for key in got if key not in wanted}
         if missing or unknown:
-            told = {"missing": missing, "not wanted": unknown}
-            parts = [f"{words}: {_some_keys(keys)}" for words, keys in told.items() if keys]
+            lists = {"missing": missing, "not wanted": unknown}
+            parts = [f"{words}: {_some_keys(keys)}" for words, keys in lists.items() if keys]
             return Difference("wrong keys", f"{label} has other keys than wanted; {'; '.join(parts)}.")
         names = {key: f"{label}[{shown(key)}]" for key in wanted}
-        return self._first(
+        return self._first_difference(
             (name, self.difference(got[key], wanted[key], name)) for key, name in names.items()
         )
 
-    def _first(self, entries: Iterator[tuple[str, Difference | None]]) -> Difference | None:
-        if not self.in_words:  # whether one differs is enough
+    def _first_difference(self, entries: Iterator[tuple[str, Difference | None]]) -> Difference | None:
+        if not self.explain:  # whether one differs is enough
             return next((difference for _, difference in entries if difference), None)
         differences = dict(entries)
-        found = next(filter(None, differences.values()), None)
+        first = next(filter(None, differences.values()), None)
         right = [name for name, difference in differences.items() if difference is None]
-        if found is None or not right:
-            return found
-        told = f"{', '.join(right)} {'is' if len(right) == 1 else 'are'}"
-        if len(right) > MOST:
-            told = f"{len(right)} of the {len(differences)} entries are"
-        return replace(found, text=f"{found.text} {told} right.")
+        if first is None or not right:
+            return first
+        listed = f"{', '.join(right)} {'is' if len(right) == 1 else 'are'}"
+        if len(right) > MAX_LISTED:
+            listed = f"{len(right)} of the {len(differences)} entries are"
+        return replace(first, text=f"{first.text} {listed} right.")
 
     def _numbers(self, got: Any, wanted: Real, label: str) -> Difference | None:
         if not isinstance(got, Real) or isinstance(got, bool):
-            return Difference("wrong type", f"{label} is {_kind(got)}; a number is wanted.")
+            return Difference("wrong type", f"{label} is {_description(got)}; a number is wanted.")
         if isinstance(wanted, Integral) and not isinstance(got, Integral):
             return Difference(
                 "not an integer",
@@ -113,16 +113,16 @@ class Comparison:
     def _others(self, got: Any, wanted: Any, label: str) -> Difference | None:
         if type(got) is not type(wanted):
             return Difference(
-                "wrong type", f"{label} is {_kind(got)}; a `{type(wanted).__name__}` is wanted."
+                "wrong type", f"{label} is {_description(got)}; a `{type(wanted).__name__}` is wanted."
             )
         if got == wanted or (isinstance(got, str) and self.tolerance and _bare(got) == _bare(wanted)):
             return None
-        wish = f", wanted {shown(wanted)}." if self.reveal else "."
-        return Difference(VALUE, f"{label} is {shown(got)}{wish}")
+        wanted_value = f", wanted {shown(wanted)}." if self.reveal else "."
+        return Difference(VALUE, f"{label} is {shown(got)}{wanted_value}")
 
     def _tensors(self, got: Any, wanted: Tensor, label: str) -> Difference | None:
         if not isinstance(got, Tensor):
-            return Difference("wrong type", f"{label} is {_kind(got)}; a tensor is wanted.")
+            return Difference("wrong type", f"{label} is {_description(got)}; a tensor is wanted.")
         if got.shape != wanted.shape:
             shapes = f"{label} has shape {tuple(got.shape)}, wanted {tuple(wanted.shape)}"
             return Difference("wrong shape", f"{shapes}{_shape_hint(got.shape, wanted.shape)}.")
@@ -140,13 +140,13 @@ class Comparison:
         if got.is_meta:  # sizes without values
             return None
         if wanted.is_floating_point() or wanted.is_complex():
-            room = max(self.tolerance, DIGITS.get(wanted.dtype, 0))
+            room = max(self.tolerance, FORMAT_TOLERANCE.get(wanted.dtype, 0))
             agrees = torch.isclose(got, wanted, rtol=room, atol=room, equal_nan=True)
         else:
             agrees = got == wanted
         if agrees.all():
             return None
-        if not self.in_words:
+        if not self.explain:
             return Difference(VALUE, "")
         broken = ~got.isfinite() & wanted.isfinite()
         if broken.any():
@@ -166,8 +166,8 @@ def _bare(text: str) -> str:
 
 
 def _some_keys(keys: dict, most: int = 6) -> str:
-    named = ", ".join(f"`{shorten(str(key), 60)}`" for key in list(keys)[:most])
-    return named if len(keys) <= most else f"{named} and {len(keys) - most} more"
+    listed = ", ".join(f"`{shorten(str(key), 60)}`" for key in list(keys)[:most])
+    return listed if len(keys) <= most else f"{listed} and {len(keys) - most} more"
 
 
 def plain(value: Any) -> Any:
@@ -258,7 +258,7 @@ def shown(value: Any) -> str:
     try:
         return shorten(repr(value), 100)
     except Exception:
-        return _kind(value)
+        return _description(value)
 
 
 def shorten(text: str, width: int) -> str:
@@ -266,7 +266,7 @@ def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[:width]} …"
 
 
-def _kind(thing: Any) -> str:
+def _description(thing: Any) -> str:
     """What a thing is, in words; never its own `repr`, which may hold an address or raise."""
     if isinstance(thing, Tensor):
         return "one tensor"

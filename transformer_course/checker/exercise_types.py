@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from transformer_course.checker import source
-from transformer_course.checker.arguments import first_not_taken, hand_over
+from transformer_course.checker.arguments import call_with, first_unknown
 from transformer_course.checker.compare import Comparison, Difference, shown
-from transformer_course.checker.parameters import give, set_parameters
+from transformer_course.checker.parameters import copy_parameters, set_parameters
 from transformer_course.checker.sandbox import Outcome, alike, isolated, observe
 from transformer_course.checker.time_limit import TimeLimitExceeded
 
@@ -103,7 +103,7 @@ class Exercise:
 
     def use(self, ready: Callable, inputs: dict[str, Any]) -> Any:
         """Call it."""
-        return hand_over(ready, inputs, self.keyword_arguments, like=self.reference)
+        return call_with(ready, inputs, self.keyword_arguments, like=self.reference)
 
     def misnamed(self, answer: Any) -> tuple[str, str] | None:
         """What should take an argument by its name and does not, and that name."""
@@ -119,7 +119,7 @@ class Exercise:
 
     def describe(self, case: Any) -> str:
         """The case in words: a tensor by its shape, anything else by its value."""
-        return ", ".join(_in_words(name, value) for name, value in self.inputs(case).items())
+        return ", ".join(_describe(name, value) for name, value in self.inputs(case).items())
 
     def fresh_cases(self) -> list[Any]:
         """All cases, built anew, so that no answer sees what another has done to its inputs."""
@@ -129,13 +129,13 @@ class Exercise:
 
     def outcomes(self, answer: Any) -> list[Outcome]:
         """What the answer does in each case; none after one that does not end."""
-        found = []
+        outcomes = []
         for case, same in zip(self.fresh_cases(), self.fresh_cases(), strict=True):
             call = partial(self.call, answer, case)
-            found.append(observe(call, self.arguments(case), self.arguments(same)))
-            if isinstance(found[-1].error, TimeLimitExceeded):
+            outcomes.append(observe(call, self.arguments(case), self.arguments(same)))
+            if isinstance(outcomes[-1].error, TimeLimitExceeded):
                 break
-        return found
+        return outcomes
 
     @cached_property
     def wanted(self) -> list[Any]:
@@ -187,7 +187,7 @@ class FunctionExercise(Exercise):
         return callable(answer)
 
     def misnamed(self, answer: Any) -> tuple[str, str] | None:
-        name = first_not_taken(answer, self.keyword_arguments)
+        name = first_unknown(answer, self.keyword_arguments)
         return name and ("your function", name)
 
 
@@ -202,13 +202,13 @@ class ModuleExercise(Exercise):
     def ready(self, answer: type[nn.Module], case: tuple[dict, dict], parameters=None) -> nn.Module:
         module = self.build(answer, case[0])
         if parameters:
-            give(module, parameters)
+            copy_parameters(module, parameters)
         else:
             set_parameters(module, self.build(self.reference, case[0]))
         return module.eval()
 
     def use(self, ready: nn.Module, inputs: dict[str, Any]) -> Any:
-        return hand_over(ready, inputs, self.keyword_arguments, like=self.model)
+        return call_with(ready, inputs, self.keyword_arguments, like=self.model)
 
     @cached_property
     def model(self) -> nn.Module:
@@ -218,10 +218,10 @@ class ModuleExercise(Exercise):
 
     def build(self, answer: type[nn.Module], settings: dict[str, Any]) -> nn.Module:
         """The module that a case asks for."""
-        return hand_over(answer, settings, (), like=self.reference)
+        return call_with(answer, settings, (), like=self.reference)
 
     def misnamed(self, answer: Any) -> tuple[str, str] | None:
-        name = first_not_taken(answer.forward, self.keyword_arguments) if self.keyword_arguments else None
+        name = first_unknown(answer.forward, self.keyword_arguments) if self.keyword_arguments else None
         return name and ("`forward`", name)
 
     def inputs(self, case: tuple[dict, dict]) -> dict[str, Any]:
@@ -266,7 +266,7 @@ class ValueExercise(Exercise):
         return hidden.difference(result, self.wanted[i], f"`{self.name}`")
 
 
-def _in_words(name: str, value: Any) -> str:
+def _describe(name: str, value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return f"{name} = {shown(value)}"
     words = f"{name} {tuple(value.shape)}"

@@ -1,4 +1,4 @@
-"""What a call has changed in its arguments, compared part by part with equal ones that nobody touched."""
+"""Input mutation: what a call has changed in its arguments, compared part by part with untouched ones."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,16 +7,16 @@ from torch import Tensor, nn
 
 from transformer_course.checker.compare import Comparison
 
-EXACTLY = Comparison(tolerance=0, any_integer=False)
+EXACT = Comparison(tolerance=0, any_integer=False)
 
 
 def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> dict[str, str]:
     """The arguments that changed, each with its first part that did."""
-    found = {
+    changes = {
         name: _first_change(dict(parts(before[name], name)), dict(parts(after[name], name)))
         for name in before
     }
-    return {name: part for name, part in found.items() if part}
+    return {name: part for name, part in changes.items() if part}
 
 
 def parts(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -42,7 +42,7 @@ def parts(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def with_tensors(value: Any, change: Callable, other: Callable = lambda value: value) -> Any:
-    """The same with all its tensors changed; what is no dict, list or tuple either is as `other` has it."""
+    """The same with all its tensors changed; `other` is applied to what is neither dict, list nor tuple."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, dict):
@@ -58,4 +58,4 @@ def _first_change(before: dict[str, Any], after: dict[str, Any]) -> str | None:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one is other or EXACTLY.difference(one, other, "") is None
+    return one is other or EXACT.difference(one, other, "") is None

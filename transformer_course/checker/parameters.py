@@ -5,17 +5,18 @@ from torch import Tensor, nn
 
 
 class ParameterMismatch(ValueError):
-    """The answer's parameters bear other names or shapes than the exercise asks for."""
+    """The answer's parameters have other names or shapes than the exercise asks for."""
 
 
 def set_parameters(module: nn.Module, like: nn.Module) -> None:
-    """Draw every parameter, so that no bias hides behind a zero.
+    """Draw every parameter, so that no bias hides behind a zero; buffers stay as the answer built them.
 
-    Buffers stay as the answer built them: a table is part of the answer.
+    Raises:
+        ParameterMismatch: names or shapes differ from those of `like`.
     """
     generator = torch.Generator().manual_seed(0)
     drawn = {name: torch.randn(p.shape, generator=generator) / 2 for name, p in like.named_parameters()}
-    give(module, drawn)
+    copy_parameters(module, drawn)
     for name in sorted(module.state_dict().keys() - like.state_dict().keys()):
         raise ParameterMismatch(
             f"`{name}` is in your module's `state_dict`, and not among the names wanted: a file with those "
@@ -23,22 +24,14 @@ def set_parameters(module: nn.Module, like: nn.Module) -> None:
         )
 
 
-def require_buffer(module: nn.Module, name: str) -> None:
-    """ParameterMismatch if the module has no such buffer, which no result on one machine tells."""
-    own = dict(module.named_buffers())
-    if name not in own:
-        found = ", ".join(f"`{each}`" for each in own) or "none"
-        raise ParameterMismatch(f"`{name}`, a buffer, which `.to` moves, is missing; yours are: {found}.")
-
-
-def give(module: nn.Module, values: dict[str, Tensor]) -> None:
+def copy_parameters(module: nn.Module, values: dict[str, Tensor]) -> None:
     """Give every parameter its value; ParameterMismatch if the names or the shapes are others."""
     own = dict(module.named_parameters())
     for name, value in values.items():
         shape = tuple(value.shape)
         if name not in own:
-            strange = ", ".join(f"`{each}`" for each in own if each not in values) or "none"
-            raise ParameterMismatch(f"`{name}` {shape} is missing; yours that nobody asked for: {strange}.")
+            unknown = ", ".join(f"`{other}`" for other in own if other not in values) or "none"
+            raise ParameterMismatch(f"`{name}` {shape} is missing; yours that nobody asked for: {unknown}.")
         if own[name].shape != shape:
             raise ParameterMismatch(f"`{name}` has shape {tuple(own[name].shape)}, wanted {shape}.")
     for name in [name for name in own if name not in values]:
@@ -46,3 +39,11 @@ def give(module: nn.Module, values: dict[str, Tensor]) -> None:
     with torch.no_grad():
         for name, value in values.items():
             own[name].copy_(value)
+
+
+def require_buffer(module: nn.Module, name: str) -> None:
+    """ParameterMismatch if the module has no such buffer, which no result on one device shows."""
+    buffers = dict(module.named_buffers())
+    if name not in buffers:
+        own = ", ".join(f"`{buffer}`" for buffer in buffers) or "none"
+        raise ParameterMismatch(f"`{name}`, a buffer, which `.to` moves, is missing; yours are: {own}.")

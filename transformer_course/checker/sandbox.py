@@ -36,7 +36,7 @@ class Outcome:
 
 def alike(comparison: Comparison, some: list[Outcome], others: list[Outcome]) -> bool:
     """Whether two answers do the same in every case; a number is the same with `.item()` and without."""
-    terse = replace(comparison, in_words=False)
+    terse = replace(comparison, explain=False)
 
     def is_same(one: Outcome, other: Outcome) -> bool:
         if one.error is None and other.error is None:

@@ -1,4 +1,4 @@
-"""A verdict as the learner sees it: plain text, and the same text in a box."""
+"""A verdict as the learner sees it: plain text, and the same text as HTML in a box."""
 
 import html
 import re
@@ -20,7 +20,7 @@ FOLD = "What to change"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The state, the name of what is amiss, the sentences about it, what was printed, and how to mend it.
+    """The state, the name of the mistake, sentences about it, what was printed, and the cure.
 
     honour: a right answer that does more than was asked for; its symbol stands twice
     """
@@ -35,16 +35,16 @@ class Verdict:
 
     @classmethod
     def not_attempted(cls, exercise_id: str, line: str = FALLBACK) -> Self:
-        """There is nothing to judge yet."""
+        """There is no answer to judge yet."""
         return cls(exercise_id, NOT_ATTEMPTED, lines=(line,))
 
     @classmethod
     def not_yet(
         cls, exercise_id: str, name: str, lines: Sequence[str], printed: str = "", cure: str = ""
     ) -> Self:
-        """Something is amiss, and it has a name."""
-        told = [shorten(line, 600) for line in lines]
-        return cls(exercise_id, NOT_YET, shorten(name, 100), (*told, FALLBACK), printed, cure)
+        """A wrong answer, and the name of its mistake."""
+        sentences = [shorten(line, 600) for line in lines]
+        return cls(exercise_id, NOT_YET, shorten(name, 100), (*sentences, FALLBACK), printed, cure)
 
     @property
     def headline(self) -> str:
@@ -64,9 +64,9 @@ class Verdict:
         if self.printed:
             text = _without_addresses("\n".join(_excerpt(self.printed)))
             paragraphs.append(_paragraph(PRINTED, INK))
-            paragraphs.append(f'<pre style="{_plain(INK)}">{html.escape(text)}</pre>')
+            paragraphs.append(f'<pre style="{_style(INK)}">{html.escape(text)}</pre>')
         if self.cure:
-            fold = f'<summary style="{_plain(colour)};cursor:pointer">{FOLD}</summary>'
+            fold = f'<summary style="{_style(colour)};cursor:pointer">{FOLD}</summary>'
             paragraphs.append(f"<details>{fold}{_paragraph(_to_html(self.cure), INK)}</details>")
         box = (
             f"background:{BACKGROUND};color:{INK};border-left:5px solid {colour};"
@@ -76,10 +76,10 @@ class Verdict:
 
 
 def _paragraph(content: str, colour: str) -> str:
-    return f'<p style="{_plain(colour)}">{content}</p>'
+    return f'<p style="{_style(colour)}">{content}</p>'
 
 
-def _plain(colour: str) -> str:
+def _style(colour: str) -> str:
     return f"margin:0;color:{colour};background:{BACKGROUND}"
 
 

@@ -81,7 +81,7 @@ def test_a_pair_that_loops_for_ever_ends_the_search(monkeypatch):
     pair, code = mistake_pairs.pairs(attend)[0]
     loop = compile("def attend(query, key, value):\n    while True: pass", "", "exec")
     monkeypatch.setattr(mistake_pairs, "pairs", lambda exercise: [(pair, loop)])
-    monkeypatch.setattr(time_limit, "SECONDS", 0.2)
+    monkeypatch.setattr(time_limit, "SECONDS", 0.1)
     outcomes = attend.outcomes(mistake_guide.answer(attend, code))
     assert mistake_pairs.explanation(attend, outcomes) is None
 
