@@ -24,14 +24,664 @@ from transformer_course import exercises
 from transformer_course.checker import exercise, judge, sandbox, source, time_limit
 from transformer_course.checker.exercise_types import Mistake, ValueExercise
 from transformer_course.checker.source import run
-from transformer_course.checker.verdict import BACKGROUND, COLOURS, CORRECT, INK, Verdict
+from transformer_course.checker.verdict import BACKGROUND, CORRECT, Verdict
 from transformer_course.exercises import check, find
 from transformer_lab import mean_pool
 
 
-def knows(exercise, name, effect, *answers):
+def knows(exercise, name, answer):
     """Add a mistake to an exercise."""
-    exercise.mistakes += [Mistake(name, effect, "Mend it.", answer) for answer in answers]
+    exercise.mistakes.append(Mistake(name, "…", "Mend it.", answer))
+
+
+def table_of(*rows):
+    """Tests of attempts with their texts; `text` must occur in what the checker says."""
+    return pytest.mark.parametrize(("attempt", "text"), rows)
+
+
+# ------------------------------------------------------------------------------------------------- functions
+
+
+@exercise("99.1", gradients=True)
+def doubled(table):
+    """(rows, columns) → the same, doubled"""
+    return 2 * table
+
+
+@doubled.cases
+def doubled_cases(normal):
+    yield {"table": normal(3, 5)}
+    yield {"table": normal(2, 7)}
+
+
+knows(doubled, "on its side", lambda table: 2 * table.mT)
+knows(doubled, "NaN everywhere", lambda table: table * math.nan)
+knows(doubled, "a matrix product", lambda table: table @ table)
+
+
+def body(text):
+    """An answer with this body."""
+    return cell(f"def doubled(table):\n    {text}", "doubled")
+
+
+def raising(error):
+    def attempt(table):
+        raise error
+
+    return attempt
+
+
+@table_of(
+    # a known mistake, whatever else might be said of it
+    (lambda table: (table + table).T, "on its side"),
+    (lambda table: torch.full_like(table, math.nan), "NaN everywhere"),
+    (lambda table: torch.matmul(table, table), "a matrix product"),  # an error of the same words
+    (body("return table @ table[:, :2]"), "line 2 of your cell raises an error"),  # of other words
+    (lambda table: 2 * (table.mT if len(table) == 2 else table), "wrong shape"),  # not in every case
+    # nothing to judge
+    (body("pass"), "○ 99.1 not attempted."),
+    (body('"""Doubles."""\n    ...'), "○ 99.1 not attempted."),
+    (doubled.reference, "○ 99.1 not attempted.\n`doubled` is the reference"),
+    (body("result = 2 * table\n    raise NotImplementedError"), "Remove that line"),
+    # errors
+    (lambda table: table.long().softmax(-1), "not implemented for 'Long'"),
+    (body("return F.layer_norm(table, (4,))"), "line 2 of your cell raises an error"),
+    (body("twice = lambda x: x.twice()\n    return twice(table)"), "line 2 of your cell raises an error"),
+    (lambda table: sys.exit("enough"), "SystemExit: enough"),
+    (lambda table: {}[object()], "<object object at 0x…>"),
+    # results
+    (lambda table: None, "nothing returned.\nYour code returns `None`. Did you forget `return`?"),
+    (lambda table: ..., "is still `...`"),
+    (lambda table: (2 * table).numpy(), "of type `ndarray`; a tensor is wanted"),
+    (lambda table: 2 * table.float(), "wrong dtype"),
+    (lambda table: (2 * table).to("meta"), "wrong device"),
+    (lambda table: 2 * table + (table == table[1, 2]) * math.inf, "15 of 15 values are not finite. NaN"),
+    (lambda table: table.mul_(2), "writes into `table`"),
+    (lambda table: -2 * table, "Every value is -1 times the wanted one."),
+    (lambda table: 2 * table + 1e-8 * (table == table[1, 2]), "[1, 2] is"),
+    (torch.ones(3, 5), "Hand over `doubled` itself, without calling it."),
+)
+def test_a_function(attempt, text):
+    assert text in said(doubled, attempt)
+
+
+def test_an_error_is_told_with_its_line():
+    attempt = cell("def doubled(table):\n    twice = 2\n    return twice * tabel", "doubled")
+    assert said(doubled, attempt).splitlines() == [
+        "✗ 99.1 not yet: line 3 of your cell raises an error.",
+        "`return twice * tabel` gives NameError: name 'tabel' is not defined",
+        "Case 1 of 2: table (3, 5).",
+        "The cells below use the reference.",
+    ]
+
+
+def test_an_error_is_told_without_its_line_where_the_source_is_lost():
+    text = said(doubled, run("def doubled(table):\n    return 1 / 0")["doubled"])
+    assert "line 2 of your cell raises an error.\nZeroDivisionError: division by zero\n" in text
+
+
+def test_only_rounding_is_forgiven_and_what_looks_alike_is_told_apart():
+    assert judge(doubled, lambda table: 2 * table + 1e-10).state == CORRECT
+    got, wanted = re.search(r"is (\S+), wanted (\S+);", said(doubled, lambda t: 2 * t + 1e-8)).groups()
+    assert got != wanted
+
+
+def test_what_the_code_prints_is_shown_once_and_cut():
+    def chatty(table):
+        display("shown")
+        print("\n".join(f"line {i}" for i in range(20)))
+        return 2 * table
+
+    text = said(doubled, chatty)
+    assert text.startswith("✓ 99.1 correct.\nYour code printed:\n| ")
+    assert text.count("line 3") == 1
+    assert text.endswith("lines more")
+
+
+@exercise("99.4", keyword_arguments=("factor", "shift"))
+def weighed(table, factor=2, shift=0):
+    return factor * table + shift
+
+
+@weighed.cases
+def weighed_cases(normal):
+    yield {"table": normal(3, 5), "factor": 7, "shift": 11}
+    yield {"table": normal(3, 5), "shift": 11}
+    yield {"table": normal(3, 5), "factor": 7}
+    yield {"table": normal(3, 5)}
+
+
+knows(weighed, "subtracted", lambda table, factor=2, shift=0: factor * table - shift)
+
+
+@table_of(
+    (lambda t, shift=0, factor=2: factor * t + shift, "✓ 99.4 correct."),
+    (lambda t, **options: options.get("factor", 2) * t + options.get("shift", 0), "✓ 99.4 correct."),
+    (lambda t, f=2, shift=0: f * t + shift, "Your function has no argument `factor`"),
+    (lambda t, f=2, s=0: f * t - s, "subtracted"),
+    (lambda t, factor=3, shift=0: factor * t + shift, "Case 2 of 4: table (3, 5), shift = 11."),
+    (lambda t, factor, shift=0: factor * t + shift, "missing 1 required positional argument: 'factor'"),
+)
+def test_an_argument_is_passed_by_name_or_left_out(attempt, text):
+    assert text in said(weighed, attempt)
+
+
+def test_a_case_is_told_whatever_its_inputs_are():
+    inputs = {"mask": torch.ones(2, 3).bool(), "x": 101 * torch.ones(2), "none": torch.ones(0), "n": 7}
+    assert weighed.describe(inputs) == "mask (2, 3), x (2,) from 101 to 101, none (0,), n = 7"
+    assert Affine.describe(Affine.fresh_cases()[0]) == "Affine(d_in=3, d_out=5) called with x (2, 3)"
+
+
+# ---------------------------------------------------------------------------------------------------- values
+
+
+def value(wanted, **options):
+    def x():
+        return wanted
+
+    return exercise("99.2", kind=ValueExercise, **options)(x)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "right"),
+    [
+        (2.0, torch.tensor(2)),
+        ((2, 3), torch.Size([2, 3])),
+        (torch.tensor([math.nan, math.inf]), torch.tensor([math.nan, math.inf])),
+        ({"a": 1, "b": (2.0, "c")}, {"b": (2, "c"), "a": 1}),
+        (True, np.True_),
+        (torch.tensor([2, 3]), torch.tensor([2, 3], dtype=torch.int32)),
+    ],
+)
+def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
+    assert judge(value(wanted), right).state == CORRECT
+
+
+@pytest.mark.parametrize(
+    ("wanted", "wrong", "text"),
+    [
+        (32, 32.0, "`x` is 32.0, a float; an int is wanted"),
+        (32, 33, "`x` is 33, too large."),
+        (10**10, 10**10 + 1, "`x` is 10000000001, too large."),
+        (1, True, "of type `bool`; a number is wanted"),
+        (2.0, None, "`x` is `None`; a number is wanted."),
+        ([2], [], "a list of 0; one thing is wanted, in a list."),
+        ([1.0] * 11, torch.ones(11), "`x` is one tensor; 11 things are wanted, in a list."),
+        ([*range(11)], [*range(9), 8, 8], "`x`[9] is 8, too small. 9 of the 11 entries are right."),
+        ((2, 3), (2, ...), "`x`[1] is still `...`. `x`[0] is right."),
+        ((2, 3), {"a": (..., ...)}, "○ 99.2 not attempted"),
+        ({"a": 1}, 1, "a dict is wanted, with the keys `a`"),
+        (
+            {"a": 1, "z": 2},
+            {"a": 1} | dict.fromkeys("bcdefghi", 1),
+            "missing: `z`; not wanted: `b`, `c`, `d`, `e`, `f`, `g` and 2 more.",
+        ),
+        ("keys", "queries", "`x` is 'queries'."),
+        (torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 2.0]]), "an axis of size 1 too many"),
+        (torch.tensor([True]), torch.tensor([1]), "True or False is wanted: a comparison"),
+        (torch.zeros(2, 1), torch.zeros(1, 2), "an axis of size 1 in another place"),
+        (torch.zeros(2, 3), torch.zeros(3, 2), "the same sizes in another order"),
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.00001]), "computed in float32"),
+    ],
+)
+def test_a_wrong_value_is_told_without_the_answer(wanted, wrong, text):
+    assert text in said(value(wanted), wrong)
+
+
+def test_integers_of_another_dtype_may_be_refused():
+    exact = value(torch.tensor([2, 3]), any_integer=False)
+    assert judge(exact, torch.tensor([2, 3], dtype=torch.int32)).name == "wrong dtype"
+
+
+# --------------------------------------------------------------------------------------------------- modules
+
+
+@exercise("99.3", gradients=True)
+class Affine(nn.Linear):
+    """(positions, d_in) → (positions, d_out)"""
+
+
+@Affine.cases
+def affine_cases(normal):
+    yield {"d_in": 3, "d_out": 5}, {"x": normal(2, 3)}
+
+
+class WithoutBias(nn.Linear):
+    def forward(self, x):
+        return x @ self.weight.mT
+
+
+knows(Affine, "no bias", WithoutBias)
+
+
+class Misnamed(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(d_out, d_in))
+
+
+class WithBuffer(nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.register_buffer("scale", torch.ones(()))
+
+
+class Dropping(nn.Linear):
+    def forward(self, x):
+        return F.dropout(super().forward(x), 0.5, self.training)
+
+
+class Remembering(nn.Linear):
+    def forward(self, x):
+        self.first = getattr(self, "first", x)
+        return super().forward(self.first if self.first.shape == x.shape else x)
+
+
+class Detached(nn.Linear):
+    def forward(self, x):
+        return x @ self.weight.detach().mT + self.bias
+
+
+class Stale(nn.Linear):
+    """Right with other parameters than those it is built with."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.first = self.weight.detach().clone()
+
+    def forward(self, x):
+        return super().forward(x) * (2 if self.weight.equal(self.first) else 1)
+
+
+class Measured(nn.Linear):
+    """It looks at its numbers as it is built."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.largest = self.weight.max().item()
+
+
+@table_of(
+    (type("Mine", (nn.Linear,), {}), "✓ 99.3 correct."),
+    (Measured, "✓ 99.3 correct."),
+    (lambda d_in, d_out: nn.Linear(d_in, d_out), "a class derived from nn.Module is wanted"),
+    (WithoutBias, "no bias"),
+    (Misnamed, "`weight` (5, 3) is missing; yours that nobody asked for: `w`."),
+    (WithBuffer, "wrong parameters"),
+    (Remembering, "a second call gives something else"),
+    (Dropping, "it differs in training mode"),
+    (Detached, "another gradient"),
+    (Stale, "a fresh module is wrong"),
+)
+def test_a_module(attempt, text):
+    assert text in said(Affine, attempt)
+
+
+class OtherName(find("05.4").reference):
+    def forward(self, query, key=None, value=None, mask=None):
+        return super().forward(query, key, value, mask)
+
+
+class AnyName(find("05.4").reference):
+    def forward(self, x, *rest, **named):
+        return super().forward(x, *rest, **named)
+
+
+def test_an_argument_that_other_code_passes_by_name_must_have_that_name():
+    text = said(find("05.4"), OtherName)
+    assert "an argument is missing by its name" in text
+    assert "`forward` has no argument `may_attend`" in text
+    assert said(find("05.4"), AnyName) == "✓ 05.4 correct."
+
+
+def test_a_setting_may_have_another_name_or_be_left_out():
+    class Mine(nn.Linear):
+        def __init__(self, a, b, c=True):
+            super().__init__(a, b, c)
+
+    settings = [{"d_in": 3, "d_out": 5, "bias": False}, {"d_in": 3, "d_out": 5}]
+    linear = exercise("99.3")(nn.Linear)
+    linear.cases(lambda normal: [(setting, {"x": normal(2, 3)}) for setting in settings])
+    assert said(linear, Mine) == "✓ 99.3 correct."
+
+
+def test_a_module_that_remembers_an_argument_of_an_earlier_call_is_not_right():
+    class Shifted(nn.Linear):
+        def forward(self, x, shift=0):
+            return super().forward(x) + shift
+
+    class Keeping(Shifted):
+        kept = 0
+
+        def forward(self, x, shift=None):
+            self.kept = self.kept if shift is None else shift
+            return super().forward(x, self.kept)
+
+    shifted = exercise("99.3")(Shifted)
+    shifted.cases(lambda normal: [({"d_in": 3, "d_out": 5}, {"x": normal(2, 3), "shift": 11})])
+    assert judge(shifted, Keeping).name == "it remembers an earlier call"
+
+
+# --------------------------------------------------------------------------- right in every case, and fragile
+
+
+def call_counter():
+    calls = []
+
+    def attempt(table):
+        calls.append(table)
+        return 2 * table + (len(calls) > 2)
+
+    return attempt
+
+
+def cached():
+    known = {}
+    return lambda table: known.setdefault(table.shape, torch.ones(table.shape)).mul_(2) * table
+
+
+@pytest.mark.parametrize(
+    ("attempt", "name", "text"),
+    [
+        (call_counter(), "a second call gives something else", "Called once with other numbers, then"),
+        (cached(), "a second call gives something else", "Every value is 8 times"),
+        (lambda t: 2 * t.view(-1).view(t.shape), "it depends on the order in memory", "view size is not"),
+        (lambda t: 2 * t.detach(), "another gradient", "None reaches `table`"),
+        (lambda t: t + t.detach(), "another gradient", "Every value is 0.5 times the wanted one."),
+        (
+            lambda t: torch.where(t.isnan(), t, 2 * t) + torch.where(t == t, 0, (t - t) / (t - t)),
+            "another gradient",
+            "That of `table` is NaN. Zeros written over a NaN",
+        ),
+    ],
+)
+def test_an_answer_that_would_fail_in_a_lesson_is_not_right(attempt, name, text):
+    verdict = judge(doubled, attempt)
+    assert verdict.name == name
+    assert text in verdict.lines[0]
+    assert verdict.lines[1].startswith("Case 1 of 2: ")
+
+
+def test_an_exercise_may_do_without_gradients(monkeypatch):
+    monkeypatch.setattr(doubled, "gradients", False)
+    assert judge(doubled, lambda table: 2 * table.detach()).state == CORRECT
+
+
+def test_numbers_that_hold_a_graph_are_not_right():
+    total = exercise("99.7")(lambda weight: {"sum": weight.sum().item()})
+    total.cases(lambda normal: [{"weight": normal(3).requires_grad_()}])
+    assert judge(total, lambda weight: {"sum": weight.sum()}).name == "tensors for numbers"
+    assert judge(total, lambda weight: {"sum": weight.sum().detach()}).state == CORRECT
+
+
+@pytest.mark.parametrize(
+    ("id", "attempt", "name"),
+    [
+        ("03.3", lambda s: F.softmin(-s, dim=-1), "softmin"),
+        ("03.3", lambda s: torch.special.softmax(s, -1), "special_softmax"),
+        (
+            "09.8",
+            lambda x, y: torch.tensor(np.corrcoef(x.argsort().argsort(), y.argsort().argsort())[0, 1]),
+            "corrcoef",
+        ),
+    ],
+)
+def test_what_is_forbidden_is_so_under_every_name(id, attempt, name):
+    assert judge(find(id), attempt).name == f"{name} did the work"
+
+
+def with_a_module(table):
+    return nn.Identity()(2 * table)
+
+
+def with_the_package(table):
+    mean_pool(table[None], torch.ones(1, 1, 1, len(table), dtype=torch.bool))
+    return 2 * table
+
+
+@pytest.mark.parametrize(
+    ("attempt", "forbidden", "name"),
+    [
+        (with_a_module, "nn.Module", "nn.Identity"),
+        (with_the_package, "transformer_lab", "transformer_lab.mean_pool"),
+    ],
+)
+def test_modules_and_the_package_do_no_work_only_where_they_are_forbidden(
+    monkeypatch, attempt, forbidden, name
+):
+    assert judge(doubled, attempt).state == CORRECT
+    monkeypatch.setattr(doubled, "forbidden", (forbidden,))
+    assert judge(doubled, attempt).name == f"{name} did the work"
+    assert judge(doubled, lambda table: 2 * table).state == CORRECT
+
+
+# ------------------------------------------------------------------------------------------ check and verdict
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What `check` displays; it knows a small exercise only."""
+    displayed = []
+    monkeypatch.setattr(exercises, "display", displayed.append)
+    monkeypatch.setattr(exercises, "find", lambda id: doubled)
+    return displayed
+
+
+def test_check_returns_a_correct_attempt_and_else_the_reference(shown):
+    def mine(table):
+        return table + table
+
+    assert check("99.1", mine) is mine
+    assert check("99.1", ...) is doubled.reference
+    assert check("99.1", lambda table: table) is doubled.reference
+    assert [verdict.headline[0] for verdict in shown] == ["✓", "○", "✗"]
+
+
+@pytest.mark.parametrize("attempt", [lambda table: (2 * table).to_sparse(), raising(GeneratorExit())])
+def test_nothing_an_attempt_does_gets_out(shown, attempt):
+    assert check("99.1", attempt) is doubled.reference
+    assert repr(shown[0]).startswith("✗ 99.1 not yet: ")
+    assert shown[0]._repr_html_()
+
+
+def test_an_interrupt_gets_out(shown):
+    with pytest.raises(KeyboardInterrupt):
+        check("99.1", raising(KeyboardInterrupt()))
+
+
+def test_an_unknown_exercise_is_the_authors_error():
+    with pytest.raises(ValueError, match=r"no exercise '03\.99'; this lesson has: 03\.1, 03\.2"):
+        check("03.99", ...)
+    for id in ("99.1", "attention"):
+        with pytest.raises(ValueError, match="lesson and number"):
+            check(id, ...)
+
+
+def test_only_the_lesson_itself_is_imported(monkeypatch):
+    imported = []
+    monkeypatch.setattr(exercises, "import_module", lambda name: imported.append(name) or import_module(name))
+    find("00.1")
+    assert imported == ["transformer_course.exercises.start_here"]
+
+
+def test_outside_a_notebook_the_verdict_is_printed(monkeypatch, capsys):
+    monkeypatch.setattr(InteractiveShell, "initialized", lambda: False)
+    assert check("00.1", 30) == 32
+    assert capsys.readouterr().out.startswith("✗ 00.1 not yet: wrong value.\n`d_head` is 30, too small.\n")
+
+
+def test_the_box_holds_the_same_text_on_a_background_of_its_own_and_nothing_of_it_is_markup():
+    verdict = Verdict.not_yet("03.2", "<b>", ["`a < b` & <script>"], printed="<i>")
+    styles = re.findall(r"<(?:p|pre|code|div)( .*?)>", verdict._repr_html_())
+    assert len(styles) == 7 and all(f"background:{BACKGROUND}" in style for style in styles)
+    text = re.sub(r"<[^>]+>", "", verdict._repr_html_())
+    lines = [verdict.headline, *verdict.lines, "Your code printed:", "<i>"]
+    assert html.unescape(text) == "".join(lines).replace("`", "")
+    assert "<script>" not in verdict._repr_html_()
+
+
+def test_a_verdict_is_never_long():
+    for attempt in ("x" * 10**6, {"y" * 10**6: 1}):
+        for wanted in ("short", {"a": 1}):
+            assert len(judge(value(wanted), attempt)._repr_html_()) < 4000
+    assert len(said(doubled, raising(ValueError("z" * 10**6)))) < 1500
+
+
+# --------------------------------------------------------------------------------------------------- sandbox
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """A tiny part of ten seconds."""
+    monkeypatch.setattr(time_limit, "SECONDS", 0.05)
+    monkeypatch.setattr(time_limit, "TICK", 0.02)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "while len(table) == 2: pass\n    return 2 * table",
+        "try:\n        while True: pass\n    except Exception:\n        return 2 * table",
+        "import time\n    try:\n        time.sleep(60)\n    except:\n        return 2 * table",
+        "try:\n        while True: pass\n    except:\n        while True: pass",
+    ],
+)
+def test_an_endless_loop_ends(impatient, text):
+    verdict = said(doubled, body(text))
+    assert verdict.startswith(
+        "✗ 99.1 not yet: it does not end.\nAfter 0 seconds your code was stopped in line"
+    )
+
+
+def test_outside_the_main_thread_an_answer_is_judged_as_well():
+    verdicts = []
+    thread = threading.Thread(target=lambda: verdicts.append(judge(doubled, lambda table: table + table)))
+    thread.start(), thread.join()
+    assert verdicts[0].state == CORRECT
+
+
+def test_a_late_signal_does_not_hit_the_checker(monkeypatch):
+    def slow(table):
+        for _ in range(1000):
+            table = table + 0
+        return 2 * table
+
+    handler = signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(time_limit, "TICK", 0.0005)
+    for i in range(1, 20):
+        monkeypatch.setattr(time_limit, "SECONDS", 0.0005 * i)
+        assert judge(doubled, slow).name in ("", "it does not end")
+    assert signal.getsignal(signal.SIGALRM) is handler
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_an_attempt_cannot_end_the_program(monkeypatch):
+    class Shell:
+        asked = False
+
+        def ask_exit(self):
+            self.asked = True
+
+    shell = Shell()
+    monkeypatch.setattr(sandbox, "get_ipython", lambda: shell)
+    for leave in (lambda table: shell.ask_exit(), lambda table: sys.exit("enough"), raising(SystemExit())):
+        assert "your code ends the program" in said(doubled, leave)
+    shell.ask_exit()
+    assert shell.asked
+
+
+def test_an_answer_runs_in_float64_with_the_same_seeds_whatever_the_lesson_has_set():
+    seen = []
+
+    def attempt(table):
+        seen.append((torch.zeros(1).dtype, torch.rand(1).item(), random.random(), np.random.rand()))
+        return 2 * table
+
+    judge(doubled, attempt)
+    count = len(seen)
+    torch.rand(1), random.random(), np.random.rand()
+    judge(doubled, attempt)
+    assert seen[0][0] == torch.float64
+    assert seen[:count] == seen[count:]
+
+
+def state_of_the_process():
+    """What a careless answer might change."""
+    return {
+        "draws": (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()),
+        "torch": (torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()),
+        "printing": (repr(torch.tensor([1 / 3])), repr(np.array([1 / 3])), sys.stdout, sys.stderr),
+        "python": (warnings.filters[:], plt.get_fignums()),
+    }
+
+
+def test_an_answer_leaves_no_trace():
+    def careless(table):
+        torch.manual_seed(5), torch.rand(3), random.random(), np.random.rand(3)
+        torch.set_default_dtype(torch.float16), torch.set_default_device("meta")
+        torch.set_grad_enabled(False), warnings.simplefilter("error"), plt.figure()
+        torch.set_printoptions(precision=1), np.set_printoptions(precision=1)
+        sys.stdout = sys.stderr = None
+
+    torch.rand(1), random.random(), np.random.rand(700)  # away from the seed that the checker sets
+    before = state_of_the_process()
+    judge(doubled, careless)
+    assert state_of_the_process() == before
+
+
+def test_an_answer_that_changes_the_whole_notebook_is_not_right():
+    def with_another_dtype(table):
+        torch.set_default_dtype(torch.float32)
+        return 2 * table
+
+    def for_a_while(table):
+        with torch.no_grad(), torch.device("meta"):
+            torch.zeros(3)
+        return 2 * table
+
+    assert "changes the default dtype for the whole notebook" in said(doubled, with_another_dtype)
+    assert judge(doubled, for_a_while).state == CORRECT
+
+
+@exercise("99.5")
+def counted(state):
+    return torch.tensor(len(state.keys()))
+
+
+@counted.cases
+def counted_cases(normal):
+    weights = {"a": normal(2, 3), "b": [normal(5), normal(7)]}
+    yield {"state": weights | {"layer": nn.Linear(3, 2)}}
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (lambda state: state["b"].pop(), "state['b'][1]"),
+        (lambda state: state["b"][1].requires_grad_(), "state['b'][1].requires_grad"),
+        (lambda state: state["layer"].eval(), "state['layer'].training"),
+        (lambda state: state["layer"].weight.sum().backward(), "state['layer'].weight.grad"),
+    ],
+)
+def test_a_changed_argument_is_named_however_deep_the_change(change, part):
+    def attempt(state):
+        count = len(state)
+        change(state)
+        return torch.tensor(count)
+
+    text = said(counted, attempt)
+    assert "input changed in place" in text
+    assert f"changes `state`, which belongs to the caller: `{part}` is not what it was" in text
+    assert said(counted, lambda state: torch.tensor(len(state))) == "✓ 99.5 correct."
+
+
+def test_what_the_solution_changes_may_be_changed():
+    emptied = exercise("99.6")(lambda state: state.popitem()[1])
+    emptied.cases(lambda normal: [{"state": {"a": 1}}])
+    assert judge(emptied, lambda state: state.pop("a")).state == CORRECT
+
+
+# ---------------------------------------------------------------------------------------------------- source
 
 
 def twins():
@@ -62,691 +712,3 @@ def test_of_classes_with_one_name_each_has_its_own_source():
     assert source.text_of(first) == lines
     assert source.text_of(second).endswith("return -x")
     assert source.text_of(second).startswith('class Twin(nn.Module):\n    """With')
-
-
-# ------------------------------------------------------- the checker itself, on an exercise one sees through
-
-
-@exercise("99.1", gradients=True)
-def doubled(table):
-    """(rows, columns) → the same, doubled"""
-    return 2 * table
-
-
-@doubled.cases
-def doubled_cases(normal):
-    yield {"table": normal(3, 5)}
-    yield {"table": normal(2, 7)}
-
-
-knows(doubled, "on its side", "…", lambda table: 2 * table.mT)
-knows(doubled, "NaN everywhere", "…", lambda table: table * math.nan)
-knows(doubled, "a matrix product", "…", lambda table: table @ table)
-
-
-@pytest.mark.parametrize(
-    ("attempt", "told"),
-    [
-        (lambda table: (table + table).T, "on its side"),
-        (lambda table: torch.full_like(table, math.nan), "NaN everywhere"),
-        (lambda table: torch.matmul(table, table), "a matrix product"),  # an error of the same words
-        (lambda table: table @ table[:, :2], "it raises an error"),  # of other words
-        (lambda table: 2 * (table.mT if len(table) == 2 else table), "wrong shape"),  # not in every case
-        (lambda table: table.long().softmax(-1), "not implemented for 'Long'"),
-    ],
-)
-def test_a_mistake_with_a_name_beats_every_general_remark(attempt, told):
-    assert told in said(doubled, attempt)
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ("pass", "○ 99.1 not attempted."),
-        ('"""Doubles."""\n    ...', "○ 99.1 not attempted."),
-        ("result = 2 * table\n    raise NotImplementedError", "Remove that line"),
-        ("return F.layer_norm(table, (4,))", "line 2 of your cell raises an error"),
-        ("twice = lambda x: x.twice()\n    return twice(table)", "line 2 of your cell raises an error"),
-    ],
-)
-def test_a_body_is_judged_by_what_stands_in_it(body, told):
-    assert told in said(doubled, cell(f"def doubled(table):\n    {body}", "doubled"))
-
-
-def test_the_reference_left_by_the_last_check_is_not_taken_for_an_answer():
-    assert said(doubled, doubled.reference).startswith("○ 99.1 not attempted.\n`doubled` is the reference")
-
-
-def test_an_error_is_told_with_its_line():
-    attempt = cell("def doubled(table):\n    twice = 2\n    return twice * tabel", "doubled")
-    assert said(doubled, attempt).splitlines() == [
-        "✗ 99.1 not yet: line 3 of your cell raises an error.",
-        "`return twice * tabel` gives NameError: name 'tabel' is not defined",
-        "Case 1 of 2: table (3, 5).",
-        "The cells below use the reference.",
-    ]
-
-
-def test_an_error_is_told_without_its_line_where_the_source_is_lost():
-    attempt = run("def doubled(table):\n    return 1 / 0")["doubled"]
-    assert "line 2 of your cell raises an error.\nZeroDivisionError: division by zero\n" in said(
-        doubled, attempt
-    )
-
-
-@pytest.mark.parametrize(
-    ("attempt", "remark"),
-    [
-        (lambda table: sys.exit("enough"), "SystemExit: enough"),
-        (lambda table: {}[object()], "<object object at 0x…>"),
-        (
-            lambda table: None,
-            "not yet: nothing returned.\nYour code returns `None`. Did you forget `return`?",
-        ),
-        (lambda table: ..., "is still `...`"),
-        (lambda table: (2 * table).numpy(), "of type `ndarray`; a tensor is wanted"),
-        (lambda table: 2 * table.float(), "wrong dtype"),
-        (lambda table: (2 * table).to("meta"), "wrong device"),
-        (
-            lambda table: 2 * table + (table == table[1, 2]) * math.inf,
-            "[0, 0] is nan; 15 of 15 values are not finite. NaN comes from 0/0",
-        ),
-        (lambda table: table.mul_(2), "writes into `table`"),
-        (lambda table: -2 * table, "Every value is -1 times the wanted one."),
-        (lambda table: 2 * table + 1e-8 * (table == table[1, 2]), "[1, 2] is"),
-        (torch.ones(3, 5), "Hand over `doubled` itself, without calling it."),
-    ],
-)
-def test_a_remark_says_what_is_amiss(attempt, remark):
-    assert remark in said(doubled, attempt)
-
-
-def test_only_rounding_is_forgiven_and_what_looks_alike_is_told_apart():
-    assert judge(doubled, lambda table: 2 * table + 1e-10).state == CORRECT
-    got, wanted = re.search(r"is (\S+), wanted (\S+);", said(doubled, lambda t: 2 * t + 1e-8)).groups()
-    assert got != wanted
-
-
-def test_what_the_code_prints_is_shown_once_and_cut():
-    def chatty(table):
-        display("shown")
-        print("\n".join(f"line {i}" for i in range(20)))
-        return 2 * table
-
-    text = said(doubled, chatty)
-    assert text.startswith("✓ 99.1 correct.\nYour code printed:\n| ")
-    assert text.count("line 3") == 1
-    assert text.endswith("lines more")
-
-
-def test_an_answer_runs_in_float64_with_the_same_seeds_whatever_the_lesson_has_set():
-    seen = []
-
-    def attempt(table):
-        seen.append((torch.zeros(1).dtype, torch.rand(1).item(), random.random(), np.random.rand()))
-        return 2 * table
-
-    judge(doubled, attempt)
-    count = len(seen)
-    torch.rand(1), random.random(), np.random.rand()
-    judge(doubled, attempt)
-    assert seen[0][0] == torch.float64
-    assert seen[:count] == seen[count:]
-
-
-# --------------------------------------------------------------------------------------- values and modules
-
-
-def value(wanted, **options):
-    def x():
-        return wanted
-
-    return exercise("99.2", kind=ValueExercise, **options)(x)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "right"),
-    [
-        (2.0, torch.tensor(2)),
-        ((2, 3), torch.Size([2, 3])),
-        (torch.tensor([math.nan, math.inf]), torch.tensor([math.nan, math.inf])),
-        ({"a": 1, "b": (2.0, "c")}, {"b": (2, "c"), "a": 1}),
-        (True, np.True_),
-    ],
-)
-def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
-    assert judge(value(wanted), right).state == CORRECT
-
-
-@pytest.mark.parametrize(
-    ("wanted", "wrong", "remark"),
-    [
-        (32, 32.0, "`x` is 32.0, a float; an int is wanted"),
-        (32, 33, "`x` is 33, too large."),
-        (10**10, 10**10 + 1, "`x` is 10000000001, too large."),
-        (1, True, "of type `bool`; a number is wanted"),
-        (2.0, None, "`x` is `None`; a number is wanted."),
-        ([2], [], "a list of 0; one thing is wanted, in a list."),
-        ([1.0] * 11, torch.ones(11), "`x` is one tensor; 11 things are wanted, in a list."),
-        ([*range(11)], [*range(9), 8, 8], "`x`[9] is 8, too small. 9 of the 11 entries are right."),
-        ((2, 3), (2, ...), "`x`[1] is still `...`. `x`[0] is right."),
-        ({"a": 1}, 1, "a dict is wanted, with the keys `a`"),
-        (
-            {"a": 1, "z": 2},
-            {"a": 1} | dict.fromkeys("bcdefghi", 1),
-            "missing: `z`; not wanted: `b`, `c`, `d`, `e`, `f`, `g` and 2 more.",
-        ),
-        ("keys", "queries", "`x` is 'queries'."),
-        (torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 2.0]]), "an axis of size 1 too many"),
-        (torch.tensor([True]), torch.tensor([1]), "True or False is wanted: a comparison"),
-        (torch.zeros(2, 1), torch.zeros(1, 2), "an axis of size 1 in another place"),
-        (torch.zeros(2, 3), torch.zeros(3, 2), "the same sizes in another order"),
-        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.00001]), "computed in float32"),
-    ],
-)
-def test_a_wrong_value_is_told_without_the_answer(wanted, wrong, remark):
-    assert remark in said(value(wanted), wrong)
-
-
-def test_dots_are_not_attempted():
-    assert said(value((2, 3)), {"a": (..., ...)}).startswith("○")
-
-
-@exercise("99.3", gradients=True)
-class Affine(nn.Linear):
-    """(positions, d_in) → (positions, d_out)"""
-
-
-@Affine.cases
-def affine_cases(normal):
-    yield {"d_in": 3, "d_out": 5}, {"x": normal(2, 3)}
-
-
-class WithoutBias(nn.Linear):
-    def forward(self, x):
-        return x @ self.weight.mT
-
-
-knows(Affine, "no bias", "…", WithoutBias)
-
-
-class Dropping(nn.Linear):
-    def forward(self, x):
-        return F.dropout(super().forward(x), 0.5, self.training)
-
-
-class Misnamed(nn.Module):
-    def __init__(self, d_in, d_out):
-        super().__init__()
-        self.w = nn.Parameter(torch.zeros(d_out, d_in))
-
-
-@pytest.mark.parametrize(
-    ("attempt", "remark"),
-    [
-        (type("Mine", (nn.Linear,), {}), "✓ 99.3 correct."),
-        (Misnamed, "`weight` (5, 3) is missing; yours that nobody asked for: `w`."),
-        (lambda d_in, d_out: nn.Linear(d_in, d_out), "a class derived from nn.Module is wanted"),
-        (WithoutBias, "no bias"),
-    ],
-)
-def test_a_module_is_built_given_parameters_and_called(attempt, remark):
-    assert remark in said(Affine, attempt)
-
-
-class OtherName(find("05.4").reference):
-    def forward(self, query, key=None, value=None, mask=None):
-        return super().forward(query, key, value, mask)
-
-
-class AnyName(find("05.4").reference):
-    def forward(self, x, *rest, **named):
-        return super().forward(x, *rest, **named)
-
-
-def test_an_argument_that_other_code_hands_over_by_name_must_bear_it():
-    told = said(find("05.4"), OtherName)
-    assert "an argument is missing by its name" in told
-    assert "`forward` has no argument `may_attend`" in told
-    assert said(find("05.4"), AnyName) == "✓ 05.4 correct."
-
-
-@exercise("99.4", keyword_arguments=("factor", "shift"))
-def weighed(table, factor=2, shift=0):
-    return factor * table + shift
-
-
-@weighed.cases
-def weighed_cases(normal):
-    yield {"table": normal(3, 5), "factor": 7, "shift": 11}
-    yield {"table": normal(3, 5), "shift": 11}
-    yield {"table": normal(3, 5), "factor": 7}
-    yield {"table": normal(3, 5)}
-
-
-knows(weighed, "subtracted", "…", lambda table, factor=2, shift=0: factor * table - shift)
-
-
-@pytest.mark.parametrize(
-    ("attempt", "remark"),
-    [
-        (lambda t, shift=0, factor=2: factor * t + shift, "✓ 99.4 correct."),
-        (lambda t, **options: options.get("factor", 2) * t + options.get("shift", 0), "✓ 99.4 correct."),
-        (lambda t, f=2, shift=0: f * t + shift, "Your function has no argument `factor`"),
-        (lambda t, f=2, s=0: f * t - s, "subtracted"),
-        (lambda t, factor=3, shift=0: factor * t + shift, "Case 2 of 4: table (3, 5), shift = 11."),
-        (lambda t, factor, shift=0: factor * t + shift, "missing 1 required positional argument: 'factor'"),
-    ],
-)
-def test_an_argument_goes_by_name_or_is_left_out(attempt, remark):
-    assert remark in said(weighed, attempt)
-
-
-def test_a_setting_may_bear_another_name_or_be_left_out():
-    class Mine(nn.Linear):
-        def __init__(self, a, b, c=True):
-            super().__init__(a, b, c)
-
-    settings = [{"d_in": 3, "d_out": 5, "bias": False}, {"d_in": 3, "d_out": 5}]
-    linear = exercise("99.3")(nn.Linear)
-    linear.cases(lambda normal: [(setting, {"x": normal(2, 3)}) for setting in settings])
-    assert said(linear, Mine) == "✓ 99.3 correct."
-
-
-def test_a_case_is_told_whatever_its_inputs_are():
-    inputs = {"mask": torch.ones(2, 3).bool(), "x": 101 * torch.ones(2), "none": torch.ones(0), "n": 7}
-    assert weighed.describe(inputs) == "mask (2, 3), x (2,) from 101 to 101, none (0,), n = 7"
-    assert Affine.describe(Affine.fresh_cases()[0]) == "Affine(d_in=3, d_out=5) called with x (2, 3)"
-
-
-# ----------------------------------------------------------------------------------------- check and verdict
-
-
-@pytest.fixture
-def shown(monkeypatch):
-    """What `check` displays; it knows the small exercises too."""
-    displayed = []
-    small = {"99.1": doubled, "99.3": Affine}
-    monkeypatch.setattr(exercises, "display", displayed.append)
-    monkeypatch.setattr(exercises, "find", lambda id: small[id])
-    return displayed
-
-
-def test_check_returns_a_correct_attempt_and_else_the_reference(shown):
-    def mine(table):
-        return table + table
-
-    assert check("99.1", mine) is mine
-    assert check("99.1", ...) is doubled.reference
-    assert check("99.1", lambda table: table) is doubled.reference
-    assert [verdict.headline[0] for verdict in shown] == ["✓", "○", "✗"]
-
-
-def raising(error):
-    def attempt(table):
-        raise error
-
-    return attempt
-
-
-@pytest.mark.parametrize("attempt", [lambda table: (2 * table).to_sparse(), raising(GeneratorExit())])
-def test_nothing_an_attempt_does_gets_out(shown, attempt):
-    assert check("99.1", attempt) is doubled.reference
-    assert repr(shown[0]).startswith("✗ 99.1 not yet: ")
-    assert shown[0]._repr_html_()
-
-
-def test_an_unknown_exercise_is_the_authors_error():
-    with pytest.raises(ValueError, match=r"no exercise '03\.99'; this lesson has: 03\.1, 03\.2"):
-        check("03.99", ...)
-    for id in ("99.1", "attention"):
-        with pytest.raises(ValueError, match="lesson and number"):
-            check(id, ...)
-
-
-def test_only_the_lesson_itself_is_imported(monkeypatch):
-    imported = []
-    monkeypatch.setattr(exercises, "import_module", lambda name: imported.append(name) or import_module(name))
-    find("00.1")
-    assert imported == ["transformer_course.exercises.start_here"]
-
-
-def test_outside_a_notebook_the_verdict_is_printed(monkeypatch, capsys):
-    monkeypatch.setattr(InteractiveShell, "initialized", lambda: False)
-    assert check("00.1", 30) == 32
-    assert capsys.readouterr().out.startswith("✗ 00.1 not yet: wrong value.\n`d_head` is 30, too small.\n")
-
-
-def luminance(colour):
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@pytest.mark.parametrize("colour", [INK, *COLOURS.values()])
-def test_every_colour_stands_out_from_the_background(colour):
-    assert (luminance(BACKGROUND) + 0.05) / (luminance(colour) + 0.05) >= 4.5
-
-
-def test_the_box_holds_the_same_text_on_a_background_of_its_own_and_nothing_of_it_is_markup():
-    verdict = Verdict.not_yet("03.2", "<b>", ["`a < b` & <script>"], printed="<i>")
-    styles = re.findall(r"<(?:p|pre|code|div)( .*?)>", verdict._repr_html_())
-    assert len(styles) == 7 and all(f"background:{BACKGROUND}" in style for style in styles)
-    text = re.sub(r"<[^>]+>", "", verdict._repr_html_())
-    lines = [verdict.headline, *verdict.lines, "Your code printed:", "<i>"]
-    assert html.unescape(text) == "".join(lines).replace("`", "")
-    assert "<script>" not in verdict._repr_html_()
-
-
-# ------------------------------------------------ what an attempt may do to the program, and to other answers
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    """A tiny part of ten seconds."""
-    monkeypatch.setattr(time_limit, "SECONDS", 0.05)
-    monkeypatch.setattr(time_limit, "TICK", 0.02)
-
-
-@pytest.mark.parametrize(
-    ("line", "lines"),
-    [
-        ("while len(table) == 2: pass", "    return 2 * table"),
-        ("try:", "        while True: pass\n    except Exception:\n        return 2 * table"),
-        ("try:", "        time.sleep(60)\n    except:\n        return 2 * table"),
-        ("try:", "        while True: pass\n    except:\n        while True: pass"),
-    ],
-)
-def test_an_endless_loop_ends(impatient, line, lines):
-    text = said(doubled, cell(f"def doubled(table):\n    import time\n    {line}\n{lines}", "doubled"))
-    assert text.startswith("✗ 99.1 not yet: it does not end.\nAfter 0 seconds your code was stopped in line ")
-
-
-def test_outside_the_main_thread_an_answer_is_judged_as_well():
-    verdicts = []
-    thread = threading.Thread(target=lambda: verdicts.append(judge(doubled, lambda table: table + table)))
-    thread.start(), thread.join()
-    assert verdicts[0].state == CORRECT
-
-
-def test_a_late_signal_does_not_hit_the_checker(monkeypatch):
-    def slow(table):
-        for _ in range(1000):
-            table = table + 0
-        return 2 * table
-
-    handler = signal.getsignal(signal.SIGALRM)
-    monkeypatch.setattr(time_limit, "TICK", 0.0005)
-    for i in range(1, 20):
-        monkeypatch.setattr(time_limit, "SECONDS", 0.0005 * i)
-        assert judge(doubled, slow).name in ("", "it does not end")
-    assert signal.getsignal(signal.SIGALRM) is handler
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-
-
-def test_an_interrupt_gets_out(shown):
-    with pytest.raises(KeyboardInterrupt):
-        check("99.1", raising(KeyboardInterrupt()))
-
-
-def test_an_attempt_cannot_end_the_program(monkeypatch):
-    class Shell:
-        asked = False
-
-        def ask_exit(self):
-            self.asked = True
-
-    shell = Shell()
-    monkeypatch.setattr(sandbox, "get_ipython", lambda: shell)
-    for leave in (lambda table: shell.ask_exit(), lambda table: sys.exit("enough"), raising(SystemExit())):
-        assert "your code ends the program" in said(doubled, leave)
-    shell.ask_exit()
-    assert shell.asked
-
-
-def state_of_the_process():
-    """What a careless answer might change."""
-    return {
-        "draws": (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()),
-        "torch": (torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()),
-        "printing": (repr(torch.tensor([1 / 3])), repr(np.array([1 / 3])), sys.stdout, sys.stderr),
-        "python": (warnings.filters[:], plt.get_fignums()),
-    }
-
-
-def test_an_answer_leaves_no_trace():
-    def careless(table):
-        torch.manual_seed(5), torch.rand(3), random.random(), np.random.rand(3)
-        torch.set_default_dtype(torch.float16), torch.set_default_device("meta")
-        torch.set_grad_enabled(False), warnings.simplefilter("error"), plt.figure()
-        torch.set_printoptions(precision=1), np.set_printoptions(precision=1)
-        sys.stdout = sys.stderr = None
-
-    torch.rand(1), random.random(), np.random.rand(700)  # away from the seed that the checker sets
-    before = state_of_the_process()
-    judge(doubled, careless)
-    assert state_of_the_process() == before
-
-
-# ------------------------------------------------------------------ further looks at an answer that is right
-
-
-def test_what_an_answer_does_to_the_whole_notebook_is_told():
-    def with_another_dtype(table):
-        torch.set_default_dtype(torch.float32)
-        return 2 * table
-
-    def for_a_while(table):
-        with torch.no_grad(), torch.device("meta"):
-            torch.zeros(3)
-        return 2 * table
-
-    assert "changes the default dtype for the whole notebook" in said(doubled, with_another_dtype)
-    assert judge(doubled, for_a_while).state == CORRECT
-
-
-def call_counter():
-    calls = []
-
-    def attempt(table):
-        calls.append(table)
-        return 2 * table + (len(calls) > 2)
-
-    return attempt
-
-
-def cached():
-    known = {}
-    return lambda table: known.setdefault(table.shape, torch.ones(table.shape)).mul_(2) * table
-
-
-@pytest.mark.parametrize(
-    ("attempt", "name", "remark"),
-    [
-        (
-            call_counter(),
-            "a second call gives something else",
-            "Called once with other numbers, then with the ones above: Your result[0, 0]",
-        ),
-        (cached(), "a second call gives something else", "Every value is 8 times"),
-        (
-            lambda t: 2 * t.view(-1).view(t.shape),
-            "it depends on the order in memory",
-            "view size is not compatible",
-        ),
-        (lambda t: 2 * t.detach(), "another gradient", "None reaches `table`"),
-        (lambda t: t + t.detach(), "another gradient", "Every value is 0.5 times the wanted one."),
-    ],
-)
-def test_an_answer_that_would_fail_in_a_lesson_is_not_right(attempt, name, remark):
-    verdict = judge(doubled, attempt)
-    assert verdict.name == name
-    assert remark in verdict.lines[0]
-    assert verdict.lines[1].startswith("Case 1 of 2: ")
-
-
-def test_an_exercise_may_do_without_gradients(monkeypatch):
-    monkeypatch.setattr(doubled, "gradients", False)
-    assert judge(doubled, lambda table: 2 * table.detach()).state == CORRECT
-
-
-class Remembering(nn.Linear):
-    def forward(self, x):
-        self.first = getattr(self, "first", x)
-        return super().forward(self.first if self.first.shape == x.shape else x)
-
-
-class WithBuffer(nn.Linear):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.register_buffer("scale", torch.ones(()))
-
-
-class Detached(nn.Linear):
-    def forward(self, x):
-        return x @ self.weight.detach().mT + self.bias
-
-
-class Stale(nn.Linear):
-    """Right with other parameters than those it is built with."""
-
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.first = self.weight.detach().clone()
-
-    def forward(self, x):
-        return super().forward(x) * (2 if self.weight.equal(self.first) else 1)
-
-
-class Measured(nn.Linear):
-    """It looks at its numbers as it is built."""
-
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.largest = self.weight.max().item()
-
-
-@pytest.mark.parametrize(
-    ("attempt", "name"),
-    [
-        (Remembering, "a second call gives something else"),
-        (WithBuffer, "wrong parameters"),
-        (Dropping, "it differs in training mode"),
-        (Detached, "another gradient"),
-        (Stale, "a fresh module is wrong"),
-    ],
-)
-def test_a_module_that_would_fail_in_a_lesson_is_not_right(attempt, name):
-    assert judge(Affine, attempt).name == name
-
-
-def test_a_module_may_look_at_its_numbers_as_it_is_built():
-    assert judge(Affine, Measured).state == CORRECT
-
-
-def test_a_module_that_remembers_what_it_was_given_once_is_not_right():
-    class Shifted(nn.Linear):
-        def forward(self, x, shift=0):
-            return super().forward(x) + shift
-
-    class Keeping(Shifted):
-        kept = 0
-
-        def forward(self, x, shift=None):
-            self.kept = self.kept if shift is None else shift
-            return super().forward(x, self.kept)
-
-    shifted = exercise("99.3")(Shifted)
-    shifted.cases(lambda normal: [({"d_in": 3, "d_out": 5}, {"x": normal(2, 3), "shift": 11})])
-    assert judge(shifted, Keeping).name == "it remembers an earlier call"
-
-
-@exercise("99.5")
-def counted(state):
-    return torch.tensor(len(state.keys()))
-
-
-@counted.cases
-def counted_cases(normal):
-    weights = {"a": normal(2, 3), "b": [normal(5), normal(7)]}
-    yield {"state": weights | {"layer": nn.Linear(3, 2)}}
-
-
-@pytest.mark.parametrize(
-    ("change", "part"),
-    [
-        (lambda state: state["b"].pop(), "state['b'][1]"),
-        (lambda state: state["b"][1].requires_grad_(), "state['b'][1].requires_grad"),
-        (lambda state: state["layer"].eval(), "state['layer'].training"),
-        (lambda state: state["layer"].weight.sum().backward(), "state['layer'].weight.grad"),
-    ],
-)
-def test_a_changed_argument_is_named_however_deep_the_change(change, part):
-    def attempt(state):
-        count = len(state)
-        change(state)
-        return torch.tensor(count)
-
-    told = said(counted, attempt)
-    assert "input changed in place" in told
-    assert f"changes `state`, which belongs to the caller: `{part}` is not what it was" in told
-    assert said(counted, lambda state: torch.tensor(len(state))) == "✓ 99.5 correct."
-
-
-def test_what_the_solution_changes_may_be_changed():
-    emptied = exercise("99.6")(lambda state: state.popitem()[1])
-    emptied.cases(lambda normal: [{"state": {"a": 1}}])
-    assert judge(emptied, lambda state: state.pop("a")).state == CORRECT
-
-
-@pytest.mark.parametrize(
-    ("id", "attempt", "name"),
-    [
-        ("03.3", lambda s: F.softmin(-s, dim=-1), "softmin"),
-        ("03.3", lambda s: torch.special.softmax(s, -1), "special_softmax"),
-        (
-            "09.8",
-            lambda x, y: torch.tensor(np.corrcoef(x.argsort().argsort(), y.argsort().argsort())[0, 1]),
-            "corrcoef",
-        ),
-    ],
-)
-def test_what_is_banned_is_banned_under_every_name(id, attempt, name):
-    assert judge(find(id), attempt).name == f"{name} did the work"
-
-
-def with_a_module(table):
-    return nn.Identity()(2 * table)
-
-
-def with_the_package(table):
-    mean_pool(table[None], torch.ones(1, 1, 1, len(table), dtype=torch.bool))
-    return 2 * table
-
-
-@pytest.mark.parametrize(
-    ("attempt", "banned", "name"),
-    [
-        (with_a_module, "nn.Module", "nn.Identity"),
-        (with_the_package, "transformer_lab", "transformer_lab.mean_pool"),
-    ],
-)
-def test_only_where_they_are_banned_modules_and_the_package_do_no_work(monkeypatch, attempt, banned, name):
-    assert judge(doubled, attempt).state == CORRECT
-    monkeypatch.setattr(doubled, "forbidden", (banned,))
-    assert judge(doubled, attempt).name == f"{name} did the work"
-    assert judge(doubled, lambda table: 2 * table).state == CORRECT
-
-
-def test_any_integer_will_do_unless_the_exercise_says_otherwise(monkeypatch):
-    counts = value(torch.tensor([2, 3]))
-    assert judge(counts, torch.tensor([2, 3], dtype=torch.int32)).state == CORRECT
-    exact = value(torch.tensor([2, 3]), any_integer=False)
-    assert judge(exact, torch.tensor([2, 3], dtype=torch.int32)).name == "wrong dtype"
-
-
-def test_a_verdict_is_never_long():
-    for attempt in ("x" * 10**6, {"y" * 10**6: 1}):
-        for wanted in ("short", {"a": 1}):
-            assert len(judge(value(wanted), attempt)._repr_html_()) < 4000
-    assert len(said(doubled, raising(ValueError("z" * 10**6)))) < 1500
