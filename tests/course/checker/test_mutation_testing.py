@@ -1,4 +1,4 @@
-"""Killing tests: what the checker says of a test, tried on what is right and on what is wrong."""
+"""Mutation exercises: what the checker says of a test, tried on correct code and on mutants."""
 
 import copy
 
@@ -18,16 +18,8 @@ def doubles(x):
     return x + x
 
 
-def doubles_slowly(x):
-    return torch.stack([2 * row for row in x])
-
-
 def doubles_positive(x):
     return x + x.abs()
-
-
-def doubles_halves(x):
-    return x + x.roll(1)
 
 
 class Refusing(nn.Module):
@@ -44,19 +36,16 @@ def keeps_1(double):
 
 @keeps_1.mutants
 def keeps_1_mutants():
-    others = {
-        "the neighbour is added": doubles_halves,
-        "it raises an error": Refusing(),
-        "nothing": torch.clone,
-    }
-    beside = {"the type is changed": lambda x: (x + x).float()}
-    right = {"x + x": doubles, "row by row": doubles_slowly}
     return Mutants(
-        correct=right,
+        correct={"x + x": doubles, "row by row": lambda x: torch.stack([2 * row for row in x])},
         target=doubles_positive,
         reference=doubles,
-        variants=others,
-        unrelated=beside,
+        variants={
+            "the neighbour is added": lambda x: x + x.roll(1),
+            "it raises an error": Refusing(),
+            "nothing": torch.clone,
+        },
+        unrelated={"the type is changed": lambda x: (x + x).float()},
         argument_names=["x"],
     )
 
@@ -113,17 +102,10 @@ def test_a_test_that_kills_one_alone_is_asked_for_more():
         ("return double(torch.ones(2)) is None", "a right one is refused"),
         ("x = -torch.ones(2); return torch.equal(double(x), 1.9999999 * x)", "a right one is refused"),
         ("x = -torch.ones(2); return torch.allclose(double(x), 2 * x, atol=9)", "wrong numbers pass"),
-        (
-            "x = torch.tensor([.1, -.1]); return (double(x) + x.abs()).allclose(x, atol=9)",
-            "wrong numbers pass",
-        ),
         ("return (double(torch.rand(3)) > 0).all()", "inputs on which the wrong one is right"),
         ("return double(-torch.ones(2)).shape == (2,)", "wrong numbers pass"),
         ("x = torch.randn(1); return torch.equal(double(x), 2 * x)", "it says now this, now that"),
-        (
-            "import random; return random.random() < .7",
-            "the same suspect (x + x), your test says True and False",
-        ),
+        ("import random; return random.random() < .7", "the same suspect (x + x), your test says True and"),
         ("return double.__name__ != 'doubles_positive'", "the wrong one passes"),
         ("double(torch.ones(2))", "nothing returned"),
         ("return double(torch.ones(2))", "returns tensor([2., 2.], dtype=torch.float64); True or False is"),
@@ -179,15 +161,6 @@ class Named(nn.Module):
         return self.line(x) if self.kept else x
 
 
-class Renamed(Named):
-    def __init__(self):
-        nn.Module.__init__(self)
-        self.inner = nn.Linear(2, 2)
-
-    def forward(self, x):
-        return x
-
-
 @exercise("99.4", kind=MutationExercise)
 def keeps_4(module):
     return not torch.equal(module(torch.ones(1, 2)), torch.ones(1, 2))
@@ -195,8 +168,7 @@ def keeps_4(module):
 
 @keeps_4.mutants
 def keeps_4_mutants():
-    variants = {"other names inside": Renamed(), "a function": torch.clone}
-    return Mutants({"a line": Named()}, Named(kept=False), variants=variants)
+    return Mutants({"a line": Named()}, Named(kept=False), variants={"a function": torch.clone})
 
 
 @pytest.mark.parametrize(
