@@ -59,20 +59,22 @@ def _unknown(
     exercise: Exercise, attempt: Any, outcomes: list[Outcome], i: int, problem: Difference
 ) -> Verdict:
     """No single mistake explains it: a pair of them, a missing property, or the first difference."""
-    outcome = outcomes[i]
-    pair = None if outcome.error else mistake_pairs.explanation(exercise, outcomes)
-    if pair:
-        name, cure = " + ".join(mistake.name for mistake in pair), " ".join(mistake.cure for mistake in pair)
+    printed = outcomes[i].printed
+    pair = None if outcomes[i].error else mistake_pairs.explanation(exercise, outcomes)
+    cure = " ".join(mistake.cure for mistake in pair or ())
+    if pair and not mistake_pairs.are_counts(outcomes):
+        name = " + ".join(mistake.name for mistake in pair)
         lines = ["Your answer does what two slips do together. Each by itself:"]
         lines += [mistake.effect for mistake in pair]
-        return Verdict.not_yet(exercise.id, name, lines, outcome.printed, cure)
+        return Verdict.not_yet(exercise.id, name, lines, printed, cure)
+    guess = [messages.perhaps(*pair)] if pair else []
+    lines = [problem.text, *guess, *messages.where(exercise, i)]
     if problem.name == VALUE:
-        lacking = invariants.lacking(exercise, attempt, i, outcome.result)
+        lacking = invariants.lacking(exercise, attempt, i, outcomes[i].result)
         if lacking:
             name, sentence = lacking
-            lines = [sentence, problem.text, *messages.where(exercise, i)]
-            return Verdict.not_yet(exercise.id, name, lines, outcome.printed)
-    return _not_yet(exercise, i, problem, outcome.printed)
+            return Verdict.not_yet(exercise.id, name, [sentence, *lines], printed, cure)
+    return Verdict.not_yet(exercise.id, problem.name, lines, printed, cure)
 
 
 def _not_yet(exercise: Exercise, i: int, problem: Difference, printed: str) -> Verdict:

@@ -4,7 +4,7 @@ from typing import Any
 
 from transformer_course.checker import source, time_limit
 from transformer_course.checker.compare import Difference, shorten
-from transformer_course.checker.exercise_types import Exercise
+from transformer_course.checker.exercise_types import Exercise, Mistake
 from transformer_course.checker.parameters import ParameterMismatch
 
 
@@ -60,6 +60,11 @@ def about_name(owner: str, name: str) -> Difference:
     """An argument that has another name than the one by which it is passed."""
     text = f"{owner} has no argument `{name}`, and the code around it hands it over by that name, `{name}=…`."
     return Difference("an argument is missing by its name", f"{text[0].upper()}{text[1:]} Call yours so too.")
+
+
+def perhaps(one: Mistake, other: Mistake) -> str:
+    """Two mistakes that would explain a number; a formula has many ways to it."""
+    return f'Two slips together would give just this: "{one.name}" and "{other.name}". Is it that?'
 
 
 def already_reference(exercise: Exercise) -> str:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_course.checker import mistake_guide, time_limit
+from transformer_course.checker.compare import plain
 from transformer_course.checker.exercise_types import Exercise, Mistake, ModuleExercise
 from transformer_course.checker.input_mutation import parts, with_tensors
 from transformer_course.checker.sandbox import Outcome, alike, isolated
@@ -58,6 +59,11 @@ def _bits(part: Any) -> int:
     if isinstance(part, Tensor):
         return part.numel() * (1 if part.dtype == torch.bool else 8)
     return 4 if isinstance(part, str) else 1 if part is None or isinstance(part, bool) else 8
+
+
+def are_counts(outcomes: list[Outcome]) -> bool:
+    """Whether all results are integers: two mistakes in a formula often give the same number as a third."""
+    return all(isinstance(plain(part), int) for outcome in outcomes for _, part in parts(outcome.result))
 
 
 @cache

@@ -69,6 +69,36 @@ def test_of_several_pairs_none_is_named(monkeypatch):
     assert judge(attend, answer).name in ("wrong value", "wrong shape")
 
 
+@exercise("96.2")
+def count(n, d):
+    return n * d + d
+
+
+@count.cases
+def count_cases(normal):
+    for n, d in ((2, 3), (5, 7), (11, 13)):
+        yield {"n": n, "d": d}
+
+
+IN_COUNTING = """## 96.2 Count the numbers
+
+- **rows twice.** Each row counts twice. **Cure.** Once.
+  - `n * d` → `2 * n * d`
+- **bias three times.** The bias counts three times. **Cure.** Add it once.
+  - `+ d` → `+ 3 * d`
+"""
+mistake_guide.attach({"96.2": count}, mistake_guide.read(IN_COUNTING), [], {})
+
+
+def test_a_count_may_have_come_about_in_another_way_than_by_two_mistakes():
+    verdict = judge(count, lambda n, d: (2 * n + 3) * d)
+    assert verdict.name == "wrong value"
+    assert verdict.lines[1] == (
+        'Two slips together would give just this: "rows twice" and "bias three times". Is it that?'
+    )
+    assert verdict.cure == "Once. Add it once."
+
+
 def test_no_pair_is_named_if_the_time_is_up_before_all_were_tried(monkeypatch):
     pair, code = mistake_pairs.pairs(attend)[0]
     outcomes = attend.outcomes(mistake_guide.answer(attend, code))
