@@ -36,32 +36,33 @@ def check(exercise_id: str, attempt: Any) -> Any:
     """
     global _last
     exercise = find(exercise_id)
-    _listen()
+    _watch_for_errors()
     _last = _verdict(exercise, attempt)
     display(_last)
     if _last.state != CORRECT:
-        return _handed_back(exercise)
+        return _hand_back(exercise)
     if atomic_files.IN_WORKSPACE:
         _keep(exercise)
     return attempt
 
 
 class HandedBack(NamedTuple):
-    """The reference, as it was handed back in place of an answer, and how many cells had been run by then."""
+    """A reference that was handed back in place of an answer, and how many cells had been run by then."""
 
     exercise: Exercise
-    thing: Any
+    reference: Any
     cells: int
 
 
-_handed: dict[str, HandedBack] = {}  # by exercise: it bears the answer's name now
+_handed_back: dict[str, HandedBack] = {}  # by exercise; the learner's name stands for it now
 
 
-def _handed_back(exercise: Exercise) -> Any:
-    """The reference; of a value a copy, which later cells may change."""
-    thing = deepcopy(exercise.reference) if isinstance(exercise, ValueExercise) else exercise.reference
-    _handed[exercise.id] = HandedBack(exercise, thing, len(_cells()))
-    return thing
+def _hand_back(exercise: Exercise) -> Any:
+    """Return the reference; of a value a copy, which later cells may change."""
+    is_value = isinstance(exercise, ValueExercise)
+    reference = deepcopy(exercise.reference) if is_value else exercise.reference
+    _handed_back[exercise.id] = HandedBack(exercise, reference, len(_cells()))
+    return reference
 
 
 def _cells() -> list[str]:
@@ -77,14 +78,14 @@ def _cells() -> list[str]:
 _failed: dict[int, int] = {}  # cells that raised an error: their numbers, and the line that did
 
 
-def _listen() -> None:
+def _watch_for_errors() -> None:
     """From now on, remember which cells fail: an answer's cell that does gives no answer."""
     shell = get_ipython()
     if shell:
-        shell.events.register("post_run_cell", _note)
+        shell.events.register("post_run_cell", _remember_error)
 
 
-def _note(result: ExecutionResult) -> None:
+def _remember_error(result: ExecutionResult) -> None:
     _failed.pop(result.execution_count, None)
     if result.error_in_exec is not None:
         names = get_ipython().user_ns
@@ -94,10 +95,10 @@ def _note(result: ExecutionResult) -> None:
 
 
 def _is_handed_back(exercise: Exercise, attempt: Any) -> bool:
-    """Whether it is what `check` has handed back, and no cell has given the name anything since."""
-    _, thing, count = _handed.get(exercise.id, HandedBack(exercise, ..., 0))
+    """Whether the attempt is what `check` handed back, and no cell has assigned the name since."""
+    _, reference, count = _handed_back.get(exercise.id, HandedBack(exercise, ..., 0))
     since = _cells()[count:]
-    is_same = attempt is thing and bool(since) and not saved_answers.is_bound(exercise.name, since)
+    is_same = attempt is reference and bool(since) and not saved_answers.is_bound(exercise.name, since)
     return is_same and exercise.difference(0, attempt) is None  # a list may have been changed in place
 
 
@@ -116,7 +117,7 @@ def _verdict(exercise: Exercise, attempt: Any) -> Verdict:
 def _keep(exercise: Exercise) -> None:
     try:
         names = get_ipython().user_ns
-        cells = [*_cells(), *_references_at_hand(names, exercise)]
+        cells = [*_cells(), *_references_in_use(names, exercise)]
         saved_answers.save(exercise.id, exercise.title, exercise.name, cells)
         if exercise.id in PARTS:
             page.write(_parts())
@@ -124,13 +125,16 @@ def _keep(exercise: Exercise) -> None:
         print(f"It could not be kept for later lessons: {error.strerror}.")
 
 
-def _references_at_hand(names: dict[str, Any], besides: Exercise) -> list[str]:
-    """The texts of those that an answer may call: where an earlier one is the reference, it stands for it."""
-    handed = [(each, thing) for each, thing, _ in _handed.values() if callable(thing) and each is not besides]
-    return [each.shown for each, thing in handed if names.get(each.name) is thing]
+def _references_in_use(names: dict[str, Any], besides: Exercise) -> list[str]:
+    """Return the solutions of earlier exercises whose references the learner's cells call."""
+    return [
+        exercise.shown
+        for exercise, reference, _ in _handed_back.values()
+        if exercise is not besides and callable(reference) and names.get(exercise.name) is reference
+    ]
 
 
-PARTS = ("04.1", "04.4", "05.4", "06.2", "07.3", "08.2", "08.3")  # of the learner's own encoder
+PARTS = ("04.1", "04.4", "05.4", "06.2", "07.3", "08.2", "08.3")  # the parts of the learner's own encoder
 
 
 def my_encoder() -> ModuleType:
@@ -149,7 +153,7 @@ def show_my_encoder() -> None:
 def _parts() -> dict[Exercise, bool]:
     """Each part, and whether there is an answer that is right today."""
     solved = saved_answers.solved() if atomic_files.IN_WORKSPACE else set()
-    return {part: part.id in solved and _again(part)[0].state == CORRECT for part in map(find, PARTS)}
+    return {part: part.id in solved and _judge_again(part)[0].state == CORRECT for part in map(find, PARTS)}
 
 
 def mine(exercise_id: str) -> Any:
@@ -160,12 +164,12 @@ def mine(exercise_id: str) -> Any:
     exercise = find(exercise_id)
     verdict, answer = Verdict.not_attempted(exercise_id, f"`{exercise.name}` is the reference."), None
     if atomic_files.IN_WORKSPACE and exercise_id in saved_answers.solved():
-        verdict, answer = _again(exercise)
+        verdict, answer = _judge_again(exercise)
     display(verdict)
-    return answer if verdict.state == CORRECT else _handed_back(exercise)
+    return answer if verdict.state == CORRECT else _hand_back(exercise)
 
 
-def _again(exercise: Exercise) -> tuple[Verdict, Any]:
+def _judge_again(exercise: Exercise) -> tuple[Verdict, Any]:
     """A kept answer, run and judged anew."""
     try:
         answer = saved_answers.load(exercise.id, exercise.name)
