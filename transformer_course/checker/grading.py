@@ -18,7 +18,11 @@ def judge(exercise: Exercise, attempt: Any) -> Verdict:
         return Verdict.not_attempted(exercise.id, messages.already_reference(exercise))
     if not exercise.accepts(attempt):
         return Verdict.not_yet(exercise.id, "wrong type", [messages.wrong_kind(exercise, attempt)])
-    outcomes = exercise.outcomes(attempt)
+    return grade(exercise, attempt, exercise.outcomes(attempt))
+
+
+def grade(exercise: Exercise, attempt: Any, outcomes: list[Outcome]) -> Verdict:
+    """The verdict on an attempt that was run in every case."""
     if any(map(_is_stub, outcomes)):
         return _still_a_stub(exercise, attempt)
     settings = {name for outcome in outcomes for name in outcome.changed_settings}
