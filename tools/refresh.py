@@ -56,13 +56,11 @@ def _run(notebook: NotebookNode, folder: Path) -> None:
 
 def chosen(numbers: list[str]) -> list[Path]:
     """Return the lessons of these numbers, all of them if none is given; exit if there is no such lesson."""
-    found = {number: sorted(NOTEBOOKS.glob(f"{number}_*.ipynb")) for number in numbers or ["*"]}
-    unknown = [number for number, paths in found.items() if not paths]
+    paths = {number: sorted(NOTEBOOKS.glob(f"{number}_*.ipynb")) for number in numbers or ["*"]}
+    unknown = [number for number in paths if not paths[number]]
     if unknown:
-        sys.exit(
-            f"no lesson {', '.join(unknown)} in notebooks/; give a number as in a file's name, such as 03"
-        )
-    return [path for paths in found.values() for path in paths]
+        sys.exit(f"no lesson {', '.join(unknown)} in notebooks/; give a lesson's number, such as 03")
+    return [path for number in paths for path in paths[number]]
 
 
 def main(numbers: list[str]) -> None:

@@ -45,10 +45,10 @@ def is_own(cell: NotebookNode) -> bool:
 
 def yours_and_ours(cell: NotebookNode, fresh: Iterable[NotebookNode]) -> Iterator[str]:
     """Yield how what the learner's cell shows differs from the shipped one, but for what is personal."""
-    found = list(differences(_impersonal(cell.outputs), _impersonal(fresh), ("ours", "yours")))
-    if found and cell.source != cell.metadata[OURS]:
+    lines = list(differences(_impersonal(cell.outputs), _impersonal(fresh), ("ours", "yours")))
+    if lines and cell.source != cell.metadata[OURS]:
         yield f"our cell:\n{cell.metadata[OURS]}\n\nwhat comes out:"
-    yield from found
+    yield from lines
 
 
 def _impersonal(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:

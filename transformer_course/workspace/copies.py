@@ -51,13 +51,13 @@ def _update_copy(shipped: Path, copy: Path) -> str:
     except ValueError:
         kept = set_aside(copy)
         write(copy, as_bytes(fresh(lesson, shipped.name)))
-        return f"could not be read: it lies in before/{kept.name}, and a new copy in its place."
+        return f"could not be read: it is in before/{kept.name} now, and a new copy in its place."
     made_from = mine["metadata"].get(KEY, {})
     if made_from == origin(lesson, shipped.name):
         return ""
     merged = merge(mine["cells"], dict(made_from.get("cells", [])), lesson["cells"])
     if merged is None:
-        return "is newer, but no cell of your copy has its id any more. For a new copy: make lab FRESH=NN."
+        return "cannot be merged with the newer lesson: its cells have lost their ids. A new copy: make lab FRESH=NN"
     cells, notes = merged
     metadata = mine["metadata"] | {KEY: origin(lesson, shipped.name)}
     write(copy.parent / "before" / copy.name, data)
@@ -135,7 +135,7 @@ def renew(number: str, notebooks: Path, workspace: Path) -> str:
     copy = workspace / lessons[0].name
     if not copy.exists():
         return f"{number} had no copy."
-    return f"{number}: your copy lies in before/{set_aside(copy).name} now."
+    return f"{number}: your copy is in before/{set_aside(copy).name} now."
 
 
 def last_worked_in(workspace: Path) -> Path | None:
