@@ -57,7 +57,7 @@ def _update_copy(shipped: Path, copy: Path) -> str:
         return ""
     merged = merge(mine["cells"], dict(made_from.get("cells", [])), lesson["cells"])
     if merged is None:
-        return "cannot be merged with the newer lesson: its cells have lost their ids. A new copy: make lab FRESH=NN"
+        return "cannot be merged with the newer lesson: its cells have no ids (for a new copy: FRESH=NN)."
     cells, notes = merged
     metadata = mine["metadata"] | {KEY: origin(lesson, shipped.name)}
     write(copy.parent / "before" / copy.name, data)

@@ -218,7 +218,7 @@ def test_a_copy_whose_cells_have_lost_their_ids_is_left_alone(answered: Course) 
     before = answered.copy.read_bytes()
     answered.ship(end="## The end")
     (said,) = answered.update()
-    assert said.startswith("03 cannot be merged with the newer lesson: its cells have lost their ids.")
+    assert said.startswith("03 cannot be merged with the newer lesson: its cells have no ids")
     assert answered.copy.read_bytes() == before
 
 

@@ -50,6 +50,7 @@ def test_an_answer_takes_along_what_it_needs_and_nothing_else() -> None:
             ["from torch.nn import functional as F", "f = F.softmax"],
             "from torch.nn import functional as F\n\n\nf",
         ),
+        (["import torch, math as m", "def f(): return m.pi"], "import math as m\n\n\ndef f"),
         (["from torch import nn", "f = nn.GELU"], "from torch import nn\n\n\nf"),
         (["from torch import Tensor", "def f(x: Tensor): ..."], "from torch import Tensor\n"),
         (["def f(): return 1", "def f(): return 2", "f = check('03.2', f)"], "def f(): return 2\n"),
