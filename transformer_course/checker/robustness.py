@@ -25,22 +25,28 @@ GRADIENT_TOLERANCE = 1e-6  # gradients gather more rounding than values do
 
 
 class RobustnessCheck(NamedTuple):
-    """A name for the problem, and what was done in words, in code, in the comparison and for which exercises.
+    """What is run for the attempt and for the reference, how the two are compared, and what is said of it.
 
-    run: (exercise, answer, case, an equal case) → anything
+    name: of the problem; empty if the difference has a name of its own
+    done: in words, what was run
     compare: (exercise, what the attempt gave, what the reference gave) → a difference or None
+    applies: whether the check makes sense for an exercise
+    run: (exercise, answer, case, an equal case) → anything
     """
 
     name: str
     done: str
-    run: Callable[..., Any]
     compare: Callable[..., Difference | None]
-    applies: Callable[[Exercise], bool] = lambda exercise: True
+    applies: Callable[[Exercise], Any]
+    run: Callable[..., Any]
+
+
+CHECKS: list[RobustnessCheck] = []
 
 
 def problem(exercise: Exercise, attempt: Any) -> tuple[int, Difference] | None:
     """The first difference that a check finds, and in which case."""
-    checks = CHECKS if exercise.takes_tensors else ()
+    checks = CHECKS if exercise.takes_tensors else []
     for check in (check for check in checks if check.applies(exercise)):
         pairs = zip(_outcomes(exercise, attempt, check), _of_reference(exercise, check), strict=True)
         for i, (mine, reference) in enumerate(pairs):
@@ -67,77 +73,7 @@ def _of_reference(exercise: Exercise, check: RobustnessCheck) -> list[Outcome]:
     return list(_outcomes(exercise, exercise.reference, check))
 
 
-def _forbidden_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> str | None:
-    return forbidden_calls.first_in(partial(exercise.call, answer, case), exercise.forbidden)
-
-
-def _second_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
-    def negated(x: Tensor) -> Tensor:  # integers, which may be sizes or ids, stay
-        return ~x if x.dtype == torch.bool else -x if x.is_floating_point() else x
-
-    ready = exercise.ready(answer, case)
-    with suppress(Exception):  # these numbers may be none that the exercise allows
-        exercise.use(ready, _with_changed(exercise.inputs(case), negated))
-    return exercise.use(ready, exercise.inputs(same))
-
-
-def _without_options(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
-    ready, options = exercise.ready(answer, case), _options(exercise)
-    exercise.use(ready, exercise.inputs(case))
-    required = {name: value for name, value in exercise.inputs(same).items() if name not in options}
-    return exercise.use(ready, required)
-
-
-def _options(exercise: Exercise) -> set[str]:
-    return optional(getattr(exercise.reference, "forward", exercise.reference))
-
-
-def _column_by_column(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
-    inputs = exercise.inputs(case)
-    by_column = _with_changed(inputs, lambda x: x.mT.contiguous().mT if x.ndim > 1 else x)
-    by_column |= {name: value for name, value in inputs.items() if "weight" in name}
-    return exercise.use(exercise.ready(answer, case), by_column)
-
-
-def _training_mode(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
-    ready = exercise.ready(answer, case)
-    result = exercise.use(ready.train(), exercise.inputs(case))
-    return result, exercise.use(ready.eval(), exercise.inputs(same))
-
-
-def _gradients(exercise: Exercise, answer: Any, case: Any, same: Any) -> tuple[Any, dict[str, Tensor]]:
-    return _result_and_gradients(exercise, exercise.ready(answer, case), exercise.inputs(case))
-
-
-def _own_parameters(exercise: Exercise, answer: Any, case: Any, same: Any) -> tuple:
-    """A module with the parameters of its constructor, and the reference with the same parameters."""
-    module = exercise.build(answer, case[0]).eval()
-    own = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
-    mine = _result_and_gradients(exercise, module, exercise.inputs(case))
-    reference = exercise.ready(exercise.reference, same, own)
-    return mine, _result_and_gradients(exercise, reference, exercise.inputs(same))
-
-
-def _result_and_gradients(exercise: Exercise, ready: Callable, inputs: dict) -> tuple[Any, dict[str, Tensor]]:
-    """The result, and the gradients of its weighted sum: of each input and parameter that they reach."""
-    inputs = _with_changed(inputs, lambda x: x.clone().requires_grad_() if x.is_floating_point() else x)
-    holders = {**inputs, "self": ready} if isinstance(exercise, ModuleExercise) else inputs
-    found = [part for name, value in holders.items() for part in parts(value, name)]
-    leaves = {path: part for path, part in found if isinstance(part, Tensor) and part.requires_grad}
-    result = exercise.use(ready, inputs)
-    generator = torch.Generator().manual_seed(0)
-    tensors = [part for _, part in parts(result) if isinstance(part, Tensor) and part.is_floating_point()]
-    weighted = [(part * torch.randn(part.shape, generator=generator).to(part)).sum() for part in tensors]
-    total = sum(weighted, torch.zeros(()))
-    if not (leaves and total.requires_grad):
-        return result, {}
-    gradients = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
-    return result, {path: grad for path, grad in zip(leaves, gradients, strict=True) if grad is not None}
-
-
-def _with_changed(inputs: dict[str, Any], change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
-    """The same with all its tensors changed; one that asks for a gradient stays, for it may hold one."""
-    return with_tensors(inputs, lambda x: x if x.requires_grad else change(x))
+# ---------------------------------------------------------------------------------------------- comparisons
 
 
 def _compare(exercise: Exercise, mine: Any, reference: Any) -> Difference | None:
@@ -187,59 +123,123 @@ def _compare_own_parameters(exercise: Exercise, mine: tuple, reference: tuple) -
     return found or (_compare_gradients(exercise, attempt, same_parameters) if exercise.gradients else None)
 
 
+# --------------------------------------------------------------------------------------------------- checks
+
+
+def _check(
+    name: str = "",
+    done: str = "",
+    compare: Callable[..., Difference | None] = _compare,
+    applies: Callable[[Exercise], Any] = lambda exercise: True,
+) -> Callable[[Callable], Callable]:
+    """Register the decorated function as what a check runs."""
+    return lambda run: CHECKS.append(RobustnessCheck(name, done, compare, applies, run)) or run
+
+
+def _options(exercise: Exercise) -> set[str]:
+    return optional(getattr(exercise.reference, "forward", exercise.reference))
+
+
 def _is_module(exercise: Exercise) -> bool:
     return isinstance(exercise, ModuleExercise)
 
 
-CHECKS = (
-    RobustnessCheck(
-        "",
-        "",
-        _forbidden_call,
-        lambda exercise, mine, reference: mine and about_forbidden_call(mine),
-        lambda exercise: bool(exercise.forbidden),
-    ),
-    RobustnessCheck(
-        "", "", lambda exercise, answer, case, same: exercise.call(answer, case), _compare_numbers
-    ),
-    RobustnessCheck(
-        "a second call gives something else",
-        "Called once with other numbers, then with the ones above:",
-        _second_call,
-        _compare,
-    ),
-    RobustnessCheck(
-        "it remembers an earlier call",
-        "Called with all arguments, then with only those that must be given:",
-        _without_options,
-        _compare,
-        lambda exercise: bool(_options(exercise)),
-    ),
-    RobustnessCheck(
-        "it depends on the order in memory",
-        "Called with equal numbers that lie in memory column by column, as a transpose leaves them:",
-        _column_by_column,
-        _compare,
-    ),
-    RobustnessCheck(
-        "it differs in training mode",
-        "Called in training mode:",
-        _training_mode,
-        _compare_training,
-        _is_module,
-    ),
-    RobustnessCheck(
-        "another gradient",
-        "The values are right, but the gradients flow otherwise.",
-        _gradients,
-        _compare_gradients,
-        lambda exercise: exercise.gradients,
-    ),
-    RobustnessCheck(
-        "a fresh module is wrong",
-        "With the parameters that its constructor made:",
-        _own_parameters,
-        _compare_own_parameters,
-        _is_module,
-    ),
+@_check(
+    compare=lambda exercise, mine, reference: mine and about_forbidden_call(mine),
+    applies=lambda exercise: exercise.forbidden,
 )
+def _forbidden_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> str | None:
+    return forbidden_calls.first_in(partial(exercise.call, answer, case), exercise.forbidden)
+
+
+@_check(compare=_compare_numbers)
+def _call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
+    return exercise.call(answer, case)
+
+
+@_check("a second call gives something else", "Called once with other numbers, then with the ones above:")
+def _second_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
+    def negated(x: Tensor) -> Tensor:  # integers, which may be sizes or ids, stay
+        return ~x if x.dtype == torch.bool else -x if x.is_floating_point() else x
+
+    ready = exercise.ready(answer, case)
+    with suppress(Exception):  # these numbers may be none that the exercise allows
+        exercise.use(ready, _with_changed(exercise.inputs(case), negated))
+    return exercise.use(ready, exercise.inputs(same))
+
+
+@_check(
+    "it remembers an earlier call",
+    "Called with all arguments, then with only those that must be given:",
+    applies=_options,
+)
+def _without_options(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
+    ready, options = exercise.ready(answer, case), _options(exercise)
+    exercise.use(ready, exercise.inputs(case))
+    required = {name: value for name, value in exercise.inputs(same).items() if name not in options}
+    return exercise.use(ready, required)
+
+
+@_check(
+    "it depends on the order in memory",
+    "Called with equal numbers that lie in memory column by column, as a transpose leaves them:",
+)
+def _column_by_column(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
+    inputs = exercise.inputs(case)
+    by_column = _with_changed(inputs, lambda x: x.mT.contiguous().mT if x.ndim > 1 else x)
+    by_column |= {name: value for name, value in inputs.items() if "weight" in name}
+    return exercise.use(exercise.ready(answer, case), by_column)
+
+
+@_check("it differs in training mode", "Called in training mode:", _compare_training, _is_module)
+def _training_mode(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
+    ready = exercise.ready(answer, case)
+    result = exercise.use(ready.train(), exercise.inputs(case))
+    return result, exercise.use(ready.eval(), exercise.inputs(same))
+
+
+def _result_and_gradients(exercise: Exercise, ready: Callable, inputs: dict) -> tuple[Any, dict[str, Tensor]]:
+    """The result, and the gradients of its weighted sum: of each input and parameter that they reach."""
+    inputs = _with_changed(inputs, lambda x: x.clone().requires_grad_() if x.is_floating_point() else x)
+    holders = {**inputs, "self": ready} if isinstance(exercise, ModuleExercise) else inputs
+    found = [part for name, value in holders.items() for part in parts(value, name)]
+    leaves = {path: part for path, part in found if isinstance(part, Tensor) and part.requires_grad}
+    result = exercise.use(ready, inputs)
+    generator = torch.Generator().manual_seed(0)
+    tensors = [part for _, part in parts(result) if isinstance(part, Tensor) and part.is_floating_point()]
+    weighted = [(part * torch.randn(part.shape, generator=generator).to(part)).sum() for part in tensors]
+    total = sum(weighted, torch.zeros(()))
+    if not (leaves and total.requires_grad):
+        return result, {}
+    gradients = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    return result, {path: grad for path, grad in zip(leaves, gradients, strict=True) if grad is not None}
+
+
+def _with_changed(inputs: dict[str, Any], change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+    """The same with all its tensors changed; one that asks for a gradient stays, for it may hold one."""
+    return with_tensors(inputs, lambda x: x if x.requires_grad else change(x))
+
+
+@_check(
+    "another gradient",
+    "The values are right, but the gradients flow otherwise.",
+    _compare_gradients,
+    lambda exercise: exercise.gradients,
+)
+def _gradients(exercise: Exercise, answer: Any, case: Any, same: Any) -> tuple[Any, dict[str, Tensor]]:
+    return _result_and_gradients(exercise, exercise.ready(answer, case), exercise.inputs(case))
+
+
+@_check(
+    "a fresh module is wrong",
+    "With the parameters that its constructor made:",
+    _compare_own_parameters,
+    _is_module,
+)
+def _own_parameters(exercise: Exercise, answer: Any, case: Any, same: Any) -> tuple:
+    """A module with the parameters of its constructor, and the reference with the same parameters."""
+    module = exercise.build(answer, case[0]).eval()
+    own = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
+    mine = _result_and_gradients(exercise, module, exercise.inputs(case))
+    reference = exercise.ready(exercise.reference, same, own)
+    return mine, _result_and_gradients(exercise, reference, exercise.inputs(same))
