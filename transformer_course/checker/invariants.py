@@ -54,9 +54,9 @@ def lacking(exercise: Exercise, attempt: Any, i: int, result: Any) -> tuple[str,
     if _is_repeatable(exercise, exercise.reference, i) and not _is_repeatable(exercise, attempt, i):
         return "another result at every call", RANDOM  # whatever else it seems to lack may be chance
     for label, right in wanted.items():
-        found = next(_of_tensor(label, right, got[label]), None)
-        if found:
-            return found
+        lack = next(_of_tensor(label, right, got[label]), None)
+        if lack:
+            return lack
     has_it = _ignores_hidden_token(exercise, exercise.reference, i)
     if has_it and _ignores_hidden_token(exercise, attempt, i) is False:
         sentence = "Your result changes with a token that the mask hides, and should not."
@@ -107,7 +107,7 @@ def _is_repeatable(exercise: Exercise, answer: Any, i: int) -> bool:
 
 
 def _ignores_hidden_token(exercise: Exercise, answer: Any, i: int) -> bool | None:
-    """Whether large numbers at a hidden position leave the first sequence's result; None if untold."""
+    """Whether the first result ignores large numbers at a hidden position; None if it has no mask."""
     with suppress(Exception):
         inputs = exercise.inputs(exercise.fresh_cases()[i]).values()
         mask = next(x for x in inputs if isinstance(x, Tensor) and x.dtype == torch.bool and x.ndim == 4)
@@ -138,7 +138,6 @@ def _two_results(exercise: Exercise, answer: Any, i: int, hidden: int | None = N
             if hidden is not None and is_vectors and x.shape[-2] == count:
                 changed[name] = x.clone()
                 changed[name][0, ..., hidden, :] += 1000 * (1 + torch.arange(x.shape[-1]))
-        inputs = exercise.inputs(first)
-        return [_tensors(exercise, exercise.use(ready, each)) for each in (inputs, changed)]
+        return [_tensors(exercise, exercise.use(ready, x)) for x in (exercise.inputs(first), changed)]
 
     return observe(call).result

@@ -20,7 +20,8 @@ def about_error(error: BaseException, attempt: Any) -> Difference:
     message = shorten(" ".join(f"{type(error).__name__}: {error}".removesuffix(": ").split()), 300)
     text = f"`{line}` gives {message}" if line else message
     if isinstance(error, SystemExit):
-        return Difference("your code ends the program", f"{text}. In the lesson, it would stop here.")
+        stops = "Outside the checker the lesson would stop here."
+        return Difference("your code ends the program", f"{text}. {stops}")
     place = f"line {number} of your cell" if number else "it"
     return Difference(f"{place} raises an error", text)
 

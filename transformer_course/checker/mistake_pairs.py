@@ -38,16 +38,16 @@ def explanation(exercise: Exercise, outcomes: list[Outcome]) -> Pair | None:
     def search() -> Pair | None:
         deadline = time.process_time() + SECONDS
         cases = _cases_with_parameters(exercise)
-        found: dict[frozenset[str], Pair] = {}
+        agreeing: dict[frozenset[str], Pair] = {}
         for pair, code in pairs(exercise):
             if time.process_time() > deadline:
                 return None
             names = frozenset(mistake.name for mistake in pair)
-            if names not in found and _agrees(exercise, code, cases, outcomes):
-                found[names] = pair
-            if len(found) > 1:
+            if names not in agreeing and _agrees(exercise, code, cases, outcomes):
+                agreeing[names] = pair
+            if len(agreeing) > 1:
                 return None
-        return next(iter(found.values()), None)
+        return next(iter(agreeing.values()), None)
 
     with isolated():
         pair, _ = time_limit.run(search)  # two changes together may make an endless loop
@@ -102,11 +102,11 @@ def _compiled(text: str) -> CodeType | None:
 def _cases_with_parameters(exercise: Exercise) -> list[tuple[Any, dict[str, Tensor]]]:
     """Each case, and the parameters that a module has in it: drawn once, since drawing takes longest."""
     is_plain = isinstance(exercise, ModuleExercise) and type(exercise).call is Exercise.call
-    found = []
+    cases = []
     for case, same in zip(exercise.fresh_cases(), exercise.fresh_cases(), strict=True):
         module = exercise.ready(exercise.reference, same) if is_plain else nn.Module()
-        found.append((case, {name: value.detach() for name, value in module.named_parameters()}))
-    return found
+        cases.append((case, {name: value.detach() for name, value in module.named_parameters()}))
+    return cases
 
 
 def _agrees(exercise: Exercise, code: CodeType, cases: list[tuple], outcomes: list[Outcome]) -> bool:

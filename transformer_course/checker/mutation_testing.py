@@ -141,8 +141,8 @@ REMARKS = {
     BY_CHANCE: (
         "it says now this, now that",
         f"Called {TRIES} times with the same suspect ({{name}}), your test says True and False. It draws "
-        "random numbers, and they decide. Does it refuse right code for some, by asking too much or too "
-        "closely? Or does the fault show with some only? Then draw more, or ask for what always shows.",
+        "random numbers, and they decide. If the suspect is right, your test asks too much of some numbers, "
+        "or compares too closely. If it is wrong, ask for what shows with every draw, or draw more.",
     ),
     False: (
         "a right one is refused",

@@ -55,11 +55,11 @@ def problem(exercise: Exercise, attempt: Any) -> tuple[int, Difference] | None:
             if isinstance(mine.error, TimeLimitExceeded):
                 return i, about_error(mine.error, attempt)
             if mine.error is not None:
-                found = about_error(mine.error, attempt)
+                difference = about_error(mine.error, attempt)
             else:
-                found = check.compare(exercise, mine.result, reference.result)
-            if found:
-                return i, Difference(check.name or found.name, f"{check.done} {found.text}".strip())
+                difference = check.compare(exercise, mine.result, reference.result)
+            if difference:
+                return i, Difference(check.name or difference.name, f"{check.done} {difference.text}".strip())
     return None
 
 
@@ -119,8 +119,10 @@ def _compare_gradients(exercise: Exercise, mine: tuple, reference: tuple) -> Dif
 
 def _compare_own_parameters(exercise: Exercise, mine: tuple, reference: tuple) -> Difference | None:
     attempt, same_parameters = mine
-    found = _compare(exercise, attempt[0], same_parameters[0])
-    return found or (_compare_gradients(exercise, attempt, same_parameters) if exercise.gradients else None)
+    difference = _compare(exercise, attempt[0], same_parameters[0])
+    return difference or (
+        _compare_gradients(exercise, attempt, same_parameters) if exercise.gradients else None
+    )
 
 
 # --------------------------------------------------------------------------------------------------- checks
@@ -202,8 +204,8 @@ def _result_and_gradients(exercise: Exercise, ready: Callable, inputs: dict) -> 
     """The result, and the gradients of its weighted sum: of each input and parameter that they reach."""
     inputs = _with_changed(inputs, lambda x: x.clone().requires_grad_() if x.is_floating_point() else x)
     holders = {**inputs, "self": ready} if isinstance(exercise, ModuleExercise) else inputs
-    found = [part for name, value in holders.items() for part in parts(value, name)]
-    leaves = {path: part for path, part in found if isinstance(part, Tensor) and part.requires_grad}
+    candidates = [part for name, value in holders.items() for part in parts(value, name)]
+    leaves = {path: part for path, part in candidates if isinstance(part, Tensor) and part.requires_grad}
     result = exercise.use(ready, inputs)
     generator = torch.Generator().manual_seed(0)
     tensors = [part for _, part in parts(result) if isinstance(part, Tensor) and part.is_floating_point()]

@@ -8,7 +8,9 @@ import signal
 import sys
 import threading
 import warnings
+from contextlib import nullcontext
 from importlib import import_module
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -560,19 +562,20 @@ def test_outside_the_main_thread_an_answer_is_judged_as_well():
     assert verdicts[0].state == CORRECT
 
 
-def test_a_late_signal_does_not_hit_the_checker(monkeypatch):
-    def slow(table):
-        for _ in range(1000):
-            table = table + 0
-        return 2 * table
-
-    handler = signal.getsignal(signal.SIGALRM)
-    monkeypatch.setattr(time_limit, "TICK", 0.0005)
-    for i in range(1, 20):
-        monkeypatch.setattr(time_limit, "SECONDS", 0.0005 * i)
-        assert judge(doubled, slow).name in ("", "it does not end")
-    assert signal.getsignal(signal.SIGALRM) is handler
+@pytest.mark.parametrize(
+    ("computed", "passed", "is_over"), [(11.0, 11.0, True), (1.0, 29.0, False), (0.0, 31.0, True)]
+)
+def test_the_limit_is_of_computing_and_hits_the_answer_only(monkeypatch, computed, passed, is_over):
+    clocks = SimpleNamespace(process_time=lambda: 0.0, monotonic=lambda: 0.0)
+    monkeypatch.setattr(time_limit, "time", clocks)
+    before = signal.getsignal(signal.SIGALRM)
+    tick, error = time_limit.run(lambda: signal.getsignal(signal.SIGALRM))
+    assert error is None and signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    clocks.process_time, clocks.monotonic = (lambda: computed), (lambda: passed)
+    tick(signal.SIGALRM, SimpleNamespace(f_code=time_limit.run.__code__))  # late, when the call has ended
+    with pytest.raises(time_limit.TimeLimitExceeded) if is_over else nullcontext():
+        tick(signal.SIGALRM, sys._getframe())
 
 
 def test_an_attempt_cannot_end_the_program(monkeypatch):
