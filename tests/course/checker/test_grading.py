@@ -28,7 +28,7 @@ from transformer_course.checker.exercise_types import Mistake, ValueExercise
 from transformer_course.checker.source import run
 from transformer_course.checker.verdict import BACKGROUND, CORRECT, Verdict
 from transformer_course.exercises import check, find
-from transformer_lab import mean_pool
+from transformer_lab import causal_mask
 
 
 def knows(exercise, name, answer):
@@ -89,6 +89,17 @@ def raising(error):
     (lambda table: table.long().softmax(-1), "not implemented for 'Long'"),
     (body("return F.layer_norm(table, (4,))"), "line 2 of your cell raises an error"),
     (body("twice = lambda x: x.twice()\n    return twice(table)"), "line 2 of your cell raises an error"),
+    (
+        body("twice = 2\n    return twice * tabel"),
+        "✗ 99.1 not yet: line 3 of your cell raises an error.\n"
+        "`return twice * tabel` gives NameError: name 'tabel' is not defined\n"
+        "Case 1 of 2: table (3, 5).\n"
+        "The cells below use the reference.",
+    ),
+    (
+        run("def doubled(table):\n    return 1 / 0")["doubled"],  # its source is lost
+        "line 2 of your cell raises an error.\nZeroDivisionError: division by zero\n",
+    ),
     (lambda table: sys.exit("enough"), "SystemExit: enough"),
     (lambda table: {}[object()], "<object object at 0x…>"),
     # results
@@ -105,21 +116,6 @@ def raising(error):
 )
 def test_a_function(attempt, text):
     assert text in said(doubled, attempt)
-
-
-def test_an_error_is_told_with_its_line():
-    attempt = cell("def doubled(table):\n    twice = 2\n    return twice * tabel", "doubled")
-    assert said(doubled, attempt).splitlines() == [
-        "✗ 99.1 not yet: line 3 of your cell raises an error.",
-        "`return twice * tabel` gives NameError: name 'tabel' is not defined",
-        "Case 1 of 2: table (3, 5).",
-        "The cells below use the reference.",
-    ]
-
-
-def test_an_error_is_told_without_its_line_where_the_source_is_lost():
-    text = said(doubled, run("def doubled(table):\n    return 1 / 0")["doubled"])
-    assert "line 2 of your cell raises an error.\nZeroDivisionError: division by zero\n" in text
 
 
 def test_only_rounding_is_forgiven_and_what_looks_alike_is_told_apart():
@@ -417,40 +413,16 @@ def test_numbers_that_hold_a_graph_are_not_right():
 
 
 @pytest.mark.parametrize(
-    ("id", "attempt", "name"),
+    ("forbidden", "attempt", "name"),
     [
-        ("03.3", lambda s: F.softmin(-s, dim=-1), "softmin"),
-        ("03.3", lambda s: torch.special.softmax(s, -1), "special_softmax"),
-        (
-            "09.8",
-            lambda x, y: torch.tensor(np.corrcoef(x.argsort().argsort(), y.argsort().argsort())[0, 1]),
-            "corrcoef",
-        ),
+        ("softmax", lambda t: 2 * t + 0 * F.softmin(t, dim=-1), "softmin"),
+        ("softmax", lambda t: 2 * t + 0 * torch.special.softmax(t, -1), "special_softmax"),
+        ("corrcoef", lambda t: 2 * t + 0 * np.corrcoef(t.detach())[0, 1], "corrcoef"),
+        ("nn.Module", lambda t: nn.Identity()(2 * t), "nn.Identity"),
+        ("transformer_lab", lambda t: 2 * t + 0 * causal_mask(1)[0, 0], "transformer_lab.causal_mask"),
     ],
 )
-def test_what_is_forbidden_is_so_under_every_name(id, attempt, name):
-    assert judge(find(id), attempt).name == f"{name} did the work"
-
-
-def with_a_module(table):
-    return nn.Identity()(2 * table)
-
-
-def with_the_package(table):
-    mean_pool(table[None], torch.ones(1, 1, 1, len(table), dtype=torch.bool))
-    return 2 * table
-
-
-@pytest.mark.parametrize(
-    ("attempt", "forbidden", "name"),
-    [
-        (with_a_module, "nn.Module", "nn.Identity"),
-        (with_the_package, "transformer_lab", "transformer_lab.mean_pool"),
-    ],
-)
-def test_modules_and_the_package_do_no_work_only_where_they_are_forbidden(
-    monkeypatch, attempt, forbidden, name
-):
+def test_what_is_forbidden_is_so_under_every_name_and_nothing_else_is(monkeypatch, forbidden, attempt, name):
     assert judge(doubled, attempt).state == CORRECT
     monkeypatch.setattr(doubled, "forbidden", (forbidden,))
     assert judge(doubled, attempt).name == f"{name} did the work"
