@@ -16,7 +16,7 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 
 from transformer_course import figures, lessons
-from transformer_course.figures.widgets import EXAMPLES, Numbers
+from transformer_course.figures.speed_and_scale import EXAMPLES, Numbers
 
 LESSON = 13
 

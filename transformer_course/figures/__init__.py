@@ -4,74 +4,50 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 """
 # ruff: noqa: F401  (all that is imported here is what the package offers)
 
-from transformer_course.figures.attention import (
-    STEPS,
-    bar_plot,
-    draw_attention_steps,
-    masked_row,
-    query_and_keys,
-)
-from transformer_course.figures.attention_flow import draw_attention_arcs, draw_attention_web, matching_shapes
-from transformer_course.figures.curves import line_plot
-from transformer_course.figures.drawings import (
-    data_flow,
-    kinds_of_tests,
-    minilm_and_modernbert,
-    norm_orders,
-)
-from transformer_course.figures.encoder_diagram import encoder_map, two_heads_inside
+from transformer_course.figures.arithmetic import arithmetic_table
+from transformer_course.figures.bars import bar_plot
+from transformer_course.figures.bug_museum import kinds_of_tests
+from transformer_course.figures.encoder import data_flow, forward_pass
+from transformer_course.figures.encoder_diagram import encoder_map
+from transformer_course.figures.encoder_layer import layer_lanes, norm_orders, norm_steps, two_stacks
+from transformer_course.figures.explorer import head_explorer
+from transformer_course.figures.feed_forward import draw_network, one_neuron
 from transformer_course.figures.heatmaps import (
     attention_heatmap,
     cosine_heatmaps,
     draw_matrix,
-    head_blocks,
     head_grid,
     masks,
-    matrices,
 )
-from transformer_course.figures.images import image_attention
-from transformer_course.figures.layer import (
-    draw_network,
-    layer_lanes,
-    norm_steps,
-    one_neuron,
-    two_blocks,
-    two_stacks,
-)
-from transformer_course.figures.memory_diagrams import (
-    draw_tile,
-    memory_traffic,
-    packing,
-    receptive_field,
-    ring_of_three,
-)
-from transformer_course.figures.positions import (
+from transformer_course.figures.lines import line_plot
+from transformer_course.figures.masking import draw_attention_web, masked_row
+from transformer_course.figures.modern_encoder import minilm_and_modernbert, packing, receptive_field
+from transformer_course.figures.multi_head_attention import head_blocks, shape_flow, two_heads
+from transformer_course.figures.positional_encoding import (
     clock_table,
     digits_and_waves,
-    draw_rotary,
-    draw_turns,
+    matrices,
     position_tables,
 )
-from transformer_course.figures.scatter import (
-    head_scatter,
-    mean_pooling,
-    neuron_activations,
-    roofline,
-    search_results,
-    seen_from_reference,
+from transformer_course.figures.pretrained_encoder import matching_shapes, mean_pooling, text_cosine
+from transformer_course.figures.roformer import two_blocks, two_heads_inside
+from transformer_course.figures.rotary_embedding import draw_rotary, draw_turns
+from transformer_course.figures.scaled_dot_product_attention import (
+    STEPS,
+    draw_attention_steps,
+    query_and_keys,
+    weighted_sum,
 )
+from transformer_course.figures.scatter import head_scatter, neuron_activations, roofline, search_results
+from transformer_course.figures.sliders import slider
+from transformer_course.figures.speed_and_scale import draw_tile, measured, memory_traffic, ring_of_three
+from transformer_course.figures.start_here import draw_attention_arcs
 from transformer_course.figures.training import (
     gradient_step,
     head_ablation,
+    image_attention,
     linear_probe,
+    live_curve,
     weight_and_ablation,
 )
-from transformer_course.figures.widgets import head_explorer, live_curve, measured, slider
-from transformer_course.figures.worked_examples import (
-    arithmetic_table,
-    forward_pass,
-    shape_flow,
-    text_cosine,
-    two_heads,
-    weighted_sum,
-)
+from transformer_course.figures.vectors import seen_from_reference

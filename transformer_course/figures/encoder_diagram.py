@@ -20,12 +20,13 @@ from transformer_course.figures.colours import (
     SILVER,
     pale,
 )
-from transformer_course.figures.drawings import DASHED, FRAME, arrow, box, cells, plus, way
 from transformer_course.figures.layout import canvas, finished, two_decimals
+from transformer_course.figures.shapes import DASHED, FRAME, arrow, box, cells, plus
 
 # Of its components, and of a lit group of them: pale where much is written on it, so that every edge is clear
 GROUNDS = COMPONENTS | {"attention": pale(COMPONENTS["attention"], 0.3), "": pale(LIT, 0.5)}
 GROUNDS["mask"] = OPEN
+
 # What a lesson builds
 BUILDS = {
     **{
@@ -37,6 +38,7 @@ BUILDS = {
     **{5: "multi-head attention", 6: "feed-forward", 7: "the layer, its sums and norms"},
     8: "the embedding, and the whole encoder",
 }
+
 # What a lesson does that builds no box, and to which components, by the lessons that built them
 LATER = {
     9: ("loads the weights of a real model into the parts that are lit", (1, 5, 6, 7, 8)),
@@ -251,70 +253,3 @@ def _weights(ax: Axes, mask: dict, strong: float) -> None:
         words, letters = two_decimals(weight), "white" if 0 < weight < 0.5 and strong == 1 else "black"
         ax.text(key, 3.39, words if weight else "0", ha="center", size=9, color=letters, **WRITTEN)
     _named(ax, (NAMES, 2.98), 4, "mask", mask)
-
-
-# One head of a paper, and of a tutorial
-
-
-def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
-    """Draw how a paper's head makes query, key and value of x; and a tutorial's, of a copy of its norm."""
-    figure, panels = canvas(2, (9.2, 2.5), columns=1)
-    d_head = d_model // n_heads
-    names = (
-        f"A head of the paper's layer, here 1 of {n_heads}: a Linear each makes q, k, v, {d_head} wide",
-        f"A head of the tutorial's block: c of the token, {d_model} wide; for q, k, v a unit adds to it",
-    )
-    for ax, name, is_copy in zip(panels, names, (False, True), strict=True):
-        wide = 1.3 if is_copy else 1.3 / n_heads
-        enters = f"norm(x):\n{d_model}" if is_copy else f"x: {d_model}"
-        box(ax, (0.75, 0), enters, (1.3, 0.5), SILVER, letters=8.5, rounding=0.02)
-        start = 1.45
-        if is_copy:
-            arrow(ax, (1.4, 0), (1.75, 0))
-            box(ax, (2.1, 0), "Linear", (0.7, 0.5), COMPONENTS["attention"], letters=8.5)
-            arrow(ax, (2.45, 0), (2.8, 0))
-            box(ax, (3.45, 0), f"c: {d_model}", (1.3, 0.42), SILVER, letters=9, weight="bold", rounding=0.02)
-            start = 4.1
-        for lane, role in zip((1.0, 0, -1.0), ROLES, strict=True):
-            _make_role(ax, start, lane, role, wide, is_copy=is_copy)
-        words = f"softmax of\nq · all k ÷ √{d_model if is_copy else d_head},\ntimes all v"
-        box(ax, (10.47, 0), words, (1.66, 1.3), COMPONENTS["attention"], letters=8)
-        arrow(ax, (11.3, 0), (11.7, 0))
-        ax.set_title(name, loc="left", size=10)
-        ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
-        ax.set_axis_off()
-    words = (
-        "thick: the road of c, which this head's Linear makes of the token; the network's norm is not drawn\n"
-    )
-    words += "turn: by the position, of q and k only; the vectors' widths are to scale"
-    figure.supxlabel(words, size=9)
-    alt = "Above, three maps make three small vectors; below, one goes on in three lanes and is added to."
-    return finished(figure, title, alt)
-
-
-def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, is_copy: bool) -> None:
-    """Draw a lane that makes query, key or value: by a Linear, or by adding to a copy."""
-    if is_copy:
-        ax.plot([start, start + 0.25, start + 0.25], [0, 0, lane], color=DARK, linewidth=4, zorder=1)
-        arrow(ax, (start + 0.25, lane), (7.0, lane), width=4, colour=DARK)
-        way(ax, (start + 0.45, lane), (start + 0.45, lane - 0.36), (start + 0.75, lane - 0.36), width=1)
-        network = start + 1.45, lane - 0.36
-        box(ax, (start + 1.45, lane - 0.14), "", (2.3, 0.82), pale(COMPONENTS["feed-forward"], 0.4), zorder=0)
-        ax.text(start + 1.45, lane + 0.16, "unit", ha="center", va="center", size=8)
-        box(ax, network, f"network of {role[0]}", (1.4, 0.3), COMPONENTS["feed-forward"], letters=8)
-        way(ax, (start + 2.15, lane - 0.36), (start + 2.4, lane - 0.36), (start + 2.4, lane - 0.14), width=1)
-        plus(ax, (start + 2.4, lane), 0.13)
-    else:
-        way(ax, (start, 0), (start + 0.3, 0), (start + 0.3, lane), (3.6, lane), width=1.2)
-        box(ax, (4.2, lane), f"W_{role[0].upper()}", (1.1, 0.42), COMPONENTS["attention"], letters=8.5)
-        arrow(ax, (4.8, lane), (7.0, lane))
-    box(ax, (7.1 + wide / 2, lane), "", (wide, 0.36), pale(ROLES[role], 0.5), rounding=0.02)
-    words = f"{role[0]} = c + …" if is_copy else role[0]
-    place = (7.1 + wide / 2, "center") if is_copy else (7.2 + wide, "left")
-    ax.text(place[0], lane, words, ha=place[1], va="center", size=8.5, zorder=5)
-    edge = wide + (7.1 if is_copy else 7.45)  # right of the vector, or of its name
-    if role != "value":
-        arrow(ax, (edge, lane), (8.68, lane))
-        box(ax, (8.98, lane), "turn", (0.6, 0.36), COMPONENTS["positions"], letters=8)
-        edge = 9.28
-    way(ax, (edge, lane), (9.4, lane), (9.4, 0.4 * lane), (9.64, 0.4 * lane), width=1.2)

@@ -1,4 +1,4 @@
-"""Maps with a label for every row and column: attention, likeness, masks, a number for each head or token."""
+"""Heatmaps with a label for every row and column: attention, cosines, masks."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,20 +7,17 @@ from unittest.mock import patch
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
-from matplotlib.colors import Colormap, ListedColormap
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from transformer_course.figures import inputs, layout
 from transformer_course.figures.colours import (
     ATTENTION,
     DARK,
-    EDGE,
     HIDDEN,
     NO,
     OPEN,
     OPEN_OR_NOT,
-    PALE,
     SIGNED,
     YES,
     YES_OR_NO,
@@ -288,34 +285,6 @@ def cosine_heatmaps(named: Tables, tokens: Labels, *, title: str = "", nearest: 
     return layout.finished(figure, title, alt)
 
 
-def matrices(
-    named: Tables,
-    rows: Labels,
-    columns: Labels,
-    *,
-    limits: Limits,
-    xlabel: str = "",
-    signs: str = "",
-    boxed: Sequence[int] = (),
-    title: str = "",
-) -> Figure:
-    """Draw small matrices with the same labels side by side, on one scale, each cell with its number.
-
-    `signs` stand before all but the first; rows in `boxed` have frames.
-    """
-    unit = min(0.52, (layout.WIDEST / len(named) - 0.75) / len(columns))
-    figure, panels = layout.canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
-    style = {"limits": limits, "colours": SIGNED, "labels": (xlabel, "")}
-    style["boxed"] = [(row, 0, len(columns), 1) for row in boxed]
-    for ax, (name, table) in zip(panels, inputs.tables_of(named).items(), strict=True):
-        draw_matrix(ax, table, rows, columns, title=name, numbers=True, whole=False, **style)
-        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
-        ax.tick_params(axis="x", rotation=0)  # a cell is wide
-    for ax, sign in zip(panels[1:], signs, strict=False):
-        layout.sign_before(ax, sign)
-    return layout.finished(figure, title, "Small matrices side by side, each cell with its number.")
-
-
 # Matrices whose cells are of a few kinds, each with its colour
 
 
@@ -375,42 +344,3 @@ def _write_words(ax: Axes, written: np.ndarray, shown: np.ndarray, *, is_mask: b
         ground = {"facecolor": (OPEN if is_mask else YES) if yes else NO, "edgecolor": "none", "pad": 1}
         style["color"] = "white" if yes and not is_mask else DARK
         ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **style)
-
-
-def head_blocks(
-    panels: Mapping[str, Tensor],
-    tokens: Labels,
-    d_model: int,
-    n_heads: int,
-    *,
-    masked: Sequence[int] = (),
-    title: str = "",
-) -> Figure:
-    """Draw where each number of a small tensor came from: its token in words, its head as a colour.
-
-    In the matrices of `panels`, an entry t · d_model + f stands for feature f of token t.
-    In the heads the `masked` rows are hatched.
-    """
-    origins = {name: table.astype(int) for name, table in inputs.tables_of(panels).items()}
-    heights, widths = zip(*(origin.shape for origin in origins.values()), strict=True)
-    room = sum(0.75 + 0.68 * width for width in widths), 1.2 + 0.42 * max(heights)
-    figure, axes = layout.canvas(len(origins), (0, 0), room, width_ratios=widths)
-    style = {"limits": (0, n_heads), "colours": ListedColormap(PALE[:n_heads]), "gap": 1.5}
-    for ax, (name, origin) in zip(axes, origins.items(), strict=True):
-        words = [[f"{tokens[entry // d_model]} {entry % d_model}" for entry in row] for row in origin]
-        heads = origin % d_model // (d_model // n_heads)
-        draw_cells(ax, heads, tokens, [], words=np.array(words), **style)
-        moved = origin // d_model != np.arange(len(origin))[:, None]
-        for row in np.flatnonzero(moved.any(axis=1)):  # what is not its token's
-            layout.outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
-        hidden = [(row, column) for row in masked for column in range(heads.shape[1]) if ax is not axes[0]]
-        layout.hide_cells(ax, hidden)
-        for row, column in hidden:
-            ax.texts[row * heads.shape[1] + column].set(path_effects=EDGE, zorder=3)
-        ax.set_title(name)
-    style = {"arrowstyle": "-|>", "linewidth": 3, "mutation_scale": 20, "color": DARK}
-    height = 1 - 1 / len(tokens)  # between two rows' names
-    ends = (1 + 0.5 / widths[0], height), (1 + 0.1 / widths[0], height)
-    axes[0].annotate("", *ends, xycoords="axes fraction", textcoords="axes fraction", arrowprops=style)
-    alt = "A row for each token, a column for each feature; what has one shade belongs to one head."
-    return layout.finished(figure, title, alt)

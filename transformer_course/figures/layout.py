@@ -46,7 +46,7 @@ def canvas(
     return figure, panels[:count]
 
 
-def finished(figure: Figure, title: str | None = None, alt: str = "") -> Figure:
+def finished(figure: Figure, title: str | None, alt: str) -> Figure:
     """Return the figure under its claim, every text drawn as it stands: between two $ is no formula.
 
     `alt` says in a sentence what there is to see, for whoever is told the figure in words.

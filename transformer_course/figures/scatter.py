@@ -1,4 +1,4 @@
-"""Points: one mark for each head, seed, word or part."""
+"""Scatter plots: a mark for each head, neuron, text, or part of a model."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,25 +6,14 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import inputs
-from transformer_course.figures.colours import (
-    ATTENTION,
-    DARK,
-    GREY,
-    HERO,
-    LINES,
-    MARK,
-    SILVER,
-)
-from transformer_course.figures.drawings import arrow
+from transformer_course.figures.colours import ATTENTION, DARK, GREY, HERO, LINES, MARK
 from transformer_course.figures.inputs import Labels, Matrix
 from transformer_course.figures.label_placement import place_names
 from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
 
 GIGA = 1e9
-
 Place = tuple[int, int]
 
 
@@ -90,116 +79,6 @@ def _strips(
     ax.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5))
     ax.grid(alpha=0.3, axis="x")
     return figure, ax
-
-
-def mean_pooling(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
-    """Draw texts' tokens in a plane, and the mean of each as an arrow: of the real ones, and of all.
-
-    A text has its real tokens and its padding, (token, 2). Below stand the cosines with the first mean.
-    """
-    figure, panels = canvas(2, (3.4, 4.5), sharey=True)
-    placed = []
-    for ax, name in zip(panels, ("padding left out", "padding counted"), strict=True):
-        means = {}
-        for (text, (real, pads)), colour in zip(texts.items(), LINES, strict=False):
-            real, pads = np.reshape(real, (-1, 2)), np.reshape(pads, (-1, 2))
-            counted = np.concatenate([real, pads]) if ax is panels[1] else real
-            means[text] = counted.mean(axis=0)
-            ax.plot(*real.T, "o", color=colour, markersize=5)
-            ax.plot(*pads.T, "s", color=GREY, markersize=7, mfc="white" if ax is panels[0] else GREY)
-            if len(counted) > len(real):
-                arrow(ax, real.mean(axis=0), means[text], colour=GREY, gap=0)
-        for text, colour in sorted(
-            zip(texts, LINES, strict=False), key=lambda each: -np.hypot(*means[each[0]])
-        ):
-            ax.plot(*np.transpose([(0, 0), means[text]]), color=colour, linewidth=1.8)
-            arrow(ax, (0, 0), means[text], width=1.8, colour=colour, gap=0, zorder=3)
-        (first, mean), *others = means.items()
-        cosines = {text: mean @ tip / np.hypot(*mean) / np.hypot(*tip) for text, tip in others}
-        told = ", ".join(f"{first} and {text} {two_decimals(cosine)}" for text, cosine in cosines.items())
-        ax.set(title=name, xlabel=f"feature 0\ncosine: {told}")
-        ax.margins(0.12)
-        ax.set_aspect("equal", adjustable="datalim")
-        placed.append(means)
-    panels[0].set_ylabel("feature 1")
-    padded = " and ".join(text for text, (_, pads) in texts.items() if len(pads))
-    told = f"dots: tokens; square: padding of {padded}; arrows: means; grey: how padding moves them"
-    figure.supxlabel(told, size=9)
-    finished(figure, title, "A dot for each token, a square for padding; an arrow for each mean.")
-    for ax, means in zip(panels, placed, strict=True):
-        place_names(ax, means, dict(zip(texts, LINES, strict=False)), weight="bold")
-    return figure
-
-
-def seen_from_reference(
-    panels: Mapping[str, tuple[Sequence[float], Matrix]],
-    names: Labels,
-    *,
-    reference: str,
-    number: str,
-    length: str,
-    title: str,
-) -> Figure:
-    """Draw vectors (n, features) as a reference sees them, which lies level: how far along it, how far aside.
-
-    Each panel has its reference and its vectors. Angles to the reference are true; to which side a vector
-    points is not drawn, and its length is times the reference's, which `length` tells: so it ends above its
-    dot product with it, a `number` that stands at its name. A vector without a name is thin.
-    """
-    seen = {panel: _beside(*each) for panel, each in panels.items()}
-    tips = np.concatenate([*seen.values()])
-    low, high = np.minimum(0, tips.min(axis=0)), tips.max(axis=0)
-    columns = 2 if len(panels) == 4 else len(panels)
-    room, wide = 0.12 * high.max(), min(3.2, WIDEST / columns)
-    across = max(high[0] - low[0] + 4 * room, (high[1] + 2 * room) * (wide - 0.3) / 1.7)  # names have room
-    ticks = MaxNLocator(2, steps=[1, 2, 5, 10]).tick_values(0, high[0])
-    figure, axes = canvas(len(panels), (wide, 2.4), (0, 0.6), columns=columns, sharey=True)
-    colours, near = dict(zip(filter(None, names), LINES, strict=False)), 0.035 * high.max()
-    for ax, (panel, points) in zip(axes, seen.items(), strict=True):
-        for place, (name, tip) in reversed([*enumerate(zip(names, points, strict=True))]):  # the first on top
-            colour, width, zorder = (colours[name], 1.8, 3) if name else (GREY, 0.6, 1)
-            if name and any(np.allclose(tip, other) for other in points[:place]):  # it stays in sight
-                ax.plot((0, tip[0]), (0, tip[1]), color=colour, linewidth=5, solid_capstyle="butt")
-            arrow(ax, (0, 0), tip, colour=colour, width=width, zorder=zorder, gap=0)
-            if name:
-                ax.plot((tip[0], tip[0]), (0, tip[1]), ":", color=colour)
-        ax.set_title(panel, loc="left")
-        ax.set_xlabel(f"along {reference} → the {number}", loc="left")
-        ax.set(yticks=[], aspect="equal", xticks=ticks[ticks <= high[0] + 0.01])
-        ax.set(xlim=(low[0] - room, low[0] - room + across), ylim=(-1.7 * room, high[1] + 2 * room))
-        ax.spines[:].set_visible(False)
-        ax.spines.bottom.set_position(("data", 0))  # and with it the ticks
-        ax.plot((0, 1.04 * high[0]), (0, 0), color=SILVER, linewidth=6, zorder=0, solid_capstyle="butt")
-    words = f"grey: the direction of {reference}; each angle to it is true, those between others are not\n"
-    figure.supxlabel(f"{words}{length}; dotted: down to the {number}", size=9)
-    alt = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
-    finished(figure, title, alt)
-    for ax, points in zip(axes, seen.values(), strict=True):
-        _name_tips(ax, names, points, colours, near)
-    return figure
-
-
-def _beside(reference: Sequence[float], vectors: Matrix) -> np.ndarray:
-    """How far vectors reach along the reference, times its length, and aside of it: (n, 2)."""
-    asked, table = inputs.numbers_of(reference, 1), inputs.numbers_of(vectors, 2)
-    along, most = table @ asked, (table**2).sum(axis=1) * (asked @ asked)
-    aside = most - along**2
-    aside[aside < 1e-9 * most] = 0  # it lies level, but for what rounding has left
-    return np.stack([along, np.sqrt(aside)], axis=1).round(9)
-
-
-def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, str], near: float) -> None:
-    """Write names and numbers at tips, the lowest first; those of tips near each other stand in a column."""
-    lowest = sorted(zip(names, tips, strict=True), key=lambda each: each[1][1])
-    told = {f"{name}: {two_decimals(tip[0])}": (tip, colours[name]) for name, tip in lowest if name}
-    style, alone = {"textcoords": "offset points", "size": 9, "weight": "bold"}, {}
-    for words, (tip, colour) in told.items():
-        crowd = [other for other, (end, _) in told.items() if np.hypot(*(end - tip)) < near]
-        if len(crowd) == 1:
-            alone[words] = tip
-        else:
-            ax.annotate(words, told[crowd[0]][0], (12, 12 * crowd.index(words) - 3), color=colour, **style)
-    place_names(ax, alone, {words: colour for words, (_, colour) in told.items()}, weight="bold")
 
 
 def roofline(

@@ -1,19 +1,25 @@
-"""A step of training, number by number, and what is left of an answer without some heads."""
+"""Drawings of lesson 10: a gradient step, a probe, an ablation, digits, and a run as it goes on."""
 
+import time
 from collections.abc import Mapping, Sequence
 from itertools import product
 
+import ipywidgets
 import numpy as np
+import tqdm.notebook
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import inputs
-from transformer_course.figures.attention import draw_bars
-from transformer_course.figures.colours import COMPONENTS, DARK, EDGE, GREY, HERO, LINES, MARK
-from transformer_course.figures.drawings import arrow
+from transformer_course.figures.arithmetic import Piece, arithmetic_table
+from transformer_course.figures.bars import draw_bars
+from transformer_course.figures.colours import ATTENTION, COMPONENTS, DARK, EDGE, GREY, HERO, LINES, MARK
+from transformer_course.figures.heatmaps import draw_cells
 from transformer_course.figures.inputs import Labels, Matrix, Tables
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
-from transformer_course.figures.worked_examples import Piece, arithmetic_table
+from transformer_course.figures.shapes import arrow
+from transformer_course.figures.sliders import as_html, publish_widget
+from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
 
 NAMES = ["", "W", "", "x", "", "logits", "", "probabilities", "", "loss"]
 
@@ -217,3 +223,97 @@ def head_ablation(
         says.set(color=HERO, weight="bold")
     ax.set_ylim(top=-1.0)
     return figure
+
+
+def training_curves(history: History, *, title: str, steps: int) -> Figure:
+    """Draw a run's loss, and beside it its accuracy where it was taken; `steps` is where the axis ends."""
+    figure, axes = canvas(1 + bool(history.scores), (3.9, 0), (0.2, 3.2))
+    axes[0].plot(range(1, history.steps + 1), history.loss, color=LINES[0], linewidth=1.2)
+    axes[0].set(ylabel="training loss (nats)", ylim=(min(0, axes[0].dataLim.y0), None))
+    for ax in axes[1:]:
+        ax.plot(*zip(*history.scores.items(), strict=True), color=LINES[0], marker="o", markersize=4)
+        ax.set(ylabel="accuracy", ylim=(0, 1.03) if max(history.scores.values()) <= 1 else None)
+    for ax in axes:
+        ax.set(xlabel="step", xlim=(0, steps))
+        ax.grid(alpha=0.3)
+    alt = "Left the loss in training, right the score on held-out data, both over the steps."
+    return finished(figure, title, alt)
+
+
+def image_attention(
+    images: Matrix,
+    maps: Matrix,
+    names: Labels,
+    *,
+    patch: tuple[int, int],
+    digits: Labels,
+    title: str,
+    bar: str,
+) -> Figure:
+    """Draw each image (rows, columns), one of `digits`; for each head, how much weight its patches get.
+
+    `maps` are (image, head, patches), in reading order; a patch is given by its height and width.
+    """
+    images, maps = inputs.numbers_of(images, 3, name="images"), inputs.numbers_of(maps, 3, name="maps")
+    n_images, rows, columns = images.shape
+    grid = maps.reshape(n_images, len(names), rows // patch[0], columns // patch[1])
+    across = 1 + len(names)
+    figure, panels = canvas(n_images * across, (1.45, 1.45), (1.2, 0.8), columns=across)
+    rows_of = zip(images, grid, panels.reshape(n_images, across), digits, strict=True)
+    for image, line, (ink, *heads), digit in rows_of:
+        _draw_ink(ink, image, patch)
+        ink.set_ylabel(f"a {digit}", rotation=0, ha="right", va="center")
+        for ax, weights in zip(heads, line, strict=True):
+            shown = draw_cells(ax, weights, [], [], limits=(0, 1), colours=ATTENTION, gap=0.6)
+            ax.set_aspect(patch[0] / patch[1])
+            ax.set_axis_off()
+    for ax, name in zip(panels, ["image", *names], strict=False):
+        ax.set_title(name, fontsize=10)
+    figure.colorbar(shown, ax=figure.axes, label=bar, shrink=0.7)
+    alt = "Left an image, beside it where each head looks; the brighter, the more weight."
+    return finished(figure, title, alt)
+
+
+def _draw_ink(ax: Axes, image: np.ndarray, patch: tuple[int, int]) -> None:
+    """The image itself, and the lines along which it is cut."""
+    ax.imshow(image, cmap="gray_r")
+    for height, draw, length in zip(patch, (ax.axhline, ax.axvline), image.shape, strict=True):
+        for place in range(height, length, height):
+            draw(place - 0.5, color=GREY, linewidth=0.8)
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set(visible=True, color=GREY)
+
+
+REDRAWN_AFTER = 1.0  # seconds: seldom enough to leave the time to the training
+
+
+# A curve that grows while a run goes on
+
+
+class LiveCurve(ProgressBar):
+    """A `watch` for `train` that shows a run: a bar, and under it the curves as far as they have come.
+
+    Nothing of it is stored with the notebook.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self._show)
+        self.drawn_at = 0.0
+
+    def __call__(self, history: History, config: TrainingConfig) -> None:
+        if self.bar is None:  # a new run: wait until there is a curve to see
+            self.drawn_at = time.monotonic()
+        super().__call__(history, config)
+        if time.monotonic() - self.drawn_at > REDRAWN_AFTER or history.steps == config.steps:
+            title = f"after {history.steps} steps"
+            self.picture.value = as_html(training_curves(history, title=title, steps=config.steps))
+            self.drawn_at = time.monotonic()
+
+    def _show(self, **options: object) -> tqdm.notebook.tqdm:
+        bar = tqdm.notebook.tqdm(display=False, **options)
+        self.picture = ipywidgets.HTML()
+        publish_widget(ipywidgets.VBox([bar.container, self.picture]))
+        return bar
+
+
+live_curve = LiveCurve  # a lesson calls it as it calls a figure

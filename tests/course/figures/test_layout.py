@@ -10,9 +10,9 @@ from matplotlib.path import Path
 
 from tests.course.figures.colours import apart, ciede2000, contrast
 from transformer_course.figures.colours import ATTENTION, COMPONENTS, FREE, LINES, LIT, PALE, YES
-from transformer_course.figures.curves import line_plot as draw_lines
 from transformer_course.figures.label_placement import LINE, _spread, name_lines
 from transformer_course.figures.layout import canvas, finished
+from transformer_course.figures.lines import line_plot as draw_lines
 
 
 @pytest.mark.parametrize("wanted", [[50, 50, 50], [10, 95, 12, 90, 11], [300, -20]])
@@ -29,7 +29,7 @@ def test_a_name_stands_at_the_end_of_its_line_in_its_colour():
     name_lines(ax, {"$a$": (10, 0.2), "b": (7, 0.9)}, {"$a$": "#111111", "b": "#222222"})
     named = [(text.get_text(), text.xy, text.get_color()) for text in ax.texts]
     assert named == [("$a$", (10, 0.2), "#111111"), ("b", (7, 0.9), "#222222")]
-    assert finished(figure) is figure
+    assert finished(figure, None, "") is figure
 
 
 def test_no_name_covers_a_line_a_dot_or_another_name():
@@ -78,7 +78,7 @@ def test_a_title_wider_than_its_figure_is_broken_once_near_the_middle():
     titles = {"short": 1, "a title that says far more than this figure is wide": 2, "x" * 90: 1}
     for title, lines in titles.items():
         figure, _ = canvas(1, (2.5, 2))
-        written = finished(figure, title).get_suptitle()
+        written = finished(figure, title, "").get_suptitle()
         assert written.replace("\n", " ") == title and len(written.splitlines()) == lines
         assert " " not in title or max(map(len, written.splitlines())) < 30
     assert max(map(len, written.splitlines())) == 90

@@ -1,4 +1,4 @@
-"""A step of training is drawn with the numbers that PyTorch comes to, an ablation with those of a pencil."""
+"""A gradient step is that of PyTorch, a probe the ridge solution, and a run grows in its curve."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,11 @@ from matplotlib.colors import to_hex
 from torch.nn import functional as F
 
 from transformer_course import figures
+from transformer_course.figures import training
+from transformer_course.figures.arithmetic import short_number
 from transformer_course.figures.colours import HERO, HIDDEN
-from transformer_course.figures.worked_examples import _short
+from transformer_course.figures.training import training_curves
+from transformer_lab.training.loop import History, TrainingConfig
 
 
 @pytest.mark.parametrize("allowed", [1.0, 100.0])
@@ -23,9 +26,9 @@ def test_a_step_is_that_of_torch(allowed):
     gradient = weights.grad.clone()
     optimiser.step()
     after = F.cross_entropy(weights @ x, torch.tensor(1))
-    assert {_short(loss.item()) for loss in (before, after)} < set(written)
+    assert {short_number(loss.item()) for loss in (before, after)} < set(written)
     told = [*gradient.flatten().tolist(), *weights.flatten().tolist(), *(weights @ x).tolist()]
-    assert {_short(value) for value in told} < set(written)
+    assert {short_number(value) for value in told} < set(written)
 
 
 def test_what_is_silenced_is_0_or_its_mean_and_a_wrong_word_is_marked():
@@ -65,11 +68,48 @@ def test_a_probe_is_the_ridge_solution_and_is_judged_by_the_new():
     assert len(plane.collections) == 6  # known and new of both kinds, wrong ones, and the legend's
 
 
-def test_the_first_measure_of_a_case_is_a_weight_and_the_others_have_the_level_of_guessing():
-    cases = {"x": {"weight": [0.25, np.nan], "wrong": [0.5, 1]}, "y": {"weight": [1, 0], "wrong": [0, 0.125]}}
-    figure = figures.weight_and_ablation(cases, ["a", "b"], title="")
-    widths = [[bar.get_width() for bar in ax.patches] for ax in figure.axes]
-    assert widths == [[0.25], [0.5, 1], [1, 0], [0, 0.125]]  # nan has no bar
-    assert len({ax.get_xlim() for ax in figure.axes}) == 1
-    assert [[*line.get_xdata()] for ax in figure.axes for line in ax.lines] == [[0.5, 0.5]] * 2
-    assert [ax.get_ylabel() for ax in figure.axes] == ["x", "", "y", ""]
+def test_patches_of_an_image_have_their_weights_in_reading_order():
+    images, maps = np.random.default_rng(1).random((2, 4, 6)), np.arange(12.0).reshape(2, 1, 6) / 12
+    style = {"patch": (2, 2), "digits": [7, 8], "title": "", "bar": ""}
+    first, head, second, other, _ = figures.image_attention(images, maps, ["L1.H0"], **style).axes
+    for ax, image in zip((first, second), images, strict=True):
+        np.testing.assert_array_equal(ax.images[0].get_array(), image)
+    for ax, weights in zip((head, other), maps[:, 0], strict=True):
+        np.testing.assert_array_equal(ax.collections[0].get_array(), weights.reshape(2, 3))
+    assert [ax.get_ylabel() for ax in (first, second)] == ["a 7", "a 8"]
+
+
+def history(losses, scores=()):
+    rates = [0.1] * len(losses)
+    return History(list(losses), rates, rates, dict(scores))
+
+
+def test_a_run_is_a_curve_of_losses_and_one_of_scores():
+    run = history([2.0, 1.5, 1.25], {2: 0.5, 3: 0.75})
+    losses, scores = training_curves(run, title="", steps=50).axes
+    assert losses.lines[0].get_xydata().tolist() == [[1, 2], [2, 1.5], [3, 1.25]]
+    assert scores.lines[0].get_xydata().tolist() == [[2, 0.5], [3, 0.75]]
+    assert losses.get_xlim() == scores.get_xlim() == (0, 50)
+    assert scores.get_ylim() == (0, 1.03)
+
+
+def test_no_loss_or_score_is_outside_its_panel():
+    losses, scores = training_curves(history([0.5, -2.0], {1: 0.5, 2: 3.0}), title="", steps=2).axes
+    assert losses.get_ylim()[0] <= -2 and scores.get_ylim()[1] >= 3
+    assert len(training_curves(history([2.0, 1.0]), title="", steps=2).axes) == 1
+
+
+@pytest.mark.parametrize(("seconds", "wanted"), [(-1.0, [1, 2, 3]), (60.0, [3])])  # seldom, and at the end
+def test_live_curve_is_a_bar_and_a_picture_that_grows(quick, monkeypatch, seconds, wanted):
+    live = []
+    monkeypatch.setattr(training, "publish_widget", live.append)
+    monkeypatch.setattr(training, "REDRAWN_AFTER", seconds)
+    watch, run, pictures = figures.live_curve(), History([], [], [], {}), []
+    for step in range(3):
+        run.loss.append(2.0 / (step + 1))
+        watch(run, TrainingConfig(steps=3))
+        pictures.append(live[0].children[1].value)
+    (box,) = live
+    bar = box.children[0].children[1]
+    assert (bar.max, bar.value) == (3, 3)
+    assert [step for step in (1, 2, 3) if f"after {step} steps" in pictures[step - 1]] == wanted

@@ -1,48 +1,20 @@
-"""How attention comes to its numbers: keys on the line of a query, a row behind its mask, cell by cell."""
+"""Drawings of lesson 03: a query and its keys, the weighted sum, one head cell by cell."""
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
-from matplotlib.path import Path
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 
 from transformer_course.figures import inputs
-from transformer_course.figures.colours import (
-    COMPONENTS,
-    DARK,
-    EDGE,
-    GREY,
-    HERO,
-    HIDDEN,
-    LIT,
-    MARK,
-    OPEN,
-    OPEN_OR_NOT,
-    ROLES,
-    SILVER,
-    pale,
-)
-from transformer_course.figures.drawings import Point, arrow
-from transformer_course.figures.heatmaps import draw_matrix
+from transformer_course.figures.bars import draw_bars
+from transformer_course.figures.colours import DARK, EDGE, GREY, HERO, LIT, ROLES, SILVER, pale
 from transformer_course.figures.inputs import Labels, Matrix, Tables
-from transformer_course.figures.layout import (
-    WIDEST,
-    canvas,
-    cell_texts,
-    finished,
-    frame_cells,
-    legend_of_cells,
-    number,
-    outline_cells,
-    sign_before,
-    two_decimals,
-)
-from transformer_course.figures.positions import named_arrow
+from transformer_course.figures.layout import canvas, finished, number, outline_cells, two_decimals
+from transformer_course.figures.shapes import arrow
+from transformer_course.figures.vectors import named_arrow
 
 # A query and keys in a plane
 
@@ -89,149 +61,6 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], ask
     ax.grid(alpha=0.3)
 
 
-# What a query takes from each key
-
-
-def bar_plot(
-    quantities: Sequence[Tables],
-    rows: Labels,
-    signs: str = "",
-    *,
-    title: str,
-    alt: str = "",
-    highlight: Sequence[Labels] = (),
-    legend: Labels = (),
-    paired: bool = False,
-) -> Figure:
-    """Draw columns of bars, a bar with its number for each row; columns of one quantity share their scale.
-
-    If they are `paired`, the first of each quantity stand side by side, then the second of each. The last
-    quantity has the strong colour, or in each column the rows to `highlight`, which the `legend` explains,
-    and .00 is not written; `signs` stand between the columns.
-    """
-    columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
-    count = len(quantities[0])
-    columns = [each for first in range(count) for each in columns[first::count]] if paired else columns
-    size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
-    figure, panels = canvas(len(columns), size, (0.9, 0.7 + 0.24 * len(rows)), sharey=True)
-    for place, (ax, (each, name, lengths)) in enumerate(zip(panels, columns, strict=True)):
-        sign = f" {signs}".ljust(len(columns))[place]
-        colours = [MARK if each == len(quantities) - 1 else COMPONENTS["attention"]]
-        if highlight:
-            colours = [MARK if row in highlight[place] else SILVER for row in rows]
-        digits = 3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2  # no factor .00 of something
-        numbers = inputs.numbers_of(lengths, 1, name=name, gaps=True)
-        draw_bars(ax, rows, numbers, colours, sign.strip(), digits)
-        ax.spines["left"].set_visible(bool(highlight))
-        for text, row in zip(ax.texts, rows, strict=False) if highlight else ():
-            is_lit = row in highlight[place]
-            text.set_text(text.get_text().replace(".00", "< .01" if legend[1:] else ""))
-            text.set(color=HERO if is_lit else GREY, weight="bold" if is_lit else "normal")
-        if len(quantities[each]) > 1:
-            ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
-        ax.set_title(name)
-    if legend:
-        looks = [{"edgecolor": "black", "facecolor": colour} for colour in (MARK, SILVER)]
-        legend_of_cells(figure, dict(zip(legend, looks, strict=False)))
-    return finished(figure, title, alt or "A row of bars for each name, a column for each measure.")
-
-
-def draw_bars(
-    ax: Axes, names: Labels, lengths: np.ndarray, colours: Labels, sign: str, digits: int = 2
-) -> None:
-    """Draw a bar with its number for each name, none for nan, the first on top; before all a sign."""
-    import seaborn
-
-    places = np.arange(len(names))  # names may occur twice
-    style = {"width": 0.7, "edgecolor": "black", "linewidth": 0.5, "saturation": 1}
-    seaborn.barplot(x=lengths, y=places, order=places, orient="h", errorbar=None, ax=ax, **style)
-    for bar, colour in zip(ax.containers[0], cycle(colours), strict=False):
-        bar.set_facecolor(colour)
-    numbers = [two_decimals(length, digits) for length in lengths[~np.isnan(lengths)]]
-    ax.bar_label(ax.containers[0], numbers, padding=3, size=9)
-    ax.set_yticks(places, names)
-    ax.set(xticks=[], xlabel="", ylim=(len(names) - 0.5, -0.5))
-    ax.margins(x=0.2)
-    ax.spines[["bottom", "left"]].set_visible(False)
-    ax.tick_params(length=0)
-    sign_before(ax, sign, 2 / 3)  # between the first two of three names
-
-
-# A row of scores behind its mask
-
-SHORT = "no mask", "mask"
-FROM = "no mask: from the\nscaled scores", "mask: from\ntheir sum"
-BLANK = ListedColormap(["white", "white"], name="blank")  # a score is no weight
-ON_HATCHES = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}, "zorder": 5}
-
-
-def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = "") -> Figure:
-    """Draw scores (query_pos, key_pos) behind a mask, as bars what it makes of one row, and all weights."""
-    table, mask = (inputs.labelled(each, tokens, tokens) for each in (scores, may_attend))
-    row = list(tokens).index(query)
-    powers, after = np.exp(table), np.where(mask, np.exp(table), 0)
-    weights = after / after.sum(axis=1, keepdims=True)
-    figure, panels = canvas(6, (2.9, 2.2), (0.4, 1.0), columns=3)
-    figure.get_layout_engine().set(hspace=0.08)
-    left, added, summed, grown, shared, last = panels
-    style = {"limits": (table.min(), table.max()), "labels": ("key", "query"), "colours": BLANK}
-    draw_matrix(left, table, tokens, tokens, title="scaled scores", **style)
-    gone = {"hidden": 1 - mask, "labels": ("key", "")}
-    draw_matrix(added, 0 * mask, tokens, tokens, title="mask M", **gone, limits=(0, 1), colours=OPEN_OR_NOT)
-    draw_matrix(summed, table, tokens, tokens, title="their sum", **style | gone)
-    draw_matrix(last, weights, tokens, tokens, title="weights", **gone, limits=(0, 1), whole=False)
-    for ax, word in ((added, "−∞"), (summed, "−∞"), (last, "0")):
-        for place in np.argwhere(mask == 0):
-            ax.text(place[1] + 0.5, place[0] + 0.5, word, ha="center", va="center", size=8, **ON_HATCHES)
-    for ax in (left, summed):
-        ax.collections[0].set(edgecolor=SILVER, linewidth=0.8)
-    for ax in (left, added, summed, last):
-        frame_cells(ax, [(row, 0, len(tokens), 1)])
-        ax.tick_params(labelleft=ax is left)  # the others' are as in the scores
-    for place, (token, each) in enumerate(zip(tokens, weights.sum(axis=1), strict=True)):
-        last.text(len(tokens) + 0.2, place + 0.5, f"{token}: sum {each:g}", va="center", size=9)
-    both = [powers[row], after[row]]
-    told = [f"{words}; total {two_decimals(sum(each))}" for words, each in zip(FROM, both, strict=True)]
-    _draw_rows(grown, dict(zip(told, both, strict=True)), tokens, f"row {query}: e to that power")
-    told = [f"{words}: ÷ {two_decimals(sum(each))}" for words, each in zip(SHORT, both, strict=True)]
-    shares = [each / sum(each) for each in both]
-    _draw_rows(shared, dict(zip(told, shares, strict=True)), tokens, f"row {query}: each ÷ the sum")
-    for ax, sign in zip(panels[1:], "+= →→", strict=True):
-        sign_before(ax, sign)
-    legend_of_cells(figure, {"may attend": {"facecolor": OPEN}, "hidden": HIDDEN})
-    alt = "Scores plus mask, one row as bars, without it and with it, then all weights."
-    return _carried_back(finished(figure, title, alt), summed, (len(tokens), row + 0.5), grown)
-
-
-def _carried_back(figure: Figure, start: Axes, point: Point, end: Axes) -> Figure:
-    """Draw a bent arrow from a point of a panel to the left side of a panel in the row below."""
-    for _ in range(2):  # then the layout stands
-        figure.draw_without_rendering()
-    (x, y), (left, low) = start.transData.transform(point), end.transAxes.transform((-0.04, 0.12))
-    step, between = 0.16 * figure.dpi, end.title.get_window_extent().y1 + 0.1 * figure.dpi
-    corners = [(x + 0.05 * figure.dpi, y), (x + 2 * step, y), (x + 2 * step, between)]
-    corners += [(left - 2 * step, between), (left - 2 * step, low), (left, low)]
-    path = Path(figure.transFigure.inverted().transform(corners))
-    style = {"arrowstyle": "-|>", "mutation_scale": 11, "linewidth": 1.4, "color": DARK}
-    figure.add_artist(FancyArrowPatch(path=path, transform=figure.transFigure, **style))
-    return figure
-
-
-def _draw_rows(ax: Axes, rows: Mapping[str, np.ndarray], tokens: Labels, title: str) -> None:
-    """Draw two rows of bars on one scale, each with its name above it; the second has the colour."""
-    high, places = max(map(np.max, rows.values())), np.arange(len(tokens))
-    colours = SILVER, COMPONENTS["scores"]
-    for (name, values), foot, colour in zip(rows.items(), (1.8, 0), colours, strict=True):
-        bars = ax.bar(places, values / high, 0.6, foot, color=colour, edgecolor="black", linewidth=0.5)
-        ax.bar_label(bars, np.where(values == 0, "0", cell_texts(values)), padding=2, size=9)
-        ax.text(-0.5, foot + 1.62, name, size=9, va="top")
-        ax.axhline(foot, color=DARK, linewidth=0.8)
-    ax.set_xticks(places, tokens, rotation=90)
-    ax.set(xlabel="key", yticks=[], title=title, xlim=(-0.5, len(tokens) - 0.5), ylim=(0, 3.5))
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-
-
 # From x to the output, one cell at a time
 
 TOP = 4.4  # of the lower row
@@ -243,6 +72,7 @@ PLACES = {
     **{"scores": (17.6, TOP), "weights": (21.8, TOP), "output": (26, TOP)},
 }
 MIDDLE, FOOT = TOP + 1.5, TOP + 3
+
 # What goes into what: x into all three, by way of the room above; below, query and key into the scores, the
 # value into the output
 WAYS = [
@@ -255,6 +85,7 @@ WAYS = [
     [(24.8, MIDDLE), (26, MIDDLE)],
     [(15.3, FOOT), (15.3, FOOT + 1.3), (25.4, FOOT + 1.3), (25.4, MIDDLE), (26, MIDDLE)],
 ]
+
 # A step: the matrix that it makes, and what of which matrix goes into one cell of it
 STEPS = {
     "query = x W_Q": ("query", {"x": "row", "W_Q": "column"}),
@@ -370,3 +201,35 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray, *, is_known
     for (row, column), told in np.ndenumerate(_told(table) if is_known else []):
         style = {"ha": "center", "va": "center", "size": 8 if len(told) < 4 else 7, "zorder": 4}
         ax.text(left + column + 0.5, top + row + 0.5, told, **style)
+
+
+def weighted_sum(
+    weights: Sequence[float], values: Matrix, tokens: Labels, *, query: str, title: str = ""
+) -> Figure:
+    """Draw values (token, 2) as arrows; beside them each times its weight, end to end: what `query` gets."""
+    weights = inputs.numbers_of(weights, 1, name="weights")
+    values = inputs.numbers_of(values, 2, name="values")
+    steps = np.concatenate([np.zeros((1, 2)), np.cumsum(weights[:, None] * values, axis=0)])
+    drawn = np.concatenate([values, steps])  # the steps begin at 0
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    room = 0.14 * ((high - low).max() or 1.0)
+    figure, (left, right) = canvas(2, (4.1, 4.1))
+    colour, style = ROLES["value"], {"width": 1.8, "zorder": 3, "gap": 0}
+    bold = {"textcoords": "offset points", "size": 9, "weight": "bold"}
+    for token, weight, value, start in zip(tokens, weights, values, steps[:-1], strict=True):
+        named_arrow(left, (0, 0), value, token, colour)
+        arrow(right, start, start + weight * value, **style, colour=colour)
+        aside = np.array([value[1], -value[0]]) / (np.hypot(*value) or 1.0)  # to the right of its middle
+        sides = {"ha": "left" if aside[0] > 0.1 else "center", "va": "top" if aside[1] < -0.1 else "center"}
+        words = f"{two_decimals(weight, 3)} · {token}"
+        right.annotate(words, start + weight * value / 2, 6 * aside, **bold, **sides, color=colour)
+    arrow(right, (0, 0), steps[-1], **style | {"zorder": 2}, colour=HERO)  # its head below the last one's
+    words = f"output ({', '.join(map(two_decimals, steps[-1]))})"
+    right.annotate(words, steps[-1], (0, 6), **bold, ha="center", color=HERO)
+    for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
+        ax.set(aspect="equal", title=name, xlabel="feature 0 of the value")
+        ax.set(xlim=(low[0] - room, high[0] + 2 * room), ylim=(low[1] - room, high[1] + room))
+        ax.grid(alpha=0.3)
+    left.set_ylabel("feature 1 of the value")
+    alt = "Left, what each token hands over; right, each arrow cut to its weight, end to end: their sum."
+    return finished(figure, title, alt)

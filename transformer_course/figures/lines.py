@@ -1,4 +1,4 @@
-"""Curves: how one quantity changes with another, with depth, position, the input, or while a model trains."""
+"""Line plots: how one quantity changes with another, such as depth, position, the input, or the step."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
@@ -12,7 +12,6 @@ from transformer_course.figures.colours import EDGE, LINES, MARK
 from transformer_course.figures.inputs import Matrix
 from transformer_course.figures.label_placement import name_lines, place_names, write_level, write_place
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
-from transformer_lab.training.loop import History
 
 KINDS = {  # markers, by which lines are told apart besides by colour; inches across; more
     "marked": ("osD^vP*X", 5.4, {"markersize": 5}),
@@ -23,7 +22,6 @@ QUIET = LINES[4], LINES[6], LINES[2], LINES[5]  # like no component's
 MANY = 12  # more points have no tick each
 CROWDED = 0.031  # of a panel, a letter of a tick
 LABEL = 0.075  # inches of a letter in a line's name
-
 Named = Mapping[str, Sequence[float] | Matrix]
 
 
@@ -191,18 +189,3 @@ def _mark_tops(ax: Axes, count: int, tops: Callable[[float], str] | None) -> Non
         ax.plot(x[spot], y[spot], "o", color=MARK, markersize=5)
     if points:
         place_names(ax, points)
-
-
-def training_curves(history: History, *, title: str, steps: int) -> Figure:
-    """Draw a run's loss, and beside it its accuracy where it was taken; `steps` is where the axis ends."""
-    figure, axes = canvas(1 + bool(history.scores), (3.9, 0), (0.2, 3.2))
-    axes[0].plot(range(1, history.steps + 1), history.loss, color=LINES[0], linewidth=1.2)
-    axes[0].set(ylabel="training loss (nats)", ylim=(min(0, axes[0].dataLim.y0), None))
-    for ax in axes[1:]:
-        ax.plot(*zip(*history.scores.items(), strict=True), color=LINES[0], marker="o", markersize=4)
-        ax.set(ylabel="accuracy", ylim=(0, 1.03) if max(history.scores.values()) <= 1 else None)
-    for ax in axes:
-        ax.set(xlabel="step", xlim=(0, steps))
-        ax.grid(alpha=0.3)
-    alt = "Left the loss in training, right the score on held-out data, both over the steps."
-    return finished(figure, title, alt)

@@ -1,16 +1,17 @@
-"""What moves: a tile over the map, texts into one row, pieces round a ring, what a window lets through."""
+"""Drawings of lesson 13: memory traffic, attention in tiles, a ring of workers, measurements."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
+import ipywidgets
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from transformer_course.figures import inputs
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, HIDDEN, LIT, NO, OPEN, PALE, YES
-from transformer_course.figures.drawings import Point, arrow, box, line, way
+from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, LIT, NO, PALE
 from transformer_course.figures.heatmaps import draw_cells
 from transformer_course.figures.inputs import Matrix
 from transformer_course.figures.layout import (
@@ -22,13 +23,11 @@ from transformer_course.figures.layout import (
     number,
     two_decimals,
 )
+from transformer_course.figures.png import mime_bundle
+from transformer_course.figures.shapes import Point, arrow, box, line, way
+from transformer_course.figures.sliders import as_html, publish, status_html
 
-SEES = {"facecolor": OPEN, "edgecolor": DARK, "linewidth": 0.3}  # whom a token meets in a layer, and
-HEARD = {"facecolor": YES, "edgecolor": YES, "linewidth": 0.6}  # of whom it has heard by way of others
 KEPT_AT = 0.95, 2.37, 3.79, 5.21  # right of a query: the three numbers that it keeps, and their end
-PLACE = 0.28  # the side of a token's cell
-AROUND = {"fill": False, "edgecolor": DARK, "linewidth": 1.4, "zorder": 4}
-APART = {"fill": False, "edgecolor": HERO, "linewidth": 2.2, "zorder": 5}
 HELD = {"of one": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a piece is in a ring
 
 
@@ -205,56 +204,6 @@ def _carry(ax: Axes, start: Point, end: Point, what: str, count: int, most: int)
     ax.text(x, y, f"{what}\n{number(count / 1000)} kB", bbox=ground, **style)
 
 
-def packing(lengths: Sequence[int], *, title: str) -> Figure:
-    """Draw texts in a padded batch, one row without the padding, and the vectors back in their places.
-
-    In the second text two tokens, 3 places apart, have frames.
-    """
-    count, width = len(lengths), max(lengths)
-    figure, (ax,) = canvas(1, (WIDEST, 3.8))
-    tops, row = (0.0, -2.6), -1.7
-    names = (
-        f"batch: {count} × {width}; the numbers are places",
-        "vectors, back in their places; 0 at the padding",
-    )
-    for top, name in zip(tops, names, strict=True):
-        ax.text(0, top + 0.1, name, va="bottom", size=9.5, weight="bold")
-        for text, length in enumerate(lengths):
-            y = top - PLACE * (text + 1)
-            ax.text(-0.1, y + PLACE / 2, f"text {text + 1}", ha="right", va="center", size=8.5)
-            _lay_text(ax, y, text, range(length))
-            ax.add_patch(Rectangle((PLACE * length, y), PLACE * (width - length), PLACE, **HIDDEN))
-        ax.add_patch(Rectangle((0, top), PLACE * width, -PLACE * count, **AROUND))
-    for text, (end, length) in enumerate(zip(np.cumsum(lengths), lengths, strict=True)):
-        _lay_text(ax, row, text, range(end - length, end))
-    ax.add_patch(Rectangle((0, row), PLACE * sum(lengths), PLACE, **AROUND))
-    words = f"one row of {sum(lengths)}, through all layers; a mask keeps each text to itself"
-    ax.text(0, row + PLACE + 0.1, words, va="bottom", size=9.5, weight="bold")
-    edge, end = PLACE * width + 0.16, PLACE * sum(lengths)
-    above, below = (top - PLACE * count / 2 for top in tops)
-    for top, foot in ((top, top - PLACE * count) for top in tops):  # a bracket: the whole batch
-        line(ax, (edge - 0.08, top), (edge, top), (edge, foot), (edge - 0.08, foot))
-    enters, leaves, beside = row + 0.75 * PLACE, row + 0.25 * PLACE, end + 0.35
-    way(ax, (edge, above), (beside, above), (beside, enters), (end, enters))
-    way(ax, (end, leaves), (beside, leaves), (beside, below), (edge, below))
-    ax.set(xlim=(-0.6, WIDEST - 0.5), ylim=(-2.65 - PLACE * count, 0.35))
-    ax.set_axis_off()
-    apart = "two tokens, 3 places apart in the batch and in the row"
-    legend_of_cells(figure, {"padding": HIDDEN, apart: APART})
-    alt = "Above a batch with padding, in the middle one row of the real tokens, below again."
-    return finished(figure, title, alt)
-
-
-def _lay_text(ax: Axes, y: float, text: int, places: range) -> None:
-    """Draw a text's tokens as cells with the numbers of their places; of the second text two are framed."""
-    for place in places:
-        style = {"facecolor": PALE[text], "edgecolor": "white"}
-        ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **style))
-        ax.text(PLACE * (place + 0.5), y + PLACE / 2, place, ha="center", va="center", size=8)
-    for place in places[2:6:3] if text == 1 else ():
-        ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **APART))
-
-
 def ring_of_three(*, title: str) -> Figure:
     """Draw three workers in a ring, round by round: the pieces that each holds, and what it sends on."""
     held = [[letter] * 3 for letter in "abc"]
@@ -300,47 +249,51 @@ def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> 
             ax.text(1.06 * piece - 0.1, (start + end) / 2, word, ha="right", va="center", size=8, color=HERO)
 
 
-def receptive_field(
-    named: Mapping[str, Sequence[int | None]], length: int, place: int, *, title: str
-) -> Figure:
-    """Draw for one token of a text what each layer lets it see, and what it has heard of behind the layer.
+# A measurement on the machine of whoever reads
 
-    A model is given by the window of each layer, in tokens to each side; None: it sees the whole text.
+EXAMPLES = Path(__file__).with_name("examples.json")  # what was measured elsewhere, and where
+Numbers = Mapping[str, object]  # of what JSON knows
+
+
+def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure | str]) -> None:
+    """Show a button that measures on this machine, and below it what was measured on another one.
+
+    A page without a kernel, such as a code host's, shows the example alone, and so do stored notebooks: no
+    two machines, and no two runs, measure the same.
+
+    Args:
+        name: of the example in examples.json, which `python -m benchmarks.examples` writes.
+        measure: returns numbers, made of what JSON knows.
+        draw: draws them, or tells them in lines; its second argument says where they were measured.
     """
-    count = len(named)
-    style = {"columns": count, "height_ratios": (7, 1), "sharey": "row"}
-    figure, panels = canvas(2 * count, (WIDEST / count, 0), (0, 6.2), **style)
-    of_all = {}
-    for ax, (name, windows) in zip(panels, named.items(), strict=False):
-        wide = np.array([length if window is None else window for window in windows])
-        for up, distances, style in ((-0.23, wide, SEES), (0.2, np.cumsum(wide), HEARD)):
-            low, high = np.maximum(place - distances, 0), np.minimum(place + distances, length - 1)
-            ax.barh(np.arange(len(wide)) + up, high - low + 1, 0.4, low, **style)
-        heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
-        of_all[ax] = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0)) / 1e6
-        ax.set(title=f"{name}\nhears of {heard:,} tokens", xlabel="place in the text", xlim=(0, length))
-        ax.set(xticks=(0, place, length), yticks=range(len(wide)))
-        ax.xaxis.set_major_formatter("{x:,.0f}")
-        for label, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=True):
-            label.set_horizontalalignment(side)  # apart from the next panel's
-        ax.axvline(place, color=HERO, linewidth=0.8, zorder=0)
-        ax.text(place, -0.8, "this token", color=HERO, ha="center", va="bottom", size=8.5)
-        if windows[0] is not None:
-            ax.text(place + 2.5 * wide[0], -0.2, f"sees {2 * wide[0] + 1}", va="center", size=8)
-    for ax, pairs in zip(panels[count:], of_all.values(), strict=True):
-        ax.barh(0, pairs, 0.8, color=COMPONENTS["scores"])
-        ax.text(0, -0.5, f"{pairs:,.0f} million pairs", va="bottom", size=9)
-        ax.set(xlim=(0, max(of_all.values())), ylim=(0.5, -1.4), xticks=[], yticks=[])
-    for ax in panels:
-        ax.tick_params(axis="y", length=0, labelsize=8)
-        ax.spines[["left", "right", "top"]].set_visible(False)
-    panels[0].set(ylabel="layer", ylim=(max(map(len, named.values())) - 0.4, -1.6))
-    panels[count].set_ylabel("scored", rotation=0, ha="right")
-    scored = {
-        "pairs that a head scores in all layers, hidden ones not counted": {"facecolor": COMPONENTS["scores"]}
-    }
-    legend_of_cells(figure, {"this layer sees": SEES, "heard of by now": HEARD} | scored)
-    alt = (
-        "For each layer, what one token sees and has heard of by then; at the foot, how many pairs it costs."
-    )
-    return finished(figure, title, alt)
+    examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
+    still = draw(examples["numbers"][name], examples["machine"])
+    bundle = ({"text/plain": still}, {}) if isinstance(still, str) else mime_bundle(still)
+    publish(Measurement(measure, draw), *bundle)
+
+
+class Measurement(ipywidgets.VBox):
+    """The widgets: a button, words, and the picture of what was measured here."""
+
+    def __init__(self, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure | str]) -> None:
+        self.measure, self.draw = measure, draw
+        self.button = ipywidgets.Button(description="Measure on this machine", layout={"width": "auto"})
+        self.words, self.picture = ipywidgets.HTML(), ipywidgets.HTML()
+        super().__init__([self.button, self.words, self.picture])
+        self.button.on_click(self._clicked)
+        self._say("Below is an example from another machine. Press the button for yours; it takes seconds.")
+
+    def _clicked(self, _: object) -> None:
+        self.button.disabled = True
+        self._say("Measuring. Leave the machine alone meanwhile.")
+        try:
+            numbers = json.loads(json.dumps(self.measure()))
+            self.picture.value = as_html(self.draw(numbers, "this machine"))
+            self._say("Measured on this machine. Press again to see how much it varies.")
+        except Exception as error:  # a traceback would only reach a log that no learner looks at
+            self._say(f"This could not be measured: {error}".rstrip(".") + ".")
+        finally:
+            self.button.disabled = False
+
+    def _say(self, text: str) -> None:
+        self.words.value = status_html(text)

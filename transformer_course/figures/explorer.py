@@ -1,15 +1,9 @@
-"""What moves: slider, explorer of heads, measurement, live curve; a still picture where nothing can move."""
+"""The explorer of attention heads: type a sentence, choose a head, see its map."""
 
-import json
-import time
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import ipywidgets
 import numpy as np
-import tqdm.notebook
-from IPython.display import publish_display_data
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
@@ -17,114 +11,18 @@ from torch import Tensor
 
 from transformer_course.figures import inputs
 from transformer_course.figures.colours import ATTENTION
-from transformer_course.figures.curves import training_curves
 from transformer_course.figures.heatmaps import draw_cells, draw_matrix, head_grid
 from transformer_course.figures.inputs import Labels
-from transformer_course.figures.layout import WIDEST, Size, canvas, finished, frame_cells, number
+from transformer_course.figures.layout import canvas, finished, frame_cells
 from transformer_course.figures.png import mime_bundle
-from transformer_lab.training.loop import History, ProgressBar, TrainingConfig
+from transformer_course.figures.sliders import WIDE, as_html, publish, status_html
 
 MOST_TOKENS = 512  # that a text may have; said to whoever types more
 LEGIBLE = 32  # tokens on each side of the large map; more labels could not be read
 TILE = 32  # cells on each side of a small map, at most
 ACROSS = 4  # small maps in a row
-REDRAWN_AFTER = 1.0  # seconds: seldom enough to leave the time to the training
-WIDE = {"description_width": "initial"}  # room for a whole description
 AT_THE_END = {"continuous_update": False, "style": WIDE}  # of a move, redraw
-
-Stop = float | str
 Read = Callable[[str], tuple[Labels, Tensor]]
-
-
-def _publish(box: ipywidgets.Widget, data: dict, metadata: dict) -> None:
-    """Show widgets, and below them the picture that is left where no kernel runs.
-
-    Two outputs, because widgets whose kernel has ended would hide a picture in the same output.
-    """
-    _publish_widget(box)
-    publish_display_data(data, metadata)
-
-
-def _publish_widget(box: ipywidgets.Widget) -> None:
-    """Show widgets, without the text that IPython adds: nothing of them is stored, or compared by nbval."""
-    widget = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
-    publish_display_data({"application/vnd.jupyter.widget-view+json": widget})
-
-
-def _as_html(shown: Figure | str) -> str:
-    """A picture with its alternative text, or words as they stand: the form that a widget can show."""
-    return f"<pre>{escape(shown)}</pre>" if isinstance(shown, str) else mime_bundle(shown)[0]["text/html"]
-
-
-def _status(text: str) -> str:
-    """Words that a screen reader tells when they change."""
-    return f'<p role="status">{escape(text)}</p>'
-
-
-# A slider
-
-
-def slider(
-    draw: Callable[[Axes, Stop], None],
-    name: str,
-    values: Sequence[Stop],
-    *,
-    strip: Sequence[Stop],
-    title: str,
-    alt: str = "",
-    bar: str = "",
-    size: Size = (3.0, 2.9),
-    across: int | None = None,
-    then: float | None = None,
-) -> None:
-    """Show a slider over pictures that are drawn beforehand, so that it moves at once, also on the site.
-
-    A page without a kernel and without scripts, such as a code host's, shows a strip of some of them.
-
-    Args:
-        draw: draws the picture for one value into the given axes, `size` inches large.
-        name, values: what moves, and where it stops, numbers or names; it begins at the first of the strip.
-        strip: the values of the strip, so many `across` in a row, or all of them.
-        title, alt: of every picture.
-        then: height of a strip's other rows, if they repeat less than the first has.
-        bar: label of a colour bar for all pictures, which then share one scale; none if empty.
-    """
-
-    def drawn(stops: Sequence[Stop]) -> Figure:
-        columns = min(len(stops), across or len(stops))
-        width = min(size[0], (WIDEST - bool(bar)) / columns)
-        rows = [size[1], *[then or size[1]] * (-(-len(stops) // columns) - 1)]
-        style = {"columns": columns, "height_ratios": rows}
-        figure, panels = canvas(len(stops), (width, 0), (bool(bar), sum(rows)), **style)
-        for ax, value in zip(panels, stops, strict=True):
-            draw(ax, value)
-            ax.set_title(_called(name, value), loc="left" if across == 1 else "center")
-        ticks = [[label.get_text() for label in ax.get_yticklabels()] for ax in panels]
-        for place, ax in enumerate(panels[1:], 1):
-            ax.set_ylabel("")  # that of the first, and so are the same tokens beside it
-            ax.tick_params(labelleft=place % columns == 0 or ticks[place] != ticks[0])
-        if bar:
-            figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
-        return finished(figure, title, alt)
-
-    data, metadata = mime_bundle(drawn(strip))
-    frames, pictures = [], []
-    for value in values:
-        alone, about = mime_bundle(drawn([value]))
-        frames.append({"stop": _called(name, value), "png": alone["image/png"], **about["image/png"]})
-        pictures.append(_status(_called(name, value)) + alone["text/html"])
-        data["text/plain"] += f"\n{alone['text/plain']}"
-    first = list(values).index(strip[0])
-    metadata["image/png"]["stops"] = {"name": name, "first": first, "frames": frames}
-    options = [(value if isinstance(value, str) else number(value), i) for i, value in enumerate(values)]
-    stops = ipywidgets.SelectionSlider(options=options, index=first, description=name, style=WIDE)
-    picture = ipywidgets.HTML(pictures[first])
-    stops.observe(lambda change: setattr(picture, "value", pictures[change["new"]]), "value")
-    _publish(ipywidgets.VBox([stops, picture]), data, metadata)
-
-
-def _called(name: str, value: Stop) -> str:
-    return value if isinstance(value, str) else f"{name} = {number(value)}"
 
 
 # An explorer of heads
@@ -142,7 +40,7 @@ def head_explorer(read: Read, text: str, *, strip: Sequence[tuple[int, int]], ti
     """
     box, titles = Explorer(read, text, place=strip[0]), [f"L{layer}.H{head}" for layer, head in strip]
     still = head_grid([box.maps[tuple(place)] for place in strip], box.tokens, titles, title=title)
-    _publish(box, *mime_bundle(still))
+    publish(box, *mime_bundle(still))
 
 
 class Explorer(ipywidgets.VBox):
@@ -207,10 +105,10 @@ class Explorer(ipywidgets.VBox):
         layer, head, first = self.layer.value, self.head.value, self.first.value
         figure = head_view(self.tokens, self.maps[layer], layer, head, first=first)
         self._say(in_words(self.tokens, self.maps[layer, head], f"L{layer}.H{head}", first=first))
-        self.picture.value = _as_html(figure)
+        self.picture.value = as_html(figure)
 
     def _say(self, text: str) -> None:
-        self.words.value = _status(text)
+        self.words.value = status_html(text)
 
 
 def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first: int = 0) -> Figure:
@@ -290,85 +188,3 @@ def in_words(tokens: Labels, weights: np.ndarray, name: str, *, first: int = 0) 
         f"{name}, between words: “{tokens[asks + 1]}” (token {asks + 1}) gives most, {words.max():.2f}, to "
         f"{to}; on average a word gives {weights[1:-1, 0].mean():.2f} to {tokens[0]}.{more}"
     )
-
-
-# A measurement on the machine of whoever reads
-
-EXAMPLES = Path(__file__).with_name("examples.json")  # what was measured elsewhere, and where
-Numbers = Mapping[str, object]  # of what JSON knows
-
-
-def measured(name: str, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure | str]) -> None:
-    """Show a button that measures on this machine, and below it what was measured on another one.
-
-    A page without a kernel, such as a code host's, shows the example alone, and so do stored notebooks: no
-    two machines, and no two runs, measure the same.
-
-    Args:
-        name: of the example in examples.json, which `python -m benchmarks.examples` writes.
-        measure: returns numbers, made of what JSON knows.
-        draw: draws them, or tells them in lines; its second argument says where they were measured.
-    """
-    examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
-    still = draw(examples["numbers"][name], examples["machine"])
-    bundle = ({"text/plain": still}, {}) if isinstance(still, str) else mime_bundle(still)
-    _publish(Measurement(measure, draw), *bundle)
-
-
-class Measurement(ipywidgets.VBox):
-    """The widgets: a button, words, and the picture of what was measured here."""
-
-    def __init__(self, measure: Callable[[], Numbers], draw: Callable[[Numbers, str], Figure | str]) -> None:
-        self.measure, self.draw = measure, draw
-        self.button = ipywidgets.Button(description="Measure on this machine", layout={"width": "auto"})
-        self.words, self.picture = ipywidgets.HTML(), ipywidgets.HTML()
-        super().__init__([self.button, self.words, self.picture])
-        self.button.on_click(self._clicked)
-        self._say("Below is an example from another machine. Press the button for yours; it takes seconds.")
-
-    def _clicked(self, _: object) -> None:
-        self.button.disabled = True
-        self._say("Measuring. Leave the machine alone meanwhile.")
-        try:
-            numbers = json.loads(json.dumps(self.measure()))
-            self.picture.value = _as_html(self.draw(numbers, "this machine"))
-            self._say("Measured on this machine. Press again to see how much it varies.")
-        except Exception as error:  # a traceback would only reach a log that no learner looks at
-            self._say(f"This could not be measured: {error}".rstrip(".") + ".")
-        finally:
-            self.button.disabled = False
-
-    def _say(self, text: str) -> None:
-        self.words.value = _status(text)
-
-
-# A curve that grows while a run goes on
-
-
-class LiveCurve(ProgressBar):
-    """A `watch` for `train` that shows a run: a bar, and under it the curves as far as they have come.
-
-    Nothing of it is stored with the notebook.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(self._show)
-        self.drawn_at = 0.0
-
-    def __call__(self, history: History, config: TrainingConfig) -> None:
-        if self.bar is None:  # a new run: wait until there is a curve to see
-            self.drawn_at = time.monotonic()
-        super().__call__(history, config)
-        if time.monotonic() - self.drawn_at > REDRAWN_AFTER or history.steps == config.steps:
-            title = f"after {history.steps} steps"
-            self.picture.value = _as_html(training_curves(history, title=title, steps=config.steps))
-            self.drawn_at = time.monotonic()
-
-    def _show(self, **options: object) -> tqdm.notebook.tqdm:
-        bar = tqdm.notebook.tqdm(display=False, **options)
-        self.picture = ipywidgets.HTML()
-        _publish_widget(ipywidgets.VBox([bar.container, self.picture]))
-        return bar
-
-
-live_curve = LiveCurve  # a lesson calls it as it calls a figure

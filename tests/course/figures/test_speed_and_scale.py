@@ -1,4 +1,4 @@
-"""What moves is drawn where it is at each moment, and as large as it is."""
+"""Tiles are reckoned as written, bytes are counted, and what is measured is drawn."""
 
 import re
 
@@ -7,29 +7,12 @@ import pytest
 from matplotlib.colors import to_hex
 
 from transformer_course import figures
-from transformer_course.figures import layout
+from transformer_course.figures import layout, speed_and_scale
 from transformer_course.figures.colours import HERO
 
 
 def words(ax):
     return [text.get_text() for text in ax.texts if text.get_text()]
-
-
-def test_a_tile_shows_its_scores_and_what_is_kept_of_all_before():
-    ax = layout.canvas(1, (3, 3))[1][0]
-    figures.draw_tile(ax, [[0, 1, 2], [3, 4, 5]], 1, (1, 1), [1, 2, 0])
-    told = words(ax)
-    assert told.count("forgotten") == 1
-    assert ax.get_xlabel().splitlines() == [
-        "q0: e^0 = 1",
-        "the largest has grown: what was held, times e^(.00 − 1.00) ≈ .37",
-        "sum: 1.00 · .37 + 1 ≈ 1.37",
-        "mixture: 1.00 · .37 + 1 · 2.00 ≈ 2.37",
-    ]
-    assert told[0] == "1"  # the score of the tile, larger than that before it
-    assert ax.xaxis.label.get_color() == HERO
-    assert {"largest", ".00\n→ 1.00", "1.00\n→ 1.37", "1.00\n→ 2.37"} <= set(told)
-    assert ax.collections[0].get_array().ravel().tolist() == [-1, 0, 1, 1, 1, 1]
 
 
 def test_what_a_pencil_reckons_from_the_numbers_of_a_tile_is_what_is_written_and_nearly_attention():
@@ -67,14 +50,6 @@ def test_every_byte_that_goes_to_and_fro_is_counted_and_the_map_moves_in_steps_o
     assert "scores, 1000 × 250" in words(fused) and any("4 rounds" in word for word in words(fused))
 
 
-def test_an_arrow_between_the_memories_is_as_thick_as_its_bytes_and_points_where_they_go():
-    (steps, _) = figures.memory_traffic(1000, 100, 2, 250, title="").axes
-    arrows = [text.arrow_patch for text in steps.texts if getattr(text, "arrow_patch", None)]
-    ends = [(round(text.xyann[0], 1), text.xy[0]) for text in steps.texts if hasattr(text, "xyann")]
-    assert [start < end for start, end in ends] == [True] * 3 + [False] * 3  # reads, then writes
-    assert [each.get_linewidth() for each in arrows] == pytest.approx([1.6, 4, 4.3, 4, 4, 1.3])
-
-
 def test_a_ring_ends_with_all_sums_everywhere_and_an_arrow_leaves_every_framed_piece():
     frames = figures.ring_of_three(title="").axes
     assert words(frames.pop(0)) == [f"worker {w}\ngradient {letter}" for w, letter in enumerate("abc")]
@@ -90,20 +65,46 @@ def test_a_ring_ends_with_all_sums_everywhere_and_an_arrow_leaves_every_framed_p
     assert cells == ["a0+b0+c0", "b1+c1+a1", "c2+a2+b2"] * 3
 
 
-def test_what_a_token_has_heard_of_grows_by_each_window_and_ends_with_the_text():
-    ax, below = figures.receptive_field({"": [1, 2, None, 1]}, 9, 3, title="").axes
-    bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches]
-    assert bars[:4] == [(2, 3), (1, 5), (0, 9), (2, 3)]  # seen in this layer
-    assert bars[4:] == [(2, 3), (0, 7), (0, 9), (0, 9)]  # heard of by now
-    assert words(ax) == ["this token", "sees 3"] and ax.get_title() == "\nhears of 9 tokens"
-    assert words(below) == ["0 million pairs"]
-    # a window of 0: each of 2,000 tokens meets itself; a global layer: 4 million pairs
-    below = figures.receptive_field({"": [0, None]}, 2_000, 3, title="").axes[1]
-    assert words(below) == ["4 million pairs"]
+def draw_count(numbers, where):
+    title = f"{numbers['count']} beads on {where}"
+    return figures.line_plot([1, 2], {"a": [1, numbers["count"]]}, xlabel="", ylabel="", title=title)
 
 
-def test_a_query_is_done_behind_its_last_tile_and_its_mixture_divided():
-    ax = layout.canvas(1, (3, 3))[1][0]
-    figures.draw_tile(ax, [[0, 0], [1, 1]], 1, (1, 1), [1, 2])
-    assert {"2.00", "3.00", "1.50"} <= set(words(ax)[-12:])
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["k0", "k1\nv1\n2.00"]
+def test_an_example_stands_below_the_button_and_nothing_was_measured(published, examples):
+    figures.measured("beads", lambda: pytest.fail("measured without being asked"), draw_count)
+    (live,), (data, metadata) = published
+    assert list(live) == [
+        "application/vnd.jupyter.widget-view+json"
+    ]  # no text: nbval would miss it in the file
+    assert "7 beads on an abacus" in data["text/plain"]
+    assert metadata["image/png"]["alt"]
+
+
+def test_what_is_measured_may_be_told_in_lines(published, examples):
+    tell = lambda numbers, where: f"beads & co., on {where}:\n{numbers['count']}"  # noqa: E731
+    figures.measured("beads", dict, tell)
+    assert published[1][0] == {"text/plain": "beads & co., on an abacus:\n7"}
+    box = speed_and_scale.Measurement(lambda: {"count": 5}, tell)
+    box.button.click()
+    assert box.picture.value == "<pre>beads &amp; co., on this machine:\n5</pre>"
+
+
+def test_what_cannot_be_measured_is_told_and_the_last_picture_stays(quick):
+    box = speed_and_scale.Measurement(lambda: {"count": 5}, draw_count)
+    box.button.click()
+    picture = box.picture.value
+
+    def fail():
+        raise RuntimeError("no compiler <here>.")
+
+    box.measure = fail
+    box.button.click()
+    assert "could not be measured: no compiler &lt;here&gt;.</p>" in box.words.value
+    assert box.picture.value == picture and not box.button.disabled
+
+
+@pytest.fixture
+def examples(monkeypatch, tmp_path):
+    file = tmp_path / "examples.json"
+    file.write_text('{"machine": "an abacus", "numbers": {"beads": {"count": 7}}}', encoding="utf-8")
+    monkeypatch.setattr(speed_and_scale, "EXAMPLES", file)

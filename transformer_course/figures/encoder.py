@@ -1,0 +1,247 @@
+"""Drawings of lesson 08: from ids to contextual embeddings."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from transformer_course.figures import colours, inputs
+from transformer_course.figures.colours import COMPONENTS, DARK, SILVER, YES_OR_NO
+from transformer_course.figures.inputs import Labels, Matrix
+from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
+from transformer_course.figures.shapes import (
+    DASHED,
+    FRAME,
+    Point,
+    arrow,
+    box,
+    cells,
+    draw_weight_lines,
+    line,
+    plus,
+)
+
+CELL = 0.12  # the side of a cell
+
+
+def _sheet(
+    ax: Axes,
+    middle: Point,
+    table: np.ndarray,
+    name: str = "",
+    **style: object,
+) -> None:
+    """Draw a tensor, or as much of a row, as cells in their colours, its name below."""
+    (x, y), (tall, wide) = middle, CELL * np.array(table.shape)
+    style = {"edgecolor": SILVER, "linewidth": 0.5, "zorder": 3} | style
+    cells(ax, (x - wide / 2, y + tall / 2), (wide, tall), table, **style)
+    ax.text(x, y - tall / 2 - 0.06, name, ha="center", va="top", size=8.5)
+
+
+# How ids become vectors in context, as shapes of numbers made up
+
+ENTERS, PASSES = 1.75, -1.0  # heights of both rows
+SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+FLOW = {  # words, and where the middles of their lines stand
+    **{"tokens": (0.58, 2.58), "ids": (1.17, 2.58), "E: a row for each id": (2.8, 0.5)},
+    **{"their rows": (4.3, 0.5), "in the paper": (5.5, 1.37), "in BERT, MiniLM": (7.3, 1.37)},
+    **{"P: a row for each position;\nmodels with rotary have none": (8.0, ENTERS + 0.95)},
+    **{"dashed: only in some models": (7.3, 0.5), "vectors\nin context": (8.9, -0.45)},
+    "mask: who may look at whom (dark: yes; nobody at [PAD], id 0), one for all layers": (4.4, 0.03),
+}
+READ = "weights of {} heads, out of each layer (the brighter, the more; white: masked)\n"
+READ += "all numbers are made up; red: above 0, blue: below 0"
+
+
+def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int, *, title: str) -> Figure:
+    """Draw how ids look up rows of E, and get positions; and how x passes the layers, which share a mask.
+
+    The id 0 is padding. The numbers are made up: a layer mixes the rows of x, and adds what is new; who may
+    be looked at has weights.
+    """
+    figure, (ax,) = canvas(1, (WIDEST, 6.4))
+    count, flow = len(tokens), partial(arrow, ax, width=2, colour=DARK)
+    up = np.arange(count)[::-1] - (count - 1) / 2
+    found = ENTERS + 0.38 * up[np.argsort(np.argsort(ids))]  # E has its rows in the order of the ids
+    rng = np.random.default_rng(1)
+    vectors, places, *news = rng.uniform(-1, 1, (2 + layers, count, 4))
+    x = [(vectors + places) / 1.4]
+    for new in news:
+        x.append(0.6 * x[-1] + 0.3 * x[-1].mean(0) + 0.6 * new)
+    box(ax, (2.8, ENTERS), "", (1.4, 0.38 * count + 0.28), COMPONENTS["embedding"], rounding=0.02)
+    _look_up(ax, tokens, ids, found, vectors)
+    arrow(ax, (0.5 + 4.2 / layers, ENTERS - 0.7), (0.5 + 4.2 / layers, PASSES + 1.5))  # the mask comes of ids
+    box(ax, (5.5, ENTERS), "× √d_model", (0.96, 0.45), **DASHED)
+    box(ax, (7.3, ENTERS), "norm", (0.96, 0.45), COMPONENTS["norm"], **DASHED)
+    around = 4 * CELL + 0.16, CELL * count + 0.16
+    box(ax, (6.4, ENTERS + 0.95), "", around, COMPONENTS["positions"], rounding=0.02, **DASHED)
+    _sheet(ax, (6.4, ENTERS + 0.95), places)
+    _sheet(ax, (8.7, ENTERS), x[0], "x₀")
+    flow((6.4, ENTERS + 0.54), (6.4, ENTERS + 0.2))
+    plus(ax, (6.4, ENTERS))
+    for start, end in ((4.58, 5.02), (5.98, 6.2), (6.6, 6.82), (7.78, 8.4)):
+        flow((start, ENTERS), (end, ENTERS))
+    _passes(ax, x, np.array(ids) != 0, heads, 8.4 / layers)
+    for words, place in (FLOW | {READ.format(heads): (4.7, -2.82)}).items():
+        ax.text(*place, words, ha="center", va="center", size=9)
+    ax.set(xlim=(0.1, 9.4), ylim=(-3.0, ENTERS + 1.38), aspect="equal")
+    ax.set_axis_off()
+    alt = "Above, ids pick rows of a table and get positions; below, x passes all layers in one shape."
+    return finished(figure, title, alt)
+
+
+def _look_up(
+    ax: Axes, tokens: Sequence[str], ids: Sequence[int], rows: np.ndarray, vectors: np.ndarray
+) -> None:
+    """Draw how each id picks its row of the table, at these heights, and the vector that comes out."""
+    heights = ENTERS + 0.28 * (np.arange(len(tokens))[::-1] - (len(tokens) - 1) / 2)
+    for token, number, row, height, vector in zip(tokens, ids, rows, heights, vectors, strict=True):
+        ax.text(0.8, height, token, ha="right", va="center", size=10, weight="bold")
+        box(ax, (1.17, height), f"{int(number)}", (0.56, 0.22), letters=9, rounding=0.02)
+        ax.text(2.74, row, f"{int(number)}", ha="right", va="center", size=9, zorder=5)
+        for up, beside in ((0.19, number - 1), (-0.19, number + 1)):
+            between = "⋮" if number and beside not in ids else ""
+            ax.text(2.57, row + up, between, ha="center", va="center", size=8, zorder=5)
+        line(ax, (1.45, height), (2.1, row), (2.22, row), width=0.9, zorder=5)
+        line(ax, (3.34, row), (3.5, row), (4.04, height), width=0.9, zorder=5)
+        _sheet(ax, (3.1, row), vector[None])
+        _sheet(ax, (4.3, height), vector[None])
+
+
+def _passes(ax: Axes, x: Sequence[np.ndarray], real: np.ndarray, heads: int, step: float) -> None:
+    """Draw x on its way through the layers, the mask that enters each, and each one's weights."""
+    rng, square = np.random.default_rng(3), np.ones((len(real), len(real)))
+    _sheet(ax, (0.5, PASSES), x[0], "x₀")
+    _sheet(ax, (0.5 + step / 2, PASSES + 1.1), square * real, cmap=YES_OR_NO, vmin=0)
+    line(ax, (0.83 + step / 2, PASSES + 0.9), (8.9 - step / 2, PASSES + 0.9))
+    for layer, behind in enumerate(x[1:]):
+        place, half = 0.5 + step * (layer + 0.5), step / 2
+        for start, end in ((0.9 if layer else 0.75, 0.35), (-0.35, -0.65)):
+            arrow(ax, (place, PASSES + start), (place, PASSES + end), gap=0)
+        for start, end in ((0.26 - half, -0.28), (0.28, half - 0.26)):
+            arrow(ax, (place + start, PASSES), (place + end, PASSES), width=2, colour=DARK)
+        box(ax, (place, PASSES), f"layer\n{layer}", (0.56, 0.7), FRAME, weight="bold")
+        for back in reversed(range(heads)):
+            middle = place + 0.026 * back - 0.14, PASSES - 1.22 + 0.02 * back
+            shares = np.where(real, np.exp(1.3 * rng.normal(size=square.shape)), np.nan)
+            shares /= np.nansum(shares, axis=1, keepdims=True)
+            _sheet(ax, middle, shares, cmap=colormaps[colours.ATTENTION].with_extremes(bad="white"), vmin=0)
+        _sheet(ax, (place + half, PASSES), behind, f"x{layer + 1}".translate(SUBSCRIPT))
+
+
+# A sentence on its way down the page, in inches: a lane for each token, a strip of features at each stage
+
+STRIP, HIGH, ASIDE = 1.24, 0.2, 0.54  # sizes of a strip; how far right of its lane a part stands
+DRAWN = {"whole": 1.97, "its attention": 1.28, "a band": 0.46}  # how tall layers are, by what is drawn
+SMALL = {"letters": 8.5, "rounding": 0.03, "linewidth": 0.6}  # a box
+
+
+def forward_pass(
+    stages: Sequence[Matrix],
+    maps: Sequence,
+    tokens: Labels,
+    ids: Labels,
+    *,
+    highlight: int,
+    note: str,
+    more: str,
+    title: str,
+) -> Figure:
+    """Draw a sentence on its way through an encoder: each token's vector, (token, feature), at each stage.
+
+    Stages are the rows of both tables, on a scale of their own, what enters the first layer and what leaves
+    each, and one vector for all. Of each layer's weights, `maps` (head, query, key), the mean is drawn; the
+    weights of the query `highlight` are highlighted. Layer 0 is drawn with all its parts, layer 1 with its
+    attention, the others as one band, in which stands a `note`; at the foot stands `more`.
+    """
+    talls = [*DRAWN.values()][: len(maps)]
+    tables = [inputs.numbers_of(stage, 2) for stage in (*stages[: 2 + len(talls)], *stages[-2:])]
+    lanes = 3.1 + 1.4 * np.arange(len(tokens))
+    leave = 1.78 + np.cumsum([0.42 + tall for tall in talls])
+    depths = -np.array([0.8, 1.2, 1.78, *leave, leave[-1] + 0.64])  # of the strips
+    reach = [max(np.abs(table).max() for table in part) for part in (tables[:2], tables[2:])]
+    figure, (ax,) = canvas(1, (WIDEST, 1.25 - depths[-1]))
+    for lane, *head in zip(lanes, tokens, ids, strict=True):
+        _lane(ax, lane, *head, depths, lanes.mean())
+    for layer, (tall, top) in enumerate(zip(talls, depths[2:] - 0.21, strict=False)):
+        words, style = (note, {"zorder": 2}) if layer == 2 else ("", {"zorder": -1})
+        size = np.ptp(lanes) + 1.74, tall
+        box(ax, (lanes.mean() + 0.2, top - tall / 2), words, size, FRAME, letters=10, linewidth=0.8, **style)
+        _say(ax, top, _told_of_layer(layer, maps, tokens, highlight))
+        if layer < 2:
+            _layer(ax, layer, top, maps[layer], lanes, highlight)
+    for stage, (depth, table) in enumerate(zip(depths, tables, strict=True)):
+        for lane, row in zip(lanes if len(table) > 1 else [lanes.mean()], table, strict=True):
+            corner = lane - STRIP / 2, depth + HIGH / 2
+            cells(ax, corner, (STRIP, HIGH), row[None], reach[stage > 1], zorder=3)
+    _say(ax, 0, dict(zip((0, 0.37, *-depths[[0, 1, 2, -2, -1]]), STAGES, strict=True)))
+    above, below = map(two_decimals, reach)
+    words = f"red: above 0, blue: below 0; darkest: {above} in the rows of both tables, {below} in all below"
+    words += f"\n{more}"
+    ax.text(lanes.mean() - 0.5, depths[-1] - 0.28, words, ha="center", va="top", size=9.5)
+    ax.set(xlim=(0, lanes[-1] + 1.1), ylim=(depths[-1] - 0.7, 0.2))
+    ax.set_axis_off()
+    alt = "A lane for each token, from its id down to its vectors; at the end all become one."
+    return finished(figure, title, alt)
+
+
+def _lane(ax: Axes, lane: float, token: str, identity: int, depths: np.ndarray, middle: float) -> None:
+    """Draw a lane from its token and id down to the last layer, and its end's way into the mean."""
+    ax.text(lane, 0, token, ha="center", va="center", size=11, weight="bold")
+    style = {"width": 2.5, "colour": SILVER, "zorder": 0, "gap": 0}
+    arrow(ax, (lane, -0.5), (lane, depths[0] + 0.1), **style)
+    arrow(ax, (lane, depths[1] - 0.1), (lane, depths[-2] + 0.08), **style)  # of the sum of two rows
+    arrow(ax, (lane, depths[-2] - 0.1), (middle, depths[-1] + 0.1), width=0.8, gap=0)
+    box(ax, (lane, -0.37), f"{int(identity)}", (0.66, 0.24), COMPONENTS["embedding"], **SMALL)
+    box(ax, (lane, -1.49), "norm", (0.5, 0.18), COMPONENTS["norm"], **SMALL)
+    plus(ax, (lane, depths[:2].mean()), 0.08)
+
+
+REST = "norm, ff, norm", 1.24, "white"  # of layer 1, which is drawn with its attention
+STAGES = ["tokens", "ids", "its row of the table", "+ its position's row", "their sum, normalised"]
+STAGES += ["one vector for each\ntoken, in context", "their mean: one vector\nfor the sentence"]
+
+
+def _say(ax: Axes, top: float, said: Mapping[float, str]) -> None:
+    """Write words at the left, so far below the top; a layer's name is bold."""
+    for down, words in said.items():
+        weight = "bold" if words.startswith("layer") else "normal"
+        ax.text(0.05, top - down, words, va="center", size=10, weight=weight)
+
+
+def _told_of_layer(layer: int, maps: Sequence, tokens: Labels, highlight: int) -> dict[float, str]:
+    """Say what stands beside a layer, and how far below its top; of the third, for all from there on."""
+    rows = [inputs.numbers_of(weights, 3).mean(axis=0)[highlight] for weights in maps]
+    shares, word = [two_decimals(row.max()) for row in rows], f"“{tokens[highlight]}”"
+    most = f"{shares[layer]} from {tokens[rows[layer].argmax()]}"
+    whole = {
+        0.1: f"layer 0, mean of {len(maps[0])} heads",
+        0.32: f"lit: what {word} takes;",
+        0.53: f"wider: more; {most}",
+    }
+    whole |= {0.9: "+ added, normalised", 1.36: "feed-forward (ff), in each lane", 1.7: "+ added, normalised"}
+    part = {0.1: "layer 1", 0.32: f"{word}: {most}", 1.08: "the rest, as in layer 0"}
+    band = {0.1: f"layers 2–{len(maps) - 1}: the same parts", 0.34: f"{word}: {', '.join(shares[2:])}"}
+    return (whole, part, band)[layer]
+
+
+def _layer(ax: Axes, layer: int, top: float, weights: Matrix, lanes: np.ndarray, highlight: int) -> None:
+    """Draw what each token takes from all, one lit, added to its lane; in layer 0 also what follows."""
+    row = 2 * np.eye(len(lanes), dtype=int)[highlight][:, None]
+    style = {"at": lanes, "drop": -ASIDE, "upright": True, "others": COMPONENTS["scores"], "faint": 0.35}
+    draw_weight_lines(ax, inputs.numbers_of(weights, 3).mean(axis=0), (top, top - 0.48), row, **style)
+    parts = {"attention": top - 0.57, "feed-forward": top - 1.4}
+    for lane in lanes:
+        for part, height in [*parts.items()][: 2 - layer]:
+            beside, back = lane + ASIDE, height - 0.22
+            if part == "feed-forward":
+                line(ax, (lane, height + 0.16), (beside, height + 0.16), (beside, height), width=0.8)
+            line(ax, (beside, height), (beside, back), width=0.8)
+            arrow(ax, (beside, back), (lane + 0.08, back), width=0.8, gap=0)
+            box(ax, (beside, height), part, (0.86, 0.18), COMPONENTS[part], **SMALL | {"letters": 8})
+            plus(ax, (lane, back), 0.08)
+            words, wide, colour = ("norm", 0.5, COMPONENTS["norm"]) if layer == 0 else REST
+            box(ax, (lane, back - 0.24), words, (wide, 0.18), colour, **SMALL)

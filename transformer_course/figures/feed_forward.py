@@ -1,0 +1,191 @@
+"""Drawings of lesson 06: a network of a few neurons, and one neuron of a real model."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from torch.nn import functional as F
+
+from transformer_course.figures import inputs
+from transformer_course.figures.colours import COMPONENTS, GREY, HERO, HIDDEN, LIT, SIGNED, SILVER
+from transformer_course.figures.inputs import Labels, Matrix
+from transformer_course.figures.layout import canvas, finished, two_decimals
+from transformer_course.figures.shapes import FRAME, arrow, box, way
+
+CENTRED = {"ha": "center", "va": "center", "size": 8.5, "zorder": 5}
+CELLS = {"edgecolor": "white", "linewidth": 0.8}
+
+
+def draw_network(
+    ax: Axes,
+    features: Mapping[str, float],
+    up: Mapping[str, tuple[Sequence[float], float]],
+    down: Mapping[str, Sequence[float]],
+    cases: Mapping[str, Sequence[float]],
+) -> None:
+    """Draw what a feed-forward with ReLU makes of one token: what each neuron asks, answers, and writes.
+
+    `up` has for each neuron, by what it asks, its weights and its bias; `down` for each output its weights.
+    Below stands in a line what becomes of the features of each other of the `cases`.
+    """
+    given_in = np.array(list(features.values()), dtype=float)
+    sums = [given_in @ weights for weights, _ in up.values()]
+    bent = np.array([max(total + bias, 0) for total, (_, bias) in zip(sums, up.values(), strict=True)])
+    ends = [1.05 * ((len(each) - 1) / 2 - np.arange(len(each))) for each in (features, up, down)]
+    for height, (name, value) in zip(ends[0], features.items(), strict=True):
+        box(ax, (0, height), f"{name}\n{value:g}", (1.5, 0.7), LIT if value else "white")
+    reach = max(np.abs(weights).sum() + abs(bias) for weights, bias in up.values())
+    neurons = zip(ends[1], sums, bent, up.items(), strict=True)
+    for row, (height, total, after, (question, (weights, bias))) in enumerate(neurons):
+        ax.text(2.05, height + 0.51, f"neuron {row}", va="center", size=8.5)
+        _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in)
+        style = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
+        added = f"({bias:g})" if bias < 0 else f"{bias:g}"
+        words = f"{question}\n{total:g} + {added} = {total + bias:g}".replace("-", "−")
+        box(ax, (3.2, height), words, (2.4, 0.8), COMPONENTS["feed-forward"] if after else "white", **style)
+        _bend(ax, (5.25, height), total + bias, reach)
+        ax.text(6.25, height, f"{after:g}", ha="center", va="center", size=10, weight=style.get("weight"))
+    for height, (name, weights) in zip(ends[2], down.items(), strict=True):
+        _wires(ax, (6.45, ends[1]), (7.5, height), weights, bent)
+        terms = [f"{each:g}".replace("-", "−") for each in weights * bent if each]
+        terms = [" + ".join(terms).replace("+ −", "− ")] * (len(terms) > 1)
+        words = " = ".join([*terms, f"{bent @ weights:g}".replace("-", "−")])
+        box(ax, (8.35, height), f"{name}\n{words}", (1.7, 0.7), LIT if bent @ weights else "white")
+    ax.text(0, -1.35, "orange: weight · value\nis not 0", color=HERO, ha="center", va="center", size=8.5)
+    heads = "the token", "question: sum + bias", "bend: fires above 0", "what is written"
+    for place, words in zip((0, 3.2, 5.25, 8.35), heads, strict=True):
+        ax.text(place, 1.85, words, ha="center", size=9.5, weight="bold")
+    others = {name: each for name, each in cases.items() if list(each) != given_in.tolist()}
+    for place, (name, values) in enumerate(others.items()):
+        _line_of(ax, -2.15 - 0.5 * place, name, np.array(values), up, down)
+    ax.set(xlim=(-0.85, 9.3), ylim=(-1.9 - 0.5 * len(others), 2.15))
+    ax.set_axis_off()
+
+
+def _line_of(
+    ax: Axes, height: float, name: str, values: np.ndarray, up: Mapping, down: Mapping[str, Matrix]
+) -> None:
+    """Draw one token's features, its neurons' answers and its outputs as a line of boxes."""
+    answers = [max(values @ weights + bias, 0) for weights, bias in up.values()]
+    written = {word: np.dot(answers, weights) for word, weights in down.items()}
+    box(ax, (0, height), f"{name}: {', '.join(f'{each:g}' for each in values)}", (1.5, 0.36), FRAME)
+    fires = COMPONENTS["feed-forward"]
+    for row, (left, answer) in enumerate(zip(np.linspace(2.7, 5.75, len(up)), answers, strict=True)):
+        style = {"linewidth": 2.0, "weight": "bold"} if answer else {"edgecolor": GREY}
+        colour = fires if answer else "white"
+        box(ax, (left, height), f"neuron {row}: {answer:g}", (1.3, 0.36), colour, **style)
+    for left, (word, each) in zip(np.linspace(7.9, 8.8, len(down)), written.items(), strict=True):
+        box(ax, (left, height), f"{word} {each:g}".replace("-", "−"), (0.85, 0.36), LIT if each else "white")
+    for start, end in ((0.8, 2.0), (6.45, 7.43)):
+        arrow(ax, (start, height), (end, height), gap=0)
+
+
+def _bend(ax: Axes, middle: tuple[float, float], total: float, reach: float) -> None:
+    """Draw ReLU, its corner at 0, and a dot at the total of the neuron."""
+    box(ax, middle, "", (1.6, 0.86), rounding=0.02, linewidth=0.6, edgecolor=GREY)
+    at = np.array([-reach, 0, reach, total])
+    left, height = middle[0] + 0.75 * at / reach, middle[1] - 0.17 + 0.15 * np.maximum(at, 0)
+    ax.plot(left[:3], height[:3], color="black", linewidth=1.6, zorder=4)
+    ax.text(left[1], height[1] - 0.1, "0", ha="center", va="top", size=7.5, zorder=5)
+    colour = HERO if total > 0 else GREY
+    ax.plot([left[3]] * 2, [height[1], height[3]], "-", color=colour, linewidth=1, zorder=5)
+    ax.plot(left[3], height[3], "o", color=colour, markersize=6, zorder=6)
+
+
+HARDLY = "white: next to nothing of"  # what a neuron adds to such tokens
+
+
+def one_neuron(
+    asked: Matrix,
+    neuron: int,
+    tokens: Labels,
+    asks: Mapping[str, float],
+    writes: Mapping[str, float],
+    *,
+    bias: float,
+    worked: str,
+    d_model: int,
+    title: str,
+) -> Figure:
+    """Draw a feed-forward as its matrices, around its neurons' answers (token, neuron), by GELU; lit is one.
+
+    `asked` are the answers before the bend; the lit one's stand beside those behind it.
+    `asks` and `writes` are the words whose vectors are most like its question and what it adds: cosines.
+    One of its answers is `worked` out in words.
+    """
+    bent = inputs.numbers_of(F.gelu(torch.as_tensor(asked)), 2, name="the answers")
+    first = max(neuron - 14, 0)  # of the neurons that are drawn; the lit one is the last
+    shown, foot, d_ff = bent[:, first : neuron + 1], -0.2 * len(tokens), f"{bent.shape[1]:,}"
+    is_lit, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"
+    edges = 2.9 + np.insert(np.cumsum(np.where(is_lit, 1.06, 0.2)), 0, 0)
+    end, half = edges[-1], foot / 2
+    figure, (ax,) = canvas(1, (9.2, 4.3 - foot))
+    _draw_neurons(ax, edges, shown, is_lit, tokens, asked[:, neuron])
+    labels = {
+        (0.95, 1.25): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
+        (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}, turned:\na column is what a\nneuron adds",
+        (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
+        **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}", (end + 0.15, 0.5): worked},
+        (end + 0.75, foot - 0.26): f"+ {bent.shape[1] - 1:,} other neurons + b₂\n{HARDLY} N{neuron}",
+    }
+    for place, words in labels.items():
+        ax.text(*place, words, va="center", size=8.5)
+    ax.text(end - 0.53, 2.0, f"N{neuron}", **CENTRED | {"weight": "bold"})
+    ax.text(end - 0.53, 0.5, two_decimals(bias), **CENTRED)
+    for height, verb, near in ((1.3, "question", asks), (foot - 1.1, "adds", writes)):
+        arrow(ax, (end, height), (end + 0.3, height), gap=0)
+        words = [f"N{neuron} {verb}: most like", "the vectors of (cosine)"]
+        words += [f"{word} {two_decimals(cosine)}" for word, cosine in near.items()]
+        ax.text(end + 0.36, height, "\n".join(words), va="center", size=8.5)
+    for left, right, words in ((2.3, 2.85, "· W₁\n+ b₁"), (end + 0.05, end + 0.7, "· W₂")):
+        arrow(ax, (left, half), (right, half), width=2)
+        ax.text(left + 0.04, half + 0.08, words, size=8.5)
+    enters = (end - 0.53, foot - 0.18), (end + 0.38, foot - 0.18), (end + 0.38, half - 0.04)
+    way(ax, (end - 0.53, foot - 0.4), *enters, width=2)
+    ax.set(xlim=(0, 9.2), ylim=(foot - 1.8, 2.1))
+    ax.set_axis_off()
+    alt = "A column for each neuron: above its question, in the middle its answers, below what it adds."
+    return finished(figure, title, alt)
+
+
+def _draw_neurons(
+    ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.ndarray, tokens: Labels, asked: np.ndarray
+) -> None:
+    """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
+    reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
+    ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
+    words = f"by GELU: blue below 0, red above, the darkest {two_decimals(reach)}"
+    ax.text(3.5, 0.12, words, va="center", size=8.5)
+    heads = (0.95, 1.6, "1 question"), (2.9, 0.12, "2 bend"), (0.95, heights[-1] - 0.7, "3 adds")
+    for left, height, head in heads:
+        ax.text(left, height, head, va="center", size=8.5, weight="bold")
+    style = CELLS | {
+        "cmap": ListedColormap([HIDDEN["facecolor"], COMPONENTS["feed-forward"]], name="one lit")
+    }
+    for spans in ((1.9, 0.7), (0.6, 0.4), (heights[-1] - 0.4, heights[-1] - 1.6)):
+        ax.pcolormesh(edges, spans, is_lit[None], **style)
+    bent = shown[:, is_lit].ravel()
+    for height, token, before, answer in zip(heights[:-1] - 0.1, tokens, asked, bent, strict=True):
+        ax.text(0.9, height, token, ha="right", va="center", size=9)
+        fires, word = answer > reach / 2, two_decimals(answer)
+        ink = "white" if answer > 0.65 * reach else "black"
+        ax.text(edges[-1] - 0.53, height, f"{two_decimals(before)} → {word}", color=ink, **CENTRED)
+        adds, colour = (f"+ {word} × what it adds", COMPONENTS["feed-forward"]) if fires else ("", "white")
+        style = {"letters": 8, "rounding": 0, "linewidth": 2 if fires else 0.6, "zorder": 3 + fires}
+        box(ax, (1.6, height), "", (1.3, 0.2), "white", **style)
+        box(ax, (edges[-1] + 1.53, height), adds, (1.56, 0.2), colour, **style)
+
+
+def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values: np.ndarray) -> None:
+    """A line for each weight that is not 0, with the weight on it; pale where weight · value is 0."""
+    for height, weight, value in zip(start[1], weights, values, strict=True):
+        if weight:
+            ways, colour = ([start[0], end[0]], [height, end[1]]), HERO if value else SILVER
+            ax.plot(*ways, color=colour, linewidth=1.3 * abs(weight), zorder=3 if value else 2)
+            place = start[0] + 0.7 * (end[0] - start[0]), height + 0.7 * (end[1] - height)
+            style = CENTRED | {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
+            style["weight"] = "bold" if value and abs(weight) > 1 else "normal"
+            ax.text(*place, f"{weight:g}".replace("-", "−"), **style)

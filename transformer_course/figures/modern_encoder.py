@@ -1,0 +1,186 @@
+"""Drawings of lesson 12: MiniLM and ModernBERT, sequence packing, receptive fields."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, Rectangle
+
+from transformer_course.figures.colours import COMPONENTS, DARK, HERO, HIDDEN, OPEN, PALE, YES
+from transformer_course.figures.encoder_layer import ROAD, SIDE, draw_residual_streams, residual_branch
+from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
+from transformer_course.figures.shapes import DASHED, FRAME, Point, box, line, way
+
+CLEAR = {"fill": False, "edgecolor": "black"}
+MOVED, CAME = {"linewidth": 2.5}, {"edgecolor": HERO, "linewidth": 1.8}
+
+
+def _stage(label: str, place: float, height: float = ROAD, **style: object) -> tuple:
+    part = {"LayerNorm": "norm", "positions": "positions", "padding": ""}
+    (part,) = [part[word] for word in part if word in label] or ["embedding"]
+    return partial(box, letters=8, **style), (place, height), label, (1.6, 0.9), COMPONENTS.get(part, "white")
+
+
+def _inside(outer: str, inner: Sequence[str], place: float, width: float, **style: object) -> tuple:
+    """The piece of a part that has others inside."""
+
+    def draw(ax: Axes, middle: Point, label: str, size: Point) -> None:
+        tall = [0.1 + 0.36 * (1 + name.count("\n")) for name in inner]
+        top, high = middle[1] + 0.5, 0.53 + sum(tall) + 0.08 * len(inner)
+        whole = {"colour": COMPONENTS[label], "letters": 8.5, "label_up": high / 2 - 0.25}
+        box(ax, (middle[0], top - high / 2), label, (size[0], high), **whole)
+        for row, name in enumerate(inner):
+            down = 0.5 + sum(tall[:row]) + 0.08 * row + tall[row] / 2
+            mine = {"colour": COMPONENTS["positions"]} if "rotary" in name else {}
+            box(ax, (middle[0], top - down), name, (size[0] - 0.2, tall[row]), letters=8, **mine, **style)
+
+    return draw, (place, SIDE), outer, (width, 0.9)
+
+
+def _note(words: str, middle: Point, width: float, **style: object) -> tuple:
+    return partial(box, letters=8, **style), middle, words, (width, 0.4)
+
+
+def _frame(ax: Axes, right: float, low: float) -> None:
+    style = {"boxstyle": "round,pad=0", "facecolor": FRAME, "linewidth": 0.8, "zorder": -1}
+    ax.add_patch(FancyBboxPatch((5.85, low), right - 5.85, 2.2 - low, **style))
+    ax.text(5.95, 1.83, "layer, repeated", va="bottom", size=8)
+
+
+def minilm_and_modernbert(*, title: str) -> Figure:
+    """Draw MiniLM above ModernBERT: what went, what moved, what came."""
+    aside = partial(Axes.text, ha="center", va="center", size=8)
+    then = [
+        *(_stage("embedding", 1.1), _stage("+ positions\n(a table)", 2.95, **DASHED)),
+        *(_stage("LayerNorm", 4.8), _note("padding is computed like a word", (2.95, SIDE), 4.5, **DASHED)),
+        *((_frame, 16.3, -0.8), _note("biases", (14.9, -0.5), 1.6, **DASHED)),
+        *residual_branch(
+            6.1, 9.3, _inside("attention", ["all meet all\nin every layer"], 7.75, 2.4, **DASHED)
+        ),
+        *(_stage("LayerNorm", 10.4, **MOVED), _stage("LayerNorm", 15.25, **MOVED)),
+        *residual_branch(11.5, 14.15, _inside("feed-forward", ["GELU alone"], 12.85, 2.0, **DASHED)),
+    ]
+    attends, gates = ["rotary turns q, k", "2 layers of 3:\nnear only"], ["GeGLU: a gate\nwith GELU"]
+    norm = partial(_stage, "LayerNorm", height=SIDE, **MOVED)
+    now = [
+        *(_stage("padding\ntaken out", 1.1, **CAME), _stage("embedding", 2.95), _stage("LayerNorm", 4.8)),
+        *((_frame, 17.35, -1.3), (aside, 7.2, -0.3, "not in layer 0")),  # which the norm before it spares one
+        *residual_branch(6.1, 11.55, norm(7.2), _inside("attention", attends, 9.8, 2.9, **CAME)),
+        *residual_branch(11.9, 17.0, norm(13.0), _inside("feed-forward", gates, 15.4, 2.6, **CAME)),
+        *(_stage("LayerNorm\nat the end", 18.35, **CAME), (aside, 18.5, 0.75, "then padding\ncomes back")),
+    ]
+    roads = {
+        "MiniLM, a BERT: inside the layer the norms stand on the road": (then, 17.3),
+        "ModernBERT: inside the layer the norms stand beside the road": (now, 19.6),
+    }
+    figure = draw_residual_streams(roads, (9.4, 2.15), "ids", 0.3)
+    for ax in figure.axes:
+        ax.set_ylim(-1.4, 2.3)
+    legend_of_cells(figure, {"went": CLEAR | DASHED, "moved": CLEAR | MOVED, "came": CLEAR | CAME})
+    alt = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a coloured edge came."
+    return finished(figure, title, alt)
+
+
+SEES = {"facecolor": OPEN, "edgecolor": DARK, "linewidth": 0.3}  # whom a token meets in a layer, and
+HEARD = {"facecolor": YES, "edgecolor": YES, "linewidth": 0.6}  # of whom it has heard by way of others
+PLACE = 0.28  # the side of a token's cell
+AROUND = {"fill": False, "edgecolor": DARK, "linewidth": 1.4, "zorder": 4}
+APART = {"fill": False, "edgecolor": HERO, "linewidth": 2.2, "zorder": 5}
+
+
+def packing(lengths: Sequence[int], *, title: str) -> Figure:
+    """Draw texts in a padded batch, one row without the padding, and the vectors back in their places.
+
+    In the second text two tokens, 3 places apart, have frames.
+    """
+    count, width = len(lengths), max(lengths)
+    figure, (ax,) = canvas(1, (WIDEST, 3.8))
+    tops, row = (0.0, -2.6), -1.7
+    names = (
+        f"batch: {count} × {width}; the numbers are places",
+        "vectors, back in their places; 0 at the padding",
+    )
+    for top, name in zip(tops, names, strict=True):
+        ax.text(0, top + 0.1, name, va="bottom", size=9.5, weight="bold")
+        for text, length in enumerate(lengths):
+            y = top - PLACE * (text + 1)
+            ax.text(-0.1, y + PLACE / 2, f"text {text + 1}", ha="right", va="center", size=8.5)
+            _lay_text(ax, y, text, range(length))
+            ax.add_patch(Rectangle((PLACE * length, y), PLACE * (width - length), PLACE, **HIDDEN))
+        ax.add_patch(Rectangle((0, top), PLACE * width, -PLACE * count, **AROUND))
+    for text, (end, length) in enumerate(zip(np.cumsum(lengths), lengths, strict=True)):
+        _lay_text(ax, row, text, range(end - length, end))
+    ax.add_patch(Rectangle((0, row), PLACE * sum(lengths), PLACE, **AROUND))
+    words = f"one row of {sum(lengths)}, through all layers; a mask keeps each text to itself"
+    ax.text(0, row + PLACE + 0.1, words, va="bottom", size=9.5, weight="bold")
+    edge, end = PLACE * width + 0.16, PLACE * sum(lengths)
+    above, below = (top - PLACE * count / 2 for top in tops)
+    for top, foot in ((top, top - PLACE * count) for top in tops):  # a bracket: the whole batch
+        line(ax, (edge - 0.08, top), (edge, top), (edge, foot), (edge - 0.08, foot))
+    enters, leaves, beside = row + 0.75 * PLACE, row + 0.25 * PLACE, end + 0.35
+    way(ax, (edge, above), (beside, above), (beside, enters), (end, enters))
+    way(ax, (end, leaves), (beside, leaves), (beside, below), (edge, below))
+    ax.set(xlim=(-0.6, WIDEST - 0.5), ylim=(-2.65 - PLACE * count, 0.35))
+    ax.set_axis_off()
+    apart = "two tokens, 3 places apart in the batch and in the row"
+    legend_of_cells(figure, {"padding": HIDDEN, apart: APART})
+    alt = "Above a batch with padding, in the middle one row of the real tokens, below again."
+    return finished(figure, title, alt)
+
+
+def _lay_text(ax: Axes, y: float, text: int, places: range) -> None:
+    """Draw a text's tokens as cells with the numbers of their places; of the second text two are framed."""
+    for place in places:
+        style = {"facecolor": PALE[text], "edgecolor": "white"}
+        ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **style))
+        ax.text(PLACE * (place + 0.5), y + PLACE / 2, place, ha="center", va="center", size=8)
+    for place in places[2:6:3] if text == 1 else ():
+        ax.add_patch(Rectangle((PLACE * place, y), PLACE, PLACE, **APART))
+
+
+def receptive_field(
+    named: Mapping[str, Sequence[int | None]], length: int, place: int, *, title: str
+) -> Figure:
+    """Draw for one token of a text what each layer lets it see, and what it has heard of behind the layer.
+
+    A model is given by the window of each layer, in tokens to each side; None: it sees the whole text.
+    """
+    count = len(named)
+    style = {"columns": count, "height_ratios": (7, 1), "sharey": "row"}
+    figure, panels = canvas(2 * count, (WIDEST / count, 0), (0, 6.2), **style)
+    of_all = {}
+    for ax, (name, windows) in zip(panels, named.items(), strict=False):
+        wide = np.array([length if window is None else window for window in windows])
+        for up, distances, style in ((-0.23, wide, SEES), (0.2, np.cumsum(wide), HEARD)):
+            low, high = np.maximum(place - distances, 0), np.minimum(place + distances, length - 1)
+            ax.barh(np.arange(len(wide)) + up, high - low + 1, 0.4, low, **style)
+        heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
+        of_all[ax] = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0)) / 1e6
+        ax.set(title=f"{name}\nhears of {heard:,} tokens", xlabel="place in the text", xlim=(0, length))
+        ax.set(xticks=(0, place, length), yticks=range(len(wide)))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        for label, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=True):
+            label.set_horizontalalignment(side)  # apart from the next panel's
+        ax.axvline(place, color=HERO, linewidth=0.8, zorder=0)
+        ax.text(place, -0.8, "this token", color=HERO, ha="center", va="bottom", size=8.5)
+        if windows[0] is not None:
+            ax.text(place + 2.5 * wide[0], -0.2, f"sees {2 * wide[0] + 1}", va="center", size=8)
+    for ax, pairs in zip(panels[count:], of_all.values(), strict=True):
+        ax.barh(0, pairs, 0.8, color=COMPONENTS["scores"])
+        ax.text(0, -0.5, f"{pairs:,.0f} million pairs", va="bottom", size=9)
+        ax.set(xlim=(0, max(of_all.values())), ylim=(0.5, -1.4), xticks=[], yticks=[])
+    for ax in panels:
+        ax.tick_params(axis="y", length=0, labelsize=8)
+        ax.spines[["left", "right", "top"]].set_visible(False)
+    panels[0].set(ylabel="layer", ylim=(max(map(len, named.values())) - 0.4, -1.6))
+    panels[count].set_ylabel("scored", rotation=0, ha="right")
+    scored = {
+        "pairs that a head scores in all layers, hidden ones not counted": {"facecolor": COMPONENTS["scores"]}
+    }
+    legend_of_cells(figure, {"this layer sees": SEES, "heard of by now": HEARD} | scored)
+    alt = (
+        "For each layer, what one token sees and has heard of by then; at the foot, how many pairs it costs."
+    )
+    return finished(figure, title, alt)

@@ -1,0 +1,206 @@
+"""Drawings of lesson 01: binary digits and waves, clocks, tables of positions."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+
+from transformer_course.figures import inputs, layout
+from transformer_course.figures.colours import COMPONENTS, GREY, HERO, LINES, LIT, SIGNED
+from transformer_course.figures.heatmaps import draw_cells, draw_matrix
+from transformer_course.figures.inputs import Labels, Limits, Tables
+from transformer_course.figures.layout import WIDEST, canvas, finished, number, outline_cells, two_decimals
+from transformer_course.figures.shapes import arrow
+
+UNIT, WIDE, RADIUS = 0.68, 1.9, 0.46  # inches of a row; a dial with its angle and its radius, in rows
+GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
+SINE, COSINE = LINES[3], LINES[4]  # the hand's way up, and its way to the right
+
+
+def digits_and_waves(count: int, highlight: tuple[int, int], *, title: str) -> Figure:
+    """Draw the last `count` binary digits of each position, and waves that go alike; two are highlighted."""
+    positions = np.arange(2**count)
+    figure, panels = canvas(count, (9.2, 0.95), (0, 0.9), columns=1, sharex=True)
+    for row, ax in enumerate(panels):
+        period = 2 ** (count - row)
+        digits = positions // (period // 2) % 2
+        ax.bar(positions, digits, width=1, color=COMPONENTS["positions"], edgecolor="none")
+        fine = np.linspace(-0.5, positions[-1] + 0.5, 400)
+        wave, heights = (
+            0.5 - 0.5 * np.sin(2 * np.pi * (x + 0.5) / period) for x in (fine, np.array(highlight))
+        )
+        ax.plot(fine, wave, color=HERO, linewidth=2)
+        ax.axvspan(highlight[0] - 0.5, highlight[1] + 0.5, color=LIT, zorder=0)
+        ax.plot(highlight, heights, "o", color="black", markersize=6)
+        for position, digit in zip(positions, digits, strict=True):
+            ax.text(
+                position, 1.22, digit, ha="center", size=9, weight="bold" if position in highlight else None
+            )
+        for place, told in ((17.2, map(str, digits[list(highlight)])), (19.5, map(two_decimals, heights))):
+            ax.text(place, 0.5, " → ".join(told), ha="center", va="center", size=11)
+        ax.set(ylim=(-0.1, 1.75), yticks=[], xlim=(-0.6, 20.6))
+        ax.set_ylabel(f"worth {period // 2}", rotation=0, ha="right", va="center")
+        ax.spines[:].set_visible(False)
+        ax.tick_params(length=0)
+    for place, told in (
+        (np.mean(highlight), f"{highlight[0]} → {highlight[1]}"),
+        (17.2, "digit"),
+        (19.5, "wave"),
+    ):
+        panels[0].text(place, 1.9, told, ha="center", va="bottom", size=10)
+    panels[-1].set(xticks=positions, xlabel="position")
+    alt = "A row for each binary digit: filled where it is 1, there its wave is high."
+    return finished(figure, title, alt)
+
+
+def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str) -> Figure:
+    """Draw each clock's hand at each position, and beside them the table of their tips."""
+    angles = np.outer(positions, speeds)
+    length, count = angles.shape
+    tips = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+    size = UNIT * (WIDE + 2) * count + 1.6, UNIT * length + 1.5
+    figure, (dials, cells) = canvas(2, (0, 0), size, width_ratios=(WIDE, 2))
+    for (row, clock), angle in np.ndenumerate(angles):
+        x, y = WIDE * (clock + 0.62), row + 0.5
+        up, across = y - RADIUS * tips[row, clock, 0], x + RADIUS * tips[row, clock, 1]
+        rim = dials.add_patch(Circle((x, y), RADIUS, facecolor="white", edgecolor=GREY))
+        for ends, colour in (((x, across), (y, y)), COSINE), (((across, across), (y, up)), SINE):
+            dials.plot(*ends, color=colour, linewidth=4, solid_capstyle="butt")[0].set_clip_path(rim)
+        arrow(dials, (x, y), (across, up), width=1.5, zorder=3, gap=0)
+        dials.text(x - 0.6, y, number(angle), ha="right", va="center")
+    dials.set_yticks(np.arange(length) + 0.5, [f"pos {position}" for position in positions])
+    told = [f"clock {clock} turns\n{number(speed)} a position" for clock, speed in enumerate(speeds)]
+    dials.set_xticks(WIDE * (np.arange(count) + 0.55), told)
+    dials.set(
+        xlim=(0, WIDE * count), ylim=(length, 0), aspect="equal", title="angle (radians, against the clock)"
+    )
+    dials.spines[:].set_visible(False)
+    names = [f"clock {i}\n{way}" for i in range(count) for way in ("sin", "cos")]
+    style = {"title": "the table", "limits": (-1, 1), "colours": SIGNED}
+    draw_matrix(cells, tips.reshape(length, -1), [""] * length, names, **style)
+    for ax in (dials, cells):
+        ax.tick_params(length=0, labeltop=True, labelbottom=False, rotation=0)
+    for row in 1 + np.flatnonzero(np.diff(positions) > 1):  # a gap, where positions are left out
+        dials.axhline(row, color=GREY, linestyle=":")
+        cells.axhline(row, color="white", linewidth=8)
+    for label in cells.get_xticklabels():
+        label.set(color=SINE if "sin" in label.get_text() else COSINE, weight="bold")
+    return finished(figure, title, "Dials; beside them in numbers how high and how far right the hands are.")
+
+
+def position_tables(
+    named: Tables,
+    *,
+    labels: tuple[str, str],
+    title: str,
+    bar: str,
+    above: Mapping[str, float] | None = None,
+    distance: int = 0,
+    first: int = 0,
+    plane: Limits | None = None,
+    points: Mapping[str, tuple[float, float]] | None = None,
+    stripes: tuple[int, int] | None = None,
+    edge: float | None = None,
+) -> Figure:
+    """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
+
+    Words stand `above` some columns, and an `edge` is dashed; a line joins cells at a `distance` below the
+    diagonal, from row and column `first` on; their mean and deviation are told, and three of them. `stripes`
+    frame a column and a row of the first. In a `plane` both axes have these ends, and `points` their names.
+    The bar goes only down to 0, if no number lies below.
+    """
+    tables = inputs.tables_of(named)
+    reach = max(np.abs(table).max() for table in tables.values())
+    wide, room = 6.4 if len(tables) == 1 else 3.9, (1.4, 4.4)
+    if plane:
+        wide, room = 3.1, (1.2, 3.5)
+    figure, panels = canvas(len(tables), (min(wide, (WIDEST - room[0]) / len(tables)), 0), room)
+    for ax, (name, table) in zip(panels, tables.items(), strict=True):
+        image = _draw_table(ax, table, reach, plane)
+        ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
+        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
+        if distance:
+            _mark_distance(ax, table, distance, first)
+        if edge is not None:
+            ax.axvline(edge + 0.5, color="black", linewidth=1.8, linestyle="--")
+        if above:
+            ax.secondary_xaxis("top").set_xticks([column + 0.5 for column in above.values()], above)
+        for name, point in (points or {}).items():
+            ax.plot(*point, "o", color="black", markersize=5)
+            ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
+        if plane:
+            ax.locator_params(nbins=4)
+    if stripes:
+        _frame_stripes(panels[0], *stripes, *next(iter(tables.values())).shape)
+    shown = figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8 if plane else 1.0)
+    if min(table.min() for table in tables.values()) >= 0:
+        shown.ax.set_ylim(0, reach)
+    alt = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
+    in_plane = "Two features span a plane; the shade at each place is what the function gives there."
+    return finished(figure, title, in_plane if plane else alt)
+
+
+def _draw_table(ax: Axes, table: np.ndarray, reach: float, plane: Limits | None) -> ScalarMappable:
+    """Draw a table with its indices on the axes, or a function's values over a plane."""
+    if plane:
+        style = {"vmin": -reach, "vmax": reach, "extent": (*plane, *plane), "origin": "lower"}
+        return ax.imshow(table, cmap=SIGNED, **style)
+    labels = map(_ticks_every, table.shape)
+    return draw_cells(ax, table, *labels, limits=(-reach, reach), colours=SIGNED, gap=0)
+
+
+def _ticks_every(size: int) -> int:
+    """Return the step between labels that leaves at most six of so many rows or columns labelled."""
+    return next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, size) if size <= 6 * step)
+
+
+def _frame_stripes(ax: Axes, column: int, row: int, rows: int, columns: int) -> None:
+    """Frame a column and a row, and name them at the ends."""
+    outline_cells(ax, [(0, column, 1, rows), (row, 0, columns, 1)])
+    style = {"size": 8, "bbox": GROUND, "zorder": 5}
+    ax.text(column + 1.7, 1.5, f"key {column}: highest mean", va="center", **style)
+    ax.text(columns - 0.5, row - 0.9, f"query {row}: highest mean", ha="right", **style)
+
+
+def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int) -> None:
+    along = np.diagonal(table, -distance)[first:]
+    rows = distance + first + np.arange(len(along)) + 0.5
+    mean, deviation = map(two_decimals, (along.mean(), along.std()))
+    ax.set_title(f"{ax.get_title()}\ndashed: distance {distance}; mean {mean}, deviation {deviation}")
+    ax.plot(rows - distance, rows, color="black", linewidth=0.8, linestyle="--")
+    for place in range(len(rows) // 4, len(rows), len(rows) // 3):
+        point = rows[place] - distance, rows[place]
+        ax.plot(*point, "o", color="black", markersize=4)
+        style = {"ha": "right", "va": "top", "size": 9, "bbox": GROUND, "zorder": 6}
+        ax.annotate(two_decimals(along[place]), point, (-5, -4), textcoords="offset points", **style)
+
+
+def matrices(
+    named: Tables,
+    rows: Labels,
+    columns: Labels,
+    *,
+    limits: Limits,
+    xlabel: str = "",
+    signs: str = "",
+    boxed: Sequence[int] = (),
+    title: str = "",
+) -> Figure:
+    """Draw small matrices with the same labels side by side, on one scale, each cell with its number.
+
+    `signs` stand before all but the first; rows in `boxed` have frames.
+    """
+    unit = min(0.52, (layout.WIDEST / len(named) - 0.75) / len(columns))
+    figure, panels = layout.canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
+    style = {"limits": limits, "colours": SIGNED, "labels": (xlabel, "")}
+    style["boxed"] = [(row, 0, len(columns), 1) for row in boxed]
+    for ax, (name, table) in zip(panels, inputs.tables_of(named).items(), strict=True):
+        draw_matrix(ax, table, rows, columns, title=name, numbers=True, whole=False, **style)
+        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
+        ax.tick_params(axis="x", rotation=0)  # a cell is wide
+    for ax, sign in zip(panels[1:], signs, strict=False):
+        layout.sign_before(ax, sign)
+    return layout.finished(figure, title, "Small matrices side by side, each cell with its number.")

@@ -1,0 +1,188 @@
+"""Drawings of lesson 09: names and places of a file, mean pooling, the cosine of two texts."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, product
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from transformer_course.figures import inputs
+from transformer_course.figures.arithmetic import CELL, PADDING, SIGNS, arithmetic_table, short_number
+from transformer_course.figures.colours import DARK, GREY, HERO, LINES, LIT, NO, ROLES
+from transformer_course.figures.inputs import Labels, Matrix
+from transformer_course.figures.label_placement import place_names
+from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
+from transformer_course.figures.shapes import FRAME, arrow, box
+
+# Which of a file's tensors fit which places
+
+
+def matching_shapes(
+    fits: Mapping[tuple[int, ...], tuple[Labels, Labels]],
+    added: Mapping[str, str],
+    left: str,
+    pairs: tuple[str, str, str],
+    *,
+    title: str,
+) -> Figure:
+    """Draw which tensors of a file fit into which places of an encoder: all that have the same shape.
+
+    `fits` has by their shape the file's names and the places. Where several share a shape, the lines are lit.
+    To a place may be `added` what the words say; what is `left` in the file has no place. Of one name, the
+    first of the `pairs`, the line to its place is thick, and dashed that to another.
+    """
+    count = sum(len(places) for _, places in fits.values())
+    figure, (ax,) = canvas(1, (WIDEST, 0.4 * count + 1.8))
+    top = 0.0
+    for shape, (names, places) in fits.items():
+        heights, many = top - 0.4 * np.arange(len(places)), len(places) > 1
+        for name, start in zip(sorted(names), heights, strict=True):
+            box(ax, (1.75, start), name, (3.3, 0.3), rounding=0.03)
+            for place, end in zip(places, heights, strict=True):
+                is_told = name == pairs[0] and place in pairs[1:]
+                colour = ROLES["query"] if is_told else HERO if many else "black"
+                dashes = "--" if is_told and place != pairs[1] else "-"
+                style = {"color": colour, "linewidth": 2.2 if is_told else 1.1, "linestyle": dashes}
+                ax.plot((3.4, 5.55), (start, end), zorder=2 + is_told, **style)
+        for place, height in zip(places, heights, strict=True):
+            box(ax, (7.1, height), place, (3.1, 0.3), FRAME, rounding=0.03)
+            if place in added:
+                ax.text(4.47, height - 0.05, f"+ {added[place]}", ha="center", va="top", size=8)
+        words = " × ".join(map("{:,}".format, shape))
+        ax.text(4.47, top + 0.04, words, ha="center", va="bottom", size=8.5)
+        top -= 0.4 * len(places) + 0.14 + 0.2 * (places[0] in added)
+    for place, words in ((1.75, "names in the file"), (4.4, "shape"), (7.1, "your encoder's places")):
+        ax.text(place, 0.4, words, ha="center", weight="bold", size=9.5)
+    _tell_kinds(ax, top, pairs[0], left)
+    ax.set(xlim=(0, 9.0), ylim=(top - 0.75, 0.7))
+    ax.set_axis_off()
+    return finished(
+        figure, title, "Left names of a file, by their shape; right the places that each shape fits."
+    )
+
+
+def _tell_kinds(ax: Axes, top: float, name: str, left: str) -> None:
+    """Say below what the arrows mean, and what is not drawn."""
+    words = "orange: each of these names fits each of these places; exchange two, and still all keys match"
+    one = f"thick: {name} to its place; dashed: to another, where it fits, too"
+    rest = f"drawn: weights of the tables, of the first norm, and of layer 0; {left}"
+    for up, told, colour in ((0.12, words, HERO), (-0.12, one, ROLES["query"]), (-0.46, rest, DARK)):
+        ax.text(0.1, top + up, told, va="center", size=8.5, color=colour)
+
+
+def text_cosine(
+    hidden: Tensor, may_attend: Tensor, named: Mapping[str, Labels], *, features: Sequence[int], title: str
+) -> Figure:
+    """Draw how two texts become one number: tokens (text, position, d_model), their means, the cosine.
+
+    It stands between neighbours of several texts, `named`: their tokens by name. Two features are written.
+    `may_attend` (text, 1, 1, position) is False for padding.
+    """
+    vectors, real = inputs.numbers_of(hidden, 3), inputs.numbers_of(may_attend, 4)[:, 0, 0] > 0
+    told, units, rows = [*features], [], []
+    for (name, words), each, is_real in zip(named.items(), vectors, real, strict=True):
+        mean = each[is_real].mean(axis=0)
+        length = np.linalg.norm(mean)
+        units.append(mean / length)
+        table = [*each.T[told].round(2), ["⋮"] * len(words)], ["sign" if yes else PADDING for yes in is_real]
+        rows += [["", "", "", "", "", "⇓"]] if rows else []
+        rows += [
+            [name, ([words], [""] * len(words)), "", "", "", ""],
+            ["encoder: each\nhears all the\nreal ones", ([[""], [""]], ["part"]), "", "", "", ""],
+            [f"features {told[0]},\n{told[1]} of {vectors.shape[2]},\nrounded", table, "→ mean of\nthe real"],
+        ]
+        mean, unit = ([*column[told, None], ["⋮"]] for column in (mean, units[-1]))
+        rows[-1] += [
+            (mean, ["sign"]),
+            f"→ ÷ {length:.2f}, its\nlength (all {vectors.shape[2]})",
+            (unit, ["sign"]),
+        ]
+    sums = []  # for each two neighbours, of the products: those told, the sum above 0, and that below
+    for place, (one, other) in enumerate(pairwise(units), 1):
+        products = one * other
+        shown = "\n+ ".join(
+            f"({short_number(a)}) · ({short_number(b)})" for a, b in zip(one[told], other[told], strict=True)
+        )
+        sums.append((shown, np.maximum(products, 0).sum(), np.minimum(products, 0).sum()))
+        rows[4 * place][4:] = "", ([[one @ other]], ["result"])
+        rows[4 * place + 1][5] = "⇑"
+    names = ["", "a vector for each token", "", "mean", "", "embedding"]
+    alt = "Texts, each as tokens, vectors, and the mean of the real ones; between neighbours their cosine."
+    figure = arithmetic_table(rows, names, wide=0.46, title=title, alt=alt)
+    _draw_hearing(figure.axes[0], real)
+    _draw_sums(figure.axes[0], sums, vectors.shape[2])
+    return figure
+
+
+def _draw_sums(ax: Axes, sums: Sequence[tuple[str, float, float]], count: int) -> None:
+    """Draw left of each result what the products above 0 add up to, and what those below take away."""
+    results = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == LIT]
+    for result, (shown, above, below) in zip(results, sums, strict=True):
+        zero, middle, inch = result.get_x() - 2.6, result.get_y() + CELL / 2, 2.2
+        ends = (0, above, "above 0"), (above, below, "below 0")
+        for up, (start, length, words), colour in zip((-0.3, 0.02), ends, SIGNS.values(), strict=True):
+            corner = zero + inch * start, middle + up
+            ax.add_patch(Rectangle(corner, inch * length, 0.26, facecolor=colour, edgecolor=GREY, lw=0.8))
+            told = f"{words}: {two_decimals(length)}"
+            ax.text(zero + inch * above + 0.06, middle + up + 0.13, told, va="center", size=9)
+        ax.plot([zero] * 2, [middle - 0.36, middle + 0.34], color=DARK, lw=1.2)
+        rest = zero + inch * (above + below)
+        ax.plot([rest] * 2, [middle - 0.3, middle + 0.42], color=DARK, lw=1.2, ls="--")
+        ax.text(rest, middle + 0.44, f"{two_decimals(above + below)} is left", ha="center", va="top", size=9)
+        ax.text(zero, middle - 0.42, f"cosine: {shown} + … {count} products", va="bottom", size=9)
+
+
+def _draw_hearing(ax: Axes, real: np.ndarray) -> None:
+    """Draw a line from each real token to all, over both halves of the part that stands for the encoder."""
+    parts = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == NO]
+    for part, below, is_real in zip(parts[::2], parts[1::2], real, strict=True):
+        below.remove()
+        part.set_height(2 * CELL)
+        at = part.get_x() + part.get_width() * (np.arange(len(is_real)) + 0.5) / len(is_real)
+        top, foot = part.get_y(), part.get_y() + 2 * CELL
+        lines = [[(start, top), (end, foot)] for start, end in product(at[is_real], at)]
+        ax.add_collection(LineCollection(lines, colors=GREY, linewidths=0.35))
+
+
+def mean_pooling(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
+    """Draw texts' tokens in a plane, and the mean of each as an arrow: of the real ones, and of all.
+
+    A text has its real tokens and its padding, (token, 2). Below stand the cosines with the first mean.
+    """
+    figure, panels = canvas(2, (3.4, 4.5), sharey=True)
+    placed = []
+    for ax, name in zip(panels, ("padding left out", "padding counted"), strict=True):
+        means = {}
+        for (text, (real, pads)), colour in zip(texts.items(), LINES, strict=False):
+            real, pads = np.reshape(real, (-1, 2)), np.reshape(pads, (-1, 2))
+            counted = np.concatenate([real, pads]) if ax is panels[1] else real
+            means[text] = counted.mean(axis=0)
+            ax.plot(*real.T, "o", color=colour, markersize=5)
+            ax.plot(*pads.T, "s", color=GREY, markersize=7, mfc="white" if ax is panels[0] else GREY)
+            if len(counted) > len(real):
+                arrow(ax, real.mean(axis=0), means[text], colour=GREY, gap=0)
+        for text, colour in sorted(
+            zip(texts, LINES, strict=False), key=lambda each: -np.hypot(*means[each[0]])
+        ):
+            ax.plot(*np.transpose([(0, 0), means[text]]), color=colour, linewidth=1.8)
+            arrow(ax, (0, 0), means[text], width=1.8, colour=colour, gap=0, zorder=3)
+        (first, mean), *others = means.items()
+        cosines = {text: mean @ tip / np.hypot(*mean) / np.hypot(*tip) for text, tip in others}
+        told = ", ".join(f"{first} and {text} {two_decimals(cosine)}" for text, cosine in cosines.items())
+        ax.set(title=name, xlabel=f"feature 0\ncosine: {told}")
+        ax.margins(0.12)
+        ax.set_aspect("equal", adjustable="datalim")
+        placed.append(means)
+    panels[0].set_ylabel("feature 1")
+    padded = " and ".join(text for text, (_, pads) in texts.items() if len(pads))
+    told = f"dots: tokens; square: padding of {padded}; arrows: means; grey: how padding moves them"
+    figure.supxlabel(told, size=9)
+    finished(figure, title, "A dot for each token, a square for padding; an arrow for each mean.")
+    for ax, means in zip(panels, placed, strict=True):
+        place_names(ax, means, dict(zip(texts, LINES, strict=False)), weight="bold")
+    return figure

@@ -1,0 +1,190 @@
+"""Drawings of lesson 11: the paper's layer and head beside the tutorial's."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import nn
+
+from transformer_course.figures import inputs
+from transformer_course.figures.colours import COMPONENTS, DARK, ROLES, SILVER, pale
+from transformer_course.figures.layout import canvas, finished, two_decimals
+from transformer_course.figures.shapes import arrow, box, cells, line, plus, way
+
+LANES, SHOWN = 1.3, 6  # how far two lanes are from the middle; features of a vector that is drawn
+
+
+def two_blocks(
+    layer: nn.Module, block: nn.Module, x: torch.Tensor, tokens: Mapping[str, int], *, title: str
+) -> Figure:
+    """Draw two tokens on their way through the layer of a paper, and through the block of a tutorial.
+
+    `x` enters both, (1, position, d_model); `tokens` says where the two stand that are drawn.
+    """
+    joined = torch.cat([block.attention(block.norm(x))[0], x], dim=-1)  # [A ‖ x]
+    tables = x, joined, block.feed_forward(joined), layer(x)[0], block(x)[0]
+    drawn = (each[0, list(tokens.values())] for each in tables)
+    weight, x, *more = (inputs.numbers_of(each, 2) for each in (block.output_projection.weight, *drawn))
+    first, d_model = _typical(x, more[2:]), x.shape[1]
+    # The drawn ones come first, in each half of what is twice as wide, and of W's rows, too.
+    turned = (np.roll(each.reshape(len(each), -1, d_model), -first, axis=2) for each in (x, weight, *more))
+    x, weight, *more = (each.reshape(len(each), -1) for each in turned)
+    weight, joined, ends = np.roll(weight, -first, axis=0), more[:2], more[2:]
+    figure, panels = canvas(2, (9.2, 2.75), columns=1)
+    names = (
+        "The paper's layer: x goes on, and what a part makes of it is added",
+        "The tutorial's block: A and x side by side, then W, the one way out",
+    )
+    for ax, name, end, parts in zip(panels, names, ends, (_draw_added, _draw_beside), strict=True):
+        each = zip(tokens, (LANES, -LANES), x, end, _cosines(x, end), strict=True)
+        for token, lane, one, other, cosine in each:
+            ax.text(0.05, lane, token, ha="right", va="center", size=10, weight="bold")
+            cells(ax, (0.2, lane + 0.36), (0.3, 0.72), _shown(one)[:, None], 0.12)
+            cells(ax, (12.6, lane + 0.36), (0.3, 0.72), _shown(other)[:, None], 0.12)
+            ax.text(
+                13.1, lane, f"cosine with x\n(all {d_model}): {two_decimals(cosine)}", va="center", size=9
+            )
+        parts(ax, joined, weight)
+        ax.set_title(name, loc="left", size=10)
+        ax.set(xlim=(-0.9, 14.6), ylim=(-1.8, 1.8), aspect="equal")
+        ax.set_axis_off()
+    kept = " and ".join(map(two_decimals, _cosines(x, joined[1][:, d_model:])))
+    panels[1].text(9.75, 0, f"x's half: cosine\nstill {kept}", ha="center", va="center", size=8.5)
+    told = "fresh random weights, the same for both tokens; "
+    told += f"drawn: {SHOWN} of {d_model} features, with cosines like those of all\n"
+    told += "red: above 0, blue: below; each vector at length 1, W on its own scale; "
+    told += "thick: the way of x; once A joins it, of both\n"
+    told += "not drawn: other tokens, which attention reads; the norm inside the feed-forward below; W's bias"
+    figure.supxlabel(told, size=9)
+    alt = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
+    return finished(figure, title, alt)
+
+
+def _typical(x: np.ndarray, ends: Sequence[np.ndarray]) -> int:
+    """Return from which feature on those that are drawn have cosines with x nearest to those of all."""
+    wanted, starts = [_cosines(x, end) for end in ends], range(max(1, x.shape[1] - SHOWN + 1))
+    parts = [[_cosines(*(v[:, start : start + SHOWN] for v in (x, end))) for end in ends] for start in starts]
+    return int(np.abs(np.array(parts) - wanted).sum(axis=(1, 2)).argmin())
+
+
+def _cosines(x: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return for each token the cosine of two vectors."""
+    return (x * end).sum(axis=1) / np.linalg.norm(x, axis=1) / np.linalg.norm(end, axis=1)
+
+
+def _shown(vector: np.ndarray) -> np.ndarray:
+    """Return some features of a vector at length 1."""
+    return (vector / np.linalg.norm(vector))[:SHOWN]
+
+
+def _draw_added(ax: Axes, *_: object) -> None:
+    """Draw what stands on and beside both lanes of the paper's layer."""
+    box(ax, (3.4, 0), "attention", (1.5, 0.9), COMPONENTS["attention"], letters=8.5)
+    for lane, side in ((LANES, 1), (-LANES, -1)):
+        box(ax, (8.6, 0.4 * side), "feed-forward", (1.5, 0.6), COMPONENTS["feed-forward"], letters=8.5)
+        for read, back, low in ((1.7, 5.1, 0.25 * side), (7.2, 10.0, 0.4 * side)):
+            middle = (read + back) / 2
+            way(ax, (read, lane), (read, low), (middle - 0.75, low))
+            way(ax, (middle + 0.75, low), (back, low), (back, lane - 0.22 * side))
+            plus(ax, (back, lane), 0.22)
+            box(ax, (back + 1.1, lane), "norm", (0.85, 0.55), COMPONENTS["norm"], letters=8.5)
+        arrow(ax, (0.6, lane), (12.5, lane), width=5, colour=DARK)
+
+
+def _draw_beside(ax: Axes, joined: Sequence[np.ndarray], weight: np.ndarray) -> None:
+    """Draw what stands on and beside both lanes of the tutorial's block."""
+    d_model, tall, thick = len(weight), 0.22, {"color": DARK, "linewidth": 5}
+    columns = np.r_[:SHOWN, d_model : d_model + SHOWN]
+    box(ax, (3.05, 0), "attention", (1.2, 1.1), COMPONENTS["attention"], letters=8.5)
+    for token, (lane, side) in enumerate(((LANES, 1), (-LANES, -1))):
+        row, low, inner = 0.75 * side, 0.3 * side, 0.33 * side
+        ax.plot([0.6, 5.71, 5.71], [lane, lane, row + 0.35 * side], **thick, zorder=1)
+        arrow(ax, (5.71, row + 0.5 * side), (5.71, row + 0.1 * side), width=5, colour=DARK)
+        way(ax, (1.0, lane), (1.0, low), (1.36, low))
+        box(ax, (1.75, low), "norm", (0.75, 0.5), COMPONENTS["norm"], letters=8.5)
+        arrow(ax, (2.13, low), (2.44, low))
+        way(ax, (3.65, low), (3.9, low), (3.9, row), (4.2, row))
+        pink = COMPONENTS["feed-forward"]
+        box(ax, (7.45, row - 0.19 * side), "", (2.08, 0.92), pink, zorder=1)
+        ax.text(7.46, inner, "feed-forward", ha="center", va="center", size=7.5)
+        way(ax, (6.54, row), (6.54, inner), (6.82, inner))
+        way(ax, (8.12, inner), (8.28, inner), (8.28, row - 0.14 * side))
+        arrow(ax, (6.2, row), (8.73, row), width=5, colour=DARK)
+        plus(ax, (8.28, row), 0.14)
+        for left, vector in zip((4.25, 8.75), joined, strict=True):
+            shown = (vector[token] / np.linalg.norm(vector[token]))[columns % vector.shape[1]]
+            cells(ax, (left, row + tall / 2), (1.92, tall), shown[None], 0.1)
+            line(ax, (left + 0.96, row - tall / 2), (left + 0.96, row + tall / 2), width=2, zorder=4)
+        arrow(ax, (10.7, row), (11.1, row), width=5, colour=DARK)
+        corner = weight[:SHOWN, columns[columns < 2 * d_model]]
+        cells(ax, (11.15, row + 0.3), (0.9, 0.6), corner, np.abs(weight).max())  # the same W in each lane
+        way(ax, (12.05, row), (12.25, row), (12.25, lane), (12.55, lane))
+    ax.text(11.6, 0, "the same W,\nfresh: random", ha="center", va="center", size=8.5)
+    for left, word in zip((4.15, 4.73, 5.21, 5.69, 6.27), "[A‖x]", strict=True):
+        ax.text(left, 0, word, ha="center", va="center", size=10, weight="bold")
+
+
+def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
+    """Draw how a paper's head makes query, key and value of x; and a tutorial's, of a copy of its norm."""
+    figure, panels = canvas(2, (9.2, 2.5), columns=1)
+    d_head = d_model // n_heads
+    names = (
+        f"A head of the paper's layer, here 1 of {n_heads}: a Linear each makes q, k, v, {d_head} wide",
+        f"A head of the tutorial's block: c of the token, {d_model} wide; for q, k, v a unit adds to it",
+    )
+    for ax, name, is_copy in zip(panels, names, (False, True), strict=True):
+        wide = 1.3 if is_copy else 1.3 / n_heads
+        enters = f"norm(x):\n{d_model}" if is_copy else f"x: {d_model}"
+        box(ax, (0.75, 0), enters, (1.3, 0.5), SILVER, letters=8.5, rounding=0.02)
+        start = 1.45
+        if is_copy:
+            arrow(ax, (1.4, 0), (1.75, 0))
+            box(ax, (2.1, 0), "Linear", (0.7, 0.5), COMPONENTS["attention"], letters=8.5)
+            arrow(ax, (2.45, 0), (2.8, 0))
+            box(ax, (3.45, 0), f"c: {d_model}", (1.3, 0.42), SILVER, letters=9, weight="bold", rounding=0.02)
+            start = 4.1
+        for lane, role in zip((1.0, 0, -1.0), ROLES, strict=True):
+            _make_role(ax, start, lane, role, wide, is_copy=is_copy)
+        words = f"softmax of\nq · all k ÷ √{d_model if is_copy else d_head},\ntimes all v"
+        box(ax, (10.47, 0), words, (1.66, 1.3), COMPONENTS["attention"], letters=8)
+        arrow(ax, (11.3, 0), (11.7, 0))
+        ax.set_title(name, loc="left", size=10)
+        ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
+        ax.set_axis_off()
+    words = (
+        "thick: the road of c, which this head's Linear makes of the token; the network's norm is not drawn\n"
+    )
+    words += "turn: by the position, of q and k only; the vectors' widths are to scale"
+    figure.supxlabel(words, size=9)
+    alt = "Above, three maps make three small vectors; below, one goes on in three lanes and is added to."
+    return finished(figure, title, alt)
+
+
+def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, is_copy: bool) -> None:
+    """Draw a lane that makes query, key or value: by a Linear, or by adding to a copy."""
+    if is_copy:
+        ax.plot([start, start + 0.25, start + 0.25], [0, 0, lane], color=DARK, linewidth=4, zorder=1)
+        arrow(ax, (start + 0.25, lane), (7.0, lane), width=4, colour=DARK)
+        way(ax, (start + 0.45, lane), (start + 0.45, lane - 0.36), (start + 0.75, lane - 0.36), width=1)
+        network = start + 1.45, lane - 0.36
+        box(ax, (start + 1.45, lane - 0.14), "", (2.3, 0.82), pale(COMPONENTS["feed-forward"], 0.4), zorder=0)
+        ax.text(start + 1.45, lane + 0.16, "unit", ha="center", va="center", size=8)
+        box(ax, network, f"network of {role[0]}", (1.4, 0.3), COMPONENTS["feed-forward"], letters=8)
+        way(ax, (start + 2.15, lane - 0.36), (start + 2.4, lane - 0.36), (start + 2.4, lane - 0.14), width=1)
+        plus(ax, (start + 2.4, lane), 0.13)
+    else:
+        way(ax, (start, 0), (start + 0.3, 0), (start + 0.3, lane), (3.6, lane), width=1.2)
+        box(ax, (4.2, lane), f"W_{role[0].upper()}", (1.1, 0.42), COMPONENTS["attention"], letters=8.5)
+        arrow(ax, (4.8, lane), (7.0, lane))
+    box(ax, (7.1 + wide / 2, lane), "", (wide, 0.36), pale(ROLES[role], 0.5), rounding=0.02)
+    words = f"{role[0]} = c + …" if is_copy else role[0]
+    place = (7.1 + wide / 2, "center") if is_copy else (7.2 + wide, "left")
+    ax.text(place[0], lane, words, ha=place[1], va="center", size=8.5, zorder=5)
+    edge = wide + (7.1 if is_copy else 7.45)  # right of the vector, or of its name
+    if role != "value":
+        arrow(ax, (edge, lane), (8.68, lane))
+        box(ax, (8.98, lane), "turn", (0.6, 0.36), COMPONENTS["positions"], letters=8)
+        edge = 9.28
+    way(ax, (edge, lane), (9.4, lane), (9.4, 0.4 * lane), (9.64, 0.4 * lane), width=1.2)

@@ -1,0 +1,128 @@
+"""Arrows in a plane: their names, their angles, and vectors as a reference sees them."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
+
+from transformer_course.figures import inputs
+from transformer_course.figures.colours import GREY, LINES, SILVER
+from transformer_course.figures.inputs import Labels, Matrix
+from transformer_course.figures.label_placement import place_names
+from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
+from transformer_course.figures.shapes import Point, arrow
+
+NEAR = 1.0  # radians: the names of arrows that are nearer move apart
+
+
+def angle_of(vector: np.ndarray) -> float:
+    """Return the angle of a vector in the plane, in radians."""
+    return float(np.arctan2(vector[1], vector[0]))
+
+
+def angle_between(one: np.ndarray, two: np.ndarray) -> float:
+    """The angle from arrow two to arrow one, the short way round."""
+    return (angle_of(one) - angle_of(two) + np.pi) % (2 * np.pi) - np.pi
+
+
+def arc_points(middle: Point, radius: float | np.ndarray, start: np.ndarray, turn: float) -> np.ndarray:
+    """Points (2, 30) on a circle, or at 30 radii, from where an arrow points, as far as it turns."""
+    angles = angle_of(start) + turn * np.linspace(0, 1, 30)
+    return np.add(middle, (radius * np.array([np.cos(angles), np.sin(angles)])).T).T
+
+
+def named_arrow(
+    ax: Axes,
+    start: Point,
+    tip: np.ndarray,
+    name: str,
+    colour: str,
+    beside: np.ndarray | None = None,
+    rim: float = 0.0,
+) -> None:
+    """An arrow, and its name beyond the tip, and the rim, a little away from the arrow beside it."""
+    arrow(ax, start, np.add(start, tip), width=1.8, colour=colour, zorder=3, gap=0)
+    angle, length = angle_of(tip), np.hypot(*tip)
+    if beside is not None:
+        apart = angle_between(tip, beside)
+        angle += np.sign(apart) * max(0.0, NEAR - abs(apart))
+    along = np.array([np.cos(angle), np.sin(angle)])
+    offset = along * (5 + np.abs(along) @ [2.8 * len(name), 5])  # half the name's width, and its height
+    end = np.add(start, tip * max(1.0, rim / length) if length else tip)
+    style = {"color": colour, "ha": "center", "va": "center", "size": 9, "weight": "bold", "zorder": 5}
+    text = ax.annotate(name, end, tuple(offset), textcoords="offset points", **style)
+    text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
+
+
+def seen_from_reference(
+    panels: Mapping[str, tuple[Sequence[float], Matrix]],
+    names: Labels,
+    *,
+    reference: str,
+    number: str,
+    length: str,
+    title: str,
+) -> Figure:
+    """Draw vectors (n, features) as a reference sees them, which lies level: how far along it, how far aside.
+
+    Each panel has its reference and its vectors. Angles to the reference are true; to which side a vector
+    points is not drawn, and its length is times the reference's, which `length` tells: so it ends above its
+    dot product with it, a `number` that stands at its name. A vector without a name is thin.
+    """
+    seen = {panel: _beside(*each) for panel, each in panels.items()}
+    tips = np.concatenate([*seen.values()])
+    low, high = np.minimum(0, tips.min(axis=0)), tips.max(axis=0)
+    columns = 2 if len(panels) == 4 else len(panels)
+    room, wide = 0.12 * high.max(), min(3.2, WIDEST / columns)
+    across = max(high[0] - low[0] + 4 * room, (high[1] + 2 * room) * (wide - 0.3) / 1.7)  # names have room
+    ticks = MaxNLocator(2, steps=[1, 2, 5, 10]).tick_values(0, high[0])
+    figure, axes = canvas(len(panels), (wide, 2.4), (0, 0.6), columns=columns, sharey=True)
+    colours, near = dict(zip(filter(None, names), LINES, strict=False)), 0.035 * high.max()
+    for ax, (panel, points) in zip(axes, seen.items(), strict=True):
+        for place, (name, tip) in reversed([*enumerate(zip(names, points, strict=True))]):  # the first on top
+            colour, width, zorder = (colours[name], 1.8, 3) if name else (GREY, 0.6, 1)
+            if name and any(np.allclose(tip, other) for other in points[:place]):  # it stays in sight
+                ax.plot((0, tip[0]), (0, tip[1]), color=colour, linewidth=5, solid_capstyle="butt")
+            arrow(ax, (0, 0), tip, colour=colour, width=width, zorder=zorder, gap=0)
+            if name:
+                ax.plot((tip[0], tip[0]), (0, tip[1]), ":", color=colour)
+        ax.set_title(panel, loc="left")
+        ax.set_xlabel(f"along {reference} → the {number}", loc="left")
+        ax.set(yticks=[], aspect="equal", xticks=ticks[ticks <= high[0] + 0.01])
+        ax.set(xlim=(low[0] - room, low[0] - room + across), ylim=(-1.7 * room, high[1] + 2 * room))
+        ax.spines[:].set_visible(False)
+        ax.spines.bottom.set_position(("data", 0))  # and with it the ticks
+        ax.plot((0, 1.04 * high[0]), (0, 0), color=SILVER, linewidth=6, zorder=0, solid_capstyle="butt")
+    words = f"grey: the direction of {reference}; each angle to it is true, those between others are not\n"
+    figure.supxlabel(f"{words}{length}; dotted: down to the {number}", size=9)
+    alt = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
+    finished(figure, title, alt)
+    for ax, points in zip(axes, seen.values(), strict=True):
+        _name_tips(ax, names, points, colours, near)
+    return figure
+
+
+def _beside(reference: Sequence[float], vectors: Matrix) -> np.ndarray:
+    """How far vectors reach along the reference, times its length, and aside of it: (n, 2)."""
+    asked, table = inputs.numbers_of(reference, 1), inputs.numbers_of(vectors, 2)
+    along, most = table @ asked, (table**2).sum(axis=1) * (asked @ asked)
+    aside = most - along**2
+    aside[aside < 1e-9 * most] = 0  # it lies level, but for what rounding has left
+    return np.stack([along, np.sqrt(aside)], axis=1).round(9)
+
+
+def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, str], near: float) -> None:
+    """Write names and numbers at tips, the lowest first; those of tips near each other stand in a column."""
+    lowest = sorted(zip(names, tips, strict=True), key=lambda each: each[1][1])
+    told = {f"{name}: {two_decimals(tip[0])}": (tip, colours[name]) for name, tip in lowest if name}
+    style, alone = {"textcoords": "offset points", "size": 9, "weight": "bold"}, {}
+    for words, (tip, colour) in told.items():
+        crowd = [other for other, (end, _) in told.items() if np.hypot(*(end - tip)) < near]
+        if len(crowd) == 1:
+            alone[words] = tip
+        else:
+            ax.annotate(words, told[crowd[0]][0], (12, 12 * crowd.index(words) - 3), color=colour, **style)
+    place_names(ax, alone, {words: colour for words, (_, colour) in told.items()}, weight="bold")
