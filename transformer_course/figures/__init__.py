@@ -7,11 +7,11 @@ Every drawing function returns a matplotlib Figure that is already closed: a not
 from transformer_course.figures.arithmetic import arithmetic_table
 from transformer_course.figures.bars import bar_plot
 from transformer_course.figures.bug_museum import kinds_of_tests
-from transformer_course.figures.encoder import data_flow, forward_pass
+from transformer_course.figures.encoder import data_flow, forward_pass, nearest_texts
 from transformer_course.figures.encoder_diagram import encoder_map
 from transformer_course.figures.encoder_layer import layer_lanes, norm_orders, norm_steps, two_stacks
 from transformer_course.figures.explorer import head_explorer
-from transformer_course.figures.feed_forward import draw_network, one_neuron
+from transformer_course.figures.feed_forward import draw_network, function_of_two, one_neuron
 from transformer_course.figures.heatmaps import (
     attention_heatmap,
     cosine_heatmaps,
@@ -27,11 +27,12 @@ from transformer_course.figures.positional_encoding import (
     clock_table,
     digits_and_waves,
     matrices,
-    position_tables,
+    position_cosines,
+    sinusoidal_table,
 )
 from transformer_course.figures.pretrained_encoder import matching_shapes, mean_pooling, text_cosine
 from transformer_course.figures.roformer import two_blocks, two_heads_inside
-from transformer_course.figures.rotary_embedding import draw_rotary, draw_turns
+from transformer_course.figures.rotary_embedding import draw_rotary, position_scores, score_curves
 from transformer_course.figures.scaled_dot_product_attention import (
     STEPS,
     draw_attention_steps,
@@ -50,4 +51,4 @@ from transformer_course.figures.training import (
     live_curve,
     weight_and_ablation,
 )
-from transformer_course.figures.vectors import seen_from_reference
+from transformer_course.figures.vectors import draw_turns, seen_from_reference

@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import colours, inputs
-from transformer_course.figures.colours import COMPONENTS, DARK, SILVER, YES_OR_NO
+from transformer_course.figures.colours import COMPONENTS, DARK, SIGNED, SILVER, YES_OR_NO
+from transformer_course.figures.heatmaps import COSINES, lay_maps
 from transformer_course.figures.inputs import Labels, Matrix
-from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
+from transformer_course.figures.layout import WIDEST, canvas, finished, outline_cells, two_decimals
 from transformer_course.figures.shapes import (
     DASHED,
     FRAME,
@@ -245,3 +246,20 @@ def _layer(ax: Axes, layer: int, top: float, weights: Matrix, lanes: np.ndarray,
             plus(ax, (lane, back), 0.08)
             words, wide, colour = ("norm", 0.5, COMPONENTS["norm"]) if layer == 0 else REST
             box(ax, (lane, back - 0.24), words, (wide, 0.18), colour, **SMALL)
+
+
+def nearest_texts(cosines: Matrix, texts: Labels, *, title: str) -> Figure:
+    """Draw the cosine of every two texts; in each row the nearest of the others is framed."""
+    table = inputs.labelled(cosines, texts, texts)
+    others = ~np.eye(len(texts), dtype=bool)
+    columns = [f"{place}" for place in range(1, len(texts) + 1)]
+    rows = [f"{place}  {text}" for place, text in enumerate(texts, 1)]
+    style = {"unit": 0.42, "colours": SIGNED, "labels": ("", ""), "numbers": others}
+    style |= {"limits": (-1, 1), "bar": "cosine", "below": 0.25}
+    figure, (ax,) = lay_maps([("", table)], rows, columns, **style)
+    ax.collections[0].set_array(np.ma.masked_where(~others, ax.collections[0].get_array()))
+    outline_cells(ax, enumerate(np.where(others, table, -2).argmax(axis=1)))
+    for place in range(len(texts)):
+        ax.text(place + 0.5, place + 0.5, "itself", ha="center", va="center", size=8)
+    ax.set_xlabel("framed: the nearest in its row", size=9)
+    return finished(figure, title, COSINES)

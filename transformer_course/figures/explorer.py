@@ -17,7 +17,6 @@ from transformer_course.figures.layout import canvas, finished, frame_cells
 from transformer_course.figures.png import mime_bundle
 from transformer_course.figures.sliders import WIDE, as_html, publish, status_html
 
-MOST_TOKENS = 512  # that a text may have; said to whoever types more
 LEGIBLE = 32  # tokens on each side of the large map; more labels could not be read
 TILE = 32  # cells on each side of a small map, at most
 ACROSS = 4  # small maps in a row
@@ -78,19 +77,11 @@ class Explorer(ipywidgets.VBox):
                 raise ValueError("There is nothing to read yet: type a sentence, and press Enter.")
             self._read(change["new"])
         except Exception as error:  # a traceback would only reach a log that no learner looks at
-            self._say(f"{self._refusal(error)} The picture still shows your last sentence.")
+            message = (str(error).strip() or type(error).__name__).rstrip(".")
+            self._say(f"{message}. The picture still shows your last sentence.")
             return
         self._offer_pages()
         self._show()
-
-    def _refusal(self, error: Exception) -> str:
-        message = str(error).strip() or type(error).__name__
-        if "tokens" in message:
-            return (
-                f"This text is too long: the model has places for {MOST_TOKENS} tokens, [CLS] and [SEP] "
-                "included. Leave something out, or look at one part after another."
-            )
-        return message if message.endswith(".") else f"{message}."
 
     def _offer_pages(self) -> None:
         """A long text is shown a page at a time: choose where the page begins."""

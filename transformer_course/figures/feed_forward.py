@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from transformer_course.figures import inputs
 from transformer_course.figures.colours import COMPONENTS, GREY, HERO, HIDDEN, LIT, SIGNED, SILVER
-from transformer_course.figures.inputs import Labels, Matrix
+from transformer_course.figures.heatmaps import GROUND
+from transformer_course.figures.inputs import Labels, Limits, Matrix
 from transformer_course.figures.layout import canvas, finished, two_decimals
 from transformer_course.figures.shapes import FRAME, arrow, box, way
 
@@ -189,3 +190,28 @@ def _wires(ax: Axes, start: tuple, end: tuple, weights: Sequence[float], values:
             style = CENTRED | {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
             style["weight"] = "bold" if value and abs(weight) > 1 else "normal"
             ax.text(*place, f"{weight:g}".replace("-", "−"), **style)
+
+
+def function_of_two(
+    values: Matrix,
+    ends: Limits,
+    wanted: Mapping[str, tuple[float, float]],
+    *,
+    name: str,
+    bar: str,
+    title: str,
+) -> Figure:
+    """Draw what neurons make of two features, (up, across) between the `ends`, and the `wanted` points."""
+    table = inputs.numbers_of(values, 2)
+    reach = np.abs(table).max()
+    figure, (ax,) = canvas(1, (3.1, 0), (1.2, 3.5))
+    style = {"vmin": -reach, "vmax": reach, "extent": (*ends, *ends), "origin": "lower"}
+    image = ax.imshow(table, cmap=SIGNED, **style)
+    ax.set(xlabel="good?", ylabel="negated?", title=name)
+    for words, point in wanted.items():
+        ax.plot(*point, "o", color="black", markersize=5)
+        ax.annotate(words, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
+    ax.locator_params(nbins=4)
+    figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8)
+    alt = "Two features span a plane; the shade at each place is what the function gives there."
+    return finished(figure, title, alt)

@@ -30,6 +30,7 @@ Cell = tuple[int, int]  # (query, key)
 A_MAP_EACH = (
     "A map for each head: a row for each query, a column for each key; the brighter, the more weight."
 )
+COSINES = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
 KEY_QUERY = ("key", "query")
 FRAME = {"fill": False, "linewidth": 2, "edgecolor": "black"}  # in a legend
 
@@ -37,6 +38,7 @@ FRAME = {"fill": False, "linewidth": 2, "edgecolor": "black"}  # in a legend
 LETTER, HEAD_LETTER = 0.078, 0.088  # of a label, of a panel's title
 AROUND, ABOVE, BELOW, BAR = 0.16, 0.3, 0.3, 0.95  # a gap; a panel's title; the axis' name; a colour bar
 HEADLINE = 0.4
+GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
 
 
 # One map
@@ -262,29 +264,6 @@ def head_grid(
     return layout.finished(figure, title, alt)
 
 
-def cosine_heatmaps(named: Tables, tokens: Labels, *, title: str = "", nearest: bool = False) -> Figure:
-    """Draw the cosine of every two tokens with its number, one panel per name, on the scale from −1 to 1.
-
-    With `nearest`, columns bear numbers for names, and in each row the largest is framed.
-    """
-    tables, rows, columns = inputs.tables_of(named), tokens, tokens
-    others = ~np.eye(len(tokens), dtype=bool)
-    if nearest:
-        columns = [f"{place}" for place in range(1, len(tokens) + 1)]
-        rows = [f"{place}  {token}" for place, token in enumerate(tokens, 1)]
-    style = {"unit": 0.42, "colours": SIGNED, "labels": ("", ""), "numbers": others if nearest else True}
-    style |= {"limits": (-1, 1), "bar": "cosine", "below": 0.25 * nearest}
-    figure, panels = lay_maps(tables.items(), rows, columns, **style)
-    for ax, table in zip(panels, tables.values(), strict=True) if nearest else ():
-        ax.collections[0].set_array(np.ma.masked_where(~others, ax.collections[0].get_array()))
-        layout.outline_cells(ax, enumerate(np.where(others, table, -2).argmax(axis=1)))
-        for place in range(len(tokens)):
-            ax.text(place + 0.5, place + 0.5, "itself", ha="center", va="center", size=8)
-        ax.set_xlabel("framed: the nearest in its row", size=9)
-    alt = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
-    return layout.finished(figure, title, alt)
-
-
 # Matrices whose cells are of a few kinds, each with its colour
 
 
@@ -344,3 +323,55 @@ def _write_words(ax: Axes, written: np.ndarray, shown: np.ndarray, *, is_mask: b
         ground = {"facecolor": (OPEN if is_mask else YES) if yes else NO, "edgecolor": "none", "pad": 1}
         style["color"] = "white" if yes and not is_mask else DARK
         ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **style)
+
+
+def lay_tables(
+    named: Tables, labels: tuple[str, str], bar: str
+) -> tuple[Figure, np.ndarray, dict[str, np.ndarray]]:
+    """Draw large tables side by side on one scale around zero; return the figure, its panels and the tables.
+
+    `labels` name what goes across, and down. The colour bar goes only down to 0 if no number lies below.
+    """
+    tables = inputs.tables_of(named)
+    reach = max(np.abs(table).max() for table in tables.values())
+    wide = min(6.4 if len(tables) == 1 else 3.9, (layout.WIDEST - 1.4) / len(tables))
+    figure, panels = layout.canvas(len(tables), (wide, 0), (1.4, 4.4))
+    for ax, (name, table) in zip(panels, tables.items(), strict=True):
+        every = map(_label_step, table.shape)
+        mesh = draw_cells(ax, table, *every, limits=(-reach, reach), colours=SIGNED, gap=0)
+        ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
+        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
+    colour_bar = figure.colorbar(mesh, ax=figure.axes, label=bar)
+    if min(table.min() for table in tables.values()) >= 0:
+        colour_bar.ax.set_ylim(0, reach)
+    return figure, panels, tables
+
+
+def _label_step(size: int) -> int:
+    """Return the step between labels that leaves at most six of so many rows or columns labelled."""
+    return next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, size) if size <= 6 * step)
+
+
+def mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int = 0) -> None:
+    """Join the cells at a distance below the diagonal, from row and column `first` on; write three of them.
+
+    The panel's title gets their mean and standard deviation.
+    """
+    along = np.diagonal(table, -distance)[first:]
+    rows = distance + first + np.arange(len(along)) + 0.5
+    mean, deviation = map(layout.two_decimals, (along.mean(), along.std()))
+    ax.set_title(f"{ax.get_title()}\ndashed: distance {distance}; mean {mean}, deviation {deviation}")
+    ax.plot(rows - distance, rows, color="black", linewidth=0.8, linestyle="--")
+    for place in range(len(rows) // 4, len(rows), len(rows) // 3):
+        point = rows[place] - distance, rows[place]
+        ax.plot(*point, "o", color="black", markersize=4)
+        style = {"ha": "right", "va": "top", "size": 9, "bbox": GROUND, "zorder": 6}
+        ax.annotate(layout.two_decimals(along[place]), point, (-5, -4), textcoords="offset points", **style)
+
+
+def cosine_heatmaps(named: Tables, tokens: Labels, *, title: str = "") -> Figure:
+    """Draw the cosine of every two tokens with its number, one panel per name, on the scale from −1 to 1."""
+    tables = inputs.tables_of(named)
+    style = {"unit": 0.42, "colours": SIGNED, "labels": ("", ""), "numbers": True, "limits": (-1, 1)}
+    figure, _ = lay_maps(tables.items(), tokens, tokens, bar="cosine", **style)
+    return layout.finished(figure, title, COSINES)

@@ -1,6 +1,6 @@
 """Line plots: how one quantity changes with another, such as depth, position, the input, or the step."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 import numpy as np
@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer_course.figures import inputs
-from transformer_course.figures.colours import EDGE, LINES, MARK
+from transformer_course.figures.colours import EDGE, LINES
 from transformer_course.figures.inputs import Matrix
-from transformer_course.figures.label_placement import name_lines, place_names, write_level, write_place
+from transformer_course.figures.label_placement import name_lines, write_level, write_place
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 
 KINDS = {  # markers, by which lines are told apart besides by colour; inches across; more
@@ -39,7 +39,6 @@ def line_plot(
     places: Mapping[str, float] | None = None,
     dots: bool = False,
     below: bool = False,
-    tops: Callable[[float], str] | None = None,
     hero: bool = True,
 ) -> Figure:
     """Draw one line per name over the same x, with its name where it ends; where it is nan it has a gap.
@@ -56,7 +55,6 @@ def line_plot(
         places: the same on x: upright lines; with `dots` where they cross the lines.
             Without places `dots` bear numbers: those of the first line (or mean) above, all others below.
         below: panels stand one below the other: those of `named`, or one for each line, on one scale.
-        tops: what is written at the highest point of each panel's line, from where it is.
         hero: whether the first has the strong colour: the claim is about it; else none has a part's colour.
     """
     nested = isinstance(next(iter(named.values())), Mapping)
@@ -85,7 +83,6 @@ def line_plot(
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):  # last: names hang on the layout
         means = {n: (runs.mean(0), styles[n]["color"]) for n, runs in curves.items()}
         _mark(ax, across, means, levels.get(panel, levels), places or {}, named=ax is axes[0], dots=dots)
-        _mark_tops(ax, len(curves) if tops else 0, tops)
     return figure
 
 
@@ -177,15 +174,3 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, style: dict, *, 
     seaborn.lineplot(**over, units=each, estimator=None, linewidth=0.9, alpha=0.5, color=style["color"])
     style = style | {"linewidth": 2.4, "markeredgecolor": style["color"]}
     seaborn.lineplot(**over, errorbar=None, label=name, **style)
-
-
-def _mark_tops(ax: Axes, count: int, tops: Callable[[float], str] | None) -> None:
-    """Mark the highest points of the first lines, with words."""
-    points = {}
-    for line in ax.lines[:count]:
-        x, y = line.get_data()
-        spot = int(np.nanargmax(y))
-        points[tops(x[spot])] = x[spot], y[spot]
-        ax.plot(x[spot], y[spot], "o", color=MARK, markersize=5)
-    if points:
-        place_names(ax, points)

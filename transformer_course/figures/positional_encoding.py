@@ -3,20 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from transformer_course.figures import inputs, layout
 from transformer_course.figures.colours import COMPONENTS, GREY, HERO, LINES, LIT, SIGNED
-from transformer_course.figures.heatmaps import draw_cells, draw_matrix
-from transformer_course.figures.inputs import Labels, Limits, Tables
-from transformer_course.figures.layout import WIDEST, canvas, finished, number, outline_cells, two_decimals
+from transformer_course.figures.heatmaps import draw_matrix, lay_tables, mark_distance
+from transformer_course.figures.inputs import Labels, Limits, Matrix, Tables
+from transformer_course.figures.layout import canvas, finished, number, two_decimals
 from transformer_course.figures.shapes import arrow
 
 UNIT, WIDE, RADIUS = 0.68, 1.9, 0.46  # inches of a row; a dial with its angle and its radius, in rows
-GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
 SINE, COSINE = LINES[3], LINES[4]  # the hand's way up, and its way to the right
 
 
@@ -91,93 +88,6 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
     return finished(figure, title, "Dials; beside them in numbers how high and how far right the hands are.")
 
 
-def position_tables(
-    named: Tables,
-    *,
-    labels: tuple[str, str],
-    title: str,
-    bar: str,
-    above: Mapping[str, float] | None = None,
-    distance: int = 0,
-    first: int = 0,
-    plane: Limits | None = None,
-    points: Mapping[str, tuple[float, float]] | None = None,
-    stripes: tuple[int, int] | None = None,
-    edge: float | None = None,
-) -> Figure:
-    """Draw large tables side by side on one scale around zero; `labels` say what goes across, and down.
-
-    Words stand `above` some columns, and an `edge` is dashed; a line joins cells at a `distance` below the
-    diagonal, from row and column `first` on; their mean and deviation are told, and three of them. `stripes`
-    frame a column and a row of the first. In a `plane` both axes have these ends, and `points` their names.
-    The bar goes only down to 0, if no number lies below.
-    """
-    tables = inputs.tables_of(named)
-    reach = max(np.abs(table).max() for table in tables.values())
-    wide, room = 6.4 if len(tables) == 1 else 3.9, (1.4, 4.4)
-    if plane:
-        wide, room = 3.1, (1.2, 3.5)
-    figure, panels = canvas(len(tables), (min(wide, (WIDEST - room[0]) / len(tables)), 0), room)
-    for ax, (name, table) in zip(panels, tables.items(), strict=True):
-        image = _draw_table(ax, table, reach, plane)
-        ax.set(xlabel=labels[0], ylabel=labels[1] if ax is panels[0] else "", title=name)
-        ax.tick_params(labelleft=ax is panels[0])  # the others' are as in the first
-        if distance:
-            _mark_distance(ax, table, distance, first)
-        if edge is not None:
-            ax.axvline(edge + 0.5, color="black", linewidth=1.8, linestyle="--")
-        if above:
-            ax.secondary_xaxis("top").set_xticks([column + 0.5 for column in above.values()], above)
-        for name, point in (points or {}).items():
-            ax.plot(*point, "o", color="black", markersize=5)
-            ax.annotate(name, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
-        if plane:
-            ax.locator_params(nbins=4)
-    if stripes:
-        _frame_stripes(panels[0], *stripes, *next(iter(tables.values())).shape)
-    shown = figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8 if plane else 1.0)
-    if min(table.min() for table in tables.values()) >= 0:
-        shown.ax.set_ylim(0, reach)
-    alt = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
-    in_plane = "Two features span a plane; the shade at each place is what the function gives there."
-    return finished(figure, title, in_plane if plane else alt)
-
-
-def _draw_table(ax: Axes, table: np.ndarray, reach: float, plane: Limits | None) -> ScalarMappable:
-    """Draw a table with its indices on the axes, or a function's values over a plane."""
-    if plane:
-        style = {"vmin": -reach, "vmax": reach, "extent": (*plane, *plane), "origin": "lower"}
-        return ax.imshow(table, cmap=SIGNED, **style)
-    labels = map(_ticks_every, table.shape)
-    return draw_cells(ax, table, *labels, limits=(-reach, reach), colours=SIGNED, gap=0)
-
-
-def _ticks_every(size: int) -> int:
-    """Return the step between labels that leaves at most six of so many rows or columns labelled."""
-    return next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, size) if size <= 6 * step)
-
-
-def _frame_stripes(ax: Axes, column: int, row: int, rows: int, columns: int) -> None:
-    """Frame a column and a row, and name them at the ends."""
-    outline_cells(ax, [(0, column, 1, rows), (row, 0, columns, 1)])
-    style = {"size": 8, "bbox": GROUND, "zorder": 5}
-    ax.text(column + 1.7, 1.5, f"key {column}: highest mean", va="center", **style)
-    ax.text(columns - 0.5, row - 0.9, f"query {row}: highest mean", ha="right", **style)
-
-
-def _mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int) -> None:
-    along = np.diagonal(table, -distance)[first:]
-    rows = distance + first + np.arange(len(along)) + 0.5
-    mean, deviation = map(two_decimals, (along.mean(), along.std()))
-    ax.set_title(f"{ax.get_title()}\ndashed: distance {distance}; mean {mean}, deviation {deviation}")
-    ax.plot(rows - distance, rows, color="black", linewidth=0.8, linestyle="--")
-    for place in range(len(rows) // 4, len(rows), len(rows) // 3):
-        point = rows[place] - distance, rows[place]
-        ax.plot(*point, "o", color="black", markersize=4)
-        style = {"ha": "right", "va": "top", "size": 9, "bbox": GROUND, "zorder": 6}
-        ax.annotate(two_decimals(along[place]), point, (-5, -4), textcoords="offset points", **style)
-
-
 def matrices(
     named: Tables,
     rows: Labels,
@@ -204,3 +114,28 @@ def matrices(
     for ax, sign in zip(panels[1:], signs, strict=False):
         layout.sign_before(ax, sign)
     return layout.finished(figure, title, "Small matrices side by side, each cell with its number.")
+
+
+def sinusoidal_table(table: Matrix, clocks: Mapping[str, float], edge: float, *, title: str) -> Figure:
+    """Draw the table of sinusoidal positions (position, feature), the `clocks` named above their columns.
+
+    From the column `edge` on, which is dashed, a clock turns by less than a quarter in the whole table.
+    """
+    across = "feature: sine and cosine of the fastest clock, of the next, …, of the slowest"
+    figure, (ax,), _ = lay_tables({"": table}, (across, "position"), "value")
+    ax.axvline(edge + 0.5, color="black", linewidth=1.8, linestyle="--")
+    ax.secondary_xaxis("top").set_xticks([column + 0.5 for column in clocks.values()], clocks)
+    alt = f"A row for each position, a column for each {across}; one scale, zero in its middle."
+    return layout.finished(figure, title, alt)
+
+
+def position_cosines(named: Tables, distance: int, *, title: str) -> Figure:
+    """Draw the cosine of every two positions (position, position), and those at one distance.
+
+    Row 0 is not counted: a model's first position belongs to its [CLS].
+    """
+    figure, panels, tables = lay_tables(named, ("position", "position"), "cosine")
+    for ax, table in zip(panels, tables.values(), strict=True):
+        mark_distance(ax, table, distance, first=1)
+    alt = "A row for each position, a column for each position; one scale, zero in its middle."
+    return layout.finished(figure, title, alt)

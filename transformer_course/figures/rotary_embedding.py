@@ -5,17 +5,18 @@ from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
-from transformer_course.figures import inputs
-from transformer_course.figures.colours import DARK, EDGE, GREY, LINES, ROLES, SILVER, pale
-from transformer_course.figures.inputs import Labels, Matrix, Tables
-from transformer_course.figures.layout import number, two_decimals
-from transformer_course.figures.shapes import Point, arrow
-from transformer_course.figures.vectors import angle_between, arc_points, named_arrow
+from transformer_course.figures.colours import EDGE, GREY, MARK, ROLES, SILVER, pale
+from transformer_course.figures.heatmaps import GROUND, lay_tables, mark_distance
+from transformer_course.figures.inputs import Matrix, Tables
+from transformer_course.figures.label_placement import place_names
+from transformer_course.figures.layout import finished, number, outline_cells, two_decimals
+from transformer_course.figures.lines import line_plot
+from transformer_course.figures.shapes import arrow
+from transformer_course.figures.vectors import arc_points, draw_angle, draw_start, named_arrow
 
-PITCH = 3.8  # from the middle of one dial with arrows to that of the next
-ARC, WAY_AT = 0.34, (0.68, 0.5)  # radii of the arc between two arrows, and of their turns
 DIAL = 0.5  # inches, and those are the units of what is around it
 STAGES = {
     -0.31: "① project",
@@ -24,60 +25,6 @@ STAGES = {
     -3.4: "④ dot\nproduct",
 }
 BOLD = {"ha": "center", "va": "center", "size": 8.5, "weight": "bold"}
-
-
-def draw_turns(
-    ax: Axes,
-    arrows: Tables,
-    names: Labels = ("",),
-    *,
-    turns: Mapping[str, Sequence[float]] | None = None,
-    behind: Matrix | None = None,
-) -> None:
-    """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
-
-    A vector is given as pairs (pair, 2); all dials have one scale. Of two, a query and a key, an arc shows
-    the angle between them, and their score stands below. `turns` says by how many degrees each arrow has been
-    turned (pair,): dashed is where it was, dotted its turn. Other vectors (vector, pair, 2) may lie `behind`
-    as dots, in place of the ring that the longest arrow reaches.
-    """
-    pairs = inputs.tables_of(arrows)
-    dots = np.zeros((0, len(names), 2)) if behind is None else inputs.numbers_of(behind, 3)
-    reach = max(np.hypot(*each.T).max() for each in (*pairs.values(), *dots)) or 1.0
-    both = list(pairs.values()) if len(pairs) == 2 else []
-    rim = 1.5  # there is room for names of arrows
-    for dial, name in enumerate(names):
-        by = ", ".join(f"{each} {number(turn[dial])}°" for each, turn in (turns or {}).items())
-        told = [f"turned: {by}"] * bool(turns)
-        if both:
-            first, second = (each[dial] for each in both)
-            angle = _draw_angle(ax, (PITCH * dial, 0), ARC, first, second)
-            told.append(
-                f"{np.degrees(abs(angle)):.0f}° apart (arc): score {number(round(first @ second, 2))}"
-            )
-        radii = [np.hypot(*each[dial]) / reach for each in both] or [1] * (behind is None)
-        if len(dots):
-            ax.scatter(*(dots[:, dial] / reach + (PITCH * dial, 0)).T, s=3, color=SILVER, linewidths=0)
-        for radius, colour in zip(radii, ROLES.values() if both else [GREY], strict=False):
-            ax.add_patch(Circle((PITCH * dial, 0), radius, fill=False, edgecolor=pale(colour, 0.5)))
-        ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
-        ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
-    colours = ROLES.values() if both else LINES
-    for place, ((name, each), colour) in enumerate(zip(pairs.items(), colours, strict=False)):
-        for dial, tip in enumerate(each / reach):
-            beside = both[1 - place][dial] if both else None
-            named_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
-            if turns and turns[name][dial]:
-                turn = np.radians(turns[name][dial])
-                _draw_start(ax, (PITCH * dial, 0), tip, turn, colour)
-                radius = WAY_AT[place] * np.linspace(1.05, 0.95, 30)  # a whole round has an end, too
-                way = arc_points((PITCH * dial, 0), radius, tip, -turn)
-                ax.plot(*way, color=colour, linewidth=1.6, linestyle=":")
-                arrow(ax, way[:, 1], way[:, 0], colour=colour, gap=0)
-    right = PITCH * (len(names) - 1) + rim
-    below, above = bool(both) + bool(turns), 1 + max(name.count("\n") if name else -1 for name in names)
-    ax.set(xlim=(-rim, right), ylim=(-rim - 0.37 * below, rim + 0.37 * above), aspect="equal")
-    ax.set_axis_off()
 
 
 def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[int]) -> None:
@@ -103,7 +50,7 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
         middle = 1.8 + 1.98 * pair
         rim = np.hypot(*np.transpose(turned[:, pair])).max() / reach
         ax.text(middle, -0.92 if whole else -1.2, f"pair {pair}: features {pair}, {pair + count}", **BOLD)
-        apart = _draw_angle(ax, (middle, -2.1), DIAL / 2, *turned[:, pair])
+        apart = draw_angle(ax, (middle, -2.1), DIAL / 2, *turned[:, pair])
         place = arc_points((middle, -2.1), DIAL / 2, turned[1, pair], apart)[:, 15]
         ax.text(*place, f"{np.degrees(abs(apart)):.0f}°", **BOLD | {"size": 7.5}, path_effects=EDGE)
         for lane, (name, colour) in enumerate(zip("qk", ROLES.values(), strict=False)):
@@ -118,7 +65,7 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
             }  # both are seen
             ax.add_patch(Circle((middle, -2.1), np.hypot(*tip), fill=False, **style))
             named_arrow(ax, (middle, -2.1), tip, name, colour, turned[1 - lane, pair], rim)
-            _draw_start(ax, (middle, -2.1), tip, angles[lane, pair], colour)
+            draw_start(ax, (middle, -2.1), tip, angles[lane, pair], colour)
             words = f"{name}: {places[lane]} × {number(speeds[pair])} = {angle} rad"
             ax.text(middle, -2.8 - 0.17 * lane, words, color=colour, **BOLD)
         ax.text(middle, -3.68, two_decimals(turned[0, pair] @ turned[1, pair]), **BOLD)
@@ -161,14 +108,37 @@ def _draw_numbers(ax: Axes, left: float, top: float, row: Iterable[str], colour:
         ax.text(corner[0] + wide / 2, top - 0.15, value, ha="center", va="center", size=8)
 
 
-def _draw_angle(ax: Axes, middle: Point, radius: float, one: np.ndarray, two: np.ndarray) -> float:
-    """Draw an arc between two arrows, and return its angle."""
-    angle = angle_between(one, two)
-    ax.plot(*arc_points(middle, radius, two, angle), color=DARK, linewidth=1.5)
-    return angle
+def position_scores(
+    named: Tables, distance: int, highest: tuple[int, int], *, bar: str, title: str
+) -> Figure:
+    """Draw the score of one query and one key at all positions (query position, key position).
+
+    Those at one distance are joined. In the first map the column and the row of the highest mean are framed.
+    """
+    labels = "position of the key", "position of the query"
+    figure, panels, tables = lay_tables(named, labels, bar)
+    for ax, table in zip(panels, tables.values(), strict=True):
+        mark_distance(ax, table, distance)
+    rows, columns = next(iter(tables.values())).shape
+    column, row = highest
+    outline_cells(panels[0], [(0, column, 1, rows), (row, 0, columns, 1)])
+    style = {"size": 8, "bbox": GROUND, "zorder": 5}
+    panels[0].text(column + 1.7, 1.5, f"key {column}: highest mean", va="center", **style)
+    panels[0].text(columns - 0.5, row - 0.9, f"query {row}: highest mean", ha="right", **style)
+    alt = f"A row for each {labels[1]}, a column for each {labels[0]}; one scale, zero in its middle."
+    return finished(figure, title, alt)
 
 
-def _draw_start(ax: Axes, middle: Point, tip: np.ndarray, turn: float, colour: str) -> None:
-    """Draw where an arrow was before it was turned, dashed."""
-    start = arc_points(middle, np.hypot(*tip), tip, -turn)[:, -1]
-    ax.plot(*np.transpose([middle, start]), color=colour, linewidth=1.4, linestyle="--")
+def score_curves(distances: Sequence[float], scores: Mapping[str, Sequence[float]], *, title: str) -> Figure:
+    """Draw scores over the distance m − n of query and key, a panel for each pair, and mark the highest."""
+    across = "← key before     distance m − n     key after →"
+    style = {"xlabel": across, "ylabel": "score", "kind": "smooth", "below": True}
+    figure = line_plot(distances, scores, title=title, **style)
+    for ax in figure.axes:
+        x, y = ax.lines[0].get_data()
+        highest = int(np.argmax(y))
+        side = "before" if x[highest] > 0 else "after"
+        where = f"key {abs(x[highest]):.0f} {side}" if x[highest] else "same place"
+        ax.plot(x[highest], y[highest], "o", color=MARK, markersize=5)
+        place_names(ax, {f"highest: {where}": (x[highest], y[highest])})
+    return figure

@@ -5,16 +5,19 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from transformer_course.figures import inputs
-from transformer_course.figures.colours import GREY, LINES, SILVER
-from transformer_course.figures.inputs import Labels, Matrix
+from transformer_course.figures.colours import DARK, GREY, LINES, ROLES, SILVER, pale
+from transformer_course.figures.inputs import Labels, Matrix, Tables
 from transformer_course.figures.label_placement import place_names
-from transformer_course.figures.layout import WIDEST, canvas, finished, two_decimals
+from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 from transformer_course.figures.shapes import Point, arrow
 
+PITCH = 3.8  # from the middle of one dial with arrows to that of the next
+ARC, WAY_AT = 0.34, (0.68, 0.5)  # radii of the arc between two arrows, and of their turns
 NEAR = 1.0  # radians: the names of arrows that are nearer move apart
 
 
@@ -62,7 +65,7 @@ def seen_from_reference(
     names: Labels,
     *,
     reference: str,
-    number: str,
+    product: str,
     length: str,
     title: str,
 ) -> Figure:
@@ -70,7 +73,7 @@ def seen_from_reference(
 
     Each panel has its reference and its vectors. Angles to the reference are true; to which side a vector
     points is not drawn, and its length is times the reference's, which `length` tells: so it ends above its
-    dot product with it, a `number` that stands at its name. A vector without a name is thin.
+    dot product with it, a `product` that is written at its name. A vector without a name is thin.
     """
     seen = {panel: _beside(*each) for panel, each in panels.items()}
     tips = np.concatenate([*seen.values()])
@@ -90,14 +93,14 @@ def seen_from_reference(
             if name:
                 ax.plot((tip[0], tip[0]), (0, tip[1]), ":", color=colour)
         ax.set_title(panel, loc="left")
-        ax.set_xlabel(f"along {reference} → the {number}", loc="left")
+        ax.set_xlabel(f"along {reference} → the {product}", loc="left")
         ax.set(yticks=[], aspect="equal", xticks=ticks[ticks <= high[0] + 0.01])
         ax.set(xlim=(low[0] - room, low[0] - room + across), ylim=(-1.7 * room, high[1] + 2 * room))
         ax.spines[:].set_visible(False)
         ax.spines.bottom.set_position(("data", 0))  # and with it the ticks
         ax.plot((0, 1.04 * high[0]), (0, 0), color=SILVER, linewidth=6, zorder=0, solid_capstyle="butt")
     words = f"grey: the direction of {reference}; each angle to it is true, those between others are not\n"
-    figure.supxlabel(f"{words}{length}; dotted: down to the {number}", size=9)
+    figure.supxlabel(f"{words}{length}; dotted: down to the {product}", size=9)
     alt = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
     finished(figure, title, alt)
     for ax, points in zip(axes, seen.values(), strict=True):
@@ -126,3 +129,70 @@ def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, 
         else:
             ax.annotate(words, told[crowd[0]][0], (12, 12 * crowd.index(words) - 3), color=colour, **style)
     place_names(ax, alone, {words: colour for words, (_, colour) in told.items()}, weight="bold")
+
+
+def draw_turns(
+    ax: Axes,
+    arrows: Tables,
+    names: Labels = ("",),
+    *,
+    turns: Mapping[str, Sequence[float]] | None = None,
+    behind: Matrix | None = None,
+) -> None:
+    """Draw one dial for each pair of features, and in it one arrow for each vector, with its name at the tip.
+
+    A vector is given as pairs (pair, 2); all dials have one scale. Of two, a query and a key, an arc shows
+    the angle between them, and their score stands below. `turns` says by how many degrees each arrow has been
+    turned (pair,): dashed is where it was, dotted its turn. Other vectors (vector, pair, 2) may lie `behind`
+    as dots, in place of the ring that the longest arrow reaches.
+    """
+    pairs = inputs.tables_of(arrows)
+    dots = np.zeros((0, len(names), 2)) if behind is None else inputs.numbers_of(behind, 3)
+    reach = max(np.hypot(*each.T).max() for each in (*pairs.values(), *dots)) or 1.0
+    both = list(pairs.values()) if len(pairs) == 2 else []
+    rim = 1.5  # there is room for names of arrows
+    for dial, name in enumerate(names):
+        by = ", ".join(f"{each} {number(turn[dial])}°" for each, turn in (turns or {}).items())
+        told = [f"turned: {by}"] * bool(turns)
+        if both:
+            first, second = (each[dial] for each in both)
+            angle = draw_angle(ax, (PITCH * dial, 0), ARC, first, second)
+            told.append(
+                f"{np.degrees(abs(angle)):.0f}° apart (arc): score {number(round(first @ second, 2))}"
+            )
+        radii = [np.hypot(*each[dial]) / reach for each in both] or [1] * (behind is None)
+        if len(dots):
+            ax.scatter(*(dots[:, dial] / reach + (PITCH * dial, 0)).T, s=3, color=SILVER, linewidths=0)
+        for radius, colour in zip(radii, ROLES.values() if both else [GREY], strict=False):
+            ax.add_patch(Circle((PITCH * dial, 0), radius, fill=False, edgecolor=pale(colour, 0.5)))
+        ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
+        ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
+    colours = ROLES.values() if both else LINES
+    for place, ((name, each), colour) in enumerate(zip(pairs.items(), colours, strict=False)):
+        for dial, tip in enumerate(each / reach):
+            beside = both[1 - place][dial] if both else None
+            named_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
+            if turns and turns[name][dial]:
+                turn = np.radians(turns[name][dial])
+                draw_start(ax, (PITCH * dial, 0), tip, turn, colour)
+                radius = WAY_AT[place] * np.linspace(1.05, 0.95, 30)  # a whole round has an end, too
+                way = arc_points((PITCH * dial, 0), radius, tip, -turn)
+                ax.plot(*way, color=colour, linewidth=1.6, linestyle=":")
+                arrow(ax, way[:, 1], way[:, 0], colour=colour, gap=0)
+    right = PITCH * (len(names) - 1) + rim
+    below, above = bool(both) + bool(turns), 1 + max(name.count("\n") if name else -1 for name in names)
+    ax.set(xlim=(-rim, right), ylim=(-rim - 0.37 * below, rim + 0.37 * above), aspect="equal")
+    ax.set_axis_off()
+
+
+def draw_angle(ax: Axes, middle: Point, radius: float, one: np.ndarray, two: np.ndarray) -> float:
+    """Draw an arc between two arrows, and return its angle."""
+    angle = angle_between(one, two)
+    ax.plot(*arc_points(middle, radius, two, angle), color=DARK, linewidth=1.5)
+    return angle
+
+
+def draw_start(ax: Axes, middle: Point, tip: np.ndarray, turn: float, colour: str) -> None:
+    """Draw where an arrow was before it was turned, dashed."""
+    start = arc_points(middle, np.hypot(*tip), tip, -turn)[:, -1]
+    ax.plot(*np.transpose([middle, start]), color=colour, linewidth=1.4, linestyle="--")

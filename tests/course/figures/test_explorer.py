@@ -18,6 +18,8 @@ def read(text):
     words = text.split()
     if len(words) > 100:
         raise ValueError(f"texts[0] has {len(words)} tokens, wanted at most 102; split it into shorter texts")
+    if "unknown" in words:
+        raise KeyError("found no tokens for this word")
     if "?" in words:
         raise KeyError("no such token")
     tokens = ["[CLS]", *words, "[SEP]"]
@@ -102,7 +104,8 @@ def test_choosing_a_head_or_a_layer_changes_picture_and_words(box):
     "text, answer",
     [
         ("   ", "There is nothing to read yet: type a sentence"),
-        ("word " * 600, "too long: the model has places for 512 tokens"),
+        ("word " * 600, "texts[0] has 600 tokens, wanted at most 102; split it into shorter texts."),
+        ("unknown", "found no tokens for this word"),
         ("what ?", "no such token"),
     ],
 )

@@ -9,7 +9,7 @@ from matplotlib.text import Annotation
 from transformer_course import figures
 from transformer_course.figures.colours import ROLES
 from transformer_course.figures.layout import number, two_decimals
-from transformer_course.figures.rotary_embedding import PITCH
+from transformer_course.figures.vectors import PITCH
 from transformer_lab import RotaryEmbedding
 
 

@@ -12,7 +12,7 @@ def test_vectors_seen_from_another_keep_their_length_and_their_angle_to_it():
     )
     names = ["square", "along", "the same", ""]
     figure = figures.seen_from_reference(
-        {"p": (asked, vectors)}, names, reference="one", number="cosine", length="", title=""
+        {"p": (asked, vectors)}, names, reference="one", product="cosine", length="", title=""
     )
     (ax,) = figure.axes
     tips = {text.xy: text.arrow_patch.get_linewidth() for text in ax.texts if text.arrow_patch}
