@@ -20,8 +20,13 @@ from transformer_course.figures.heatmaps import (
     masks,
 )
 from transformer_course.figures.lines import line_plot
-from transformer_course.figures.masking import draw_attention_web, masked_row
-from transformer_course.figures.modern_encoder import minilm_and_modernbert, packing, receptive_field
+from transformer_course.figures.masking import draw_attention_web, leak_map, masked_row
+from transformer_course.figures.modern_encoder import (
+    minilm_and_modernbert,
+    packing,
+    receptive_field,
+    spread_of_a_change,
+)
 from transformer_course.figures.multi_head_attention import head_blocks, shape_flow, two_heads
 from transformer_course.figures.positional_encoding import (
     clock_table,

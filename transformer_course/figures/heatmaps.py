@@ -20,7 +20,6 @@ from transformer_course.figures.colours import (
     OPEN_OR_NOT,
     SIGNED,
     YES,
-    YES_OR_NO,
 )
 from transformer_course.figures.inputs import Labels, Limits, Matrix, Tables
 
@@ -32,7 +31,7 @@ A_MAP_EACH = (
 )
 COSINES = "A cell for every two of them: how alike they are, from −1, opposite, over 0 to 1, the same way."
 KEY_QUERY = ("key", "query")
-FRAME = {"fill": False, "linewidth": 2, "edgecolor": "black"}  # in a legend
+FRAMED = {"fill": False, "linewidth": 2, "edgecolor": "black"}  # in a legend
 
 # Inches beside the cells of a map
 LETTER, HEAD_LETTER = 0.078, 0.088  # of a label, of a panel's title
@@ -272,56 +271,37 @@ def masks(
     tokens: Labels,
     *,
     title: str = "",
-    alt: str = "",
-    legend: Sequence[str] = ("may attend", "hidden"),
-    effects: Sequence[str] = (),
-    labels: tuple[str, str] | Sequence[tuple[str, str]] = KEY_QUERY,
-    queries: Labels | None = None,
     numbers: Sequence[Matrix] = (),
     boxed: Sequence[tuple[int, ...]] = (),
 ) -> Figure:
-    """Draw boolean matrices (query_pos, key_pos) side by side, four in a row.
+    """Draw boolean masks (query_pos, key_pos) side by side, four in a row; what is hidden is hatched.
 
-    `legend` says what cells mean that are True, and others, then the same of the maps in `effects`, then what
-    frames mean; `labels` name both axes, of all or of each. Effects, and all where `queries` are the rows
-    because these are not the columns' tokens, hide nothing: they are dark and light.
-    Some matrices, from the first on, may have `numbers`, but where nan; in all some cells may be `boxed`.
+    Each mask may have `numbers` in its cells; in all of them some cells may be `boxed`.
     """
-    maps = inputs.tables_of(named)
-    pairs = [labels] * len(maps) if isinstance(labels[0], str) else labels
+    tables = inputs.tables_of(named)
     style = {"unit": 0.36 if len(tokens) < 8 else 0.28 if len(numbers) else 0.23, "below": 0.3}
-    style["colours"], mask = YES_OR_NO, {"colours": OPEN_OR_NOT}
-    per_panel = [
-        {} if queries or name in effects else mask | {"hidden": 1 - each} for name, each in maps.items()
-    ]
-    style["per_panel"] = [more | {"labels": pair} for more, pair in zip(per_panel, pairs, strict=True)]
-    figure, panels = lay_maps(maps.items(), queries or tokens, tokens, across=4, **style)
+    style |= {"colours": OPEN_OR_NOT, "per_panel": [{"hidden": 1 - mask} for mask in tables.values()]}
+    figure, panels = lay_maps(tables.items(), tokens, tokens, across=4, **style)
+    words = [np.where(mask, "✓", "") for mask in tables.values() if len(tokens) <= MANY]
+    words = [np.vectorize(layout.number)(inputs.numbers_of(table, 2)) for table in numbers] or words
     for ax in panels:
-        (layout.outline_cells if effects else layout.frame_cells)(ax, boxed)
-    ticks = [
-        np.where(each["hidden"], "", "✓") for each in per_panel if "hidden" in each and len(tokens) <= MANY
-    ]
-    told = [inputs.numbers_of(each, 2, gaps=True) for each in numbers]
-    words = [np.where(np.isnan(each), "", np.vectorize(layout.number)(each)) for each in told] or ticks
-    for ax, written, shown, mine in zip(panels, words, maps.values(), per_panel, strict=False):
-        _write_words(ax, written, shown, is_mask="hidden" in mine)
-    key = {"facecolor": OPEN}, HIDDEN, {"facecolor": YES}, {"facecolor": NO}, FRAME
-    layout.legend_of_cells(figure, dict(zip(legend, key[2 * bool(queries) :], strict=False)))
-    alt = alt or (
+        layout.frame_cells(ax, boxed)
+    for ax, written, mask in zip(panels, words, tables.values(), strict=False):
+        write_words(ax, written, mask, OPEN)
+    layout.legend_of_cells(figure, {"may attend": {"facecolor": OPEN}, "hidden": HIDDEN})
+    alt = (
         "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
-        if labels == KEY_QUERY
-        else f"Across: {labels[0]}. A dark cell: {legend[0]}; a light one: {legend[1]}."
     )
     return layout.finished(figure, title, alt)
 
 
-def _write_words(ax: Axes, written: np.ndarray, shown: np.ndarray, *, is_mask: bool) -> None:
-    """Write a word into each cell, on its colour."""
+def write_words(ax: Axes, words: np.ndarray, is_true: np.ndarray, colour: str) -> None:
+    """Write a word into each cell, on a ground of the `colour` that the true cells have."""
     style = {"ha": "center", "va": "center", "size": 8, "zorder": 3}
-    for (row, column), word in np.ndenumerate(written):
-        yes = shown[row, column]
-        ground = {"facecolor": (OPEN if is_mask else YES) if yes else NO, "edgecolor": "none", "pad": 1}
-        style["color"] = "white" if yes and not is_mask else DARK
+    for (row, column), word in np.ndenumerate(words):
+        yes = is_true[row, column]
+        ground = {"facecolor": colour if yes else NO, "edgecolor": "none", "pad": 1}
+        style["color"] = "white" if yes and colour == YES else DARK
         ax.text(column + 0.5, row + 0.5, word, bbox=ground if word else None, **style)
 
 

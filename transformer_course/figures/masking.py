@@ -10,8 +10,20 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
 
 from transformer_course.figures import inputs
-from transformer_course.figures.colours import COMPONENTS, DARK, GREY, HERO, HIDDEN, OPEN, OPEN_OR_NOT, SILVER
-from transformer_course.figures.heatmaps import draw_matrix
+from transformer_course.figures.colours import (
+    COMPONENTS,
+    DARK,
+    GREY,
+    HERO,
+    HIDDEN,
+    NO,
+    OPEN,
+    OPEN_OR_NOT,
+    SILVER,
+    YES,
+    YES_OR_NO,
+)
+from transformer_course.figures.heatmaps import FRAMED, draw_matrix, lay_maps, write_words
 from transformer_course.figures.inputs import Labels, Matrix
 from transformer_course.figures.layout import (
     canvas,
@@ -19,6 +31,7 @@ from transformer_course.figures.layout import (
     finished,
     frame_cells,
     legend_of_cells,
+    outline_cells,
     sign_before,
     two_decimals,
 )
@@ -134,3 +147,26 @@ def draw_attention_web(
 def _draw_dots(ax: Axes, height: int, highlight: np.ndarray) -> None:
     style = {"color": np.where(highlight, HERO, GREY), "zorder": 3, "clip_on": False}
     ax.scatter(np.arange(len(highlight)), np.full(len(highlight), height), s=12, **style)
+
+
+def leak_map(
+    name: str, mask: Matrix, moves: Matrix, tokens: Labels, boxed: Sequence[tuple[int, int]], *, title: str
+) -> Figure:
+    """Draw a mask (query, key), and beside it which outputs move when one token is changed (output, token).
+
+    The `boxed` cells are hidden by the mask, and their output moves all the same.
+    """
+    mask, moves = (inputs.labelled(table, tokens, tokens) for table in (mask, moves))
+    leak = {"labels": ("token that we change", "output"), "colours": YES_OR_NO}
+    style = {"unit": 0.36 if len(tokens) < 8 else 0.23, "below": 0.3}
+    style["per_panel"] = [{"hidden": 1 - mask, "colours": OPEN_OR_NOT}, leak]
+    named = [(f"the mask: {name}", mask), ("change each token → leak map", moves)]
+    figure, panels = lay_maps(named, tokens, tokens, **style)
+    for ax in panels:
+        outline_cells(ax, boxed)
+    write_words(panels[0], np.where(mask, "✓", ""), mask, OPEN)
+    kinds = {"may attend": {"facecolor": OPEN}, "hidden": HIDDEN}
+    kinds |= {"moves": {"facecolor": YES}, "stays": {"facecolor": NO}}
+    kinds["hidden, yet it moves:\nits own query changed"] = FRAMED
+    legend_of_cells(figure, kinds)
+    return finished(figure, title, "Left who may attend, right which outputs move.")

@@ -8,8 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from transformer_course.figures.colours import COMPONENTS, DARK, HERO, HIDDEN, OPEN, PALE, YES
+from transformer_course.figures import inputs
+from transformer_course.figures.colours import COMPONENTS, DARK, HERO, HIDDEN, NO, OPEN, PALE, YES, YES_OR_NO
 from transformer_course.figures.encoder_layer import ROAD, SIDE, draw_residual_streams, residual_branch
+from transformer_course.figures.heatmaps import lay_maps, write_words
+from transformer_course.figures.inputs import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 from transformer_course.figures.shapes import DASHED, FRAME, Point, box, line, way
 
@@ -183,4 +186,20 @@ def receptive_field(
     alt = (
         "For each layer, what one token sees and has heard of by then; at the foot, how many pairs it costs."
     )
+    return finished(figure, title, alt)
+
+
+def spread_of_a_change(named: Mapping[str, Matrix], tokens: Labels, source: int, *, title: str) -> Figure:
+    """Draw which tokens a change has reached at each stage, and how many places from its source they are.
+
+    A stage has its name and which tokens have changed (position,).
+    """
+    changed = inputs.labelled(np.array([np.asarray(row) for row in named.values()]), list(named), tokens)
+    style = {"unit": 0.28, "below": 0.3, "colours": YES_OR_NO, "labels": ("token", "")}
+    figure, (ax,) = lay_maps([("", changed)], list(named), tokens, **style)
+    distances = np.broadcast_to(np.abs(np.arange(len(tokens)) - source), changed.shape)
+    write_words(ax, np.where(changed, np.vectorize(str)(distances), ""), changed, YES)
+    kinds = {"changed; places from the source": {"facecolor": YES}, "as before": {"facecolor": NO}}
+    legend_of_cells(figure, kinds)
+    alt = "Across: token. A dark cell: changed; places from the source; a light one: as before."
     return finished(figure, title, alt)
