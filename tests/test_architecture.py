@@ -24,7 +24,7 @@ ROOMS = ("training", "diagnostics")
 # What `import transformer_lab` must not load: it takes seconds, and a model needs none of it.
 NOT_LOADED = {"matplotlib", "seaborn", "IPython", "ipywidgets", "sklearn", "transformers", "tokenizers"}
 
-LONGEST_FUNCTION = 45  # lines, the docstring not counted
+LONGEST_FUNCTION = 80  # lines, the docstring not counted
 LONGEST_FILE = {"encoder": 300, "other": 500}
 
 encoder = sorted(path for path in PACKAGE.glob("*.py") if path.stem != "__init__")

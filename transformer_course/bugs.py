@@ -1,7 +1,7 @@
-"""What hangs in the bug museum, lesson 14: wrong code, line-ups with one right one in five, and specimens.
+"""The code of the bug museum, lesson 14: buggy exhibits, line-ups with one correct candidate, and specimens.
 
-The code that hangs there keeps a mistake and nothing else of where it was found. Beside it stands the right
-code, so that a test can be tried on both.
+Each exhibit contains one bug, and nothing else of the project in which it was found. A specimen puts it next
+to the right code, so that a test can be tried on both.
 """
 
 import math
@@ -13,23 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transformer_course.buggy_attention import (
-    D_HEAD,
-    HEADS,
-    POSITIONS,
-    TEXTS,
-    WIDTH,
-    attend,
-    by_view,
-    causal,
-    turned,
-)
-from transformer_lab import EncoderConfig, causal_mask, sinusoidal_encoding
-from transformer_lab.diagnostics import certificates
+from transformer_lab import EncoderConfig, causal_mask, diagnostics, sinusoidal_encoding
 from transformer_lab.encoder import standard_layer
-from transformer_lab.multi_head_attention import MultiHeadAttention
+from transformer_lab.multi_head_attention import MultiHeadAttention, split_heads
 from transformer_lab.positional_encoding import angular_frequencies
 from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_half_split, rotate_interleaved, rotations
+
+TEXTS, POSITIONS, HEADS, D_HEAD = 3, 5, 2, 14  # sizes that cannot be mistaken for each other
+WIDTH = HEADS * D_HEAD
 
 # --- the exhibits of the path: wrong, every one -----------------------------------------------------------
 
@@ -186,114 +177,139 @@ def unit(width: int) -> nn.Module:
     return nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.PReLU())
 
 
+# --- right code, with a switch for each bug -----------------------------------------------------------------
+
+
+def attend(
+    x: Tensor,
+    may_attend: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    dim: int = -1,
+    split: Callable[[Tensor, int], Tensor] = split_heads,
+) -> Tensor:
+    """Self-attention of x with itself in HEADS heads, without projections."""
+    heads = split(x, HEADS)
+    scores = heads @ heads.mT * (heads.shape[-1] ** -0.5 if scale is None else scale)
+    if may_attend is not None:
+        scores = scores.masked_fill(~may_attend, -math.inf)
+    return (scores.softmax(dim=dim).nan_to_num() @ heads).transpose(1, 2).flatten(-2)
+
+
+def causal(x: Tensor, **changes) -> Tensor:
+    """Causal attention: no token sees a later one."""
+    return attend(x, causal_mask(x.shape[1]), **changes)
+
+
+def attend_once(x: Tensor, keep: Tensor) -> Tensor:
+    """Attention with one head and three axes."""
+    scores = x @ x.mT / math.sqrt(x.shape[-1])
+    return scores.masked_fill(~keep, -math.inf).softmax(dim=-1) @ x
+
+
 # --- line-ups ---------------------------------------------------------------------------------------------
 
 
 def line_up(exercise_id: str) -> dict[str, Callable]:
-    """Five suspects without a label, A to E. One is right; each of the others has one fault of its own."""
+    """Five candidates without a label, A to E. One is right; each of the others has one bug of its own."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        made = {"14.7": _attentions, "14.8": _layers, "14.20": _rotations}[exercise_id]()
-    return dict(zip("ABCDE", made, strict=True))
+        candidates = {"14.7": _attentions, "14.8": _layers, "14.20": _rotations}[exercise_id]()
+    return dict(zip("ABCDE", candidates, strict=True))
 
 
 def _attentions() -> list[Callable]:
-    def of(mask=lambda may_attend: may_attend, **otherwise):
+    def candidate(change_mask=lambda may_attend: may_attend, **changes):
         def suspect(x: Tensor, may_attend: Tensor | None = None) -> Tensor:
-            return attend(x, None if may_attend is None else mask(may_attend), **otherwise)
+            return attend(x, None if may_attend is None else change_mask(may_attend), **changes)
 
         return suspect
 
-    width = 12  # of whom the line-up's task speaks
-    return [of(scale=width**-0.5), of(mask=torch.logical_not), of(), of(cut=by_view), of(axis=-2)]
+    def split_by_view(x, n_heads):
+        return x.reshape(len(x), n_heads, x.shape[1], -1)
+
+    return [
+        candidate(scale=12**-0.5),  # the width of the line-up's inputs, wanted that of a head
+        candidate(torch.logical_not),
+        candidate(),
+        candidate(split=split_by_view),
+        candidate(dim=-2),
+    ]
 
 
 def _rotations() -> list[Callable]:
-    def of(position, shrink=1.0):
-        def suspect(x: Tensor) -> Tensor:
-            return turned(x, position(x)) * shrink
+    def candidate(positions, shrink=1.0):
+        def suspect(x: Tensor) -> Tensor:  # (batch, position, heads, d_head)
+            return rotate_half_split(x, rotations(positions(x), x.shape[-1])) * shrink
 
         return suspect
 
-    def counted(x: Tensor) -> Tensor:
+    def count(x):
         return torch.arange(x.shape[1])[:, None]
 
     return [
-        of(lambda x: torch.arange(x.shape[2])[None] + 0 * counted(x)),
-        of(lambda x: counted(x).bfloat16().long()),
-        of(lambda x: counted(x) + 3 * torch.arange(len(x))[:, None, None]),
-        of(counted, shrink=0.97),
-        of(counted),
+        candidate(lambda x: torch.arange(x.shape[2])[None] + 0 * count(x)),
+        candidate(lambda x: count(x).bfloat16().long()),
+        candidate(lambda x: count(x) + 3 * torch.arange(len(x))[:, None, None]),
+        candidate(count, shrink=0.97),
+        candidate(count),
     ]
 
 
 def _layers() -> list[Callable]:
     layer = standard_layer(EncoderConfig(50, 16, 2, 32, 1, 20)).eval()
 
-    def of(change=lambda x: x, shrink=1.0, deaf=False):
+    def candidate(change=lambda x: x, shrink=1.0, ignore_mask=False):
         def suspect(x: Tensor, may_attend: Tensor | None = None) -> Tensor:
-            return layer(change(x), None if deaf else may_attend)[0] * shrink
+            return layer(change(x), None if ignore_mask else may_attend)[0] * shrink
 
         return suspect
 
     return [
-        of(lambda x: x + sinusoidal_encoding(x.shape[1], x.shape[2])),
-        of(),
-        of(shrink=math.sqrt(15 / 16)),  # as a norm that divides by n − 1 leaves it
-        of(lambda x: x - x.mean(dim=0)),
-        of(deaf=True),
+        candidate(lambda x: x + sinusoidal_encoding(x.shape[1], x.shape[2])),
+        candidate(),
+        candidate(shrink=math.sqrt(15 / 16)),  # as a norm that divides by n − 1 leaves it
+        candidate(lambda x: x - x.mean(dim=0)),
+        candidate(ignore_mask=True),
     ]
 
 
-# --- specimens: what the map of the lesson is made of -----------------------------------------------------
+# --- specimens: what the overview of the lesson is made of ------------------------------------------------
+
+
+def normal(*shape: int) -> Tensor:
+    """Seeded standard normal numbers."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+
+def parameters_of(function: Callable | nn.Module) -> int:
+    """The number of trained parameters; 0 for a plain function."""
+    return sum(p.numel() for p in function.parameters()) if isinstance(function, nn.Module) else 0
 
 
 @dataclass(frozen=True, eq=False)
 class Specimen:
-    """A bug of the museum in one form, beside the right code: something to try the five tests on.
+    """A bug of the museum next to the right code, to try the five kinds of tests on.
 
     Attributes:
         number: of the exhibit.
         right, wrong: functions or modules, from (batch, position, features) to vectors.
-        x: an input of sizes at which the bug does not stop.
         keeps: whether a function keeps its promise on x.
-        parameters: how many a pencil counts.
+        x: an input of sizes at which the bug raises no error.
+        parameters: the number of parameters that a pencil counts.
     """
 
     number: int
     right: Callable[[Tensor], Tensor]
     wrong: Callable[[Tensor], Tensor]
-    x: Tensor
     keeps: Callable[[Callable, Tensor], bool]
+    x: Tensor
     parameters: int = 0
-
-    def sizes(self) -> bool:
-        """Does it take an input whose sizes are all different, and return the right shape?"""
-        primes = normal(TEXTS, POSITIONS, WIDTH)
-        return self.wrong(primes).shape == self.right(primes).shape
-
-    def loop(self) -> bool:
-        """Are all numbers those of the right code?"""
-        got, wanted = self.wrong(self.x), self.right(self.x)
-        return got.shape == wanted.shape and torch.allclose(got, wanted)
-
-    def promise(self) -> bool:
-        """Does it keep the promise?"""
-        return self.keeps(self.wrong, self.x)
-
-    def count(self) -> bool:
-        """Has it as many parameters as a pencil counts?"""
-        return parameters_of(self.wrong) == self.parameters
-
-    def nudge(self) -> bool:
-        """Does a change of one position move those whom it should move?"""
-        wrong, right = (certificates.leak_map(each, self.x) > 1e-9 for each in (self.wrong, self.right))
-        return torch.equal(wrong, right)
 
 
 TESTS = ("sizes", "loop", "promise", "count", "nudge")
-# What each specimen does wrong, as far as one may be told who has yet to find out why
-MEANS = {
+# What goes wrong in each exhibit, without saying why: that is for the learner to find out.
+SYMPTOMS = {
     1: "rotary turns by something else than the position",
     2: "one unit four times, not four units",
     3: "texts hear each other",
@@ -312,31 +328,27 @@ MEANS = {
 
 
 def notices(specimen: Specimen, test: str) -> int:
-    """Whether one of the five tests does not let it pass, 1 or 0; 2 if an error stops it."""
+    """Whether one of the five tests catches the bug, 1 or 0; 2 if an error stops it."""
+    right, wrong, x, primes = specimen.right, specimen.wrong, specimen.x, normal(TEXTS, POSITIONS, WIDTH)
+
+    def numbers_of_a_loop():
+        output, wanted = wrong(x), right(x)
+        return output.shape == wanted.shape and torch.allclose(output, wanted)
+
+    passes = {
+        "sizes": lambda: wrong(primes).shape == right(primes).shape,
+        "loop": numbers_of_a_loop,
+        "promise": lambda: specimen.keeps(wrong, x),
+        "count": lambda: parameters_of(wrong) == specimen.parameters,
+        "nudge": lambda: torch.equal(*(diagnostics.leak_map(code, x) > 1e-9 for code in (wrong, right))),
+    }
     try:
-        return int(not getattr(specimen, test)())
+        return int(not passes[test]())
     except (RuntimeError, ValueError, TypeError, IndexError):
         return 2
 
 
-def normal(*shape: int) -> Tensor:
-    """Seeded standard normal numbers."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
-
-
-def parameters_of(thing: Callable | nn.Module) -> int:
-    """How many numbers a module trains; none for a plain function."""
-    return sum(p.numel() for p in thing.parameters()) if isinstance(thing, nn.Module) else 0
-
-
-def specimens() -> list[Specimen]:
-    """Fourteen bugs in the order of their exhibits, always with the same weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return sorted([*of_shapes(), *of_rotations(), *of_masks(), *of_modules()], key=lambda one: one.number)
-
-
-def real_positions(x: Tensor) -> Tensor:
+def _real_positions(x: Tensor) -> Tensor:
     """A made-up padding mask: the last position of each text is padding, of every second one the last two."""
     real = torch.ones(x.shape[:2], dtype=torch.bool)
     real[:, -1] = False
@@ -344,157 +356,136 @@ def real_positions(x: Tensor) -> Tensor:
     return real  # (batch, position)
 
 
-def attend_once(x: Tensor, keep: Tensor) -> Tensor:
-    """Attention with one head and three axes."""
-    scores = x @ x.mT / math.sqrt(x.shape[-1])
-    return scores.masked_fill(~keep, -math.inf).softmax(dim=-1) @ x
-
-
-def pads_change_nothing(function: Callable, x: Tensor) -> bool:
-    """Is what stands in the padding without influence on the real positions, or on the text's one vector?"""
-    real, changed = real_positions(x), x.clone()
+def _ignores_padding(function: Callable, x: Tensor) -> bool:
+    real, changed = _real_positions(x), x.clone()
     changed[~real] += 1
     before, after = function(x), function(changed)
-    heard = real if before.shape[1] > 1 else slice(None)
-    return torch.allclose(before[heard], after[heard])
+    kept = real if before.shape[1] > 1 else slice(None)  # or one vector for the text
+    return torch.allclose(before[kept], after[kept])
 
 
-def keeps_distance(function: Callable, x: Tensor) -> bool:
-    """Does the score of two vectors depend on their distance only?"""
-    found = certificates.distance_only(lambda rows: function(rows[None])[0], *x[0, :2], length=len(x[0]))
-    return found.holds
+def _distance_only(function: Callable, x: Tensor) -> bool:
+    return diagnostics.distance_only(
+        lambda rows: function(rows[None])[0], x[0, 0], x[0, 1], length=len(x[0])
+    ).holds
 
 
-def order_matters(function: Callable, x: Tensor) -> bool:
-    """Does another order of the tokens change more than the order of the output?"""
-    return not certificates.permutation_equivariance(function, x).holds
+def _order_matters(function: Callable, x: Tensor) -> bool:
+    return not diagnostics.permutation_equivariance(function, x).holds
 
 
-def heads_are_alone(function: Callable, x: Tensor) -> bool:
-    """Does the first head get the same with others beside it and without them?"""
+def _independent_heads(function: Callable, x: Tensor) -> bool:
     return torch.allclose(function(x)[..., :D_HEAD], function(x[..., :D_HEAD]))
 
 
-def texts_are_alone(function: Callable, x: Tensor) -> bool:
-    """Is a text the same by itself as among others?"""
-    return certificates.batch_invariance(function, x).holds
+def _independent_texts(function: Callable, x: Tensor) -> bool:
+    return diagnostics.batch_invariance(function, x).holds
 
 
-def learn_apart(stack: nn.Module, x: Tensor) -> bool:
-    """Has each of the first two units a gradient of its own?"""
+def _units_learn_apart(stack: nn.Module, x: Tensor) -> bool:
     weights = [unit[0].weight for unit in stack.units[:2]]
-    one, other = torch.autograd.grad(stack(x).square().sum(), weights)
-    return not torch.equal(one, other)
+    first, second = torch.autograd.grad(stack(x).square().sum(), weights)
+    return not torch.equal(first, second)
 
 
-def refuses_unknown(built: nn.Module, x: Tensor) -> bool:
-    """Does what has built it refuse a name that it does not know?"""
+def _refuses_unknown_names(module: nn.Module, x: Tensor) -> bool:
     try:
-        type(built)(WIDTH, attn_head=7)
+        type(module)(WIDTH, attn_head=7)
     except TypeError:
         return True
     return False
 
 
-def spread_is_one(function: Callable, x: Tensor) -> bool:
-    """Has each token variance 1?"""
+def _variance_is_one(function: Callable, x: Tensor) -> bool:
     variance = function(x).var(dim=-1, correction=0)
     return torch.allclose(variance, torch.ones(x.shape[:-1]), atol=1e-3)
 
 
-def of_shapes() -> list[Specimen]:
-    """Results with an axis too few or too many, and heads that are scaled or cut wrongly."""
-    whole, x, trusted = MultiHeadAttention(WIDTH, HEADS), normal(2, 4, WIDTH), F.scaled_dot_product_attention
+class _FirstResult(nn.Module):
+    """The output of PyTorch's self-attention, without its weights."""
 
-    def in_heads(attend_to, x):
-        heads = x.unflatten(-1, (-1, D_HEAD)).transpose(1, 2)
-        return attend_to(heads, heads, heads).transpose(1, 2).flatten(-2)
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
 
-    def unpacked(x):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.module(x, x, x)[0]
+
+
+def specimens() -> list[Specimen]:
+    """Fourteen bugs in the order of their exhibits, always with the same weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return sorted([*_functions(), *_modules()], key=lambda specimen: specimen.number)
+
+
+def _functions() -> list[Specimen]:
+    whole, fused = MultiHeadAttention(WIDTH, HEADS), F.scaled_dot_product_attention
+
+    def first_of_two(x):
         output, _ = whole(x)[0]  # one tensor, two names
         return output
 
-    return [
-        Specimen(10, lambda x: whole(x)[0], unpacked, x, texts_are_alone),
-        Specimen(
-            *(11, lambda x: attend_once(x, real_positions(x)[:, None])),
-            *(lambda x: attend_once(x, real_positions(x)[:, None, None]), x, pads_change_nothing),
-        ),
-        Specimen(12, partial(in_heads, trusted), partial(in_heads, attend_in_heads), x, heads_are_alone),
-        Specimen(4, causal, attend_causally, x, pads_change_nothing),  # pads stand at the end
-    ]
+    def in_heads(x, attend_to=fused):
+        heads = x.unflatten(-1, (-1, D_HEAD)).transpose(1, 2)
+        return attend_to(heads, heads, heads).transpose(1, 2).flatten(-2)
 
-
-def of_rotations() -> list[Specimen]:
-    """Rotary code that turns by the wrong thing, or not at all; positions that are all the first."""
-
-    def whole(x, dtype=torch.int64):
+    def rotate(x, dtype=torch.int64):
         table = turns(x.shape[1], WIDTH, dtype)
         return rotate_half_split(x, torch.complex(*table.chunk(2, dim=-1)))
 
-    def by_head(x, between=(None,)):
-        heads, turn = x.unflatten(-1, (HEADS, D_HEAD)), rotations(torch.arange(x.shape[1]), D_HEAD)
-        return rotate_interleaved(heads, turn[:, *between]).flatten(-2)
+    def one_by_one(x):
+        return torch.cat([rotate(x[:, i : i + 1]) for i in range(x.shape[1])], dim=1)
 
-    def one_at_a_time(x):
-        return torch.cat([whole(x[:, i : i + 1]) for i in range(x.shape[1])], dim=1)
+    def rotate_heads(x, head_axis=(None,)):
+        heads, rotation = x.unflatten(-1, (HEADS, D_HEAD)), rotations(torch.arange(x.shape[1]), D_HEAD)
+        return rotate_interleaved(heads, rotation[:, *head_axis]).flatten(-2)
 
     def placed(x, rows=None):
         return x + sinusoidal_encoding(rows or x.shape[1], WIDTH)[: x.shape[1]]
 
-    coarse, x = partial(whole, dtype=torch.bfloat16), normal(2, 4, WIDTH)
+    def masked(x, change=lambda may_attend: may_attend):
+        return attend(x, change(_real_positions(x)[:, None, None]))
+
+    def masked_once(x, axes=(None,)):
+        return attend_once(x, _real_positions(x)[:, *axes])
+
+    def pooled(x, count=_real_positions):
+        counted = count(x)
+        return (masked(x) * counted[..., None]).sum(dim=1, keepdim=True) / counted.sum(dim=1)[:, None, None]
+
+    def all_positions(x):
+        return torch.ones(x.shape[:2])
+
+    x = normal(2, 4, WIDTH)
     return [
-        Specimen(16, whole, coarse, normal(1, 300, WIDTH), keeps_distance),
-        Specimen(1, by_head, partial(by_head, between=()), normal(3, 2, WIDTH), order_matters),
-        Specimen(5, whole, one_at_a_time, x, order_matters),
-        Specimen(13, placed, partial(placed, rows=1), x, order_matters),
+        Specimen(1, rotate_heads, partial(rotate_heads, head_axis=()), _order_matters, normal(3, 2, WIDTH)),
+        Specimen(4, causal, attend_causally, _ignores_padding, x),  # the pads are the last positions
+        Specimen(5, rotate, one_by_one, _order_matters, x),
+        Specimen(6, lambda x: F.layer_norm(x, (WIDTH,)), norm_by_hand, _variance_is_one, x),
+        Specimen(10, lambda x: whole(x)[0], first_of_two, _independent_texts, x),
+        Specimen(11, masked_once, partial(masked_once, axes=(None, None)), _ignores_padding, x),
+        Specimen(12, in_heads, partial(in_heads, attend_to=attend_in_heads), _independent_heads, x),
+        Specimen(13, placed, partial(placed, rows=1), _order_matters, x),
+        Specimen(15, masked, partial(masked, change=torch.logical_not), _ignores_padding, x),
+        Specimen(16, rotate, partial(rotate, dtype=torch.bfloat16), _distance_only, normal(1, 300, WIDTH)),
+        Specimen(19, pooled, partial(pooled, count=all_positions), _ignores_padding, x),
     ]
 
 
-def of_masks() -> list[Specimen]:
-    """Masks upside down, or forgotten in the end."""
-
-    def masked(x):
-        return attend(x, real_positions(x)[:, None, None])
-
-    def pooled(x, real):
-        return (masked(x) * real[..., None]).sum(dim=1, keepdim=True) / real.sum(dim=1)[:, None, None]
-
-    right, wrong = lambda x: pooled(x, real_positions(x)), lambda x: pooled(x, torch.ones(x.shape[:2]))
-    upside_down, x = lambda x: attend(x, ~real_positions(x)[:, None, None]), normal(2, 4, WIDTH)
-    return [
-        Specimen(15, masked, upside_down, x, pads_change_nothing),
-        Specimen(19, right, wrong, x, pads_change_nothing),
-    ]
-
-
-def of_modules() -> list[Specimen]:
-    """Modules that share parameters, ignore what they were told, normalise or attend along the wrong axis."""
-    distinct, tied = Stack([unit(WIDTH) for _ in range(4)]), Units(WIDTH, 4)
-    tied.load_state_dict(distinct.state_dict())
+def _modules() -> list[Specimen]:
+    units, tied = Stack([unit(WIDTH) for _ in range(4)]), Units(WIDTH, 4)
     by_text = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
     by_batch = nn.MultiheadAttention(WIDTH, HEADS)
-    by_batch.load_state_dict(by_text.state_dict())
-    four_units = 4 * (2 * WIDTH + WIDTH * WIDTH + WIDTH + 1)
-    four_maps, x = 4 * (WIDTH * WIDTH + WIDTH), normal(2, 4, WIDTH)
-    right, wrong = FirstResult(by_text, times=3), FirstResult(by_batch, times=3)
-    seven, misspelt = nn.MultiheadAttention(WIDTH, 7, batch_first=True), Ordered(WIDTH, attn_head=7)
-    misspelt.attention.load_state_dict(seven.state_dict())
+    seven_heads, misspelt = nn.MultiheadAttention(WIDTH, 7, batch_first=True), Ordered(WIDTH, attn_head=7)
+    pairs = [(units, tied), (by_text, by_batch), (seven_heads, misspelt.attention)]
+    for right, wrong in pairs:
+        wrong.load_state_dict(right.state_dict())
+    of_units, of_attention = 4 * (2 * WIDTH + WIDTH * WIDTH + WIDTH + 1), 4 * (WIDTH * WIDTH + WIDTH)
+    right, wrong, seven = _FirstResult(by_text), _FirstResult(by_batch), _FirstResult(seven_heads)
+    x = normal(2, 4, WIDTH)
     return [
-        Specimen(2, distinct, tied, x, learn_apart, four_units),
-        Specimen(18, FirstResult(seven, times=3), misspelt, x, refuses_unknown, four_maps),
-        Specimen(6, lambda x: F.layer_norm(x, (WIDTH,)), norm_by_hand, x, spread_is_one),
-        Specimen(3, right, wrong, x, texts_are_alone, four_maps),
+        Specimen(2, units, tied, _units_learn_apart, x, of_units),
+        Specimen(3, right, wrong, _independent_texts, x, of_attention),
+        Specimen(18, seven, misspelt, _refuses_unknown_names, x, of_attention),
     ]
-
-
-class FirstResult(nn.Module):
-    """Only the first of two results, so that all specimens have one."""
-
-    def __init__(self, module: nn.Module, *, times: int = 1) -> None:
-        super().__init__()
-        self.module, self.times = module, times
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The output of self-attention."""
-        return self.module(*[x] * self.times)[0]

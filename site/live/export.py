@@ -138,7 +138,7 @@ def roles() -> dict[str, list]:
     names: dict = {}
     lesson = """
 import torch
-from transformer_lab.diagnostics.head_roles import attention_on
+from transformer_lab.diagnostics import attention_on
 from transformer_lab.pretrained_encoder import attention_maps, load_minilm
 encoder, tokenizer = load_minilm()
 """

@@ -13,7 +13,7 @@ PACKAGE = ROOT / "transformer_lab"
 # What surrounds the encoder.
 AROUND = {
     "training": ("loop", "data", "checkpoints", "schedule", "shards", "workers"),
-    "diagnostics": ("certificates", "divergence.search", "head_roles"),
+    "diagnostics": ("property_checks", "divergence.search", "head_roles"),
 }
 TERM = re.compile(r"^\*\*(.+?)\.\*\* (.*) \((\d\d(?:, \d\d)*)\)$", re.MULTILINE)
 

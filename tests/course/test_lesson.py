@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from transformer_course import lesson
 from transformer_course.lessons import LESSONS, NAMES
 from transformer_lab import Encoder
-from transformer_lab.diagnostics.head_roles import attention_on
+from transformer_lab.diagnostics import attention_on
 from transformer_lab.masking import combine_masks
 from transformer_lab.rotary_embedding import check_pairs
 from transformer_lab.scaled_dot_product_attention import attention_weights

@@ -1,7 +1,9 @@
-"""Experiments on anybody's modules, not only on this package's: certificates, first divergence, heads."""
+"""Experiments on anybody's modules, not only on this package's: property checks, first divergence, heads."""
 
-from transformer_lab.diagnostics.certificates import (
-    Certificate,
+from transformer_lab.diagnostics.divergence import Divergence, first_divergence
+from transformer_lab.diagnostics.head_roles import attention_on, without_head
+from transformer_lab.diagnostics.property_checks import (
+    PropertyCheck,
     batch_invariance,
     distance_only,
     eval_determinism,
@@ -9,12 +11,10 @@ from transformer_lab.diagnostics.certificates import (
     padding_invariance,
     permutation_equivariance,
 )
-from transformer_lab.diagnostics.divergence import Divergence, first_divergence
-from transformer_lab.diagnostics.head_roles import attention_on, without_head
 
 __all__ = [
-    "Certificate",
     "Divergence",
+    "PropertyCheck",
     "attention_on",
     "batch_invariance",
     "distance_only",

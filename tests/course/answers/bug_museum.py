@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.course.answers import alternative
-from transformer_lab.diagnostics import certificates
+from transformer_lab import diagnostics
 from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_interleaved
 
 
@@ -33,12 +33,12 @@ def other_keeps_03(answer):
     def whole(x):
         return answer(x)[:, None]
 
-    return certificates.batch_invariance(whole, torch.randn(3, 4, 16)).holds
+    return diagnostics.batch_invariance(whole, torch.randn(3, 4, 16)).holds
 
 
 @alternative("14.4")
 def other_keeps_04(attend):
-    return (certificates.leak_map(attend, torch.randn(2, 6, 8)).triu(1) < 1e-9).all()
+    return (diagnostics.leak_map(attend, torch.randn(2, 6, 8)).triu(1) < 1e-9).all()
 
 
 @alternative("14.5")

@@ -1,8 +1,8 @@
-"""First divergence: where your encoder layer and PyTorch's, with the same weights, part ways.
+"""First divergence: the first intermediate tensor in which your encoder layer differs from PyTorch's.
 
-PyTorch's layer is written out in named steps. Yours is watched while it runs: whatever its inner structure,
-it has to come by the same tensors. The first that it never computes is where it goes wrong; a bank of usual
-mistakes, each built into the steps, tells the likely cause.
+PyTorch's layer is written out in named steps. Yours is recorded while it runs: whatever its inner structure,
+it has to compute the same tensors. The first step that it never computes is the divergence. Usual mistakes,
+each built into the steps, tell the likely cause.
 """
 
 from transformer_lab.diagnostics.divergence.search import Divergence, first_divergence

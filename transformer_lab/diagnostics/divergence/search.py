@@ -1,4 +1,4 @@
-"""Watch a layer run, look for PyTorch's tensors among those that it computes, tell the first one missing."""
+"""Record every tensor that a layer computes, and find the first of PyTorch's that is not among them."""
 
 import textwrap
 from copy import deepcopy
@@ -11,31 +11,27 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from transformer_lab.diagnostics.divergence.mistakes import MISTAKES
-from transformer_lab.diagnostics.divergence.steps import STEPS, PostNormSteps, PreNormSteps
-from transformer_lab.validation import check_may_attend
+from transformer_lab.diagnostics.divergence.steps import STEPS, EncoderLayerSteps
 
-WIDTH = 92  # of a report, in characters
+REPORT_WIDTH = 92  # characters
 # Everything is computed in float64, and its numbers are of the order of 1; NaN may be what a mistake gives.
-NEAR = {"rtol": 1e-9, "atol": 1e-9, "equal_nan": True}
-VECTOR_AXES = ("sequence", "position", "feature")
-HEAD_AXES = ("sequence", "head", "position", "feature")
-SCORE_AXES = ("sequence", "head", "query", "key")
-# Nothing but these can be right while what stands before it in the list of steps is wrong.
+ROUNDING = {"rtol": 1e-9, "atol": 1e-9, "equal_nan": True}
+# The step that needs each of these; every other step is needed by the next one.
 FIRST_USE = {"queries": "scores", "keys": "scores", "values": "heads"}
-# The parameters of the reference that a step multiplies with; in_proj_weight in thirds.
-MATRICES = {
+# The parameter that a step multiplies with; in_proj_weight in thirds.
+WEIGHTS = {
     "queries": ("self_attn.in_proj_weight", 0),
     "keys": ("self_attn.in_proj_weight", 1),
     "values": ("self_attn.in_proj_weight", 2),
-    "attention_output": ("self_attn.out_proj.weight", 0),
-    "hidden": ("linear1.weight", 0),
-    "feed_forward_output": ("linear2.weight", 0),
+    "attention_output": ("self_attn.out_proj.weight", None),
+    "hidden": ("linear1.weight", None),
+    "feed_forward_output": ("linear2.weight", None),
 }
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """What the comparison found; printed, it is a report.
+    """The result of a comparison; printed, it is a report.
 
     Attributes:
         agree: the steps before the divergence that your layer was seen to compute.
@@ -54,26 +50,22 @@ class Divergence:
     blind: str = ""
 
     def __repr__(self) -> str:
-        note = [f"  Blind spot: {self.blind}."] if self.blind else []
         agree = ", ".join(self.agree)
         if self.step is None:
-            return _wrapped([f"✓ No divergence. Seen to agree: {agree}.", *note])
-        amount = "your layer computes nothing of that shape"
-        if self.difference is not None:
-            amount = f"the closest of yours is off by up to {self.difference:.2g}, at {self.where}"
-        cause = self.cause or "none of the usual mistakes; read your code for this step"
-        lines = [
-            f"✗ First divergence: {self.step}; {amount}.",
-            f"  In agreement before it: {agree or 'nothing'}.",
-            f"  Likely cause: {cause}.",
-            *note,
-        ]
-        return _wrapped(lines)
-
-
-def _wrapped(lines: list[str]) -> str:
-    """No line longer than a notebook is wide."""
-    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in lines)
+            lines = [f"✓ No divergence. Seen to agree: {agree}."]
+        else:
+            closest = "your layer computes nothing of that shape"
+            if self.difference is not None:
+                closest = f"the closest of yours is off by up to {self.difference:.2g}, at {self.where}"
+            cause = self.cause or "none of the usual mistakes; read your code for this step"
+            lines = [
+                f"✗ First divergence: {self.step}; {closest}.",
+                f"  In agreement before it: {agree or 'nothing'}.",
+                f"  Likely cause: {cause}.",
+            ]
+        if self.blind:
+            lines.append(f"  Blind spot: {self.blind}.")
+        return "\n".join(textwrap.fill(line, REPORT_WIDTH, subsequent_indent="    ") for line in lines)
 
 
 @torch.no_grad()
@@ -101,210 +93,195 @@ def first_divergence(
     """
     yours, reference = private_copy("yours", yours), private_copy("reference", reference)
     right = written_out(reference, x, may_attend)
-    with Watch() as watcher:
+    with TensorRecorder() as recorder:
         output = call(yours, right)
     if not isinstance(output, Tensor) or output.shape != right.output.shape:
         got = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
         cause = f"your layer returns {got}, wanted a tensor of shape {tuple(right.output.shape)}; "
         return Divergence([], "output", cause=cause + "the output comes first: return x, weights")
-    if is_random(yours, right):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        again = call(yours, right)
+    if not is_same(output, again):
         cause = "two calls give two results, so dropout is at work in eval mode: pass it self.training"
         return Divergence([], "output", cause=cause)
-    return compare(right, output, [right.x, *watcher.seen], numbers_of(yours))
+    return compare(right, output, [right.x, *recorder.tensors], all_numbers(yours))
 
 
 def private_copy(name: str, module: nn.Module) -> nn.Module:
     """A copy on the CPU, in float64 and eval mode, of its plain tensors too."""
-    plain = plain_tensors(module)
-    copies = [tensor.detach().cpu().clone() for tensor in plain]
-    copies = [copy.double() if copy.is_floating_point() else copy for copy in copies]
-    copied = deepcopy(module, {id(tensor): copy for tensor, copy in zip(plain, copies, strict=True)})
-    copied = copied.to("cpu", torch.float64).eval()
+    copies = {}
+    for tensor in plain_tensors(module):  # deepcopy refuses those that have a gradient function
+        copy = tensor.detach().cpu().clone()
+        copies[id(tensor)] = copy.double() if copy.is_floating_point() else copy
+    copied = deepcopy(module, copies).to("cpu", torch.float64).eval()
     for parameter, numbers in copied.named_parameters():
         if not numbers.isfinite().all():
-            raise ValueError(
-                f"the parameters of {name} must be finite, got NaN or infinity in {parameter}; build it anew"
-            )
+            raise ValueError(f"the parameters of {name} must be finite, got NaN or infinity in {parameter}")
     return copied
+
+
+def plain_tensors(module: nn.Module) -> list[Tensor]:
+    """Tensors that are plain attributes, neither parameters nor buffers."""
+    return [value for part in module.modules() for value in vars(part).values() if isinstance(value, Tensor)]
+
+
+def all_numbers(module: nn.Module) -> Tensor:
+    """All numbers that a module holds, in float32, so that a copy that was rounded to it counts."""
+    tensors = [*module.parameters(), *module.buffers(), *plain_tensors(module)]
+    return torch.cat([torch.empty(0), *(tensor.detach().flatten().float() for tensor in tensors)])
 
 
 def written_out(
     reference: nn.TransformerEncoderLayer, x: Tensor | None, may_attend: Tensor | None
-) -> PostNormSteps:
-    """Return the steps of the reference, after seeing that they end in what the reference itself returns."""
-    d_model, n_heads = reference.linear1.in_features, reference.self_attn.num_heads
+) -> EncoderLayerSteps:
+    """The steps of the reference, whose last one is what the reference itself returns."""
     if x is None:
+        d_model = reference.linear1.in_features
         x = torch.randn(2, 5, d_model, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    check_input(x)
-    batch, length, _ = x.shape
-    if may_attend is not None:
-        check_may_attend(may_attend, (batch, n_heads, length, length), x)
-        may_attend = may_attend.cpu()
-        hidden = ~may_attend.expand(batch, n_heads, length, length).flatten(0, 1)
-        if hidden.all(dim=-1).any():
-            raise ValueError(
-                "may_attend leaves some query nothing to attend to, where PyTorch returns NaN; "
-                "let each query see at least one key here"
-            )
-    steps = (PreNormSteps if reference.norm_first else PostNormSteps)(reference, x.cpu().double(), may_attend)
-    first = steps.x if reference.self_attn.batch_first else steps.x.transpose(0, 1)
-    theirs = reference(first, src_mask=None if may_attend is None else hidden)
-    theirs = theirs if reference.self_attn.batch_first else theirs.transpose(0, 1)
-    if not is_same(theirs, steps.output):
-        raise ValueError(
-            "this nn.TransformerEncoderLayer computes something else than its documented formula, "
-            f"got a difference of {(theirs - steps.output).abs().max():.2g}; was it changed, or derived from?"
-        )
-    return steps
-
-
-def check_input(x: Tensor) -> None:
-    """Raise unless attention has something to choose from: finite vectors, not all of a sequence equal."""
     if not x.isfinite().all() or (x == x[:, :1]).all():
         got = "equal tokens" if x.isfinite().all() else "NaN or infinity"
         raise ValueError(
             f"x must hold finite tokens that differ, got {got}: whom they attend to would not show; give "
             "another x, or none"
         )
+    batch, length, _ = x.shape
+    mask = {}
+    if may_attend is not None:
+        if may_attend.dtype != torch.bool or may_attend.dim() != 4:
+            raise ValueError(
+                "may_attend must be boolean, with 4 axes (batch, heads, query_pos, key_pos), "
+                f"got {may_attend.dtype} of shape {tuple(may_attend.shape)}; see mask_conventions"
+            )
+        may_attend = may_attend.cpu()
+        hidden = ~may_attend.expand(batch, reference.self_attn.num_heads, length, length).flatten(0, 1)
+        if hidden.all(dim=-1).any():
+            raise ValueError(
+                "may_attend leaves some query nothing to attend to, where PyTorch returns NaN; "
+                "let each query see at least one key here"
+            )
+        mask = {"src_mask": hidden}
+    steps = EncoderLayerSteps(reference, x.cpu().double(), may_attend)
+    if reference.self_attn.batch_first:
+        output = reference(steps.x, **mask)
+    else:
+        output = reference(steps.x.transpose(0, 1), **mask).transpose(0, 1)
+    if not is_same(output, steps.output):
+        raise ValueError(
+            "this nn.TransformerEncoderLayer computes something else than its documented formula, "
+            f"got a difference of {(output - steps.output).abs().max():.2g}; was it changed, or derived from?"
+        )
+    return steps
 
 
-class Watch(TorchDispatchMode):
+class TensorRecorder(TorchDispatchMode):
     """Keeps a copy of every tensor that is computed, however deep inside."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen: list[Tensor] = []
+        self.tensors: list[Tensor] = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
         tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-        self.seen += [tensor.clone() for tensor in tensors if tensor.is_floating_point()]
+        self.tensors += [tensor.clone() for tensor in tensors if tensor.is_floating_point()]
         return result
 
 
-def call(layer: nn.Module, right: PostNormSteps) -> Tensor:
-    """What the layer returns, without the weights that may stand beside the output."""
+def call(layer: nn.Module, right: EncoderLayerSteps) -> Tensor:
+    """The layer's output, without the attention weights."""
     mask = {} if right.may_attend is None else {"may_attend": right.may_attend}
     result = layer(right.x.clone(), **mask)
     return result[0] if isinstance(result, tuple | list) and result else result
 
 
-def plain_tensors(module: nn.Module) -> list[Tensor]:
-    """Those that are neither parameters nor buffers, but attributes."""
-    return [thing for part in module.modules() for thing in vars(part).values() if isinstance(thing, Tensor)]
-
-
-def numbers_of(module: nn.Module) -> Tensor:
-    """All numbers that a module holds, in float32, so that a copy that was rounded to it counts."""
-    tensors = [*module.parameters(), *module.buffers(), *plain_tensors(module)]
-    return torch.cat([torch.empty(0), *(tensor.detach().flatten().float() for tensor in tensors)])
-
-
-def is_random(layer: nn.Module, right: PostNormSteps) -> bool:
-    """Whether two calls that draw other random numbers differ."""
-    outputs = []
-    with torch.random.fork_rng(devices=[]):
-        for seed in (0, 1):
-            torch.manual_seed(seed)
-            outputs.append(call(layer, right))
-    return not is_same(*outputs)
-
-
-def compare(right: PostNormSteps, output: Tensor, seen: list[Tensor], numbers: Tensor) -> Divergence:
-    """Walk the steps in order; the first one that was not seen, nor any that needs it, is the divergence."""
-    found = {step for step in STEPS if is_among(seen, layouts(right, step))} - {"output"}
-    found |= {"output"} if is_same(output, right.output) else set()
-    wrong = [step for step in STEPS if not found & {step, *needing(step)}]
+def compare(right: EncoderLayerSteps, output: Tensor, seen: list[Tensor], numbers: Tensor) -> Divergence:
+    """The first step that was not seen, nor any step that needs it."""
+    agree = [step for step in STEPS[:-1] if is_among(seen, layouts(right, step))]
+    if is_same(output, right.output):
+        agree.append("output")
+    wrong = [step for step in STEPS if step not in agree and not set(agree) & set(steps_needing(step))]
     blind = blind_spot(right)
     if not wrong:
-        return Divergence([step for step in STEPS if step in found], blind=blind)
+        return Divergence(agree, blind=blind)
     known = [tensor for step in STEPS for tensor in layouts(right, step)]
-    strangers = [tensor for tensor in seen if not is_among(known, [tensor])]
-    # What a fused kernel computes inside cannot be seen; the first step with something to compare is told.
-    step = next((step for step in wrong if nearest(right, step, strangers)), wrong[0])
-    before = [name for name in STEPS[: STEPS.index(step)] if name in found]
-    cause, culprit = likely_cause(right, step, output, seen, numbers)
-    if culprit is not None and not is_same(getattr(culprit, step), getattr(right, step)):
-        strangers = [getattr(culprit, step)]
-    return Divergence(before, step, *(nearest(right, step, strangers) or (None, "")), cause, blind)
+    candidates = [tensor for tensor in seen if not is_among(known, [tensor])]
+    # A fused kernel hides what it computes inside: report the first step with something to compare.
+    step = next((step for step in wrong if nearest(right, step, candidates)), wrong[0])
+    cause, with_mistake = likely_cause(right, step, output, seen, numbers)
+    if with_mistake is not None and not is_same(getattr(with_mistake, step), getattr(right, step)):
+        candidates = [getattr(with_mistake, step)]
+    difference, where = nearest(right, step, candidates) or (None, "")
+    before = [name for name in agree if STEPS.index(name) < STEPS.index(step)]
+    return Divergence(before, step, difference, where, cause, blind)
 
 
-def needing(step: str) -> list[str]:
+def steps_needing(step: str) -> list[str]:
     """The later steps that cannot be right unless this one is."""
-    if step in FIRST_USE:
-        return STEPS[STEPS.index(FIRST_USE[step]) :]
-    return STEPS[STEPS.index(step) + 1 :]
+    return STEPS[STEPS.index(FIRST_USE[step]) if step in FIRST_USE else STEPS.index(step) + 1 :]
 
 
 def likely_cause(
-    right: PostNormSteps, step: str, output: Tensor, seen: list[Tensor], numbers: Tensor
-) -> tuple[str, PostNormSteps | None]:
+    right: EncoderLayerSteps, step: str, output: Tensor, seen: list[Tensor], numbers: Tensor
+) -> tuple[str, EncoderLayerSteps | None]:
     """The mistake that gives exactly your output, and the steps with it.
 
-    Failing that, that the weights are not copied; failing that, a mistake that explains this step.
+    Failing that, that weights were not copied. Failing that, a mistake that explains this step.
     """
-    wrongs = [(mistake.words, steps) for mistake in MISTAKES if (steps := _built(mistake, right)) is not None]
-    exact = [wrong for wrong in wrongs if is_same(output, wrong[1].output)]
-    if not exact and (own := own_weights(right.layer, step, numbers)):
-        return own, None
-    # Scores that are divided by a wrong number were once undivided: of several, the last one seen counts.
-    words, steps = max(exact or wrongs, key=lambda wrong: when_seen(wrong[1], right, step, seen))
+    known = [tensor for name in STEPS for tensor in layouts(right, name)]
+
+    def is_computed(steps: EncoderLayerSteps) -> bool:
+        """Whether the first two tensors that a mistake changes, from this step on, are among yours.
+
+        One alone may be passed through on the way to another number: scores are undivided for a moment.
+        """
+        changed = [name for name in STEPS if not is_among(known, layouts(steps, name))][:2]
+        if len(changed) < 2 or STEPS.index(changed[0]) < STEPS.index(step):
+            return False
+        return all(is_among(seen, layouts(steps, name)) for name in changed)
+
+    wrongs = [(mistake, steps) for mistake in MISTAKES if (steps := mistake.build(right)) is not None]
+    exact = [(mistake.words, steps) for mistake, steps in wrongs if is_same(output, steps.output)]
+    if output.isnan().all():  # which many mistakes have in common
+        exact = [(words, steps) for words, steps in exact if is_computed(steps)]
     if exact:
-        equal = [other for other, its in exact if torch.equal(its.output, steps.output)]
+        words, first = exact[0]
+        equal = [other for other, steps in exact if torch.equal(steps.output, first.output)]
         words = "; or: ".join(dict.fromkeys([words, *equal]))
-        return f"{words}. With this mistake built in, PyTorch's formula gives exactly your output", steps
-    if when_seen(steps, right, step, seen) < 0:
-        return "", None
-    return f"{words}. That is not all: something behind it differs as well", steps
+        return f"{words}. With this mistake built in, PyTorch's formula gives exactly your output", first
+    if cause := own_weights(right.layer, step, numbers):
+        return cause, None
+    for mistake, steps in wrongs:
+        if mistake.in_one_place and is_computed(steps):
+            return f"{mistake.words}. That is not all: something behind it differs as well", steps
+    return "", None
 
 
 def own_weights(reference: nn.TransformerEncoderLayer, step: str, numbers: Tensor) -> str:
     """Whether the weights were copied: in words, if the numbers of this step's matrix are not among yours."""
     copied = {}
-    for part, (name, third) in MATRICES.items():
-        matrix = reference.get_parameter(name)
-        matrix = matrix.chunk(3)[third] if "in_proj" in name else matrix
-        copied[part] = torch.isin(matrix.flatten().float(), numbers).double().mean() > 0.5
+    for name, (parameter, third) in WEIGHTS.items():
+        matrix = reference.get_parameter(parameter)
+        matrix = matrix if third is None else matrix.chunk(3)[third]
+        copied[name] = torch.isin(matrix.flatten().float(), numbers).double().mean() > 0.5
     if not any(copied.values()):
         return (
             "the weights are not copied, your layer has its own; load the reference's into it "
             "(in_proj_weight holds those of queries, keys, values, one below the other), then compare again"
         )
     if not copied.get(step, True):
-        return f"the weights of {step} are your layer's own, wanted the reference's {MATRICES[step][0]}"
+        return f"the weights of {step} are your layer's own, wanted the reference's {WEIGHTS[step][0]}"
     return ""
 
 
-def _built(mistake, right: PostNormSteps) -> PostNormSteps | None:
-    """The steps with the mistake; None where it makes no sense, such as a wrong mask without a mask."""
-    try:
-        steps = mistake.build(right)
-        _ = steps.output
-    except (AttributeError, RuntimeError, TypeError):
-        return None
-    return steps
-
-
-def when_seen(steps: PostNormSteps, right: PostNormSteps, step: str, seen: list[Tensor]) -> int:
-    """When the first tensor that the mistake makes new, not before this step, was last seen; −1 if never."""
-    known = [getattr(right, name) for name in STEPS]
-    for name in STEPS:
-        forms = layouts(steps, name)
-        if not is_among(known, forms):  # in no form: where a projection is left out, the queries are x itself
-            if STEPS.index(name) < STEPS.index(step):
-                return -1
-            return max((i for i, tensor in enumerate(seen) if is_among([tensor], forms)), default=-1)
-    return -1
-
-
-def layouts(steps: PostNormSteps, step: str) -> list[Tensor]:
+def layouts(steps: EncoderLayerSteps, step: str) -> list[Tensor]:
     """The layouts in which the same numbers may appear: heads side by side, axes swapped, axes joined."""
     tensor = getattr(steps, step)
     if tensor.dim() == 3:
         return [tensor, tensor.transpose(0, 1), tensor.flatten(0, 1)]
     if step in ("scores", "weights"):
         return [tensor, tensor.flatten(0, 1)]  # not transposed: that would be a mistake
-    merged = PostNormSteps.merge(steps, tensor)
+    merged = EncoderLayerSteps.merge(steps, tensor)
     return [
         *(tensor, tensor.mT, tensor.transpose(1, 2)),
         *(tensor.flatten(0, 1), tensor.mT.flatten(0, 1)),
@@ -314,15 +291,15 @@ def layouts(steps: PostNormSteps, step: str) -> list[Tensor]:
 
 def is_same(got: Tensor, wanted: Tensor) -> bool:
     """Equal but for rounding."""
-    return got.shape == wanted.shape and torch.allclose(got.double(), wanted.double(), **NEAR)
+    return got.shape == wanted.shape and torch.allclose(got.double(), wanted.double(), **ROUNDING)
 
 
-def is_among(many: list[Tensor], wanted: list[Tensor]) -> bool:
+def is_among(tensors: list[Tensor], wanted: list[Tensor]) -> bool:
     """Whether any of the wanted tensors is there."""
-    return any(is_same(one, tensor) for tensor in wanted for one in many)
+    return any(is_same(tensor, one) for one in wanted for tensor in tensors)
 
 
-def nearest(right: PostNormSteps, step: str, candidates: list[Tensor]) -> tuple[float, str] | None:
+def nearest(right: EncoderLayerSteps, step: str, candidates: list[Tensor]) -> tuple[float, str] | None:
     """How far the closest tensor of the same shape is from the step, and where; None if there is none."""
     wanted = getattr(right, step)
     differences = [
@@ -334,12 +311,13 @@ def nearest(right: PostNormSteps, step: str, candidates: list[Tensor]) -> tuple[
         return None
     closest = min(differences, key=lambda difference: difference.mean().item())
     place = torch.unravel_index(closest.argmax(), closest.shape)
-    heads = SCORE_AXES if step in ("scores", "weights") else HEAD_AXES
-    axes = VECTOR_AXES if wanted.dim() == 3 else heads
+    axes = ["sequence", "position", "feature"]
+    if wanted.dim() == 4:
+        axes = ["sequence", "head", *(["query", "key"] if step in ("scores", "weights") else axes[1:])]
     return closest.max().item(), ", ".join(f"{axis} {int(i)}" for axis, i in zip(axes, place, strict=True))
 
 
-def blind_spot(right: PostNormSteps) -> str:
+def blind_spot(right: EncoderLayerSteps) -> str:
     """What cannot show because a parameter does nothing, as in a new layer."""
     parameters = dict(right.layer.named_parameters())
     idle = [name for name, p in parameters.items() if not p.any()]

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class PostNormSteps:
-    """nn.TransformerEncoderLayer(norm_first=False) on one input."""
+class EncoderLayerSteps:
+    """The intermediate tensors of an nn.TransformerEncoderLayer in eval mode, for one input."""
 
     def __init__(self, layer: nn.TransformerEncoderLayer, x: Tensor, may_attend: Tensor | None) -> None:
         self.layer, self.x, self.may_attend = layer, x, may_attend
@@ -17,7 +17,9 @@ class PostNormSteps:
 
     @cached_property
     def attention_input(self) -> Tensor:
-        return self.x  # (batch, position, d_model)
+        return (
+            self.norm(self.layer.norm1, self.x) if self.norm_first else self.x
+        )  # (batch, position, d_model)
 
     @cached_property
     def queries(self) -> Tensor:
@@ -37,7 +39,7 @@ class PostNormSteps:
 
     @cached_property
     def weights(self) -> Tensor:
-        return self.hide(self.scores).softmax(dim=-1)
+        return self.apply_mask(self.scores).softmax(dim=-1)
 
     @cached_property
     def heads(self) -> Tensor:
@@ -48,12 +50,13 @@ class PostNormSteps:
         return self.layer.self_attn.out_proj(self.merge(self.heads))  # (batch, position, d_model)
 
     @cached_property
-    def first_sum(self) -> Tensor:
+    def residual_after_attention(self) -> Tensor:
         return self.x + self.attention_output
 
     @cached_property
     def feed_forward_input(self) -> Tensor:
-        return self.norm(self.layer.norm1, self.first_sum)
+        norm = self.layer.norm2 if self.norm_first else self.layer.norm1
+        return self.norm(norm, self.residual_after_attention)
 
     @cached_property
     def hidden(self) -> Tensor:
@@ -68,24 +71,30 @@ class PostNormSteps:
         return self.layer.linear2(self.activated)  # (batch, position, d_model)
 
     @cached_property
-    def second_sum(self) -> Tensor:
-        return self.road + self.feed_forward_output
+    def residual_after_feed_forward(self) -> Tensor:
+        return self.residual_stream + self.feed_forward_output
 
     @cached_property
     def output(self) -> Tensor:
-        return self.norm(self.layer.norm2, self.second_sum)
+        after = self.residual_after_feed_forward
+        return after if self.norm_first else self.norm(self.layer.norm2, after)
 
     @property
-    def road(self) -> Tensor:
-        """What the second residual adds: here the normalised stream, in pre-norm the stream itself."""
-        return self.feed_forward_input
+    def norm_first(self) -> bool:
+        """Pre-norm, x + sublayer(norm(x)), or post-norm, norm(x + sublayer(x))."""
+        return self.layer.norm_first
+
+    @property
+    def residual_stream(self) -> Tensor:
+        """What the feed-forward's output is added to."""
+        return self.residual_after_attention if self.norm_first else self.feed_forward_input
 
     def project(self, part: int, bias: bool = True) -> Tensor:
-        """Queries, keys and values (0, 1, 2) have their weights stacked in one matrix."""
-        return self.stacked(bias).chunk(3, dim=-1)[part]
+        """Queries, keys or values (0, 1, 2), all heads side by side: (batch, position, d_model)."""
+        return self.project_all(bias).chunk(3, dim=-1)[part]
 
-    def stacked(self, bias: bool = True) -> Tensor:
-        """All three in one tensor (batch, position, 3 · d_model)."""
+    def project_all(self, bias: bool = True) -> Tensor:
+        """Queries, keys and values, whose weights PyTorch stacks: (batch, position, 3 · d_model)."""
         attention = self.layer.self_attn
         return F.linear(
             self.attention_input, attention.in_proj_weight, attention.in_proj_bias if bias else None
@@ -99,33 +108,13 @@ class PostNormSteps:
         """(batch, heads, position, d_head) → (batch, position, d_model)"""
         return heads.transpose(1, 2).flatten(-2)
 
-    def hide(self, scores: Tensor) -> Tensor:
+    def apply_mask(self, scores: Tensor) -> Tensor:
         """Scores of hidden keys become −∞."""
         return scores if self.may_attend is None else scores.masked_fill(~self.may_attend, -torch.inf)
 
     def norm(self, norm: nn.LayerNorm, x: Tensor) -> Tensor:
-        """A place of its own, so that a mistake in both norms can be built in at once."""
+        """A method of its own, so that a mistake can change both norms at once."""
         return norm(x)
 
 
-class PreNormSteps(PostNormSteps):
-    """nn.TransformerEncoderLayer(norm_first=True) on one input."""
-
-    @cached_property
-    def attention_input(self) -> Tensor:
-        return self.norm(self.layer.norm1, self.x)
-
-    @cached_property
-    def feed_forward_input(self) -> Tensor:
-        return self.norm(self.layer.norm2, self.first_sum)
-
-    @cached_property
-    def output(self) -> Tensor:
-        return self.second_sum
-
-    @property
-    def road(self) -> Tensor:
-        return self.first_sum
-
-
-STEPS = [name for name, thing in vars(PostNormSteps).items() if isinstance(thing, cached_property)]
+STEPS = [name for name, member in vars(EncoderLayerSteps).items() if isinstance(member, cached_property)]
