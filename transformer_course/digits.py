@@ -1,21 +1,20 @@
 """Lesson 13. A job for `python -m transformer_lab.training`: an encoder learns to read handwritten digits.
 
-A token is a pixel, 64 of them an image. There is a token for every place with every amount of ink, 0 to 16.
-So each has a vector of its own, and the encoder needs no other positions.
+A token is a pixel, and an image has 64. There is a token id for every position with every amount of ink, 0 to
+16, so the embedding holds the positions too, and the encoder needs no others.
 """
 
 import torch
 from sklearn.datasets import load_digits
 
 from transformer_lab import Encoder, EncoderConfig, SequenceHead
-from transformer_lab.training.data import Batch, shuffled_batches
-from transformer_lab.training.loop import SequenceClassifier, TrainingConfig, accuracy
+from transformer_lab.training import Batch, SequenceClassifier, TrainingConfig, accuracy, shuffled_batches
 
-PLACES, INKS, CLASSES = 64, 17, 10
+PIXELS, INKS, CLASSES = 64, 17, 10
 
 digits = load_digits()
 ink = torch.tensor(digits.data).long()  # (1797 images, 64 pixels), 0 to 16
-token_ids = torch.arange(PLACES) * INKS + ink
+token_ids = torch.arange(PIXELS) * INKS + ink
 labels = torch.tensor(digits.target).long()  # (1797 images,)
 order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
 training, held_out = (Batch((token_ids[rows],), labels[rows]) for rows in (order[360:], order[:360]))
@@ -27,11 +26,11 @@ batch_at = shuffled_batches(training, batch_size=33)  # an odd number: two worke
 def build_model() -> SequenceClassifier:
     """Return an encoder of two layers, with a head for ten classes."""
     sizes = EncoderConfig(
-        vocab_size=PLACES * INKS, d_model=32, n_heads=4, d_ff=64, n_layers=2, positions="none", dropout=0.0
+        vocab_size=PIXELS * INKS, d_model=32, n_heads=4, d_ff=64, n_layers=2, positions="none", dropout=0.0
     )
     return SequenceClassifier(Encoder(sizes), SequenceHead(sizes.d_model, CLASSES))
 
 
 def evaluate(model: SequenceClassifier) -> float:
-    """Return the share of images, of those kept back, that the model reads right."""
+    """Return the accuracy on the held-out images."""
     return accuracy(model, held_out)

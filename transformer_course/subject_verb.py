@@ -9,7 +9,7 @@ from itertools import product
 import torch
 from torch import Tensor, nn
 
-from transformer_lab.training.data import Batch
+from transformer_lab.training import Batch
 
 NOUNS = ["cat", "cats", "dog", "dogs", "bird", "birds"]
 VERBS = ["sleeps", "runs", "sleep", "run"]
@@ -18,16 +18,17 @@ ROLES = ["the", "subject", "near / behind", "the", "other noun", "verb"]
 SUBJECT, VERB = 1, 5
 
 words = ["[MASK]", "the", "near", "behind", *NOUNS, *VERBS]  # id 0 is the mask
-is_plural, is_verb = (torch.tensor([word in some for word in words]) for some in (PLURAL, VERBS))
+is_plural = torch.tensor([word in PLURAL for word in words])
+is_verb = torch.tensor([word in VERBS for word in words])
 
 
 def _sentences() -> Tensor:
-    found = []
+    sentences = []
     for subject, place, other, verb in product(NOUNS, ["near", "behind"], NOUNS, VERBS):
         if (subject in PLURAL) == (verb in PLURAL):  # they agree
-            found.append(f"the {subject} {place} the {other} {verb}")
-            found.append(f"{place} the {other} {verb} the {subject}")
-    return torch.tensor([[words.index(word) for word in text.split()] for text in found])
+            sentences.append(f"the {subject} {place} the {other} {verb}")
+            sentences.append(f"{place} the {other} {verb} the {subject}")
+    return torch.tensor([[words.index(word) for word in text.split()] for text in sentences])
 
 
 language = _sentences()  # (288 sentences, 6 words)
@@ -47,10 +48,7 @@ def roles_of(texts: Tensor) -> Tensor:
 
 
 def with_a_hole(texts: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """Hide the word at one place of each sentence; return what a model sees, and what it is asked.
-
-    Nothing is asked where the target is -100.
-    """
+    """Hide the word at one place of each sentence; return the inputs, and the targets: -100 elsewhere."""
     hole = torch.arange(6) == places[:, None]
     return texts.masked_fill(hole, 0), texts.masked_fill(~hole, -100)
 
@@ -59,33 +57,34 @@ def batches_of(texts: Tensor, seed: int, steps: int = 160) -> list[tuple[Tensor,
     """Return for each step up to 48 sentences, each with a hole at a random place."""
     generator, batches = torch.Generator().manual_seed(seed), []
     for _ in range(steps):
-        some = texts[torch.randperm(len(texts), generator=generator)[:48]]
-        batches.append(with_a_hole(some, torch.randint(6, (len(some),), generator=generator)))
+        sentences = texts[torch.randperm(len(texts), generator=generator)[:48]]
+        places = torch.randint(6, (len(sentences),), generator=generator)
+        batches.append(with_a_hole(sentences, places))
     return batches
 
 
 def by_step(batches: list[tuple[Tensor, Tensor]]) -> Callable[[int], Batch]:
-    """Return the batches as a function of the step, as the package's `train` wants them."""
+    """Return the batches as a function of the step, for the package's `train`."""
     return lambda step: Batch(batches[step][:1], batches[step][1])
 
 
 def draw_weights(model: nn.Module, seed: int) -> nn.Module:
     """Draw random weights in the order of their names: the same, whoever wrote the parts."""
     torch.manual_seed(seed)
-    for name, numbers in sorted(model.named_parameters()):
+    for name, parameter in sorted(model.named_parameters()):
         is_table = name in ("encoder.embedding.weight", "encoder.positions.weight")
-        if numbers.dim() == 2:
-            nn.init.normal_(numbers, std=1.0 if is_table else numbers.shape[1] ** -0.5)
+        if parameter.dim() == 2:
+            nn.init.normal_(parameter, std=1.0 if is_table else parameter.shape[1] ** -0.5)
         elif name.endswith("bias"):
-            nn.init.zeros_(numbers)
+            nn.init.zeros_(parameter)
     return model
 
 
-def heads_say(encoder: nn.Module, layer: int, token_ids: Tensor) -> Tensor:
-    """Return what a layer's output projection gets: map · values of each head, side by side."""
-    got = []
+def head_outputs(encoder: nn.Module, layer: int, token_ids: Tensor) -> Tensor:
+    """Return the input of a layer's output projection: attention weights · values, head beside head."""
+    inputs = []
     projection = encoder.layers[layer].attention.output_projection
-    listener = projection.register_forward_pre_hook(lambda _, given: got.append(given[0].detach()))
+    hook = projection.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0].detach()))
     encoder(token_ids)
-    listener.remove()
-    return got[0]
+    hook.remove()
+    return inputs[0]

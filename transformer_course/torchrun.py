@@ -1,87 +1,66 @@
-"""Several processes from a cell: what a terminal's `torchrun` does, and what each of them has to say."""
+"""Several processes from a cell: what `torchrun` does in a terminal."""
 
 import inspect
 import os
-import re
-import signal
-import subprocess
+import socket
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-AT_MOST = 120  # seconds; whoever waits longer in a lesson waits for ever
-# One thread each, as everywhere in the course. c10d asks for a host's name at each connection; a network that
-# never answers is asked once, for a second. PyTorch for Windows is built without libuv.
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
-ENVIRONMENT |= {"USE_LIBUV": "0"} if os.name == "nt" else {}
-# What PyTorch puts before a worker's line, and its log before one: warning or information, date, time, place.
-RANK = re.compile(r"^\[rank\d+\]:\s*", re.MULTILINE)
-STAMP = re.compile(r"\[[IW]\d+ [\d:.]+ \S+\] ")
+import torch
+from torch.multiprocessing import start_processes
+
+TIME_LIMIT = 120  # seconds
 
 
-def torchrun(job: Callable[[], None], *, workers: int = 2, using: Sequence[Callable] = ()) -> int:
-    """Run a job in several processes, and print what each printed, the first one's first.
+def torchrun(job: Callable[[], None], *, workers: int = 2) -> None:
+    """Run a function in several processes, and print what each printed, rank 0 first.
 
     In a terminal: `torchrun --standalone --nproc-per-node 2 job.py`, or `… -m module`; and before the job
     `--local-addr localhost` where a machine does not know its own name, as some do without a network.
 
     Args:
-        job: a function of the notebook, without arguments, which stands on its own: it imports what it uses.
-        workers: how many processes.
-        using: other functions of the notebook, which the job calls.
+        job: a function of the notebook, without arguments, which imports what it uses.
+        workers: number of processes.
 
-    Returns the exit code; 0 if all went well.
+    Raises:
+        ProcessRaisedException, ProcessExitedException: PyTorch's, when a process fails; the others are ended.
+        TimeoutError: the processes took longer than TIME_LIMIT; they are ended.
     """
+    with socket.socket() as probe:  # a free port, where the processes meet
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    source = f"{textwrap.dedent(inspect.getsource(job))}\n{job.__name__}()"
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={workers}"),
-            "--local-addr=localhost",  # not this machine's name, which it may not know
-            *("--redirects=3", f"--log-dir={folder}"),
-            str(_as_file(job, using, Path(folder))),
-        ]
-        process = subprocess.Popen(
-            command, env=os.environ | ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        # Spawned, not forked, because a kernel has threads; so the function is passed on as its source.
+        arguments = (workers, port, source, folder)
+        context = start_processes(_run_job, arguments, workers, join=False, start_method="spawn")
+        deadline = time.monotonic() + TIME_LIMIT
         try:
-            code = process.wait(AT_MOST)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            process.send_signal(signal.SIGTERM)  # it ends its workers, and then itself
-            process.wait()
-            raise
-        for rank in range(workers):
-            print(_said(Path(folder), rank, "stdout"), end="")
-        if code:
-            print(_complaint(Path(folder), workers))
-    return code
+            while not context.join(timeout=1):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"the processes took longer than {TIME_LIMIT} seconds")
+        finally:  # also when the cell is interrupted
+            for process in context.processes:
+                process.kill()
+                process.join()
+            for output in sorted(Path(folder).iterdir()):
+                print(output.read_text("utf-8"), end="")
 
 
-def _as_file(job: Callable, using: Sequence[Callable], folder: Path) -> Path:
-    """The job as a program, below what it calls."""
-    file = folder / "job.py"
-    sources = [textwrap.dedent(inspect.getsource(function)) for function in (*using, job)]
-    call = f"{job.__name__}()\n\nfrom transformer_lab.training.workers import leave\n\nleave(0)\n"
-    file.write_text("\n\n".join([*sources, call]), encoding="utf-8")
-    return file
-
-
-def _said(folder: Path, rank: int, stream: str) -> str:
-    """What a worker wrote."""
-    return "".join(
-        file.read_text("utf-8") for file in sorted(folder.glob(f"*/attempt_0/{rank}/{stream}.log"))
-    )
-
-
-def _complaint(folder: Path, workers: int) -> str:
-    """The last line of each worker's complaint, each told once; how a process that was killed ended, too.
-
-    A line of a library's log, with the time of day, is no complaint: without a network c10d warns of names
-    that nobody knows. It is told, without its stamp, where no worker says anything else.
-    """
-    said = [re.sub(RANK, "", _said(folder, rank, "stderr").strip()).splitlines() for rank in range(workers)]
-    last = [next((line for line in reversed(each) if not STAMP.match(line)), "") for each in said]
-    if not any(last):
-        last = [STAMP.sub("", each[-1]) if each else "" for each in said]
-    told = dict.fromkeys(filter(None, last))
-    return "\n".join(told) or "A worker ended without a word."
+def _run_job(rank: int, workers: int, port: int, source: str, folder: str) -> None:
+    """Run the source in the environment that torchrun gives to a worker, with its output in a file."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(workers)}
+    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    # c10d asks for the host's name at each connection; ask a network that never answers once, for a second.
+    os.environ["RES_OPTIONS"] = "timeout:1 attempts:1"
+    if os.name == "nt":  # PyTorch for Windows is built without libuv
+        os.environ["USE_LIBUV"] = "0"
+    torch.set_num_threads(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # c10d's log; an error of the job arrives as an exception
+    with Path(folder, f"{rank:03}").open("w", encoding="utf-8", buffering=1) as sys.stdout:
+        exec(source, {"__name__": "__main__"})
+    os._exit(0)  # not Python's teardown, in which a thread of gloo may still abort the process

@@ -21,7 +21,7 @@ from transformer_lab.diagnostics import attention_on
 from transformer_lab.masking import combine_masks
 from transformer_lab.rotary_embedding import check_pairs
 from transformer_lab.scaled_dot_product_attention import attention_weights
-from transformer_lab.training.workers import rows_of_worker
+from transformer_lab.training import loss_to_hand_in
 
 
 def settings_kept() -> None:
@@ -61,8 +61,8 @@ def test_of_the_package_docstrings_and_checks_are_left_out(monkeypatch: pytest.M
         ast.parse(textwrap.dedent(text.removeprefix("```python\n").removesuffix("```")))
     lesson.show_source(settings_kept)
     assert '"""Everything."""' in shown[3]
-    lesson.show_source(rows_of_worker)
-    assert "raise" not in shown[4] and "    return batch.rows(slice(rank, None, count))" in shown[4]
+    lesson.show_source(loss_to_hand_in)
+    assert "raise" not in shown[4] and "    return losses.sum() * n_workers / total" in shown[4]
     lesson.show_source(attention_on)
     assert "raise" not in shown[-1] and "    asked = wanted.any(dim=-1)" in shown[-1]
     lesson.show_source(check_pairs)

@@ -1,4 +1,4 @@
-"""A file of tensors and facts that knows whether it is whole: what a run goes on from. Used in lesson 10."""
+"""Lesson 10. Checkpoints: one safetensors file with the whole state of a run, and a checksum."""
 
 import hashlib
 import json
@@ -10,16 +10,17 @@ from pathlib import Path
 import safetensors
 import safetensors.torch
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-FACTS, DIGEST = "facts", "sha256"  # the two entries of the file's metadata
-PART = ".part"  # how the name of a file ends that is not whole yet
+from transformer_lab.training.schedule import TrainingConfig
 
 
 @dataclass
 class History:
-    """What happened at each step, and the scores: how many steps were done → what `evaluate` returned."""
+    """The numbers of each step, and the scores: number of steps done → what `evaluate` returned."""
 
     loss: list[float] = field(default_factory=list)
     learning_rate: list[float] = field(default_factory=list)
@@ -28,40 +29,126 @@ class History:
 
     @property
     def steps(self) -> int:
-        """How many steps are done."""
+        """Number of steps done."""
         return len(self.loss)
 
 
-@dataclass
-class Run:
-    """What is trained, by what, and how: the settings must be those that the run began with."""
+def save(
+    path: str | Path, model: nn.Module, optimizer: Optimizer, config: TrainingConfig, history: History
+) -> None:
+    """Write the checkpoint of a run; of several workers, whose state is the same, rank 0 writes it."""
+    if dist.is_initialized() and dist.get_rank() != 0:
+        return
+    model = unwrapped(model)
+    facts = {"history": asdict(history), "run": run_fingerprint(model, optimizer, config)}
+    write_checkpoint(path, state_to_tensors(model, optimizer), facts)
 
-    model: nn.Module
-    optimizer: Optimizer
-    settings: dict
 
+def restore(path: str | Path, model: nn.Module, optimizer: Optimizer, config: TrainingConfig) -> History:
+    """Fill the model, the optimizer and the random number generator from a checkpoint; return its history.
 
-def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapping) -> None:
-    """Write a safetensors file; `facts` must be made of what JSON knows.
+    The run may go on with another `evaluate_every` or `save_every`, and with more `steps`: the steps that are
+    left then follow the longer schedule.
 
-    Whoever stops the program meanwhile finds the file that was there before: the new one is written beside
-    it and takes its place when it is whole.
+    Raises:
+        ValueError: the checkpoint is damaged, or of another model or run; nothing has changed then.
     """
-    path = Path(path).resolve()  # what a symbolic link names, not the link
-    text = json.dumps(facts)
-    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    metadata = {FACTS: text, DIGEST: digest(copies, text)}
-    beside = path.with_name(path.name + PART)
-    beside.write_bytes(safetensors.torch.save(copies, metadata))
-    os.replace(beside, path)
+    model = unwrapped(model)
+    tensors, facts = read_checkpoint(path)
+    saved, wanted = facts.get("run", {}), run_fingerprint(model, optimizer, config)
+    for name in sorted(saved.keys() | wanted.keys()):
+        if saved.get(name) != wanted.get(name):
+            raise ValueError(
+                f"{path} is of another run: got {name} = {saved.get(name)}, wanted {wanted.get(name)}; "
+                "resume with the settings that it began with, or name another file"
+            )
+    history = History(**facts["history"])
+    history.scores = {int(step): score for step, score in history.scores.items()}  # JSON's keys are text
+    if history.steps > config.steps:
+        raise ValueError(f"{path} has {history.steps} steps, more than config.steps = {config.steps}")
+    tensors_to_state(tensors, model, optimizer)
+    return history
 
 
-def load_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict]:
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Return the model inside a DistributedDataParallel wrapper, or the model itself."""
+    return model.module if isinstance(model, DistributedDataParallel) else model
+
+
+def run_fingerprint(model: nn.Module, optimizer: Optimizer, config: TrainingConfig) -> dict:
+    """Return what a run that resumes must have in common: settings, parameters, which of them are trained."""
+    trained = trained_names(model, optimizer)
+    shapes = {
+        name: f"{tuple(tensor.shape)} {tensor.dtype}{', trained' if name in trained else ''}"
+        for name, tensor in model.state_dict().items()
+    }
+    settings = asdict(config)
+    for name in ("steps", "evaluate_every", "save_every"):
+        del settings[name]
+    return settings | shapes
+
+
+def state_to_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+    """Return the state of the model, the optimizer and the random number generators as named tensors."""
+    names = trained_names(model, optimizer)
+    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer/{names[index]}/{quantity}": tensor for quantity, tensor in state.items()}
+    tensors["random/cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random/cuda"] = torch.cuda.get_rng_state()
+    return tensors
+
+
+def tensors_to_state(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: Optimizer) -> None:
+    """Load the tensors of `state_to_tensors` into the same model and an optimizer of the same parameters."""
+    # Not PyTorch's set_optimizer_state_dict, which makes up state for parameters that had no gradient so far.
+    names = trained_names(model, optimizer)
+    weights, state = {}, {}
+    for key, tensor in tensors.items():
+        kind, _, name = key.partition("/")
+        if kind == "model":
+            weights[name] = tensor
+        if kind == "optimizer":
+            name, _, quantity = name.rpartition("/")
+            state.setdefault(names.index(name), {})[quantity] = tensor
+    model.load_state_dict(weights)
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
+    torch.set_rng_state(tensors["random/cpu"])
+    if torch.cuda.is_available() and "random/cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random/cuda"])
+
+
+def trained_names(model: nn.Module, optimizer: Optimizer) -> list[str]:
+    """Return the names of the parameters that the optimizer updates, in its order."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    return [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def write_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapping) -> None:
+    """Write tensors, and facts that JSON knows, to a safetensors file.
+
+    A process that is killed meanwhile leaves the old file: the new one is written beside it and replaces it
+    when it is complete and on the disk.
+    """
+    path = Path(path).resolve()  # the file that a symbolic link points to, not the link
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    text = json.dumps(facts, default=float)  # a number of NumPy's becomes Python's
+    data = safetensors.torch.save(tensors, {"facts": text, "sha256": checksum(tensors, text)})
+    incomplete = path.with_name(path.name + ".part")
+    with incomplete.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(incomplete, path)
+
+
+def read_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict]:
     """Return the tensors, on the CPU, and the facts.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is cut short, damaged, or not written by `save_checkpoint`.
+        ValueError: the file is cut short, damaged, or not written by `write_checkpoint`.
     """
     try:
         with safetensors.safe_open(path, framework="pt") as file:
@@ -69,118 +156,18 @@ def load_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except safetensors.SafetensorError:
         metadata, tensors = {}, {}
-    if digest(tensors, metadata.get(FACTS, "")) != metadata.get(DIGEST):
+    if checksum(tensors, metadata.get("facts", "")) != metadata.get("sha256"):
         raise ValueError(
-            f"{path} is not a whole checkpoint: got other contents than were saved there; delete it to begin "
-            "anew, or name another one"
+            f"{path} is not a whole checkpoint: its checksum is wrong; delete it to start again, or name "
+            "another file"
         )
-    return tensors, json.loads(metadata[FACTS])
+    return tensors, json.loads(metadata["facts"])
 
 
-def digest(tensors: Mapping[str, Tensor], text: str) -> str:
-    """Return the SHA-256 of all names, dtypes, shapes and numbers, and of the text."""
-    return hashlib.sha256(safetensors.torch.save(dict(tensors)) + text.encode()).hexdigest()
-
-
-def gather(run: Run) -> dict[str, Tensor]:
-    """Return all numbers that the next step depends on: parameters, the optimizer's means, random numbers."""
-    names = names_of_trained(run.model, run.optimizer)
-    tensors = {f"model/{name}": tensor for name, tensor in run.model.state_dict().items()}
-    for number, state in run.optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer/{names[number]}/{quantity}": tensor for quantity, tensor in state.items()}
-    device = device_of(run.model)
-    tensors["random/cpu"] = torch.get_rng_state()
-    if device.type == "cuda":
-        tensors["random/cuda"] = torch.cuda.get_rng_state(device)
-    return tensors
-
-
-def scatter(tensors: Mapping[str, Tensor], run: Run) -> None:
-    """Put back what `gather` returned, of the same model and an optimizer of the same parameters."""
-    # Not PyTorch's set_optimizer_state_dict, which makes a step for parameters that had no gradient so far.
-    names = names_of_trained(run.model, run.optimizer)
-    state = run.optimizer.state_dict() | {"state": {}}
-    for key, tensor in _under("optimizer/", tensors).items():
-        name, _, quantity = key.rpartition("/")
-        state["state"].setdefault(names.index(name), {})[quantity] = tensor
-    run.model.load_state_dict(_under("model/", tensors))
-    run.optimizer.load_state_dict(state)
-    device = device_of(run.model)
-    torch.set_rng_state(tensors["random/cpu"])
-    if device.type == "cuda" and "random/cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random/cuda"], device)
-
-
-def keep(path: str | Path, run: Run, history: History) -> None:
-    """Write all that a run goes on from."""
-    save_checkpoint(path, gather(run), {"history": asdict(history)} | what_must_agree(run))
-
-
-def resume(path: str | Path, run: Run) -> History:
-    """Fill model, optimizer and random numbers from a checkpoint, and return the history up to there.
-
-    Raises:
-        ValueError: the checkpoint is damaged, or of another model or run; nothing has changed then.
-    """
-    return put_back(path, *load_checkpoint(path), run)
-
-
-def put_back(path: str | Path, tensors: Mapping[str, Tensor], facts: dict, run: Run) -> History:
-    """Fill all from what was read, after seeing that it belongs to this run and model."""
-    history = History(**facts.pop("history", {}))
-    history.scores = {int(step): score for step, score in history.scores.items()}  # JSON's keys are text
-    check_same_facts(path, facts, what_must_agree(run))
-    scatter(tensors, run)
-    return history
-
-
-def what_must_agree(run: Run) -> dict:
-    """Return the settings, what the model holds, and what of it is trained."""
-    held = [f"{name} {tuple(each.shape)} {each.dtype}" for name, each in run.model.state_dict().items()]
-    return run.settings | {"model": held, "trained": names_of_trained(run.model, run.optimizer)}
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Return where the model's parameters are; without any it may be anywhere."""
-    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-
-
-def names_of_trained(model: nn.Module, optimizer: Optimizer) -> list[str]:
-    """Return the names of the parameters that the optimizer updates, in its order."""
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    updated = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    if not all(parameter in names for parameter in updated):
-        raise ValueError(
-            "the optimizer updates parameters of another model, wanted this one's; build it anew"
-        )
-    return [names[parameter] for parameter in updated]
-
-
-def check_place(path: str | Path) -> None:
-    """Raise unless a file can be written there: now, not when hours of training are to be kept."""
-    path = Path(path).resolve()
-    if path.is_dir():
-        raise ValueError(f"{path} cannot be written: got a folder, wanted a file; name one in it")
-    beside = path.with_name(path.name + PART)
-    beside.touch()
-    beside.unlink()
-
-
-def check_same_facts(path: str | Path, got: Mapping, wanted: Mapping) -> None:
-    """Raise ValueError unless all facts agree, as written in JSON."""
-    for name in sorted(got.keys() | wanted.keys()):
-        theirs, ours = got.get(name), wanted.get(name)
-        if theirs != ours:
-            if isinstance(theirs, list) and isinstance(ours, list):  # say only where they begin to differ
-                theirs, ours = (
-                    [each for each in a if each not in b][:1] for a, b in ((theirs, ours), (ours, theirs))
-                )
-            raise ValueError(
-                f"{path} is of another run: got {name} = {theirs}, wanted {ours}; "
-                "go on with the settings that it began with, or name another file"
-            )
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin with the prefix, without it."""
-    return {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
+def checksum(tensors: Mapping[str, Tensor], facts: str) -> str:
+    """Return the SHA-256 of the facts and of all names, dtypes, shapes and values."""
+    sha256 = hashlib.sha256(facts.encode())
+    for name, tensor in sorted(tensors.items()):
+        sha256.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        sha256.update(tensor.flatten().view(torch.uint8).numpy())
+    return sha256.hexdigest()

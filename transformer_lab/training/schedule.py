@@ -1,8 +1,8 @@
-"""How long and how fast a run learns: its settings, and the learning rate of each step. Used in lesson 10."""
+"""Lesson 10. The settings of a training run, and the learning rate of each step."""
 
 from dataclasses import dataclass
 
-from transformer_lab.validation import check_integer, check_number, check_positive
+from transformer_lab.validation import check_integer, check_positive
 
 
 @dataclass(frozen=True)
@@ -12,10 +12,10 @@ class TrainingConfig:
     Attributes:
         steps: number of updates.
         learning_rate: the highest one, reached at the end of the warm-up.
-        warmup_steps: during which the learning rate rises.
-        weight_decay: by which every matrix shrinks, times the learning rate; biases and norms do not.
-        max_grad_norm: a longer gradient is scaled down to this length.
-        evaluate_every, save_every: steps between two evaluations, two checkpoints; 0 means at the end only.
+        warmup_steps: number of steps during which the learning rate rises.
+        weight_decay: the decay of every matrix, times the learning rate; biases and norms do not decay.
+        max_grad_norm: a gradient whose norm is larger is scaled down to this norm.
+        evaluate_every, save_every: steps between two evaluations or checkpoints; 0 means at the end only.
     """
 
     steps: int
@@ -28,26 +28,18 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_positive(steps=self.steps)
-        check_integer(warmup_steps=self.warmup_steps)
-        check_integer(evaluate_every=self.evaluate_every, save_every=self.save_every, at_least=0)
-        check_number(learning_rate=self.learning_rate, max_grad_norm=self.max_grad_norm, above=0)
-        if not 0 <= self.warmup_steps < self.steps:
-            raise ValueError(
-                f"warmup_steps must be from 0 to steps - 1 = {self.steps - 1}, got {self.warmup_steps}; "
-                "the learning rate would never reach its height"
-            )
-        for name, number in vars(self).items():  # NumPy's become Python's, which a checkpoint can hold
-            object.__setattr__(self, name, getattr(number, "item", lambda number=number: number)())
+        check_integer(warmup_steps=self.warmup_steps, at_least=0, at_most=self.steps - 1)
+        if not self.max_grad_norm > 0:
+            raise ValueError(f"max_grad_norm must be above 0, got {self.max_grad_norm}; 1.0 is usual")
 
 
 def learning_rate_at(step: int, config: TrainingConfig) -> float:
-    """Return the learning rate of a step, counted from 0: never 0, and at its height after the warm-up."""
-    check_integer(step=step, at_least=0, at_most=config.steps - 1)
+    """Return the learning rate of a step, counted from 0: never 0, and at its maximum after the warm-up."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
     return config.learning_rate * (config.steps - step) / (config.steps - config.warmup_steps)
 
 
-def is_due(steps_done: int, every: int, steps: int) -> bool:
-    """Whether something happens now that happens every so often, and at the end."""
-    return steps_done == steps or (every > 0 and steps_done % every == 0)
+def every_n_steps(steps_done: int, n: int, steps: int) -> bool:
+    """Return whether it is time for what happens every n steps and at the end; n = 0: at the end only."""
+    return steps_done == steps or (n > 0 and steps_done % n == 0)

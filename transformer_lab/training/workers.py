@@ -1,66 +1,55 @@
-"""Lesson 13. Several processes train one model: each reads its rows of a batch, all make the same step."""
+"""Lesson 13. Data-parallel training: several processes train one model, each on its rows of every batch."""
 
 import os
 import sys
 from collections.abc import Callable
 from datetime import timedelta
-from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from transformer_lab.training import checkpoints
-from transformer_lab.training.checkpoints import History, Run, check_place
-from transformer_lab.training.data import IGNORED, Batch, check_targets
-from transformer_lab.training.loop import Alone
+from transformer_lab.training.checkpoints import History
+from transformer_lab.training.data import IGNORED, Batch
+from transformer_lab.training.loop import cross_entropy_loss, train
+from transformer_lab.training.schedule import TrainingConfig
 
-# How long a worker waits for the others. One that dies is noticed at once, since its connections close. One
-# whose machine loses its power says nothing, and only waiting too long tells; but it must be longer than the
-# first worker takes to write a checkpoint, and the slowest to read the job.
+# How long a worker waits for the others. A worker that dies closes its connections, which is noticed at once;
+# a machine that loses power does not. It must be longer than rank 0 takes to write a checkpoint.
 TIMEOUT = timedelta(seconds=60)
 
 
-def join() -> torch.device:
-    """Meet the other workers; return the device of this one.
-
-    Started by torchrun, the environment says who is who. Started alone, this process is a group of one.
-    """
-    alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+def init_process_group() -> torch.device:
+    """Join the other workers, if torchrun started this process; return the device of this worker."""
     device, backend = torch.device("cpu"), "gloo"
     if torch.cuda.is_available():  # each worker of a machine has a GPU of its own
         device, backend = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))), "nccl"
         torch.cuda.set_device(device)
-    dist.init_process_group(backend, timeout=TIMEOUT, **({} if "RANK" in os.environ else alone))
+    if dist.is_torchelastic_launched():
+        dist.init_process_group(backend, timeout=TIMEOUT)
     return device
 
 
-def rows_of_worker(batch: Batch, rank: int, count: int) -> Batch:
-    """Return the rows rank, rank + count, rank + 2 · count, … of a batch: every row goes to one worker."""
-    if len(batch) < count:
-        raise ValueError(
-            f"got a batch of {len(batch)} rows for {count} workers, wanted at least one for each; make the "
-            "batch larger, or start fewer workers"
-        )
-    return batch.rows(slice(rank, None, count))
+def shard_rows(batch: Batch, rank: int, n_workers: int) -> Batch:
+    """Return the rows rank, rank + n_workers, rank + 2 · n_workers, … of a batch."""
+    return batch.rows(slice(rank, None, n_workers))
 
 
 def loss_to_hand_in(
     losses: Float[Tensor, " targets"], total: int | Tensor, n_workers: int
 ) -> Float[Tensor, ""]:
-    """Return the number of which a worker computes the gradient.
+    """Per-worker loss, scaled so that the workers' average is the mean over the targets of all workers.
 
-    The workers' gradients are averaged: added, then divided by `n_workers`. Here the sum is divided by
-    `total`, the number of targets of *all* workers, and multiplied by `n_workers`, which the average takes
-    away again. So the average is the gradient of the mean over all targets, however many each worker has.
+    DistributedDataParallel averages the gradients: it adds them and divides by `n_workers`. So each worker
+    divides the sum of its losses by `total`, the number of targets of *all* workers, and multiplies by
+    `n_workers`. The average is then the gradient of the mean, however many targets each worker has.
 
     Raises:
-        ValueError: losses not one after the other: their mean would be divided twice.
+        ValueError: a mean instead of the losses of the targets: it would be divided twice.
     """
     if losses.dim() != 1:
         raise ValueError(
@@ -69,131 +58,62 @@ def loss_to_hand_in(
     return losses.sum() * n_workers / total
 
 
-class Workers(Alone):
-    """Several processes, each with the whole model: this is one of them. For `train(..., workers=...)`.
+def data_parallel_loss(
+    logits: Float[Tensor, "batch *position n_classes"], targets: Int[Tensor, " batch *position"]
+) -> Float[Tensor, ""]:
+    """Mean cross-entropy over the targets of all workers, with the gradient of this worker's part."""
+    total = (targets != IGNORED).sum()
+    dist.all_reduce(total)  # the sum over all workers
+    losses = cross_entropy_loss(logits, targets, reduction="none")
+    loss = loss_to_hand_in(losses, total, dist.get_world_size())
+    mean = loss.detach() / dist.get_world_size()
+    dist.all_reduce(mean)
+    return loss + (mean - loss.detach())  # the value of the mean, the gradient of this worker's loss
 
-    Attributes:
-        device: where this worker computes.
-        rank, count: which worker this is, from 0, and of how many.
-        steps, saved: how many steps are done (whoever watches counts them), and how many are safe in the
-            checkpoint.
+
+def train_data_parallel(
+    model: nn.Module,
+    batch_at: Callable[[int], Batch],
+    config: TrainingConfig,
+    *,
+    evaluate: Callable[[nn.Module], float] | None = None,
+    watch: Callable[[History, TrainingConfig], None] | None = None,
+    checkpoint: str | Path | None = None,
+) -> History:
+    """`train` with DistributedDataParallel, called in every process of the group; arguments as for `train`.
+
+    Without dropout the numbers are those of one process. With dropout every worker drops by random numbers
+    of its own, which depend on the step and the rank, so that a run may resume.
+
+    Raises:
+        ValueError: only some workers find the checkpoint.
     """
-
-    def __init__(self, device: torch.device, write: Callable[[str], None]) -> None:
-        self.device = device
-        self.write = write
-        self.rank, self.count = dist.get_rank(), dist.get_world_size()
-        self.steps = self.saved = 0
-        self.seed = 0
-
-    def tell(self, line: str) -> None:
-        """Write a line of words, if this is worker 0."""
-        if self.rank == 0:
-            self.write(line)
-
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """Move the model to the device, make it equal to that of worker 0, and return what averages."""
-        self.seed = torch.initial_seed() % 2**32
-        model.to(self.device)
-        for tensor in chain(model.parameters(), model.buffers()):
-            dist.broadcast(tensor.detach(), src=0)
-        return self.spread(model)
-
-    def spread(self, model: nn.Module) -> nn.Module:
-        """Every worker holds the whole model; after each backward pass all hold the averaged gradient."""
-        # static_graph: parameters that the loss never depends on are no error, as they are none alone.
-        return DistributedDataParallel(model, static_graph=True)
-
-    def resume(self, place: str | Path | None, run: Run) -> History:
-        """Go on from the checkpoint, if it is there already: all workers from the same one."""
-        if place is not None and self.rank == 0:
-            self.check(place)
-        seen = gathered(place is not None and self.file_of(place).exists())
-        if any(seen) and not all(seen):
-            raise ValueError(
-                f"got {place} in {sum(seen)} of {self.count} workers, wanted the same for all; put it where "
-                "every machine reads it"
-            )
-        history = self.read(place, run) if all(seen) else History()
-        self.steps = self.saved = history.steps
-        goes_on = f"; going on from step {history.steps}" if history.steps else ""
-        self.tell(self.in_words(run.model) + goes_on)
-        return history
-
-    check = staticmethod(check_place)  # raises unless a checkpoint can be written there
-
-    def file_of(self, place: str | Path) -> Path:
-        """Return the file that is there if there is a checkpoint."""
-        return Path(place)
-
-    def read(self, place: str | Path, run: Run) -> History:
-        """Read the checkpoint that is there."""
-        return checkpoints.resume(place, run)
-
-    def in_words(self, model: nn.Module) -> str:
-        """Say how many workers there are, and what each holds."""
-        total = sum(parameter.numel() for parameter in model.parameters())
-        here = sum(self.part(parameter).numel() for parameter in model.parameters())
-        at_most = "" if here in (total, total / self.count) else "at most "
-        workers = "1 worker" if self.count == 1 else f"{self.count} workers"
-        return f"{workers} on {self.device.type}; each holds {at_most}{here:,} of {total:,} parameters"
-
-    def part(self, parameter: nn.Parameter) -> Tensor:
-        """Return what this worker holds of a parameter."""
-        return parameter
-
-    def share(self, batch: Batch, step: int) -> Batch:
-        """Return this worker's rows of a step's batch, and let it draw random numbers of its own.
-
-        What is dropped depends on worker and step alone, so a run that goes on after a stop has the same
-        numbers as one without.
-        """
-        torch.manual_seed(self.seed + 1 + step * self.count + self.rank)
-        return rows_of_worker(batch, self.rank, self.count)
-
-    def loss(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
-        """Return the number of which this worker computes the gradient; its rows may have no target."""
-        total = (batch.targets != IGNORED).sum()
-        dist.all_reduce(total)
-        if not total:
-            raise ValueError(
-                f"nothing is asked: every target is IGNORED ({IGNORED}), wanted at least one in each batch; "
-                "look how they were made"
-            )
-        logits = model(*batch.inputs)
-        check_targets(logits, batch.targets, some_asked=False)
-        losses = F.cross_entropy(
-            logits.flatten(0, -2), batch.targets.flatten(), ignore_index=IGNORED, reduction="none"
+    rank, n_workers, seed = dist.get_rank(), dist.get_world_size(), torch.initial_seed()
+    found = [None] * n_workers
+    dist.all_gather_object(found, checkpoint is not None and Path(checkpoint).is_file())
+    if len(set(found)) > 1:
+        raise ValueError(
+            f"got {checkpoint} in {sum(found)} of {n_workers} workers, wanted the same for all; put it where "
+            "every machine reads it"
         )
-        return loss_to_hand_in(losses, total, self.count)
 
-    def of_all(self, loss: Tensor, gradient_norm: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean of what was handed in, the loss of the whole batch, and the gradient's length."""
-        mean = loss.detach() / self.count
-        dist.all_reduce(mean)
-        return mean, gradient_norm
+    def rows_at(step: int) -> Batch:
+        torch.manual_seed((seed + 1 + step * n_workers + rank) % 2**63)
+        return shard_rows(batch_at(step), rank, n_workers)
 
-    def keep(self, place: str | Path, run: Run, history: History) -> None:
-        """Worker 0 writes the same file as a process alone; the others wait until it is there."""
-        if self.rank == 0:
-            super().keep(place, run, history)
-        dist.barrier()
-        self.saved = history.steps
+    return train(
+        DistributedDataParallel(model, static_graph=True),  # static_graph allows parameters without gradient
+        rows_at,
+        config,
+        loss_fn=data_parallel_loss,
+        evaluate=evaluate and (lambda _: evaluate(model)),
+        watch=watch,
+        checkpoint=checkpoint,
+    )
 
 
-def leave(code: int) -> NoReturn:
-    """End this process at once, with an exit code.
-
-    The usual end takes the interpreter down first. If a thread of gloo lets go of a tensor meanwhile, C++
-    ends the process with "terminate called without an active exception", after all work was done.
-    """
+def exit_now(code: int) -> NoReturn:
+    """End this process without Python's teardown, in which a thread of gloo may still abort the process."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def gathered(thing: Any) -> list[Any]:
-    """Return what every worker hands in, in the workers' order."""
-    things = [None] * dist.get_world_size()
-    dist.all_gather_object(things, thing)
-    return things
