@@ -89,49 +89,25 @@ class Small(nn.Module):
         self.register_buffer("calls", torch.zeros(1))
 
     def forward(self, x):
-        self.calls += 1
-        return self.second(torch.dropout(self.first(x), 0.5, self.training))
+        return self.second(self.first(x))
 
 
-def steps(model, optimizer, n):
-    for _ in range(n):
-        optimizer.zero_grad()
-        model(torch.rand(7, 3)).square().mean().backward()
-        optimizer.step()
-
-
-def build(optimizer=torch.optim.AdamW, **options):
+def build():
     torch.manual_seed(0)
     model = Small()
-    return model, optimizer(model.parameters(), lr=0.1, **options)
-
-
-@pytest.mark.parametrize(
-    "optimizer, options", [(torch.optim.AdamW, {"amsgrad": True}), (torch.optim.SGD, {"momentum": 0.9})]
-)
-def test_a_run_resumes_bit_by_bit(tmp_path, optimizer, options):
-    model, its_optimizer = build(optimizer, **options)
-    steps(model, its_optimizer, 3)
-    save(tmp_path / "run", model, its_optimizer, CONFIG, History([0.5], scores={1: 0.25}))
-    steps(model, its_optimizer, 4)
-
-    again, its_optimizer = build(optimizer, **options)
-    torch.manual_seed(77)
-    assert restore(tmp_path / "run", again, its_optimizer, CONFIG) == History([0.5], scores={1: 0.25})
-    assert not its_optimizer.state[again.unused]
-    steps(again, its_optimizer, 4)
-    for name, tensor in model.state_dict().items():
-        assert_equal(again.state_dict()[name], tensor, 0)
+    return model, torch.optim.AdamW(model.parameters())
 
 
 def test_the_optimizers_state_goes_by_name():
     model, optimizer = build()
-    steps(model, optimizer, 2)
+    model(torch.rand(7, 3)).square().mean().backward()
+    optimizer.step()
     again, _ = build()
     reordered = torch.optim.AdamW(list(again.parameters())[::-1])
     tensors_to_state(state_to_tensors(model, optimizer), again, reordered)
     moments = optimizer.state[model.first.weight]["exp_avg"]
     assert_equal(reordered.state[again.first.weight]["exp_avg"], moments)
+    assert not reordered.state[again.unused]
 
 
 @pytest.mark.parametrize(

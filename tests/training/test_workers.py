@@ -25,7 +25,6 @@ from transformer_lab.training import (
     accuracy,
     checkpoints,
     loss_to_hand_in,
-    shard_rows,
     train,
     train_data_parallel,
 )
@@ -143,26 +142,9 @@ def test_both_workers_stop_with_the_same_words(two_workers):
         assert error.startswith(words)
 
 
-# --- the parts, by hand
-
-
-def test_rows_are_dealt_out_in_turn():
-    batch = Batch((torch.arange(5),), torch.arange(5))
-    assert [shard_rows(batch, rank, 2).targets.tolist() for rank in range(2)] == [[0, 2, 4], [1, 3]]
-
-
 def test_losses_that_are_a_mean_already_are_refused():
     with pytest.raises(ValueError, match="reduction='none'"):
         loss_to_hand_in(torch.tensor(2.0), torch.tensor(8), 2)
-
-
-@pytest.mark.parametrize("parts", [[3, 5], [1, 0, 7]])
-def test_the_average_of_what_is_handed_in_is_the_mean_of_all(parts):
-    losses = torch.arange(8.0, requires_grad=True)
-    handed_in = [loss_to_hand_in(part, torch.tensor(8), len(parts)) for part in losses.split(parts)]
-    average = sum(handed_in) / len(parts)
-    assert_equal(average, losses.mean())
-    assert_equal(torch.autograd.grad(average, losses)[0], torch.full((8,), 1 / 8))
 
 
 # --- the program

@@ -95,8 +95,9 @@ def state_to_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{names[index]}/{quantity}": tensor for quantity, tensor in state.items()}
     tensors["random/cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random/cuda"] = torch.cuda.get_rng_state()
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        tensors["random/cuda"] = torch.cuda.get_rng_state(device)
     return tensors
 
 
@@ -115,8 +116,9 @@ def tensors_to_state(tensors: Mapping[str, Tensor], model: nn.Module, optimizer:
     model.load_state_dict(weights)
     optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
     torch.set_rng_state(tensors["random/cpu"])
-    if torch.cuda.is_available() and "random/cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random/cuda"])
+    device = next(model.parameters()).device
+    if device.type == "cuda" and "random/cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random/cuda"], device)
 
 
 def trained_names(model: nn.Module, optimizer: Optimizer) -> list[str]:
