@@ -13,6 +13,7 @@ import nbformat
 from docutils.nodes import make_id
 from sphinx.cmd.build import main as sphinx
 
+from live.code_lines import with_code
 from live.export import PAIR, TEXTS, export, write_json
 from pages import field_guide, lessons, links, lookup, meaning, start
 from pages.texts import filled
@@ -140,6 +141,8 @@ def live_page(folder: Path) -> str:
         *(MODULES / name for name in RUNTIME),
     ]:
         shutil.copy(file, folder)
+    steps = (HERE / "live" / "steps.js").read_text("utf-8")
+    (folder / "steps.js").write_text(with_code(steps), "utf-8")
     loaded = [folder / Path(name).name for name in ("encoder.onnx", TOKENIZER_FILE, *RUNTIME)]
     files = {file.name: file.stat().st_size for file in loaded}
     digest = hashlib.sha256()

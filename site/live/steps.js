@@ -25,18 +25,19 @@ function added(view, parts, words) {
 }
 
 /**
- * Each step: its name, the exercise that writes it, its shape, its line of code, a sentence, what is shown.
+ * Each step: its name, the exercise that writes it, its shape, its line of code (by function and beginning: the
+ * build looks it up), a sentence, what is shown.
  * shares: is it about who gets how much weight?
  */
 export const STEPS = [
   {
-    name: "Token", exercise: "08.1", code: "x = self.embedding(token_ids)", shape: VECTORS,
+    name: "Token", exercise: "08.1", code: "Encoder.embed: x = self.embedding(", shape: VECTORS,
     says: ({ run, text, token, word }) => `${word} is number ${run.cuts[text].ids[token]} of 30,522 ` +
       "tokens. The model has learned 384 numbers for it: red above 0, blue below.",
     make: (view) => [strip("its row", view.row("words"))],
   },
   {
-    name: "+ position", exercise: "01.3", code: "self.positions(x)", shape: VECTORS,
+    name: "+ position", exercise: "01.3", code: "LearnedEncoding.forward: return", shape: VECTORS,
     says: ({ token, word }) => `The 384 numbers of position ${token} are added, so that the model can tell ` +
       `this ${word} from one elsewhere.`,
     make(view) {
@@ -47,7 +48,7 @@ export const STEPS = [
     },
   },
   {
-    name: "Norm", exercise: "07.1", code: "self.embedding_norm(x)", shape: VECTORS,
+    name: "Norm", exercise: "07.1", code: "Encoder.embed: return", shape: VECTORS,
     says: () => "The numbers are brought to a common size: subtract their mean, divide by their spread, " +
       "scale and shift each as learned.",
     make(view) {
@@ -57,7 +58,7 @@ export const STEPS = [
   },
   {
     name: "Query · key", exercise: "03.4", shape: "(batch, heads, position, d_head)",
-    code: "queries = self.rotary(split_heads(self.query_projection(query), self.n_heads))",
+    code: "MultiHeadAttention.forward: queries =",
     says: ({ word, keyWord }) => `${word} asks (query), ${keyWord} offers (key): each is made by a learned ` +
       "matrix. Feature times feature, added up.",
     make(view) {
@@ -74,7 +75,7 @@ export const STEPS = [
   },
   {
     name: "Scores", exercise: "03.1", shape: PAIRS,
-    code: "scores = (query / math.sqrt(query.shape[-1])) @ key.mT",
+    code: "attention_weights: scores = (query",
     says: ({ word }) => `${word} is compared with every token; each sum of 32 products is divided by √32. ` +
       "(Padding would get −∞.)",
     make: (view) => [
@@ -83,14 +84,14 @@ export const STEPS = [
   },
   {
     name: "Softmax", exercise: "03.3", shape: PAIRS, shares: true,
-    code: "return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)",
+    code: "attention_weights: return scores.softmax(dim=-1).m",
     says: ({ word, keyWord, weights, key }) => "Softmax makes shares of scores: e to each score, over the " +
       `sum. ${word} gives ${keyWord} ${short(weights[key])}. A weight is not yet what arrives: tick the box.`,
     make: (view) => [shares(view)],
   },
   {
     name: "Mix values", exercise: "03.2", shape: "(batch, heads, query_pos, d_head)", shares: true,
-    code: "return F.dropout(weights, dropout) @ value, weights",
+    code: "scaled_dot_product_attention.scaled_dot_product_attention: return F.dropout(",
     says: ({ word }) => "Each token hands over 32 numbers, its value, times its weight. Their sum is what " +
       `this head brings to ${word}.`,
     make(view) {
@@ -102,7 +103,7 @@ export const STEPS = [
   },
   {
     name: "Join heads", exercise: "05.4", shape: "(batch, query_pos, d_model)",
-    code: "return self.output_projection(merge_heads(heads)), weights",
+    code: "MultiHeadAttention.forward: return",
     says: ({ head }) => `The 12 heads side by side, head ${head} framed; one more learned matrix mixes them.`,
     make(view) {
       const joined = Float32Array.from(range(HEADS).flatMap((head) => [...view.mixed(head)]));
@@ -113,14 +114,14 @@ export const STEPS = [
   },
   {
     name: "Add, norm", exercise: "07.3", shape: VECTORS,
-    code: "x = self.attention_norm(self.residual(x, attended))",
+    code: "EncoderLayer.forward: x = self.attention_norm(",
     says: ({ word }) => `What attention brings is added to ${word}, so nothing is lost, and brought to a ` +
       "common size as in step 3.",
     make: (view) => added(view, ["entering", "attended", "middle"], ["enters", "attention"]),
   },
   {
     name: "Feed-forward", exercise: "06.2", shape: VECTORS,
-    code: "return self.down_projection(self.dropout(hidden))",
+    code: "FeedForward.forward: return",
     says: ({ word }) => `Now ${word} alone: 1,536 neurons each look for a pattern in it. The strongest, ` +
       "and what all of them bring:",
     make(view) {
@@ -132,13 +133,13 @@ export const STEPS = [
   },
   {
     name: "Add, norm", exercise: "07.3", shape: VECTORS,
-    code: "x = self.feed_forward_norm(self.residual(x, self.feed_forward(x)))",
+    code: "EncoderLayer.forward: x = self.feed_forward_norm(",
     says: ({ word, layer }) => `Added and normed again: ${word} leaves layer ${layer}` +
       `${layer < LAYERS - 1 ? ", and enters the next" : ""}.`,
     make: (view) => added(view, ["middle", "fed", "leaving"], ["so far", "feed-forward"]),
   },
   {
-    name: "Out", exercise: "09.2", code: "return hidden.mean(dim=1)", shape: "(batch, d_model)",
+    name: "Out", exercise: "09.2", code: "mean_pool: return hidden.mean(", shape: "(batch, d_model)",
     says({ run }) {
       const rule = "After layer 5 the mean of all tokens is one vector for the text.";
       if (run.cuts.length < 2) return `${rule} Texts of one meaning have similar ones: compare some below.`;

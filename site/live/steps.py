@@ -33,7 +33,7 @@ class Steps(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder
-        self.mean_position = nn.Buffer(encoder.positions.table.mean(dim=0))
+        self.mean_position = nn.Buffer(encoder.positions.weight.mean(dim=0))
         self.made: dict[str, list[Tensor]] = {name: [] for name in OF_LAYER}
         self.kept: list[Tensor] = []  # of each layer, 1 for a head that stays
         self.weights: list[Tensor] = []  # of each layer, (batch, heads, query_pos, key_pos)
@@ -65,7 +65,7 @@ class Steps(nn.Module):
         """
         self.made, self.kept, self.weights = {name: [] for name in OF_LAYER}, list(heads), []
         words = self.encoder.embedding(ids)
-        rows = self.encoder.positions.table[: ids.shape[1]]
+        rows = self.encoder.positions.weight[: ids.shape[1]]
         placed = words + self.mean_position + positions * (rows - self.mean_position)
         x, entering = self.encoder.embedding_norm(placed), []
         for number, layer in enumerate(self.encoder.layers):

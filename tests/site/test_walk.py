@@ -1,17 +1,26 @@
-"""The steps of the live page's walk: their lines of code are the package's, their exercises exist."""
+"""The steps of the live page's walk: each has its line of the package's code, and an exercise that exists."""
 
 import re
 
+import pytest
+
+from live.code_lines import line_of_code, with_code
 from transformer_course.exercises import find
 from transformer_course.lessons import ROOT
 
 STEPS = (ROOT / "site" / "live" / "steps.js").read_text("utf-8")
-PACKAGE = "\n".join(file.read_text("utf-8") for file in (ROOT / "transformer_lab").glob("*.py"))
 
 
-def test_each_step_has_a_line_of_the_package_and_an_exercise() -> None:
-    lines, exercises = re.findall(r'code: "([^"]+)"', STEPS), re.findall(r'exercise: "([^"]+)"', STEPS)
-    steps = len(re.findall(r"^    name: ", STEPS, re.MULTILINE))
-    assert steps == len(lines) == len(exercises) == 12
-    assert [line for line in lines if line not in PACKAGE] == []
+def test_each_step_has_a_line_of_code_and_an_exercise():
+    lines = re.findall(r'code: "((?:[^"\\]|\\.)+)"', with_code(STEPS))
+    exercises = re.findall(r'exercise: "([^"]+)"', STEPS)
+    assert len(lines) == len(exercises) == len(re.findall(r"^    name: ", STEPS, re.MULTILINE)) == 12
+    assert "scores = (query / math.sqrt(query.shape[-1])) @ key.mT" in lines
+    assert all(re.match(r"return |\w+ = ", line) for line in lines)
     assert all(find(exercise).title for exercise in exercises)
+
+
+@pytest.mark.parametrize("beginning", ["scores =", "nothing"])
+def test_one_line_begins_so(beginning: str):
+    with pytest.raises(ValueError, match=r"attention_weights has [02] lines .* wanted 1; see steps\.js"):
+        line_of_code("attention_weights", beginning)
