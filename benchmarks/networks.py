@@ -105,7 +105,7 @@ def networks(shape: Shape, activation: str = "relu") -> Networks:
     published = bert.state_dict()
     weights = {name: published[its] for name, its in parameter_names(shape.n_layers).items()}
     segment = published[SEGMENTS][0]  # BERT adds it to every token of a first text
-    ours.load_state_dict(weights | {"positions.table": weights["positions.table"] + segment})
+    ours.load_state_dict(weights | {"positions.weight": weights["positions.weight"] + segment})
     layers = {name: tensor for name, tensor in ours.state_dict().items() if name.startswith("layers.")}
     torchs, nested = (torch_encoder(config, layers, nested=nested) for nested in (False, True))
     return Networks(ours, torchs, nested, bert, x_encoder(config, layers))

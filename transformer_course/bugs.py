@@ -240,7 +240,8 @@ def _attentions() -> list[Callable]:
 def _rotations() -> list[Callable]:
     def candidate(positions, shrink=1.0):
         def suspect(x: Tensor) -> Tensor:  # (batch, position, heads, d_head)
-            return rotate_half_split(x, rotations(positions(x), x.shape[-1])) * shrink
+            rotation = rotations(positions(x), x.shape[-1])
+            return rotate_half_split(x, rotation.real, rotation.imag) * shrink
 
         return suspect
 
@@ -432,14 +433,15 @@ def _functions() -> list[Specimen]:
 
     def rotate(x, dtype=torch.int64):
         table = turns(x.shape[1], WIDTH, dtype)
-        return rotate_half_split(x, torch.complex(*table.chunk(2, dim=-1)))
+        return rotate_half_split(x, *table.chunk(2, dim=-1))
 
     def one_by_one(x):
         return torch.cat([rotate(x[:, i : i + 1]) for i in range(x.shape[1])], dim=1)
 
     def rotate_heads(x, head_axis=(None,)):
         heads, rotation = x.unflatten(-1, (HEADS, D_HEAD)), rotations(torch.arange(x.shape[1]), D_HEAD)
-        return rotate_interleaved(heads, rotation[:, *head_axis]).flatten(-2)
+        rotation = rotation[:, *head_axis]
+        return rotate_interleaved(heads, rotation.real, rotation.imag).flatten(-2)
 
     def placed(x, rows=None):
         return x + sinusoidal_encoding(rows or x.shape[1], WIDTH)[: x.shape[1]]

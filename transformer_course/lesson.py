@@ -1,9 +1,7 @@
 """The first cell of every lesson: the same numbers and the same pictures on every machine."""
 
-import ast
 import inspect
 import random
-import textwrap
 import warnings
 from collections.abc import Callable
 
@@ -88,40 +86,6 @@ def _describe_figures(shell: InteractiveShell) -> None:
 
 
 def show_source(*things: type | Callable) -> None:
-    """Show the source of classes and functions as it stands in their modules.
-
-    Of those of `transformer_lab` docstrings and checks are left out: these compute nothing.
-    """
+    """Show the source of classes and functions as it is in their modules."""
     for thing in things:
-        source = inspect.getsource(thing)
-        is_the_packages = getattr(thing, "__module__", "").startswith("transformer_lab")
-        display(Markdown(f"```python\n{_without_checks(source) if is_the_packages else source}```"))
-
-
-def _without_checks(source: str) -> str:
-    """Leave out docstrings and what only refuses: `check_inputs(query, key)`, and an `if` that only raises.
-
-    Of a check itself the docstring alone is left out.
-    """
-    left_out: set[int] = set()
-    for definition in ast.walk(ast.parse(textwrap.dedent(source))):
-        if isinstance(definition, ast.FunctionDef | ast.ClassDef):
-            is_check = definition.name.startswith("check_")
-            for node in definition.body:
-                if _is_text(node) or (not is_check and _only_refuses(node)):
-                    left_out |= set(range(node.lineno, node.end_lineno + 1))
-    lines = enumerate(source.splitlines(keepends=True), 1)
-    return "".join(line for number, line in lines if number not in left_out)
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
-
-
-def _only_refuses(node: ast.stmt) -> bool:
-    match node:
-        case ast.Expr(ast.Call(ast.Name(name))):
-            return name.startswith("check_")
-        case ast.If(body=[*_, ast.Raise()], orelse=[]):
-            return True
-    return False
+        display(Markdown(f"```python\n{inspect.getsource(thing)}```"))

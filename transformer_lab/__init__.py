@@ -4,21 +4,31 @@ Each module says which lesson it belongs to, and imports only modules of earlier
 and `diagnostics` surround the encoder, which imports neither.
 """
 
-from transformer_lab.encoder import Encoder, EncoderConfig, SequenceHead, TokenHead, mean_pool
-from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer
-from transformer_lab.feed_forward import FeedForward, GatedFeedForward
-from transformer_lab.masking import (
-    causal_mask,
-    combine_masks,
-    local_mask,
-    padding_mask,
-    padding_mask_from_lengths,
+from transformer_lab.encoder import (
+    Encoder,
+    EncoderConfig,
+    SequenceHead,
+    TokenEmbedding,
+    TokenHead,
+    mean_pool,
+    standard_layer,
 )
-from transformer_lab.multi_head_attention import MultiHeadAttention
+from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer, to_torch_layer
+from transformer_lab.feed_forward import FeedForward, GatedFeedForward
+from transformer_lab.masking import causal_mask, local_mask, padding_mask, padding_mask_from_lengths
+from transformer_lab.multi_head_attention import MultiHeadAttention, merge_heads, split_heads
 from transformer_lab.positional_encoding import LearnedEncoding, SinusoidalEncoding, sinusoidal_encoding
-from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_half_split, rotate_interleaved
+from transformer_lab.pretrained_encoder import MINILM, attention_maps, load_minilm, sentence_embeddings
+from transformer_lab.rotary_embedding import (
+    RotaryEmbedding,
+    interleaved_to_half_split,
+    rotate_half_split,
+    rotate_interleaved,
+)
+from transformer_lab.scaled_dot_product_attention import attention_weights
 
 __all__ = [
+    "MINILM",
     "Encoder",
     "EncoderConfig",
     "EncoderLayer",
@@ -30,14 +40,23 @@ __all__ = [
     "RotaryEmbedding",
     "SequenceHead",
     "SinusoidalEncoding",
+    "TokenEmbedding",
     "TokenHead",
+    "attention_maps",
+    "attention_weights",
     "causal_mask",
-    "combine_masks",
+    "interleaved_to_half_split",
+    "load_minilm",
     "local_mask",
     "mean_pool",
+    "merge_heads",
     "padding_mask",
     "padding_mask_from_lengths",
     "rotate_half_split",
     "rotate_interleaved",
+    "sentence_embeddings",
     "sinusoidal_encoding",
+    "split_heads",
+    "standard_layer",
+    "to_torch_layer",
 ]

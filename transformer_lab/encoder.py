@@ -9,21 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer, Weights, checked_pair
+from transformer_lab.encoder_layer import EncoderLayer, PreNormEncoderLayer, Weights
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.masking import check_padding_mask
 from transformer_lab.multi_head_attention import MultiHeadAttention, check_divisible
 from transformer_lab.positional_encoding import LearnedEncoding, SinusoidalEncoding
 from transformer_lab.rotary_embedding import RotaryEmbedding
-from transformer_lab.validation import (
-    check_even,
-    check_flag,
-    check_number,
-    check_positive,
-    check_token_ids,
-    check_vectors,
-    described,
-)
+from transformer_lab.validation import check_even, check_number, check_positive
 
 ACTIVATIONS = {
     "relu": nn.ReLU,
@@ -68,13 +60,20 @@ class EncoderConfig:
     embedding_norm: bool = False
 
     def __post_init__(self) -> None:
-        check_positive(**{each.name: getattr(self, each.name) for each in fields(self) if each.type is int})
-        check_flag(**{each.name: getattr(self, each.name) for each in fields(self) if each.type is bool})
-        check_divisible(self.d_model, self.n_heads)
+        for field in fields(EncoderConfig):
+            value = getattr(self, field.name)
+            if field.type is int:
+                check_positive(**{field.name: value})
+            if field.type is bool and not isinstance(value, bool):  # "post" would count as True
+                raise TypeError(f"{field.name} must be True or False, got {value!r}")
         for name, allowed in (("activation", tuple(ACTIVATIONS)), ("positions", POSITIONS)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
-        check_number(norm_eps=self.norm_eps, above=0, usual="1e-5 as PyTorch, 1e-12 as BERT")
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be a probability, got {getattr(self, name)}")
+        check_divisible(self.d_model, self.n_heads)
+        check_number(norm_eps=self.norm_eps, above=0)
         if self.positions == "sinusoidal":
             check_even(d_model=self.d_model)
         if self.positions == "rotary":
@@ -93,25 +92,33 @@ class TokenEmbedding(nn.Module):
 
     def __init__(self, vocab_size: int, d_model: int, *, scale: bool = True) -> None:
         super().__init__()
-        check_flag(scale=scale)  # the factor is always √d_model
         self.scale = math.sqrt(d_model) if scale else 1.0
-        self.vectors = nn.Parameter(torch.empty(vocab_size, d_model))
-        nn.init.normal_(self.vectors, std=1 / self.scale)
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        nn.init.normal_(self.weight, std=1 / self.scale)
 
     def forward(self, token_ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
         """Return one vector per token.
 
         Raises:
-            ValueError: ids outside the vocabulary, or not (batch, position).
-            TypeError: ids that are not integers.
+            ValueError: ids outside the vocabulary, or not (batch, position), or no positions.
         """
-        check_token_ids(token_ids, len(self.vectors), self.vectors.device)
-        return nn.functional.embedding(token_ids, self.vectors) * self.scale
+        if token_ids.dim() != 2 or not token_ids.shape[1]:
+            raise ValueError(
+                f"token_ids must be (batch, position), got shape {tuple(token_ids.shape)}; "
+                "one sequence alone is ids[None]"
+            )
+        try:
+            return nn.functional.embedding(token_ids, self.weight) * self.scale
+        except IndexError as error:
+            raise ValueError(
+                f"token ids must be from 0 to {len(self.weight) - 1}, got {int(token_ids.min())} to "
+                f"{int(token_ids.max())}; does the tokenizer belong to this model?"
+            ) from error
 
 
 def standard_layer(config: EncoderConfig) -> EncoderLayer:
     """Build one layer from this package's parts."""
-    rotary = RotaryEmbedding(config.d_head) if config.positions == "rotary" else None
+    rotary = RotaryEmbedding(config.d_head, config.max_length) if config.positions == "rotary" else None
     layer = PreNormEncoderLayer if config.norm_first else EncoderLayer
     return layer(
         MultiHeadAttention(config.d_model, config.n_heads, dropout=config.attention_dropout, rotary=rotary),
@@ -148,11 +155,10 @@ class Encoder(nn.Module):
         self.config = config
         self.embedding = TokenEmbedding(config.vocab_size, config.d_model, scale=config.scale_embedding)
         self.positions = position_part(config)
-        self.embedding_norm = optional_norm(config.embedding_norm, config)
+        self.embedding_norm = maybe_norm(config.embedding_norm, config)
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(build_layer(config) for _ in range(config.n_layers))
-        check_nothing_shared(self.layers)
-        self.final_norm = optional_norm(config.norm_first, config)
+        self.final_norm = maybe_norm(config.norm_first, config)
 
     def forward(
         self,
@@ -169,13 +175,12 @@ class Encoder(nn.Module):
 
         Raises:
             ValueError: ids out of range, an empty or too long sequence, a mask that does not fit.
-            TypeError: ids that are not integers, a mask that is not boolean.
+            TypeError: a mask that is not boolean.
         """
         x = self.embed(token_ids)
         weights = []
         for layer in self.layers:
-            result = layer(x, may_attend=may_attend, need_weights=need_weights)
-            x, layer_weights = checked_pair("a layer", result)
+            x, layer_weights = layer(x, may_attend=may_attend, need_weights=need_weights)
             weights.append(layer_weights)
         return self.final_norm(x), weights if need_weights else None
 
@@ -190,7 +195,7 @@ class Encoder(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """Scores for every token, for example of the words that could stand there: one Linear map.
+    """Scores for every token, for example of the words that could stand there: one linear layer.
 
     Returns logits; the softmax belongs to the loss.
     """
@@ -202,12 +207,11 @@ class TokenHead(nn.Module):
     def forward(
         self, hidden: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position n_classes"]:
-        check_vectors("hidden", hidden)
         return self.projection(hidden)
 
 
 class SequenceHead(TokenHead):
-    """Scores for each sequence: the mean of its real tokens, then one Linear map."""
+    """Scores for each sequence: the mean of its real tokens, then one linear layer."""
 
     def forward(
         self,
@@ -224,13 +228,10 @@ def mean_pool(
     """Return the mean of each sequence's real tokens; zeros for a sequence that has none.
 
     Raises:
-        ValueError: `may_attend` is not a padding mask (batch, 1, 1, position) of the same batch and length;
-            or there are no positions.
-        TypeError: `may_attend` is not boolean.
+        ValueError: `may_attend` is not a padding mask (batch, 1, 1, position) of the same batch and length.
     """
-    check_vectors("hidden", hidden)
     if may_attend is None:
-        return hidden.mean(dim=1)
+        return hidden.mean(dim=-2)
     check_padding_mask(may_attend, hidden)
     real = may_attend[:, 0, 0, :, None]  # (batch, position, 1)
     # A sum may be too large for float16 where the mean is not.
@@ -239,29 +240,6 @@ def mean_pool(
     return (total / real.sum(dim=1).clamp(min=1)).to(hidden.dtype)
 
 
-def optional_norm(wanted: bool, config: EncoderConfig) -> nn.Module:
+def maybe_norm(wanted: bool, config: EncoderConfig) -> nn.Module:
     """Build a LayerNorm, or a part that does nothing."""
     return nn.LayerNorm(config.d_model, eps=config.norm_eps) if wanted else nn.Identity()
-
-
-def check_nothing_shared(layers: nn.ModuleList) -> None:
-    """Raise if two layers hold the same parameter, as one module in two places would."""
-    parameters = [parameter for layer in layers for parameter in layer.parameters()]
-    if len({id(parameter) for parameter in parameters}) < len(parameters):
-        raise ValueError(
-            "build_layer returned the same module, or part, for two layers, wanted new ones at each call: "
-            "they would share parameters; build every part inside the function"
-        )
-
-
-def check_tensors(got: dict[str, Tensor], wanted: dict[str, tuple[int, ...] | None], remedy: str) -> None:
-    """Raise unless the tensors of a file have exactly the wanted names and shapes; None is any shape."""
-    if got.keys() != wanted.keys():
-        missing = ", ".join(sorted(wanted.keys() - got.keys())) or "nothing"
-        unknown = ", ".join(sorted(got.keys() - wanted.keys())) or "nothing"
-        raise ValueError(f"the parameters do not fit: missing {missing}; unknown {unknown}; {remedy}")
-    for name, shape in wanted.items():
-        if shape is not None and (got[name].shape != shape or not got[name].is_floating_point()):
-            raise ValueError(
-                f"{name} is {described(got[name])}, wanted floating-point numbers of shape {shape}; {remedy}"
-            )

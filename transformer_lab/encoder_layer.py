@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.multi_head_attention import MultiHeadAttention
-from transformer_lab.validation import check_shape_kept, check_vectors
+from transformer_lab.validation import described
 
 Weights = Float[Tensor, "batch n_heads query_pos key_pos"]
 
@@ -64,18 +64,20 @@ class EncoderLayer(nn.Module):
             x: the residual stream, one vector per token.
             may_attend: True where query i may attend to key j, as the attention takes it.
             need_weights: False leaves the weights out, which is faster.
-            options: handed on to the attention, whatever else that part takes.
+            options: passed on to the attention, whatever else that part takes.
         """
-        check_vectors("x", x)
-        result = self.attention(x, may_attend=may_attend, need_weights=need_weights, **options)
-        attended, weights = checked_pair("the attention", result)
+        attended, weights = self.attention(x, may_attend=may_attend, need_weights=need_weights, **options)
         x = self.attention_norm(self.residual(x, attended))
         x = self.feed_forward_norm(self.residual(x, self.feed_forward(x)))
         return x, weights
 
     def residual(self, x: Tensor, update: Tensor) -> Tensor:
-        """x + dropout(update), without broadcasting."""
-        check_shape_kept("a sublayer", update, x)
+        """Return x + dropout(update), without broadcasting."""
+        if update.shape != x.shape:
+            raise ValueError(
+                f"a sublayer must return the shape of its input, {tuple(x.shape)}, got {described(update)}; "
+                "an attention returns (output, weights), or (output, None)"
+            )
         return x + self.dropout(update)
 
 
@@ -93,26 +95,13 @@ class PreNormEncoderLayer(EncoderLayer):
         **options,
     ) -> tuple[Float[Tensor, "batch position d_model"], Weights | None]:
         """Return the tokens after this layer, and its attention weights, as `EncoderLayer` does."""
-        check_vectors("x", x)
-        inner = self.attention_norm(x)
-        result = self.attention(inner, may_attend=may_attend, need_weights=need_weights, **options)
-        attended, weights = checked_pair("the attention", result)
+        normed = self.attention_norm(x)
+        attended, weights = self.attention(
+            normed, may_attend=may_attend, need_weights=need_weights, **options
+        )
         x = self.residual(x, attended)
         x = self.residual(x, self.feed_forward(self.feed_forward_norm(x)))
         return x, weights
-
-
-def checked_pair(part: str, result: tuple) -> tuple[Tensor, Weights | None]:
-    """Return what a part that attends has returned; raise unless it is (output, weights).
-
-    A tensor alone would be unpacked as well: a batch of two, into its two sequences.
-    """
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise TypeError(
-            f"{part} must return (output, weights), got {type(result).__name__}; "
-            "without weights return (output, None)"
-        )
-    return result
 
 
 # --- converters: PyTorch's layer, whose norm_first tells the order of the norms, and back ----------
@@ -137,24 +126,22 @@ def from_torch_layer(theirs: nn.TransformerEncoderLayer) -> EncoderLayer:
     only with batch_first=True.
 
     Raises:
-        TypeError: not an nn.TransformerEncoderLayer.
+        TypeError: a subclass, which might compute anything.
         KeyError: an activation that is no module, and neither F.relu nor F.gelu.
-        ValueError: keys of zeros, for which this package's layer has no place.
     """
     if type(theirs) is not nn.TransformerEncoderLayer:
         raise TypeError(
-            f"wanted an nn.TransformerEncoderLayer as PyTorch wrote it, got {type(theirs).__name__}; "
-            "of an nn.TransformerEncoder take one of its layers, of a class derived from it compare outputs"
+            f"wanted an nn.TransformerEncoderLayer as PyTorch wrote it, got {type(theirs).__name__}"
         )
-    if theirs.self_attn.add_zero_attn:
-        raise ValueError("the attention adds a key of zeros (add_zero_attn), which ours lacks; leave it out")
     d_ff, d_model = theirs.linear1.weight.shape
     bias = theirs.linear1.bias is not None
-    attention, inner = theirs.self_attn, theirs.dropout.p
+    attention, activation = theirs.self_attn, theirs.activation
+    if not isinstance(activation, nn.Module):
+        activation = TORCH_ACTIVATIONS[activation]()
     order = PreNormEncoderLayer if theirs.norm_first else EncoderLayer
     ours = order(
         MultiHeadAttention(d_model, attention.num_heads, bias=bias, dropout=attention.dropout),
-        FeedForward(d_model, d_ff, activation=_as_module(theirs.activation), dropout=inner, bias=bias),
+        FeedForward(d_model, d_ff, activation=deepcopy(activation), dropout=theirs.dropout.p, bias=bias),
         nn.LayerNorm(d_model, eps=theirs.norm1.eps, bias=bias),
         nn.LayerNorm(d_model, eps=theirs.norm2.eps, bias=bias),
         dropout=theirs.dropout1.p,
@@ -171,58 +158,50 @@ def to_torch_layer(ours: EncoderLayer) -> nn.TransformerEncoderLayer:
             `FeedForward`.
         ValueError: dropouts or eps that differ, of which PyTorch's layer has one.
     """
-    _check_torch_can(ours)
-    first, second = ours.feed_forward.up_projection, ours.attention_norm
+    parts = {
+        "the layer": (ours, (EncoderLayer, PreNormEncoderLayer)),
+        "attention": (ours.attention, (MultiHeadAttention,)),
+        "feed_forward": (ours.feed_forward, (FeedForward,)),
+    }
+    for name, (part, wanted) in parts.items():
+        if type(part) not in wanted:
+            raise TypeError(f"{name} is a {type(part).__name__}, which PyTorch's layer cannot be")
+    if not isinstance(ours.attention.rotary, nn.Identity):
+        raise TypeError("the attention has rotary positions, which PyTorch's layer cannot have")
+    dropouts = {ours.dropout.p, ours.attention.dropout, ours.feed_forward.dropout.p}
+    eps = {ours.attention_norm.eps, ours.feed_forward_norm.eps}
+    if len(dropouts) > 1 or len(eps) > 1:
+        raise ValueError(
+            f"PyTorch's layer has one dropout and one eps, got dropouts {dropouts} and eps {eps}"
+        )
+    up_projection = ours.feed_forward.up_projection
     theirs = nn.TransformerEncoderLayer(
-        *(first.in_features, ours.attention.n_heads, first.out_features),
+        up_projection.in_features,
+        ours.attention.n_heads,
+        up_projection.out_features,
         dropout=ours.dropout.p,
         activation=deepcopy(ours.feed_forward.activation),
-        layer_norm_eps=second.eps,
+        layer_norm_eps=ours.attention_norm.eps,
         batch_first=True,
         norm_first=isinstance(ours, PreNormEncoderLayer),
-        bias=first.bias is not None,
+        bias=up_projection.bias is not None,
     )
-    theirs.to(first.weight).load_state_dict(to_torch_names(ours.state_dict()))
+    theirs.to(up_projection.weight).load_state_dict(to_torch_names(ours.state_dict()))
     return theirs.train(ours.training)
-
-
-def _as_module(activation) -> nn.Module:
-    return deepcopy(activation) if isinstance(activation, nn.Module) else TORCH_ACTIVATIONS[activation]()
-
-
-def _check_torch_can(ours: EncoderLayer) -> None:
-    """Raise unless PyTorch's layer can do the same; `load_state_dict` tells other norms."""
-    if type(ours) not in (EncoderLayer, PreNormEncoderLayer):
-        raise TypeError(
-            f"wanted an EncoderLayer or a PreNormEncoderLayer, got {type(ours).__name__}; "
-            "of a class derived from them compare outputs"
-        )
-    parts = {"attention": MultiHeadAttention, "attention.rotary": nn.Identity, "feed_forward": FeedForward}
-    for name, wanted in parts.items():
-        found = type(ours.get_submodule(name))
-        if found is not wanted:
-            raise TypeError(
-                f"{name} is {found.__name__}, wanted {wanted.__name__}; PyTorch's layer has no other"
-            )
-    dropouts = ours.dropout.p, ours.attention.dropout, ours.feed_forward.dropout.p
-    for name, values in ("dropout", dropouts), ("eps", (ours.attention_norm.eps, ours.feed_forward_norm.eps)):
-        if len(set(values)) > 1:
-            raise ValueError(
-                f"{name} differs between the parts, got {', '.join(map(str, values))}; "
-                "PyTorch's layer has one for all of them: choose the same"
-            )
 
 
 def from_torch_names(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return a state dict of PyTorch's layer as one of ours."""
+    names = {torch_name: name for name, torch_name in TORCH_NAMES.items()}
     ours = {}
     for name, tensor in theirs.items():
         part, kind = name.rsplit(".", 1)
         if part == "self_attn":  # in_proj_weight and in_proj_bias: three projections in one matrix
-            stacked = zip(PROJECTIONS, tensor.chunk(3), strict=True)
-            ours |= {f"attention.{each}.{kind.removeprefix('in_proj_')}": third for each, third in stacked}
+            kind = kind.removeprefix("in_proj_")
+            for projection, third in zip(PROJECTIONS, tensor.chunk(3), strict=True):
+                ours[f"attention.{projection}.{kind}"] = third
         else:
-            ours |= {f"{mine}.{kind}": tensor for mine, its in TORCH_NAMES.items() if its == part}
+            ours[f"{names[part]}.{kind}"] = tensor
     return ours
 
 
@@ -234,6 +213,6 @@ def to_torch_names(ours: dict[str, Tensor]) -> dict[str, Tensor]:
         if part in TORCH_NAMES:
             theirs[f"{TORCH_NAMES[part]}.{kind}"] = tensor
         else:
-            thirds = [ours[f"attention.{each}.{kind}"] for each in PROJECTIONS]
+            thirds = [ours[f"attention.{projection}.{kind}"] for projection in PROJECTIONS]
             theirs[f"self_attn.in_proj_{kind}"] = torch.cat(thirds)
     return theirs

@@ -1,9 +1,7 @@
-"""Lesson 06. The position-wise feed-forward network: two linear maps, applied to every token by itself."""
+"""Lesson 06. The position-wise feed-forward network: two linear layers, applied to every token by itself."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
-
-from transformer_lab.validation import check_positive, check_shape_kept, check_vectors
 
 
 class FeedForward(nn.Module):
@@ -27,27 +25,19 @@ class FeedForward(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        check_positive(d_model=d_model, d_ff=d_ff)
         self.up_projection = nn.Linear(d_model, d_ff, bias=bias)
         self.activation = activation if activation is not None else nn.ReLU()
         self.dropout = nn.Dropout(dropout)
         self.down_projection = nn.Linear(d_ff, d_model, bias=bias)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Transform each vector by itself; a wrong width is a ValueError."""
-        check_vectors("x", x, self.up_projection.in_features, rank=None)
-        hidden = self.expand(x)  # (*batch, d_ff)
+        """Transform each vector by itself."""
+        hidden = self.hidden(x)  # (*batch, d_ff)
         return self.down_projection(self.dropout(hidden))
 
-    def expand(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_ff"]:
+    def hidden(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_ff"]:
         """Return the features in between, which later work calls the neurons."""
-        return self.bend(self.up_projection(x))  # (*batch, d_ff)
-
-    def bend(self, hidden: Float[Tensor, "*batch d_ff"]) -> Float[Tensor, "*batch d_ff"]:
-        """Apply the activation to each feature."""
-        result = self.activation(hidden)
-        check_shape_kept("activation", result, hidden)
-        return result
+        return self.activation(self.up_projection(x))
 
 
 class GatedFeedForward(FeedForward):
@@ -74,6 +64,6 @@ class GatedFeedForward(FeedForward):
         super().__init__(d_model, d_ff, activation=activation, dropout=dropout, bias=bias)
         self.gate_projection = nn.Linear(d_model, d_ff, bias=bias)
 
-    def expand(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_ff"]:
+    def hidden(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_ff"]:
         """Return the features in between, each multiplied by its gate."""
-        return self.bend(self.gate_projection(x)) * self.up_projection(x)
+        return self.activation(self.gate_projection(x)) * self.up_projection(x)

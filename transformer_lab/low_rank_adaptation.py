@@ -1,4 +1,4 @@
-"""Low-rank adaptation (LoRA): train a small update beside a frozen projection. Used in lesson 12."""
+"""Low-rank adaptation (LoRA): train a small update next to a frozen projection. Used in lesson 12."""
 
 from collections.abc import Collection, Mapping
 from copy import deepcopy
@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.validation import check_number, check_positive, check_vectors
+from transformer_lab.validation import check_positive
 
-# These read the weights of their linear maps and do not call them: an update beside one would be ignored.
+# These read the weights of their linear layers and do not call them: an update of one would be ignored.
 READS_WEIGHTS = nn.MultiheadAttention, nn.TransformerEncoderLayer
 
 
@@ -20,7 +20,7 @@ class LowRankLinear(nn.Module):
     A is random and B zero, so that at first nothing changes.
 
     Args:
-        linear: the trained map; it is kept, and frozen.
+        linear: the trained projection; it is kept, and frozen.
         rank: features between A and B.
         alpha: the scale of the update is alpha / rank; `rank` if None, which is a scale of 1.
     """
@@ -28,7 +28,6 @@ class LowRankLinear(nn.Module):
     def __init__(self, linear: nn.Linear, rank: int, *, alpha: float | int | None = None) -> None:
         super().__init__()
         check_positive(rank=rank)
-        check_number(alpha=rank if alpha is None else alpha, above=0)
         if not isinstance(linear, nn.Linear):  # of another LowRankLinear, `merged` would forget the update
             raise TypeError(f"linear must be an nn.Linear, got {type(linear).__name__}; adapt a projection")
         self.in_features, self.out_features = linear.in_features, linear.out_features
@@ -40,18 +39,17 @@ class LowRankLinear(nn.Module):
         nn.init.normal_(self.down, std=linear.in_features**-0.5)
 
     def forward(self, x: Float[Tensor, "*batch d_in"]) -> Float[Tensor, "*batch d_out"]:
-        """The frozen map plus the update."""
-        check_vectors("x", x, rank=None)
+        """Return the frozen projection of x plus its update."""
         return self.linear(x) + F.linear(F.linear(x, self.down), self.up) * self.scale
 
     @property
     def weight(self) -> Tensor:
-        """The frozen weight: whoever asks a projection for its dtype, device or width finds it here."""
+        """The frozen weight, for code that asks a projection for its dtype, device or width."""
         return self.linear.weight
 
     @torch.no_grad()
     def merged(self) -> nn.Linear:
-        """Return one nn.Linear that computes the same: no cost is left when the model is used."""
+        """Return one nn.Linear that computes the same, so that inference costs nothing more."""
         linear = deepcopy(self.linear).requires_grad_(True)
         linear.weight += self.scale * self.up @ self.down
         return linear
@@ -66,7 +64,7 @@ def adapt(
 ) -> nn.Module:
     """Freeze a model, and give each of its chosen projections a low-rank update, which alone is trained.
 
-    A projection that stands in several places gets one update, which stands in all of them.
+    A projection that is used in several places gets one update, which is used in all of them.
 
     Args:
         model: changed in place, and returned.
@@ -85,7 +83,21 @@ def adapt(
         for path, part in model.named_modules(remove_duplicate=False)
         if isinstance(part, nn.Linear) and path.rpartition(".")[2] in projections
     }
-    check_places(model, places, projections)
+    found = {path.rpartition(".")[2] for path in places}
+    if not places or not found.issuperset(projections):
+        raise ValueError(
+            f"the model has nn.Linear modules named {sorted(found)} of {list(projections)}, wanted all"
+        )
+    for path in places:
+        parent = model.get_submodule(path.rpartition(".")[0])
+        if isinstance(parent, (*READS_WEIGHTS, LowRankLinear)):
+            raise ValueError(
+                f"an update of {path} would be ignored: {type(parent).__name__} does not call it"
+            )
+    if len({part.weight for part in places.values()}) < len(set(places.values())):
+        raise ValueError(
+            "two of the projections share one weight, which two updates would change; make them one"
+        )
     updated = {part: LowRankLinear(part, rank, alpha=alpha) for part in places.values()}
     model.requires_grad_(False)
     return exchange(model, places, updated)
@@ -111,24 +123,3 @@ def exchange(
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, new[part])
     return model
-
-
-def check_places(model: nn.Module, places: Mapping[str, nn.Linear], projections: Collection[str]) -> None:
-    """Raise unless every name has its place, and every update will count, once."""
-    found = {path.rpartition(".")[2] for path in places}
-    if missing := [name for name in projections if name not in found] or not projections:
-        named = " or ".join(missing) if projections else "in an empty list"
-        raise ValueError(f"the model has no nn.Linear named {named}; look at named_modules()")
-    for path in places:
-        parent = model.get_submodule(path.rpartition(".")[0])
-        if isinstance(parent, (*READS_WEIGHTS, LowRankLinear)):
-            raise ValueError(
-                f"{path} got an update, but {type(parent).__name__} would not call it, wanted a projection "
-                "that is called; from_torch_layer makes such a layer"
-            )
-    parts = list(dict.fromkeys(places.values()))
-    if len({id(part.weight) for part in parts}) < len(parts):
-        raise ValueError(
-            "two of the projections are tied (they share one weight), and each would get an update of its "
-            "own, wanted one weight each; make them one module, or choose one of them"
-        )

@@ -12,14 +12,14 @@ from itertools import count
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer_lab.encoder import Encoder, EncoderConfig, check_tensors
+from transformer_lab.encoder import Encoder, EncoderConfig
 from transformer_lab.encoder_layer import PreNormEncoderLayer, Weights
 from transformer_lab.feed_forward import GatedFeedForward
 from transformer_lab.masking import local_mask
 from transformer_lab.multi_head_attention import MultiHeadAttention
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import check_integer, check_may_attend
+from transformer_lab.validation import check_integer, check_may_attend, check_positive
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,24 @@ class ModernBertConfig(EncoderConfig):
     scale_embedding: bool = field(default=False, init=False)
     embedding_norm: bool = field(default=True, init=False)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer(window=self.window, at_least=0)
+        check_positive(global_every=self.global_every)
+
     def is_global(self, number: int) -> bool:
         """Whether the layer of this number, counted from 0, sees the whole text."""
         return number % self.global_every == 0
 
 
 class LocalAttention(MultiHeadAttention):
-    """Multi-head attention in which a token sees only those at most `window` positions away.
+    """Multi-head attention in which a token attends only to tokens at most `window` positions away.
 
-    The mask hides what lies beyond. It is computed and thrown away, unless `encode_packed` (lesson 13) runs.
+    A mask hides the other tokens, whose scores are computed all the same, unless `encode_packed` (lesson 13)
+    runs.
 
     Args:
-        window: how many positions a token sees on each side of its own.
+        window: number of positions that a token attends to on each side of its own.
         d_model, n_heads, bias, dropout, rotary: as in `MultiHeadAttention`.
     """
 
@@ -73,7 +79,7 @@ class LocalAttention(MultiHeadAttention):
     def forward(
         self, *inputs: Float[Tensor, "batch _ d_model"], attend: Callable | None = None, **options
     ) -> tuple[Float[Tensor, "batch query_pos d_model"], Weights | None]:
-        """Attend as `MultiHeadAttention` does; a function given as `attend` is told the window too."""
+        """Attend as `MultiHeadAttention` does; `attend` is called with `window=` too."""
         near = partial(attend_nearby if attend is None else attend, window=self.window)
         return super().forward(*inputs, attend=near, **options)
 
@@ -92,7 +98,7 @@ def attend_nearby(
     """Compute `scaled_dot_product_attention` where each query sees the keys at most `window` away."""
     near = local_mask(query.shape[-2], window, key.shape[-2], device=query.device)
     if may_attend is not None:
-        check_may_attend(may_attend, (*query.shape[:-1], key.shape[-2]), query)
+        check_may_attend(may_attend, (*query.shape[:-1], key.shape[-2]))
         near = may_attend & near
     return scaled_dot_product_attention(query, key, value, near, **options)
 
@@ -112,18 +118,21 @@ def modern_bert(config: ModernBertConfig) -> Encoder:
 
 def modern_bert_layer(config: ModernBertConfig, number: int) -> PreNormEncoderLayer:
     """Build the layer of this number, global or local."""
-    sizes = config.d_model, config.n_heads
-    how = {"bias": False, "dropout": config.attention_dropout}
+    dropout = config.attention_dropout
     if config.is_global(number):
-        rotary = RotaryEmbedding(config.d_head, base=config.global_base)
-        attention = MultiHeadAttention(*sizes, rotary=rotary, **how)
+        rotary = RotaryEmbedding(config.d_head, config.max_length, base=config.global_base)
+        attention = MultiHeadAttention(
+            config.d_model, config.n_heads, bias=False, dropout=dropout, rotary=rotary
+        )
     else:
-        rotary = RotaryEmbedding(config.d_head, base=config.local_base)
-        attention = LocalAttention(*sizes, config.window, rotary=rotary, **how)
+        rotary = RotaryEmbedding(config.d_head, config.max_length, base=config.local_base)
+        attention = LocalAttention(
+            config.d_model, config.n_heads, config.window, bias=False, dropout=dropout, rotary=rotary
+        )
     return PreNormEncoderLayer(
         attention,
         GatedFeedForward(config.d_model, config.d_ff, activation=nn.GELU(), dropout=config.dropout),
-        # The embedding's norm stands right before layer 0, which therefore has none.
+        # The embedding's norm comes right before layer 0, which therefore has none.
         norm_without_bias(config) if number else nn.Identity(),
         norm_without_bias(config),
         dropout=config.dropout,
@@ -139,7 +148,7 @@ def norm_without_bias(config: ModernBertConfig) -> nn.LayerNorm:
 
 # A tensor's name in Hugging Face's `ModernBertModel`, and ours. Some are cut, from the top, into several.
 CORRESPONDENCE = {
-    "embeddings.tok_embeddings.weight": ["embedding.vectors"],
+    "embeddings.tok_embeddings.weight": ["embedding.weight"],
     "embeddings.norm.weight": ["embedding_norm.weight"],
     "layers.{layer}.attn_norm.weight": ["layers.{layer}.attention_norm.weight"],
     "layers.{layer}.attn.Wqkv.weight": [
@@ -163,15 +172,16 @@ def load_hugging_face(encoder: Encoder, published: dict[str, Tensor]) -> None:
     """Fill every parameter of `encoder` with the numbers of a `ModernBertModel`, of which none is left over.
 
     Raises:
-        ValueError: a tensor is missing, unknown, of another shape, or of integers, as in a quantised model.
+        ValueError: a tensor is missing, unknown, or of integers, as in a quantised model.
+        RuntimeError: a tensor of another shape.
     """
-    ours = encoder.state_dict()
     names = parameter_names(encoder.config.n_layers)
-    shapes = {
-        theirs: (sum(len(ours[part]) for part in parts), *ours[parts[0]].shape[1:])
-        for theirs, parts in names.items()
-    }
-    check_tensors(published, shapes, "give the state of a ModernBertModel without heads, and its own config")
+    if published.keys() ^ names.keys() or not all(map(Tensor.is_floating_point, published.values())):
+        raise ValueError(
+            f"wanted the floating-point weights of a ModernBertModel without heads, and its own config; "
+            f"missing {sorted(names.keys() - published.keys())}, "
+            f"unknown {sorted(published.keys() - names.keys())}"
+        )
     state = {}
     for theirs, parts in names.items():
         state |= zip(parts, published[theirs].chunk(len(parts)), strict=True)

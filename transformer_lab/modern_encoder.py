@@ -18,7 +18,6 @@ from transformer_lab.masking import causal_mask
 from transformer_lab.multi_head_attention import check_divisible, merge_heads, split_heads
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import check_number, check_positive, check_vectors
 
 
 class RMSNorm(nn.Module):
@@ -31,18 +30,16 @@ class RMSNorm(nn.Module):
 
     def __init__(self, d_model: int, *, eps: float = 1e-6) -> None:
         super().__init__()
-        check_number(eps=eps, above=0)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(d_model))
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Scale each vector to a root mean square of 1, then each feature by its weight."""
-        check_vectors("x", x, rank=None)
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
 
 
 class KeyValueCache:
-    """One layer's keys and values of all tokens so far, which a text written token by token need not redo."""
+    """One layer's keys and values of all tokens so far, which the next token need not compute again."""
 
     def __init__(self) -> None:
         self.keys: Tensor | None = None
@@ -50,26 +47,17 @@ class KeyValueCache:
 
     @property
     def length(self) -> int:
-        """How many tokens it holds."""
+        """Number of tokens in the cache."""
         return 0 if self.keys is None else self.keys.shape[-2]
 
-    def joined(
+    def concatenate(
         self,
         keys: Float[Tensor, "batch n_kv_heads new d_head"],
         values: Float[Tensor, "batch n_kv_heads new d_head"],
     ) -> tuple[Float[Tensor, "batch n_kv_heads all d_head"], Float[Tensor, "batch n_kv_heads all d_head"]]:
-        """Return those that it holds with the newest ones behind them; what it holds stays as it is.
-
-        Raises:
-            ValueError: another batch or other heads than before.
-        """
+        """Return the cached keys and values, followed by the newest; the cache stays as it is."""
         if self.keys is None:
             return keys, values
-        if keys.shape[:2] != self.keys.shape[:2] or keys.shape[-1] != self.keys.shape[-1]:
-            raise ValueError(
-                f"the cache holds keys of shape {tuple(self.keys.shape)}, got {tuple(keys.shape)}; "
-                "begin each text with a new KeyValueCache()"
-            )
         return torch.cat([self.keys, keys], dim=-2), torch.cat([self.values, values], dim=-2)
 
 
@@ -85,7 +73,7 @@ class GroupedQueryAttention(nn.Module):
         n_kv_heads: number of key and value heads; must divide n_heads; n_heads if None.
         bias: whether the projections have one.
         dropout: probability of dropping an attention weight, in training.
-        rotary: turns queries and keys by their positions (a `RotaryEmbedding` of d_head features), if given.
+        rotary: rotates queries and keys by their positions (`RotaryEmbedding(d_head)`), if given.
     """
 
     def __init__(
@@ -101,7 +89,11 @@ class GroupedQueryAttention(nn.Module):
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         check_divisible(d_model, n_heads)
-        check_groups(n_heads, n_kv_heads)
+        if n_heads % n_kv_heads:
+            raise ValueError(
+                f"n_heads ({n_heads}) must be divisible by n_kv_heads ({n_kv_heads}); "
+                "each group of query heads shares one key and value head"
+            )
         self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads, d_model // n_heads
         self.dropout = dropout
         self.query_projection = nn.Linear(d_model, d_model, bias=bias)
@@ -129,16 +121,18 @@ class GroupedQueryAttention(nn.Module):
             cache: keys and values of the tokens before x; extended by those of x, unless the call fails.
             attend: the function that each head computes.
         """
-        check_vectors("x", x, self.n_heads * self.d_head)
         offset = 0 if cache is None else cache.length
-        queries = self.turn(split_heads(self.query_projection(x), self.n_heads), offset)
-        keys = self.turn(split_heads(self.key_projection(x), self.n_kv_heads), offset)
+        queries = self.apply_rotary(split_heads(self.query_projection(x), self.n_heads), offset)
+        keys = self.apply_rotary(split_heads(self.key_projection(x), self.n_kv_heads), offset)
         values = split_heads(self.value_projection(x), self.n_kv_heads)
         if cache is not None:
-            keys, values = cache.joined(keys, values)  # (batch, n_kv_heads, all, d_head)
+            keys, values = cache.concatenate(keys, values)  # (batch, n_kv_heads, all, d_head)
         dropout = self.dropout if self.training else 0.0
         heads, weights = attend(
-            *(queries, self.share(keys), self.share(values), may_attend),
+            queries,
+            self.repeat_kv(keys),
+            self.repeat_kv(values),
+            may_attend,
             dropout=dropout,
             need_weights=need_weights,
         )
@@ -147,15 +141,15 @@ class GroupedQueryAttention(nn.Module):
             cache.keys, cache.values = keys, values
         return output, weights
 
-    def turn(self, heads: Tensor, offset: int) -> Tensor:
-        """Rotate queries or keys, the first of which stands at position `offset`."""
+    def apply_rotary(self, heads: Tensor, offset: int) -> Tensor:
+        """Rotate queries or keys, the first of which is at position `offset`."""
         return heads if self.rotary is None else self.rotary(heads, offset=offset)
 
-    def share(
+    def repeat_kv(
         self, heads: Float[Tensor, "batch n_kv_heads all d_head"]
     ) -> Float[Tensor, "batch n_heads all d_head"]:
-        """Hand each key or value head to all query heads of its group, which stand side by side."""
-        return heads.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1)
+        """Repeat each key or value head for all query heads of its group, which are next to each other."""
+        return heads.repeat_interleave(self.n_heads // self.n_kv_heads, dim=-3)
 
 
 def modern_encoder(config: EncoderConfig, n_kv_heads: int | None = None) -> Encoder:
@@ -166,7 +160,7 @@ def modern_encoder(config: EncoderConfig, n_kv_heads: int | None = None) -> Enco
     config = replace(config, norm_first=True, positions="rotary", scale_embedding=False)
 
     def build_layer(config: EncoderConfig) -> PreNormEncoderLayer:
-        rotary = RotaryEmbedding(config.d_head)
+        rotary = RotaryEmbedding(config.d_head, config.max_length)
         return PreNormEncoderLayer(
             GroupedQueryAttention(
                 config.d_model, config.n_heads, n_kv_heads, dropout=config.attention_dropout, rotary=rotary
@@ -185,15 +179,21 @@ def modern_encoder(config: EncoderConfig, n_kv_heads: int | None = None) -> Enco
 def continue_text(
     encoder: Encoder, token_ids: Int[Tensor, "batch new"], caches: Sequence[KeyValueCache]
 ) -> Float[Tensor, "batch new d_model"]:
-    """Return what a causal encoder says of the newest tokens, with one cache per layer for those before them.
+    """Return a causal encoder's output for the newest tokens, with one cache per layer for those before them.
 
     Equal to the last rows of one pass over the whole text with a causal mask.
 
     Raises:
-        TypeError: layers that take no cache, ids that are no tensor of integers.
-        ValueError: not one cache for each layer, caches of other texts, ids that the encoder refuses.
+        ValueError: not one cache for each layer, or caches of different lengths.
     """
-    check_caches(encoder, caches)
+    different = len({id(cache) for cache in caches})
+    if different < len(encoder.layers):
+        raise ValueError(
+            f"wanted a cache of its own for each layer, got {different} for {len(encoder.layers)} layers; "
+            "begin with [KeyValueCache() for _ in encoder.layers]"
+        )
+    if len({cache.length for cache in caches}) > 1:  # left by a call that failed halfway, for example
+        raise ValueError(f"the caches hold {[cache.length for cache in caches]} tokens; begin with new ones")
     old = caches[0].length
     x = encoder.embed(token_ids, offset=old)
     may_attend = causal_mask(x.shape[1], old + x.shape[1], device=x.device)
@@ -203,32 +203,9 @@ def continue_text(
 
 
 def cache_bytes_per_token(n_layers: int, n_kv_heads: int, d_head: int, bytes_per_number: int = 2) -> int:
-    """Return what one token costs in the caches of all layers: keys and values, in bytes (2 in bfloat16).
+    """Return the size of one token in the caches of all layers: keys and values, in bytes (2 in bfloat16).
 
     >>> cache_bytes_per_token(n_layers=32, n_kv_heads=32, d_head=128)  # Llama 2 7B
     524288
     """
     return 2 * n_layers * n_kv_heads * d_head * bytes_per_number
-
-
-def check_caches(encoder: Encoder, caches: Sequence[KeyValueCache]) -> None:
-    """Raise unless each layer has a cache of its own, or their keys would mix, and all are equally long."""
-    different = len({id(cache) for cache in caches})
-    if different < len(encoder.layers):
-        raise ValueError(
-            f"wanted a cache of its own for each layer, got {different} for {len(encoder.layers)} layers; "
-            "begin with [KeyValueCache() for _ in encoder.layers], not with [KeyValueCache()] * n"
-        )
-    lengths = [cache.length for cache in caches]
-    if len(set(lengths)) > 1:  # left by a call that was cut short, for one
-        raise ValueError(f"the caches hold {lengths} tokens, wanted as many in each; begin anew")
-
-
-def check_groups(n_heads: int, n_kv_heads: int) -> None:
-    """Raise unless the query heads can be shared equally among the key and value heads."""
-    check_positive(n_heads=n_heads, n_kv_heads=n_kv_heads)
-    if n_heads % n_kv_heads:
-        raise ValueError(
-            f"n_heads ({n_heads}) must be divisible by n_kv_heads ({n_kv_heads}); "
-            "each group of query heads shares one key and value head"
-        )

@@ -1,4 +1,4 @@
-"""Lesson 05. Multi-head attention: several attentions side by side, each in its own slice of the features."""
+"""Lesson 05. Multi-head attention: several heads, each attending in its own slice of the features."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import check_axes, check_positive, check_vectors
 
 
 class MultiHeadAttention(nn.Module):
@@ -19,7 +18,7 @@ class MultiHeadAttention(nn.Module):
         n_heads: number of heads; must divide d_model.
         bias: whether the four projections have one.
         dropout: probability of dropping an attention weight, in training.
-        rotary: turns queries and keys by their positions (a `RotaryEmbedding` of d_head features), if given.
+        rotary: rotates queries and keys by their positions (`RotaryEmbedding(d_head)`), if given.
     """
 
     def __init__(
@@ -65,15 +64,11 @@ class MultiHeadAttention(nn.Module):
             attend: the function that each head computes; another one with the same interface may be given.
 
         Raises:
-            ValueError: wrong rank or width, an empty sequence, a mask of another shape.
+            ValueError: a mask of another shape than the weights.
             TypeError: a mask that is not boolean.
         """
         key = query if key is None else key
         value = key if value is None else value
-        d_model = self.n_heads * self.d_head
-        for name, x in (("query", query), ("key", key), ("value", value)):
-            check_vectors(name, x, d_model)
-
         # (batch, position, d_model) → (batch, n_heads, position, d_head)
         queries = self.rotary(split_heads(self.query_projection(query), self.n_heads))
         keys = self.rotary(split_heads(self.key_projection(key), self.n_heads))
@@ -86,26 +81,25 @@ class MultiHeadAttention(nn.Module):
 
 
 def split_heads(
-    x: Float[Tensor, "batch position d_model"], n_heads: int
-) -> Float[Tensor, "batch n_heads position d_head"]:
+    x: Float[Tensor, "*batch position d_model"], n_heads: int
+) -> Float[Tensor, "*batch n_heads position d_head"]:
     """Give each head its own slice of the features: head 0 the first d_head, head 1 the next, …
 
-    The features are cut first and the axes swapped afterwards; one reshape would mix positions with heads.
+    The features are split first and the axes swapped afterwards; one reshape would mix positions with heads.
     """
-    check_vectors("x", x)
-    cut = x.unflatten(-1, (n_heads, -1))  # (batch, position, n_heads, d_head)
-    return cut.transpose(1, 2)  # (batch, n_heads, position, d_head)
+    split = x.unflatten(-1, (n_heads, -1))  # (*batch, position, n_heads, d_head)
+    return split.transpose(-3, -2)  # (*batch, n_heads, position, d_head)
 
 
-def merge_heads(x: Float[Tensor, "batch n_heads position d_head"]) -> Float[Tensor, "batch position d_model"]:
-    """Undo `split_heads`: write the heads of each position side by side again."""
-    check_axes("x", x, "batch", "heads", "position", "d_head")
-    return x.transpose(1, 2).flatten(-2)  # (batch, position, n_heads · d_head)
+def merge_heads(
+    x: Float[Tensor, "*batch n_heads position d_head"],
+) -> Float[Tensor, "*batch position d_model"]:
+    """Undo `split_heads`: concatenate the heads of each position again."""
+    return x.transpose(-3, -2).flatten(-2)  # (*batch, position, n_heads · d_head)
 
 
 def check_divisible(d_model: int, n_heads: int) -> None:
-    """Raise unless the features can be shared equally among the heads."""
-    check_positive(d_model=d_model, n_heads=n_heads)
+    """Raise ValueError unless the features can be divided equally among the heads."""
     if d_model % n_heads:
         nearest = (d_model // n_heads + 1) * n_heads
         raise ValueError(

@@ -1,7 +1,7 @@
-"""Lesson 13. Padding removed: the real tokens lie end to end in one row, and attention knows the seams.
+"""Lesson 13. Sequence packing: the real tokens of a batch in one row, and attention within each sequence.
 
-Everything in an encoder but attention treats each token by itself, so a padded token costs as much as a real
-one and gives nothing. Used in lesson 13.
+Everything in an encoder but attention treats each token by itself, so a padding token costs as much as a real
+one and gives nothing.
 """
 
 from functools import partial
@@ -15,7 +15,6 @@ from transformer_lab.masking import check_padding_mask
 from transformer_lab.modern_bert import LocalAttention
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import check_token_ids
 
 BLOCK = 128  # queries at a time: about as many as a window sees, so that little is computed in vain
 
@@ -25,29 +24,27 @@ def encode_packed(
 ) -> Float[Tensor, "batch position d_model"]:
     """Return what `encoder(token_ids, may_attend)` returns for the real tokens, and zeros for the padding.
 
-    Works in training too. The saving is about the share of padding.
+    It works in training too, and saves about the share of padding.
 
     Raises:
-        TypeError: ids that are not integers, a mask that is not boolean.
         ValueError: not a padding mask of these ids; or padding between real tokens in an encoder with rotary
             positions or windows, which count along the row: distances would shrink.
     """
-    check_token_ids(token_ids, *encoder.embedding.vectors.shape[:1], encoder.embedding.vectors.device)
     check_padding_mask(may_attend, token_ids)
     return encode_real(encoder, token_ids, may_attend)
 
 
-@torch.compiler.disable  # each batch has lengths of its own, so that each would be compiled anew
+@torch.compiler.disable  # each batch has other lengths, so that each would be compiled again
 def encode_real(
     encoder: Encoder, token_ids: Int[Tensor, "batch position"], may_attend: Bool[Tensor, "batch 1 1 position"]
 ) -> Float[Tensor, "batch position d_model"]:
-    """Pack, encode, and unpack the tokens that are real."""
+    """Pack, encode, and unpack the real tokens."""
     real = may_attend[:, 0, 0]  # (batch, position)
     counts = any(isinstance(part, RotaryEmbedding | LocalAttention) for part in encoder.modules())
     if counts and has_gaps(real):
         raise ValueError(
-            "packing got padding between real tokens and rotary positions or windows, wanted the real tokens "
-            "of each sequence side by side; encode it padded"
+            "packing got padding between real tokens, which shrinks the distances that rotary positions and "
+            "windows depend on; encode it padded"
         )
     x = encoder.embed(token_ids)
     if not real.any():
@@ -61,7 +58,7 @@ def encode_real(
 
 
 def has_gaps(real: Bool[Tensor, "batch position"]) -> bool:
-    """Whether padding stands between the real tokens of any sequence."""
+    """Whether there is padding between the real tokens of any sequence."""
     begins = real & ~real.roll(1, dims=1)  # (batch, position): where real tokens follow padding
     begins[:, 0] = real[:, 0]
     return bool((begins.sum(dim=1) > 1).any())
@@ -77,11 +74,12 @@ def attend_within(
     window: int | None = None,
     **options,
 ) -> tuple[Float[Tensor, "1 heads token d_value"], None]:
-    """Attend in each of the sequences that lie end to end, `lengths[b]` tokens each, and nowhere across.
+    """Attend within each sequence of a packed row, `lengths[b]` tokens each, and never across.
 
-    A `LocalAttention` tells its window, which is counted within each sequence. A mask has no place here.
+    A `LocalAttention` gives its window, which is counted within each sequence.
     """
-    check_no_mask(may_attend)
+    if may_attend is not None:
+        raise ValueError("packed attention takes no mask: lengths and window say who attends to whom")
     core = scaled_dot_product_attention if window is None else partial(attend_in_window, window=window)
     parts = (part.split_with_sizes(lengths, dim=-2) for part in (query, key, value))
     sequences = zip(*parts, strict=True)
@@ -97,25 +95,18 @@ def attend_in_window(
     window: int,
     **options,
 ) -> tuple[Float[Tensor, "batch heads position d_value"], None]:
-    """Compute `attend_nearby` of lesson 12 without what its mask throws away.
+    """Compute `attend_nearby` of lesson 12 without the scores that its mask hides.
 
-    A block of queries meets only the keys that one of them sees, so the work grows with the length, not with
-    its square.
+    A block of queries is compared only with the keys that one of them may attend to, so the work grows with
+    the length, not with its square.
     """
     length, outputs = query.shape[-2], []
-    places = torch.arange(length, device=query.device)
+    position = torch.arange(length, device=query.device)
     for start in range(0, length, BLOCK):
-        asks, seen = slice(start, start + BLOCK), slice(max(0, start - window), start + BLOCK + window)
-        near = (places[asks, None] - places[seen]).abs() <= window  # (query_pos, key_pos) of the block
-        block = query[..., asks, :], key[..., seen, :], value[..., seen, :]
-        outputs.append(scaled_dot_product_attention(*block, near[None, None], **options)[0])
-    return torch.cat(outputs, dim=-2), None
-
-
-def check_no_mask(may_attend: None) -> None:
-    """Raise if there is a mask, which would be ignored; PyTorch tells wrong lengths."""
-    if may_attend is not None:
-        raise ValueError(
-            "packed attention takes no mask, got one; leave it out: "
-            "lengths and window tell who attends to whom"
+        queries, keys = slice(start, start + BLOCK), slice(max(0, start - window), start + BLOCK + window)
+        near = (position[queries, None] - position[keys]).abs() <= window  # (query_pos, key_pos) of the block
+        output, _ = scaled_dot_product_attention(
+            query[..., queries, :], key[..., keys, :], value[..., keys, :], near[None, None], **options
         )
+        outputs.append(output)
+    return torch.cat(outputs, dim=-2), None

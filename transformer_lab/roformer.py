@@ -18,7 +18,7 @@ from transformer_lab.encoder_layer import Weights
 from transformer_lab.feed_forward import FeedForward
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
-from transformer_lab.validation import check_may_attend, check_positive, check_vectors
+from transformer_lab.validation import check_may_attend
 
 EPS = 1e-9  # in every layer norm, as in the tutorial; lesson 11 measures what that costs
 SLOPE = 5e-3  # of PReLU below zero, at the start
@@ -51,7 +51,6 @@ def feed_forward_stack(
 
     `[unit] * n_layers` would put one unit there n_layers times.
     """
-    check_positive(n_layers=n_layers)
     return nn.Sequential(*(FeedForwardUnit(d_model, expansion, dropout=dropout) for _ in range(n_layers)))
 
 
@@ -59,15 +58,17 @@ class FullWidthHead(nn.Module):
     """Attention of one head over all features: q(x), k(y) and v(y) are feed-forward stacks; no projections.
 
     The stacks' own residual connections put x into the queries and y into the keys: before any training a
-    token looks at itself.
+    token attends to itself.
     """
 
-    def __init__(self, d_model: int, *, expansion: int | float, dropout: float = 0.0) -> None:
+    def __init__(
+        self, d_model: int, rotary: RotaryEmbedding, *, expansion: int | float, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.to_query = feed_forward_stack(d_model, 1, expansion, dropout=dropout)
         self.to_key = feed_forward_stack(d_model, 1, expansion, dropout=dropout)
         self.to_value = feed_forward_stack(d_model, 1, expansion, dropout=dropout)
-        self.rotary = RotaryEmbedding(d_model)
+        self.rotary = rotary
 
     def forward(
         self,
@@ -79,10 +80,14 @@ class FullWidthHead(nn.Module):
     ) -> tuple[Float[Tensor, "batch query_pos d_model"], Float[Tensor, "batch 1 query_pos key_pos"] | None]:
         """Attend from x to y; the mask is (batch or 1, 1, query_pos or 1, key_pos or 1)."""
         query, key = self.rotary(self.to_query(x)), self.rotary(self.to_key(y))
-        value = self.to_value(y)
-        parts = (part[:, None] for part in (query, key, value))  # (batch, 1 head, position, d_model)
-        output, weights = scaled_dot_product_attention(*parts, may_attend, need_weights=need_weights)
-        return output[:, 0], weights
+        output, weights = scaled_dot_product_attention(
+            query.unsqueeze(-3),  # (batch, 1 head, query_pos, d_model)
+            key.unsqueeze(-3),
+            self.to_value(y).unsqueeze(-3),
+            may_attend,
+            need_weights=need_weights,
+        )
+        return output.squeeze(-3), weights
 
 
 class ExpandingMultiHeadAttention(nn.Module):
@@ -101,10 +106,10 @@ class ExpandingMultiHeadAttention(nn.Module):
         self, d_model: int, n_heads: int = 1, *, expansion: int | float = 1.5, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        check_positive(d_model=d_model, n_heads=n_heads)
         self.expand_projection = nn.Linear(d_model, n_heads * d_model)
+        rotary = RotaryEmbedding(d_model)
         self.heads = nn.ModuleList(
-            FullWidthHead(d_model, expansion=expansion, dropout=dropout) for _ in range(n_heads)
+            FullWidthHead(d_model, rotary, expansion=expansion, dropout=dropout) for _ in range(n_heads)
         )
         self.output_projection = nn.Linear(n_heads * d_model, d_model)
 
@@ -120,15 +125,13 @@ class ExpandingMultiHeadAttention(nn.Module):
 
         Args:
             query: where to write the results to.
-            key: what to look at; the query itself if None.
+            key: what to attend to; the query itself if None.
             may_attend: (batch or 1, heads or 1, query_pos or 1, key_pos or 1), True = may attend.
             need_weights: False uses the fused kernel and returns None for the weights.
         """
         key = query if key is None else key
-        check_vectors("query", query)
-        check_vectors("key", key)
         n_heads = len(self.heads)
-        masks = split_mask(may_attend, (len(query), n_heads, query.shape[1], key.shape[1]), query)
+        masks = split_mask(may_attend, (len(query), n_heads, query.shape[-2], key.shape[-2]))
         # One (batch, query_pos, d_model) a head
         queries = self.expand_projection(query).chunk(n_heads, dim=-1)
         keys = queries if key is query else self.expand_projection(key).chunk(n_heads, dim=-1)
@@ -138,7 +141,7 @@ class ExpandingMultiHeadAttention(nn.Module):
         ]
         outputs, weights = zip(*results, strict=True)
         merged = torch.cat(outputs, dim=-1)  # (batch, query_pos, n_heads · d_model)
-        return self.output_projection(merged), torch.cat(weights, dim=1) if need_weights else None
+        return self.output_projection(merged), torch.cat(weights, dim=-3) if need_weights else None
 
 
 class RoFormerEncoder(nn.Module):
@@ -180,20 +183,17 @@ class RoFormerEncoder(nn.Module):
         need_weights: bool = True,
     ) -> tuple[Float[Tensor, "batch position d_model"], Weights | None]:
         """Return the tokens after this block, and its attention weights, as `EncoderLayer` does."""
-        check_vectors("x", x)
         attended, weights = self.attention(self.norm(x), may_attend=may_attend, need_weights=need_weights)
         beside = torch.cat([attended, x], dim=-1)  # (batch, position, 2 · d_model)
         return self.output_projection(self.feed_forward(beside)), weights
 
 
-def split_mask(
-    may_attend: Tensor | None, scores_shape: tuple[int, int, int, int], query: Tensor
-) -> list[Tensor | None]:
+def split_mask(may_attend: Tensor | None, scores_shape: tuple[int, int, int, int]) -> list[Tensor | None]:
     """Return each head's own mask, (batch or 1, 1, query_pos or 1, key_pos or 1)."""
     n_heads = scores_shape[1]
     if may_attend is None:
         return [None] * n_heads
-    check_may_attend(may_attend, scores_shape, query)
+    check_may_attend(may_attend, scores_shape)
     return [may_attend[:, i % may_attend.shape[1], None] for i in range(n_heads)]
 
 

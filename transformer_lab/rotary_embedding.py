@@ -1,47 +1,36 @@
-"""Lesson 02. Rotary position embedding: turn each pair of features by an angle that grows with position."""
+"""Lesson 02. Rotary position embedding: rotate pairs of features by angles that grow with the position."""
 
 from collections.abc import Callable
-from functools import lru_cache
 
 import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
 
 from transformer_lab.positional_encoding import angular_frequencies
-from transformer_lab.validation import (
-    check_even,
-    check_floating,
-    check_integer,
-    check_integers,
-    check_shape_kept,
-    check_vectors,
-    described,
-)
+from transformer_lab.validation import check_even, check_integer, described
 
 
 def rotate_half_split(
-    x: Float[Tensor, "*batch position d_head"], rotation: Complex[Tensor, "*#batch position pair"]
+    x: Float[Tensor, "*batch position d_head"],
+    cos: Float[Tensor, "*#batch position pair"],
+    sin: Float[Tensor, "*#batch position pair"],
 ) -> Float[Tensor, "*batch position d_head"]:
-    """Turn the pairs (i, i + d_head/2): the pairing of GPT-NeoX and of Llama in Hugging Face."""
-    check_pairs(x, rotation)
-    real, imaginary = x.chunk(2, dim=-1)  # each (*batch, position, d_head/2)
-    cos, sin = rotation.real.contiguous(), rotation.imag.contiguous()
-    # (real + i·imaginary)(cos + i·sin); addcmul adds a product in one pass over memory, where the time goes
-    turned_real = torch.addcmul(real * cos, imaginary, sin, value=-1)  # real · cos − imaginary · sin
-    turned_imaginary = torch.addcmul(real * sin, imaginary, cos)  # real · sin + imaginary · cos
-    return torch.cat([turned_real, turned_imaginary], dim=-1)
+    """Rotate the pairs (i, i + d_head/2): the pairing of GPT-NeoX and of Llama in Hugging Face."""
+    first, second = x.chunk(2, dim=-1)  # each (*batch, position, d_head/2)
+    # addcmul adds a product in one pass over memory, which is where the time goes
+    rotated_first = torch.addcmul(first * cos, second, sin, value=-1)  # first · cos − second · sin
+    rotated_second = torch.addcmul(first * sin, second, cos)  # first · sin + second · cos
+    return torch.cat([rotated_first, rotated_second], dim=-1)
 
 
 def rotate_interleaved(
-    x: Float[Tensor, "*batch position d_head"], rotation: Complex[Tensor, "*#batch position pair"]
+    x: Float[Tensor, "*batch position d_head"],
+    cos: Float[Tensor, "*#batch position pair"],
+    sin: Float[Tensor, "*#batch position pair"],
 ) -> Float[Tensor, "*batch position d_head"]:
-    """Turn the pairs (2i, 2i + 1): the pairing of the RoFormer paper, Eq. 34 of arXiv:2104.09864."""
-    check_pairs(x, rotation)
-    pairs = x.unflatten(-1, (-1, 2)).contiguous()  # (*batch, position, d_head/2, 2)
-    return torch.view_as_real(torch.view_as_complex(pairs) * rotation).flatten(-2)
-
-
-TABLE_ROWS = 1 << 14  # as many positions are kept; those behind them are computed at each call
+    """Rotate the pairs (2i, 2i + 1): the pairing of the RoFormer paper, Eq. 34 of arXiv:2104.09864."""
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())  # (*batch, position, d_head/2)
+    return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
 
 
 class RotaryEmbedding(nn.Module):
@@ -53,17 +42,29 @@ class RotaryEmbedding(nn.Module):
 
     Args:
         d_head: features per head; even.
+        max_length: number of positions whose cosines and sines are kept in buffers, which are not in the
+            state dict; later ones are computed at each call.
         base: the slowest pair needs about 2π·base positions for one turn.
         rotate: which features form a pair: `rotate_half_split` or `rotate_interleaved`.
     """
 
-    def __init__(self, d_head: int, *, base: float = 10_000.0, rotate: Callable = rotate_half_split) -> None:
+    def __init__(
+        self,
+        d_head: int,
+        max_length: int = 2048,
+        *,
+        base: float = 10_000.0,
+        rotate: Callable = rotate_half_split,
+    ) -> None:
         super().__init__()
         check_even(d_head=d_head)
-        angular_frequencies(d_head, base)  # refuses a base here, not at the first call
         self.d_head = d_head
         self.base = base
         self.rotate = rotate
+        rotation = rotations(torch.arange(max_length, device="cpu"), d_head, base)  # (max_length, pair)
+        like = {"dtype": torch.get_default_dtype(), "device": torch.get_default_device()}
+        self.register_buffer("cos", rotation.real.contiguous().to(**like), persistent=False)
+        self.register_buffer("sin", rotation.imag.contiguous().to(**like), persistent=False)
 
     def forward(
         self,
@@ -81,27 +82,38 @@ class RotaryEmbedding(nn.Module):
 
         Raises:
             ValueError: wrong width, positions that do not fit x, a negative offset, or both given.
-            TypeError: x is not floating-point or the positions are not integers.
         """
-        check_vectors("x", x, self.d_head, rank=None)
-        # bfloat16 keeps 8 bits, too few for an angle: turn in float32 at least, and round once at the end
-        dtype = torch.complex128 if x.dtype == torch.float64 else torch.complex64
-        if positions is None:
-            rotation = counted_rotations(x, offset, self.base, dtype)  # (position, pair)
+        if x.shape[-1] != self.d_head or not x.is_floating_point():
+            raise ValueError(f"x must be floating-point and d_head={self.d_head} wide, got {described(x)}")
+        check_integer(offset=offset, at_least=0)
+        end = offset + x.shape[-2]
+        if positions is None and end <= len(self.cos):
+            cos, sin = self.cos[offset:end], self.sin[offset:end]  # (position, pair)
         else:
-            rotation = self._explicit(x, offset, positions).to(device=x.device, dtype=dtype)
-        turned = self.rotate(x.to(rotation.real.dtype), rotation)
-        check_shape_kept("rotate", turned, x)
-        return turned.to(x.dtype)
+            cos, sin = self.computed(x, offset, positions)
+        # bfloat16 has 8 significant bits: rotate in float32 at least, and round once at the end
+        wide = torch.promote_types(x.dtype, torch.float32)
+        return self.rotate(x.to(wide), cos.to(wide), sin.to(wide)).to(x.dtype)
 
-    def _explicit(self, x: Tensor, offset: int, positions: Tensor) -> Tensor:
-        """Given positions: shaped so that they can only meet x's position axis, never its head axis."""
-        check_positions(x, offset, positions)
+    def computed(
+        self, x: Float[Tensor, "*batch position d_head"], offset: int, positions: Tensor | None
+    ) -> tuple[Float[Tensor, "*#batch position pair"], Float[Tensor, "*#batch position pair"]]:
+        """Return cosines and sines that are not in the buffers: of explicit positions, or of later ones."""
+        if positions is None:
+            positions = torch.arange(offset, offset + x.shape[-2], device="cpu")
+        elif offset:
+            raise ValueError("got offset and positions, wanted one of them; add the offset to the positions")
+        one_row, row_each = (x.shape[-2],), (x.shape[0], x.shape[-2])
+        if positions.shape != one_row and (x.dim() < 3 or positions.shape != row_each):
+            raise ValueError(
+                f"positions have shape {tuple(positions.shape)}, wanted {one_row} or {row_each} "
+                f"for x of shape {tuple(x.shape)}; the last axis but one of x is the position"
+            )
         rotation = rotations(positions, self.d_head, self.base)  # (position, pair) or (batch, position, pair)
-        if positions.dim() == 1:
-            return rotation
-        between = [1] * (x.dim() - 3)  # the axes between batch and position, usually heads
-        return rotation.reshape(x.shape[0], *between, x.shape[-2], -1)
+        if positions.dim() == 2:  # broadcast over the axes between batch and position, usually the heads
+            rotation = rotation.unflatten(0, (-1, *[1] * (x.dim() - 3)))
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        return rotation.real.to(x.device, dtype), rotation.imag.to(x.device, dtype)
 
     def extra_repr(self) -> str:
         rotate = getattr(self.rotate, "__name__", self.rotate)
@@ -113,35 +125,15 @@ def rotations(
 ) -> Complex[Tensor, "*batch position pair"]:
     """Return e^{i·m·ω} for every position m and every frequency ω, in complex128.
 
-    In float64 and from integers: positions kept in bfloat16 collide from 257 on.
+    In float64 and from integers, because positions kept in bfloat16 collide from 257 on.
+
+    Raises:
+        TypeError: positions that are not integers.
     """
-    check_integers("positions", positions)
+    if positions.is_floating_point():
+        raise TypeError(f"positions must be integers, got {positions.dtype}; keep them in torch.int64")
     angle = positions.cpu().double()[..., None] * angular_frequencies(d_head, base)
     return torch.polar(torch.ones_like(angle), angle)
-
-
-def counted_rotations(
-    x: Float[Tensor, "*batch position d_head"], offset: int, base: float, dtype: torch.dtype
-) -> Complex[Tensor, "position pair"]:
-    """Return the rotations of the positions offset, offset + 1, … of x, from a table that is kept."""
-    check_integer(offset=offset, at_least=0)
-    end, d_head = offset + x.shape[-2], x.shape[-1]
-    # A kept table is for real numbers, not for the stand-ins on which PyTorch compiles and exports.
-    if torch.compiler.is_compiling() or type(x) not in (Tensor, nn.Parameter) or end > TABLE_ROWS:
-        positions = torch.arange(offset, end, device="cpu")
-        return rotations(positions, d_head, base).to(device=x.device, dtype=dtype)
-    rows = 1 << (int(end) - 1).bit_length()  # a power of two: few tables serve all lengths
-    table = rotation_table(rows, d_head, base, dtype, x.device)
-    return table[offset:end].clone()  # a copy: whoever writes into it spoils nothing
-
-
-@lru_cache(maxsize=64)
-def rotation_table(
-    length: int, d_head: int, base: float, dtype: torch.dtype, device: torch.device
-) -> Complex[Tensor, "length pair"]:
-    """Return the rotations of positions 0 … length − 1, built once for each set of arguments."""
-    with torch.inference_mode(False):  # a table born in inference mode could not serve training later
-        return rotations(torch.arange(length, device="cpu"), d_head, base).to(device=device, dtype=dtype)
 
 
 def interleaved_to_half_split(d_head: int) -> Int[Tensor, " d_head"]:
@@ -153,31 +145,3 @@ def interleaved_to_half_split(d_head: int) -> Int[Tensor, " d_head"]:
     [0, 2, 4, 6, 1, 3, 5, 7]
     """
     return torch.arange(d_head).reshape(-1, 2).T.flatten()
-
-
-def check_pairs(x: Tensor, rotation: Tensor) -> None:
-    """Raise unless the rotation has one complex number for each pair of x's features, at each position."""
-    check_floating(x=x)
-    # One row serves all only if the position stands on an axis before it, as in (position, 1, pair).
-    rows = (x.shape[-2], 1) if rotation.dim() > 2 else (x.shape[-2],)
-    one_each = 2 <= rotation.dim() <= x.dim() and rotation.shape[-2] in rows
-    if not rotation.is_complex() or not one_each or rotation.shape[-1] * 2 != x.shape[-1]:
-        wanted = f"complex, with the axes (position, pair) = {(x.shape[-2], x.shape[-1] // 2)} at its end"
-        raise ValueError(
-            f"rotation must be {wanted}, for x of shape {tuple(x.shape)}, got {described(rotation)}; "
-            "rotations(positions, d_head) makes one"
-        )
-
-
-def check_positions(x: Tensor, offset: int, positions: Tensor) -> None:
-    """Raise unless the positions are one row for all of x, or one per entry of its first axis."""
-    if offset:
-        raise ValueError(
-            "give either offset or positions, not both; add the offset to the positions yourself"
-        )
-    one_row, row_each = (x.shape[-2],), (x.shape[0], x.shape[-2])
-    if tuple(positions.shape) != one_row and (x.dim() < 3 or tuple(positions.shape) != row_each):
-        raise ValueError(
-            f"positions have shape {tuple(positions.shape)}, wanted {one_row} or {row_each} "
-            f"for x of shape {tuple(x.shape)}; the last axis but one of x is the position"
-        )

@@ -1,4 +1,4 @@
-"""Lesson 03. Scaled dot-product attention: every query takes a weighted mean of the values."""
+"""Lesson 03. Scaled dot-product attention: every query receives a weighted mean of the values."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer_lab.validation import check_alike, check_flag, check_may_attend, check_not_empty
+from transformer_lab.validation import check_may_attend
 
 
 def scaled_dot_product_attention(
@@ -34,18 +34,22 @@ def scaled_dot_product_attention(
             kernel, which never builds them.
 
     Raises:
-        ValueError: shapes that do not fit each other, an empty axis, a mask of another
-            rank or size than the weights.
-        TypeError: mixed dtypes, or a mask that is not boolean.
+        ValueError: key and value of different lengths, or other leading axes than the query's;
+            a mask of another rank or size than the weights.
+        TypeError: a mask that is not boolean.
     """
-    check_inputs(query, key, value, may_attend)
-    check_flag(need_weights=need_weights)
-    if not need_weights:
-        return F.scaled_dot_product_attention(
-            query, key, value, attn_mask=may_attend, dropout_p=dropout
-        ), None
-    weights = attention_weights(query, key, may_attend)
-    return F.dropout(weights, dropout) @ value, weights
+    # The fused kernel would broadcast leading axes, and drop keys that have no value.
+    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2] or key.shape[-2] != value.shape[-2]:
+        raise ValueError(
+            "query, key and value must have the same leading axes, and key and value one row for each token, "
+            f"got query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+        )
+    if need_weights:
+        weights = attention_weights(query, key, may_attend)
+        return F.dropout(weights, dropout) @ value, weights
+    if may_attend is not None:
+        check_may_attend(may_attend, (*query.shape[:-1], key.shape[-2]))
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=may_attend, dropout_p=dropout), None
 
 
 def attention_weights(
@@ -53,8 +57,7 @@ def attention_weights(
     key: Float[Tensor, "*batch key_pos d_head"],
     may_attend: Bool[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*batch query_pos key_pos"]:
-    """Return softmax(Q Kᵀ / √d_head), over the keys; rows that see nothing are zero."""
-    check_inputs(query, key, key, may_attend)
+    """Return softmax(Q Kᵀ / √d_head) over the keys; a query that may attend to nothing gets zeros."""
     if query.dtype == torch.float16:
         # A score above 65,504 has no float16. The fused kernel computes in float32 as well.
         return attention_weights(query.float(), key.float(), may_attend).half()
@@ -63,24 +66,9 @@ def attention_weights(
     scores = (query / math.sqrt(query.shape[-1])) @ key.mT  # (*batch, query_pos, key_pos)
     if may_attend is None:
         return scores.softmax(dim=-1)
+    check_may_attend(may_attend, scores.shape)
     # In a row of nothing but −inf, softmax divides 0 by 0: such a row is left open here,
     # and zeroed afterwards.
     sees_nothing = ~may_attend.any(dim=-1, keepdim=True)  # (*batch, query_pos, 1)
     scores = scores.masked_fill(~(may_attend | sees_nothing), -math.inf)
     return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)
-
-
-def check_inputs(query: Tensor, key: Tensor, value: Tensor, may_attend: Tensor | None = None) -> None:
-    """Raise unless query, key, value and mask fit each other, which the fused kernel does not ask."""
-    check_alike(query=query, key=key, value=value)
-    check_not_empty("query", query)
-    check_not_empty("key", key)
-    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
-        raise ValueError(f"the leading axes (batch, heads) must be equal, got {shapes}; expand them yourself")
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError(
-            f"key and value must have one row for each token, got {shapes}; take both from one sequence"
-        )
-    if may_attend is not None:
-        check_may_attend(may_attend, (*query.shape[:-1], key.shape[-2]), query)

@@ -102,7 +102,9 @@ def in_pytorch(
     """The maps (layers, batch, heads, query_pos, key_pos), with or without mask and positions."""
     if not positions:
         encoder = copy.deepcopy(encoder)
-        encoder.positions.table.copy_(encoder.positions.table.mean(dim=0).expand_as(encoder.positions.table))
+        encoder.positions.weight.copy_(
+            encoder.positions.weight.mean(dim=0).expand_as(encoder.positions.weight)
+        )
     lengths = torch.tensor([len(each) for each in ids])
     padded = torch.tensor([each + [0] * (max(lengths) - len(each)) for each in ids])
     _, weights = encoder(padded, padding_mask_from_lengths(lengths) if mask else None)
@@ -174,8 +176,8 @@ def steps_by_hand(
     def normed(name: str, x: Tensor) -> Tensor:
         return F.layer_norm(x, (384,), w[f"{name}.weight"], w[f"{name}.bias"], 1e-12)
 
-    word = w["embedding.vectors"][ids]
-    position = w["positions.table"][: len(ids)]
+    word = w["embedding.weight"][ids]
+    position = w["positions.weight"][: len(ids)]
     x = entrance = normed("embedding_norm", word + position)
     for number in range(6):
         at, entering = f"layers.{number}.", x

@@ -83,6 +83,13 @@ def test_input_is_left_unchanged_and_may_be_any_view(name):
 
 
 @of_every_part
+def test_one_sequence_without_a_batch_gives_the_same(name):
+    part, x = built(name), given(name)
+    if name not in ("Encoder", "LocalAttention"):  # whose ids or whose mask have a batch
+        assert_equal(output(part, x[0]), output(part, x)[0])
+
+
+@of_every_part
 def test_evaluation_repeats_itself_and_training_drops(name):
     part, x = built(name), given(name)
     assert_equal(output(part, x), output(part, x), 0)

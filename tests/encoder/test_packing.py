@@ -27,7 +27,8 @@ both_orders = pytest.mark.parametrize("norm_first", [False, True], ids=["post", 
 
 
 def build(dtype=torch.float64, build_layer=standard_layer, **changes):
-    return randomised(Encoder(dataclasses.replace(CONFIG, **changes), build_layer)).to(dtype)
+    torch.set_default_dtype(dtype)
+    return randomised(Encoder(dataclasses.replace(CONFIG, **changes), build_layer))
 
 
 @every_padding
@@ -70,7 +71,7 @@ def test_distances_stay_the_same_in_a_packed_row(choice):
 
 @both_rotaries
 def test_refuses_gaps_with_rotary_positions(choice):
-    with pytest.raises(ValueError, match=r"got padding between real tokens .*, wanted .*; encode it padded"):
+    with pytest.raises(ValueError, match=r"got padding between real tokens, .*; encode it padded"):
         encode_packed(build(**choice), IDS, REAL["anywhere"][:, None, None])
 
 
@@ -132,5 +133,5 @@ def test_a_window_needs_no_map_of_the_whole_text(monkeypatch):
 
 def test_a_packed_row_takes_no_mask():
     x = randn(1, 2, 5, 3)
-    with pytest.raises(ValueError, match=r"^packed attention takes no mask, got one; leave it out"):
+    with pytest.raises(ValueError, match="packed attention takes no mask"):
         attend_within(x, x, x, REAL["anywhere"], lengths=[2, 3])

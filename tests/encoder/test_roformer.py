@@ -36,7 +36,8 @@ MASKS = {
 
 def build():
     """Return an encoder none of whose parameters is zero or one, in eval mode."""
-    return randomised(RoFormerEncoder(D_MODEL, N_HEADS, ffn_layers=2, ffn_expansion=1.5)).double().eval()
+    torch.set_default_dtype(torch.float64)
+    return randomised(RoFormerEncoder(D_MODEL, N_HEADS, ffn_layers=2, ffn_expansion=1.5)).eval()
 
 
 def stream(positions=POSITIONS, seed=5):
@@ -94,7 +95,8 @@ def test_encoder_equals_plain_loops(may_attend, need_weights):
 
 
 def test_attention_reads_another_text():
-    attention = randomised(ExpandingMultiHeadAttention(D_MODEL, N_HEADS)).double()
+    torch.set_default_dtype(torch.float64)
+    attention = randomised(ExpandingMultiHeadAttention(D_MODEL, N_HEADS))
     x, y = stream(), stream(KEYS, seed=6)
     allowed = [[[True] * KEYS] * POSITIONS] * N_HEADS
     texts = zip(x.tolist(), y.tolist(), strict=True)

@@ -5,13 +5,14 @@ import math
 import pytest
 import torch
 
-from tests.reference_loops import BATCH, HEADS, QUERIES, assert_equal, both_dtypes, gradients, randn
-from transformer_lab import RotaryEmbedding, rotate_half_split, rotate_interleaved
-from transformer_lab.rotary_embedding import (
+from tests.reference_loops import BATCH, HEADS, QUERIES, assert_equal, both_dtypes, randn
+from transformer_lab import (
+    RotaryEmbedding,
     interleaved_to_half_split,
-    rotation_table,
-    rotations,
+    rotate_half_split,
+    rotate_interleaved,
 )
+from transformer_lab.rotary_embedding import rotations
 
 LENGTH, D_HEAD = QUERIES, 14
 
@@ -41,6 +42,11 @@ def rotate_by_loops(x, positions, rotate=rotate_half_split, base=10_000.0):
     return turned.reshape(x.shape).to(x.dtype)
 
 
+def build(**choices):
+    torch.set_default_dtype(torch.float64)  # the dtype of its buffers
+    return RotaryEmbedding(D_HEAD, **choices)
+
+
 def counted(x, offset=0):
     """Return offset, offset + 1, … for each vector of x."""
     return torch.arange(offset, offset + x.shape[-2]).expand(x.shape[:-1])
@@ -55,7 +61,7 @@ def counted(x, offset=0):
 def test_rotation_equals_two_by_two_matrices(leading, offset, base, rotate, dtype):
     # In float32 as exact at position 2000 as at 2: angles are computed in float64.
     x = randn(*leading, LENGTH, D_HEAD, dtype=dtype)
-    ours = RotaryEmbedding(D_HEAD, base=base, rotate=rotate)(x, offset=offset)
+    ours = build(base=base, rotate=rotate)(x, offset=offset)
     assert_equal(ours, rotate_by_loops(x, counted(x, offset), rotate, base))
 
 
@@ -63,13 +69,14 @@ def test_rotation_equals_two_by_two_matrices(leading, offset, base, rotate, dtyp
 def test_input_may_be_any_view(rotate):
     # Heads cut from (batch, position, features): neither contiguous nor aligned to whole pairs.
     x = randn(BATCH, LENGTH, HEADS, D_HEAD + 1).transpose(1, 2)[..., 1:]
-    assert_equal(RotaryEmbedding(D_HEAD, rotate=rotate)(x), rotate_by_loops(x, counted(x), rotate))
+    assert_equal(build(rotate=rotate)(x), rotate_by_loops(x, counted(x), rotate))
 
 
 def test_the_two_pairings_differ_only_in_the_order_of_features():
     x, rotation = randn(BATCH, HEADS, LENGTH, D_HEAD), rotations(torch.arange(LENGTH), D_HEAD)
     order = interleaved_to_half_split(D_HEAD)
-    assert_equal(rotate_half_split(x[..., order], rotation), rotate_interleaved(x, rotation)[..., order])
+    cos, sin = rotation.real, rotation.imag
+    assert_equal(rotate_half_split(x[..., order], cos, sin), rotate_interleaved(x, cos, sin)[..., order])
 
 
 # --- which axis is the position, and which position is it
@@ -79,7 +86,7 @@ def test_the_two_pairings_differ_only_in_the_order_of_features():
 def test_positions_run_along_the_sequence_whatever_the_other_axes(rotate):
     # batch = heads = length: an angle along a wrong axis would go unnoticed by the shapes.
     x = randn(LENGTH, LENGTH, LENGTH, D_HEAD)
-    rotary = RotaryEmbedding(D_HEAD, rotate=rotate)
+    rotary = build(rotate=rotate)
     wanted = rotate_by_loops(x, counted(x), rotate)
     assert_equal(rotary(x), wanted)
     assert_equal(rotary(x, positions=torch.arange(LENGTH)), wanted)
@@ -94,65 +101,43 @@ def test_positions_may_differ_between_sequences(rotate, leading, dtype):
     positions = torch.tensor([[0, 1, 1, 400, 7], [11, 10, -9, 8, 3]], dtype=dtype)
     x = randn(BATCH, *leading, LENGTH, D_HEAD)
     of_each_vector = positions.reshape(BATCH, *[1] * len(leading), LENGTH).expand(x.shape[:-1])
-    ours = RotaryEmbedding(D_HEAD, rotate=rotate)(x, positions=positions)
+    ours = build(rotate=rotate)(x, positions=positions)
     assert_equal(ours, rotate_by_loops(x, of_each_vector, rotate))
 
 
-# --- dtypes, devices, and the cached table
+# --- dtypes, devices, and the buffers
 
 
 @both_pairings
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_small_dtypes_are_turned_exactly_and_rounded_once(rotate, dtype):
     x = randn(BATCH, HEADS, LENGTH, D_HEAD, dtype=dtype)
-    ours = RotaryEmbedding(D_HEAD, rotate=rotate)(x, offset=3000)
+    ours = build(rotate=rotate)(x, offset=3000)
     assert ours.dtype == dtype
     wanted = rotate_by_loops(x.double(), counted(x, 3000), rotate)
     torch.testing.assert_close(ours.double(), wanted, rtol=torch.finfo(dtype).eps / 1.9, atol=1e-6)
 
 
-def test_the_default_device_does_not_matter():
-    rotation_table.cache_clear()
+def test_the_default_device_is_that_of_the_buffers_and_no_matter_to_explicit_positions():
     x = randn(HEADS, LENGTH, D_HEAD)
     with torch.device("meta"):
-        rotary = RotaryEmbedding(D_HEAD)
-        ours, explicit = rotary(x), rotary(x, positions=torch.arange(LENGTH, device="cpu"))
-    assert_equal((ours, explicit), (rotate_by_loops(x, counted(x)),) * 2)
+        rotary = build()
+    assert rotary.cos.is_meta and rotary.sin.is_meta
+    assert_equal(rotary(x, positions=torch.arange(LENGTH)), rotate_by_loops(x, counted(x)))
 
 
-def test_writing_into_the_rotation_spoils_no_later_call():
-    def careless(x, rotation):
-        turned = rotate_half_split(x, rotation)
-        rotation.zero_()
-        return turned
-
-    x = randn(LENGTH, D_HEAD)
-    RotaryEmbedding(D_HEAD, rotate=careless)(x)
-    assert_equal(RotaryEmbedding(D_HEAD)(x), rotate_by_loops(x, counted(x)))
+@pytest.mark.parametrize("offset", [0, 3, 4, 9])
+def test_positions_beyond_the_buffers_are_computed(offset):
+    x = randn(BATCH, LENGTH, D_HEAD)
+    assert_equal(build(max_length=8)(x, offset=offset), rotate_by_loops(x, counted(x, offset)))
 
 
-def test_a_far_offset_keeps_no_table():
-    rotation_table.cache_clear()
-    x = randn(1, D_HEAD)
-    assert_equal(RotaryEmbedding(D_HEAD)(x, offset=10**6), rotate_by_loops(x, torch.tensor([10**6])))
-    assert rotation_table.cache_info().currsize == 0
-
-
-def test_the_cached_table_serves_training_after_inference_and_is_neither_trained_nor_saved():
-    rotation_table.cache_clear()
-    rotary, x = RotaryEmbedding(D_HEAD), randn(LENGTH, D_HEAD)
-    with torch.inference_mode():
-        rotary(x)
-    gradients(rotary, x)
-    assert rotation_table.cache_info().currsize == 1
-    assert not rotary.state_dict()
-
-
-def test_decoding_builds_a_table_only_when_the_length_doubles():
-    rotation_table.cache_clear()
-    for offset in range(1000):
-        RotaryEmbedding(D_HEAD)(torch.zeros(1, D_HEAD), offset=offset)
-    assert rotation_table.cache_info().currsize <= 11
+def test_the_buffers_move_with_the_module_and_are_neither_trained_nor_saved():
+    rotary = build()
+    assert not rotary.state_dict() and not list(rotary.parameters())
+    assert rotary.cos.is_contiguous() and rotary.bfloat16().sin.dtype == torch.bfloat16
+    x = randn(LENGTH, D_HEAD, dtype=torch.bfloat16)
+    assert_equal(rotary(x, offset=1000), build()(x, offset=1000))
 
 
 def test_a_printed_module_tells_its_settings():
@@ -166,9 +151,6 @@ def test_refuses_positions_of_another_shape(shape):
     with pytest.raises(ValueError, match=message):
         x = randn(BATCH, HEADS, LENGTH, D_HEAD)
         RotaryEmbedding(D_HEAD)(x, positions=torch.zeros(shape, dtype=torch.int64))
-
-
-def test_refuses_a_row_of_positions_for_each_vector_of_a_single_sequence():
-    # (position, position) would pass for (batch, position), if x's first axis were a batch.
+    # (position, position) would pass for (batch, position), if the first axis of one sequence were a batch
     with pytest.raises(ValueError, match=r"positions have shape \(5, 5\)"):
         RotaryEmbedding(D_HEAD)(randn(LENGTH, D_HEAD), positions=torch.ones(LENGTH, LENGTH).long())

@@ -145,9 +145,3 @@ def test_dropout_zeroes_some_weights_and_scales_the_others_and_those_returned_ar
     assert 0.1 < kept.double().mean() < 0.4
     if need_weights:
         assert_equal(weights, attention_weights(query, key))
-
-
-def test_refuses_a_mask_in_the_place_of_need_weights():
-    """In PyTorch's order, layer(x, None, mask), a mask would arrive there."""
-    with pytest.raises(TypeError, match="need_weights must be True or False, got"):
-        scaled_dot_product_attention(*inputs(), need_weights=MASKS["padding"])

@@ -98,7 +98,8 @@ def keeps_01_mutants():
 
     def right(x, position=None):
         position = torch.arange(x.shape[1])[:, None] if position is None else position
-        return rotate_interleaved(x.double(), rotations(position, x.shape[-1])).to(x)
+        rotation = rotations(position, x.shape[-1])
+        return rotate_interleaved(x.double(), rotation.real, rotation.imag).to(x)
 
     def by_tables(x):
         angle = torch.arange(x.shape[1])[:, None, None] * angular_frequencies(x.shape[-1])

@@ -37,8 +37,7 @@ def minilm():
         nn.LayerNorm(config.d_model, eps=config.norm_eps),
         nn.Identity(),
     )
-    names = {"embedding.vectors": "embedding.weight", "positions.table": "positions.weight"}
-    encoder.load_state_dict({names.get(name, name): each for name, each in published.state_dict().items()})
+    encoder.load_state_dict(published.state_dict())
     return encoder.eval(), tokenizer
 '''
 LOADS = "from transformer_lab.pretrained_encoder import load_minilm"

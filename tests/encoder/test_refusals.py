@@ -1,0 +1,305 @@
+"""Bad input that PyTorch would accept and compute something wrong with is refused, with what was wanted."""
+
+import dataclasses
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.reference_loops import randn
+from transformer_lab import (
+    Encoder,
+    EncoderConfig,
+    EncoderLayer,
+    FeedForward,
+    GatedFeedForward,
+    LearnedEncoding,
+    MultiHeadAttention,
+    PreNormEncoderLayer,
+    RotaryEmbedding,
+    SequenceHead,
+    SinusoidalEncoding,
+    TokenEmbedding,
+    attention_weights,
+    causal_mask,
+    local_mask,
+    mean_pool,
+    padding_mask,
+    sinusoidal_encoding,
+    to_torch_layer,
+)
+from transformer_lab.encoder_layer import from_torch_layer
+from transformer_lab.low_rank_adaptation import LowRankLinear
+from transformer_lab.mask_conventions import to_attention_mask, to_key_padding_mask
+from transformer_lab.modern_bert import LocalAttention, ModernBertConfig
+from transformer_lab.modern_encoder import GroupedQueryAttention
+from transformer_lab.packing import encode_packed
+from transformer_lab.roformer import RoFormerEncoder
+from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
+from transformer_lab.validation import check_integer, check_may_attend, check_number, check_positive
+
+X = randn(2, 3, 8, dtype=torch.float32)
+IDS = torch.tensor([[3, 1, 2], [4, 0, 0]])
+CONFIG = EncoderConfig(vocab_size=5, d_model=8, n_heads=2, d_ff=12, n_layers=1, max_length=9)
+ENCODER = Encoder(CONFIG)
+
+
+def layer(order=EncoderLayer, attention=None, feed_forward=None, norm=None):
+    return order(
+        attention or MultiHeadAttention(8, 2),
+        feed_forward or FeedForward(8, 12),
+        norm or nn.LayerNorm(8),
+        nn.LayerNorm(8),
+    )
+
+
+# --- masks ----------------------------------------------------------------------------------------
+
+SCORES = (2, 3, 5, 7)
+NO_AXES = r"wanted 4 axes \(2 or 1, 3 or 1, 5 or 1, 7 or 1\); .*mask\[None, None\]$"
+
+
+@pytest.mark.parametrize("shape", [SCORES, (1, 1, 1, 1), (2, 1, 1, 7), (1, 3, 5, 1), (1, 1, 5, 7)])
+def test_a_mask_has_the_axes_of_the_scores_each_full_or_1(shape):
+    check_may_attend(torch.ones(shape).bool(), SCORES)
+
+
+@pytest.mark.parametrize(
+    ("mask", "error", "words"),
+    [
+        *(
+            (torch.ones(shape).bool(), ValueError, NO_AXES)
+            for shape in [(7,), (5, 7), (3, 5, 7), (1, *SCORES)]
+        ),
+        *(
+            (torch.ones(*SCORES[:axis], size, *SCORES[axis + 1 :]).bool(), ValueError, NO_AXES)
+            for axis in range(4)
+            for size in (0, 11)
+        ),
+        (torch.ones(SCORES), TypeError, r"must be boolean .*float\d\d; compare first: ones == 1 .*bias == 0"),
+        (torch.ones(SCORES).long(), TypeError, r"must be boolean .*int64; compare first"),
+    ],
+)
+def test_refuses_other_masks_in_words(mask, error, words):
+    with pytest.raises(error, match=words):
+        check_may_attend(mask, SCORES)
+
+
+# As many sequences as heads, queries and keys: PyTorch would broadcast any of the smaller masks.
+SHORT = X[:, :2]
+HEADS = SHORT.unflatten(-1, (2, 4)).transpose(1, 2)
+ATTENDS = {
+    "attention": lambda mask, **path: scaled_dot_product_attention(HEADS, HEADS, HEADS, mask, **path),
+    "attention_weights": lambda mask, need_weights: attention_weights(HEADS, HEADS, mask),
+    "Encoder": lambda mask, **path: ENCODER(IDS[:, :2], mask, **path),
+    "pre-norm": lambda mask, **path: layer(PreNormEncoderLayer)(SHORT, may_attend=mask, **path),
+    "grouped": lambda mask, **path: GroupedQueryAttention(8, 2)(SHORT, may_attend=mask, **path),
+    "local": lambda mask, **path: LocalAttention(8, 2, 1)(SHORT, may_attend=mask, **path),
+    "RoFormerEncoder": lambda mask, **path: RoFormerEncoder(8, 2)(SHORT, may_attend=mask, **path),
+}
+POOLS = {
+    "mean_pool": lambda mask: mean_pool(SHORT, mask),
+    "SequenceHead": lambda mask: SequenceHead(8, 2)(SHORT, mask),
+    "encode_packed": lambda mask: encode_packed(ENCODER, IDS[:, :2], mask),
+}
+WRONG_MASKS = {
+    "floats": torch.ones(2, 1, 1, 2),
+    "two axes": torch.ones(2, 2).bool(),
+    "other sequences": torch.ones(3, 1, 1, 2).bool(),
+}
+
+
+@pytest.mark.parametrize("mask", WRONG_MASKS.values(), ids=WRONG_MASKS)
+@pytest.mark.parametrize("need_weights", [True, False], ids=["explicit", "fused"])
+@pytest.mark.parametrize("part", ATTENDS)
+def test_every_part_that_attends_refuses_them(part, need_weights, mask):
+    with pytest.raises((TypeError, ValueError), match=r"^may_attend (must be boolean|has shape)"):
+        ATTENDS[part](mask, need_weights=need_weights)
+
+
+@pytest.mark.parametrize(
+    "mask", [*WRONG_MASKS.values(), torch.ones(2, 1, 2, 2).bool()], ids=[*WRONG_MASKS, "full"]
+)
+@pytest.mark.parametrize("part", POOLS)
+def test_what_needs_a_padding_mask_refuses_others(part, mask):
+    shape = re.escape(str(tuple(mask.shape)))
+    with pytest.raises(
+        ValueError, match=rf"padding mask, .*\(2, 1, 1, 2\), got {mask.dtype} of shape {shape}; see"
+    ):
+        POOLS[part](mask)
+
+
+# --- one by one -----------------------------------------------------------------------------------
+
+
+class Derived(nn.TransformerEncoderLayer):
+    """It might compute anything."""
+
+
+REFUSED = {
+    # sizes and numbers
+    "a size of zero": (lambda: check_positive(d_model=2, d_ff=0), "d_ff must be at least 1, got 0$"),
+    "a size too large": (lambda: check_integer(step=5, at_most=4), "step must be at most 4, got 5$"),
+    "a size that is a flag": (
+        lambda: check_positive(d_model=True),
+        "d_model must be an integer, got True .*int",
+    ),
+    "infinity": (lambda: check_number(rate=-math.inf), "rate must be finite, got -inf$"),
+    "zero": (lambda: check_number(eps=0, above=0), "eps must be above 0 and finite, got 0$"),
+    "no number": (lambda: check_number(eps=None), r"eps must be a number, got None .*; try float\(eps\)$"),
+    "an odd width": (lambda: sinusoidal_encoding(3, 7), r"d_model must be even .*, got 7; try d_model=8$"),
+    "an odd head": (lambda: RotaryEmbedding(7), "d_head must be even"),
+    "a base that is no number": (
+        lambda: RotaryEmbedding(4, base=math.nan),
+        "base must be above 0 and finite",
+    ),
+    "heads that do not divide": (
+        lambda: MultiHeadAttention(512, 12),
+        r"divisible by n_heads \(12\); try d_model=516",
+    ),
+    "groups that do not divide": (
+        lambda: GroupedQueryAttention(12, 6, 4),
+        r"divisible by n_kv_heads \(4\); each",
+    ),
+    "a rank of zero": (lambda: LowRankLinear(nn.Linear(8, 8), 0), "rank must be at least 1"),
+    "a negative window": (lambda: local_mask(4, -1), "window must be at least 0, got -1"),
+    "a negative local window": (lambda: LocalAttention(8, 2, -1), "window must be at least 0, got -1"),
+    "more queries than keys": (
+        lambda: causal_mask(5, 3),
+        r"\(3\) must be at least query_length \(5\): .*swap",
+    ),
+    # the config
+    "no layers": (lambda: EncoderConfig(5, n_layers=0), "n_layers must be at least 1"),
+    "an odd model": (lambda: EncoderConfig(5, 15, 3), "d_model must be even"),
+    "an odd rotary head": (lambda: EncoderConfig(5, 30, 2, positions="rotary"), "d_head must be even"),
+    "a flag as text": (
+        lambda: EncoderConfig(5, norm_first="post"),
+        "norm_first must be True or False, got 'post'",
+    ),
+    "a negative eps": (lambda: EncoderConfig(5, norm_eps=-0.5), "norm_eps must be above 0"),
+    "a dropout above 1": (
+        lambda: EncoderConfig(5, attention_dropout=2.0),
+        "attention_dropout must be a probability",
+    ),
+    "a dropout that is no number": (
+        lambda: EncoderConfig(5, dropout=math.nan),
+        "^dropout must be a probability",
+    ),
+    "an unknown activation": (
+        lambda: EncoderConfig(5, activation="tanh"),
+        r"one of relu, .*, silu, got 'tanh'",
+    ),
+    "unknown positions": (lambda: EncoderConfig(5, positions=None), r"one of sinusoidal, .*, none, got None"),
+    "no global layers": (lambda: ModernBertConfig(global_every=0), "global_every must be at least 1"),
+    # token ids
+    "ids too large": (
+        lambda: ENCODER(IDS + 1),
+        r"^token ids must be from 0 to 4, got 1 to 5; does the tokenizer",
+    ),
+    "negative ids": (
+        lambda: TokenEmbedding(5, 8)(IDS - 1),
+        r"^token ids must be from 0 to 4, got -1 to 3; does",
+    ),
+    "one sequence of ids": (
+        lambda: ENCODER(IDS[0]),
+        r"\(batch, position\), got shape \(3,\); one sequence .*ids\[None\]",
+    ),
+    "no ids": (lambda: ENCODER(IDS[:, :0]), r"\(batch, position\), got shape \(2, 0\)"),
+    # vectors
+    "a table of another dtype": (
+        lambda: SinusoidalEncoding(8)(X.double()),
+        r"x is torch\.float64 but the table is .*32",
+    ),
+    "a negative offset": (lambda: LearnedEncoding(8, 9)(X, offset=-1), "offset must be at least 0"),
+    "a negative rotary offset": (lambda: RotaryEmbedding(8)(X, offset=-1), "offset must be at least 0"),
+    "offset and positions": (
+        lambda: RotaryEmbedding(8)(X, offset=1, positions=torch.arange(3)),
+        "wanted one of them",
+    ),
+    "positions of floats": (
+        lambda: RotaryEmbedding(8)(X, positions=torch.arange(3.0)),
+        "positions must be integers",
+    ),
+    "another width": (
+        lambda: MultiHeadAttention(8, 4, rotary=RotaryEmbedding(8))(X),
+        r"d_head=8 wide, got .*2\)",
+    ),
+    "integers, which would be truncated": (lambda: RotaryEmbedding(8)(X.long()), "x must be floating-point"),
+    "values of another length": (
+        lambda: scaled_dot_product_attention(X, X, X[:, :2], need_weights=False),
+        r"one row for each token, got query \(2, 3, 8\), key .*, value \(2, 2, 8\)$",
+    ),
+    "keys that would broadcast": (
+        lambda: scaled_dot_product_attention(X[None], X[None, :1], X[None, :1]),
+        r"the same leading axes, .*, got query \(1, 2, 3, 8\), key \(1, 1, 3, 8\)",
+    ),
+    "a sublayer that narrows": (
+        lambda: layer(feed_forward=nn.Linear(8, 1))(X),
+        r"got .* of shape \(2, 3, 1\); an att",
+    ),
+    "one norm twice": (
+        lambda: EncoderLayer(nn.Identity(), nn.Identity(), *[nn.LayerNorm(8)] * 2),
+        "the same module",
+    ),
+    # PyTorch's and other libraries'
+    "not a padding mask": (
+        lambda: to_key_padding_mask(torch.ones(2, 1, 5, 7).bool()),
+        r"\(2, 1, 1, 7\), got",
+    ),
+    "a mask of each head": (lambda: to_attention_mask(torch.ones(2, 3, 1, 7).bool()), r"\(2, 1, 1, 7\), got"),
+    "a derived layer of PyTorch": (
+        lambda: from_torch_layer(Derived(8, 2, 12)),
+        "as PyTorch wrote it, got Derived",
+    ),
+    "a derived layer": (
+        lambda: to_torch_layer(layer(type("Own", (EncoderLayer,), {}))),
+        "the layer is a Own, which",
+    ),
+    "rotary": (
+        lambda: to_torch_layer(layer(attention=MultiHeadAttention(8, 2, rotary=RotaryEmbedding(4)))),
+        "rotary positions, which PyTorch's layer cannot",
+    ),
+    "a window": (
+        lambda: to_torch_layer(layer(attention=LocalAttention(8, 2, 1))),
+        "attention is a LocalAttention",
+    ),
+    "a gate": (lambda: to_torch_layer(layer(feed_forward=GatedFeedForward(8, 12))), "is a GatedFeedForward"),
+    "two eps": (
+        lambda: to_torch_layer(layer(norm=nn.LayerNorm(8, eps=0.1))),
+        "one dropout and one eps, got .*0.1",
+    ),
+    "an update of an update": (
+        lambda: LowRankLinear(LowRankLinear(nn.Linear(8, 8), 2), 2),
+        "must be an nn.Linear",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "words"), REFUSED.values(), ids=REFUSED)
+def test_refuses(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
+
+
+def test_refuses_an_attention_that_returns_its_output_alone():
+    # With a batch of two, unpacking would take the first sequence for the output, the second for the weights.
+    class Bare(nn.Module):
+        def forward(self, x, **options):
+            return x
+
+    for order in (EncoderLayer, PreNormEncoderLayer):
+        with pytest.raises(
+            ValueError, match=r"\(2, 3, 8\), got .*\(3, 8\); an attention returns \(output, weights\)"
+        ):
+            layer(order, attention=Bare())(X)
+
+
+def test_numpy_integers_and_what_is_rare_but_right_pass():
+    check_positive(d_model=1, n_heads=np.int32(2))
+    check_integer(offset=np.int64(0), pad_id=-100)
+    assert dataclasses.replace(CONFIG, dropout=1.0).dropout == 1
+    assert ModernBertConfig(window=0).window == 0
+    assert padding_mask(IDS.to(torch.uint8)).dtype == torch.bool
