@@ -133,10 +133,6 @@ MISTAKES = [
     ),
     # Projections and heads
     mistake(
-        "the projections of queries, keys and values have no bias",
-        project=lambda s, part: EncoderLayerSteps.project(s, part, bias=False),
-    ),
-    mistake(
         "the projections' weights are not transposed: nn.Linear computes x @ weight.T + bias",
         project=lambda s, part: (
             s.attention_input @ s.layer.self_attn.in_proj_weight.chunk(3)[part]
@@ -281,10 +277,6 @@ MISTAKES = [
     mistake(
         "the second residual adds the layer's input, wanted what came out of the first half",
         residual_stream=lambda s: s.x,
-    ),
-    mistake(
-        "the second residual adds what entered the norm, wanted what came out of it",
-        residual_stream=lambda s: s.residual_after_attention,
     ),
     mistake(
         "the second residual adds the normalised stream, wanted the stream itself",

@@ -89,16 +89,14 @@ class EncoderLayerSteps:
         """What the feed-forward's output is added to."""
         return self.residual_after_attention if self.norm_first else self.feed_forward_input
 
-    def project(self, part: int, bias: bool = True) -> Tensor:
+    def project(self, part: int) -> Tensor:
         """Queries, keys or values (0, 1, 2), all heads side by side: (batch, position, d_model)."""
-        return self.project_all(bias).chunk(3, dim=-1)[part]
+        return self.project_all().chunk(3, dim=-1)[part]
 
-    def project_all(self, bias: bool = True) -> Tensor:
+    def project_all(self) -> Tensor:
         """Queries, keys and values, whose weights PyTorch stacks: (batch, position, 3 · d_model)."""
         attention = self.layer.self_attn
-        return F.linear(
-            self.attention_input, attention.in_proj_weight, attention.in_proj_bias if bias else None
-        )
+        return F.linear(self.attention_input, attention.in_proj_weight, attention.in_proj_bias)
 
     def split(self, x: Tensor) -> Tensor:
         """(batch, position, d_model) → (batch, heads, position, d_head)"""
