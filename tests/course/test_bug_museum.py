@@ -16,8 +16,8 @@ from transformer_course.exercises import exercise_ids, find
 from transformer_course.exercises.bug_museum import Exhibit
 from transformer_lab import diagnostics
 
-answers.load()
 EXERCISES = [find(id) for id in exercise_ids() if id.startswith("14.")]
+answers.load()
 ATTENTION, ROTATION, LAYER = LINE_UPS = ["14.7", "14.20", "14.8"]
 
 
