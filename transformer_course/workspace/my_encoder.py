@@ -11,14 +11,9 @@ from types import ModuleType
 
 from transformer_course.checker import Exercise
 from transformer_course.workspace import atomic_files
-from transformer_course.workspace.saved_answers import NEEDS, answer_file, needed_names, plain_first
+from transformer_course.workspace.saved_answers import answer_file, plain_first, self_contained
 
-USUAL = {
-    "math": "import math",
-    "torch": "import torch",
-    "nn": "from torch import nn",
-    "F": "import torch.nn.functional as F",
-}
+USUAL = "import math\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn"
 TITLE = '"""My encoder, as I wrote it in lessons 04 to 08. The course writes it anew when a part changes."""'
 LAST = '''
 # The course's: MiniLM, built of the parts above.
@@ -73,35 +68,33 @@ def text(parts: Mapping[Exercise, bool]) -> str:
 
     parts: whether there is a right answer to each
     """
-    imports, defined, blocks = {LOADS, USUAL["nn"]}, set(), []
+    imports, defined, blocks = {LOADS, "from torch import nn"}, set(), []
     for part, is_solved in parts.items():
-        answer = _answer(part) if is_solved else None
-        if answer:
-            lines, body = answer
+        if is_solved:
+            mark, answer = "", answer_file(part.id).read_text(encoding="utf-8")
         else:
-            lines, body = {USUAL[name] for name in needed_names(part.shown) & USUAL.keys()}, part.shown
+            mark = ": the reference's, until yours is right"
+            answer = self_contained(part.name, [USUAL, part.shown])
+        lines, body = _without_imports(answer)
         names = _defined_names(body)
         for name in names & defined - {part.name}:  # a helper that another part has too
             body = re.sub(rf"(?<![\w.]){name}\b", f"{name}_{part.id.replace('.', '_')}", body)
         defined |= names
         imports |= lines
-        mark = "" if answer else ": the reference's, until yours is right"
         blocks.append(f"# {part.id} {part.title}{mark}\n\n\n{body}")
     ordered = sorted(imports, key=plain_first)
     return "\n".join([TITLE, "", *ordered, "", "\n\n\n".join(blocks), "", LAST])
 
 
-def _answer(part: Exercise) -> tuple[set[str], str] | None:
-    """The imports and the rest of a saved answer; none where it needs what only the lesson's cells have."""
-    content = answer_file(part.id).read_text(encoding="utf-8")
-    if NEEDS in content:
-        return None
-    lines, imports = content.splitlines()[1:], set()  # the first is the title
-    for node in reversed(ast.parse("\n".join(lines)).body):
+def _without_imports(answer: str) -> tuple[set[str], str]:
+    """The imports of an answer, and the rest without the comment above them."""
+    lines, imports = answer.splitlines(), set()
+    for node in reversed(ast.parse(answer).body):
         if isinstance(node, ast.Import | ast.ImportFrom):
             imports.add("\n".join(lines[node.lineno - 1 : node.end_lineno]))
             del lines[node.lineno - 1 : node.end_lineno]
-    return imports, "\n".join(lines).strip()
+    is_comment = lines[0].startswith("# ")
+    return imports, "\n".join(lines[is_comment:]).strip()
 
 
 def _defined_names(body: str) -> set[str]:

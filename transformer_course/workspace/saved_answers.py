@@ -11,8 +11,6 @@ from transformer_course.checker import source
 from transformer_course.workspace import atomic_files
 from transformer_course.workspace.name_error_hint import bound_names
 
-NEEDS = "# It needs what only the lesson's cells have: "
-
 
 def answer_file(exercise_id: str) -> Path:
     """The file of an answer."""
@@ -83,7 +81,8 @@ def self_contained(name: str, cells: Sequence[str]) -> str:
     add(name, may_be_computed=True)
     if not definitions:
         return ""
-    comment = [f"{NEEDS}{', '.join(sorted(missing))}."] if missing else []
+    names = ", ".join(sorted(missing))
+    comment = [f"# It needs what only the lesson's cells have: {names}."] if missing else []
     head = [*sorted(imports, key=plain_first), "", ""] if imports else []
     return "\n".join([*comment, *head, "\n\n\n".join(definitions), ""])
 

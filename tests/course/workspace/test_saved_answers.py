@@ -26,7 +26,7 @@ CELLS = ["import math\nimport torch", "AXIS = -1", SOFT, "x = torch.randn(3, 2)"
 # --- as text -------------------------------------------------------------------------------------------
 
 
-def standing_alone(*cells: str, name: str = "attention") -> str:
+def text_of(*cells: str, name: str = "attention") -> str:
     names: dict = {"__name__": "__main__", "check": lambda id, answer: answer}
     for cell in cells:
         exec(cell, names)
@@ -34,7 +34,7 @@ def standing_alone(*cells: str, name: str = "attention") -> str:
 
 
 def test_an_answer_takes_along_what_it_needs_and_nothing_else() -> None:
-    text = standing_alone(*CELLS)
+    text = text_of(*CELLS)
     assert text == f"import math\n\n\nAXIS = -1\n\n\n{SOFT}\n\n\n{RIGHT}"
     names: dict = {}
     exec(text, names)
@@ -65,7 +65,7 @@ def test_an_answer_takes_along_what_it_needs_and_nothing_else() -> None:
     ],
 )
 def test_whatever_an_answer_is_made_of(cells: list[str], wanted: str) -> None:
-    found = standing_alone(*cells, name="f")
+    found = text_of(*cells, name="f")
     assert wanted in found
     exec(found, {"__name__": "__main__"})
 
