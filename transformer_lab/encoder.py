@@ -15,7 +15,7 @@ from transformer_lab.masking import check_padding_mask
 from transformer_lab.multi_head_attention import MultiHeadAttention, check_divisible
 from transformer_lab.positional_encoding import LearnedEncoding, SinusoidalEncoding
 from transformer_lab.rotary_embedding import RotaryEmbedding
-from transformer_lab.validation import check_even, check_number, check_positive
+from transformer_lab.validation import check_even, check_number, check_positive, described
 
 ACTIVATIONS = {
     "relu": nn.ReLU,
@@ -104,7 +104,7 @@ class TokenEmbedding(nn.Module):
         """
         if token_ids.dim() != 2 or not token_ids.shape[1]:
             raise ValueError(
-                f"token_ids must be (batch, position), got shape {tuple(token_ids.shape)}; "
+                f"token_ids must be integers of shape (batch, position), got {described(token_ids)}; "
                 "one sequence alone is ids[None]"
             )
         try:

@@ -170,8 +170,8 @@ REFUSED = [
     # token ids
     (lambda: ENCODER(IDS + 1), r"^token ids must be from 0 to 4, got 1 to 5; does the tokenizer"),
     (lambda: TokenEmbedding(5, 8)(IDS - 1), r"^token ids must be from 0 to 4, got -1 to 3; does"),
-    (lambda: ENCODER(IDS[0]), r"\(batch, position\), got shape \(3,\); one sequence .*ids\[None\]"),
-    (lambda: ENCODER(IDS[:, :0]), r"\(batch, position\), got shape \(2, 0\)"),
+    (lambda: ENCODER(IDS[0]), r"\(batch, position\), got .* \(3,\); one sequence .*ids\[None\]"),
+    (lambda: ENCODER(IDS[:, :0]), r"\(batch, position\), got .*int64 of shape \(2, 0\)"),
     # vectors
     (lambda: SinusoidalEncoding(8)(X.double()), r"x is torch\.float64 but the table is .*32"),
     (lambda: LearnedEncoding(8, 9)(X, offset=-1), "offset must be at least 0"),
