@@ -37,6 +37,7 @@ MASKS = {
     "causal": causal_mask(QUERIES, KEYS),
     "local": local_mask(QUERIES, 1, KEYS),
     "per head": random_mask(1, HEADS, QUERIES, KEYS, seed=3),
+    "per sequence": random_mask(BATCH, 1, QUERIES, KEYS, seed=2),
     "full": random_mask(BATCH, HEADS, QUERIES, KEYS, seed=1),
 }
 MASKS["full"][0, 1, 2] = False
@@ -81,36 +82,20 @@ def test_rotary_positions_rotate_queries_and_keys(need_weights):
         assert_equal(weights, wanted)
 
 
-@both_paths
-def test_what_each_head_computes_can_be_replaced(need_weights):
-    def take_the_last(queries, keys, values, may_attend, *, dropout, need_weights):
-        assert queries.shape == (BATCH, HEADS, QUERIES, D_HEAD) and keys.shape == values.shape
-        return values[:, :, -1:].expand_as(queries), may_attend.double() if need_weights else None
-
-    attention, (query, key, value) = build(), inputs()
-    output, weights = attention(
-        query, key, value, may_attend=MASKS["full"], need_weights=need_weights, attend=take_the_last
-    )
-    last = attention.output_projection(attention.value_projection(value[:, -1:]))
-    assert_equal(output, last.expand_as(query))
-    if need_weights:
-        assert_equal(weights, MASKS["full"].double())
-
-
 def torch_masks(may_attend):
-    """Say the same mask in the two arguments of PyTorch, where True means ignore."""
+    """Return the same mask as one of PyTorch's two arguments, where True means ignore."""
     if may_attend is None:
         return {}
     if may_attend.shape[1:3] == (1, 1):
         return {"key_padding_mask": to_key_padding_mask(may_attend)}
-    shared = may_attend.shape[:2] == (1, 1)
-    each = may_attend if shared else may_attend.expand(BATCH, -1, -1, -1)
-    return {"attn_mask": to_attn_mask(each, HEADS)}
+    if may_attend.shape[:2] != (1, 1):
+        may_attend = may_attend.expand(BATCH, -1, -1, -1)
+    return {"attn_mask": to_attn_mask(may_attend, HEADS)}
 
 
 # PyTorch answers a query that may attend to nothing with NaN, so here each may attend to one key at least.
 ONE_EACH = torch.eye(QUERIES, KEYS, dtype=torch.bool)
-COMPARABLE_MASKS = MASKS | {name: MASKS[name] | ONE_EACH for name in ("per head", "full")}
+COMPARABLE_MASKS = MASKS | {name: MASKS[name] | ONE_EACH for name in ("per head", "per sequence", "full")}
 
 
 @both_paths

@@ -1,19 +1,15 @@
 """Lesson 09: the published model in our encoder gives what the original implementation gives."""
 
-import dataclasses
 import sys
 
 import pytest
 import safetensors.torch
 import torch
 
-from tests.reference_loops import assert_equal, randn
-from transformer_lab import Encoder
+from tests.reference_loops import assert_equal
 from transformer_lab.pretrained_encoder import (
     FOLDER_VARIABLE,
-    MINILM,
     PACKAGE,
-    SEGMENTS,
     SHA256,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
@@ -21,8 +17,6 @@ from transformer_lab.pretrained_encoder import (
     check_published,
     find_model,
     load_minilm,
-    load_weights,
-    parameter_names,
     sentence_embeddings,
 )
 
@@ -214,29 +208,3 @@ def test_a_damaged_file_is_refused_before_anything_is_read(tmp_path, monkeypatch
     message = rf"{name} is not the published file, .*got sha256 \w+, wanted {SHA256[name]}; install it again"
     with pytest.raises(ValueError, match=message):
         load_minilm(tmp_path)
-
-
-# --- a file that is not this model's, made small: distinct sizes, so that nothing fits by accident
-
-SIZES = {"vocab_size": 17, "d_model": 6, "n_heads": 3, "d_ff": 11, "n_layers": 2, "max_length": 7}
-SMALL = dataclasses.replace(MINILM, **SIZES)
-
-
-@pytest.fixture
-def small_file():
-    """What the published file would hold if the model had the sizes of SMALL."""
-    shapes = {name: tensor.shape for name, tensor in Encoder(SMALL).state_dict().items()}
-    names = parameter_names(SMALL.n_layers)
-    tensors = {theirs: randn(*shapes[ours], seed=i) for i, (ours, theirs) in enumerate(names.items())}
-    return tensors | {SEGMENTS: randn(2, 6, seed=98)}
-
-
-def test_weights_go_where_their_names_say_and_segment_0_into_the_positions(small_file):
-    encoder = Encoder(SMALL).double()
-    load_weights(encoder, small_file)
-    state = encoder.state_dict()
-    positions = small_file["embeddings.position_embeddings.weight"]
-    assert_equal(state.pop("positions.weight"), positions + small_file[SEGMENTS][0])
-    names = parameter_names(2)
-    for ours, tensor in state.items():
-        assert_equal(tensor, small_file[names[ours]], 0)

@@ -90,17 +90,3 @@ def test_vmap_sees_each_sequence_alone(build):
 
     lengths = torch.tensor([4, 5, 2])
     assert_equal(vmap(one)(ids, lengths), encoder(ids, padding_mask_from_lengths(lengths))[0])
-
-
-@every_encoder
-def test_built_without_memory_it_takes_the_weights_of_another(build):
-    wanted, ids = build().eval(), some_ids(3, 5)
-    with torch.device("meta"):
-        encoder = build().eval()
-    encoder.load_state_dict(wanted.state_dict(), assign=True)
-    assert not any(parameter.is_meta for parameter in encoder.parameters())
-    assert any(buffer.is_meta for buffer in encoder.buffers()) == any(True for _ in encoder.buffers())
-    for name, buffer in wanted.named_buffers():
-        path, _, last = name.rpartition(".")
-        setattr(encoder.get_submodule(path), last, buffer)
-    assert_equal(encoder(ids), wanted(ids))
