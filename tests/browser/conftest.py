@@ -106,13 +106,3 @@ def open_cells(notebooks: Path, open_lesson: Open) -> OpenCells:
         return open_lesson(name)
 
     return open_cells
-
-
-@pytest.fixture(scope="session")
-def my_lesson(notebooks: Path, open_lesson: Open) -> OpenLesson:
-    """A learner's own lesson 03, run with a wrong answer in it."""
-    shutil.copy(LESSONS / "03_scaled_dot_product_attention.ipynb", notebooks / "my_lesson.ipynb")
-    lesson = open_lesson("my_lesson.ipynb")
-    lesson.write("exercise-03-2", "def attention(query, key, value):\n    return query, key, value")
-    lesson.run_all()
-    return lesson

@@ -1,58 +1,30 @@
-"""Each lesson runs to its end, and all of it can be read: on a wide and a narrow screen."""
+"""Lessons can be read in JupyterLab, in a wide and a narrow window; widgets work; faults are found."""
 
+import re
+import sys
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import BytesIO
 
 import matplotlib.pyplot as plt
-import nbformat
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.conftest import LESSONS, Open
+import transformer_lab
+from tests.browser.conftest import LESSONS, Open, OpenCells
 from tests.browser.lab import OpenLesson
 from transformer_course.figures.png import DENSITY
 
 SMALLEST = 0.75  # of a picture's own size; its letters are 10 pixels high or more
 
 
-@pytest.fixture(scope="module", params=sorted(path.name for path in LESSONS.glob("*.ipynb")))
-def lesson(request: pytest.FixtureRequest, open_lesson: Open) -> Iterator[OpenLesson]:
-    """Each lesson in turn, after Run All."""
-    lesson = open_lesson(request.param)
-    lesson.run_all()
-    yield lesson
-    lesson.close()
-
-
-@pytest.fixture
-def narrow_lesson(lesson: OpenLesson) -> Iterator[OpenLesson]:
-    lesson.resize(width=900)
-    yield lesson
-    lesson.resize(width=1280)
-
-
-def test_all_cells_run(lesson: OpenLesson) -> None:
-    assert (lesson.ask("errors"), lesson.ask("notRun")) == ([], [])
-
-
-def test_pictures_are_those_stored(lesson: OpenLesson) -> None:
-    stored = [
-        cell.id
-        for cell in nbformat.read(LESSONS / lesson.name, as_version=4).cells
-        for output in cell.get("outputs", [])
-        if "image/png" in output.get("data", {})
-    ]
-    # A slider or a live curve has a picture of its own, which is not stored.
-    shown = [picture["cell"] for picture in lesson.ask("pictures") if not picture["live"]]
-    assert sorted(shown) == sorted(stored)
-
-
-def test_everything_is_legible(lesson: OpenLesson) -> None:
+@pytest.mark.parametrize("name", sorted(path.name for path in LESSONS.glob("*.ipynb")))
+def test_everything_is_legible_in_a_wide_and_in_a_narrow_window(open_lesson: Open, name: str) -> None:
+    lesson = open_lesson(name)
     assert unreadable(lesson, SMALLEST) == []
-
-
-def test_everything_fits_a_narrow_window(narrow_lesson: OpenLesson) -> None:
-    assert unreadable(narrow_lesson, smallest=0) == []
+    lesson.resize(width=900)
+    assert unreadable(lesson, smallest=0) == []
+    lesson.close()
 
 
 def unreadable(lesson: OpenLesson, smallest: float) -> list[str]:
@@ -80,3 +52,81 @@ def unreadable(lesson: OpenLesson, smallest: float) -> list[str]:
 def is_see_through(source: str) -> bool:
     pixels = plt.imread(BytesIO(b64decode(source.partition("base64,")[2])))
     return pixels.shape[-1] == 4 and pixels[..., 3].min() < 1
+
+
+WHERE = "import sys, transformer_lab; print(sys.executable, transformer_lab.__file__)"
+DRAWN_PLAINLY = """\
+import matplotlib.pyplot as plt
+plt.figure(figsize=(3, 2), facecolor="none")
+plt.plot([1, 2])
+plt.show()"""
+TOO_WIDE = """\
+from IPython.display import HTML
+HTML('<div style="overflow: hidden"><p style="width: 3000px">A long line.</p></div>')"""
+
+
+def test_lessons_run_in_this_python_and_faults_are_found(open_cells: OpenCells) -> None:
+    lesson = open_cells(
+        "faulty.ipynb", where=WHERE, drawn=DRAWN_PLAINLY, wide=TOO_WIDE, fails="1 / 0", never_run="1"
+    )
+    lesson.run_all()
+    expect(lesson.cell("where")).to_contain_text(f"{sys.executable} {transformer_lab.__file__}")
+    assert lesson.ask("errors") == ["fails: division by zero"]
+    lesson.page.wait_for_function("lesson.notRun().length < 2")  # a cell's count comes after its error
+    assert lesson.ask("notRun") == ["never_run"]
+    assert unreadable(lesson, SMALLEST) == [
+        "drawn: a picture without words",
+        "drawn: a picture that a dark page shines through",
+        "wide: cut off: A long line.",
+    ]
+    lesson.close()
+
+
+EXPLORER = """\
+from transformer_course import figures, lesson
+from transformer_lab.pretrained_encoder import attention_maps, load_minilm
+lesson.begin(9)
+encoder, tokenizer = load_minilm()
+figures.explorer(
+    lambda text: attention_maps(encoder, tokenizer, text),
+    "The old cat met the young cat.", strip=[(2, 9), (0, 2)], title="Two heads")"""
+BUTTON = """\
+lengths = [128, 256, 512, 1024, 2048, 4096, 8192]
+figures.measured(
+    "beside", lambda: {"here": lengths},
+    lambda numbers, where: figures.lines(
+        lengths, numbers, xlabel="tokens", ylabel="MB", title=f"On {where}", logarithmic="xy"))"""
+
+
+def test_sentence_head_and_button_change_the_picture(open_cells: OpenCells) -> None:
+    lesson = open_cells("widgets.ipynb", explorer=EXPLORER, button=BUTTON)
+    lesson.run_all()
+    assert lesson.ask("errors") == []
+    explorer = lesson.cell("explorer")
+    picture, words = explorer.locator(".widget-html img").first, explorer.get_by_role("status")
+    expect(picture).to_have_attribute("alt", re.compile("L2.H9"))
+    expect(words).to_contain_text("“cat” (token 3)")
+    before = picture.get_attribute("src")
+    box = explorer.locator(".widget-text input")
+    box.fill("My neighbour sold a green bicycle.")
+    box.press("Enter")
+    expect(picture).to_have_attribute("alt", re.compile("bicycle"))
+    expect(picture).not_to_have_attribute("src", before)
+    before = picture.get_attribute("src")
+    layer, head = (explorer.locator(".widget-dropdown select").nth(i) for i in range(2))
+    layer.select_option("0")
+    head.select_option("2")
+    expect(picture).to_have_attribute("alt", re.compile("L0.H2"))
+    expect(picture).not_to_have_attribute("src", before)
+    expect(words).to_contain_text("L0.H2")
+
+    button = lesson.cell("button")
+    expect(button.get_by_role("status")).to_contain_text("Press the button")
+    expect(button.locator(".widget-html img")).to_have_count(0)
+    example = button.locator(".jp-OutputArea-output > img, .jp-RenderedHTMLCommon img").last
+    expect(example).to_have_attribute("alt", re.compile("torch.nn"))
+    button.get_by_role("button", name="Measure on this machine").click()
+    measured = button.locator(".widget-html img")
+    expect(measured).to_have_attribute("alt", re.compile("On this machine.*here", re.S))
+    expect(button.get_by_role("status")).to_contain_text("Measured on this machine")
+    lesson.close()

@@ -3,8 +3,8 @@
 import json
 import re
 import tomllib
+from html import unescape
 from pathlib import Path
-from urllib.parse import urlencode
 from zipfile import ZipFile
 
 import pytest
@@ -13,14 +13,16 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Visit
 from tests.browser.site import ROOT, SITE, broken, pages
 
+DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 PHONE = {"viewport": {"width": 360, "height": 740}}
 NAMES = sorted(str(file.relative_to(SITE)) for file in pages())
+LESSONS = [name for name in NAMES if name.startswith("lessons/")]
 LESSON = "lessons/03_scaled_dot_product_attention.html"
 GUIDE = "field_guide/index.html"
 SYMPTOM = "field_guide/symptoms/runtimeerror-mat1-and-mat2-shapes-cannot-be-multiplied.html"
-DESK = tomllib.loads((ROOT / "tests" / "site" / "messages.toml").read_text("utf-8"))["message"]
-TRACEBACK = max((message["said"] for message in DESK), key=len)
-# What every rule of axe is asked of; the other pages are made of the same parts.
+PASTED = tomllib.loads((ROOT / "tests" / "site" / "messages.toml").read_text("utf-8"))["message"]
+TRACEBACK = max((message["said"] for message in PASTED), key=len)
+# One page of each kind: the other pages are made of the same parts.
 KINDS = [
     "index.html",
     LESSON,
@@ -31,19 +33,23 @@ KINDS = [
     "search.html",
     "live.html",
 ]
-# Pages of symptoms are all of one kind.
-READ = [name for name in NAMES if "/symptoms/" not in name or name == SYMPTOM]
-# What is asked of every page.
+CODE = [
+    LESSON,
+    "field_guide/05_multi_head_attention.html",
+    "_modules/transformer_lab/masking.html",
+    "start.html",
+]
+# Rules of axe that hold on every lesson, light and dark.
 RULES = ["color-contrast", "image-alt", "link-name", "button-name", "summary-name", "document-title"]
 
 
-def test_the_site_is_whole() -> None:
-    assert len([name for name in NAMES if name.startswith("lessons/")]) == 15
+# What the files say, read without a browser
+
+
+def test_the_site_is_whole_and_every_link_and_anchor_exists() -> None:
+    assert len(LESSONS) == 15
     assert {"index.html", "live.html", "glossary.html", "diagnostics.html"} <= set(NAMES)
     assert len(NAMES) > 90
-
-
-def test_every_link_and_every_anchor_exists() -> None:
     assert broken(pages()) == []
 
 
@@ -56,100 +62,250 @@ def test_a_broken_link_would_be_found(tmp_path: Path) -> None:
     assert found == ["there.html#gone", "gone.html", "https://example.org/a.png"]
 
 
-@pytest.mark.parametrize("name", READ)
-def test_every_page_can_be_read_on_a_phone_in_light_and_in_dark(visit: Visit, name: str) -> None:
-    page = visit(name, **PHONE)
-    assert page.overhang() <= 0
-    for theme in ("light", "dark"):
-        page.theme(theme)
-        assert page.violations(*RULES) == []
+def test_no_page_loads_an_icon_of_the_theme() -> None:
+    texts = [(SITE / name).read_text("utf-8") for name in NAMES]
+    texts += [file.read_text("utf-8") for file in (SITE / "_static" / "styles").glob("*.css")]
+    assert not [text for text in texts if re.search(r"fontawesome\.js|/fontawesome/", text)]
+    style = (SITE / "_static" / "course.css").read_text("utf-8")
+    drawn = set(re.findall(r"\.(fa-[\w-]+) \{ --icon", style))
+    classes = [name for text in texts for name in re.findall(r'class="[^"]*fa-solid ([^"]*)"', text)]
+    shown = {name for names in classes for name in names.split() if name.startswith("fa-")}
+    assert shown - {"fa-lg", "fa-fw"} == drawn
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_pages_obey_every_rule_of_accessibility(visit: Visit, name: str) -> None:
-    found = visit(name, viewport={"width": 1280, "height": 900}).violations()
-    # The theme's side bar stands in no landmark.
-    assert [each for each in found if ": region: .sidebar" not in each] == []
+def test_every_page_has_a_title_and_a_description_of_its_own() -> None:
+    titles, descriptions = set(), set()
+    for name in NAMES:
+        text = (SITE / name).read_text("utf-8")
+        tags = dict(re.findall(r'<meta (?:name|property)="([\w:]+)" content="([^"]*)"', text))
+        title, about = unescape(tags["og:title"]), unescape(tags["description"])
+        assert text.count('name="description"') == 1 and tags["og:description"] == tags["description"], name
+        assert 40 <= len(about) <= 220 and not re.search(r"[<\\]", about), (name, about)
+        assert len(title) <= 85, (name, title)
+        titles.add(title)
+        descriptions.add(about)
+    assert len(titles) == len(descriptions) == len(NAMES)
 
 
-def test_a_prediction_is_folded_until_it_is_clicked(visit: Visit) -> None:
-    view = visit(LESSON).view
-    fold = view.locator("details.hide").first
-    output = fold.locator(".output").first
-    expect(output).to_be_hidden()
-    fold.locator("summary").first.click()
-    expect(output).to_be_visible()
+# Every page, on every screen
 
 
-def test_the_words_about_what_came_out_open_with_it(visit: Visit) -> None:
-    view = visit(LESSON).view
-    fold = view.locator(".cell.tag_hide-output:has(+ details.answer)").first
-    answer = fold.locator("+ details.answer")
-    expect(answer.locator("p").first).to_be_hidden()
-    fold.locator("summary").first.click()
-    expect(answer.locator("p").first).to_be_visible()
+def test_pages_fit_a_phone_and_are_legible_in_light_and_in_dark(visit: Visit) -> None:
+    page = visit("index.html", **PHONE)
+    for name in NAMES:
+        if "/symptoms/" in name and name != SYMPTOM:  # all of one kind
+            continue
+        page.go(name)
+        assert page.overhang() <= 0, name
+        for theme in ("light", "dark") if name in (*LESSONS, *KINDS) else ():
+            page.theme(theme)
+            assert page.violations(*RULES) == []
 
 
-def test_who_only_reads_opens_all_answers_at_once(visit: Visit) -> None:
-    view = visit(LESSON).view
-    folds = view.locator(".cell.tag_hide-output details.hide, details.answer")
-    closed = view.locator("details.hide:not([open]), details.answer:not([open])")
-    assert folds.count() == closed.count() > 10
-    view.get_by_role("button", name="Open all answers").click()
-    expect(closed).to_have_count(0)
-    expect(view.locator("details", has_text="Solution").first.locator("pre")).to_be_hidden()
-    view.get_by_role("button", name="Close all answers").click()
-    expect(closed).to_have_count(folds.count())
+def test_pages_obey_every_rule_of_accessibility(visit: Visit) -> None:
+    page = visit("index.html", **DESKTOP)
+    for name in KINDS:
+        page.go(name)
+        # The theme's side bar stands in no landmark.
+        assert [fault for fault in page.violations() if ": region: .sidebar" not in fault] == []
 
 
-def test_a_slider_moves_with_the_keyboard_and_says_so_without_a_kernel(visit: Visit) -> None:
-    view = visit(LESSON).view
-    slider = view.locator(".stops:visible").first
-    stop = slider.get_by_role("slider")
-    stop.scroll_into_view_if_needed()
-    said, seen = slider.get_by_role("status"), slider.locator("img:visible")
-    before, picture = said.inner_text(), seen.get_attribute("src")
-    for key in ("ArrowRight", "ArrowLeft"):
-        stop.press(key)
-        expect(seen).to_have_count(1)
-        assert stop.get_attribute("aria-valuetext") == said.inner_text()
-        assert (said.inner_text() != before) == (key == "ArrowRight")
-        assert (seen.get_attribute("src") != picture) == (key == "ArrowRight")
-    assert seen.evaluate("image => image.naturalWidth") > 300
+def test_code_is_never_wider_than_its_box_and_a_broken_line_goes_on_indented(visit: Visit) -> None:
+    page = visit("index.html", **PHONE)
+    for name in CODE:
+        page.go(name)
+        for width in (320, 390, 768):
+            page.view.set_viewport_size({"width": width, "height": 800})
+            wide, lines = page.view.evaluate(
+                """() => {
+                  for (const fold of document.querySelectorAll(".bd-article details")) fold.open = true;
+                  const code = [...document.querySelectorAll(".bd-article .highlight pre")];
+                  const written = code.filter((each) => innerWidth < 600 || !each.closest(".cell_output"));
+                  const left = (each) => each.getBoundingClientRect().left;
+                  const words = (each) => [...each.querySelectorAll("span")];
+                  const cut = (each) => words(each).some((word) => left(word) < left(each));
+                  const wide = written.filter((each) => each.scrollWidth > each.clientWidth || cut(each));
+                  return [wide.map((each) => each.textContent.slice(0, 60)), written.length];
+                }"""
+            )
+            assert wide == [] and lines > 0, (name, width)
+    page.view.set_viewport_size({"width": 390, "height": 844})
+    page.go(LESSON)
+    lines = page.view.evaluate(
+        """() => [...document.querySelectorAll(".cell_input .hang")].map((line) => {
+          const text = document.createRange();
+          text.selectNodeContents(line);
+          const left = {};  // of each row
+          for (const box of text.getClientRects()) {
+            const row = Math.round(box.bottom / 10);
+            left[row] = Math.min(left[row] ?? Infinity, box.left);
+          }
+          const sign = parseFloat(getComputedStyle(line).fontSize) * 0.55;
+          return [sign * line.style.getPropertyValue("--indent"), Object.values(left)];
+        })"""
+    )
+    broken_lines = [(indent, first, rest) for indent, (first, *rest) in lines if rest]
+    assert len(broken_lines) > 50
+    assert all(min(rest) > first + indent for indent, first, rest in broken_lines)
 
 
-def test_hints_and_solution_are_folded(visit: Visit) -> None:
-    view = visit(LESSON).view
-    solution = view.locator("details", has_text="Solution").first
-    expect(solution.locator("pre")).to_be_hidden()
-    solution.locator("summary").click()
-    expect(solution.locator("pre")).to_contain_text("key.mT / math.sqrt(d_head)")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_icons_are_seen_and_their_buttons_named_and_worked_by_keys(visit: Visit, scheme: str) -> None:
+    page = visit(LESSON, **PHONE)
+    page.theme(scheme)
+    for name, opened in (
+        ("Toggle primary sidebar", "#pst-primary-sidebar-modal"),
+        ("Search", "#pst-search-dialog"),
+    ):
+        button = page.view.get_by_role("button", name=name, exact=True).locator("visible=true").first
+        icon = button.locator(".fa-solid")
+        assert icon.evaluate("icon => getComputedStyle(icon, '::before').maskImage").startswith("url")
+        assert min(icon.bounding_box()[side] for side in ("width", "height")) >= 12
+        button.press("Enter")
+        expect(page.view.locator(opened)).to_be_visible()
+        page.view.keyboard.press("Escape")
+        expect(page.view.locator(opened)).to_be_hidden()
 
 
-def test_the_contents_tell_the_path_from_what_lies_deeper(visit: Visit) -> None:
-    view = visit(LESSON, viewport={"width": 1400, "height": 900}).view
-    deeper = view.locator('.page-toc li:has(> a[href="#deeper"])')
-    assert deeper.evaluate("item => getComputedStyle(item).borderTopStyle") == "dotted"
+def test_in_forced_colours_what_backgrounds_say_is_said_by_lines(visit: Visit) -> None:
+    view = visit(LESSON, **DESKTOP, forced_colors="active").view
+    style = "(each, pseudo) => getComputedStyle(each, pseudo)"
+    icon = view.locator(".primary-toggle .fa-solid")
+    colour = icon.evaluate(f"each => ({style})(each, '::before').backgroundColor")
+    assert colour != view.locator("body").evaluate(f"each => ({style})(each).backgroundColor")
+    borders = {
+        ".cell.tag_exercise > .cell_input": "double",
+        ".cell_input": "solid",
+        "details.answer": "solid",
+        ".admonition.run-this": "solid",
+    }
+    for box, border in borders.items():
+        left = view.locator(f".bd-article {box}").first.evaluate(f"each => ({style})(each).borderLeftStyle")
+        assert left == border, box
+    here = view.locator(".bd-sidebar .current > a").first
+    assert here.evaluate(f"each => ({style})(each).outlineStyle") == "solid"
+    formula = view.locator(".bd-article mjx-container[display=true]").first
+    assert "gradient" not in formula.evaluate(f"each => ({style})(each).backgroundImage")
+
+
+# A lesson
+
+
+def test_a_lesson_loads_little_and_no_icons_and_no_search_until_it_is_used(visit: Visit) -> None:
+    page = visit(LESSON, **DESKTOP)
+
+    def loaded() -> dict[str, int]:
+        page.view.wait_for_load_state("networkidle")
+        entries = page.view.evaluate(
+            "() => performance.getEntries().filter((each) => each.decodedBodySize)"
+            ".map((each) => [each.name, each.decodedBodySize])"
+        )
+        return {name.removeprefix(page.address): size for name, size in entries}
+
+    sizes = loaded()
+    assert not re.search("fontawesome|searchindex|searchtools|language_data", " ".join(sizes))
+    assert len(sizes) <= 26 and sum(sizes.values()) < 2_200_000, sizes  # 1.2 MB set the formulas
+    expect(page.view.locator("mjx-container").first).to_be_visible()
+    assert "$" not in page.view.locator("section#the-idea > p").first.inner_text()
+    for theme in ("Dark", "Light"):
+        page.view.locator(".theme-switch-button:visible").first.press("Enter")
+        page.view.get_by_role("button", name=theme, exact=True).locator("visible=true").press("Enter")
+        assert page.view.evaluate("document.documentElement.dataset.theme") == theme.lower()
+    deeper = page.view.locator('.page-toc li:has(> a[href="#deeper"])')
     note = deeper.evaluate("item => getComputedStyle(item.firstElementChild, '::after').content")
     assert "nothing on the path needs it" in note
 
-
-def test_search_finds_a_mistake_by_its_name_and_leads_to_it(visit: Visit) -> None:
-    page = visit("search.html?q=softmax+over+the+queries")
-    found = page.view.locator("#search-results a", has_text="softmax over the queries").first
-    found.click()
-    page.view.wait_for_url("**/field_guide/**")
-    expect(page.view.get_by_role("heading", name="softmax over the queries").first).to_be_in_viewport()
-
-
-def test_search_puts_lessons_first_and_shows_their_words(visit: Visit) -> None:
-    found = visit("search.html?q=padding").view.locator("#search-results li")
-    expect(found.nth(1)).to_contain_text("Lesson 04 · Masking")
+    page.view.keyboard.press("Control+k")
+    page.view.get_by_role("searchbox").fill("padding")
+    page.view.keyboard.press("Enter")
+    page.view.wait_for_url("**/search.html?q=padding")
+    assert "searchindex" in " ".join(loaded())
+    found = page.view.locator("#search-results li")
+    expect(found.nth(1)).to_contain_text("Lesson 04 · Masking")  # lessons first, with their words
     expect(found.nth(1)).to_contain_text("able to keep padding")
     expect(found.nth(1)).not_to_contain_text("System Settings")
 
 
-def test_a_mistake_is_found_by_its_name_and_leads_to_its_change(visit: Visit) -> None:
+def test_what_a_lesson_folds_opens_with_a_click_all_at_once_and_on_paper(visit: Visit) -> None:
+    view = visit(LESSON).view
+    fold = view.locator(".cell.tag_hide-output:has(+ details.answer)").first
+    output, answer = fold.locator(".output").first, fold.locator("+ details.answer p").first
+    expect(output).to_be_hidden()
+    expect(answer).to_be_hidden()
+    view.emulate_media(media="print")
+    view.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(output).to_be_visible()
+    solution = view.locator("details", has_text="Solution").first
+    expect(solution.locator("pre")).to_be_hidden()
+    view.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(output).to_be_hidden()
+    for button in (".run-this", ".bd-sidebar-primary"):
+        expect(view.locator(button).first).to_be_hidden()
+    expect(view.get_by_role("heading", level=1)).to_be_visible()
+    view.emulate_media(media="screen")
+
+    fold.locator("summary").first.click()
+    expect(output).to_be_visible()
+    expect(answer).to_be_visible()
+    fold.locator("summary").first.click()
+    folds = view.locator(".cell.tag_hide-output details.hide, details.answer")
+    closed = view.locator("details.hide:not([open]), details.answer:not([open])")
+    expect(closed).to_have_count(folds.count())
+    assert folds.count() > 10
+    view.get_by_role("button", name="Open all answers").click()
+    expect(closed).to_have_count(0)
+    expect(solution.locator("pre")).to_be_hidden()
+    view.get_by_role("button", name="Close all answers").click()
+    expect(closed).to_have_count(folds.count())
+    solution.locator("summary").click()
+    expect(solution.locator("pre")).to_contain_text("key.mT / math.sqrt(d_head)")
+
+
+def test_a_slider_moves_with_the_keyboard_and_says_so_without_a_kernel(visit: Visit) -> None:
+    slider = visit(LESSON).view.locator(".stops:visible").first
+    stop = slider.get_by_role("slider")
+    stop.scroll_into_view_if_needed()
+    status, picture = slider.get_by_role("status"), slider.locator("img:visible")
+    before, source = status.inner_text(), picture.get_attribute("src")
+    for key in ("ArrowRight", "ArrowLeft"):
+        stop.press(key)
+        expect(picture).to_have_count(1)
+        assert stop.get_attribute("aria-valuetext") == status.inner_text()
+        assert (status.inner_text() != before) == (key == "ArrowRight")
+        assert (picture.get_attribute("src") != source) == (key == "ArrowRight")
+    assert picture.evaluate("image => image.naturalWidth") > 300
+
+
+def test_the_course_and_a_notebook_can_be_taken_along(visit: Visit) -> None:
+    page = visit("start.html")
+    with page.view.expect_download() as download:
+        page.view.get_by_role("link", name="transformer-lab.zip").click()
+    names = set(ZipFile(download.value.path()).namelist())
+    files = ("README.md", "Makefile", "notebooks/00_start_here.ipynb")
+    assert {f"transformer-lab/{name}" for name in files} <= names
+    assert not any("my_lessons" in name or ".venv" in name for name in names)
+    page.go(LESSON)
+    with page.view.expect_download() as download:
+        page.view.get_by_role("link", name="this notebook").click()
+    assert json.loads(download.value.path().read_text("utf-8"))["nbformat"] == 4
+
+
+# The search, and the field guide's
+
+
+def test_search_leads_to_a_mistake_and_to_the_field_guide(visit: Visit) -> None:
+    page = visit("search.html?q=softmax+over+the+queries")
+    page.view.locator("#search-results a", has_text="softmax over the queries").first.click()
+    page.view.wait_for_url("**/field_guide/**")
+    expect(page.view.get_by_role("heading", name="softmax over the queries").first).to_be_in_viewport()
+    page.go("search.html?q=columns+sum+to+1")
+    page.view.get_by_role("link", name="Looking for a mistake?").click()
+    expect(page.view.get_by_role("textbox", name="What do you see?")).to_have_value("columns sum to 1")
+    expect(page.view.locator(".symptoms-found li").first).to_be_visible()
+
+
+def test_a_mistake_or_a_symptom_is_found_by_its_words_and_leads_to_its_page(visit: Visit) -> None:
+    """Which words find what is tested in tests/site, without a browser."""
     view = visit(GUIDE).view
     field, count = view.get_by_role("textbox", name="What do you see?"), view.locator(".symptoms-count")
     first = view.locator(".symptoms-found li").first
@@ -162,6 +318,8 @@ def test_a_mistake_is_found_by_its_name_and_leads_to_its_change(visit: Visit) ->
     field.fill("")
     expect(count).to_have_text("")
     expect(first).to_have_count(0)
+    field.fill(TRACEBACK)
+    expect(first).to_contain_text("RuntimeError: the size of tensor a must match")
     field.fill("no scale")
     expect(first).to_contain_text("no scale")
     expect(count).to_contain_text("found, the best first")
@@ -170,42 +328,27 @@ def test_a_mistake_is_found_by_its_name_and_leads_to_its_change(visit: Visit) ->
     expect(view.get_by_role("heading", name="no scale").first).to_be_in_viewport()
 
 
-@pytest.mark.parametrize(
-    ("said", "first"),
-    [
-        (
-            "The shape of the 2D attn_mask is torch.Size([4, 4]), but should be (5, 5).",
-            "of the attn_mask is wrong",
-        ),
-        ("index out of range in self", "IndexError: index out of range in self"),
-        ("Expected floating point type", "RuntimeError: expected target dtype to be Long"),
-        ("mask shape error", "RuntimeError: the shape of the attn_mask is wrong"),
-        ("atention is unifrom", "Attention is almost uniform"),
-        ("einsum wrong", "RuntimeError: einsum()"),
-        ("-inf", "∞"),
-        (TRACEBACK, "RuntimeError: the size of tensor a must match"),
-    ],
-    ids=lambda text: text[:20],
-)
-def test_what_is_pasted_finds_its_symptom_first(visit: Visit, said: str, first: str) -> None:
-    view = visit(GUIDE).view
-    view.get_by_role("textbox", name="What do you see?").fill(said)
-    expect(view.locator(".symptoms-found a").first).to_contain_text(first)
+def test_an_address_with_a_symptom_is_answered(visit: Visit) -> None:
+    view = visit(f"{GUIDE}?symptom=future+tokens+leak").view
+    first = view.locator(".symptoms-found a").first
+    expect(first).to_contain_text("Tokens see the future")
+    first.click()
+    expect(view.get_by_role("heading", name="Tokens see the future")).to_be_in_viewport()
 
 
 def test_the_search_is_loaded_when_it_is_used_and_asked_for_again_when_that_failed(visit: Visit) -> None:
     page = visit(GUIDE)
-    asked = []
-    page.view.on("request", lambda request: asked.append(request.url))
+    requests = []
+    page.view.on("request", lambda request: requests.append(request.url))
     page.view.route("**/minisearch.js", lambda route: route.abort())
     field = page.view.get_by_role("textbox", name="What do you see?")
     expect(field).to_be_visible()
-    assert asked == []
+    assert requests == []
     field.fill("no")
     expect(page.view.locator(".symptoms-count")).to_contain_text("could not be loaded")
     field.fill("no scale")
     expect(page.view.locator(".symptoms-found a").first).to_have_text("no scale")
-    page.complaints = [each for each in page.complaints if "ERR_FAILED" not in each]
+    page.complaints = [complaint for complaint in page.complaints if "ERR_FAILED" not in complaint]
 
 
 def test_without_a_script_there_is_no_field_but_the_list(visit: Visit) -> None:
@@ -225,75 +368,3 @@ def test_the_search_by_meaning_runs_the_courses_encoder(visit: Visit) -> None:
     expect(view.locator(".symptoms-found a").nth(9)).to_be_visible(timeout=60_000)  # meaning finds something
     field.fill("The verdict does not stay put from one call to another")
     expect(view.locator(".symptoms-found")).to_contain_text("The same input gives different results")
-
-
-@pytest.mark.parametrize(
-    ("said", "symptom"),
-    [
-        ("same sentence gives different results every time", "The same input gives different results"),
-        ("loss does not go down", "The loss does not go down"),
-        ("future tokens leak", "Tokens see the future"),
-        ("the order of words makes no difference", "The order of the words makes no difference"),
-        ("weights: the columns sum to 1, not the rows", "The rows of the attention weights do not sum"),
-        ("padding changes output", "Results change with the padding"),
-        ("my loss is nan after a few steps", "The loss jumps, or becomes NaN"),
-        ("RuntimeError: view size is not compatible with", "RuntimeError: view size"),
-        ("same output for every token", "Every token gets the same output"),
-        ("the mask has no effect", "The mask has no effect"),
-        ("CUDA out of memory", "Out of memory"),
-        ("validation loss goes up", "Good in training, bad in the test"),
-        ("generation repeats the same token", "With a key-value cache it writes something else"),
-        ("my LoRA is not learning", "An adapter (LoRA) learns nothing"),
-    ],
-)
-def test_what_people_say_finds_the_symptom_first(visit: Visit, said: str, symptom: str) -> None:
-    view = visit(f"{GUIDE}?{urlencode({'symptom': said})}").view
-    first = view.locator(".symptoms-found a").first
-    expect(first).to_contain_text(symptom)
-    first.click()
-    expect(view.get_by_role("heading", name=symptom)).to_be_in_viewport()
-
-
-def test_the_search_of_the_site_hands_on_to_the_field_guide(visit: Visit) -> None:
-    view = visit("search.html?q=columns+sum+to+1").view
-    view.get_by_role("link", name="Looking for a mistake?").click()
-    expect(view.get_by_role("textbox", name="What do you see?")).to_have_value("columns sum to 1")
-    expect(view.locator(".symptoms-found li").first).to_be_visible()
-
-
-def test_formulas_are_set(visit: Visit) -> None:
-    view = visit(LESSON).view
-    expect(view.locator("mjx-container").first).to_be_visible()
-    assert "$" not in view.locator("section#the-idea > p").first.inner_text()
-
-
-def test_on_paper_there_are_no_buttons_and_folds_are_open_but_for_hints_and_solutions(visit: Visit) -> None:
-    view = visit(LESSON).view
-    view.emulate_media(media="print")
-    outputs = view.locator("details.hide .output")
-    expect(outputs.first).to_be_hidden()
-    view.evaluate("dispatchEvent(new Event('beforeprint'))")
-    expect(outputs.first).to_be_visible()
-    expect(view.locator("details", has_text="Solution").first.locator("pre")).to_be_hidden()
-    view.evaluate("dispatchEvent(new Event('afterprint'))")
-    expect(outputs.first).to_be_hidden()
-    expect(view.locator(".run-this").first).to_be_hidden()
-    expect(view.locator(".bd-sidebar-primary")).to_be_hidden()
-    expect(view.get_by_role("heading", level=1)).to_be_visible()
-
-
-def test_the_course_can_be_taken_along(visit: Visit) -> None:
-    view = visit("start.html").view
-    with view.expect_download() as download:
-        view.get_by_role("link", name="transformer-lab.zip").click()
-    names = set(ZipFile(download.value.path()).namelist())
-    for name in ("README.md", "Makefile", "notebooks/00_start_here.ipynb"):
-        assert f"transformer-lab/{name}" in names
-    assert not any("my_lessons" in name or ".venv" in name for name in names)
-
-
-def test_the_notebook_can_be_taken_along(visit: Visit) -> None:
-    view = visit(LESSON).view
-    with view.expect_download() as download:
-        view.get_by_role("link", name="this notebook").click()
-    assert json.loads(download.value.path().read_text("utf-8"))["nbformat"] == 4

@@ -1,0 +1,218 @@
+"""A learner works in a clone of the course: first start, answers, a restart, a newer lesson, later lessons.
+
+The tests are one session, in order; each goes on where the one before it stopped.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tests.browser.lab import TOKEN, OpenLesson, jupyterlab
+from tests.browser.test_lessons import unreadable
+from tests.course.figures import colours
+from tests.gate import lint_notebooks
+from tests.gate.notebook_io import ROOT, Lesson
+from transformer_course.exercises import PARTS, exercise_ids, find
+
+FIRST = "00_start_here.ipynb"
+THIRD = "03_scaled_dot_product_attention.ipynb"
+FOURTH = "04_masking.ipynb"
+NINTH = "09_pretrained_encoder.ipynb"
+RIGHT = """\
+def attention(query, key, value):
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    weights = scores.softmax(dim=-1)
+    return weights @ value, weights"""
+WRONG = {
+    "no scale": RIGHT.replace(" / math.sqrt(query.shape[-1])", ""),
+    "no scale + softmax over the queries": RIGHT.replace(" / math.sqrt(query.shape[-1])", "").replace(
+        "dim=-1", "dim=-2"
+    ),
+    "line 3 of your cell raises an error": RIGHT.replace("scores.softmax", "scores.softmux"),
+}
+
+
+class Clone:
+    """The course in a folder of its own, and JupyterLab on the learner's copies in it."""
+
+    def __init__(self, folder: Path, window: BrowserContext) -> None:
+        self.folder, self.window = folder, window
+        for part in ("transformer_lab", "transformer_course", "notebooks"):
+            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        self.my_lessons = folder / "my_lessons"
+        self.servers = ExitStack()
+
+    def start(self) -> str:
+        """Do what `make lab` does; return what it prints."""
+        self.servers.close()
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        lab = jupyterlab(["-m", "transformer_course.workspace"], home, self.folder)
+        self.address = self.servers.enter_context(lab)
+        return (home / "log").read_text()
+
+    def open(self, name: str) -> OpenLesson:
+        return OpenLesson(self.window.new_page(), self.address, name)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory, window: BrowserContext) -> Iterator[Clone]:
+    clone = Clone(tmp_path_factory.mktemp("a clone"), window)
+    yield clone
+    clone.servers.close()
+
+
+def low_contrasts(lesson: OpenLesson) -> list[tuple[str, str]]:
+    """Return the colours of verdicts, such as rgb(0, 0, 0), that stand out too little from their ground."""
+    pairs = [[[int(n) / 255 for n in re.findall(r"\d+", colour)[:3]] for colour in pair]
+             for pair in lesson.ask("verdictInks")]  # fmt: skip
+    assert pairs
+    return [pair for pair in pairs if colours.contrast(*pair) < 4.5]
+
+
+def test_the_first_lesson(clone: Clone) -> None:
+    printed = clone.start()
+    assert "14 copied." in printed and f"Opening {FIRST}" in printed
+    page = clone.window.new_page()
+    page.goto(f"{clone.address}/?token={TOKEN}")  # as printed, and as the browser is sent to
+    expect(page.locator(".lm-TabBar-tab.lm-mod-current", has_text=FIRST)).to_be_visible()
+    page.close()
+
+    lesson = clone.open(FIRST)
+    assert len(lesson.ask("notRun")) > 5  # a copy gives nothing away
+    expect(lesson.page.locator(".jp-OutputArea-output")).to_have_count(0)
+    lesson.go_to_and_run("after-00-1")  # too early
+    expect(lesson.cell("after-00-1")).to_contain_text(
+        "`d_head` comes from another cell of this lesson, the one with `d_head = ...`."
+    )
+
+    lesson.run_all()
+    assert lesson.ask("errors") == []
+    progress, count = lesson.cell("progress-figure"), len(exercise_ids())
+    expect(progress).to_contain_text(f"Solved: 0 of {count} exercises. Next: 00.1")
+    expect(lesson.answer("00.1", "d_head = 384 / 12")).to_contain_text("✗ 00.1 not yet: a float.")
+    verdict = lesson.cell("check-00-1").get_by_role("status")
+    lesson.go_to_and_run("check-00-1")
+    expect(verdict).to_contain_text("run the cell with your answer, then this one")  # it's the reference now
+    lesson.run_all()
+    expect(verdict).to_contain_text("✗ 00.1 not yet: a float.")
+    answer = clone.my_lessons / "answers" / "00.1.py"
+    assert not answer.exists()
+    expect(lesson.answer("00.1", "d_head = 384 // 12")).to_have_text("✓ 00.1 correct.")
+    lesson.go_to_and_run("check-00-1")
+    expect(verdict).to_have_text("✓ 00.1 correct.")
+    assert answer.read_text().endswith("d_head = 384 // 12\n")
+    lesson.go_to_and_run("progress-figure")
+    expect(progress).to_contain_text(f"Solved: 1 of {count} exercises. Next: 01.1")
+
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        lesson.choose("Settings", "Theme", theme)
+        expect(lesson.page.locator("body")).to_have_attribute("data-jp-theme-name", theme)
+        assert low_contrasts(lesson) == []
+        lesson.resize(width=900)
+        assert unreadable(lesson, smallest=0) == []
+        lesson.resize(width=1280)
+        assert unreadable(lesson, smallest=0.75) == []
+    lesson.save()
+    lesson.close()
+
+
+def test_wrong_and_right_answers(clone: Clone) -> None:
+    lesson = clone.open(THIRD)
+    lesson.write("exercise-03-2", "def attention(query, key, value):\n    return query, key, value")
+    lesson.run_all()
+    assert (lesson.ask("errors"), lesson.ask("notRun")) == ([], [])  # a wrong answer does not stop the lesson
+    expect(lesson.cell("exercise-03-2-use")).to_contain_text("the five steps by hand say the same: True")
+    for mistake, answer in WRONG.items():
+        verdict = lesson.answer("03.2", answer)
+        expect(verdict).to_contain_text(f"✗ 03.2 not yet: {mistake}.")
+        if "+" in mistake:
+            cure = verdict.locator("details p")
+            expect(cure).to_be_hidden()
+            verdict.locator("summary").click()
+            expect(cure).to_be_visible()
+    expect(verdict).to_contain_text("weights = scores.softmux(dim=-1)")
+    assert low_contrasts(lesson) == []
+
+    folds = lesson.cell("help-03-2").locator("details")
+    expect(folds.locator("summary")).to_have_text(["Hint", "Another hint", "A third hint", "Solution"])
+    for fold in folds.all():
+        inside = fold.locator("p, pre").first
+        expect(inside).to_be_hidden()
+        fold.locator("summary").click()
+        expect(inside).to_be_visible()
+    solution = folds.last.locator("pre")
+    expect(solution).to_contain_text("def attention(query, key, value):")
+    assert solution.locator("span").count() > 10  # coloured as code
+
+    slider = lesson.cell("see-slider")
+    picture = slider.locator(".widget-html img").first
+    before = picture.get_attribute("src")
+    expect(slider.locator(".widget-readout")).to_have_text(".25")
+    slider.get_by_role("slider").press("ArrowRight")
+    expect(slider.locator(".widget-readout")).to_have_text(".5")
+    expect(picture).to_have_attribute("alt", re.compile("temperature = \\.5”"))
+    expect(picture).not_to_have_attribute("src", before)
+
+    expect(lesson.answer("03.2", RIGHT)).to_have_text("✓ 03.2 correct.")
+    lesson.restart()
+    expect(lesson.cell("check-03-2").get_by_role("status")).to_have_text("✓ 03.2 correct.")
+    lesson.save()
+    lesson.close()
+
+
+def test_a_newer_lesson_keeps_the_answer_and_marks_it(clone: Clone) -> None:
+    path = clone.folder / "notebooks" / THIRD
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    cells = {cell["id"]: cell for cell in notebook["cells"]}
+    cells["hand"]["source"] = "## By hand\n\nAll of this is newer."
+    cells["exercise-03-2-task"]["source"] = "### 03.2 Another title"
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    printed = clone.start()
+    assert "03 is newer: 2 cells new; 1 answer kept; 1 note above what both have changed." in printed
+    assert f"Opening {THIRD}" in printed  # where one left off
+    lesson = clone.open(THIRD)
+    expect(lesson.cell("hand")).to_contain_text("All of this is newer.")
+    expect(lesson.cell("exercise-03-2-newer")).to_contain_text("The task of 03.2 has changed")
+    expect(lesson.cell("exercise-03-2")).to_contain_text("weights = scores.softmax(dim=-1)")
+    # A slider that has lost its kernel is a strip of pictures.
+    strip = lesson.cell("see-slider")
+    expect(strip.get_by_role("slider")).to_have_count(0)
+    expect(strip.locator("img")).to_have_count(1)
+    assert strip.locator("img").evaluate("image => image.naturalWidth") > 500
+    lesson.close()
+
+
+def test_later_lessons_run_on_ones_own_answers(clone: Clone) -> None:
+    lesson = clone.open(FOURTH)
+    lesson.run_all()
+    verdict = lesson.cell("exercise-04-3-use").get_by_role("status")
+    expect(verdict).to_contain_text("✓ 03.2 correct.")
+    expect(verdict).to_contain_text("attention is your own.")
+    assert lesson.ask("errors") == []
+    lesson.close()
+
+    imports = "# its title\nimport math\n\nimport torch\nfrom torch import nn\n\n\n"
+    for id in PARTS:
+        (clone.my_lessons / "answers" / f"{id}.py").write_text(imports + find(id).shown, encoding="utf-8")
+    lesson = clone.open(NINTH)
+    lesson.run_all()
+    expect(lesson.cell("exercise-09-2-use")).to_contain_text("the same as the package's, to 1e-9: True")
+    assert lesson.ask("errors") == []
+    lesson.close()
+
+
+def test_a_shipped_lesson_opened_and_saved_keeps_the_rules(clone: Clone) -> None:
+    """What JupyterLab adds to a file is no fault, so that `make check` passes a lesson that was worked in."""
+    shutil.copy(ROOT / "notebooks" / THIRD, clone.my_lessons / THIRD)
+    lesson = clone.open(THIRD)
+    lesson.save()
+    lesson.close()
+    saved = Lesson.load(clone.my_lessons / THIRD)
+    assert [complaint for rule in lint_notebooks.ALL for complaint in rule(saved)] == []
