@@ -1,5 +1,6 @@
 """Kernels as copies of one process that has imported the large libraries: to read them anew takes seconds."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -64,6 +65,7 @@ def _serve(connection_file: str, environment: dict[str, str], folder: str) -> No
     """Be a kernel: what a fresh interpreter takes from its surroundings as it starts is set here."""
     from ipykernel.kernelapp import launch_new_instance
 
+    gc.freeze()  # what is imported stays: to look in it for garbage would copy all of its memory
     os.environ.clear()
     os.environ.update(environment, JPY_PARENT_PID=str(os.getppid()))  # it ends with the fork server
     os.chdir(folder)
