@@ -37,9 +37,9 @@ def describe(figure: Figure) -> str:
     return "\n".join([_read_aloud(figure), *(f"  {line}" for line in _numbers(figure))])
 
 
-def told(words: str) -> str:
-    """Return what is read aloud of a described figure."""
-    return words.partition("\n")[0]
+def alt_text(description: str) -> str:
+    """Return the alternative text of a described figure: its first line."""
+    return description.partition("\n")[0]
 
 
 # What is read aloud: the claim, what to see, and what the panels are; then as much more as there is time for
@@ -51,9 +51,9 @@ def _read_aloud(figure: Figure) -> str:
     panels = [axes for axes in panels if not _is_colour_bar(axes)]
     sentences = [": ".join(filter(None, [f"Figure {claim}".rstrip(), _panels(panels)])), figure.get_label()]
     named: list[tuple[str, str]] = []
-    for each in (each for axes in panels for each in _axes(axes)):
-        if not any(each[0] == side and name.endswith(each[1]) for side, name in named):
-            named.append(each)  # and not the labels of another panel once more
+    for label in (label for axes in panels for label in _axes(axes)):
+        if not any(label[0] == side and name.endswith(label[1]) for side, name in named):
+            named.append(label)  # and not the labels of another panel once more
     sentences += [f"{side}: {name}" for side, name in named]
     sentences += [f"Colours: {name}" for name in _bars(figure) if name]
     legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
@@ -80,13 +80,13 @@ def _entries(legend: Legend) -> str:
 
 def _panels(panels: list[Axes]) -> str:
     """What each panel is called, and of what kind it is; the kind once where all are alike."""
-    kinds, each = [_kind(axes) for axes in panels], ""
+    kinds, shared = [_kind(axes) for axes in panels], ""
     names = [_quoted(axes.get_title() or axes.get_title("left")) for axes in panels]
     if len(panels) > 1 and len(set(kinds)) == 1 and kinds[0]:
-        each, kinds = f"each {kinds[0]}", [""] * len(kinds)
+        shared, kinds = f"each {kinds[0]}", [""] * len(kinds)
     parts = [", ".join(filter(None, both)) for both in zip(names, kinds, strict=True)]
-    held = "; ".join(filter(None, [*parts, each]))
-    return f"{len(panels)} panels: {held}" if len(panels) > 1 else held
+    panel_names = "; ".join(filter(None, [*parts, shared]))
+    return f"{len(panels)} panels: {panel_names}" if len(panels) > 1 else panel_names
 
 
 def _kind(axes: Axes) -> str:
@@ -103,7 +103,9 @@ def _kind(axes: Axes) -> str:
 
 
 def _maps(axes: Axes) -> list[QuadMesh | AxesImage]:
-    return [each for each in (*axes.images, *axes.collections) if isinstance(each, QuadMesh | AxesImage)]
+    return [
+        artist for artist in (*axes.images, *axes.collections) if isinstance(artist, QuadMesh | AxesImage)
+    ]
 
 
 def _bar_places(group: Container) -> list[str]:
@@ -144,8 +146,8 @@ def _held(axes: Axes) -> Iterator[str]:
         if len(rows) <= FEW and (largest.sum(axis=1) == 1).all():
             best = number_words(values.max(axis=1))
             names = (columns[place] for place in largest.argmax(axis=1))
-            each = (f"{row}: {name} {value}" for row, name, value in zip(rows, names, best, strict=True))
-            yield f"Largest in each row: {'; '.join(each)}"
+            rows_told = (f"{row}: {name} {value}" for row, name, value in zip(rows, names, best, strict=True))
+            yield f"Largest in each row: {'; '.join(rows_told)}"
     for line in _named_lines(axes):
         y = np.asarray(line.get_ydata(), dtype=float)
         if np.isfinite(y).sum() > 1:
@@ -179,7 +181,7 @@ def _panel(axes: Axes, name: str) -> Iterator[str]:
         for artist in sampled(artists, SAMPLE):
             yield from _tell(artist, axes)
     yield f"written: {' '.join(_quoted(text.get_text()) for text in axes.texts)}"
-    arrows = [[each.xyann, each.xy] for each in axes.texts if getattr(each, "arrow_patch", None)]
+    arrows = [[note.xyann, note.xy] for note in axes.texts if getattr(note, "arrow_patch", None)]
     yield from (f"arrow {_way(ends, axes)}" for ends in arrows)
     yield from (f"legend: {_entries(legend)}" for legend in [axes.get_legend()] if legend)
 
@@ -190,22 +192,22 @@ def _tell(artist: Artist, axes: Axes) -> Iterator[str]:
         case QuadMesh() | AxesImage():
             yield from _tell_heatmap(artist, axes)
         case PathCollection():
-            told = point_words(*np.ma.filled(artist.get_offsets(), np.nan).reshape(-1, 2).T, axes)
-            yield f"{len(told)} points{name} {_colours(artist)}: {' '.join(sampled(told, SAMPLE))}"
+            items = point_words(*np.ma.filled(artist.get_offsets(), np.nan).reshape(-1, 2).T, axes)
+            yield f"{len(items)} points{name} {_colours(artist)}: {' '.join(sampled(items, SAMPLE))}"
             if artist.get_array() is not None:
                 yield f"values: {' '.join(sampled(number_words(_filled(artist.get_array())), SAMPLE))}"
         case LineCollection():
-            told = [_way(segment, axes) for segment in artist.get_segments()]
-            yield f"{len(told)} lines{name} {_colours(artist)}: {'; '.join(sampled(told, SAMPLE))}"
+            items = [_way(segment, axes) for segment in artist.get_segments()]
+            yield f"{len(items)} lines{name} {_colours(artist)}: {'; '.join(sampled(items, SAMPLE))}"
         case Collection():
             yield f"{len(artist.get_paths())} shapes{name} {_colours(artist)}: {_corners(artist, axes)}"
         case Patch():
             style = f"{_hex(artist.get_facecolor())} {artist.get_hatch() or ''}".strip()
             yield f"{type(artist).__name__}{name} {style}: {_corners(artist, axes)}"
         case Line2D():
-            told = point_words(artist.get_xdata(orig=False), artist.get_ydata(orig=False), axes)
+            items = point_words(artist.get_xdata(orig=False), artist.get_ydata(orig=False), axes)
             style = f"{_hex(artist.get_color())} {artist.get_linestyle()} {artist.get_marker()}"
-            yield f"line{name} {style}, {len(told)} points: {' '.join(sampled(told, FEW))}"
+            yield f"line{name} {style}, {len(items)} points: {' '.join(sampled(items, FEW))}"
 
 
 def _tell_heatmap(drawn: QuadMesh | AxesImage, axes: Axes) -> Iterator[str]:

@@ -49,14 +49,14 @@ def arithmetic_table(
     """
     columns = [*zip(names, *rows, strict=True)]
     widths = [
-        BETWEEN + max(1.2 * _wide(name, wide), *(_wide(each, wide) for each in column))
+        BETWEEN + max(1.2 * _wide(name, wide), *(_wide(piece, wide) for piece in column))
         for name, *column in columns
     ]
-    sizes = [max(1 if isinstance(each, str) else len(each[0]) for each in row) for row in rows]
+    sizes = [max(1 if isinstance(piece, str) else len(piece[0]) for piece in row) for row in rows]
     feet = np.cumsum([0.16 + CELL * size for size in sizes])
     tables = [piece for row in rows for piece in row if not isinstance(piece, str)]
-    each = [(np.array(table, dtype=object), [*kinds]) for table, kinds in tables]
-    signed = [values[np.broadcast_to(kinds, values.shape) == "sign"] for values, kinds in each]
+    arrays = [(np.array(table, dtype=object), [*kinds]) for table, kinds in tables]
+    signed = [values[np.broadcast_to(kinds, values.shape) == "sign"] for values, kinds in arrays]
     reach = max(abs(value) for value in np.concatenate([[1e-9], *signed]) if not isinstance(value, str))
     figure, (ax,) = canvas(1, (sum(widths) + 0.1, feet[-1] + 1.0))
     for row, top, foot in zip([names, *rows], [-0.45, 0, *feet], [0, *feet], strict=False):

@@ -39,14 +39,16 @@ def bar_plot(
     quantity has the strong colour, or in each column the rows to `highlight`, which the `legend` explains,
     and .00 is not written; `signs` stand between the columns.
     """
-    columns = [(each, *column) for each, named in enumerate(quantities) for column in named.items()]
+    columns = [(quantity, *column) for quantity, named in enumerate(quantities) for column in named.items()]
     count = len(quantities[0])
-    columns = [each for first in range(count) for each in columns[first::count]] if paired else columns
+    columns = (
+        [quantity for first in range(count) for quantity in columns[first::count]] if paired else columns
+    )
     size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
     figure, panels = canvas(len(columns), size, (0.9, 0.7 + 0.24 * len(rows)), sharey=True)
-    for place, (ax, (each, name, lengths)) in enumerate(zip(panels, columns, strict=True)):
+    for place, (ax, (quantity, name, lengths)) in enumerate(zip(panels, columns, strict=True)):
         sign = f" {signs}".ljust(len(columns))[place]
-        colours = [MARK if each == len(quantities) - 1 else COMPONENTS["attention"]]
+        colours = [MARK if quantity == len(quantities) - 1 else COMPONENTS["attention"]]
         if highlight:
             colours = [MARK if row in highlight[place] else SILVER for row in rows]
         digits = 3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2  # no factor .00 of something
@@ -57,12 +59,12 @@ def bar_plot(
             is_lit = row in highlight[place]
             text.set_text(text.get_text().replace(".00", "< .01" if legend[1:] else ""))
             text.set(color=HERO if is_lit else GREY, weight="bold" if is_lit else "normal")
-        if len(quantities[each]) > 1:
-            ax.set_xlim(0, 1.3 * max(map(max, quantities[each].values())))
+        if len(quantities[quantity]) > 1:
+            ax.set_xlim(0, 1.3 * max(map(max, quantities[quantity].values())))
         ax.set_title(name)
     if legend:
-        looks = [{"edgecolor": "black", "facecolor": colour} for colour in (MARK, SILVER)]
-        legend_of_cells(figure, dict(zip(legend, looks, strict=False)))
+        kinds = [{"edgecolor": "black", "facecolor": colour} for colour in (MARK, SILVER)]
+        legend_of_cells(figure, dict(zip(legend, kinds, strict=False)))
     return finished(figure, title, alt or "A row of bars for each name, a column for each measure.")
 
 

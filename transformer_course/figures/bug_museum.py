@@ -56,9 +56,9 @@ def kinds_of_tests(*, title: str) -> Figure:
             title=name,
         )
         ax.set_axis_off()
-    told = "the bug: softmax down the columns, not along the rows\n"
-    told += "framed: should be equal, and is not (promise: should be 1); dotted: changed for the test"
-    figure.supxlabel(told, size=9)
+    caption = "the bug: softmax down the columns, not along the rows\n"
+    caption += "framed: should be equal, and is not (promise: should be 1); dotted: changed for the test"
+    figure.supxlabel(caption, size=9)
     alt = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
     return finished(figure, title, alt)
 

@@ -37,6 +37,6 @@ EDGE = [withStroke(linewidth=3, foreground="white")]  # of letters on bars and l
 SILVER, GREY, DARK = "#bdbdbd", "#6b6b6b", "#404040"
 
 
-def pale(colour: str, share: float = 0.2) -> str:
+def pale(colour: str, strength: float = 0.2) -> str:
     """Return so much of a colour, the rest white: black text reads on it."""
-    return to_hex(1 - share * (1 - np.array(to_rgb(colour))))
+    return to_hex(1 - strength * (1 - np.array(to_rgb(colour))))

@@ -47,10 +47,15 @@ def _sheet(
 ENTERS, PASSES = 1.75, -1.0  # heights of both rows
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 FLOW = {  # words, and where the middles of their lines stand
-    **{"tokens": (0.58, 2.58), "ids": (1.17, 2.58), "E: a row for each id": (2.8, 0.5)},
-    **{"their rows": (4.3, 0.5), "in the paper": (5.5, 1.37), "in BERT, MiniLM": (7.3, 1.37)},
-    **{"P: a row for each position;\nmodels with rotary have none": (8.0, ENTERS + 0.95)},
-    **{"dashed: only in some models": (7.3, 0.5), "vectors\nin context": (8.9, -0.45)},
+    "tokens": (0.58, 2.58),
+    "ids": (1.17, 2.58),
+    "E: a row for each id": (2.8, 0.5),
+    "their rows": (4.3, 0.5),
+    "in the paper": (5.5, 1.37),
+    "in BERT, MiniLM": (7.3, 1.37),
+    "P: a row for each position;\nmodels with rotary have none": (8.0, ENTERS + 0.95),
+    "dashed: only in some models": (7.3, 0.5),
+    "vectors\nin context": (8.9, -0.45),
     "mask: who may look at whom (dark: yes; nobody at [PAD], id 0), one for all layers": (4.4, 0.03),
 }
 READ = "weights of {} heads, out of each layer (the brighter, the more; white: masked)\n"
@@ -66,14 +71,14 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
     figure, (ax,) = canvas(1, (WIDEST, 6.4))
     count, flow = len(tokens), partial(arrow, ax, width=2, colour=DARK)
     up = np.arange(count)[::-1] - (count - 1) / 2
-    found = ENTERS + 0.38 * up[np.argsort(np.argsort(ids))]  # E has its rows in the order of the ids
+    row_heights = ENTERS + 0.38 * up[np.argsort(np.argsort(ids))]  # E has its rows in the order of the ids
     rng = np.random.default_rng(1)
     vectors, places, *news = rng.uniform(-1, 1, (2 + layers, count, 4))
     x = [(vectors + places) / 1.4]
     for new in news:
         x.append(0.6 * x[-1] + 0.3 * x[-1].mean(0) + 0.6 * new)
     box(ax, (2.8, ENTERS), "", (1.4, 0.38 * count + 0.28), COMPONENTS["embedding"], rounding=0.02)
-    _look_up(ax, tokens, ids, found, vectors)
+    _look_up(ax, tokens, ids, row_heights, vectors)
     arrow(ax, (0.5 + 4.2 / layers, ENTERS - 0.7), (0.5 + 4.2 / layers, PASSES + 1.5))  # the mask comes of ids
     box(ax, (5.5, ENTERS), "× √d_model", (0.96, 0.45), **DASHED)
     box(ax, (7.3, ENTERS), "norm", (0.96, 0.45), COMPONENTS["norm"], **DASHED)
@@ -206,9 +211,9 @@ STAGES = ["tokens", "ids", "its row of the table", "+ its position's row", "thei
 STAGES += ["one vector for each\ntoken, in context", "their mean: one vector\nfor the sentence"]
 
 
-def _say(ax: Axes, top: float, said: Mapping[float, str]) -> None:
+def _say(ax: Axes, top: float, words_at: Mapping[float, str]) -> None:
     """Write words at the left, so far below the top; a layer's name is bold."""
-    for down, words in said.items():
+    for down, words in words_at.items():
         weight = "bold" if words.startswith("layer") else "normal"
         ax.text(0.05, top - down, words, va="center", size=10, weight=weight)
 

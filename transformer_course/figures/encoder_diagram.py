@@ -29,13 +29,13 @@ GROUNDS["mask"] = OPEN
 
 # What a lesson builds
 BUILDS = {
-    **{
-        1: "positional encoding",
-        2: "the turn of queries and keys",
-        3: "one head of attention",
-        4: "the mask",
-    },
-    **{5: "multi-head attention", 6: "feed-forward", 7: "the layer, its sums and norms"},
+    1: "positional encoding",
+    2: "the turn of queries and keys",
+    3: "one head of attention",
+    4: "the mask",
+    5: "multi-head attention",
+    6: "feed-forward",
+    7: "the layer, its sums and norms",
     8: "the embedding, and the whole encoder",
 }
 
@@ -120,10 +120,10 @@ def _lanes(ax: Axes, highlight: partial, strength: partial) -> None:
     box(ax, (4.875, 3.08), "", (9.7, 5.42), rounding=0.12, **whole | {"zorder": -2})
     box(ax, (2.42, 3.72), "", (4.62, 3.2), rounding=0.12, **layer | {"zorder": -1})
     box(ax, (3.17, 2.79), "", (3.0, 0.46), rounding=0.06, **attention | {"zorder": 0})
-    for query, shares in zip(LANES + BESIDE, TAKES, strict=True):
-        for key, share in zip(LANES + BESIDE, shares, strict=True):
-            colour = pale(HERO if shares is WEIGHTS else GREY, strength(5))
-            ax.plot((key, query), (2.56, 3.02), color=colour, linewidth=5 * share, zorder=2)
+    for query, weights in zip(LANES + BESIDE, TAKES, strict=True):
+        for key, weight in zip(LANES + BESIDE, weights, strict=True):
+            colour = pale(HERO if weights is WEIGHTS else GREY, strength(5))
+            ax.plot((key, query), (2.56, 3.02), color=colour, linewidth=5 * weight, zorder=2)
     for token, (lane, word, number) in enumerate(zip(LANES, WORDS, IDS, strict=True)):
         ax.text(lane, 0.16, word, ha="center", size=11, weight="bold", **WRITTEN)
         arrow(ax, (lane, 0.27), (lane, 5.91), width=2.5, colour=SILVER, zorder=1)
@@ -139,10 +139,15 @@ def _lanes(ax: Axes, highlight: partial, strength: partial) -> None:
         for height, stage in zip((0.98, 1.98, 4.93, 6.01), (0, 1, 2, 2), strict=True):
             _strip(ax, lane, height, STAGES[stage][token], strength())
     for height, number, words, style in (
-        *((0.66, 8, "embedding", embedding), (1.32, 1, "positional\nencoding", positions)),
-        *((1.66, 8, "norm", entrance), (2.79, 5, "multi-head\nattention", attention)),
-        *((3.57, 7, "norm", norm), (4.07, 6, "feed-\nforward", forward), (4.62, 7, "norm", norm)),
-        *((5.06, 7, "encoder layer,\nrepeated", layer), (5.56, 8, "the full encoder", whole)),
+        (0.66, 8, "embedding", embedding),
+        (1.32, 1, "positional\nencoding", positions),
+        (1.66, 8, "norm", entrance),
+        (2.79, 5, "multi-head\nattention", attention),
+        (3.57, 7, "norm", norm),
+        (4.07, 6, "feed-\nforward", forward),
+        (4.62, 7, "norm", norm),
+        (5.06, 7, "encoder layer,\nrepeated", layer),
+        (5.56, 8, "the full encoder", whole),
     ):
         _named(ax, (0.2, height), number, words, style)
     for height, words in ((0.16, "tokens"), (1.98, "x: a vector each"), (6.01, "vectors in context")):
@@ -188,10 +193,14 @@ def _heads(ax: Axes, highlight: partial, strength: partial) -> None:
         _way(ax, pale("black", strong), (left, 4.82), (right, 4.82))
     _strip(ax, 8.73, 4.82, STAGES[3][2], strong)
     for place, height, words in (
-        *((SUM - 0.65, 4.82, "joined"), (7.55, 5.06, "added to the lane of “saw”")),
-        *((SUM + 0.18, 4.15, "sum"), (NAMES, 0.95, "x"), (NAMES, 2.56, "q · k ÷ √d")),
+        (SUM - 0.65, 4.82, "joined"),
+        (7.55, 5.06, "added to the lane of “saw”"),
+        (SUM + 0.18, 4.15, "sum"),
+        (NAMES, 0.95, "x"),
+        (NAMES, 2.56, "q · k ÷ √d"),
         (NAMES, 1.2, "= x · W"),
-        *((NAMES, 3.39, "softmax"), (NAMES, 3.78, "× v")),
+        (NAMES, 3.39, "softmax"),
+        (NAMES, 3.78, "× v"),
     ):
         ax.text(place, height, words, size=9, **WRITTEN)
 

@@ -170,9 +170,9 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 9.3), ylim=(-1.25, 0.85), aspect="equal")
         ax.set_axis_off()
-    told = f"12 of {units.shape[1]} features, red above 0, blue below; all at length 1, on one scale\n"
-    told += "likeness: mean cosine of two different tokens; size: standard deviation; fresh random weights"
-    figure.supxlabel(told, size=9)
+    caption = f"12 of {units.shape[1]} features, red above 0, blue below; all at length 1, on one scale\n"
+    caption += "likeness: mean cosine of two different tokens; size: standard deviation; fresh random weights"
+    figure.supxlabel(caption, size=9)
     alt = "Rows are tokens, before and behind layers: above, all become alike; below, each stays itself."
     return finished(figure, title, alt)
 
@@ -220,7 +220,7 @@ def norm_steps(
     heads = "x; dashed, its mean", "− its mean", *last
     for start, words in zip(STARTS, heads, strict=True):
         ax.text(start + 0.48, 0.0, words, ha="center", va="bottom", size=9.5, weight="bold")
-    weight, bias = (f"({', '.join(map(_plain, each))})" for each in (weight, bias))
+    weight, bias = (f"({', '.join(map(_plain, numbers))})" for numbers in (weight, bias))
     figure.supxlabel(f"ε here {_plain(eps)}; weight {weight}, bias {bias}, for every token", size=9)
     ax.set(xlim=(-0.03, 9.13), ylim=(feet[-1] - 0.02, 0.35), aspect="equal")
     ax.set_axis_off()
@@ -231,7 +231,7 @@ def norm_steps(
 def _bars(ax: Axes, step: int, values: np.ndarray, zero: float, scale: float, mean: float) -> None:
     """Draw a token's features at a step of the norm, its mean at the first, an axis at the last two."""
     lefts = STARTS[step] + BAR * np.arange(len(values))
-    ends, words = [lefts[0] - BAR / 2, lefts[-1] + BAR / 2], [_plain(each) for each in values]
+    ends, words = [lefts[0] - BAR / 2, lefts[-1] + BAR / 2], [_plain(value) for value in values]
     style = {"color": COMPONENTS["norm"], "edgecolor": "black", "linewidth": 0.6, "zorder": 4}
     bars = ax.bar(lefts, scale * values, 0.8 * BAR, bottom=zero, **style)
     ax.plot(ends, [zero] * 2, color=DARK, linewidth=0.9, zorder=3.5)

@@ -112,7 +112,7 @@ def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first:
     labels = [_drawable(token) for token in tokens[shown]]
     side = max(3.2, 0.9 + 0.2 * len(labels))
     figure, (small, large) = canvas(2, (0, 0), (3.9 + side + 0.9, side + 1.1), width_ratios=[3.9, side])
-    tiles = np.stack([_shrunk(each) for each in maps])
+    tiles = np.stack([_shrunk(weights) for weights in maps])
     columns, gap = min(len(tiles), ACROSS), 2 + len(tiles[0]) // 6
     _draw_tiles(small, tiles, columns, gap=gap, boxed=head)
     small.set_title("heads of this layer")

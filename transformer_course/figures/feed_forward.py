@@ -32,17 +32,17 @@ def draw_network(
     `up` has for each neuron, by what it asks, its weights and its bias; `down` for each output its weights.
     Below stands in a line what becomes of the features of each other of the `cases`.
     """
-    given_in = np.array(list(features.values()), dtype=float)
-    sums = [given_in @ weights for weights, _ in up.values()]
+    token = np.array(list(features.values()), dtype=float)
+    sums = [token @ weights for weights, _ in up.values()]
     bent = np.array([max(total + bias, 0) for total, (_, bias) in zip(sums, up.values(), strict=True)])
-    ends = [1.05 * ((len(each) - 1) / 2 - np.arange(len(each))) for each in (features, up, down)]
+    ends = [1.05 * ((len(numbers) - 1) / 2 - np.arange(len(numbers))) for numbers in (features, up, down)]
     for height, (name, value) in zip(ends[0], features.items(), strict=True):
         box(ax, (0, height), f"{name}\n{value:g}", (1.5, 0.7), LIT if value else "white")
     reach = max(np.abs(weights).sum() + abs(bias) for weights, bias in up.values())
     neurons = zip(ends[1], sums, bent, up.items(), strict=True)
     for row, (height, total, after, (question, (weights, bias))) in enumerate(neurons):
         ax.text(2.05, height + 0.51, f"neuron {row}", va="center", size=8.5)
-        _wires(ax, (0.75, ends[0]), (2.0, height), weights, given_in)
+        _wires(ax, (0.75, ends[0]), (2.0, height), weights, token)
         style = {"linewidth": 2.0, "weight": "bold"} if after else {"edgecolor": GREY}
         added = f"({bias:g})" if bias < 0 else f"{bias:g}"
         words = f"{question}\n{total:g} + {added} = {total + bias:g}".replace("-", "−")
@@ -51,7 +51,7 @@ def draw_network(
         ax.text(6.25, height, f"{after:g}", ha="center", va="center", size=10, weight=style.get("weight"))
     for height, (name, weights) in zip(ends[2], down.items(), strict=True):
         _wires(ax, (6.45, ends[1]), (7.5, height), weights, bent)
-        terms = [f"{each:g}".replace("-", "−") for each in weights * bent if each]
+        terms = [f"{numbers:g}".replace("-", "−") for numbers in weights * bent if numbers]
         terms = [" + ".join(terms).replace("+ −", "− ")] * (len(terms) > 1)
         words = " = ".join([*terms, f"{bent @ weights:g}".replace("-", "−")])
         box(ax, (8.35, height), f"{name}\n{words}", (1.7, 0.7), LIT if bent @ weights else "white")
@@ -59,7 +59,7 @@ def draw_network(
     heads = "the token", "question: sum + bias", "bend: fires above 0", "what is written"
     for place, words in zip((0, 3.2, 5.25, 8.35), heads, strict=True):
         ax.text(place, 1.85, words, ha="center", size=9.5, weight="bold")
-    others = {name: each for name, each in cases.items() if list(each) != given_in.tolist()}
+    others = {name: numbers for name, numbers in cases.items() if list(numbers) != token.tolist()}
     for place, (name, values) in enumerate(others.items()):
         _line_of(ax, -2.15 - 0.5 * place, name, np.array(values), up, down)
     ax.set(xlim=(-0.85, 9.3), ylim=(-1.9 - 0.5 * len(others), 2.15))
@@ -72,14 +72,20 @@ def _line_of(
     """Draw one token's features, its neurons' answers and its outputs as a line of boxes."""
     answers = [max(values @ weights + bias, 0) for weights, bias in up.values()]
     written = {word: np.dot(answers, weights) for word, weights in down.items()}
-    box(ax, (0, height), f"{name}: {', '.join(f'{each:g}' for each in values)}", (1.5, 0.36), FRAME)
+    box(ax, (0, height), f"{name}: {', '.join(f'{number:g}' for number in values)}", (1.5, 0.36), FRAME)
     fires = COMPONENTS["feed-forward"]
     for row, (left, answer) in enumerate(zip(np.linspace(2.7, 5.75, len(up)), answers, strict=True)):
         style = {"linewidth": 2.0, "weight": "bold"} if answer else {"edgecolor": GREY}
         colour = fires if answer else "white"
         box(ax, (left, height), f"neuron {row}: {answer:g}", (1.3, 0.36), colour, **style)
-    for left, (word, each) in zip(np.linspace(7.9, 8.8, len(down)), written.items(), strict=True):
-        box(ax, (left, height), f"{word} {each:g}".replace("-", "−"), (0.85, 0.36), LIT if each else "white")
+    for left, (word, number) in zip(np.linspace(7.9, 8.8, len(down)), written.items(), strict=True):
+        box(
+            ax,
+            (left, height),
+            f"{word} {number:g}".replace("-", "−"),
+            (0.85, 0.36),
+            LIT if number else "white",
+        )
     for start, end in ((0.8, 2.0), (6.45, 7.43)):
         arrow(ax, (start, height), (end, height), gap=0)
 
@@ -129,7 +135,9 @@ def one_neuron(
         (0.95, 1.25): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
         (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}, turned:\na column is what a\nneuron adds",
         (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
-        **{(0.95, 0.12): f"x: {x_size}", (end + 0.75, 0.12): f"out: {x_size}", (end + 0.15, 0.5): worked},
+        (0.95, 0.12): f"x: {x_size}",
+        (end + 0.75, 0.12): f"out: {x_size}",
+        (end + 0.15, 0.5): worked,
         (end + 0.75, foot - 0.26): f"+ {bent.shape[1] - 1:,} other neurons + b₂\n{HARDLY} N{neuron}",
     }
     for place, words in labels.items():

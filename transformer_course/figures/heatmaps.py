@@ -77,9 +77,9 @@ def draw_matrix(
             "widen the limits, or, for attention, give the weights after the softmax"
         )
     covered = np.zeros_like(values) if hidden is None else inputs.numbers_of(hidden)
-    words = told = np.asarray(max(values.shape) <= MANY if numbers is None else numbers)
-    if told.dtype == bool:
-        words = np.where(told, layout.cell_texts(values, whole=whole), "") if told.any() else None
+    words = wanted = np.asarray(max(values.shape) <= MANY if numbers is None else numbers)
+    if wanted.dtype == bool:
+        words = np.where(wanted, layout.cell_texts(values, whole=whole), "") if wanted.any() else None
     words = words if words is None else np.where(covered == 0, words, "")
     mesh = draw_cells(ax, values + 0.0, rows, columns, limits=(low, high), colours=colours, words=words)
     ax.set(title=title, aspect="equal", xlabel=labels[0], ylabel=labels[1])
@@ -153,7 +153,7 @@ def attention_heatmap(
     figure, (ax,) = layout.canvas(1, (1.9 + side, 1.3 + side))
     style = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
     style["numbers"] = inputs.numbers_of(weights) >= least
-    style["boxed"] = [each if np.ndim(each) else (each, 0, len(tokens), 1) for each in boxed]
+    style["boxed"] = [cell if np.ndim(cell) else (cell, 0, len(tokens), 1) for cell in boxed]
     draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **style)
     alt = "A row for each query, a column for each key; the brighter, the more of the query's weight."
     return layout.finished(figure, title, alt)
@@ -196,31 +196,26 @@ def lay_maps(
     most = (layout.WIDEST - beside) / across
     unit = min(unit, most / len(columns))
     titles = [textwrap.fill(title, max(8, int(most / HEAD_LETTER))) or title for title, _ in named]
-    longest = max(len(line) for each in titles for line in each.split("\n"))
+    longest = max(len(line) for lines in titles for line in lines.split("\n"))
     panel = max(unit * len(columns), HEAD_LETTER * longest)
-    above = ABOVE * max(1 + each.count("\n") for each in titles)
+    above = ABOVE * max(1 + lines.count("\n") for lines in titles)
     size = across * panel + beside, down * (unit * len(rows) + above) + foot + HEADLINE + below
     figure, panels = layout.canvas(len(named), (0, 0), size, columns=across)
     for ax, title, (_, matrix), more in zip(
         panels, titles, named, per_panel or [{}] * len(named), strict=True
     ):
         draw_matrix(ax, matrix, title=title, **(style | more))
-    _label_once(panels, across)
-    if bar is not None:
-        figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
-    return figure, panels
-
-
-def _label_once(panels: np.ndarray, across: int) -> None:
-    """Leave the labels of rows to the first panel of a row, those of columns to the last of a column."""
     for place, ax in enumerate(panels):
-        if place % across:
+        if place % across:  # the labels of rows stand in the first panel of a row
             same = ax.get_ylabel() == panels[0].get_ylabel()
             ax.tick_params(labelleft=not same)
             ax.set_ylabel("" if same else ax.get_ylabel())
         if place + across < len(panels) and ax.get_xlabel() == panels[place + across].get_xlabel():
-            ax.tick_params(labelbottom=False)
+            ax.tick_params(labelbottom=False)  # those of columns in the last of a column
             ax.set_xlabel("")
+    if bar is not None:
+        figure.colorbar(panels[0].collections[0], ax=figure.axes, label=bar, shrink=0.7)
+    return figure, panels
 
 
 def head_grid(
@@ -249,16 +244,18 @@ def head_grid(
         per_panel: for each map what it alone has, of the options of `draw_matrix`.
         alt: what there is to see, in a sentence, for the alternative text.
     """
-    boxed = [each if isinstance(each, Mapping) else list(each) for each in boxed or [()] * len(maps)]
+    boxed = [
+        options if isinstance(options, Mapping) else list(options) for options in boxed or [()] * len(maps)
+    ]
     numbers = [inputs.numbers_of(weights) >= least for weights in maps]
-    for told, cells in zip(numbers, boxed, strict=True):
+    for shown, cells in zip(numbers, boxed, strict=True):
         for row, column, *size in cells:
             if isinstance(cells, Mapping) or (least < np.inf and not size):
                 width, height = (*size, 1, 1)[:2]
-                told[row : row + height, column : column + width] = True
+                shown[row : row + height, column : column + width] = True
     every = zip(boxed, numbers, per_panel or [{}] * len(maps), strict=True)
-    each = [{"boxed": cells, "numbers": told} | more for cells, told, more in every]
-    style = {"unit": unit, "across": columns, "bar": bar, "per_panel": each}
+    options = [{"boxed": cells, "numbers": shown} | more for cells, shown, more in every]
+    style = {"unit": unit, "across": columns, "bar": bar, "per_panel": options}
     figure, _ = lay_maps(zip(titles, maps, strict=True), queries or tokens, tokens, **style)
     return layout.finished(figure, title, alt)
 

@@ -73,7 +73,7 @@ def _settle(ax: Axes, text: Annotation, point: np.ndarray, offsets: Iterable[np.
     """Move a text from a point on the screen by the first offset at which it covers nothing, or the first."""
     size, scale = text.get_window_extent().size, ax.figure.dpi / 72
     dots = np.concatenate([np.zeros((0, 2)), *_drawn(ax)])
-    others = [each.get_window_extent().extents for each in ax.texts if each is not text]
+    others = [other.get_window_extent().extents for other in ax.texts if other is not text]
     others = np.reshape(others, (-1, 4))
     lefts = {"left": 0.0, "center": 0.5}[text.get_ha()]
     for offset in offsets:

@@ -39,7 +39,7 @@ def line_plot(
     places: Mapping[str, float] | None = None,
     dots: bool = False,
     below: bool = False,
-    hero: bool = True,
+    highlight_first: bool = True,
 ) -> Figure:
     """Draw one line per name over the same x, with its name where it ends; where it is nan it has a gap.
 
@@ -55,16 +55,23 @@ def line_plot(
         places: the same on x: upright lines; with `dots` where they cross the lines.
             Without places `dots` bear numbers: those of the first line (or mean) above, all others below.
         below: panels stand one below the other: those of `named`, or one for each line, on one scale.
-        hero: whether the first has the strong colour: the claim is about it; else none has a part's colour.
+        highlight_first: give the first the strong colour, because the claim is about it; else none has the
+            colour of a component.
     """
     nested = isinstance(next(iter(named.values())), Mapping)
     shared, levels = ylabel != "" if nested else below, levels or {}
     panels = named if nested else {name: {"": y} for name, y in named.items()} if below else {ylabel: named}
-    tables = {panel: _tables_of(each) for panel, each in panels.items()}
+    tables = {
+        panel: {
+            name: np.atleast_2d(inputs.numbers_of(runs, name=name, gaps=True))  # (run, x)
+            for name, runs in curves.items()
+        }
+        for panel, curves in panels.items()
+    }
     markers, width, more = KINDS[kind]
-    names = list(dict.fromkeys(name for each in tables.values() for name in each))
-    each = zip(names, cycle(markers), cycle(LINES if hero else QUIET), strict=False)
-    styles = {name: {"marker": marker, "color": colour} for name, marker, colour in each}
+    names = list(dict.fromkeys(name for curves in tables.values() for name in curves))
+    marks = zip(names, cycle(markers), cycle(LINES if highlight_first else QUIET), strict=False)
+    styles = {name: {"marker": marker, "color": colour} for name, marker, colour in marks}
     figure, axes = _lay(list(tables), width, names, below=below, shared=shared)
     for ax, (panel, curves) in zip(axes, tables.items(), strict=True):
         across = _lay_across(ax, x, logarithmic)
@@ -120,13 +127,6 @@ def _what_to_see(panels: int, *, below: bool, shared: bool) -> str:
     return f"{what}; a line bears its name where it ends."
 
 
-def _tables_of(named: Named) -> dict[str, np.ndarray]:
-    """Return lines as numbers (run, x)."""
-    return {
-        name: np.atleast_2d(inputs.numbers_of(each, name=name, gaps=True)) for name, each in named.items()
-    }
-
-
 def _lay(
     panels: Sequence[str], width: float, names: Sequence[str], *, below: bool, shared: bool
 ) -> tuple[Figure, np.ndarray]:
@@ -153,7 +153,7 @@ def _lay_across(ax: Axes, x: Sequence, logarithmic: str) -> np.ndarray:
         ax.set_xscale("log")
         if len(x) <= MANY:
             gap = np.diff(np.log(x)).min() / np.log(x[-1] / x[0])
-            names = [number(each) for each in x]
+            names = [number(tick) for tick in x]
             ax.set_xticks(x, names, rotation=45 if gap < CROWDED * max(map(len, names)) else 0)
         ax.minorticks_off()
     return x
@@ -170,7 +170,7 @@ def _plot(ax: Axes, x: np.ndarray, name: str, runs: np.ndarray, style: dict, *, 
     import seaborn
 
     over = {"x": np.tile(x, len(runs)), "y": runs.ravel(), "ax": ax, "legend": False}
-    each = np.repeat(np.arange(len(runs)), len(x))
-    seaborn.lineplot(**over, units=each, estimator=None, linewidth=0.9, alpha=0.5, color=style["color"])
+    run = np.repeat(np.arange(len(runs)), len(x))
+    seaborn.lineplot(**over, units=run, estimator=None, linewidth=0.9, alpha=0.5, color=style["color"])
     style = style | {"linewidth": 2.4, "markeredgecolor": style["color"]}
     seaborn.lineplot(**over, errorbar=None, label=name, **style)

@@ -47,7 +47,7 @@ ON_HATCHES = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}, "zo
 
 def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = "") -> Figure:
     """Draw scores (query_pos, key_pos) behind a mask, as bars what it makes of one row, and all weights."""
-    table, mask = (inputs.labelled(each, tokens, tokens) for each in (scores, may_attend))
+    table, mask = (inputs.labelled(row_sum, tokens, tokens) for row_sum in (scores, may_attend))
     row = list(tokens).index(query)
     powers, after = np.exp(table), np.where(mask, np.exp(table), 0)
     weights = after / after.sum(axis=1, keepdims=True)
@@ -68,14 +68,16 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     for ax in (left, added, summed, last):
         frame_cells(ax, [(row, 0, len(tokens), 1)])
         ax.tick_params(labelleft=ax is left)  # the others' are as in the scores
-    for place, (token, each) in enumerate(zip(tokens, weights.sum(axis=1), strict=True)):
-        last.text(len(tokens) + 0.2, place + 0.5, f"{token}: sum {each:g}", va="center", size=9)
+    for place, (token, row_sum) in enumerate(zip(tokens, weights.sum(axis=1), strict=True)):
+        last.text(len(tokens) + 0.2, place + 0.5, f"{token}: sum {row_sum:g}", va="center", size=9)
     both = [powers[row], after[row]]
-    told = [f"{words}; total {two_decimals(sum(each))}" for words, each in zip(FROM, both, strict=True)]
-    _draw_rows(grown, dict(zip(told, both, strict=True)), tokens, f"row {query}: e to that power")
-    told = [f"{words}: ÷ {two_decimals(sum(each))}" for words, each in zip(SHORT, both, strict=True)]
-    shares = [each / sum(each) for each in both]
-    _draw_rows(shared, dict(zip(told, shares, strict=True)), tokens, f"row {query}: each ÷ the sum")
+    names = [
+        f"{words}; total {two_decimals(sum(row_sum))}" for words, row_sum in zip(FROM, both, strict=True)
+    ]
+    _draw_rows(grown, dict(zip(names, both, strict=True)), tokens, f"row {query}: e to that power")
+    names = [f"{words}: ÷ {two_decimals(sum(row_sum))}" for words, row_sum in zip(SHORT, both, strict=True)]
+    shares = [row_sum / sum(row_sum) for row_sum in both]
+    _draw_rows(shared, dict(zip(names, shares, strict=True)), tokens, f"row {query}: each ÷ the sum")
     for ax, sign in zip(panels[1:], "+= →→", strict=True):
         sign_before(ax, sign)
     legend_of_cells(figure, {"may attend": {"facecolor": OPEN}, "hidden": HIDDEN})

@@ -56,23 +56,31 @@ def minilm_and_modernbert(*, title: str) -> Figure:
     """Draw MiniLM above ModernBERT: what went, what moved, what came."""
     aside = partial(Axes.text, ha="center", va="center", size=8)
     then = [
-        *(_stage("embedding", 1.1), _stage("+ positions\n(a table)", 2.95, **DASHED)),
-        *(_stage("LayerNorm", 4.8), _note("padding is computed like a word", (2.95, SIDE), 4.5, **DASHED)),
-        *((_frame, 16.3, -0.8), _note("biases", (14.9, -0.5), 1.6, **DASHED)),
+        _stage("embedding", 1.1),
+        _stage("+ positions\n(a table)", 2.95, **DASHED),
+        _stage("LayerNorm", 4.8),
+        _note("padding is computed like a word", (2.95, SIDE), 4.5, **DASHED),
+        (_frame, 16.3, -0.8),
+        _note("biases", (14.9, -0.5), 1.6, **DASHED),
         *residual_branch(
             6.1, 9.3, _inside("attention", ["all meet all\nin every layer"], 7.75, 2.4, **DASHED)
         ),
-        *(_stage("LayerNorm", 10.4, **MOVED), _stage("LayerNorm", 15.25, **MOVED)),
+        _stage("LayerNorm", 10.4, **MOVED),
+        _stage("LayerNorm", 15.25, **MOVED),
         *residual_branch(11.5, 14.15, _inside("feed-forward", ["GELU alone"], 12.85, 2.0, **DASHED)),
     ]
     attends, gates = ["rotary turns q, k", "2 layers of 3:\nnear only"], ["GeGLU: a gate\nwith GELU"]
     norm = partial(_stage, "LayerNorm", height=SIDE, **MOVED)
     now = [
-        *(_stage("padding\ntaken out", 1.1, **CAME), _stage("embedding", 2.95), _stage("LayerNorm", 4.8)),
-        *((_frame, 17.35, -1.3), (aside, 7.2, -0.3, "not in layer 0")),  # which the norm before it spares one
+        _stage("padding\ntaken out", 1.1, **CAME),
+        _stage("embedding", 2.95),
+        _stage("LayerNorm", 4.8),
+        (_frame, 17.35, -1.3),
+        (aside, 7.2, -0.3, "not in layer 0"),  # which the norm before it spares one
         *residual_branch(6.1, 11.55, norm(7.2), _inside("attention", attends, 9.8, 2.9, **CAME)),
         *residual_branch(11.9, 17.0, norm(13.0), _inside("feed-forward", gates, 15.4, 2.6, **CAME)),
-        *(_stage("LayerNorm\nat the end", 18.35, **CAME), (aside, 18.5, 0.75, "then padding\ncomes back")),
+        _stage("LayerNorm\nat the end", 18.35, **CAME),
+        (aside, 18.5, 0.75, "then padding\ncomes back"),
     ]
     roads = {
         "MiniLM, a BERT: inside the layer the norms stand on the road": (then, 17.3),

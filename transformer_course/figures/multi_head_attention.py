@@ -29,8 +29,10 @@ SHAPES = {
     **{f"W_{name.upper()}": (1.82, up, WHOLE, WHOLE, "columns") for name, up in UP.items()},
     **{name: (2.97, up, WHOLE, TALL, "columns") for name, up in UP.items()},
     **{f"{name}, cut": (4.5, up, NARROW, TALL, "sheets") for name, up in UP.items()},
-    **{"weights": (5.7, 0.7, TALL, TALL, "sheets"), "mixtures": (7.05, -0.25, NARROW, TALL, "sheets")},
-    **{"merged": (8.42, ROW, WHOLE, TALL, "columns"), "W_O": (8.42, 0, WHOLE, WHOLE, "rows")},
+    "weights": (5.7, 0.7, TALL, TALL, "sheets"),
+    "mixtures": (7.05, -0.25, NARROW, TALL, "sheets"),
+    "merged": (8.42, ROW, WHOLE, TALL, "columns"),
+    "W_O": (8.42, 0, WHOLE, WHOLE, "rows"),
     "output": (8.42, -ROW, WHOLE, TALL, ""),
 }
 AXES = {"x": "text, position,\nfeature", "v, cut": "text, head, position, feature"}
@@ -40,8 +42,11 @@ WORDS |= {(8.3, 0): "×", (8.3, -ROW): "=", (1.13, 2): "tokens", (2.27, 2): "1 p
 WORDS |= {(6.12, 2): "3 softmax(q kᵀ ÷ √{})", (7.35, 2): "4 × v", (8.75, 2): "5 merge, project"}
 ARROWS = [  # from one to the next: x and y of both ends
     *(((3.9, up), (4.48, up)) for up in UP.values()),
-    *(((5.1, 1.25), (5.67, 0.95)), ((5.1, 0.1), (5.67, 0.45)), ((6.62, 0.5), (7.1, 0.2))),
-    *(((5.1, -1.25), (7.02, -0.45)), ((7.65, 0.1), (8.38, 1.1))),
+    ((5.1, 1.25), (5.67, 0.95)),
+    ((5.1, 0.1), (5.67, 0.45)),
+    ((6.62, 0.5), (7.1, 0.2)),
+    ((5.1, -1.25), (7.02, -0.45)),
+    ((7.65, 0.1), (8.38, 1.1)),
 ]
 
 
@@ -106,22 +111,22 @@ def two_heads(
     Words whose values are not 0 name the features of both halves; W_O, here `mixing`, makes of each what it
     `says`. At the foot the first and the last word have exchanged their values.
     """
-    query, keys, values, mixing = (np.asarray(each, dtype=float) for each in (query, keys, values, mixing))
+    query, keys, values, mixing = (np.asarray(array, dtype=float) for array in (query, keys, values, mixing))
     half, named = len(query) // 2, [word for word, row in zip(words, values, strict=True) if row.any()]
-    kinds, rows, found = ["head 0"] * half + ["head 1"] * half, [], {}
+    kinds, rows, outputs = ["head 0"] * half + ["head 1"] * half, [], {}
     low = "\n" * 6  # at the height of the weights
     for (name, job), own in zip(jobs.items(), (slice(None), slice(half), slice(half, None)), strict=True):
         scores = keys[:, own] @ query[own]
         scaled = scores / len(query[own]) ** 0.5
         powers = np.exp(scaled)
         weights = (powers / powers.sum()).round(2)
-        found[name] = [weights @ order[:, own] for order in (values, values[::-1])]
+        outputs[name] = [weights @ order[:, own] for order in (values, values[::-1])]
         features, colours = (named * 2)[: len(query[own])], [name if name in kinds else ""] * len(query[own])
         asks = [["", *words], ["score", *scores], [f"÷ √{len(query[own])}", *scaled], ["weight", *weights]]
         table = [["", *features], *([word, *row] for word, row in zip(words, values[:, own], strict=True))]
-        mixed = f"{low}×", (table, ["", *colours]), f"{low}=", ([features, found[name][0]], colours)
+        mixed = f"{low}×", (table, ["", *colours]), f"{low}=", ([features, outputs[name][0]], colours)
         rows.append([f"{name}:\n{job}", (asks, [""] * (1 + len(words))), *mixed])
-    one, other = np.concatenate([found[name] for name in dict.fromkeys(kinds)], axis=1)
+    one, other = np.concatenate([outputs[name] for name in dict.fromkeys(kinds)], axis=1)
     ends = ["", *(f"{word}\n{what}" for what in says for word in named)]
     added = one[:half] @ mixing[:half], one[half:] @ mixing[half:], one @ mixing
     reads = [ends, *([word, *row] for word, row in zip(named * 2, mixing, strict=True))], _lines_of(kinds)

@@ -20,7 +20,7 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 from PIL import Image
 
-from transformer_course.figures.alt_text import describe, told
+from transformer_course.figures.alt_text import alt_text, describe
 from transformer_course.figures.steady import SteadyRenderer
 
 DENSITY = 2  # pixels of the picture to one of the page: sharp on today's screens
@@ -39,7 +39,7 @@ def mime_bundle(figure: Figure) -> tuple[dict[str, str], dict[str, dict[str, obj
         return {}, {}
     words = _words(figure)  # lays the figure out for the first time; the second time all titles have room
     picture, width, height = _drawn(figure)
-    alt = told(words)
+    alt = alt_text(words)
     style = f'width="{width}" style="max-width: 100%; height: auto"'
     html = f'<img alt="{escape(alt)}" {style} src="data:image/png;base64,{picture}">'
     about = {"alt": alt, "width": width, "height": height}
@@ -50,7 +50,7 @@ def _words(figure: Figure) -> str:
     try:
         return describe(figure)
     except Exception as error:  # a learner's picture must not be lost for want of words
-        return f"<Figure that could not be told: {error!r}>"
+        return f"<Figure that could not be described: {error!r}>"
 
 
 def _drawn(figure: Figure) -> tuple[str, int, int]:
@@ -79,7 +79,7 @@ def palette_of(figure: Figure) -> np.ndarray | None:
     maps, flat = _colour_maps(figure), _flat_colours(figure)
     if maps is None:
         return None
-    shades = [flat + share * (end - flat) for end in (0, 255) for share in SHADES]
+    shades = [flat + fraction * (end - flat) for end in (0, 255) for fraction in SHADES]
     fixed = np.concatenate([np.repeat(GREYS[:, None], 3, axis=1), flat, *shades])
     fixed = np.unique(fixed.round().astype(np.uint8), axis=0)
     levels = (COLOURS - len(fixed)) // max(1, len(maps))
@@ -92,7 +92,7 @@ def palette_of(figure: Figure) -> np.ndarray | None:
 def _colour_maps(figure: Figure) -> list[colors.Colormap] | None:
     """Return the different colour maps in use, or None if an image has more colours than those."""
     maps: dict[str, colors.Colormap] = {}
-    for artist in figure.findobj(lambda each: isinstance(each, ScalarMappable)):
+    for artist in figure.findobj(lambda drawn: isinstance(drawn, ScalarMappable)):
         values = artist.get_array()
         if values is None:
             continue
@@ -104,8 +104,8 @@ def _colour_maps(figure: Figure) -> list[colors.Colormap] | None:
 
 def _flat_colours(figure: Figure) -> np.ndarray:
     """Return the different colours (colour, rgb), from 0 to 255, of shapes, lines and letters."""
-    found = [colour for artist in figure.findobj() for colour in _colours_of(artist)]
-    rgba = np.unique(np.reshape(found, (-1, 4)).round(4), axis=0)
+    colours = [colour for artist in figure.findobj() for colour in _colours_of(artist)]
+    rgba = np.unique(np.reshape(colours, (-1, 4)).round(4), axis=0)
     on_white = 1 + rgba[:, 3:] * (rgba[:, :3] - 1)
     return np.unique((255 * on_white).round(), axis=0)
 
@@ -116,7 +116,7 @@ def _colours_of(artist: Artist) -> Iterator[tuple[float, ...]]:
         yield from (artist.get_facecolor(), artist.get_edgecolor())
     elif isinstance(artist, Line2D):
         every = artist.get_color(), artist.get_markerfacecolor(), artist.get_markeredgecolor()
-        yield from (colors.to_rgba(each, artist.get_alpha()) for each in every)
+        yield from (colors.to_rgba(colour, artist.get_alpha()) for colour in every)
     elif isinstance(artist, Text):
         yield colors.to_rgba(artist.get_color(), artist.get_alpha())
     elif isinstance(artist, Collection):

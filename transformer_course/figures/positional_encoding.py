@@ -36,18 +36,18 @@ def digits_and_waves(count: int, highlight: tuple[int, int], *, title: str) -> F
             ax.text(
                 position, 1.22, digit, ha="center", size=9, weight="bold" if position in highlight else None
             )
-        for place, told in ((17.2, map(str, digits[list(highlight)])), (19.5, map(two_decimals, heights))):
-            ax.text(place, 0.5, " → ".join(told), ha="center", va="center", size=11)
+        for place, words in ((17.2, map(str, digits[list(highlight)])), (19.5, map(two_decimals, heights))):
+            ax.text(place, 0.5, " → ".join(words), ha="center", va="center", size=11)
         ax.set(ylim=(-0.1, 1.75), yticks=[], xlim=(-0.6, 20.6))
         ax.set_ylabel(f"worth {period // 2}", rotation=0, ha="right", va="center")
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0)
-    for place, told in (
+    for place, words in (
         (np.mean(highlight), f"{highlight[0]} → {highlight[1]}"),
         (17.2, "digit"),
         (19.5, "wave"),
     ):
-        panels[0].text(place, 1.9, told, ha="center", va="bottom", size=10)
+        panels[0].text(place, 1.9, words, ha="center", va="bottom", size=10)
     panels[-1].set(xticks=positions, xlabel="position")
     alt = "A row for each binary digit: filled where it is 1, there its wave is high."
     return finished(figure, title, alt)
@@ -69,8 +69,8 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
         arrow(dials, (x, y), (across, up), width=1.5, zorder=3, gap=0)
         dials.text(x - 0.6, y, number(angle), ha="right", va="center")
     dials.set_yticks(np.arange(length) + 0.5, [f"pos {position}" for position in positions])
-    told = [f"clock {clock} turns\n{number(speed)} a position" for clock, speed in enumerate(speeds)]
-    dials.set_xticks(WIDE * (np.arange(count) + 0.55), told)
+    labels = [f"clock {clock} turns\n{number(speed)} a position" for clock, speed in enumerate(speeds)]
+    dials.set_xticks(WIDE * (np.arange(count) + 0.55), labels)
     dials.set(
         xlim=(0, WIDE * count), ylim=(length, 0), aspect="equal", title="angle (radians, against the clock)"
     )

@@ -32,9 +32,9 @@ def matching_shapes(
 ) -> Figure:
     """Draw which tensors of a file fit into which places of an encoder: all that have the same shape.
 
-    `fits` has by their shape the file's names and the places. Where several share a shape, the lines are lit.
-    To a place may be `added` what the words say; what is `left` in the file has no place. Of one name, the
-    first of the `pairs`, the line to its place is thick, and dashed that to another.
+    `fits` has by their shape the file's names and the places. Where several share a shape, the lines have the
+    highlight colour. To a place may be `added` what the words say; what is `left` in the file has no place.
+    Of one name, the first of the `pairs`, the line to its place is thick, and dashed that to another.
     """
     count = sum(len(places) for _, places in fits.values())
     figure, (ax,) = canvas(1, (WIDEST, 0.4 * count + 1.8))
@@ -44,11 +44,11 @@ def matching_shapes(
         for name, start in zip(sorted(names), heights, strict=True):
             box(ax, (1.75, start), name, (3.3, 0.3), rounding=0.03)
             for place, end in zip(places, heights, strict=True):
-                is_told = name == pairs[0] and place in pairs[1:]
-                colour = ROLES["query"] if is_told else HERO if many else "black"
-                dashes = "--" if is_told and place != pairs[1] else "-"
-                style = {"color": colour, "linewidth": 2.2 if is_told else 1.1, "linestyle": dashes}
-                ax.plot((3.4, 5.55), (start, end), zorder=2 + is_told, **style)
+                is_highlighted = name == pairs[0] and place in pairs[1:]
+                colour = ROLES["query"] if is_highlighted else HERO if many else "black"
+                dashes = "--" if is_highlighted and place != pairs[1] else "-"
+                style = {"color": colour, "linewidth": 2.2 if is_highlighted else 1.1, "linestyle": dashes}
+                ax.plot((3.4, 5.55), (start, end), zorder=2 + is_highlighted, **style)
         for place, height in zip(places, heights, strict=True):
             box(ax, (7.1, height), place, (3.1, 0.3), FRAME, rounding=0.03)
             if place in added:
@@ -58,21 +58,16 @@ def matching_shapes(
         top -= 0.4 * len(places) + 0.14 + 0.2 * (places[0] in added)
     for place, words in ((1.75, "names in the file"), (4.4, "shape"), (7.1, "your encoder's places")):
         ax.text(place, 0.4, words, ha="center", weight="bold", size=9.5)
-    _tell_kinds(ax, top, pairs[0], left)
+    one = f"thick: {pairs[0]} to its place; dashed: to another, where it fits, too"
+    rest = f"drawn: weights of the tables, of the first norm, and of layer 0; {left}"
+    several = "orange: each of these names fits each of these places; exchange two, and still all keys match"
+    for up, words, colour in ((0.12, several, HERO), (-0.12, one, ROLES["query"]), (-0.46, rest, DARK)):
+        ax.text(0.1, top + up, words, va="center", size=8.5, color=colour)
     ax.set(xlim=(0, 9.0), ylim=(top - 0.75, 0.7))
     ax.set_axis_off()
     return finished(
         figure, title, "Left names of a file, by their shape; right the places that each shape fits."
     )
-
-
-def _tell_kinds(ax: Axes, top: float, name: str, left: str) -> None:
-    """Say below what the arrows mean, and what is not drawn."""
-    words = "orange: each of these names fits each of these places; exchange two, and still all keys match"
-    one = f"thick: {name} to its place; dashed: to another, where it fits, too"
-    rest = f"drawn: weights of the tables, of the first norm, and of layer 0; {left}"
-    for up, told, colour in ((0.12, words, HERO), (-0.12, one, ROLES["query"]), (-0.46, rest, DARK)):
-        ax.text(0.1, top + up, told, va="center", size=8.5, color=colour)
 
 
 def text_cosine(
@@ -84,19 +79,26 @@ def text_cosine(
     `may_attend` (text, 1, 1, position) is False for padding.
     """
     vectors, real = inputs.numbers_of(hidden, 3), inputs.numbers_of(may_attend, 4)[:, 0, 0] > 0
-    told, units, rows = [*features], [], []
-    for (name, words), each, is_real in zip(named.items(), vectors, real, strict=True):
-        mean = each[is_real].mean(axis=0)
+    shown_features, units, rows = [*features], [], []
+    for (name, words), text, is_real in zip(named.items(), vectors, real, strict=True):
+        mean = text[is_real].mean(axis=0)
         length = np.linalg.norm(mean)
         units.append(mean / length)
-        table = [*each.T[told].round(2), ["⋮"] * len(words)], ["sign" if yes else PADDING for yes in is_real]
+        table = (
+            [*text.T[shown_features].round(2), ["⋮"] * len(words)],
+            ["sign" if yes else PADDING for yes in is_real],
+        )
         rows += [["", "", "", "", "", "⇓"]] if rows else []
         rows += [
             [name, ([words], [""] * len(words)), "", "", "", ""],
             ["encoder: each\nhears all the\nreal ones", ([[""], [""]], ["part"]), "", "", "", ""],
-            [f"features {told[0]},\n{told[1]} of {vectors.shape[2]},\nrounded", table, "→ mean of\nthe real"],
+            [
+                f"features {shown_features[0]},\n{shown_features[1]} of {vectors.shape[2]},\nrounded",
+                table,
+                "→ mean of\nthe real",
+            ],
         ]
-        mean, unit = ([*column[told, None], ["⋮"]] for column in (mean, units[-1]))
+        mean, unit = ([*column[shown_features, None], ["⋮"]] for column in (mean, units[-1]))
         rows[-1] += [
             (mean, ["sign"]),
             f"→ ÷ {length:.2f}, its\nlength (all {vectors.shape[2]})",
@@ -106,7 +108,8 @@ def text_cosine(
     for place, (one, other) in enumerate(pairwise(units), 1):
         products = one * other
         shown = "\n+ ".join(
-            f"({short_number(a)}) · ({short_number(b)})" for a, b in zip(one[told], other[told], strict=True)
+            f"({short_number(a)}) · ({short_number(b)})"
+            for a, b in zip(one[shown_features], other[shown_features], strict=True)
         )
         sums.append((shown, np.maximum(products, 0).sum(), np.minimum(products, 0).sum()))
         rows[4 * place][4:] = "", ([[one @ other]], ["result"])
@@ -128,8 +131,8 @@ def _draw_sums(ax: Axes, sums: Sequence[tuple[str, float, float]], count: int) -
         for up, (start, length, words), colour in zip((-0.3, 0.02), ends, SIGNS.values(), strict=True):
             corner = zero + inch * start, middle + up
             ax.add_patch(Rectangle(corner, inch * length, 0.26, facecolor=colour, edgecolor=GREY, lw=0.8))
-            told = f"{words}: {two_decimals(length)}"
-            ax.text(zero + inch * above + 0.06, middle + up + 0.13, told, va="center", size=9)
+            label = f"{words}: {two_decimals(length)}"
+            ax.text(zero + inch * above + 0.06, middle + up + 0.13, label, va="center", size=9)
         ax.plot([zero] * 2, [middle - 0.36, middle + 0.34], color=DARK, lw=1.2)
         rest = zero + inch * (above + below)
         ax.plot([rest] * 2, [middle - 0.3, middle + 0.42], color=DARK, lw=1.2, ls="--")
@@ -173,15 +176,15 @@ def mean_pooling(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> F
             arrow(ax, (0, 0), means[text], width=1.8, colour=colour, gap=0, zorder=3)
         (first, mean), *others = means.items()
         cosines = {text: mean @ tip / np.hypot(*mean) / np.hypot(*tip) for text, tip in others}
-        told = ", ".join(f"{first} and {text} {two_decimals(cosine)}" for text, cosine in cosines.items())
-        ax.set(title=name, xlabel=f"feature 0\ncosine: {told}")
+        caption = ", ".join(f"{first} and {text} {two_decimals(cosine)}" for text, cosine in cosines.items())
+        ax.set(title=name, xlabel=f"feature 0\ncosine: {caption}")
         ax.margins(0.12)
         ax.set_aspect("equal", adjustable="datalim")
         placed.append(means)
     panels[0].set_ylabel("feature 1")
     padded = " and ".join(text for text, (_, pads) in texts.items() if len(pads))
-    told = f"dots: tokens; square: padding of {padded}; arrows: means; grey: how padding moves them"
-    figure.supxlabel(told, size=9)
+    caption = f"dots: tokens; square: padding of {padded}; arrows: means; grey: how padding moves them"
+    figure.supxlabel(caption, size=9)
     finished(figure, title, "A dot for each token, a square for padding; an arrow for each mean.")
     for ax, means in zip(panels, placed, strict=True):
         place_names(ax, means, dict(zip(texts, LINES, strict=False)), weight="bold")

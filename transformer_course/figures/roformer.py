@@ -25,12 +25,12 @@ def two_blocks(
     """
     joined = torch.cat([block.attention(block.norm(x))[0], x], dim=-1)  # [A ‖ x]
     tables = x, joined, block.feed_forward(joined), layer(x)[0], block(x)[0]
-    drawn = (each[0, list(tokens.values())] for each in tables)
-    weight, x, *more = (inputs.numbers_of(each, 2) for each in (block.output_projection.weight, *drawn))
+    drawn = (table[0, list(tokens.values())] for table in tables)
+    weight, x, *more = (inputs.numbers_of(table, 2) for table in (block.output_projection.weight, *drawn))
     first, d_model = _typical(x, more[2:]), x.shape[1]
     # The drawn ones come first, in each half of what is twice as wide, and of W's rows, too.
-    turned = (np.roll(each.reshape(len(each), -1, d_model), -first, axis=2) for each in (x, weight, *more))
-    x, weight, *more = (each.reshape(len(each), -1) for each in turned)
+    turned = (np.roll(table.reshape(len(table), -1, d_model), -first, axis=2) for table in (x, weight, *more))
+    x, weight, *more = (table.reshape(len(table), -1) for table in turned)
     weight, joined, ends = np.roll(weight, -first, axis=0), more[:2], more[2:]
     figure, panels = canvas(2, (9.2, 2.75), columns=1)
     names = (
@@ -38,8 +38,8 @@ def two_blocks(
         "The tutorial's block: A and x side by side, then W, the one way out",
     )
     for ax, name, end, parts in zip(panels, names, ends, (_draw_added, _draw_beside), strict=True):
-        each = zip(tokens, (LANES, -LANES), x, end, _cosines(x, end), strict=True)
-        for token, lane, one, other, cosine in each:
+        table = zip(tokens, (LANES, -LANES), x, end, _cosines(x, end), strict=True)
+        for token, lane, one, other, cosine in table:
             ax.text(0.05, lane, token, ha="right", va="center", size=10, weight="bold")
             cells(ax, (0.2, lane + 0.36), (0.3, 0.72), _shown(one)[:, None], 0.12)
             cells(ax, (12.6, lane + 0.36), (0.3, 0.72), _shown(other)[:, None], 0.12)
@@ -52,12 +52,14 @@ def two_blocks(
         ax.set_axis_off()
     kept = " and ".join(map(two_decimals, _cosines(x, joined[1][:, d_model:])))
     panels[1].text(9.75, 0, f"x's half: cosine\nstill {kept}", ha="center", va="center", size=8.5)
-    told = "fresh random weights, the same for both tokens; "
-    told += f"drawn: {SHOWN} of {d_model} features, with cosines like those of all\n"
-    told += "red: above 0, blue: below; each vector at length 1, W on its own scale; "
-    told += "thick: the way of x; once A joins it, of both\n"
-    told += "not drawn: other tokens, which attention reads; the norm inside the feed-forward below; W's bias"
-    figure.supxlabel(told, size=9)
+    caption = "fresh random weights, the same for both tokens; "
+    caption += f"drawn: {SHOWN} of {d_model} features, with cosines like those of all\n"
+    caption += "red: above 0, blue: below; each vector at length 1, W on its own scale; "
+    caption += "thick: the way of x; once A joins it, of both\n"
+    caption += (
+        "not drawn: other tokens, which attention reads; the norm inside the feed-forward below; W's bias"
+    )
+    figure.supxlabel(caption, size=9)
     alt = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
     return finished(figure, title, alt)
 

@@ -33,8 +33,8 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
     `x` are the features of two tokens: of one that asks, and of one that is asked. `maps` make d features of
     them; i and i + d/2 are pair i, which turns by 10000^(−2i/d) radians for each position.
     """
-    vectors = [np.asarray(each) @ np.asarray(one) for each, one in zip(x.values(), maps, strict=True)]
-    start = np.array([np.reshape(each, (2, -1)).T for each in vectors])  # (query or key, pair, 2)
+    vectors = [np.asarray(matrix) @ np.asarray(one) for matrix, one in zip(x.values(), maps, strict=True)]
+    start = np.array([np.reshape(matrix, (2, -1)).T for matrix in vectors])  # (query or key, pair, 2)
     count = start.shape[1]
     speeds = 10_000.0 ** (-np.arange(count) / count)
     whole = ax.get_subplotspec().is_first_row()  # in others the first two stages would be the same

@@ -67,9 +67,16 @@ TOP = 4.4  # of the lower row
 
 # A matrix: the place of its upper left corner, in cells. Those of the lower row have one row for each token.
 PLACES = {
-    **{"x": (0, TOP), "W_Q": (4.1, 0), "W_K": (9.2, 0), "W_V": (14.3, 0)},
-    **{"query": (4.1, TOP), "key": (9.2, TOP), "value": (14.3, TOP)},
-    **{"scores": (17.6, TOP), "weights": (21.8, TOP), "output": (26, TOP)},
+    "x": (0, TOP),
+    "W_Q": (4.1, 0),
+    "W_K": (9.2, 0),
+    "W_V": (14.3, 0),
+    "query": (4.1, TOP),
+    "key": (9.2, TOP),
+    "value": (14.3, TOP),
+    "scores": (17.6, TOP),
+    "weights": (21.8, TOP),
+    "output": (26, TOP),
 }
 MIDDLE, FOOT = TOP + 1.5, TOP + 3
 
@@ -111,11 +118,13 @@ def draw_attention_steps(
 
     Of three tokens: x is (3, 3 features); W_Q and W_K map it to 4 features, W_V to 2. Any other step is all.
     """
-    tables = _worked_out(np.asarray(x, dtype=float), {name: np.asarray(each) for name, each in maps.items()})
+    tables = _worked_out(
+        np.asarray(x, dtype=float), {name: np.asarray(stage) for name, stage in maps.items()}
+    )
     highlight = [step] if step in STEPS else IN_SHORT
     order = {
-        STEPS[each][0]: f"{sign} "
-        for each, sign in zip(highlight, "①②③④", strict=False)
+        STEPS[stage][0]: f"{sign} "
+        for stage, sign in zip(highlight, "①②③④", strict=False)
         if len(highlight) > 1
     }
     known = ["x", *maps, *(made for made, _ in list(STEPS.values())[: list(STEPS).index(highlight[-1]) + 1])]
@@ -138,8 +147,8 @@ def draw_attention_steps(
         ax.plot(*np.transpose(way[:-1]), color=DARK, **style)
         arrow(ax, *way[-2:], colour=DARK, gap=0)
     lines = [
-        f"{order.get(STEPS[each][0], '')}{_light_step(ax, tables, each, highlight=not order)}"
-        for each in highlight
+        f"{order.get(STEPS[stage][0], '')}{_light_step(ax, tables, stage, highlight=not order)}"
+        for stage in highlight
     ]
     ax.text(17.2, 1.3, "\n".join(lines), va="center", size=9, linespacing=1.8)
     for place, token in enumerate(tokens):
@@ -172,15 +181,17 @@ def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, highli
     ax.add_patch(Rectangle((left + cell[1], top + cell[0]), 1, 1, zorder=2, **COMES_OUT))
     equals = "≈" if made in ("weights", "output") else "="  # of rounded numbers
     if made == "weights":  # of a row's scores: one of its shares
-        grown = [number(each) for each in np.exp(parts[0] / np.sqrt(4))]
-        told = f"exp({number(parts[0][KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
+        grown = [number(score) for score in np.exp(parts[0] / np.sqrt(4))]
+        arithmetic = (
+            f"exp({number(parts[0][KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
+        )
     else:
-        told = " + ".join(f"{one} · {two}" for one, two in zip(*map(_told, parts), strict=True))
-    return f"{made}:  {told} {equals} {_told(tables[made])[cell]}"
+        arithmetic = " + ".join(f"{one} · {two}" for one, two in zip(*map(_told, parts), strict=True))
+    return f"{made}:  {arithmetic} {equals} {_told(tables[made])[cell]}"
 
 
 def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    query, key, value = (x @ each for each in maps.values())
+    query, key, value = (x @ matrix for matrix in maps.values())
     scores = query @ key.T
     grown = np.exp(scores / np.sqrt(query.shape[1]))
     weights = grown / grown.sum(axis=1, keepdims=True)
@@ -198,9 +209,9 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray, *, is_known
     rows, columns = table.shape
     edges = np.arange(columns + 1) + left, np.arange(rows + 1) + top
     ax.pcolormesh(*edges, np.ma.masked_all(table.shape), edgecolor=SILVER, linewidth=0.8)
-    for (row, column), told in np.ndenumerate(_told(table) if is_known else []):
-        style = {"ha": "center", "va": "center", "size": 8 if len(told) < 4 else 7, "zorder": 4}
-        ax.text(left + column + 0.5, top + row + 0.5, told, **style)
+    for (row, column), word in np.ndenumerate(_told(table) if is_known else []):
+        style = {"ha": "center", "va": "center", "size": 8 if len(word) < 4 else 7, "zorder": 4}
+        ax.text(left + column + 0.5, top + row + 0.5, word, **style)
 
 
 def weighted_sum(

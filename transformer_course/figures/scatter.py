@@ -69,11 +69,11 @@ def _strips(
     size, places = 26**0.5, np.arange(len(rows))
     others = {"color": GREY, "marker": "|", "linewidth": 1.5, "zorder": 1}
     for kind, style in ((1, others), (0, {"color": colour, "marker": "o", "zorder": 3})):
-        each = [inputs.numbers_of(numbers[kind], 1, name=name) for name, numbers in rows.items()]
-        y = np.repeat(places, [len(row) for row in each])
+        marks = [inputs.numbers_of(numbers[kind], 1, name=name) for name, numbers in rows.items()]
+        y = np.repeat(places, [len(row) for row in marks])
         before = len(ax.collections)
         style |= {"size": size, "order": places, "legend": False}
-        seaborn.stripplot(x=np.concatenate(each), y=y, orient="h", jitter=False, ax=ax, **style)
+        seaborn.stripplot(x=np.concatenate(marks), y=y, orient="h", jitter=False, ax=ax, **style)
         ax.collections[before].set_label(legend[kind])  # of the first row: it stands for all in the legend
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5))
@@ -104,8 +104,8 @@ def roofline(
         (f"memory sets the limit:\n{bandwidth / GIGA:.0f} billion bytes a second", "left", 0.02),
         (f"arithmetic sets the limit:\n{speed / GIGA:.0f} billion operations a second", "right", 0.98),
     )
-    for text, side, share in limits:
-        ax.text(share, 0.97, text, color=GREY, transform=ax.transAxes, ha=side, va="top")
+    for text, side, across in limits:
+        ax.text(across, 0.97, text, color=GREY, transform=ax.transAxes, ha=side, va="top")
     ax.text(ridge, 0.02, f" ridge: {two_decimals(ridge, 1)}", color=GREY, transform=ax.get_xaxis_transform())
     alt = "Over the work for each byte, the most that the machine can do: first a slope, then a flat roof."
     finished(figure, title, alt)
@@ -130,7 +130,9 @@ def head_scatter(
     """
     import seaborn
 
-    pairs = {name: [inputs.numbers_of(each, 2, name=name) for each in pair] for name, pair in named.items()}
+    pairs = {
+        name: [inputs.numbers_of(matrix, 2, name=name) for matrix in pair] for name, pair in named.items()
+    }
     figure, panels = canvas(len(named), (min(4.6, (WIDEST - 0.8) / len(named)), 0), (0.8, 3.8), sharey=True)
     for ax, (name, (across, up)) in zip(panels, pairs.items(), strict=True):
         colours = matplotlib.colormaps[ATTENTION](np.arange(len(across)) / max(1, len(across) - 1))

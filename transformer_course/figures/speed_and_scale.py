@@ -65,14 +65,14 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
     for row in range(top + height):
         last = tile % across if row >= top else across - 1
         pencil = _by_pencil(table[row], values, width)
-        (*before, _), (*kept, told) = pencil[last - 1] if last else pencil[0], pencil[last]
+        (*before, _), (*kept, lines) = pencil[last - 1] if last else pencil[0], pencil[last]
         grows = row >= top and before[0] < kept[0]
         end = last == across - 1
         _draw_kept(ax, (columns, row + 0.5), before, kept, grows=grows, is_done=end, is_past=row < top)
         if row == top:
             style = {"color": HERO, "weight": "bold"} if grows else {}
             again = " (k, v read again)" if top and not left else ""
-            ax.set_xlabel(f"q{row}{again}: {told}", size=8.5, loc="left", linespacing=1.35, **style)
+            ax.set_xlabel(f"q{row}{again}: {lines}", size=8.5, loc="left", linespacing=1.35, **style)
     for right, name in zip(KEPT_AT, ("largest", "sum", "mixture", "÷ sum"), strict=True):
         ax.text(columns + right, -0.1, name, ha="center", va="bottom", size=8)
     ax.set(xlim=(0, columns + 5.95), ylim=(rows, -0.6), aspect="equal")
@@ -85,11 +85,11 @@ def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple
         most = max(old, *here)
         powers, shrinks = np.exp(here - most).round(2), np.exp(old - most).round(2)
         less = f"{'+' if most < 0 else '−'} {two_decimals(abs(most))}"
-        shown, told = [], []
+        shown, powers_shown = [], []
         for score, power in zip(here, map(two_decimals, powers), strict=True):
             shown.append("1" if score == most else power)
-            told.append("e^0 = 1" if score == most else f"e^({two_decimals(score)} {less}) ≈ {power}")
-        lines = [", ".join(told)]
+            powers_shown.append("e^0 = 1" if score == most else f"e^({two_decimals(score)} {less}) ≈ {power}")
+        lines = [", ".join(powers_shown)]
         if -np.inf < old < most:
             power = f"e^({two_decimals(old)} {less}) ≈ {two_decimals(shrinks)}"
             lines.append(f"the largest has grown: what was held, times {power}")
@@ -117,7 +117,7 @@ def _draw_kept(
 
     Where it is done, one sum is divided by the other; once that is past, this alone is kept.
     """
-    was, now = ([two_decimals(each) for each in three] for three in (before, kept))
+    was, now = ([two_decimals(number) for number in three] for three in (before, kept))
     words = [f"{one}\n→ {other}" if grows else other for one, other in zip(was, now, strict=True)]
     if is_done:
         words.append(two_decimals(kept[2] / kept[1]))

@@ -40,7 +40,9 @@ def gradient_step(
     again, _ = _answer(weights - rate * clipped, x, right)
     signs = np.full_like(truth, "−", dtype=object)
     back_there = np.hstack([shares.astype(object), signs, truth]), ["", "", "truth"]
-    back = [_back(gradient), "←", (x[None], [""] * len(x)), "← times", _back(shares - truth), "←", back_there]
+    of_logits, of_weights = ["gradient"], ["gradient"] * len(x)
+    back = [(gradient, of_weights), "←", (x[None], [""] * len(x)), "← times", (shares - truth, of_logits)]
+    back += ["←", back_there]
     clip = f"÷ {number(shorter)}: its length becomes {number(allowed)}" if shorter > 1 else "short enough"
     above = ["", "gradient of W", "", "", "", "gradient\nof the logits", "", "probabilities\n− truth", "", ""]
     rest = [""] * (len(NAMES) - 2)
@@ -49,7 +51,7 @@ def gradient_step(
         above,
         ["3 gradient", *back, "", ""],
         ["4 clip", f"↓ {clip}", *rest],
-        ["", _back(clipped), *rest],
+        ["", (clipped, of_weights), *rest],
         ["5 step", f"↓ old W − learning rate {number(rate)} × that", *rest],
         ["once more", *again],
     ]
@@ -57,14 +59,10 @@ def gradient_step(
     return arithmetic_table(rows, NAMES, wide=0.48, title=title, alt=alt)
 
 
-def _back(table: np.ndarray) -> Piece:
-    return table, ["gradient"] * table.shape[1]
-
-
 def _answer(weights: np.ndarray, x: np.ndarray, right: int) -> tuple[list[Piece], np.ndarray]:
     """Return the way from W and x to the loss, piece by piece, and the probabilities."""
     logits = (weights @ x)[:, None]
-    classes = [["right" if each == right else "other"] for each in range(len(weights))]
+    classes = [["right" if place == right else "other"] for place in range(len(weights))]
     grown = np.exp(logits - logits.max())
     shares = grown / grown.sum()
     plain, loss = [""] * len(x), (-np.log(shares[[right]]), ["result"])
@@ -92,51 +90,30 @@ def linear_probe(
     figure, (plane, line) = canvas(2, (0, 0), (WIDEST, 3.9), width_ratios=(1.1, 1))
     foot = -c * w / (w @ w)  # the point of the line that is nearest to 0
     plane.axline(foot, foot + w[::-1] * (-1, 1), color=DARK, linestyle="--")
-    _name_w(plane, foot, w, points[:, 0].max())
+    length = np.linalg.norm(w)
+    along, beside = w[::-1] / length * (-1, 1), {"textcoords": "offset points", "va": "center"}
+    start, end = foot + 3.2 * along, foot + (points[:, 0].max() - foot[0]) / along[0] * along
+    arrow(plane, start, start + w, width=2.5, colour=PROBE, gap=0, zorder=4)
+    words = f"w, of length\n{two_decimals(length, 3)}"
+    plane.annotate(words, start + w, (6, 0), color=PROBE, weight="bold", size=9, **beside)
+    plane.annotate("w · x + c = 0", end, (4, -14), ha="right", size=9, **beside)
     line.axvline(0, color=DARK, linestyle="--")
     is_new = np.arange(len(points)) >= known
-    for (name, sign), colour, marker in zip(
-        zip(names, (1, -1), strict=True), LINES[1:4:2], "os", strict=True
-    ):
+    for name, sign, colour, marker in zip(names, (1, -1), LINES[1:4:2], "os", strict=True):
         for new in (False, True):
             here = (truth == sign) & (is_new == new)
             style = {"color": colour, "marker": marker, "s": 52, "zorder": 3 + new}
-            style |= {"label": "" if new else name}
-            style |= {"edgecolor": "black", "linewidth": 1.8 * new}
+            style |= {"label": "" if new else name, "edgecolor": "black", "linewidth": 1.8 * new}
             plane.scatter(*points[here].T, **style)
             line.scatter(scores[here], new + 0.0 * scores[here] - 0.12 * sign, **style)
     right = (np.sign(scores) == truth)[known:]
     for ax, places in ((plane, points), (line, np.c_[scores, 1 - 0.12 * truth])):
         style = {"facecolor": "none", "edgecolor": HERO, "linewidth": 1.8, "label": "wrong"}
         ax.scatter(*places[known:][~right].T, s=190, **style)
-    apart = np.linalg.norm(points[:, None] - points[known:], axis=-1) + 9.0 * (
-        points[:, None] == points[known:]
-    ).all(-1)
+    apart = np.linalg.norm(points[:, None] - points[known:], axis=-1)
+    apart[apart == 0] = np.inf  # a point and itself
     place = known + apart.min(axis=0).argmax()  # the new one that stands most alone
-    _tell_one(plane, line, points[place], scores[place], w, up=truth[place] > 0)
-    line.set_yticks((0, 1), (f"{known} known:\nfitted to them", f"{len(right)} new:\n{right.sum()} right"))
-    line.set(xlabel="w · x + c: its sign is the answer", ylim=(1.6, -0.6), title="each by one number")
-    told = f"{len(points)} made-up vectors x, and the fitted w"
-    plane.set(xlabel="feature 0 of x", ylabel="feature 1", aspect="equal", title=told)
-    plane.scatter([], [], s=52, color="white", edgecolor="black", linewidth=1.8, label="thick edge: new")
-    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
-    alt = "Left, points and a line between two kinds; right, the same points by w · x + c."
-    return finished(figure, title, alt)
-
-
-def _name_w(plane: Axes, foot: np.ndarray, w: np.ndarray, right: float) -> None:
-    """Draw w's direction where there is room, and name it, and the line at its right end."""
-    unit = w / np.hypot(*w)
-    along, told = unit[::-1] * (-1, 1), {"textcoords": "offset points", "va": "center"}
-    start, end = foot + 3.2 * along, foot + (right - foot[0]) / along[0] * along
-    arrow(plane, start, start + w, width=2.5, colour=PROBE, gap=0, zorder=4)
-    words = f"w, of length\n{two_decimals(np.hypot(*w), 3)}"
-    plane.annotate(words, start + w, (6, 0), color=PROBE, weight="bold", size=9, **told)
-    plane.annotate("w · x + c = 0", end, (4, -14), ha="right", size=9, **told)
-
-
-def _tell_one(plane: Axes, line: Axes, point: np.ndarray, score: float, w: np.ndarray, *, up: bool) -> None:
-    """Draw how far a point lies from the line where the score is 0, and its number in both panels."""
+    point, score = points[place], scores[place]
     plane.plot(
         *np.transpose([point, point - score * w / (w @ w)]),
         color=PROBE,
@@ -145,10 +122,17 @@ def _tell_one(plane: Axes, line: Axes, point: np.ndarray, score: float, w: np.nd
         label="distance from the line:\n(w · x + c) ÷ |w|",
     )
     style = {"textcoords": "offset points", "color": PROBE, "size": 9, "weight": "bold", "ha": "center"}
-    length = np.linalg.norm(w)
-    told = f"{two_decimals(score)} ÷ {two_decimals(length, 3)} = {two_decimals(score / length)}"
-    plane.annotate(told, point, (48, -18), **style)
-    line.annotate(two_decimals(score), (score, 0.88 if up else 1.12), (24, -4), **style)
+    words = f"{two_decimals(score)} ÷ {two_decimals(length, 3)} = {two_decimals(score / length)}"
+    plane.annotate(words, point, (48, -18), **style)
+    line.annotate(two_decimals(score), (score, 0.88 if truth[place] > 0 else 1.12), (24, -4), **style)
+    line.set_yticks((0, 1), (f"{known} known:\nfitted to them", f"{len(right)} new:\n{right.sum()} right"))
+    line.set(xlabel="w · x + c: its sign is the answer", ylim=(1.6, -0.6), title="each by one number")
+    title_left = f"{len(points)} made-up vectors x, and the fitted w"
+    plane.set(xlabel="feature 0 of x", ylabel="feature 1", aspect="equal", title=title_left)
+    plane.scatter([], [], s=52, color="white", edgecolor="black", linewidth=1.8, label="thick edge: new")
+    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    alt = "Left, points and a line between two kinds; right, the same points by w · x + c."
+    return finished(figure, title, alt)
 
 
 def weight_and_ablation(cases: Mapping[str, Tables], rows: Labels, *, title: str) -> Figure:
@@ -184,7 +168,7 @@ def head_ablation(
     `silent`: 0 stands in their place, or their mean over both. The parts are those of the first sentence.
     """
     parts, (first, second) = [*next(iter(adds.values()))], adds
-    tables = np.array([[*each.values()] for each in adds.values()], dtype=float)
+    tables = np.array([[*sums_of_case.values()] for sums_of_case in adds.values()], dtype=float)
     names, pairs, groups = [first, second], [tables[:1], tables[1:]], [(), ()]
     for group, (how, put) in product(
         silent, {"put 0": 0, f"put the mean\nof {first[-1]} and {second[-1]}": tables.mean(axis=0)}.items()
@@ -201,8 +185,8 @@ def head_ablation(
     for which, name in enumerate(("added up", f"{second},\nsilenced alike")):
         meant = [right[which], right[1], *right[which : which + 1] * len(sums[2:])]
         added, says = [name], ["it says"]
-        for each, word in zip(sums, meant, strict=True):
-            there = each[which:]  # none of the second sentence where nothing is silenced
+        for sums_of_case, word in zip(sums, meant, strict=True):
+            there = sums_of_case[which:]  # none of the second sentence where nothing is silenced
             added.append(([there[0]], result) if there else "")
             says.append(f"{words[there[0].argmax()]} {'✗✓'[int(there[0].argmax() == word)]}" if there else "")
         rows += [added, says]

@@ -75,7 +75,7 @@ def seen_from_reference(
     points is not drawn, and its length is times the reference's, which `length` tells: so it ends above its
     dot product with it, a `product` that is written at its name. A vector without a name is thin.
     """
-    seen = {panel: _beside(*each) for panel, each in panels.items()}
+    seen = {panel: _beside(*vectors) for panel, vectors in panels.items()}
     tips = np.concatenate([*seen.values()])
     low, high = np.minimum(0, tips.min(axis=0)), tips.max(axis=0)
     columns = 2 if len(panels) == 4 else len(panels)
@@ -119,16 +119,16 @@ def _beside(reference: Sequence[float], vectors: Matrix) -> np.ndarray:
 
 def _name_tips(ax: Axes, names: Labels, tips: np.ndarray, colours: Mapping[str, str], near: float) -> None:
     """Write names and numbers at tips, the lowest first; those of tips near each other stand in a column."""
-    lowest = sorted(zip(names, tips, strict=True), key=lambda each: each[1][1])
-    told = {f"{name}: {two_decimals(tip[0])}": (tip, colours[name]) for name, tip in lowest if name}
+    lowest = sorted(zip(names, tips, strict=True), key=lambda pair: pair[1][1])
+    labels = {f"{name}: {two_decimals(tip[0])}": (tip, colours[name]) for name, tip in lowest if name}
     style, alone = {"textcoords": "offset points", "size": 9, "weight": "bold"}, {}
-    for words, (tip, colour) in told.items():
-        crowd = [other for other, (end, _) in told.items() if np.hypot(*(end - tip)) < near]
+    for words, (tip, colour) in labels.items():
+        crowd = [other for other, (end, _) in labels.items() if np.hypot(*(end - tip)) < near]
         if len(crowd) == 1:
             alone[words] = tip
         else:
-            ax.annotate(words, told[crowd[0]][0], (12, 12 * crowd.index(words) - 3), color=colour, **style)
-    place_names(ax, alone, {words: colour for words, (_, colour) in told.items()}, weight="bold")
+            ax.annotate(words, labels[crowd[0]][0], (12, 12 * crowd.index(words) - 3), color=colour, **style)
+    place_names(ax, alone, {words: colour for words, (_, colour) in labels.items()}, weight="bold")
 
 
 def draw_turns(
@@ -148,28 +148,28 @@ def draw_turns(
     """
     pairs = inputs.tables_of(arrows)
     dots = np.zeros((0, len(names), 2)) if behind is None else inputs.numbers_of(behind, 3)
-    reach = max(np.hypot(*each.T).max() for each in (*pairs.values(), *dots)) or 1.0
+    reach = max(np.hypot(*tips.T).max() for tips in (*pairs.values(), *dots)) or 1.0
     both = list(pairs.values()) if len(pairs) == 2 else []
     rim = 1.5  # there is room for names of arrows
     for dial, name in enumerate(names):
-        by = ", ".join(f"{each} {number(turn[dial])}°" for each, turn in (turns or {}).items())
-        told = [f"turned: {by}"] * bool(turns)
+        by = ", ".join(f"{tips} {number(turn[dial])}°" for tips, turn in (turns or {}).items())
+        lines = [f"turned: {by}"] * bool(turns)
         if both:
-            first, second = (each[dial] for each in both)
+            first, second = (tips[dial] for tips in both)
             angle = draw_angle(ax, (PITCH * dial, 0), ARC, first, second)
-            told.append(
+            lines.append(
                 f"{np.degrees(abs(angle)):.0f}° apart (arc): score {number(round(first @ second, 2))}"
             )
-        radii = [np.hypot(*each[dial]) / reach for each in both] or [1] * (behind is None)
+        radii = [np.hypot(*tips[dial]) / reach for tips in both] or [1] * (behind is None)
         if len(dots):
             ax.scatter(*(dots[:, dial] / reach + (PITCH * dial, 0)).T, s=3, color=SILVER, linewidths=0)
         for radius, colour in zip(radii, ROLES.values() if both else [GREY], strict=False):
             ax.add_patch(Circle((PITCH * dial, 0), radius, fill=False, edgecolor=pale(colour, 0.5)))
-        ax.text(PITCH * dial, -rim, "\n".join(told), ha="center", va="top", size=9)
+        ax.text(PITCH * dial, -rim, "\n".join(lines), ha="center", va="top", size=9)
         ax.text(PITCH * dial, rim, name, ha="center", va="bottom", size=10, weight="bold")
     colours = ROLES.values() if both else LINES
-    for place, ((name, each), colour) in enumerate(zip(pairs.items(), colours, strict=False)):
-        for dial, tip in enumerate(each / reach):
+    for place, ((name, tips), colour) in enumerate(zip(pairs.items(), colours, strict=False)):
+        for dial, tip in enumerate(tips / reach):
             beside = both[1 - place][dial] if both else None
             named_arrow(ax, (PITCH * dial, 0), tip, name, colour, beside)
             if turns and turns[name][dial]:

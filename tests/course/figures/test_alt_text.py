@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from transformer_course import figures
-from transformer_course.figures.alt_text import describe, told
+from transformer_course.figures.alt_text import alt_text, describe
 
 WEIGHTS = np.array([[0.5, 0.3, 0.2], [0.125, 0.25, 0.625], [1 / 3, 1 / 3, 1 / 3]])
 TOKENS = ["the", "cat", "sat"]
@@ -53,16 +53,16 @@ def test_a_heatmap_is_told_by_its_tokens() -> None:
         "  written: ",
         "  colours: weight",
     ]
-    assert told(describe(figure)) == describe(figure).splitlines()[0]
+    assert alt_text(describe(figure)) == describe(figure).splitlines()[0]
 
 
 def test_where_two_are_alike_none_is_called_the_largest() -> None:
-    assert "Largest" not in told(describe(attention()))
+    assert "Largest" not in alt_text(describe(attention()))
 
 
 def test_what_is_read_aloud_ends_with_a_sentence_before_it_is_too_long() -> None:
     figure = drawn(lambda ax: [ax.plot([n, n + 1], label=f"the line of the number {n}") for n in range(99)])
-    words = told(describe(figure))
+    words = alt_text(describe(figure))
     assert 550 < len(words) <= 600
     assert words.startswith("Figure: 99 lines. “the line of the number 0” from 0 to 1. ") and words[-1] == "."
 
@@ -184,7 +184,7 @@ def test_what_panels_share_is_told_once_and_what_a_mask_hides_is_told() -> None:
 
 
 def test_a_name_at_the_end_of_its_line_is_read_aloud_with_the_line_alone() -> None:
-    words = told(describe(figures.line_plot([1, 2], {"a": [1, 2], "b": [2, 1]}, xlabel="", ylabel="")))
+    words = alt_text(describe(figures.line_plot([1, 2], {"a": [1, 2], "b": [2, 1]}, xlabel="", ylabel="")))
     assert words.count("“a”") == 1 and "Written" not in words
 
 
@@ -193,9 +193,9 @@ def test_bars_that_are_stacked_or_drawn_over_each_other_are_one() -> None:
         ax.barh(["a", "b"], [1, 2])
         ax.barh(["a", "b"], [1, 1], left=[1, 2])
 
-    assert "2 bars" in told(describe(drawn(stacked)))
+    assert "2 bars" in alt_text(describe(drawn(stacked)))
 
 
 def test_labels_that_panels_share_are_read_aloud_once() -> None:
     figure = figures.masks({"x": np.eye(2), "y": np.eye(2)}, ["a", "b"])
-    assert told(describe(figure)).count("a, b") == 2  # across, and downwards
+    assert alt_text(describe(figure)).count("a, b") == 2  # across, and downwards

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from transformer_course.figures import png
-from transformer_course.figures.alt_text import describe, told
+from transformer_course.figures.alt_text import alt_text, describe
 from transformer_course.figures.png import COLOURS, in_palette, mime_bundle, palette_of
 
 WEIGHTS = np.random.default_rng(15).random((7, 11))
@@ -95,7 +95,7 @@ def test_bundle_holds_the_picture_and_its_words() -> None:
     data, metadata = mime_bundle(figure)
     assert "Software" not in picture(figure).info
     assert data["text/plain"] == describe(figure)
-    assert metadata["image/png"]["alt"] == told(describe(figure))
+    assert metadata["image/png"]["alt"] == alt_text(describe(figure))
     assert data["text/html"].startswith("<img alt=") and "“a &lt; b &amp; &quot;c&quot;”" in data["text/html"]
     assert data["text/html"].endswith(f'src="data:image/png;base64,{data["image/png"]}">')
 
@@ -136,7 +136,7 @@ def test_the_grid_is_finer_than_anybody_sees() -> None:
 def test_picture_is_not_lost_for_want_of_words() -> None:
     figure = drawn(lambda ax: ax.pcolormesh(WEIGHTS, shading="gouraud"))
     data, _ = mime_bundle(figure)
-    assert data["text/plain"].startswith("<Figure that could not be told: ValueError(")
+    assert data["text/plain"].startswith("<Figure that could not be described: ValueError(")
     assert data["image/png"]
 
 
