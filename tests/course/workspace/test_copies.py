@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_course.workspace import atomic_files, copies
@@ -56,6 +56,7 @@ def edited(draw: st.DrawFn) -> tuple[list[dict], list[dict], list[dict]]:
     return base, newer, mine
 
 
+@settings(deadline=None)
 @given(edited())
 def test_merging_keeps_what_the_learner_wrote_and_takes_everything_else(notebooks: tuple) -> None:
     base, newer, mine = notebooks
