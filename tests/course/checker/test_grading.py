@@ -343,6 +343,17 @@ def test_a_setting_may_have_another_name_or_be_left_out():
     assert said(linear, Mine) == "✓ 99.3 correct."
 
 
+def test_where_the_solution_has_dropout_the_draws_are_not_compared():
+    class DrawingFirst(Dropping):
+        def forward(self, x):
+            torch.rand(1)
+            return super().forward(x)
+
+    dropping = exercise("99.3")(Dropping)
+    dropping.cases(affine_cases)
+    assert judge(dropping, DrawingFirst).state == CORRECT
+
+
 def test_a_module_that_remembers_an_argument_of_an_earlier_call_is_not_right():
     class Shifted(nn.Linear):
         def forward(self, x, shift=0):

@@ -100,6 +100,7 @@ def test_a_test_that_kills_one_alone_is_asked_for_more():
     [
         ("return True", "the wrong one passes"),
         ("return double(torch.ones(2)) is None", "a right one is refused"),
+        ("assert double(torch.ones(1)) == 3; return True", "a right one is refused"),
         ("x = -torch.ones(2); return torch.equal(double(x), 1.9999999 * x)", "a right one is refused"),
         ("x = -torch.ones(2); return torch.allclose(double(x), 2 * x, atol=9)", "wrong numbers pass"),
         ("return (double(torch.rand(3)) > 0).all()", "inputs on which the wrong one is right"),
