@@ -1,4 +1,4 @@
-"""A norm divides each token by its own standard deviation, and stacks show how alike tokens become."""
+"""A norm subtracts and divides each token by its own numbers."""
 
 import numpy as np
 from matplotlib.patches import Rectangle
@@ -21,14 +21,3 @@ def test_a_norm_subtracts_and_divides_each_token_by_its_own() -> None:
     dashed = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
     tops = [bar.get_y() + bar.get_height() for bar in bars]
     np.testing.assert_allclose(dashed, [tops[2], tops[20]])
-
-
-def test_two_stacks_show_tokens_at_length_one_and_how_alike_they_are() -> None:
-    same, apart = np.ones((2, 2)), 5 * np.eye(2)
-    handed_on, added = figures.two_stacks([apart, same, same], [apart] * 3, ["a", "b"], title="").axes
-    tiles = [mesh.get_array().reshape(2, 2) for mesh in handed_on.collections]
-    np.testing.assert_allclose(tiles, [np.eye(2), same / 2**0.5, same / 2**0.5])
-    words = {text.get_text() for ax in (handed_on, added) for text in ax.texts}
-    alike = {"before: likeness .000\nsize 2.887", "after layer 0: likeness 1.000\nsize .000"}
-    assert alike < words
-    assert [sum(text.get_text() == "+" for text in ax.texts) for ax in (handed_on, added)] == [0, 2]

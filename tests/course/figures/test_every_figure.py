@@ -11,6 +11,7 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from tests.course.figures.colours import contrast
 from tests.gate.lint_notebooks import random_plots
 from transformer_course import figures
 from transformer_course.figures.layout import canvas, finished
@@ -48,6 +49,24 @@ def test_a_figure_is_closed_because_pyplot_does_not_know_it(path):
 def test_no_plot_draws_random_numbers(path):
     """An error bar over resampled runs, or a jitter, would be another one in the next run."""
     assert list(random_plots(path.read_text(encoding="utf-8"))) == []
+
+
+def ground(text):
+    """The colour that a text is written on."""
+    place = text.get_window_extent().get_points().mean(axis=0)
+    patches = [patch for ax in text.figure.axes for patch in ax.patches if patch.get_fill()]
+    under = [patch.get_facecolor() for patch in patches if patch.contains_point(place)]
+    return under[-1] if under and under[-1][3] else "white"
+
+
+@pytest.mark.parametrize(
+    "name", ["encoder_map", "norm_orders", "minilm_and_modernbert", "kinds_of_tests", "ring_of_three"]
+)
+def test_words_contrast_with_the_boxes_that_they_are_written_on(name):
+    figure = getattr(figures, name)(**{} if name == "encoder_map" else {"title": ""})
+    figure.draw_without_rendering()
+    for text in (text for ax in figure.axes for text in ax.texts if text.get_text().strip()):
+        assert contrast(text.get_color(), ground(text)) >= 4.5, text.get_text()
 
 
 def test_a_dollar_is_a_dollar_and_no_formula():

@@ -5,7 +5,6 @@ import pytest
 import torch
 from matplotlib.patches import Rectangle
 
-from transformer_course import figures
 from transformer_course.figures import explorer
 from transformer_course.figures.explorer import LEGIBLE, TILE, Explorer, in_words
 
@@ -90,16 +89,6 @@ def test_a_page_shows_its_own_tokens_and_weights_and_a_character_without_a_glyph
         assert shown == [*tokens[64:66], "U+65E5 U+672C", *tokens[67:]]
 
 
-def test_choosing_a_head_or_a_layer_changes_picture_and_words(box):
-    assert "L1.H3" in box.picture.value and "L1.H3" in box.words.value
-    box.head.value = 0
-    assert "L1.H0" in box.picture.value and "L1.H0" in box.words.value
-    box.layer.value = 0
-    assert "L0.H0" in box.picture.value and "three" in box.picture.value
-    box.sentence.value = "four five"
-    assert "four" in box.picture.value and "three" not in box.picture.value
-
-
 @pytest.mark.parametrize(
     "text, answer",
     [
@@ -134,14 +123,3 @@ def test_the_words_tell_the_largest_weight_between_words(looked_at, tokens, word
     weights[3, looked_at] = 0.5
     weights[2, 4] = 0.75  # to [SEP], which is no word
     assert in_words(tokens.split(), weights, "L2.H9") == f"L2.H9, between words: {words}"
-
-
-def test_a_strip_is_published_where_no_kernel_runs(monkeypatch, published):
-    boxes, make = [], explorer.Explorer
-    monkeypatch.setattr(explorer, "Explorer", lambda *a, **named: boxes.append(named) or make(*a, **named))
-    figures.head_explorer(read, SENTENCE, strip=[(0, 2), (1, 4)], title="Two heads")
-    (live,), (data, metadata) = published
-    assert "application/vnd.jupyter.widget-view+json" in live and "image/png" not in live
-    assert "L0.H2" in data["text/plain"] and "L1.H4" in data["text/plain"]
-    assert "Two heads" in metadata["image/png"]["alt"]
-    assert boxes == [{"place": (0, 2)}]

@@ -8,7 +8,6 @@ from matplotlib import pyplot as plt
 from tests.course.figures.colours import contrast
 from transformer_course import figures
 from transformer_course.figures.layout import cell_texts
-from transformer_lab import causal_mask
 
 TOKENS = ["the", "old", "cat"]
 
@@ -53,11 +52,3 @@ def test_a_hidden_cell_is_hatched_and_has_no_number():
 def hatched(ax):
     """Row and column of every cell that is drawn as hidden."""
     return [(int(patch.get_y()), int(patch.get_x())) for patch in ax.patches if patch.get_hatch()]
-
-
-def test_a_mask_is_drawn_as_it_is_and_what_is_hidden_is_hatched():
-    mask = causal_mask(3)[0, 0]
-    ax = figures.masks({"": mask}, TOKENS).axes[0]
-    np.testing.assert_array_equal(ax.collections[0].get_array().reshape(3, 3), mask)
-    assert hatched(ax) == [(0, 1), (0, 2), (1, 2)]
-    assert [text.get_text() for text in ax.texts] == ["✓", "", "", "✓", "✓", "", "✓", "✓", "✓"]

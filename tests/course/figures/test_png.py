@@ -52,12 +52,6 @@ def test_few_colours_look_like_all_of_them(name: str) -> None:
     assert np.mean(away > 8) < 0.03 and away.max() <= 80  # only where two colours meet
 
 
-def test_the_colours_of_shapes_are_kept_exactly() -> None:
-    figure = drawn(lambda ax: ax.barh([0], [1], color="#f4b6d2"))
-    pixels = np.asarray(picture(figure).convert("RGB"))
-    assert (pixels[pixels.shape[0] // 2, pixels.shape[1] // 2] == (0xF4, 0xB6, 0xD2)).all()
-
-
 def test_a_palette_follows_what_is_drawn_not_its_pixels() -> None:
     one = palette_of(drawn(lambda ax: ax.pcolormesh(WEIGHTS)))
     other = palette_of(drawn(lambda ax: ax.pcolormesh(1 - WEIGHTS)))

@@ -1,4 +1,4 @@
-"""A wave is high where its digit is one, and a hand is as high as its sine."""
+"""A hand is as high as its sine, and as far right as its cosine."""
 
 import math
 
@@ -11,19 +11,6 @@ from transformer_course.figures.positional_encoding import RADIUS
 
 def words(ax):
     return [text.get_text() for text in ax.texts if text.get_text()]
-
-
-def test_a_wave_is_high_where_its_digit_is_one():
-    panels = figures.digits_and_waves(3, (5, 6), title="").axes
-    for ax, digits in zip(panels, ["00001111", "00110011", "01010101"], strict=True):
-        *bars, band = ax.patches
-        assert [f"{bar.get_height():.0f}" for bar in bars] == list(digits)
-        assert (band.get_x(), band.get_width()) == (4.5, 2)
-        x, y = ax.lines[0].get_data()
-        high = np.interp(range(8), x, y) > 0.5
-        assert "".join("01"[int(each)] for each in high) == digits
-    ends = [words(ax)[8:10] for ax in panels]  # ½ − ½ sin of 13/8 · π, 13/4 · π and 13/2 · π at 6
-    assert ends == [["1 → 1", ".96 → .96"], ["0 → 1", ".15 → .85"], ["1 → 0", "1.00 → .00"]]
 
 
 def test_a_hand_is_as_high_as_the_sine_beside_it_and_as_far_right_as_the_cosine():
