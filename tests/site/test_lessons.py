@@ -12,7 +12,7 @@ from PIL import Image
 from pages import lessons, links
 from pages.slider import slider
 from transformer_course.exercises import exercise_ids
-from transformer_course.figures.alt_text import LONGEST_TOLD
+from transformer_course.figures.alt_text import LONGEST_ALT_TEXT
 from transformer_course.lessons import DISTRIBUTION, LESSONS, MODEL, first_cell, notebook
 
 NUMBERS = range(len(LESSONS))
@@ -111,7 +111,7 @@ def test_every_picture_is_a_file_with_its_size_and_its_words(
         text, frames = html(after), 0
         for output in drawn:
             about = output.metadata["image/png"]
-            assert len(about["alt"]) <= LONGEST_TOLD
+            assert len(about["alt"]) <= LONGEST_ALT_TEXT
             frames += len(about.get("stops", {"frames": []})["frames"])
             assert f'width="{about["width"]}" height="{about["height"]}"' in text
             assert f'alt="{escape(about["alt"])}"' in text

@@ -1,4 +1,4 @@
-"""A figure in words, for whoever cannot see it, and in numbers, for the test that notices a change.
+"""A figure in words, for readers who cannot see it, and in numbers, for the test that notices a change.
 
 Numbers are rounded twice, first to ten digits. Machines differ in the last of sixteen, and have to agree on
 which way 0.125 is rounded and on whether two entries are equally large.
@@ -23,8 +23,8 @@ from matplotlib.patches import FancyBboxPatch, Patch
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 from numpy.typing import ArrayLike
 
-LONGEST_TOLD = 600  # characters of what is read aloud
-FEW = 12  # so many rows, columns or names are told one by one
+LONGEST_ALT_TEXT = 600  # characters of what is read aloud
+FEW = 12  # so many rows, columns or names are read out one by one
 SAMPLE = 40  # so many of many alike, at most, stand in the numbers
 RESIDUE = 1e-16  # what is left where equal numbers are subtracted: 0 on one machine, 9e-18 on another
 
@@ -58,10 +58,10 @@ def _read_aloud(figure: Figure) -> str:
     sentences += [f"Colours: {name}" for name in _bars(figure) if name]
     legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
     sentences += [f"Legend: {_entries(legend)}" for legend in legends if legend]
-    sentences += [sentence for axes in panels if len(panels) == 1 for sentence in _held(axes)]
+    sentences += [sentence for axes in panels if len(panels) == 1 for sentence in _panel_contents(axes)]
     read = ""
     for sentence in dict.fromkeys(filter(None, sentences)):
-        if len(read) + len(sentence) + 2 <= LONGEST_TOLD:
+        if len(read) + len(sentence) + 2 <= LONGEST_ALT_TEXT:
             read += f" {sentence.removesuffix('.')}."
     return read[1:]
 
@@ -136,7 +136,7 @@ def _axes(axes: Axes) -> Iterator[tuple[str, str]]:
             yield side, words
 
 
-def _held(axes: Axes) -> Iterator[str]:
+def _panel_contents(axes: Axes) -> Iterator[str]:
     """What an only panel holds, in a few words: where its rows are largest, how its lines go, its writing."""
     maps = _maps(axes)
     for drawn in maps[:1]:
@@ -146,8 +146,10 @@ def _held(axes: Axes) -> Iterator[str]:
         if len(rows) <= FEW and (largest.sum(axis=1) == 1).all():
             best = number_words(values.max(axis=1))
             names = (columns[place] for place in largest.argmax(axis=1))
-            rows_told = (f"{row}: {name} {value}" for row, name, value in zip(rows, names, best, strict=True))
-            yield f"Largest in each row: {'; '.join(rows_told)}"
+            largest_by_row = (
+                f"{row}: {name} {value}" for row, name, value in zip(rows, names, best, strict=True)
+            )
+            yield f"Largest in each row: {'; '.join(largest_by_row)}"
     for line in _named_lines(axes):
         y = np.asarray(line.get_ydata(), dtype=float)
         if np.isfinite(y).sum() > 1:
@@ -179,18 +181,18 @@ def _panel(axes: Axes, name: str) -> Iterator[str]:
         yield f"{side} {_quoted(axis.get_label_text())} {axis.get_scale()} {ends}: {' | '.join(labels)}"
     for artists in (axes.images, axes.collections, axes.lines, axes.patches):
         for artist in sampled(artists, SAMPLE):
-            yield from _tell(artist, axes)
+            yield from _describe_artist(artist, axes)
     yield f"written: {' '.join(_quoted(text.get_text()) for text in axes.texts)}"
     arrows = [[note.xyann, note.xy] for note in axes.texts if getattr(note, "arrow_patch", None)]
     yield from (f"arrow {_way(ends, axes)}" for ends in arrows)
     yield from (f"legend: {_entries(legend)}" for legend in [axes.get_legend()] if legend)
 
 
-def _tell(artist: Artist, axes: Axes) -> Iterator[str]:
+def _describe_artist(artist: Artist, axes: Axes) -> Iterator[str]:
     name = _label(artist)
     match artist:
         case QuadMesh() | AxesImage():
-            yield from _tell_heatmap(artist, axes)
+            yield from _describe_heatmap(artist, axes)
         case PathCollection():
             items = point_words(*np.ma.filled(artist.get_offsets(), np.nan).reshape(-1, 2).T, axes)
             yield f"{len(items)} points{name} {_colours(artist)}: {' '.join(sampled(items, SAMPLE))}"
@@ -210,7 +212,7 @@ def _tell(artist: Artist, axes: Axes) -> Iterator[str]:
             yield f"line{name} {style}, {len(items)} points: {' '.join(sampled(items, FEW))}"
 
 
-def _tell_heatmap(drawn: QuadMesh | AxesImage, axes: Axes) -> Iterator[str]:
+def _describe_heatmap(drawn: QuadMesh | AxesImage, axes: Axes) -> Iterator[str]:
     values, rows, columns = _cells(drawn), _names(axes.yaxis, drawn, 1), _names(axes.xaxis, drawn, 0)
     yield f"heatmap {drawn.get_cmap().name} {' to '.join(number_words(drawn.get_clim()))}"
     down, across = (np.array_split(np.arange(size), min(size, FEW)) for size in values.shape)

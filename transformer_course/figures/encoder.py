@@ -176,14 +176,14 @@ def forward_pass(
         words, style = (note, {"zorder": 2}) if layer == 2 else ("", {"zorder": -1})
         size = np.ptp(lanes) + 1.74, tall
         box(ax, (lanes.mean() + 0.2, top - tall / 2), words, size, FRAME, letters=10, linewidth=0.8, **style)
-        _say(ax, top, _told_of_layer(layer, maps, tokens, highlight))
+        _write_at_left(ax, top, _layer_notes(layer, maps, tokens, highlight))
         if layer < 2:
             _layer(ax, layer, top, maps[layer], lanes, highlight)
     for stage, (depth, table) in enumerate(zip(depths, tables, strict=True)):
         for lane, row in zip(lanes if len(table) > 1 else [lanes.mean()], table, strict=True):
             corner = lane - STRIP / 2, depth + HIGH / 2
             cells(ax, corner, (STRIP, HIGH), row[None], reach[stage > 1], zorder=3)
-    _say(ax, 0, dict(zip((0, 0.37, *-depths[[0, 1, 2, -2, -1]]), STAGES, strict=True)))
+    _write_at_left(ax, 0, dict(zip((0, 0.37, *-depths[[0, 1, 2, -2, -1]]), STAGES, strict=True)))
     above, below = map(two_decimals, reach)
     words = f"red: above 0, blue: below 0; darkest: {above} in the rows of both tables, {below} in all below"
     words += f"\n{more}"
@@ -211,14 +211,14 @@ STAGES = ["tokens", "ids", "its row of the table", "+ its position's row", "thei
 STAGES += ["one vector for each\ntoken, in context", "their mean: one vector\nfor the sentence"]
 
 
-def _say(ax: Axes, top: float, words_at: Mapping[float, str]) -> None:
+def _write_at_left(ax: Axes, top: float, words_at: Mapping[float, str]) -> None:
     """Write words at the left, so far below the top; a layer's name is bold."""
     for down, words in words_at.items():
         weight = "bold" if words.startswith("layer") else "normal"
         ax.text(0.05, top - down, words, va="center", size=10, weight=weight)
 
 
-def _told_of_layer(layer: int, maps: Sequence, tokens: Labels, highlight: int) -> dict[float, str]:
+def _layer_notes(layer: int, maps: Sequence, tokens: Labels, highlight: int) -> dict[float, str]:
     """Say what stands beside a layer, and how far below its top; of the third, for all from there on."""
     rows = [inputs.numbers_of(weights, 3).mean(axis=0)[highlight] for weights in maps]
     shares, word = [two_decimals(row.max()) for row in rows], f"“{tokens[highlight]}”"
@@ -235,7 +235,7 @@ def _told_of_layer(layer: int, maps: Sequence, tokens: Labels, highlight: int) -
 
 
 def _layer(ax: Axes, layer: int, top: float, weights: Matrix, lanes: np.ndarray, highlight: int) -> None:
-    """Draw what each token takes from all, one lit, added to its lane; in layer 0 also what follows."""
+    """Draw the attention of each token, one highlighted, added to its lane; in layer 0 also what follows."""
     row = 2 * np.eye(len(lanes), dtype=int)[highlight][:, None]
     style = {"at": lanes, "drop": -ASIDE, "upright": True, "others": COMPONENTS["scores"], "faint": 0.35}
     draw_weight_lines(ax, inputs.numbers_of(weights, 3).mean(axis=0), (top, top - 0.48), row, **style)

@@ -23,7 +23,7 @@ from transformer_course.figures.colours import (
 from transformer_course.figures.layout import canvas, finished, two_decimals
 from transformer_course.figures.shapes import DASHED, FRAME, arrow, box, cells, plus
 
-# Of its components, and of a lit group of them: pale where much is written on it, so that every edge is clear
+# Of its components, and of a highlighted group of them: pale where much is written on it, so that every edge is clear
 GROUNDS = COMPONENTS | {"attention": pale(COMPONENTS["attention"], 0.3), "": pale(LIT, 0.5)}
 GROUNDS["mask"] = OPEN
 
@@ -61,13 +61,13 @@ WRITTEN = {"va": "center", "zorder": 6}
 def encoder_map(lesson: int = 0) -> Figure:
     """Draw the whole encoder and light what one lesson builds, or changes; a part bears its lesson's number.
 
-    A lit component has its colour, a group of them pale yellow; without a lesson all have theirs.
+    A highlighted component has its colour, a group of them pale yellow; without a lesson all have theirs.
     """
     does, changed = LATER.get(lesson, ("", ()))
     if lesson in BUILDS:
         does, changed = f"builds the part that is lit: {BUILDS[lesson]}", (lesson,)
     figure, (ax,) = canvas(1, (9.8, 6.3))
-    highlight, strength = partial(_look, changed, lesson), partial(_strength, changed, lesson)
+    highlight, strength = partial(_style, changed, lesson), partial(_strength, changed, lesson)
     _lanes(ax, highlight, strength)
     _heads(ax, highlight, strength)
     ax.text(9.7, 0.16, KEY, ha="right", size=9, **WRITTEN)
@@ -78,8 +78,8 @@ def encoder_map(lesson: int = 0) -> Figure:
     return finished(figure, title, alt)
 
 
-def _look(changed: tuple[int, ...], lesson: int, number: int, component: str = "") -> dict:
-    """The look of a box of this lesson's: of a lit one, of any if there is no lesson, of the others."""
+def _style(changed: tuple[int, ...], lesson: int, number: int, component: str = "") -> dict:
+    """The style of a box: highlighted if this lesson builds it, coloured if there is no lesson, else white."""
     is_lit, group = number in changed, not component
     if is_lit and (not group or lesson == number):
         return {"colour": GROUNDS[component], "linewidth": 2.0}
@@ -87,12 +87,14 @@ def _look(changed: tuple[int, ...], lesson: int, number: int, component: str = "
 
 
 def _strength(changed: tuple[int, ...], lesson: int, *numbers: int) -> float:
-    """How much of their colour lines and vectors keep in parts of these lessons: less, if others are lit."""
+    """How much of their colour lines and vectors keep in parts of these lessons: less, if others are highlighted."""
     return 1 if not lesson or {*numbers} & {*changed} else 0.35
 
 
-def _named(ax: Axes, at: tuple[float, float], number: int, words: str, style: dict, **more: object) -> None:
-    """Write what a part is called, behind its lesson's number; bold where it is lit."""
+def _write_name(
+    ax: Axes, at: tuple[float, float], number: int, words: str, style: dict, **more: object
+) -> None:
+    """Write what a part is called, after its lesson's number; bold where it is highlighted."""
     weight = "bold" if style.get("linewidth") else "normal"
     ax.text(*at, f"{number:02d} {words}", weight=weight, **{"size": 9.5} | WRITTEN | more)
 
@@ -149,7 +151,7 @@ def _lanes(ax: Axes, highlight: partial, strength: partial) -> None:
         (5.06, 7, "encoder layer,\nrepeated", layer),
         (5.56, 8, "the full encoder", whole),
     ):
-        _named(ax, (0.2, height), number, words, style)
+        _write_name(ax, (0.2, height), number, words, style)
     for height, words in ((0.16, "tokens"), (1.98, "x: a vector each"), (6.01, "vectors in context")):
         ax.text(0.2, height, words, size=9, **WRITTEN)
 
@@ -178,8 +180,8 @@ def _heads(ax: Axes, highlight: partial, strength: partial) -> None:
     for back in reversed(range(HEADS)):
         style = ({"colour": "white", "edgecolor": GREY} if back else head) | {"zorder": 1 - back / 9}
         box(ax, (7.18 + 0.08 * back, 2.45 + 0.08 * back), "", (4.3, 3.8), rounding=0.1, **style)
-    _named(ax, (5.1, 5.3), 5, "multi-head attention: heads side by side", heads)
-    _named(ax, (5.13, 4.08), 3, "one head:\n“saw” asks", head)
+    _write_name(ax, (5.1, 5.3), 5, "multi-head attention: heads side by side", heads)
+    _write_name(ax, (5.13, 4.08), 3, "one head:\n“saw” asks", head)
     _values(ax, strength(3, 5))
     _scores(ax, highlight, strength(3, 5))
     _weights(ax, highlight(4, "mask"), strength(3, 5))
@@ -246,7 +248,7 @@ def _scores(ax: Axes, highlight: partial, strong: float) -> None:
     for step, (role, colour) in enumerate(ROLES.items()):
         shown = colour if strong == 1 else GREY
         ax.text(NAMES + 0.15 * step, 1.45, role[0], size=9, weight="bold", color=shown, **WRITTEN)
-    _named(ax, (NAMES, 1.92), 2, "turn", turn)
+    _write_name(ax, (NAMES, 1.92), 2, "turn", turn)
 
 
 def _weights(ax: Axes, mask: dict, strong: float) -> None:
@@ -261,4 +263,4 @@ def _weights(ax: Axes, mask: dict, strong: float) -> None:
         box(ax, (key, 3.39), "", size, colour, rounding=0.0, edgecolor=black)
         words, letters = two_decimals(weight), "white" if 0 < weight < 0.5 and strong == 1 else "black"
         ax.text(key, 3.39, words if weight else "0", ha="center", size=9, color=letters, **WRITTEN)
-    _named(ax, (NAMES, 2.98), 4, "mask", mask)
+    _write_name(ax, (NAMES, 2.98), 4, "mask", mask)

@@ -95,7 +95,7 @@ class Explorer(ipywidgets.VBox):
     def _show(self, _: object = None) -> None:
         layer, head, first = self.layer.value, self.head.value, self.first.value
         figure = head_view(self.tokens, self.maps[layer], layer, head, first=first)
-        self._say(in_words(self.tokens, self.maps[layer, head], f"L{layer}.H{head}", first=first))
+        self._say(describe_head(self.tokens, self.maps[layer, head], f"L{layer}.H{head}", first=first))
         self.picture.value = as_html(figure)
 
     def _say(self, text: str) -> None:
@@ -157,7 +157,7 @@ def _drawable(token: str) -> str:
     return " ".join(f"U+{ord(character):04X}" for character in token)
 
 
-def in_words(tokens: Labels, weights: np.ndarray, name: str, *, first: int = 0) -> str:
+def describe_head(tokens: Labels, weights: np.ndarray, name: str, *, first: int = 0) -> str:
     """What the chosen head does, in a few sentences."""
     n, more = len(tokens), ""
     if "[UNK]" in tokens:

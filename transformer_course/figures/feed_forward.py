@@ -117,14 +117,14 @@ def one_neuron(
     d_model: int,
     title: str,
 ) -> Figure:
-    """Draw a feed-forward as its matrices, around its neurons' answers (token, neuron), by GELU; lit is one.
+    """Draw a feed-forward as its matrices, around its neurons' answers (token, neuron), by GELU; one is highlighted.
 
-    `asked` are the answers before the bend; the lit one's stand beside those behind it.
+    `asked` are the answers before the bend; of the highlighted neuron both are written.
     `asks` and `writes` are the words whose vectors are most like its question and what it adds: cosines.
     One of its answers is `worked` out in words.
     """
     bent = inputs.numbers_of(F.gelu(torch.as_tensor(asked)), 2, name="the answers")
-    first = max(neuron - 14, 0)  # of the neurons that are drawn; the lit one is the last
+    first = max(neuron - 14, 0)  # of the neurons that are drawn; the highlighted one is the last
     shown, foot, d_ff = bent[:, first : neuron + 1], -0.2 * len(tokens), f"{bent.shape[1]:,}"
     is_lit, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"
     edges = 2.9 + np.insert(np.cumsum(np.where(is_lit, 1.06, 0.2)), 0, 0)

@@ -49,7 +49,7 @@ def canvas(
 def finished(figure: Figure, title: str | None, alt: str) -> Figure:
     """Return the figure under its claim, every text drawn as it stands: between two $ is no formula.
 
-    `alt` says in a sentence what there is to see, for whoever is told the figure in words.
+    `alt` says in a sentence what there is to see, for readers who hear the figure in words.
     """
     figure.set_label(alt)
     if title:

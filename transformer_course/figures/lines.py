@@ -13,7 +13,7 @@ from transformer_course.figures.inputs import Matrix
 from transformer_course.figures.label_placement import name_lines, write_level, write_place
 from transformer_course.figures.layout import WIDEST, canvas, finished, number, two_decimals
 
-KINDS = {  # markers, by which lines are told apart besides by colour; inches across; more
+KINDS = {  # markers, by which lines are distinguished besides by colour; inches across; more
     "marked": ("osD^vP*X", 5.4, {"markersize": 5}),
     "smooth": (["None"], 6.0, {"linewidth": 1.6}),
     "area": (["None"], 6.4, {"linewidth": 1.0}),

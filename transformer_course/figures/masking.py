@@ -35,7 +35,7 @@ from transformer_course.figures.layout import (
     sign_before,
     two_decimals,
 )
-from transformer_course.figures.shapes import FAINT, TOLD, Point, draw_weight_lines
+from transformer_course.figures.shapes import FAINT, FAINT_IN_WEB, Point, draw_weight_lines
 
 # A row of scores behind its mask
 
@@ -127,7 +127,7 @@ def draw_attention_web(
     reached = places == highlight
     for level, table in reversed(list(enumerate(tables))):
         shares = table / np.maximum(table.sum(axis=1).max(), 1)  # a row of a mask adds up to more
-        drawn = np.where(reached[:, None] | (shares > TOLD), shares, 0)
+        drawn = np.where(reached[:, None] | (shares > FAINT_IN_WEB), shares, 0)
         draw_weight_lines(ax, drawn, (level, level + 1), 2 * reached[:, None], upright=True, others=SILVER)
         _draw_dots(ax, level + 1, reached)
         reached = (shares[reached] > FAINT).any(axis=0)

@@ -20,7 +20,7 @@ from transformer_course.figures.shapes import arrow, line
 # Of the shapes, in inches: all features, all positions, a head's features, from row to row, sheet to sheet
 WHOLE, TALL, NARROW, ROW, SHEET = 0.9, 0.66, 0.34, 1.3, 0.022
 
-# Shapes on their way: all that multi-head attention multiplies, named, with the part of head 0 lit
+# Shapes on their way: all that multi-head attention multiplies, named, with the part of head 0 highlighted
 
 # A tensor: the left end and the middle of its picture, its size, and how it is cut into heads
 UP = {"q": ROW, "k": 0, "v": -ROW}
@@ -86,7 +86,7 @@ def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: st
 
 
 def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces: str, count: int) -> None:
-    """A rectangle: whole, cut into columns or rows, or so many sheets behind each other; the first is lit."""
+    """A rectangle: whole, cut into columns or rows, or so many sheets behind each other; the first is highlighted."""
     count, step = (count if pieces else 1), {"columns": (wide / count, 0), "rows": (0, -tall / count)}
     aside, up = step.get(pieces, (SHEET, SHEET))
     size = {"columns": (aside, tall), "rows": (wide, -up)}.get(pieces, (wide, tall))

@@ -104,7 +104,7 @@ def text_cosine(
             f"→ ÷ {length:.2f}, its\nlength (all {vectors.shape[2]})",
             (unit, ["sign"]),
         ]
-    sums = []  # for each two neighbours, of the products: those told, the sum above 0, and that below
+    sums = []  # for each two neighbours, of the products: those written, the sum above 0, and that below
     for place, (one, other) in enumerate(pairwise(units), 1):
         products = one * other
         shown = "\n+ ".join(

@@ -186,8 +186,8 @@ def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, highli
             f"exp({number(parts[0][KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
         )
     else:
-        arithmetic = " + ".join(f"{one} · {two}" for one, two in zip(*map(_told, parts), strict=True))
-    return f"{made}:  {arithmetic} {equals} {_told(tables[made])[cell]}"
+        arithmetic = " + ".join(f"{one} · {two}" for one, two in zip(*map(_texts, parts), strict=True))
+    return f"{made}:  {arithmetic} {equals} {_texts(tables[made])[cell]}"
 
 
 def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -199,7 +199,7 @@ def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.n
     return {"x": x, **maps, **made, "output": weights @ value}
 
 
-def _told(table: np.ndarray) -> np.ndarray:
+def _texts(table: np.ndarray) -> np.ndarray:
     """A table's numbers as words: all whole, or all with decimals, of weights three."""
     is_whole, digits = (table == table.round()).all(), 2 if table.max() > 1 else 3
     return np.vectorize(lambda value: number(value) if is_whole else two_decimals(value, digits))(table)
@@ -209,7 +209,7 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray, *, is_known
     rows, columns = table.shape
     edges = np.arange(columns + 1) + left, np.arange(rows + 1) + top
     ax.pcolormesh(*edges, np.ma.masked_all(table.shape), edgecolor=SILVER, linewidth=0.8)
-    for (row, column), word in np.ndenumerate(_told(table) if is_known else []):
+    for (row, column), word in np.ndenumerate(_texts(table) if is_known else []):
         style = {"ha": "center", "va": "center", "size": 8 if len(word) < 4 else 7, "zorder": 4}
         ax.text(left + column + 0.5, top + row + 0.5, word, **style)
 

@@ -9,7 +9,7 @@ from matplotlib.text import Annotation
 
 from transformer_course.figures.colours import DARK, GREY, HERO, SIGNED
 
-FAINT, TOLD = 0.035, 0.1  # a smaller weight has no line; none in a web unless it is lit
+FAINT, FAINT_IN_WEB = 0.035, 0.1  # a smaller weight has no line; none in a web unless it is highlighted
 WIDTH = 6.0  # points, of a weight of 1
 
 

@@ -249,7 +249,7 @@ def _draw_ring(ax: Axes, held: Sequence[Sequence[str]], sent: Sequence[int]) -> 
             ax.text(1.06 * piece - 0.1, (start + end) / 2, word, ha="right", va="center", size=8, color=HERO)
 
 
-# A measurement on the machine of whoever reads
+# A measurement on the reader's machine
 
 EXAMPLES = Path(__file__).with_name("examples.json")  # what was measured elsewhere, and where
 Numbers = Mapping[str, object]  # of what JSON knows

@@ -6,7 +6,7 @@ import torch
 from matplotlib.patches import Rectangle
 
 from transformer_course.figures import explorer
-from transformer_course.figures.explorer import LEGIBLE, TILE, Explorer, in_words
+from transformer_course.figures.explorer import LEGIBLE, TILE, Explorer, describe_head
 
 N_LAYERS, N_HEADS = 2, 5
 SENTENCE = "one two three"
@@ -75,7 +75,7 @@ def test_the_words_tell_how_much_weight_goes_to_tokens_outside_the_map():
     weights = np.zeros((n, n))
     weights[:, 0] = 1  # everybody rests on the first token
     for first, outside in ((0, "0.00"), (8, "1.00")):
-        said = in_words(["[CLS]"] * n, weights, "L0.H0", first=first)
+        said = describe_head(["[CLS]"] * n, weights, "L0.H0", first=first)
         assert f"give {outside} of their weight to tokens outside the map" in said
 
 
@@ -122,4 +122,4 @@ def test_the_words_tell_the_largest_weight_between_words(looked_at, tokens, word
     weights[:, 0] = 0.25
     weights[3, looked_at] = 0.5
     weights[2, 4] = 0.75  # to [SEP], which is no word
-    assert in_words(tokens.split(), weights, "L2.H9") == f"L2.H9, between words: {words}"
+    assert describe_head(tokens.split(), weights, "L2.H9") == f"L2.H9, between words: {words}"
