@@ -23,7 +23,7 @@ from transformer_course.figures.colours import (
 from transformer_course.figures.layout import canvas, finished, two_decimals
 from transformer_course.figures.shapes import DASHED, FRAME, arrow, box, cells, plus
 
-# Of its components, and of a highlighted group of them: pale where much is written on it, so that every edge is clear
+# Of its components, and of a highlighted group of them: pale where much is written on it, so that edges show
 GROUNDS = COMPONENTS | {"attention": pale(COMPONENTS["attention"], 0.3), "": pale(LIT, 0.5)}
 GROUNDS["mask"] = OPEN
 
@@ -79,7 +79,7 @@ def encoder_map(lesson: int = 0) -> Figure:
 
 
 def _style(changed: tuple[int, ...], lesson: int, number: int, component: str = "") -> dict:
-    """The style of a box: highlighted if this lesson builds it, coloured if there is no lesson, else white."""
+    """Style of a box: highlighted if this lesson builds it, coloured if there is no lesson, else white."""
     is_lit, group = number in changed, not component
     if is_lit and (not group or lesson == number):
         return {"colour": GROUNDS[component], "linewidth": 2.0}
@@ -87,7 +87,7 @@ def _style(changed: tuple[int, ...], lesson: int, number: int, component: str = 
 
 
 def _strength(changed: tuple[int, ...], lesson: int, *numbers: int) -> float:
-    """How much of their colour lines and vectors keep in parts of these lessons: less, if others are highlighted."""
+    """Share of their colour that lines and vectors keep in parts of these lessons: less if others stand out."""
     return 1 if not lesson or {*numbers} & {*changed} else 0.35
 
 

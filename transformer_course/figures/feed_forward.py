@@ -117,7 +117,7 @@ def one_neuron(
     d_model: int,
     title: str,
 ) -> Figure:
-    """Draw a feed-forward as its matrices, around its neurons' answers (token, neuron), by GELU; one is highlighted.
+    """Draw a feed-forward network as matrices around its neurons' answers (token, neuron), one highlighted.
 
     `asked` are the answers before the bend; of the highlighted neuron both are written.
     `asks` and `writes` are the words whose vectors are most like its question and what it adds: cosines.
