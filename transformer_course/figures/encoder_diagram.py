@@ -87,7 +87,7 @@ def _style(changed: tuple[int, ...], lesson: int, number: int, component: str = 
 
 
 def _strength(changed: tuple[int, ...], lesson: int, *numbers: int) -> float:
-    """Share of their colour that lines and vectors keep in parts of these lessons: less if others stand out."""
+    """Share of their colour that lines keep in parts of these lessons: less if other parts stand out."""
     return 1 if not lesson or {*numbers} & {*changed} else 0.35
 
 

@@ -86,7 +86,7 @@ def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: st
 
 
 def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces: str, count: int) -> None:
-    """A rectangle: whole, cut into columns or rows, or so many sheets on each other; the first is highlighted."""
+    """A rectangle: whole, cut into columns or rows, or as so many sheets; the first is highlighted."""
     count, step = (count if pieces else 1), {"columns": (wide / count, 0), "rows": (0, -tall / count)}
     aside, up = step.get(pieces, (SHEET, SHEET))
     size = {"columns": (aside, tall), "rows": (wide, -up)}.get(pieces, (wide, tall))
