@@ -258,6 +258,12 @@ class Misnamed(nn.Module):
         self.w = nn.Parameter(torch.zeros(d_out, d_in))
 
 
+class WithParameter(nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.scale = nn.Parameter(torch.ones(2))
+
+
 class WithBuffer(nn.Linear):
     def __init__(self, *sizes):
         super().__init__(*sizes)
@@ -305,7 +311,8 @@ class Measured(nn.Linear):
     (lambda d_in, d_out: nn.Linear(d_in, d_out), "a class derived from nn.Module is wanted"),
     (WithoutBias, "no bias"),
     (Misnamed, "`weight` (5, 3) is missing; yours that nobody asked for: `w`."),
-    (WithBuffer, "wrong parameters"),
+    (WithParameter, "`scale` (2,) is one too many."),
+    (WithBuffer, "wrong parameters.\n`scale` is in your module's `state_dict`"),
     (Remembering, "a second call gives something else"),
     (Dropping, "it differs in training mode"),
     (Detached, "another gradient"),
