@@ -178,7 +178,7 @@ def test_nan_is_refused_by_accuracy_where_it_counts():
         accuracy(Scaled(), Batch((logits,), torch.tensor([0, IGNORED])))
 
 
-def test_targets_of_another_shape_are_refused():
+def test_targets_that_do_not_fit_are_refused():
     batch = Batch((torch.zeros(2, 3, 5),), torch.zeros(2, 1).long())  # accuracy would broadcast them
     for call in (
         lambda: cross_entropy_loss(batch.inputs[0], torch.zeros(3, 2)),
@@ -186,6 +186,9 @@ def test_targets_of_another_shape_are_refused():
     ):
         with pytest.raises(ValueError, match=r"targets have shape .*, wanted \(2, 3\)"):
             call()
+    for target in (-1, 5):
+        with pytest.raises(ValueError, match=f"targets must be from 0 to 4, or -100, got {target}"):
+            accuracy(Scaled(), Batch((torch.zeros(1, 5),), torch.tensor([target])))
 
 
 # --- modes

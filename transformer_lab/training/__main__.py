@@ -45,8 +45,8 @@ def main(arguments: list[str] | None = None) -> None:
     sys.path.insert(0, str(Path(options.job).parent))  # as `python JOB.py` does
     job = runpy.run_path(options.job, run_name="job")
     is_parallel = dist.is_initialized()
-    is_first = not is_parallel or dist.get_rank() == 0
-    if is_parallel:  # with SIGTERM torchrun ends the workers that are left
+    rank = dist.get_rank() if is_parallel else 0
+    if is_parallel:  # torchrun ends the workers that are left with SIGTERM: as if by Ctrl-C
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         (train_data_parallel if is_parallel else train)(
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
             job["batch_at"],
             job["config"],
             evaluate=job.get("evaluate"),
-            watch=report if is_first else None,
+            watch=report if rank == 0 else None,
             checkpoint=options.checkpoint,
         )
     except (RuntimeError, KeyboardInterrupt) as error:
@@ -62,9 +62,7 @@ def main(arguments: list[str] | None = None) -> None:
         if not (is_parallel and is_lost):
             raise
         how = "resumes from the last checkpoint" if options.checkpoint else "starts again"
-        sys.stderr.write(
-            f"rank {dist.get_rank()} stops because another worker has ended; the same command {how}\n"
-        )
+        sys.stderr.write(f"rank {rank} stops because another worker has ended; the same command {how}\n")
         exit_now(1)
     if is_parallel:
         dist.destroy_process_group()

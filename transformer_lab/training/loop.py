@@ -158,6 +158,12 @@ def accuracy(model: nn.Module, data: Batch, *, batch_size: int = 256) -> float:
             counts = batch.targets != IGNORED
             if logits[counts].isnan().any():  # argmax would call nan the highest
                 raise FloatingPointError("a logit is nan; look for nan in the inputs and the parameters")
+            unknown = counts & ((batch.targets < 0) | (batch.targets >= logits.shape[-1]))
+            if unknown.any():  # it would count as a mistake of the model
+                target = batch.targets[unknown][0].item()
+                raise ValueError(
+                    f"targets must be from 0 to {logits.shape[-1] - 1}, or {IGNORED}, got {target}"
+                )
             n_correct += (logits.argmax(dim=-1) == batch.targets).sum().item()  # no class is IGNORED
             n_targets += counts.sum().item()
     return n_correct / n_targets

@@ -89,12 +89,12 @@ def train_data_parallel(
         ValueError: only some workers find the checkpoint.
     """
     rank, n_workers, seed = dist.get_rank(), dist.get_world_size(), torch.initial_seed()
-    found = [None] * n_workers
-    dist.all_gather_object(found, checkpoint is not None and Path(checkpoint).is_file())
-    if len(set(found)) > 1:
+    exists = [None] * n_workers
+    dist.all_gather_object(exists, checkpoint is not None and Path(checkpoint).is_file())
+    if len(set(exists)) > 1:
         raise ValueError(
-            f"got {checkpoint} in {sum(found)} of {n_workers} workers, wanted the same for all; put it where "
-            "every machine reads it"
+            f"got {checkpoint} in {sum(exists)} of {n_workers} workers, wanted the same for all; put it "
+            "where every machine reads it"
         )
 
     def rows_at(step: int) -> Batch:
