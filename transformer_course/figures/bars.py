@@ -41,9 +41,7 @@ def bar_plot(
     """
     columns = [(quantity, *column) for quantity, named in enumerate(quantities) for column in named.items()]
     count = len(quantities[0])
-    columns = (
-        [quantity for first in range(count) for quantity in columns[first::count]] if paired else columns
-    )
+    columns = [column for first in range(count) for column in columns[first::count]] if paired else columns
     size = min(2.6, (WIDEST - 0.9) / len(columns)), 0
     figure, panels = canvas(len(columns), size, (0.9, 0.7 + 0.24 * len(rows)), sharey=True)
     for place, (ax, (quantity, name, lengths)) in enumerate(zip(panels, columns, strict=True)):
@@ -56,9 +54,9 @@ def bar_plot(
         draw_bars(ax, rows, numbers, colours, sign.strip(), digits)
         ax.spines["left"].set_visible(bool(highlight))
         for text, row in zip(ax.texts, rows, strict=False) if highlight else ():
-            is_lit = row in highlight[place]
+            is_highlighted = row in highlight[place]
             text.set_text(text.get_text().replace(".00", "< .01" if legend[1:] else ""))
-            text.set(color=HERO if is_lit else GREY, weight="bold" if is_lit else "normal")
+            text.set(color=HERO if is_highlighted else GREY, weight="bold" if is_highlighted else "normal")
         if len(quantities[quantity]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[quantity].values())))
         ax.set_title(name)

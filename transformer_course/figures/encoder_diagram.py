@@ -80,8 +80,8 @@ def encoder_map(lesson: int = 0) -> Figure:
 
 def _style(changed: tuple[int, ...], lesson: int, number: int, component: str = "") -> dict:
     """Style of a box: highlighted if this lesson builds it, coloured if there is no lesson, else white."""
-    is_lit, group = number in changed, not component
-    if is_lit and (not group or lesson == number):
+    is_highlighted, group = number in changed, not component
+    if is_highlighted and (not group or lesson == number):
         return {"colour": GROUNDS[component], "linewidth": 2.0}
     return {"colour": FRAME if group else "white" if lesson else GROUNDS[component], "edgecolor": GREY}
 

@@ -126,11 +126,11 @@ def one_neuron(
     bent = inputs.numbers_of(F.gelu(torch.as_tensor(asked)), 2, name="the answers")
     first = max(neuron - 14, 0)  # of the neurons that are drawn; the highlighted one is the last
     shown, foot, d_ff = bent[:, first : neuron + 1], -0.2 * len(tokens), f"{bent.shape[1]:,}"
-    is_lit, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"
-    edges = 2.9 + np.insert(np.cumsum(np.where(is_lit, 1.06, 0.2)), 0, 0)
+    is_highlighted, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"
+    edges = 2.9 + np.insert(np.cumsum(np.where(is_highlighted, 1.06, 0.2)), 0, 0)
     end, half = edges[-1], foot / 2
     figure, (ax,) = canvas(1, (9.2, 4.3 - foot))
-    _draw_neurons(ax, edges, shown, is_lit, tokens, asked[:, neuron])
+    _draw_neurons(ax, edges, shown, is_highlighted, tokens, asked[:, neuron])
     labels = {
         (0.95, 1.25): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
         (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}, turned:\na column is what a\nneuron adds",
@@ -161,7 +161,12 @@ def one_neuron(
 
 
 def _draw_neurons(
-    ax: Axes, edges: np.ndarray, shown: np.ndarray, is_lit: np.ndarray, tokens: Labels, asked: np.ndarray
+    ax: Axes,
+    edges: np.ndarray,
+    shown: np.ndarray,
+    is_highlighted: np.ndarray,
+    tokens: Labels,
+    asked: np.ndarray,
 ) -> None:
     """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
     reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
@@ -175,8 +180,8 @@ def _draw_neurons(
         "cmap": ListedColormap([HIDDEN["facecolor"], COMPONENTS["feed-forward"]], name="one lit")
     }
     for spans in ((1.9, 0.7), (0.6, 0.4), (heights[-1] - 0.4, heights[-1] - 1.6)):
-        ax.pcolormesh(edges, spans, is_lit[None], **style)
-    bent = shown[:, is_lit].ravel()
+        ax.pcolormesh(edges, spans, is_highlighted[None], **style)
+    bent = shown[:, is_highlighted].ravel()
     for height, token, before, answer in zip(heights[:-1] - 0.1, tokens, asked, bent, strict=True):
         ax.text(0.9, height, token, ha="right", va="center", size=9)
         fires, word = answer > reach / 2, two_decimals(answer)
