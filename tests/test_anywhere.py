@@ -44,7 +44,7 @@ def test_the_newest_version_is_told_to_learners() -> None:
     assert told[0] == PROJECT["version"]
 
 
-@pytest.mark.parametrize("missing", ["transformer_course", "matplotlib", "tokenizers"])
+@pytest.mark.parametrize("missing", ["transformer_course", "matplotlib"])
 def test_the_first_cell_says_what_to_install(missing: str, tmp_path: Path) -> None:
     program = f"import sys; sys.modules[{missing!r}] = None\n{lessons.first_cell(3)}"
     run = subprocess.run(

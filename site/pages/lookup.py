@@ -12,7 +12,7 @@ from transformer_course.lessons import NAMES, ROOT, notebook
 PACKAGE = ROOT / "transformer_lab"
 # What surrounds the encoder.
 AROUND = {
-    "training": ("loop", "data", "checkpoints", "schedule", "shards", "workers"),
+    "training": ("loop", "data", "checkpoints", "schedule", "workers"),
     "diagnostics": ("property_checks", "divergence.search", "head_roles"),
 }
 TERM = re.compile(r"^\*\*(.+?)\.\*\* (.*) \((\d\d(?:, \d\d)*)\)$", re.MULTILINE)
