@@ -1,5 +1,6 @@
 """Lesson 12: RMSNorm, grouped queries, the cache; each equal to somebody else's."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -34,15 +35,31 @@ IDS = torch.arange(BATCH * POSITIONS).reshape(BATCH, POSITIONS) * 11 % 29
 every_group = pytest.mark.parametrize("n_kv_heads", [None, 3, 2, 1])
 
 
+@contextmanager
+def float64():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # the dtype of the tables of cosines and sines
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@pytest.fixture(autouse=True)
+def computed_in_float64():
+    with float64():
+        yield
+
+
 def build(n_kv_heads=N_KV_HEADS, **changes):
-    torch.set_default_dtype(torch.float64)
-    return randomised(modern_encoder(CONFIG, n_kv_heads, **changes)).eval()
+    with float64():  # while tests are collected, too
+        return randomised(modern_encoder(CONFIG, n_kv_heads, **changes)).eval()
 
 
 def attention(n_kv_heads=N_KV_HEADS, **options):
-    torch.set_default_dtype(torch.float64)
-    options = {"rotary": RotaryEmbedding(D_HEAD)} | options
-    return randomised(GroupedQueryAttention(D_MODEL, N_HEADS, n_kv_heads, **options)).double().eval()
+    with float64():
+        options = {"rotary": RotaryEmbedding(D_HEAD)} | options
+        return randomised(GroupedQueryAttention(D_MODEL, N_HEADS, n_kv_heads, **options)).double().eval()
 
 
 def stream(positions=POSITIONS, seed=8):
@@ -89,7 +106,6 @@ def test_grouped_queries_equal_multi_head_attention_with_repeated_keys(n_kv_head
 
 def some_encoder(positions):
     """Build the modern encoder, or one whose positions are added to the vectors before the first layer."""
-    torch.set_default_dtype(torch.float64)
     if positions == "rotary":
         return build()
 
