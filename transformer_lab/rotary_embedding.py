@@ -51,7 +51,7 @@ class RotaryEmbedding(nn.Module):
     def __init__(
         self,
         d_head: int,
-        max_length: int = 2048,
+        max_length: int = 512,
         *,
         base: float = 10_000.0,
         rotate: Callable = rotate_half_split,
