@@ -87,14 +87,14 @@ from transformer_course import figures, lesson
 from transformer_lab.pretrained_encoder import attention_maps, load_minilm
 lesson.begin(9)
 encoder, tokenizer = load_minilm()
-figures.explorer(
+figures.head_explorer(
     lambda text: attention_maps(encoder, tokenizer, text),
     "The old cat met the young cat.", strip=[(2, 9), (0, 2)], title="Two heads")"""
 BUTTON = """\
 lengths = [128, 256, 512, 1024, 2048, 4096, 8192]
 figures.measured(
     "beside", lambda: {"here": lengths},
-    lambda numbers, where: figures.lines(
+    lambda numbers, where: figures.line_plot(
         lengths, numbers, xlabel="tokens", ylabel="MB", title=f"On {where}", logarithmic="xy"))"""
 
 
