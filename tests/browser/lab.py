@@ -50,7 +50,11 @@ def jupyterlab(started: list[str | Path], home: Path, folder: Path | None = None
         yield f"http://{LOOPBACK}:{port}"
     finally:
         server.terminate()
-        server.wait(timeout=30)
+        try:
+            server.wait(timeout=30)
+        except subprocess.TimeoutExpired:  # it waits for kernels that no longer answer; they end with it
+            server.kill()
+            server.wait()
 
 
 def _free_port() -> int:
