@@ -194,12 +194,12 @@ class Reports:
 def run(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Reports:
     """Run the gate once, over all that it has to tell apart."""
     folder, reports = tmp_path_factory.mktemp("run"), Reports()
-    (folder / "desk").mkdir()
-    made = {"faulty": faulty(stored), "exercises": with_exercises(), "desk/copy": copied()}
+    (folder / "copies").mkdir()
+    made = {"faulty": faulty(stored), "exercises": with_exercises(), "copies/copy": copied()}
     for name, notebook in made.items():
         (folder / f"{name}.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MY_LESSONS", str(folder / "desk"))
+        patch.setenv("MY_LESSONS", str(folder / "copies"))
         patch.setenv("MPLBACKEND", "svg")  # somebody's own setting, which no lesson follows
         pytest.main([*GATE, str(folder)], plugins=[reports])
     answers = [path.name for path in folder.rglob("answers/*")]
