@@ -1,12 +1,11 @@
-"""What the tests share: seeded inputs whose axes cannot be confused, one comparison, gradients, loops."""
+"""What the tests share: seeded inputs whose axes cannot be confused, one comparison, gradients."""
 
-import math
 from collections.abc import Callable, Iterable
 
 import pytest
 import torch
 from hypothesis import settings
-from torch import Tensor, nn
+from torch import Tensor
 
 # Distinct primes: two axes swapped, or broadcast over one another, cannot pass unnoticed.
 BATCH, HEADS, QUERIES, KEYS, D_HEAD, D_VALUE = 2, 3, 5, 7, 11, 13
@@ -52,40 +51,3 @@ def gradients(function: Callable[..., Tensor], *inputs: Tensor, parameters: Iter
     output = function(*inputs)
     weighting = randn(*output.shape, seed=99, dtype=output.dtype)
     return torch.autograd.grad(output, [*inputs, *parameters], grad_outputs=weighting)
-
-
-# --- the formulas with numbers only, for one vector as a list -------------------------------------
-
-
-def linear_by_loops(projection: nn.Linear, x: list[float]) -> list[float]:
-    """y_o = Σ_i W_oi x_i + b_o; without a bias where there is none."""
-    rows = projection.weight.tolist()
-    bias = projection.bias.tolist() if projection.bias is not None else [0.0] * len(rows)
-    return [sum(w * a for w, a in zip(row, x, strict=True)) + b for row, b in zip(rows, bias, strict=True)]
-
-
-def layer_norm_by_loops(norm: nn.LayerNorm, x: list[float], eps: float) -> list[float]:
-    """(x − mean) / √(biased variance + ε) · weight + bias."""
-    mean = sum(x) / len(x)
-    std = math.sqrt(sum((feature - mean) ** 2 for feature in x) / len(x) + eps)
-    scaled = zip(x, norm.weight.tolist(), norm.bias.tolist(), strict=True)
-    return [(feature - mean) / std * weight + bias for feature, weight, bias in scaled]
-
-
-def rotated_by_loops(x: list[float], position: int) -> list[float]:
-    """Turn the pair (i, i + d/2) by position · 10000^(−2i/d): the half-split pairing of rotary positions."""
-    half, result = len(x) // 2, list(x)
-    for i in range(half):
-        angle = position * 10_000 ** (-2 * i / len(x))
-        result[i] = x[i] * math.cos(angle) - x[i + half] * math.sin(angle)
-        result[i + half] = x[i] * math.sin(angle) + x[i + half] * math.cos(angle)
-    return result
-
-
-def attend_by_loops(query: list, keys: list, values: list, allowed: list) -> tuple[list, list]:
-    """Eq. 1 of arXiv:1706.03762 for one query: output and weights, zeros where it may look at nothing."""
-    scores = [sum(q * k for q, k in zip(query, key, strict=True)) / math.sqrt(len(query)) for key in keys]
-    exponentials = [math.exp(score) if allow else 0.0 for score, allow in zip(scores, allowed, strict=True)]
-    weights = [exponential / (sum(exponentials) or 1.0) for exponential in exponentials]
-    columns = zip(*values, strict=True)
-    return [sum(w * v for w, v in zip(weights, column, strict=True)) for column in columns], weights
