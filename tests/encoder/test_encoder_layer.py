@@ -6,51 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from tests.reference_loops import (
-    BATCH,
-    HEADS,
-    KEYS,
-    assert_equal,
-    both_dtypes,
-    randn,
-    random_mask,
-)
+from tests.reference_loops import BATCH, HEADS, KEYS, assert_equal, both_dtypes, randn
 from tests.third_party import assert_same_state, randomised
-from transformer_lab import (
-    EncoderLayer,
-    FeedForward,
-    MultiHeadAttention,
-    PreNormEncoderLayer,
-    causal_mask,
-    padding_mask_from_lengths,
-)
+from transformer_lab import EncoderLayer, PreNormEncoderLayer, causal_mask
 from transformer_lab.encoder_layer import from_torch_layer, to_torch_layer
 
-D_HEAD, D_FF = 4, 17
-D_MODEL = HEADS * D_HEAD
-POSITIONS = KEYS
+D_MODEL, D_FF = HEADS * 5, 17
 EPS = 1e-3  # large, so that the wrong one shows
 
 both_orders = pytest.mark.parametrize("order", [EncoderLayer, PreNormEncoderLayer], ids=["post", "pre"])
-PADDING = padding_mask_from_lengths(torch.tensor([4, POSITIONS]), POSITIONS)
-CAUSAL = causal_mask(POSITIONS)
-PER_HEAD = random_mask(BATCH, HEADS, POSITIONS, POSITIONS, seed=1)
-
-
-def build(order, dtype=torch.float64, seed=0, activation=None, dropout=0.0):
-    """Return a layer none of whose parameters is zero or one."""
-    layer = order(
-        MultiHeadAttention(D_MODEL, HEADS),
-        FeedForward(D_MODEL, D_FF, activation=activation),
-        nn.LayerNorm(D_MODEL, eps=EPS),
-        nn.LayerNorm(D_MODEL, eps=EPS),
-        dropout=dropout,
-    )
-    return randomised(layer, seed).to(dtype)
-
-
-def stream(dtype=torch.float64):
-    return randn(BATCH, POSITIONS, D_MODEL, seed=31, dtype=dtype)
 
 
 class Stub(nn.Module):
@@ -67,11 +31,8 @@ class Stub(nn.Module):
 @both_orders
 def test_other_options_are_handed_on_to_the_attention(order):
     layer = order(Stub(lambda x, **got: (x, got)), Stub(torch.sin), *[nn.Identity()] * 2)  # one norm twice
-    got = {"may_attend": CAUSAL, "need_weights": False, "cache": "of one's own"}
-    assert layer(stream(), **got)[1] == got
-
-
-# --- dropout --------------------------------------------------------------------------------------
+    got = {"may_attend": causal_mask(KEYS), "need_weights": False, "cache": "of one's own"}
+    assert layer(randn(BATCH, KEYS, D_MODEL), **got)[1] == got
 
 
 @both_orders
@@ -113,7 +74,7 @@ KINDS = {
 @both_dtypes
 def test_a_layer_of_torch_becomes_ours_and_torchs_again(options, dtype):
     theirs = torch_layer(dtype, **options).eval()
-    x = stream(dtype)
+    x = randn(BATCH, KEYS, D_MODEL, seed=31, dtype=dtype)
     first = (lambda y: y.transpose(0, 1)) if not options.get("batch_first", True) else (lambda y: y)
     wanted = first(theirs(first(x)))
     ours = from_torch_layer(theirs)
@@ -133,17 +94,12 @@ def test_each_norm_keeps_its_own_eps():
     assert (ours.attention_norm.eps, ours.feed_forward_norm.eps) == (EPS, 0.03)
 
 
-def test_a_converted_layer_has_weights_and_activation_of_its_own():
-    for convert, layer in ((from_torch_layer, torch_layer(activation=nn.PReLU())), (to_torch_layer, None)):
-        layer = layer or build(EncoderLayer, activation=nn.PReLU())
-        before = copy.deepcopy(layer.state_dict())
-        randomised(convert(layer), seed=7)
-        assert_same_state(layer.state_dict(), before, tolerance=0)
-
-
 @pytest.mark.parametrize("training", [True, False])
-def test_a_converted_layer_keeps_its_mode(training):
-    theirs = torch_layer().train(training)
+def test_a_converted_layer_has_weights_and_activation_of_its_own_and_keeps_its_mode(training):
+    theirs = torch_layer(activation=nn.PReLU()).train(training)
     ours = from_torch_layer(theirs)
-    assert ours.training is ours.attention.training is training
-    assert to_torch_layer(ours).self_attn.training is training
+    for convert, layer in ((from_torch_layer, theirs), (to_torch_layer, ours)):
+        before = copy.deepcopy(layer.state_dict())
+        converted = randomised(convert(layer), seed=7)
+        assert_same_state(layer.state_dict(), before, tolerance=0)
+        assert {part.training for part in converted.modules()} == {training}
