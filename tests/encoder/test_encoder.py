@@ -2,24 +2,19 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from tests.reference_loops import BATCH, HEADS, assert_equal, both_dtypes, both_paths, randn
-from tests.third_party import (
-    all_gradients,
-    assert_same_state,
-    randomised,
-    to_torch_encoder,
-)
+from tests.third_party import all_gradients, assert_same_state, randomised, to_torch_encoder
 from transformer_lab import (
     Encoder,
     EncoderConfig,
     RotaryEmbedding,
-    SequenceHead,
-    TokenHead,
     causal_mask,
     mean_pool,
     padding_mask,
@@ -27,6 +22,8 @@ from transformer_lab import (
 )
 from transformer_lab.encoder import POSITIONS, TokenEmbedding, standard_layer
 from transformer_lab.mask_conventions import to_attn_mask, to_key_padding_mask
+from transformer_lab.modern_bert import ModernBertConfig, modern_bert
+from transformer_lab.modern_encoder import modern_encoder
 
 VOCAB, D_HEAD, D_FF, LAYERS, MAX_LENGTH = 19, 6, 17, 4, 13
 D_MODEL = HEADS * D_HEAD
@@ -40,37 +37,36 @@ CONFIG = EncoderConfig(
     dropout=0.0, norm_eps=1e-3,  # so large that a wrong one shows
 )  # fmt: skip
 
-every_position = pytest.mark.parametrize("positions", POSITIONS)
 both_orders = pytest.mark.parametrize("norm_first", [False, True], ids=["post", "pre"])
 
 
-def build(dtype=torch.float64, seed=0, build_layer=standard_layer, **changes):
+def build(dtype=torch.float64, **changes):
     """Return an encoder none of whose parameters is zero or one."""
     torch.set_default_dtype(dtype)  # so that its tables are as exact
-    return randomised(Encoder(replace(CONFIG, **changes), build_layer), seed)
+    return randomised(Encoder(replace(CONFIG, **changes)))
 
 
-# --- values ---------------------------------------------------------------------------------------
-
-
-@every_position
+@pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("scale_embedding", [True, False])
 @pytest.mark.parametrize("embedding_norm", [True, False])
 def test_tokens_become_vectors_with_positions(positions, scale_embedding, embedding_norm):
-    encoder = build(positions=positions, scale_embedding=scale_embedding, embedding_norm=embedding_norm)
-    x = torch.stack([torch.stack([encoder.embedding.weight[token] for token in row]) for row in IDS])
-    if scale_embedding:
-        x = x * math.sqrt(D_MODEL)
+    choices = {"positions": positions, "scale_embedding": scale_embedding, "embedding_norm": embedding_norm}
+    encoder = build(**choices)
+    x = encoder.embedding.weight[IDS] * (math.sqrt(D_MODEL) if scale_embedding else 1)
     if positions == "sinusoidal":
         x = x + sinusoidal_encoding(LENGTH, D_MODEL, dtype=torch.float64)
     if positions == "learned":
-        x = x + torch.stack([encoder.positions.weight[position] for position in range(LENGTH)])
+        x = x + encoder.positions.weight[:LENGTH]
     if embedding_norm:
         norm = encoder.embedding_norm
-        centred = x - x.mean(dim=-1, keepdim=True)
-        x = centred / (centred.square().mean(dim=-1, keepdim=True) + CONFIG.norm_eps).sqrt()
-        x = x * norm.weight + norm.bias
+        x = F.layer_norm(x, (D_MODEL,), norm.weight, norm.bias, CONFIG.norm_eps)
     assert_equal(encoder.embed(IDS), x)
+    assert isinstance(encoder.layers[0].attention.rotary, RotaryEmbedding) is (positions == "rotary")
+
+    torch.manual_seed(0)
+    dropped = build(**choices, dropout=0.75).train().embed(IDS)
+    assert_equal(dropped, 4 * x * (dropped != 0))
+    assert 0.15 < (dropped != 0).double().mean() < 0.35
 
 
 def test_token_vectors_enter_the_encoder_with_standard_deviation_1():
@@ -81,14 +77,37 @@ def test_token_vectors_enter_the_encoder_with_standard_deviation_1():
 
 def test_activation_goes_by_its_name():
     a = randn(BATCH, D_FF)
-    functions = {
-        "relu": torch.relu,
-        "gelu": lambda a: a * (1 + torch.erf(a / math.sqrt(2))) / 2,
-        "gelu_tanh": lambda a: a / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * a**3))),
-        "silu": lambda a: a * torch.sigmoid(a),
-    }
-    for name, function in functions.items():
+    gelu_tanh = partial(F.gelu, approximate="tanh")
+    for name, function in {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": gelu_tanh, "silu": F.silu}.items():
         assert_equal(standard_layer(replace(CONFIG, activation=name)).feed_forward.activation(a), function(a))
+
+
+def test_each_dropout_of_the_config_reaches_its_place_in_every_kind_of_encoder():
+    sizes = {"vocab_size": 29, "d_model": 30, "n_heads": 3, "d_ff": 17, "n_layers": 2}
+    dropouts = {"dropout": 0.25, "attention_dropout": 0.5}
+    config = EncoderConfig(**sizes, **dropouts)
+    modern = modern_bert(ModernBertConfig(**sizes, **dropouts)), modern_encoder(config)
+    for encoder in (Encoder(config), *modern):
+        for layer in encoder.layers:
+            found = layer.dropout.p, layer.feed_forward.dropout.p, layer.attention.dropout
+            assert found == (0.25, 0.25, 0.5)
+
+
+def test_odd_widths_and_any_length_where_no_table_asks_for_more():
+    assert build(d_model=15, positions="learned")(IDS)[0].shape == (BATCH, LENGTH, 15)
+    for positions in ("none", "rotary"):
+        assert build(positions=positions)(torch.zeros(1, 40).long())[0].shape == (1, 40, D_MODEL)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16], ids=str)
+def test_the_mean_is_that_of_the_real_tokens_whatever_the_padding_holds(dtype):
+    hidden = randn(3, 3, D_MODEL, dtype=dtype) + 40_000  # in float16 a sum of two is infinite
+    may_attend = padding_mask(torch.tensor([[7, 7, 7], [7, 7, 0], [0, 0, 0]]))
+    spoilt = hidden.masked_fill(~may_attend[:, 0, 0, :, None], math.nan)
+    exact = hidden.double()
+    wanted = torch.stack([exact[0].mean(dim=0), exact[1, :2].mean(dim=0), torch.zeros(D_MODEL).double()])
+    assert_equal(mean_pool(spoilt, may_attend), wanted.to(dtype))
+    assert_equal(mean_pool(hidden), exact.mean(dim=1).to(dtype))
 
 
 # --- peers ----------------------------------------------------------------------------------------
@@ -138,67 +157,3 @@ def test_encoder_equals_torch_forward_and_backward(norm_first, dtype, need_weigh
     _, our_parameters = all_gradients(ours, our_output)
     _, their_parameters = all_gradients(theirs, their_output)
     assert_same_state(to_torch_encoder(layers_of(our_parameters)), their_parameters)
-
-
-# --- dropout, and layers of one's own -------------------------------------------------------------
-
-
-def test_dropout_after_the_embedding():
-    encoder = build(dropout=0.75, embedding_norm=True).train()
-    torch.manual_seed(0)
-    embedded = encoder.embed(IDS)
-    assert_equal(embedded, 4 * build(embedding_norm=True).embed(IDS) * (embedded != 0))
-    assert 0.15 < (embedded != 0).double().mean() < 0.35
-
-
-def test_each_dropout_of_the_config_reaches_its_place():
-    layer = standard_layer(replace(CONFIG, dropout=0.25, attention_dropout=0.5))
-    assert (layer.dropout.p, layer.feed_forward.dropout.p, layer.attention.dropout) == (0.25, 0.25, 0.5)
-
-
-def test_build_layer_is_called_once_per_layer_with_the_config():
-    asked = []
-
-    def build_layer(config):
-        asked.append(config)
-        return standard_layer(config)
-
-    assert len(build(build_layer=build_layer).layers) == LAYERS
-    assert asked == LAYERS * [CONFIG]
-
-
-def test_layers_may_be_one_and_the_same_as_in_albert():
-    shared = standard_layer(CONFIG)
-    encoder = build(build_layer=lambda config: shared)
-    assert len(list(encoder.parameters())) == 1 + len(list(shared.parameters()))
-
-
-# --- heads ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16], ids=str)
-def test_the_mean_is_that_of_the_real_tokens_whatever_the_padding_holds(dtype):
-    hidden = randn(3, 3, D_MODEL, dtype=dtype) + 40_000  # in float16 a sum of two is infinite
-    may_attend = padding_mask(torch.tensor([[7, 7, 7], [7, 7, 0], [0, 0, 0]]))
-    spoilt = hidden.masked_fill(~may_attend[:, 0, 0, :, None], math.nan)
-    exact = hidden.double()
-    wanted = torch.stack([exact[0].mean(dim=0), exact[1, :2].mean(dim=0), torch.zeros(D_MODEL).double()])
-    assert_equal(mean_pool(spoilt, may_attend), wanted.to(dtype))
-    assert_equal(mean_pool(hidden), exact.mean(dim=1).to(dtype))
-
-
-def test_heads_score_every_token_and_the_mean_of_the_real_ones():
-    tokens, sequence = (randomised(kind(D_MODEL, 5)).double() for kind in (TokenHead, SequenceHead))
-    hidden = randn(BATCH, LENGTH, D_MODEL)
-    assert_equal(tokens(hidden), hidden @ tokens.projection.weight.T + tokens.projection.bias)
-    assert_equal(sequence(hidden, PADDING), sequence.projection(mean_pool(hidden, PADDING)))
-    assert_equal(sequence(hidden), sequence.projection(hidden.mean(dim=1)))
-
-
-def test_positions_and_odd_widths_that_a_config_may_choose():
-    for positions in POSITIONS:
-        layer = standard_layer(replace(CONFIG, positions=positions))
-        assert isinstance(layer.attention.rotary, RotaryEmbedding) is (positions == "rotary")
-    assert build(d_model=15, positions="learned")(IDS)[0].shape == (BATCH, LENGTH, 15)
-    for positions in ("none", "rotary"):  # no table ends: any length will do
-        assert build(positions=positions)(torch.zeros(1, 40).long())[0].shape == (1, 40, D_MODEL)

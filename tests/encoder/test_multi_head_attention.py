@@ -16,11 +16,7 @@ from tests.reference_loops import (
     random_mask,
 )
 from tests.third_party import all_gradients, assert_same_state, randomised, to_torch_attention
-from transformer_lab import (
-    MultiHeadAttention,
-    causal_mask,
-    padding_mask_from_lengths,
-)
+from transformer_lab import MultiHeadAttention, causal_mask, padding_mask_from_lengths
 from transformer_lab.mask_conventions import to_attn_mask, to_key_padding_mask
 
 D_MODEL = HEADS * 5

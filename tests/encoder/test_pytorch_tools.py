@@ -6,12 +6,7 @@ from torch.export import Dim, export
 from torch.func import vmap
 
 from tests.reference_loops import assert_equal
-from transformer_lab import (
-    Encoder,
-    EncoderConfig,
-    padding_mask,
-    padding_mask_from_lengths,
-)
+from transformer_lab import Encoder, EncoderConfig, padding_mask, padding_mask_from_lengths
 from transformer_lab.modern_bert import ModernBertConfig, modern_bert
 from transformer_lab.modern_encoder import modern_encoder
 

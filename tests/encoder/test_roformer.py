@@ -8,12 +8,7 @@ from torch import nn
 from tests.reference_loops import BATCH, assert_equal, both_paths, randn, random_mask
 from tests.third_party import randomised
 from transformer_lab import RotaryEmbedding, padding_mask_from_lengths
-from transformer_lab.roformer import (
-    ExpandingMultiHeadAttention,
-    FeedForwardUnit,
-    RoFormerEncoder,
-    summary,
-)
+from transformer_lab.roformer import ExpandingMultiHeadAttention, FeedForwardUnit, RoFormerEncoder, summary
 
 D_MODEL, N_HEADS, POSITIONS, KEYS = 6, 3, 5, 7
 MASKS = {
