@@ -6,8 +6,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-# The tests of single parts. Left out: those that break the annotations on purpose, by bad input or by a
-# stand-in that returns something else than weights; and those that import Hugging Face's models.
+# Left out: tests that break the annotations on purpose, by bad input or by a stand-in that returns something
+# else than weights.
 PARTS = [
     *("positional_encoding", "rotary_embedding", "scaled_dot_product_attention", "masking", "feed_forward"),
     *("mask_conventions", "multi_head_attention", "roformer", "modern_encoder", "modern_bert"),
@@ -15,7 +15,7 @@ PARTS = [
 ]
 CHOSEN = [
     *(f"tests/encoder/test_{name}.py" for name in PARTS),
-    *("-k", "not refuse and not handed_on and not hugging and not llama"),
+    *("-k", "not refuse and not handed_on"),
     *("-m", "not hypothesis"),
     *("-q", "--tb=short", "--maxfail=5", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:nbval"),
 ]
