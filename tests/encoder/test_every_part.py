@@ -18,6 +18,7 @@ from transformer_lab import (
     RotaryEmbedding,
     SinusoidalEncoding,
     TokenHead,
+    rotate_interleaved,
 )
 from transformer_lab.low_rank_adaptation import LowRankLinear
 from transformer_lab.modern_bert import LocalAttention
@@ -37,6 +38,7 @@ PARTS = {
     "SinusoidalEncoding": lambda: SinusoidalEncoding(D_MODEL, 7),
     "LearnedEncoding": lambda: LearnedEncoding(D_MODEL, 7),
     "RotaryEmbedding": lambda: RotaryEmbedding(D_MODEL),
+    "interleaved": lambda: RotaryEmbedding(D_MODEL, rotate=rotate_interleaved),
     "MultiHeadAttention": lambda: MultiHeadAttention(D_MODEL, HEADS, **DROPOUT),
     "rotary": lambda: MultiHeadAttention(D_MODEL, HEADS, rotary=RotaryEmbedding(4)),
     "LocalAttention": lambda: LocalAttention(D_MODEL, HEADS, 1, **DROPOUT),

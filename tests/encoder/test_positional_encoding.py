@@ -5,13 +5,10 @@ import math
 import pytest
 import torch
 
-from tests.reference_loops import BATCH, QUERIES, assert_equal, numbers, randn
+from tests.reference_loops import QUERIES, assert_equal, randn
 from transformer_lab import LearnedEncoding, SinusoidalEncoding, sinusoidal_encoding
-from transformer_lab.positional_encoding import angular_frequencies
 
 LENGTH, D_MODEL, MAX_LENGTH = QUERIES, 22, 17
-
-both_modules = pytest.mark.parametrize("module", [SinusoidalEncoding, LearnedEncoding])
 
 
 def encoding_by_loops(length, d_model, base=10_000.0):
@@ -23,14 +20,6 @@ def encoding_by_loops(length, d_model, base=10_000.0):
             table[position, 2 * i] = math.sin(angle)
             table[position, 2 * i + 1] = math.cos(angle)
     return table
-
-
-def build(module):
-    torch.set_default_dtype(torch.float64)
-    return module(D_MODEL, MAX_LENGTH)
-
-
-# --- the table
 
 
 @pytest.mark.parametrize("base", [10_000.0, 100.0, 500_000.0])
@@ -49,56 +38,30 @@ def test_encoding_is_rounded_only_once(dtype):
 def test_encoding_is_made_on_the_device_asked_for_and_computed_apart_from_the_default_one():
     # Not every device computes in float64.
     with torch.device("meta"):
-        assert sinusoidal_encoding(LENGTH, D_MODEL).device.type == "meta"
+        assert sinusoidal_encoding(LENGTH, D_MODEL).is_meta
         ours = sinusoidal_encoding(LENGTH, D_MODEL, dtype=torch.float64, device="cpu")
     assert_equal(ours, encoding_by_loops(LENGTH, D_MODEL))
-    assert sinusoidal_encoding(LENGTH, D_MODEL, device="meta").is_meta
 
 
-def test_the_default_dtype_is_taken_when_none_is_given():
+@pytest.mark.parametrize("kind", [SinusoidalEncoding, LearnedEncoding])
+def test_positions_run_along_the_sequence_in_pieces_too_as_far_as_the_table_goes(kind):
     torch.set_default_dtype(torch.float64)
-    assert sinusoidal_encoding(LENGTH, D_MODEL).dtype == torch.float64
-
-
-def test_frequencies_fall_from_one_radian_per_position_by_the_same_factor():
-    assert_equal(angular_frequencies(6, 1000.0), numbers([1.0, 0.1, 0.01]))
-    assert_equal(angular_frequencies(4), numbers([1.0, 0.01]))
-
-
-# --- the modules
-
-
-@both_modules
-def test_positions_run_along_the_sequence_even_if_the_batch_is_as_large(module):
-    module = build(module)
-    x = randn(LENGTH, LENGTH, D_MODEL)
-    table = module.weight if isinstance(module, LearnedEncoding) else module.table
-    for b in range(LENGTH):
-        assert_equal(module(x)[b], x[b] + table[:LENGTH])
-
-
-def test_the_learned_table_is_a_parameter_and_saved_and_the_sinusoidal_one_is_only_moved():
-    sinusoidal = build(SinusoidalEncoding)
-    assert sinusoidal.state_dict() == {} and not list(sinusoidal.parameters())
-    assert sinusoidal.bfloat16().table.dtype == torch.bfloat16
-    assert sinusoidal.share_memory().table.is_shared()
-    learned = build(LearnedEncoding)
-    assert learned.state_dict().keys() == {"weight"}
-    assert [tuple(parameter.shape) for parameter in learned.parameters()] == [(MAX_LENGTH, D_MODEL)]
-
-
-def test_the_learned_table_starts_small():
-    weight = LearnedEncoding(d_model=100, max_length=200).weight.detach()
-    assert abs(float(weight.std()) - 0.02) < 0.001
-    assert abs(float(weight.mean())) < 0.001
-
-
-@both_modules
-def test_a_text_in_two_pieces_gets_the_positions_of_one_as_far_as_the_table_goes(module):
-    encoding, x = build(module), randn(BATCH, MAX_LENGTH, D_MODEL)
+    encoding = kind(D_MODEL, MAX_LENGTH)
+    x = randn(MAX_LENGTH, MAX_LENGTH, D_MODEL)  # as many sequences as positions
+    table = encoding.weight if kind is LearnedEncoding else encoding.table
+    for sequence, with_positions in zip(x, encoding(x), strict=True):
+        assert_equal(with_positions, sequence + table)
     pieces = encoding(x[:, :7]), encoding(x[:, 7:], offset=7)
     assert_equal(torch.cat(pieces, dim=1), encoding(x))
     with pytest.raises(ValueError, match=r"x has 18 positions but the table has only 17; .*max_length=18"):
-        encoding(randn(BATCH, MAX_LENGTH + 1, D_MODEL))
+        encoding(randn(2, MAX_LENGTH + 1, D_MODEL))
     with pytest.raises(ValueError, match=r"x has 10 positions from position 8 on but the table has only 17"):
         encoding(x[:, 7:], offset=8)
+
+
+def test_the_learned_table_is_saved_and_starts_small_and_the_sinusoidal_one_is_only_moved():
+    sinusoidal = SinusoidalEncoding(D_MODEL, MAX_LENGTH)
+    assert not sinusoidal.state_dict() and sinusoidal.bfloat16().table.dtype == torch.bfloat16
+    (weight,) = LearnedEncoding(d_model=100, max_length=200).state_dict().values()
+    assert weight.shape == (200, 100)
+    assert abs(weight.std() - 0.02) < 0.001 and abs(weight.mean()) < 0.001

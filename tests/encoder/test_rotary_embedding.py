@@ -60,13 +60,6 @@ def test_rotation_equals_two_by_two_matrices(leading, offset, base, rotate, dtyp
     assert_equal(ours, rotate_by_loops(x, counted(x, offset), rotate, base))
 
 
-@both_pairings
-def test_input_may_be_any_view(rotate):
-    # Heads cut from (batch, position, features): neither contiguous nor aligned to whole pairs.
-    x = randn(BATCH, LENGTH, HEADS, D_HEAD + 1).transpose(1, 2)[..., 1:]
-    assert_equal(build(rotate=rotate)(x), rotate_by_loops(x, counted(x), rotate))
-
-
 def test_the_two_pairings_differ_only_in_the_order_of_features():
     x, rotation = randn(BATCH, HEADS, LENGTH, D_HEAD), rotations(torch.arange(LENGTH), D_HEAD)
     order = interleaved_to_half_split(D_HEAD)
@@ -77,23 +70,21 @@ def test_the_two_pairings_differ_only_in_the_order_of_features():
 # --- which axis is the position, and which position is it
 
 
-@both_pairings
-def test_positions_run_along_the_sequence_whatever_the_other_axes(rotate):
+def test_positions_run_along_the_sequence_whatever_the_other_axes():
     # batch = heads = length: an angle along a wrong axis would go unnoticed by the shapes.
     x = randn(LENGTH, LENGTH, LENGTH, D_HEAD)
-    rotary = build(rotate=rotate)
-    wanted = rotate_by_loops(x, counted(x), rotate)
+    rotary = build()
+    wanted = rotate_by_loops(x, counted(x))
     assert_equal(rotary(x), wanted)
-    assert_equal(rotary(x, positions=torch.arange(LENGTH)), wanted)
-    assert_equal(rotary(x, positions=torch.arange(LENGTH).expand(LENGTH, LENGTH)), wanted)
+    for shape in ((LENGTH,), (LENGTH, LENGTH)):
+        assert_equal(rotary(x, positions=torch.arange(LENGTH).expand(shape)), wanted)
 
 
 @both_pairings
 @pytest.mark.parametrize("leading", [(), (HEADS,), (1, HEADS), (LENGTH,)], ids=str)
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
-def test_positions_may_differ_between_sequences(rotate, leading, dtype):
+def test_positions_may_differ_between_sequences(rotate, leading):
     # Twice the same, backwards, with gaps, and negative: relative positions may be.
-    positions = torch.tensor([[0, 1, 1, 400, 7], [11, 10, -9, 8, 3]], dtype=dtype)
+    positions = torch.tensor([[0, 1, 1, 400, 7], [11, 10, -9, 8, 3]], dtype=torch.int32)
     x = randn(BATCH, *leading, LENGTH, D_HEAD)
     of_each_vector = positions.reshape(BATCH, *[1] * len(leading), LENGTH).expand(x.shape[:-1])
     ours = build(rotate=rotate)(x, positions=positions)
@@ -121,10 +112,10 @@ def test_the_default_device_is_that_of_the_buffers_and_no_matter_to_explicit_pos
     assert_equal(rotary(x, positions=torch.arange(LENGTH)), rotate_by_loops(x, counted(x)))
 
 
-@pytest.mark.parametrize("offset", [0, 3, 4, 9])
-def test_positions_beyond_the_buffers_are_computed(offset):
+def test_positions_beyond_the_buffers_are_computed():
     x = randn(BATCH, LENGTH, D_HEAD)
-    assert_equal(build(max_length=8)(x, offset=offset), rotate_by_loops(x, counted(x, offset)))
+    for offset in (0, 3, 4, 9):
+        assert_equal(build(max_length=8)(x, offset=offset), rotate_by_loops(x, counted(x, offset)))
 
 
 def test_the_buffers_move_with_the_module_and_are_neither_trained_nor_saved():
@@ -133,11 +124,6 @@ def test_the_buffers_move_with_the_module_and_are_neither_trained_nor_saved():
     assert rotary.cos.is_contiguous() and rotary.bfloat16().sin.dtype == torch.bfloat16
     x = randn(LENGTH, D_HEAD, dtype=torch.bfloat16)
     assert_equal(rotary(x, offset=1000), build()(x, offset=1000))
-
-
-def test_a_printed_module_tells_its_settings():
-    module = RotaryEmbedding(D_HEAD, base=500.0, rotate=rotate_interleaved)
-    assert repr(module) == "RotaryEmbedding(d_head=14, base=500, rotate=rotate_interleaved)"
 
 
 @pytest.mark.parametrize("shape", [(HEADS,), (1, LENGTH), (BATCH, HEADS, LENGTH)], ids=str)
