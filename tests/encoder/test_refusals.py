@@ -20,20 +20,17 @@ from transformer_lab import (
     MultiHeadAttention,
     PreNormEncoderLayer,
     RotaryEmbedding,
-    SequenceHead,
     SinusoidalEncoding,
-    TokenEmbedding,
     attention_weights,
     causal_mask,
     local_mask,
     mean_pool,
-    padding_mask,
     sinusoidal_encoding,
     to_torch_layer,
 )
 from transformer_lab.encoder_layer import from_torch_layer
 from transformer_lab.low_rank_adaptation import LowRankLinear
-from transformer_lab.mask_conventions import to_attention_mask, to_key_padding_mask
+from transformer_lab.mask_conventions import to_key_padding_mask
 from transformer_lab.modern_bert import LocalAttention, ModernBertConfig
 from transformer_lab.modern_encoder import GroupedQueryAttention
 from transformer_lab.packing import encode_packed
@@ -59,33 +56,21 @@ def layer(order=EncoderLayer, attention=None, feed_forward=None, norm=None):
 # --- masks ----------------------------------------------------------------------------------------
 
 SCORES = (2, 3, 5, 7)
-NO_AXES = r"wanted 4 axes \(2 or 1, 3 or 1, 5 or 1, 7 or 1\); .*mask\[None, None\]$"
+FITTING = [SCORES, (1, 1, 1, 1), (2, 1, 1, 7), (1, 3, 5, 1), (1, 1, 5, 7)]
+OTHER_SHAPES = [(7,), (5, 7), (3, 5, 7), (1, *SCORES)]
+OTHER_SHAPES += [(*SCORES[:axis], size, *SCORES[axis + 1 :]) for axis in range(4) for size in (0, 11)]
 
 
-@pytest.mark.parametrize("shape", [SCORES, (1, 1, 1, 1), (2, 1, 1, 7), (1, 3, 5, 1), (1, 1, 5, 7)])
-def test_a_mask_has_the_axes_of_the_scores_each_full_or_1(shape):
-    check_may_attend(torch.ones(shape).bool(), SCORES)
-
-
-@pytest.mark.parametrize(
-    ("mask", "error", "words"),
-    [
-        *(
-            (torch.ones(shape).bool(), ValueError, NO_AXES)
-            for shape in [(7,), (5, 7), (3, 5, 7), (1, *SCORES)]
-        ),
-        *(
-            (torch.ones(*SCORES[:axis], size, *SCORES[axis + 1 :]).bool(), ValueError, NO_AXES)
-            for axis in range(4)
-            for size in (0, 11)
-        ),
-        (torch.ones(SCORES), TypeError, r"must be boolean .*float\d\d; compare first: ones == 1 .*bias == 0"),
-        (torch.ones(SCORES).long(), TypeError, r"must be boolean .*int64; compare first"),
-    ],
-)
-def test_refuses_other_masks_in_words(mask, error, words):
-    with pytest.raises(error, match=words):
-        check_may_attend(mask, SCORES)
+def test_a_mask_is_boolean_and_has_the_axes_of_the_scores_each_full_or_1():
+    for shape in FITTING:
+        check_may_attend(torch.ones(shape).bool(), SCORES)
+    for shape in OTHER_SHAPES:
+        words = r"wanted 4 axes \(2 or 1, 3 or 1, 5 or 1, 7 or 1\); .*mask\[None, None\]$"
+        with pytest.raises(ValueError, match=words):
+            check_may_attend(torch.ones(shape).bool(), SCORES)
+    for mask in (torch.ones(SCORES), torch.ones(SCORES).long()):
+        with pytest.raises(TypeError, match=rf"must be boolean .*{mask.dtype}; compare first: ones == 1"):
+            check_may_attend(mask, SCORES)
 
 
 # As many sequences as heads, queries and keys: PyTorch would broadcast any of the smaller masks.
@@ -99,11 +84,6 @@ ATTENDS = {
     "grouped": lambda mask, **path: GroupedQueryAttention(8, 2)(SHORT, may_attend=mask, **path),
     "local": lambda mask, **path: LocalAttention(8, 2, 1)(SHORT, may_attend=mask, **path),
     "RoFormerEncoder": lambda mask, **path: RoFormerEncoder(8, 2)(SHORT, may_attend=mask, **path),
-}
-POOLS = {
-    "mean_pool": lambda mask: mean_pool(SHORT, mask),
-    "SequenceHead": lambda mask: SequenceHead(8, 2)(SHORT, mask),
-    "encode_packed": lambda mask: encode_packed(ENCODER, IDS[:, :2], mask),
 }
 WRONG_MASKS = {
     "floats": torch.ones(2, 1, 1, 2),
@@ -123,13 +103,12 @@ def test_every_part_that_attends_refuses_them(part, need_weights, mask):
 @pytest.mark.parametrize(
     "mask", [*WRONG_MASKS.values(), torch.ones(2, 1, 2, 2).bool()], ids=[*WRONG_MASKS, "full"]
 )
-@pytest.mark.parametrize("part", POOLS)
-def test_what_needs_a_padding_mask_refuses_others(part, mask):
+def test_what_needs_a_padding_mask_refuses_others(mask):
     shape = re.escape(str(tuple(mask.shape)))
-    with pytest.raises(
-        ValueError, match=rf"padding mask, .*\(2, 1, 1, 2\), got {mask.dtype} of shape {shape}; see"
-    ):
-        POOLS[part](mask)
+    words = rf"padding mask, .*\(2, 1, 1, 2\), got {mask.dtype} of shape {shape}; see"
+    for call in (lambda: mean_pool(SHORT, mask), lambda: encode_packed(ENCODER, IDS[:, :2], mask)):
+        with pytest.raises(ValueError, match=words):
+            call()
 
 
 # --- one by one -----------------------------------------------------------------------------------
@@ -142,34 +121,29 @@ class Derived(nn.TransformerEncoderLayer):
 REFUSED = [
     # sizes and numbers
     (lambda: check_positive(d_model=2, d_ff=0), "d_ff must be at least 1, got 0$"),
-    (lambda: check_integer(step=5, at_most=4), "step must be at most 4, got 5$"),
     (lambda: check_positive(d_model=True), "d_model must be an integer, got True .*int"),
     (lambda: check_number(rate=-math.inf), "rate must be finite, got -inf$"),
     (lambda: check_number(eps=0, above=0), "eps must be above 0 and finite, got 0$"),
     (lambda: check_number(eps=None), r"eps must be a number, got None .*; try float\(eps\)$"),
     (lambda: sinusoidal_encoding(3, 7), r"d_model must be even .*, got 7; try d_model=8$"),
-    (lambda: RotaryEmbedding(7), "d_head must be even"),
     (lambda: RotaryEmbedding(4, base=math.nan), "base must be above 0 and finite"),
     (lambda: MultiHeadAttention(512, 12), r"divisible by n_heads \(12\); try d_model=516"),
     (lambda: GroupedQueryAttention(12, 6, 4), r"divisible by n_kv_heads \(4\); each"),
     (lambda: LowRankLinear(nn.Linear(8, 8), 0), "rank must be at least 1"),
     (lambda: local_mask(4, -1), "window must be at least 0, got -1"),
-    (lambda: LocalAttention(8, 2, -1), "window must be at least 0, got -1"),
     (lambda: causal_mask(5, 3), r"\(3\) must be at least query_length \(5\): .*swap"),
     # the config
     (lambda: EncoderConfig(5, n_layers=0), "n_layers must be at least 1"),
-    (lambda: EncoderConfig(5, 15, 3), "d_model must be even"),
     (lambda: EncoderConfig(5, 30, 2, positions="rotary"), "d_head must be even"),
     (lambda: EncoderConfig(5, norm_first="post"), "norm_first must be True or False, got 'post'"),
     (lambda: EncoderConfig(5, norm_eps=-0.5), "norm_eps must be above 0"),
     (lambda: EncoderConfig(5, attention_dropout=2.0), "attention_dropout must be a probability"),
     (lambda: EncoderConfig(5, dropout=math.nan), "^dropout must be a probability"),
     (lambda: EncoderConfig(5, activation="tanh"), r"one of relu, .*, silu, got 'tanh'"),
-    (lambda: EncoderConfig(5, positions=None), r"one of sinusoidal, .*, none, got None"),
     (lambda: ModernBertConfig(global_every=0), "global_every must be at least 1"),
     # token ids
     (lambda: ENCODER(IDS + 1), r"^token ids must be from 0 to 4, got 1 to 5; does the tokenizer"),
-    (lambda: TokenEmbedding(5, 8)(IDS - 1), r"^token ids must be from 0 to 4, got -1 to 3; does"),
+    (lambda: ENCODER(IDS - 1), r"^token ids must be from 0 to 4, got -1 to 3; does"),
     (lambda: ENCODER(IDS[0]), r"\(batch, position\), got .* \(3,\); one sequence .*ids\[None\]"),
     (lambda: ENCODER(IDS[:, :0]), r"\(batch, position\), got .*int64 of shape \(2, 0\)"),
     # vectors
@@ -192,7 +166,6 @@ REFUSED = [
     (lambda: EncoderLayer(nn.Identity(), nn.Identity(), *[nn.LayerNorm(8)] * 2), "the same module"),
     # PyTorch's and other libraries'
     (lambda: to_key_padding_mask(torch.ones(2, 1, 5, 7).bool()), r"\(2, 1, 1, 7\), got"),
-    (lambda: to_attention_mask(torch.ones(2, 3, 1, 7).bool()), r"\(2, 1, 1, 7\), got"),
     (lambda: from_torch_layer(Derived(8, 2, 12)), "as PyTorch wrote it, got Derived"),
     (lambda: to_torch_layer(layer(type("Own", (EncoderLayer,), {}))), "the layer is a Own, which"),
     (
@@ -212,17 +185,15 @@ def test_refuses(call, words):
         call()
 
 
-def test_refuses_an_attention_that_returns_its_output_alone():
+@pytest.mark.parametrize("order", [EncoderLayer, PreNormEncoderLayer])
+def test_refuses_an_attention_that_returns_its_output_alone(order):
     # With a batch of two, unpacking would take the first sequence for the output, the second for the weights.
     class Bare(nn.Module):
         def forward(self, x, **options):
             return x
 
-    for order in (EncoderLayer, PreNormEncoderLayer):
-        with pytest.raises(
-            ValueError, match=r"\(2, 3, 8\), got .*\(3, 8\); an attention returns \(output, weights\)"
-        ):
-            layer(order, attention=Bare())(X)
+    with pytest.raises(ValueError, match=r"got .*\(3, 8\); an attention returns \(output, weights\)"):
+        layer(order, attention=Bare())(X)
 
 
 def test_numpy_integers_and_what_is_rare_but_right_pass():
@@ -230,4 +201,3 @@ def test_numpy_integers_and_what_is_rare_but_right_pass():
     check_integer(offset=np.int64(0), pad_id=-100)
     assert dataclasses.replace(CONFIG, dropout=1.0).dropout == 1
     assert ModernBertConfig(window=0).window == 0
-    assert padding_mask(IDS.to(torch.uint8)).dtype == torch.bool
