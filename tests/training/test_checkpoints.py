@@ -110,30 +110,27 @@ def test_the_optimizers_state_goes_by_name():
     assert not reordered.state[again.unused]
 
 
-@pytest.mark.parametrize(
-    ("other", "config", "message"),
-    [
-        (Small(7), CONFIG, r"got first.bias = \(5,\) torch.float32, trained, wanted \(7,\)"),
-        (Small().double(), CONFIG, r"got calls = \(1,\) torch.float32, wanted \(1,\) torch.float64"),
-        (nn.Linear(3, 5), CONFIG, r"got bias = None, wanted \(5,\) torch.float32, trained"),
-        (Small(), replace(CONFIG, learning_rate=0.5), r"got learning_rate = 0.001, wanted 0.5; resume with"),
-    ],
-)
-def test_another_run_is_refused_and_nothing_changes(tmp_path, other, config, message):
+SMALL = Small()
+OTHER_RUNS = {
+    r"got first.bias = \(5,\) torch.float32, trained, wanted \(7,\)": {"other": Small(7)},
+    r"got calls = \(1,\) torch.float32, wanted \(1,\) torch.float64": {"other": Small().double()},
+    r"got bias = None, wanted \(5,\) torch.float32, trained": {"other": nn.Linear(3, 5)},
+    r"got second.bias = \(1,\) torch.float32, trained, wanted \(1,\) ": {"trained": SMALL.first},
+    r"got learning_rate = 0.001, wanted 0.5; resume with": {"config": replace(CONFIG, learning_rate=0.5)},
+}
+
+
+@pytest.mark.parametrize("message", OTHER_RUNS)
+def test_another_run_is_refused_and_nothing_changes(tmp_path, message):
     save(tmp_path / "run", *build(), CONFIG, History())
+    run = {"other": SMALL, "config": CONFIG} | OTHER_RUNS[message]
+    other, optimizer = run["other"], torch.optim.AdamW(run.get("trained", run["other"]).parameters())
     before, random = copy.deepcopy(other.state_dict()), torch.get_rng_state()
-    with pytest.raises(ValueError, match=rf"run is of another run: {message}"):
-        restore(tmp_path / "run", other, torch.optim.AdamW(other.parameters()), config)
+    with pytest.raises(ValueError, match=f"run is of another run: {message}"):
+        restore(tmp_path / "run", other, optimizer, run["config"])
     for name, tensor in other.state_dict().items():
         assert_equal(tensor, before[name], 0)
     assert_equal(torch.get_rng_state(), random)
-
-
-def test_parameters_that_are_no_longer_trained_are_refused(tmp_path):
-    save(tmp_path / "run", *build(), CONFIG, History())
-    model, _ = build()
-    with pytest.raises(ValueError, match=r"got second.bias = \(1,\) torch.float32, trained, wanted \(1,\) "):
-        restore(tmp_path / "run", model, torch.optim.AdamW(model.first.parameters()), CONFIG)
 
 
 def test_a_run_may_become_longer_or_be_saved_at_other_steps_but_not_shorter(tmp_path):

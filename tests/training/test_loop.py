@@ -56,15 +56,11 @@ def assert_same_parameters(ours, theirs, tolerance=0):
 
 
 @pytest.mark.parametrize(
-    ("warmup", "rates"),
-    [
-        (2, [4.0, 8.0, 8.0, 6.0, 4.0, 2.0]),
-        (5, [8 / 5, 16 / 5, 24 / 5, 32 / 5, 8.0, 8.0]),
-    ],
+    ("warmup", "rates"), [(2, [4.0, 8.0, 8.0, 6.0, 4.0, 2.0]), (5, [1.6, 3.2, 4.8, 6.4, 8.0, 8.0])]
 )
 def test_learning_rate_by_hand(warmup, rates):
     config = TrainingConfig(steps=6, learning_rate=8.0, warmup_steps=warmup)
-    assert [learning_rate_at(step, config) for step in range(6)] == rates
+    assert [learning_rate_at(step, config) for step in range(6)] == pytest.approx(rates)
 
 
 @pytest.mark.parametrize(
@@ -81,37 +77,17 @@ def test_a_config_that_cannot_be_is_refused(options, message):
         TrainingConfig(**({"steps": 10} | options))
 
 
-def test_first_step_equals_adamw_written_out():
-    """Algorithm 2 of arXiv:1711.05101; after one step the corrected means are the gradient and its square."""
-    model = token_model()
-    config = TrainingConfig(steps=1, learning_rate=0.01, weight_decay=0.25, max_grad_norm=0.125)
-    batch = batch_at(0)
-    loss = F.cross_entropy(model(*batch.inputs).reshape(-1, CLASSES), batch.targets.reshape(-1))
-    gradients = torch.autograd.grad(loss, list(model.parameters()))
-    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
-    assert norm > config.max_grad_norm  # so that clipping counts
-    clip = config.max_grad_norm / (norm + 1e-6)
-    wanted = {}
-    for (name, parameter), gradient in zip(model.named_parameters(), gradients, strict=True):
-        decay = config.weight_decay if parameter.dim() > 1 else 0
-        step = gradient * clip / ((gradient * clip).abs() + 1e-8)
-        wanted[name] = parameter * (1 - 0.01 * decay) - 0.01 * step
-
-    history = train(model, batch_at, config)
-    assert history.loss == pytest.approx([loss.item()])
-    assert history.gradient_norm == pytest.approx([norm])
-    for name, parameter in model.named_parameters():
-        assert_equal(parameter.data, wanted[name].detach(), 1e-9)
-
-
-def test_a_run_follows_the_schedule_and_no_gradient_is_left_over():
-    config = TrainingConfig(steps=5, learning_rate=0.01, warmup_steps=2)
+def test_a_run_is_pytorchs_adamw_with_the_schedule_decayed_matrices_and_clipped_gradients():
+    config = TrainingConfig(
+        steps=5, learning_rate=0.01, warmup_steps=2, weight_decay=0.25, max_grad_norm=0.125
+    )
     rates = [0.005, 0.01, 0.01, 0.02 / 3, 0.01 / 3]
     one, two = token_model(), token_model()
     history = train(one, batch_at, config)
     matrices = [parameter for parameter in two.parameters() if parameter.dim() > 1]
     vectors = [parameter for parameter in two.parameters() if parameter.dim() < 2]
-    optimizer = torch.optim.AdamW([{"params": matrices}, {"params": vectors, "weight_decay": 0}])
+    groups = [{"params": matrices, "weight_decay": 0.25}, {"params": vectors, "weight_decay": 0}]
+    optimizer = torch.optim.AdamW(groups)
     for step, rate in enumerate(rates):
         optimizer.zero_grad()
         for group in optimizer.param_groups:
@@ -119,9 +95,11 @@ def test_a_run_follows_the_schedule_and_no_gradient_is_left_over():
         batch = batch_at(step)
         loss = F.cross_entropy(two(*batch.inputs).mT, batch.targets)
         loss.backward()
-        nn.utils.clip_grad_norm_(two.parameters(), 1.0)
+        norm = nn.utils.clip_grad_norm_(two.parameters(), 0.125)
+        assert norm > 0.125  # so that clipping counts
         optimizer.step()
         assert history.loss[step] == pytest.approx(loss.item(), abs=1e-12)
+        assert history.gradient_norm[step] == pytest.approx(norm.item(), abs=1e-12)
     assert_same_parameters(one, two, 1e-10)
     assert history.learning_rate == pytest.approx(rates)
 
@@ -135,10 +113,8 @@ def test_classifiers_pass_the_mask_on():
     encoder = small_encoder().double()
     hidden, _ = encoder(token_ids, may_attend)
     means = torch.stack([vectors[:n].mean(0) for vectors, n in zip(hidden, lengths, strict=True)])
-    for kind, make_head, vectors in (
-        (TokenClassifier, TokenHead, hidden),
-        (SequenceClassifier, SequenceHead, means),
-    ):
+    kinds = (TokenClassifier, TokenHead, hidden), (SequenceClassifier, SequenceHead, means)
+    for kind, make_head, vectors in kinds:
         head = make_head(WIDTH, CLASSES).double()
         wanted = vectors @ head.projection.weight.T + head.projection.bias
         assert_equal(kind(encoder, head)(token_ids, may_attend), wanted)
@@ -206,20 +182,20 @@ def test_evaluation_is_without_dropout_and_gradients_and_every_mode_comes_back()
     assert torch.is_grad_enabled()
 
 
-def test_training_is_in_train_mode_evaluation_in_eval_mode_and_so_is_the_end():
-    modes = {"training": [], "evaluation": []}
+def test_training_is_in_train_mode_and_evaluation_and_the_end_are_in_eval_mode():
+    in_train_mode = []
     model = token_model(dropout=0.5).eval()
 
     def batches(step):
-        modes["training"].append(model.training)
+        in_train_mode.append(model.training)
         return batch_at(step)
 
     def evaluate(model):
-        modes["evaluation"].append((model.training, torch.is_grad_enabled()))
+        assert not model.training and not torch.is_grad_enabled()
         return 0.25
 
     history = train(model, batches, TrainingConfig(steps=7, evaluate_every=3), evaluate=evaluate)
-    assert modes == {"training": [True] * 7, "evaluation": [(False, False)] * 3}
+    assert in_train_mode == [True] * 7
     assert history.scores == {3: 0.25, 6: 0.25, 7: 0.25}
     assert not any(module.training for module in model.modules())
 
@@ -314,16 +290,12 @@ def test_a_place_that_cannot_be_written_is_noticed_before_the_first_step(tmp_pat
         run(tmp_path / place, watch=lambda *_: pytest.fail("a step was made"))
 
 
-def test_the_bar_counts_steps_shows_the_loss_and_closes(tmp_path, capsys):
+def test_the_bar_of_a_run_that_resumes_counts_on_and_another_run_gets_its_own(tmp_path):
     bars = []
     watch = ProgressBar(lambda **options: bars.append(tqdm(**options)) or bars[-1])
     with pytest.raises(PowerCut):
         run(tmp_path / "run", watch=cut_at(9))
-    _, history = run(tmp_path / "run", watch=watch)
+    run(tmp_path / "run", watch=watch)
     run(watch=watch)
-    assert [(bar.initial, bar.n, bar.total, bar.disable) for bar in bars] == [
-        (8, 12, 12, True),
-        (0, 12, 12, True),
-    ]
-    assert bars[0].postfix == f"loss={history.loss[-1]:.3f}"
-    assert "12/12" in capsys.readouterr().err
+    assert [(bar.initial, bar.n, bar.total) for bar in bars] == [(8, 12, 12), (0, 12, 12)]
+    assert all(bar.disable for bar in bars)  # closed
