@@ -1,7 +1,6 @@
 """Lesson 10: the loop is that of the textbook, stops at nan, and resumes where it stopped."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -274,14 +273,6 @@ def test_a_run_that_was_stopped_resumes_bit_by_bit_and_its_end_is_read(tmp_path)
     assert again == history
     assert_same_parameters(model, uninterrupted)
     assert not model.training
-
-
-def test_a_run_that_is_over_can_be_lengthened(tmp_path):
-    _, short = run(tmp_path / "run")
-    longer = replace(RUN, steps=15, save_every=0)
-    _, history = run(tmp_path / "run", config=longer)
-    assert history.loss[:12] == short.loss
-    assert history.learning_rate[12:] == [learning_rate_at(step, longer) for step in (12, 13, 14)]
 
 
 @pytest.mark.parametrize("place", ["", "missing/run"])
