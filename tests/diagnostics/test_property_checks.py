@@ -15,7 +15,6 @@ from transformer_lab import (
     local_mask,
 )
 from transformer_lab.diagnostics import (
-    PropertyCheck,
     batch_invariance,
     distance_only,
     eval_determinism,
@@ -51,9 +50,6 @@ def ids():
 def encoder(**settings):
     sizes = {"vocab_size": 11, "d_model": 10, "n_heads": 5, "d_ff": 13, "n_layers": 2, "dropout": 0.5}
     return Encoder(EncoderConfig(**sizes | settings))
-
-
-OWN = torch.Generator()  # fixed random numbers do not reach it
 
 
 class Planted(nn.Module):
@@ -121,16 +117,11 @@ def test_rotary_scores_depend_on_distance_only():
 # --- properties that are broken
 
 
-def without_mask(x, may_attend=None):
-    return x + x.mean(dim=1, keepdim=True)
-
-
 def test_padding_that_is_not_hidden_is_found(x, attention):
-    check = padding_invariance(without_mask, x)
+    check = padding_invariance(lambda x, may_attend: x + x.mean(dim=1, keepdim=True), x)
     padded = torch.cat([x, x[:, :5]], dim=1)
     moved = (padded.mean(1) - x.mean(1)).abs()
     assert check.difference == pytest.approx(moved.max().item())
-    assert not padding_invariance(lambda x, may_attend: attention(x), x).holds
     assert not padding_invariance(lambda x, may_attend: attention(x, may_attend=~may_attend), x, pads=1).holds
 
 
@@ -140,17 +131,16 @@ IGNORING = {
 }
 
 
-@pytest.mark.parametrize("name", IGNORING)
+@pytest.mark.parametrize("mix", IGNORING.values(), ids=IGNORING)
 @pytest.mark.parametrize("length", [1, 5])
-def test_no_module_that_ignores_its_mask_passes(name, length):
-    """Copies of all tokens, each equally often, are not heard by a mean, nor by attention."""
-    vectors, hear = nn.Embedding(11, WIDTH), IGNORING[name]
+def test_no_module_that_ignores_its_mask_passes(mix, length):
+    """Copies of all tokens, each equally often, change neither a mean nor attention."""
+    vectors = nn.Embedding(11, WIDTH)
     for scale in (1e-6, 1e6):
         x = torch.randn(2, length, WIDTH) * scale
-        assert not padding_invariance(lambda x, may_attend: hear(x), x).holds
-    for ids in (torch.arange(length)[None] + 1, torch.full((2, length), 10), torch.arange(length)[None]):
-        if ids.any():
-            assert not padding_invariance(lambda i, may_attend: hear(vectors(i)), ids).holds
+        assert not padding_invariance(lambda x, may_attend: mix(x), x).holds
+    for ids in (torch.arange(length)[None] + 1, torch.full((2, length), 10), torch.arange(5)[None]):
+        assert not padding_invariance(lambda i, may_attend: mix(vectors(i)), ids).holds
 
 
 @pytest.mark.parametrize("whose", [0, 1])
@@ -190,13 +180,9 @@ def test_a_position_that_is_treated_apart_is_found(x):
     check = permutation_equivariance(Planted((..., 0, 3), (..., 4, 6)), x)
     assert not check.holds
     assert "feature 6" in check.where
-
-
-def test_neighbours_on_a_circle_are_not_everybody(x):
+    # Neighbours on a circle: a shift alone would change nothing.
     assert not permutation_equivariance(lambda x: x + x.roll(1, dims=1) + x.roll(-1, dims=1), x).holds
-
-
-def test_one_vector_for_the_sequence_may_not_depend_on_the_order(x):
+    # One vector for the sequence.
     assert permutation_equivariance(lambda x: x.mean(dim=1, keepdim=True), x).holds
     assert not permutation_equivariance(lambda x: x[:, :1], x).holds
 
@@ -233,9 +219,7 @@ def test_the_place_on_a_diagonal_is_named():
 def test_nan_never_holds(x):
     check = eval_determinism(lambda x: x * math.nan, x)
     assert (check.holds, check.difference) == (False, math.inf)
-    assert repr(check) == (
-        "✗ eval determinism cannot be checked: NaN or infinity, at sequence 0, position 0, feature 0"
-    )
+    assert repr(check).endswith("cannot be checked: NaN or infinity, at sequence 0, position 0, feature 0")
     assert eval_determinism(lambda x: x * math.nan, x[0]).where == "position 0, feature 0"
 
 
@@ -275,12 +259,6 @@ def test_axes_are_counted_from_the_right(x):
 # --- manners
 
 
-def test_the_result_in_one_line():
-    good, bad = PropertyCheck("p", 1e-12, "position 3", 1e-9), PropertyCheck("p", 0.8576, "position 3", 1e-9)
-    assert repr(good) == "✓ p holds: largest difference below 1e-09"
-    assert repr(bad) == "✗ p is broken: largest difference 0.86, at position 3"
-
-
 def test_nothing_is_left_behind(x):
     module = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5).eval(), nn.Linear(WIDTH, WIDTH))
     before, state = x.clone(), torch.get_rng_state()
@@ -294,55 +272,35 @@ def test_nothing_is_left_behind(x):
     assert torch.equal(x, before)
 
 
+OWN = torch.Generator()  # fixed random numbers do not reach it
+ROTARY = RotaryEmbedding(6)
+IDENTITY = lambda x, may_attend=None: x  # noqa: E731
+ONES = torch.ones(6)
+
+
 @pytest.mark.parametrize(
-    ("check", "function", "words"),
+    ("call", "words"),
     [
-        (leak_map, lambda x: None, r"must return a floating-point tensor .*, got NoneType"),
-        (eval_determinism, lambda x: x.mean(dim=1), r"3 axes, .* of shape \(3, 10\); .*output\[:, None\]"),
-        (
-            eval_determinism,
-            lambda x: x[:, :2],
-            r"^the function must return .*, got shape \(3, 2, 10\); return",
-        ),
-        (eval_determinism, lambda x: x[:1], r"^the function must return .*, got shape \(1, 7, 10\); return"),
-        (
-            leak_map,
-            lambda x: x * torch.rand(1, generator=OWN),
-            "the same .* for the same",
-        ),
-        (lambda f, x: padding_invariance(f, x, pads=0), without_mask, "pads must be at least 1, got 0"),
+        # functions that cannot be examined
+        (lambda x: leak_map(lambda x: None, x), "must return a floating-point tensor .*, got NoneType"),
+        (lambda x: eval_determinism(lambda x: x.mean(1), x), r"of shape \(3, 10\); .*output\[:, None\]"),
+        (lambda x: eval_determinism(lambda x: x[:, :2], x), r"function must .*, got shape \(3, 2, 10\)"),
+        (lambda x: eval_determinism(lambda x: x[:1], x), r"function must .*, got shape \(1, 7, 10\)"),
+        (lambda x: leak_map(lambda x: x * torch.rand(1, generator=OWN), x), "the same .* for the same"),
+        (lambda x: padding_invariance(IDENTITY, x, pads=0), "pads must be at least 1, got 0"),
+        # an x that could not tell: equal tokens or sequences, no batch, NaN, ids with features, nothing
+        (lambda x: permutation_equivariance(IDENTITY, x[:, :1].expand_as(x)), "x must hold .*, got "),
+        (lambda x: batch_invariance(IDENTITY, x[:1].expand_as(x)), "x must hold .*, got "),
+        (lambda x: padding_invariance(IDENTITY, x[0]), "x must hold .*, got "),
+        (lambda x: leak_map(IDENTITY, x / 0), "x must hold .*, got "),
+        (lambda x: leak_map(IDENTITY, x.long()), "x must hold .*, got "),
+        (lambda x: eval_determinism(IDENTITY, x[:0]), "x must hold .*, got "),
+        # vectors whose scores tell nothing
+        (lambda x: distance_only(ROTARY, ONES, torch.zeros(6)), "must not be 0.*got "),
+        (lambda x: distance_only(ROTARY, ONES, ONES, length=1), "length must be at least 2.*got "),
+        (lambda x: distance_only(lambda x: x[:, :3], ONES, ONES), "rotate must keep the shape.*got "),
     ],
 )
-def test_refuses_what_it_cannot_examine(check, function, words, x):
+def test_refuses_what_could_not_be_examined(call, words, x):
     with pytest.raises((TypeError, ValueError), match=words):
-        check(function, x)
-
-
-@pytest.mark.parametrize(
-    ("check", "change"),
-    {
-        "equal tokens": (permutation_equivariance, lambda x: x[:, :1].expand_as(x)),
-        "equal sequences": (batch_invariance, lambda x: x[:1].expand_as(x)),
-        "no batch": (padding_invariance, lambda x: x[0]),
-        "not a number": (leak_map, lambda x: x / 0),
-        "ids with features": (leak_map, lambda x: x.long()),
-        "none": (eval_determinism, lambda x: x[:0]),
-    }.values(),
-)
-def test_refuses_an_x_that_could_not_tell(check, change, x):
-    with pytest.raises(ValueError, match=r"x must (hold|have) .*, got "):
-        check(lambda x, may_attend=None: x, change(x))
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"key": torch.zeros(6)}, "must not be 0"),
-        ({"length": 1}, "length must be at least 2"),
-        ({"rotate": lambda x: x[:, :3]}, "rotate must keep the shape"),
-    ],
-)
-def test_refuses_vectors_whose_scores_tell_nothing(changes, words):
-    arguments = {"rotate": RotaryEmbedding(6), "query": torch.ones(6), "key": torch.ones(6)}
-    with pytest.raises(ValueError, match=rf"{words}.*got "):
-        distance_only(**arguments | changes)
+        call(x)
