@@ -6,10 +6,15 @@ Values are compared where a layer with them equals somebody else's: PyTorch's (t
 
 import pytest
 import torch
+from torch import nn
 
 from tests.reference_loops import assert_equal, randn
 from tests.third_party import randomised
 from transformer_lab import FeedForward, GatedFeedForward
+
+
+def test_the_papers_activation_is_relu():
+    assert type(FeedForward(11, 17).activation) is nn.ReLU
 
 
 @pytest.mark.parametrize("kind", [FeedForward, GatedFeedForward])

