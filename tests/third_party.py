@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from tests.reference_loops import assert_equal, gradients, randn
+from tests.tensors import assert_equal, gradients, randn
 from transformer_lab.encoder_layer import to_torch_names
 
 State = dict[str, Tensor]

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.reference_loops import randn
+from tests.tensors import randn
 from tests.third_party import randomised
 from transformer_lab import EncoderLayer
 from transformer_lab.diagnostics import first_divergence

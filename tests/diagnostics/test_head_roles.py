@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.reference_loops import BATCH, assert_equal, randn
+from tests.tensors import BATCH, assert_equal, randn
 from transformer_lab import MultiHeadAttention
 from transformer_lab.diagnostics import attention_on, without_head
 from transformer_lab.low_rank_adaptation import adapt

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.reference_loops import BATCH, HEADS, assert_equal, both_dtypes, both_paths, randn
+from tests.tensors import BATCH, HEADS, assert_equal, both_dtypes, both_paths, randn
 from tests.third_party import all_gradients, assert_same_state, randomised, to_torch_encoder
 from transformer_lab import (
     Encoder,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.reference_loops import BATCH, HEADS, KEYS, assert_equal, both_dtypes, randn
+from tests.tensors import BATCH, HEADS, KEYS, assert_equal, both_dtypes, randn
 from tests.third_party import assert_same_state, randomised
 from transformer_lab import EncoderLayer, PreNormEncoderLayer, causal_mask
 from transformer_lab.encoder_layer import from_torch_layer, to_torch_layer

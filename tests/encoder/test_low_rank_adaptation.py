@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.reference_loops import assert_equal, numbers
+from tests.tensors import assert_equal, numbers
 from tests.third_party import randomised
 from transformer_lab import Encoder, EncoderConfig
 from transformer_lab.low_rank_adaptation import LowRankLinear, adapt, merge

@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.reference_loops import BATCH, HEADS, KEYS, QUERIES, assert_equal, randn, random_mask
+from tests.tensors import BATCH, HEADS, KEYS, QUERIES, assert_equal, randn, random_mask
 from transformer_lab import attention_weights
 from transformer_lab.mask_conventions import to_additive_mask, to_attention_mask
 

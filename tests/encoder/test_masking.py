@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reference_loops import assert_equal, properties
+from tests.tensors import assert_equal, properties
 from transformer_lab import causal_mask, local_mask, padding_mask, padding_mask_from_lengths
 
 

@@ -6,15 +6,10 @@ import pytest
 import torch
 import transformers
 
-from tests.reference_loops import assert_equal
+from tests.tensors import assert_equal
 from tests.third_party import randomised
 from transformer_lab import padding_mask_from_lengths
-from transformer_lab.modern_bert import (
-    ModernBertConfig,
-    load_hugging_face,
-    modern_bert,
-    parameter_names,
-)
+from transformer_lab.modern_bert import ModernBertConfig, load_hugging_face, modern_bert, parameter_names
 from transformer_lab.packing import encode_packed
 
 # Layers 0, 3 and 6 are global; every text but one is longer than a window of 2 to each side.

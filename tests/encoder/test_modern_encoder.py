@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.reference_loops import BATCH, assert_equal, both_dtypes, randn
+from tests.tensors import BATCH, assert_equal, both_dtypes, randn
 from tests.third_party import randomised, renamed
 from transformer_lab import (
     Encoder,

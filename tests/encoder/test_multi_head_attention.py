@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.reference_loops import (
+from tests.tensors import (
     BATCH,
     HEADS,
     KEYS,

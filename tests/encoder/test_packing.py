@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from tests.reference_loops import assert_equal, randn
+from tests.tensors import assert_equal, randn
 from tests.third_party import all_gradients, assert_same_state, randomised
 from transformer_lab import Encoder, EncoderConfig, RotaryEmbedding, packing
 from transformer_lab.encoder import standard_layer

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.reference_loops import QUERIES, assert_equal, randn
+from tests.tensors import QUERIES, assert_equal, randn
 from transformer_lab import LearnedEncoding, SinusoidalEncoding, sinusoidal_encoding
 
 LENGTH, D_MODEL, MAX_LENGTH = QUERIES, 22, 17

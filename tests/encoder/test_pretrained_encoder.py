@@ -6,7 +6,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from tests.reference_loops import assert_equal
+from tests.tensors import assert_equal
 from transformer_lab.pretrained_encoder import (
     FOLDER_VARIABLE,
     PACKAGE,

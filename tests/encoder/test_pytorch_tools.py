@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.export import Dim, export
 
-from tests.reference_loops import assert_equal
+from tests.tensors import assert_equal
 from transformer_lab import Encoder, EncoderConfig, padding_mask
 from transformer_lab.modern_bert import ModernBertConfig, modern_bert
 from transformer_lab.modern_encoder import modern_encoder

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.reference_loops import BATCH, assert_equal, both_paths, randn, random_mask
+from tests.tensors import BATCH, assert_equal, both_paths, randn, random_mask
 from tests.third_party import randomised
 from transformer_lab import RotaryEmbedding, padding_mask_from_lengths
 from transformer_lab.roformer import ExpandingMultiHeadAttention, FeedForwardUnit, RoFormerEncoder, summary

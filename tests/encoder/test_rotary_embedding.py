@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.reference_loops import BATCH, HEADS, QUERIES, assert_equal, both_dtypes, randn
+from tests.tensors import BATCH, HEADS, QUERIES, assert_equal, both_dtypes, randn
 from transformer_lab import RotaryEmbedding, interleaved_to_half_split, rotate_half_split, rotate_interleaved
 from transformer_lab.rotary_embedding import rotations
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.reference_loops import (
+from tests.tensors import (
     BATCH,
     D_HEAD,
     D_VALUE,

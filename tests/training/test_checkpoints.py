@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from tests.reference_loops import assert_equal, randn
+from tests.tensors import assert_equal, randn
 from transformer_lab.training import History, TrainingConfig
 from transformer_lab.training.checkpoints import (
     read_checkpoint,

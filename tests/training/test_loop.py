@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from tqdm import tqdm
 
-from tests.reference_loops import assert_equal
+from tests.tensors import assert_equal
 from transformer_lab import Encoder, EncoderConfig, SequenceHead, TokenHead, padding_mask_from_lengths
 from transformer_lab.training import (
     IGNORED,

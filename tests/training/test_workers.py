@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from tests.reference_loops import assert_equal
+from tests.tensors import assert_equal
 from transformer_lab import Encoder, EncoderConfig, TokenHead
 from transformer_lab.training import (
     IGNORED,
