@@ -1,7 +1,6 @@
 """A notebook's shell, as it runs in the learner's folder."""
 
 import sys
-from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -11,7 +10,7 @@ from transformer_course.workspace import atomic_files
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InteractiveShell:
+def shell(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic_files, "WORKSPACE", tmp_path)
     monkeypatch.setattr(atomic_files, "IN_WORKSPACE", True)
     # A shell makes its own module `__main__`.
@@ -22,6 +21,6 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InteractiveShell:
     return made
 
 
-def run(shell: InteractiveShell, *cells: str) -> None:
+def run(shell, *cells):
     for cell in cells:
         shell.run_cell(cell, store_history=True).raise_error()
