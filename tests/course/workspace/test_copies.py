@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -18,7 +17,7 @@ from transformer_course.workspace import atomic_files, copies
 NAME = "03_doubling.ipynb"
 
 
-def cell(id: str | None, source: str, kind: str = "code", **more: object) -> dict:
+def cell(id, source, kind="code", **more):
     made = {"cell_type": kind, "metadata": {}, "source": source}
     made |= {"outputs": [], "execution_count": None} if kind == "code" else {}
     return made | ({"id": id} if id else {}) | more
@@ -31,21 +30,22 @@ TAGS = {"tags": ["exercise:03.1"]}
 LESSON = {
     "title": cell("title", "# Doubling", "markdown"),
     "hand": cell("hand", "print(3 + 3)", **RUN),
-    "exercise-03-1": cell("exercise-03-1", STUB, metadata=TAGS),
+    "task": cell("task", STUB, metadata=TAGS),
     "end": cell("end", "## Summary", "markdown"),
 }
+TEXTS = {id: each["source"] for id, each in LESSON.items()}
 
 
 # Merging
 
 
 @st.composite
-def edited(draw: st.DrawFn) -> tuple[list[dict], list[dict], list[dict]]:
+def edited(draw):
     """A lesson, a newer one, and the learner's copy of the first: each cell kept, changed or removed."""
     edits = st.sampled_from(["{}", "{}", "{} changed by {}", ""])
     base = [cell(id, f"text {id}") for id in "abcdef"]
 
-    def edit(cells: list[dict], who: str) -> list[dict]:
+    def edit(cells, who):
         texts = [draw(edits).format(each["source"], who) for each in cells]
         return [each | {"source": text} for each, text in zip(cells, texts, strict=True) if text]
 
@@ -58,7 +58,7 @@ def edited(draw: st.DrawFn) -> tuple[list[dict], list[dict], list[dict]]:
 
 @settings(deadline=None)
 @given(edited())
-def test_merging_keeps_what_the_learner_wrote_and_takes_everything_else(notebooks: tuple) -> None:
+def test_merging_keeps_what_the_learner_wrote_and_takes_everything_else(notebooks):
     base, newer, mine = notebooks
     was, now = ({each["id"]: each["source"] for each in cells} for cells in (base, newer))
     merged = copies.merge(mine, {each["id"]: copies.digest(each) for each in base}, newer)
@@ -84,22 +84,22 @@ def test_merging_keeps_what_the_learner_wrote_and_takes_everything_else(notebook
             assert id not in ids  # the learner has taken it away
 
 
-def merged(mine: list[dict], newer: list[dict]) -> dict[str, dict]:
+def merged(mine, newer):
     base = {each["id"]: copies.digest(each) for each in LESSON.values()}
     return {each["id"]: each for each in copies.merge(mine, base, newer)[0]}
 
 
-def test_cells_of_ones_own_follow_theirs_when_the_course_moves_it() -> None:
+def test_cells_of_ones_own_follow_theirs_when_the_course_moves_it():
     mine = [cell("mine-0", "first"), LESSON["title"], LESSON["hand"], cell("mine-1", "second"), LESSON["end"]]
     cells = merged(mine, [LESSON["title"], LESSON["end"], LESSON["hand"]])
     assert list(cells) == ["mine-0", "title", "end", "hand", "mine-1"]
 
 
-def test_outputs_stay_with_the_text_that_made_them_and_tags_are_the_courses() -> None:
-    mine = [LESSON["hand"], LESSON["exercise-03-1"] | RUN | {"source": ANSWER, "metadata": {"mine": 1}}]
-    cells = merged(mine, [LESSON["hand"], LESSON["exercise-03-1"]])
-    assert cells["hand"]["outputs"] and cells["exercise-03-1"]["outputs"]
-    assert cells["exercise-03-1"]["metadata"] == TAGS | {"mine": 1}
+def test_outputs_stay_with_the_text_that_made_them_and_tags_are_the_courses():
+    mine = [LESSON["hand"], LESSON["task"] | RUN | {"source": ANSWER, "metadata": {"mine": 1}}]
+    cells = merged(mine, [LESSON["hand"], LESSON["task"]])
+    assert cells["hand"]["outputs"] and cells["task"]["outputs"]
+    assert cells["task"]["metadata"] == TAGS | {"mine": 1}
     cells = merged(mine, [LESSON["hand"] | {"source": "print(5 + 5)"}])
     assert (cells["hand"]["outputs"], cells["hand"]["execution_count"]) == ([], None)
 
@@ -110,30 +110,34 @@ def test_outputs_stay_with_the_text_that_made_them_and_tags_are_the_courses() ->
 class Course:
     """A folder of shipped lessons, and a learner's copy."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.notebooks, self.workspace = folder / "notebooks", folder / "my_lessons"
-        self.notebooks.mkdir()
+        self.notebooks.mkdir(parents=True)
         self.copy, self.before = self.workspace / NAME, self.workspace / "before"
         self.ship()
+        assert self.update() == ["03 copied."]
 
-    def ship(self, **texts: str) -> None:
+    def ship(self, **texts):
         cells = [each | {"source": texts.get(id, each["source"])} for id, each in LESSON.items()]
         lesson = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
         (self.notebooks / NAME).write_text(json.dumps(lesson), encoding="utf-8")
 
-    def update(self) -> list[str]:
+    def update(self):
         return list(copies.update(self.notebooks, self.workspace))
 
-    def work(self, change: Callable[[list[dict]], object]) -> None:
+    def renew(self, number="03"):
+        return copies.renew(number, self.notebooks, self.workspace)
+
+    def work(self, change):
         """Change the copy's cells, as an editor does."""
         notebook = json.loads(self.copy.read_text(encoding="utf-8"))
         change(notebook["cells"])
         self.copy.write_text(json.dumps(notebook), encoding="utf-8")
 
-    def answer(self) -> None:
+    def answer(self):
         self.work(lambda cells: cells[2].update(source=ANSWER))
 
-    def sources(self) -> dict[str, str]:
+    def sources(self):
         """The texts of the copy's cells by their ids, in order; it is a notebook that JupyterLab opens."""
         notebook = json.loads(self.copy.read_text(encoding="utf-8"))
         nbformat.validate(notebook)
@@ -141,48 +145,43 @@ class Course:
 
 
 @pytest.fixture
-def course(tmp_path: Path) -> Course:
-    made = Course(tmp_path)
-    assert made.update() == ["03 copied."]
-    return made
+def course(tmp_path):
+    return Course(tmp_path)
 
 
 @pytest.fixture
-def answered(course: Course) -> Course:
+def answered(course):
     course.answer()
     return course
 
 
-def test_a_copy_has_the_same_cells_and_no_outputs(course: Course) -> None:
-    assert course.sources() == {id: each["source"] for id, each in LESSON.items()}
+def test_a_copy_has_the_same_cells_and_no_outputs(course):
+    assert course.sources() == TEXTS
     cells = copies.read(course.copy)["cells"]
-    assert all(not each.get("outputs") and not each.get("execution_count") for each in cells)
+    assert not any(each.get("outputs") or each.get("execution_count") for each in cells)
     assert cells[2]["metadata"] == TAGS
 
 
-def test_a_lesson_that_is_not_newer_is_left_to_the_last_byte(answered: Course) -> None:
+def test_a_lesson_that_is_not_newer_is_left_to_the_last_byte(answered):
     before = answered.copy.read_bytes()
     assert answered.update() == []
     assert answered.copy.read_bytes() == before and not answered.before.exists()
 
 
-def test_a_newer_lesson_is_merged_and_the_copy_keeps_its_time(answered: Course) -> None:
+def test_a_newer_lesson_is_merged_and_the_copy_keeps_its_time(answered):
     os.utime(answered.copy, (10**9, 10**9))
     answered.ship(end="## The end")
     assert answered.update() == ["03 updated; what you wrote is kept."]
-    assert answered.sources() == {id: each["source"] for id, each in LESSON.items()} | {
-        "exercise-03-1": ANSWER,
-        "end": "## The end",
-    }
+    assert answered.sources() == TEXTS | {"task": ANSWER, "end": "## The end"}
     assert answered.copy.stat().st_mtime == 10**9
-    answered.ship(**{"exercise-03-1": STUB.replace("(x)", "(x, times)"), "end": "## The end"})
+    answered.ship(task="def double(x, times): ...", end="## The end")
     assert answered.update() == ["03 updated; what you wrote is kept, notes show what the course has there."]
-    assert answered.sources()["exercise-03-1"] == ANSWER
+    assert answered.sources()["task"] == ANSWER
     assert "def double(x, times)" in "".join(answered.sources().values())
     assert answered.update() == []
 
 
-def test_however_many_updates_one_copy_is_kept_beside(answered: Course) -> None:
+def test_however_many_updates_one_copy_is_kept_beside(answered):
     for number in range(3):
         before = answered.copy.read_bytes()
         answered.ship(hand=f"print({number})")
@@ -190,74 +189,62 @@ def test_however_many_updates_one_copy_is_kept_beside(answered: Course) -> None:
     assert [path.read_bytes() for path in answered.before.iterdir()] == [before]
 
 
-def test_a_shipped_lesson_that_was_worked_in_is_laid_among_the_copies(course: Course) -> None:
+def test_a_shipped_lesson_that_was_worked_in_is_laid_among_the_copies(course):
     course.copy.write_bytes((course.notebooks / NAME).read_bytes())
     course.answer()
     course.ship(hand="print(5 + 5)")
     course.update()
-    assert course.sources()["exercise-03-1"] == ANSWER
-    assert {"print(3 + 3)", STUB} & set(course.sources().values()) == {"print(3 + 3)"}
-    assert "print(5 + 5)" in "".join(course.sources().values())
+    texts = course.sources()
+    assert (texts["task"], texts["hand"]) == (ANSWER, "print(3 + 3)")
+    assert STUB not in texts.values() and "print(5 + 5)" in "".join(texts.values())
 
 
-def test_line_ends_do_not_count_as_changes(course: Course) -> None:
-    course.work(lambda cells: [each.update(source=each["source"].replace("\n", "\r\n")) for each in cells])
-    course.ship(**{"exercise-03-1": "double = ..."})
+def test_line_ends_do_not_count_as_changes(course):
+    course.work(lambda cells: cells[2].update(source=STUB.replace("\n", "\r\n")))
+    course.ship(task="double = ...")
     course.update()
-    assert course.sources()["exercise-03-1"] == "double = ..."
+    assert course.sources()["task"] == "double = ..."
 
 
-def test_words_of_any_script_and_half_a_character(course: Course) -> None:
+def test_words_of_any_script_and_half_a_character(course):
     course.work(lambda cells: cells.append(cell("0b5c7f1e", "# 你好 ☃ مرحبا \ud83d")))
     course.ship(end="## The end")
     course.update()
     assert "# 你好 ☃ مرحبا \ud83d" in course.sources().values()
 
 
-def test_a_copy_whose_cells_have_lost_their_ids_is_left_alone(answered: Course) -> None:
+def test_a_copy_or_a_lesson_that_cannot_be_merged_leaves_the_copy_alone(answered):
     answered.work(lambda cells: [each.pop("id") for each in cells])
     before = answered.copy.read_bytes()
     answered.ship(end="## The end")
-    (said,) = answered.update()
-    assert said.startswith("03 cannot be merged with the newer lesson: its cells have no ids")
+    (without_ids,) = answered.update()
+    assert without_ids.startswith("03 cannot be merged with the newer lesson: its cells have no ids")
+    (answered.notebooks / NAME).write_text("<<<<<<< HEAD", encoding="utf-8")
+    (unreadable,) = answered.update()
+    assert unreadable.startswith("03 cannot be read as it is shipped.")
     assert answered.copy.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b'{"cells": [5], "metadata": {}}',
-        b'{"cells": [{"source": [1], "cell_type": "code"}], "metadata": {}}',
-        b'{"worksheets": [], "nbformat": 3}',
-        b"\x89PNG\r\n",
-    ],
-    ids=["nothing", "cells", "source", "version", "picture"],
-)
-def test_a_file_that_is_no_notebook_is_set_aside_and_named(course: Course, data: bytes) -> None:
+NO_NOTEBOOKS = [b"", b"\x89PNG", b'{"cells": [5], "metadata": {}}', b'{"cells": [], "metadata": []}', b"{}"]
+
+
+@pytest.mark.parametrize("data", NO_NOTEBOOKS)
+def test_a_file_that_is_no_notebook_is_set_aside_and_named(course, data):
     course.copy.write_bytes(data)
     assert course.update() == [
         "03 could not be read: it is in before/03_doubling (1).ipynb now, and a new copy in its place."
     ]
     assert (course.before / "03_doubling (1).ipynb").read_bytes() == data
-    assert list(course.sources()) == list(LESSON)
+    assert course.sources() == TEXTS
 
 
-def test_a_copy_that_is_a_link_stays_one(answered: Course, tmp_path: Path) -> None:
+def test_a_copy_that_is_a_link_stays_one(answered, tmp_path):
     elsewhere = answered.copy.rename(tmp_path / "elsewhere.ipynb")
     answered.copy.symlink_to(elsewhere)
     answered.ship(end="## The end")
     answered.update()
-    assert answered.copy.is_symlink() and "## The end" in elsewhere.read_text(encoding="utf-8")
-    assert answered.sources()["exercise-03-1"] == ANSWER
-
-
-def test_a_shipped_lesson_that_cannot_be_read_leaves_the_copy_alone(course: Course) -> None:
-    (course.notebooks / NAME).write_text("<<<<<<< HEAD", encoding="utf-8")
-    before = course.copy.read_bytes()
-    (said,) = course.update()
-    assert said.startswith("03 cannot be read as it is shipped.")
-    assert course.copy.read_bytes() == before
+    assert answered.copy.is_symlink() and not elsewhere.is_symlink()
+    assert answered.sources() == TEXTS | {"task": ANSWER, "end": "## The end"}
 
 
 # Trouble halfway
@@ -290,21 +277,22 @@ print(*copies.update(Path(sys.argv[1]), Path(sys.argv[2])))
 """
 
 
-def test_killed_at_every_step(tmp_path: Path) -> None:
+def worked_and_merged(course):
+    return course.sources() == TEXTS | {"task": ANSWER, "hand": "print(5 + 5)"}
+
+
+def test_killed_at_every_step(tmp_path):
     """The process dies before each change, and with each file half written; then a whole run follows."""
     for step in range(100):
-        folder_of_step = tmp_path / str(step)
-        folder_of_step.mkdir()
-        course = Course(folder_of_step)
-        course.update()
+        course = Course(tmp_path / str(step))
         course.answer()
         course.ship(hand="print(5 + 5)")
         program = [sys.executable, "-c", PROGRAM, course.notebooks, course.workspace, str(step)]
         run = subprocess.run(program, capture_output=True, text=True)
         assert run.returncode in (0, 9), run.stderr
-        assert course.sources()["exercise-03-1"] == ANSWER  # whole, the old one or the new one
+        assert course.sources()["task"] == ANSWER  # whole, the old one or the new one
         course.update()
-        assert (course.sources()["hand"], course.sources()["exercise-03-1"]) == ("print(5 + 5)", ANSWER)
+        assert worked_and_merged(course)
         assert not list(course.workspace.rglob(f"*{atomic_files.UNFINISHED}"))
         if run.returncode == 0:
             break
@@ -312,13 +300,11 @@ def test_killed_at_every_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("refused", ["open", "replace"])
-def test_a_full_disk_or_a_read_only_folder(
-    answered: Course, refused: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_or_a_read_only_folder(answered, refused, monkeypatch):
     before, real = answered.copy.read_bytes(), getattr(Path, refused)
     answered.ship(hand="print(5 + 5)")
 
-    def refuse(*args: object, **kwargs: object) -> object:
+    def refuse(*args, **kwargs):
         if refused == "open" and "wb" not in args:
             return real(*args, **kwargs)
         raise OSError(28, "No space left on device")
@@ -330,13 +316,13 @@ def test_a_full_disk_or_a_read_only_folder(
         ]
     assert answered.copy.read_bytes() == before
     answered.update()
-    assert answered.sources()["hand"] == "print(5 + 5)"
+    assert worked_and_merged(answered)
 
 
-def test_saved_by_jupyterlab_in_the_same_moment(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saved_by_jupyterlab_in_the_same_moment(course, monkeypatch):
     merge = copies.merge
 
-    def save_meanwhile(*args: object) -> object:
+    def save_meanwhile(*args):
         course.answer()
         return merge(*args)
 
@@ -347,46 +333,44 @@ def test_saved_by_jupyterlab_in_the_same_moment(course: Course, monkeypatch: pyt
             "03 is being saved by another program. It is brought up to date the next time."
         ]
     course.update()
-    assert (course.sources()["exercise-03-1"], course.sources()["hand"]) == (ANSWER, "print(5 + 5)")
+    assert worked_and_merged(course)
 
 
-def test_two_updates_at_once(answered: Course) -> None:
+def test_two_updates_at_once(answered):
     answered.ship(hand="print(5 + 5)")
     program = [sys.executable, "-c", PROGRAM, answered.notebooks, answered.workspace, "1000"]
     both = [subprocess.Popen(program) for _ in range(2)]
     assert [each.wait() for each in both] == [0, 0]
-    assert (answered.sources()["exercise-03-1"], answered.sources()["hand"]) == (ANSWER, "print(5 + 5)")
+    assert worked_and_merged(answered)
 
 
 # A new copy on demand, and where one left off
 
 
-def test_a_new_copy_sets_the_old_one_aside(answered: Course) -> None:
+def test_a_new_copy_sets_the_old_one_aside(answered):
     before = answered.copy.read_bytes()
-    said = copies.renew("03", answered.notebooks, answered.workspace)
-    assert said == "03: your copy is in before/03_doubling (1).ipynb now."
-    assert copies.renew("03", answered.notebooks, answered.workspace) == "03 had no copy."
+    assert answered.renew() == "03: your copy is in before/03_doubling (1).ipynb now."
+    assert answered.renew() == "03 had no copy."
     answered.update()
-    assert answered.sources()["exercise-03-1"] == STUB
+    assert answered.sources() == TEXTS
     for _ in range(2):  # a copy in which nothing is new is set aside once
-        copies.renew("03", answered.notebooks, answered.workspace)
+        answered.renew()
         answered.update()
     assert (answered.before / "03_doubling (1).ipynb").read_bytes() == before
     assert len(list(answered.before.iterdir())) == 2
 
 
 @pytest.mark.parametrize("number", ["99", "*"])
-def test_refuses_a_lesson_that_is_not_there(course: Course, number: str) -> None:
+def test_refuses_a_lesson_that_is_not_there(course, number):
     with pytest.raises(ValueError, match=r"there is no lesson .*: give the number of a lesson, such as 03"):
-        copies.renew(number, course.notebooks, course.workspace)
+        course.renew(number)
 
 
-def test_the_lesson_worked_in_last_is_found_again(course: Course) -> None:
+def test_the_lesson_worked_in_last_is_found_again(course):
     assert copies.last_worked_in(course.workspace) is None
     course.work(lambda cells: cells[1].update(RUN))
     other = course.workspace / "04_other.ipynb"
     other.write_text('{"cells": [], "metadata": {}}')
     os.utime(other, (2 * 10**9, 2 * 10**9))  # newer, and nobody has touched it
-    assert copies.last_worked_in(course.workspace) == course.copy
     (course.workspace / "05_broken.ipynb").write_text("{")
     assert copies.last_worked_in(course.workspace) == course.copy
