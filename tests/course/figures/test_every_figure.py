@@ -1,6 +1,5 @@
-"""Every figure is closed, described in a sentence, refused beyond its scale, and never random."""
+"""Every figure is closed, refused beyond its scale, and never random."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -11,62 +10,20 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from tests.course.figures.colours import contrast
 from tests.gate.lint_notebooks import random_plots
 from transformer_course import figures
 from transformer_course.figures.layout import canvas, finished
 
 TOKENS = ["$x$", "b", "$"]
 WEIGHTS = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.25, 0.25, 0.5]])
-MODULES = sorted(Path(figures.__file__).parent.glob("*.py"))
-every_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-COLOUR_NAMES = r"\b(red|blue|green|orange|yellow|pink|grey|purple|black|white)\b"
 
 
-def sentences(tree):
-    """The constant sentences that a module's figures carry as alternative texts."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "alt":
-            yield node.value
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("finished"):
-            yield from node.args[2:]
-
-
-@every_module
-def test_an_alternative_text_is_a_sentence_without_the_name_of_a_colour(path):
-    for sentence in sentences(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(sentence, ast.Constant) and sentence.value:
-            assert 20 < len(sentence.value) <= 160 and sentence.value.endswith("."), sentence.value
-            assert not re.search(COLOUR_NAMES, sentence.value), sentence.value
-
-
-@every_module
-def test_a_figure_is_closed_because_pyplot_does_not_know_it(path):
-    assert "pyplot" not in re.sub(r'""".*?"""', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-
-
-@every_module
-def test_no_plot_draws_random_numbers(path):
-    """An error bar over resampled runs, or a jitter, would be another one in the next run."""
-    assert list(random_plots(path.read_text(encoding="utf-8"))) == []
-
-
-def ground(text):
-    """The colour that a text is written on."""
-    place = text.get_window_extent().get_points().mean(axis=0)
-    patches = [patch for ax in text.figure.axes for patch in ax.patches if patch.get_fill()]
-    under = [patch.get_facecolor() for patch in patches if patch.contains_point(place)]
-    return under[-1] if under and under[-1][3] else "white"
-
-
-@pytest.mark.parametrize(
-    "name", ["encoder_map", "norm_orders", "minilm_and_modernbert", "kinds_of_tests", "ring_of_three"]
-)
-def test_words_contrast_with_the_boxes_that_they_are_written_on(name):
-    figure = getattr(figures, name)(**{} if name == "encoder_map" else {"title": ""})
-    figure.draw_without_rendering()
-    for text in (text for ax in figure.axes for text in ax.texts if text.get_text().strip()):
-        assert contrast(text.get_color(), ground(text)) >= 4.5, text.get_text()
+def test_no_figure_is_left_open_or_draws_random_numbers():
+    """pyplot keeps what it opens; a jitter, or an error bar over resampled runs, differs from run to run."""
+    for path in Path(figures.__file__).parent.glob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        assert "pyplot" not in re.sub(r'""".*?"""', "", source, flags=re.DOTALL), path
+        assert list(random_plots(source)) == [], path
 
 
 def test_a_dollar_is_a_dollar_and_no_formula():
