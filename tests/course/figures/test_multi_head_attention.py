@@ -1,8 +1,8 @@
 """Two heads choose each for itself, and a wrong cut is framed."""
 
 import torch
-from matplotlib import colors
 
+from tests.course.figures.drawn import boxed
 from transformer_course import figures
 
 TOKENS = ["dog", "bites", "man"]
@@ -16,26 +16,13 @@ def test_each_row_of_a_wrong_cut_that_has_another_tokens_numbers_has_one_frame()
     assert frames == [((0, 1), 2, 1), ((0, 2), 2, 1)]
 
 
-def cells(ax):
-    """The numbers and words that have a frame: text → (middle, colour or hatch)."""
-    boxes = [(patch.get_window_extent(), patch) for patch in ax.patches]
-    found = [(text, patch) for text in ax.texts for box, patch in boxes if box.contains(*at(text))]
-    return [
-        (text.get_text(), patch.get_hatch() or colors.to_hex(patch.get_facecolor())) for text, patch in found
-    ]
-
-
-def at(text):
-    return text.axes.transData.transform(text.get_position())
-
-
 def test_two_heads_choose_each_for_itself_and_add_up_by_their_rows_of_w_o():
     query, keys = [2.0, 0, 0, 2], [[2.0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 2]]
     values = [[1, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 1]]
     mixing = [[1, 0, 1, 0], [0, 1, 0, 1], [-1, 0, 1, 0], [0, -1, 0, 1]]
-    jobs, words = {"one head": "", "head 0": "", "head 1": ""}, ["dog", "bites", "man"]
-    (ax,) = figures.two_heads(query, keys, values, mixing, words, jobs, ("is", "was"), title="").axes
-    numbers = " ".join(word for word, _ in cells(ax))
+    jobs = {"one head": "", "head 0": "", "head 1": ""}
+    (ax,) = figures.two_heads(query, keys, values, mixing, TOKENS, jobs, ("is", "was"), title="").axes
+    numbers = " ".join(text for text, _ in boxed(ax))
     assert "4 0 4 2 0 2 .47 .06 .47" in numbers and ".47 .47 .47 .47" in numbers
     assert "4 0 0 2.8 0 0 .89 .05 .05" in numbers and "0 0 4 0 0 2.8 .05 .05 .89" in numbers
     assert ".89 .05 .89 .05 −.05 −.89 .05 .89 .84 −.84 .94 .94" in numbers  # head 0, head 1, their sum

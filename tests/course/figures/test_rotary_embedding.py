@@ -3,40 +3,28 @@
 import numpy as np
 import pytest
 import torch
-from matplotlib import pyplot as plt
-from matplotlib.text import Annotation
+from matplotlib.figure import Figure
 
+from tests.course.figures.drawn import arrows, words
 from transformer_course import figures
-from transformer_course.figures.colours import ROLES
 from transformer_course.figures.layout import number, two_decimals
 from transformer_course.figures.vectors import PITCH
 from transformer_lab import RotaryEmbedding
 
-
-def words(ax):
-    return [text.get_text() for text in ax.texts if text.get_text()]
+X, MAPS = {"cat": [1, 1], "old": [0, 2]}, [[[1, 0, 2, 1], [0, 1, 1, -1]], [[1, 0, 0, 1], [1, 1, 0, -1]]]
 
 
 @pytest.fixture
 def ax():
-    figure, ax = plt.subplots()
-    yield ax
-    plt.close(figure)
+    return Figure().add_subplot()
 
 
 def test_arrows_end_where_the_pair_points_and_the_longest_of_all_reaches_the_rim(ax):
     query, key = torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([[0.0, 1.0], [-6.0, 0.0]])
     figures.draw_turns(ax, {"q": query, "k": key}, ["fast", "slow"])
-    arrows = [(text.xyann, text.xy) for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch]
     starts, ends = [(0, 0), (PITCH, 0)] * 2, [(1 / 3, 0), (PITCH, 0.5), (0, 1 / 6), (PITCH - 1, 0)]
-    np.testing.assert_allclose(arrows, list(zip(starts, ends, strict=True)), atol=1e-12)
-    below = ["90° apart (arc): score 0"] * 2 + ["fast", "k", "k", "q", "q", "slow"]
-    assert sorted(words(ax)) == below
-    shown = {text.get_text(): text.get_color() for text in ax.texts}
-    assert (shown["q"], shown["k"]) == (ROLES["query"], ROLES["key"])
-
-
-X, MAPS = {"cat": [1, 1], "old": [0, 2]}, [[[1, 0, 2, 1], [0, 1, 1, -1]], [[1, 0, 0, 1], [1, 1, 0, -1]]]
+    np.testing.assert_allclose(arrows(ax), list(zip(starts, ends, strict=True)), atol=1e-12)
+    assert sorted(words(ax)) == ["90° apart (arc): score 0"] * 2 + ["fast", "k", "k", "q", "q", "slow"]
 
 
 @pytest.mark.parametrize("places", [(3, 1), (40, 38)])
@@ -54,5 +42,4 @@ def test_a_score_is_the_sum_of_its_turned_pairs_and_the_same_at_one_distance(ax,
 
 def test_an_arrow_without_length_is_drawn_as_none(ax):
     figures.draw_turns(ax, {"q": torch.zeros(1, 2), "k": torch.tensor([[1.0, 0.0]])})
-    arrows = [(*text.xyann, *text.xy) for text in ax.texts if isinstance(text, Annotation)]
-    assert np.isfinite(arrows).all()
+    assert np.isfinite(arrows(ax)).all()

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.text import Annotation
 
+from tests.course.figures.drawn import arrows, words
 from transformer_course import figures
-from transformer_course.figures.colours import GREY, HERO, LIT, pale
-from transformer_course.figures.scaled_dot_product_attention import HUES, LIGHT, PLACES, STEPS
+from transformer_course.figures.colours import LIT
+from transformer_course.figures.scaled_dot_product_attention import PLACES, STEPS
 
 X = [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
-
-
 MAPS = {
     "W_Q": [[0, 1, 0, 0], [1, 1, 0, 0], [-1, 1, 1, 1]],
     "W_K": [[2, 0, 0, 0], [-2, 2, 0, 0], [2, -2, 2, 0]],
@@ -22,29 +20,21 @@ MAPS = {
 }
 
 
-def test_a_key_falls_at_a_right_angle_on_the_line_of_the_query() -> None:
+def test_a_key_falls_at_a_right_angle_on_the_line_of_the_query():
     keys = {"a": [1.0, 2.0], "b": [-3.0, 1.0]}
     plane = figures.query_and_keys({"a": [2.0, 0.0]}, keys, "a", title="").axes[0]
     feet = [line.get_xydata()[0] for line in plane.lines if line.get_marker() == "o"]
     np.testing.assert_allclose(feet, [[1, 0], [-3, 0]], atol=1e-12)
-    assert {"a's query", "a 1.00", "b −3.00"} <= {text.get_text() for text in plane.texts}
+    assert {"a's query", "a 1.00", "b −3.00"} <= set(words(plane))
     assert plane.get_title() == "reach along the query, 2.00 long"
 
 
-def test_what_softmax_makes_of_the_scores_stands_beside_them() -> None:
-    keys = {
-        "a": [0.0, 1.0],
-        "b": [math.log(3), 5.0],
-    }  # the query is √2 long: a score is a key's first feature
-    _, scores, weights = figures.query_and_keys({"a": [math.sqrt(2), 0.0]}, keys, "a", title="").axes
+def test_what_softmax_makes_of_the_scores_stands_beside_them():
+    # the query is √2 long: a score is a key's first feature
+    query, keys = {"a": [math.sqrt(2), 0.0]}, {"a": [0.0, 1.0], "b": [math.log(3), 5.0]}
+    _, scores, weights = figures.query_and_keys(query, keys, "a", title="").axes
     assert [bar.get_width() for bar in scores.patches] == pytest.approx([0, math.log(3)])
     assert [bar.get_width() for bar in weights.patches] == pytest.approx([0.25, 0.75])
-
-
-def walked(step: str):
-    ax = Figure().add_subplot()
-    figures.draw_attention_steps(ax, step, X, MAPS, ["the", "cat", "sat"])
-    return ax
 
 
 @pytest.mark.parametrize(
@@ -54,43 +44,27 @@ def walked(step: str):
         ("key = x W_K", "1 · 0 + 1 · 2 + 0 · −2 = 2"),
         ("value = x W_V", "1 · 0 + 1 · 10 + 0 · 0 = 10"),
         ("scores = query · keyᵀ", "1 · 2 + 2 · 0 + 0 · 0 + 0 · 0 = 2"),
-        (
-            "weights = softmax(scores ÷ √4)",
-            "exp(2 ÷ √4) ≈ 2.72,  2.72 ÷ (2.72 + 7.39 + 1) ≈ .245",
-        ),
+        ("weights = softmax(scores ÷ √4)", "exp(2 ÷ √4) ≈ 2.72,  2.72 ÷ (2.72 + 7.39 + 1) ≈ .245"),
         ("output = weights · value", ".245 · 0 + .665 · 10 + .090 · 10 ≈ 7.55"),
     ],
 )
-def test_the_marked_cell_is_the_sum_written(step: str, arithmetic: str) -> None:
-    ax = walked(step)
-    made, made_of = STEPS[step]
-    assert f"{made}:  {arithmetic}" in [text.get_text() for text in ax.texts]
+def test_the_marked_cell_is_the_sum_written(step, arithmetic):
+    ax = Figure().add_subplot()
+    figures.draw_attention_steps(ax, step, X, MAPS, ["the", "cat", "sat"])
+    made, _ = STEPS[step]
+    assert f"{made}:  {arithmetic}" in words(ax)
     places = {to_hex(patch.get_facecolor()): patch.get_xy() for patch in ax.patches}
     (left, top), (x, y) = PLACES[made], places[LIT]
-    number = arithmetic.split()[-1]
-    assert number in [t.get_text() for t in ax.texts if t.get_position() == (x + 0.5, y + 0.5)]
+    (number,) = [t.get_text() for t in ax.texts if t.get_position() == (x + 0.5, y + 0.5)]
+    assert number == arithmetic.split()[-1]
     assert left <= x < left + 3 and top <= y < top + 3
-    highlight = [pale(HUES.get(name, GREY), LIGHT) for name in made_of]
-    assert [
-        colour for patch in ax.patches if (colour := to_hex(patch.get_facecolor())) in highlight
-    ] == highlight
-
-
-WEIGHTS, VALUES = [0.2, 0.7, 0.1], [[10.0, 0.0], [0.0, 5.0], [3.0, 3.0]]
-
-
-def arrows(ax):
-    """Start and end of every arrow."""
-    drawn = [text for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch]
-    return [(text.xyann, text.xy) for text in drawn]
 
 
 def test_weighted_values_lie_end_to_end_and_reach_the_output():
-    values, output = figures.weighted_sum(WEIGHTS, VALUES, ["a", "b", "c"], query="b").axes
-    np.testing.assert_allclose([end for _, end in arrows(values)], VALUES)
+    weights, vectors = [0.2, 0.7, 0.1], [[10.0, 0.0], [0.0, 5.0], [3.0, 3.0]]
+    values, output = figures.weighted_sum(weights, vectors, ["a", "b", "c"], query="b").axes
+    np.testing.assert_allclose([end for _, end in arrows(values)], vectors)
     *steps, whole = arrows(output)
     np.testing.assert_allclose(steps, [((0, 0), (2, 0)), ((2, 0), (2, 3.5)), ((2, 3.5), (2.3, 3.8))])
     np.testing.assert_allclose(whole, [(0, 0), (2.3, 3.8)])
-    written = {text.get_text(): text.get_color() for text in output.texts}
-    assert {".200 · a", ".700 · b", ".100 · c"} < set(written)
-    assert written["output (2.30, 3.80)"] == HERO
+    assert {".200 · a", ".700 · b", ".100 · c", "output (2.30, 3.80)"} <= set(words(output))
