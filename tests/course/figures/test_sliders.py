@@ -14,14 +14,12 @@ def test_a_slider_moves_over_pictures_and_leaves_a_strip(monkeypatch, published)
     assert "application/vnd.jupyter.widget-view+json" in live and "image/png" not in live
     about = metadata["image/png"]
     assert "It turns" in about["alt"] and about["height"] > about["width"]  # one picture below the other
-    stops = about["stops"]
+    stops, frames = about["stops"], about["stops"]["frames"]
     assert (stops["name"], stops["first"]) == ("angle", 2)  # it begins where the strip does
-    assert [frame["stop"] for frame in stops["frames"]] == ["angle = 1", "angle = 2", "angle = 3"]
-    assert len({frame["png"] for frame in stops["frames"]}) == 3
-    assert (
-        "2 points: (0, 0) (1, 2)" in data["text/plain"]
-    )  # a picture that the strip has not: the gate sees it
+    assert [frame["stop"] for frame in frames] == ["angle = 1", "angle = 2", "angle = 3"]
+    assert len({frame["png"] for frame in frames}) == 3
+    assert "2 points: (0, 0) (1, 2)" in data["text/plain"]  # of a picture that the strip has not
     chooser, picture = boxes[0].children
-    assert stops["frames"][2]["png"] in picture.value
+    assert frames[2]["png"] in picture.value
     chooser.value = 1
-    assert stops["frames"][1]["png"] in picture.value and 'role="status">angle = 2' in picture.value
+    assert frames[1]["png"] in picture.value and 'role="status">angle = 2' in picture.value

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 
 from transformer_course import figures
 from transformer_course.figures import layout, speed_and_scale
@@ -48,21 +47,6 @@ def test_every_byte_that_goes_to_and_fro_is_counted_and_the_map_moves_in_steps_o
     assert told == {"q\n200 kB", "k\n200 kB", "v\n200 kB", "output\n200 kB"}
     assert fused.get_title() == "Fused: 800 kB are moved"
     assert "scores, 1000 × 250" in words(fused) and any("4 rounds" in word for word in words(fused))
-
-
-def test_a_ring_ends_with_all_sums_everywhere_and_an_arrow_leaves_every_framed_piece():
-    frames = figures.ring_of_three(title="").axes
-    assert words(frames.pop(0)) == [f"worker {w}\ngradient {letter}" for w, letter in enumerate("abc")]
-    for ax in frames:
-        boxed = [p for p in ax.patches if to_hex(p.get_edgecolor()) == HERO and hasattr(p, "get_x")]
-        feet = {(p.get_x() + p.get_width() / 2, p.get_y()) for p in boxed}
-        starts = {each.xyann for each in ax.texts if hasattr(each, "xyann")}
-        assert all(any(foot == pytest.approx(start) for start in starts) for foot in feet)
-        assert len(boxed) == (0 if ax is frames[4] else 3)
-    cells = [word for word in words(frames[0]) if "worker" not in word]
-    assert cells == ["a0", "a1", "a2", "b0", "b1", "b2", "c0", "c1", "c2"]
-    cells = [word for word in words(frames[4]) if "worker" not in word]
-    assert cells == ["a0+b0+c0", "b1+c1+a1", "c2+a2+b2"] * 3
 
 
 def draw_count(numbers, where):

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from matplotlib.colors import to_hex
 from torch.nn import functional as F
 
 from transformer_course import figures
 from transformer_course.figures import training
 from transformer_course.figures.arithmetic import short_number
-from transformer_course.figures.colours import HERO, HIDDEN
 from transformer_course.figures.training import training_curves
 from transformer_lab.training.loop import History, TrainingConfig
 
@@ -31,29 +29,6 @@ def test_a_step_is_that_of_torch(allowed):
     assert {short_number(value) for value in told} < set(written)
 
 
-def test_what_is_silenced_is_0_or_its_mean_and_a_wrong_word_is_marked():
-    adds = {"A": {"token": (0, 7), "head 0": (3, 0), "head 1": (5, 0)}}
-    adds["B"] = {"token": (0, 7), "head 0": (0, 3), "head 1": (5, 0)}
-    (ax,) = figures.head_ablation(adds, [["head 0"], ["head 1"]], ["runs", "run"], title="").axes
-    table = {}
-    for text in ax.texts:
-        across, down = text.get_position()
-        table.setdefault(round(down, 6), []).append((across, text.get_text()))
-    rows = [[word for _, word in sorted(row)] for _, row in sorted(table.items())]
-    assert [" ".join(row) for row in rows[3:]] == [
-        "token 0 7 0 7 0 7 0 7 0 7 0 7",
-        "head 0 3 0 0 3 0 0 1.5 1.5 3 0 3 0",
-        "head 1 5 0 5 0 5 0 5 0 0 0 5 0",
-        "added up 8 7 5 10 5 7 6.5 8.5 3 7 8 7",
-        "it says runs ✓ run ✓ run ✗ run ✗ run ✗ runs ✓",
-        "B,\nsilenced alike   5 7 6.5 8.5 0 10 5 10",
-        "it says   run ✓ run ✓ run ✓ run ✓",
-    ]
-    silenced = to_hex(HIDDEN["facecolor"])
-    assert sum(to_hex(patch.get_facecolor()) == silenced for patch in ax.patches) == 4 * 2
-    assert [text.get_text() for text in ax.texts if text.get_color() == HERO] == ["run ✗"] * 3
-
-
 def test_a_probe_is_the_ridge_solution_and_is_judged_by_the_new():
     points, truth = [[3.0, 0.0], [-1.0, 0.0], [5.0, 1.0], [0.0, -1.0], [2.0, 7.0]], [1, -1, 1, 1, -1]
     style = {"known": 3, "penalty": 0.5, "names": ("yes", "no"), "title": ""}
@@ -66,17 +41,6 @@ def test_a_probe_is_the_ridge_solution_and_is_judged_by_the_new():
     right = (np.sign(scores[3:]) == truth[3:]).sum()
     assert [text.get_text() for text in line.get_yticklabels()][1] == f"2 new:\n{right} right"
     assert len(plane.collections) == 6  # known and new of both kinds, wrong ones, and the legend's
-
-
-def test_patches_of_an_image_have_their_weights_in_reading_order():
-    images, maps = np.random.default_rng(1).random((2, 4, 6)), np.arange(12.0).reshape(2, 1, 6) / 12
-    style = {"patch": (2, 2), "digits": [7, 8], "title": "", "bar": ""}
-    first, head, second, other, _ = figures.image_attention(images, maps, ["L1.H0"], **style).axes
-    for ax, image in zip((first, second), images, strict=True):
-        np.testing.assert_array_equal(ax.images[0].get_array(), image)
-    for ax, weights in zip((head, other), maps[:, 0], strict=True):
-        np.testing.assert_array_equal(ax.collections[0].get_array(), weights.reshape(2, 3))
-    assert [ax.get_ylabel() for ax in (first, second)] == ["a 7", "a 8"]
 
 
 def history(losses, scores=()):
