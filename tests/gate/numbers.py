@@ -46,6 +46,7 @@ def numbers_have_a_source(lesson: Lesson) -> Iterator[str]:
     """Yield each number of the prose without a source, and each entry of `numbers.toml` without a use."""
     cells, sources = lesson.notebook.cells, SOURCES.get(lesson.path.name[:2], {})
     printed = [_printed(cell) for cell in cells]
+    of_cell = {cell.id: numbers for cell, numbers in zip(cells, printed, strict=True)}
     everywhere, used, heading = set().union(*printed), set(), ""
     sizes = {number for number in everywhere if len(number) >= LONG and "." not in number}.union(
         *(_numbers(_code_of(cell)) for cell in cells if cell.cell_type == "code")
@@ -57,7 +58,9 @@ def numbers_have_a_source(lesson: Lesson) -> Iterator[str]:
         is_overview = i == 0 or re.match(OVERVIEWS, heading)
         near = everywhere if is_overview else set().union(*printed[max(0, i - NEAR) : i + NEAR + 1])
         near = near | _quoted_in(cell.source)
-        for paragraph in re.split(r"\n\s*\n", CODE.sub(_without_blank_lines, cell.source)):
+        for paragraph in re.split(
+            r"\n\s*\n", CODE.sub(lambda code: re.sub(r"\n\s*\n", "\n", code[0]), cell.source)
+        ):
             for number, is_share in _in_prose(paragraph):
                 is_size = "." not in number and not is_share  # a width in the code holds for the whole lesson
                 if (near | sizes if is_size else near) & _forms(number, is_share):
@@ -65,7 +68,9 @@ def numbers_have_a_source(lesson: Lesson) -> Iterator[str]:
                 if number in _results(paragraph, number):
                     continue
                 used.add(number)
-                if not _is_source(sources.get(number, ""), number, printed, cells):
+                source = sources.get(number, "")
+                is_cell = source.startswith("cell ")
+                if not source or (is_cell and number not in of_cell.get(source.removeprefix("cell "), "")):
                     yield f"{cell.id} has {number}, which nothing near it computes; {REMEDY}"
     if lesson.path.parent == NOTEBOOKS:  # elsewhere it may be a part, or made up
         yield from (f"numbers.toml has {number}, which needs no source" for number in sources.keys() - used)
@@ -86,10 +91,6 @@ def _in_prose(source: str) -> Iterator[tuple[str, bool]]:
 @cache
 def _of_exercises() -> re.Pattern:
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, exercise_titles()))})\b")
-
-
-def _without_blank_lines(code: re.Match) -> str:
-    return re.sub(r"\n\s*\n", "\n", code[0])
 
 
 def _printed(cell: NotebookNode) -> set[str]:
@@ -128,34 +129,21 @@ def _results(paragraph: str, number: str) -> set[str]:
     in_order = [_plain(other) for other in re.findall(NUMBER, paragraph)]
     in_order = [float(other) for other in in_order if other != number]
     powers = [10.0 ** int(exponent.translate(SUPERSCRIPTS)) for exponent in POWER_OF_TEN.findall(paragraph)]
-    values = list(_combinations(in_order, {*in_order, *powers}))
+    values = _combinations(in_order, {*in_order, *powers})
     digits = len(number.partition(".")[2])
     return {_plain(f"{value:.{digits}f}") for value in values if abs(value) < 1e12}
 
 
 def _combinations(in_order: list[float], numbers: set[float]) -> Iterator[float]:
     for x in numbers:
-        yield from (x, x * x, 100 * x, x / (2 * math.pi))
+        yield from (x, 100 * x, math.exp(min(x, 64)))
         if x > 0:
             yield from (math.sqrt(x), 1 / math.sqrt(x), math.log(x))
-        if x < 64:
-            yield from (math.exp(x), 2.0**x)
     for x, y in permutations(numbers, 2):
-        yield from (x + y, x - y, x * y)
+        yield from (x + y, x - y, x * y, math.hypot(x, y))
         if y > 0:
-            yield from (x / y, 100 * x / y, x / math.sqrt(y), math.hypot(x, y))
-    for start in range(len(in_order)):
-        for end in range(start + 3, min(start + 6, len(in_order)) + 1):
-            run = in_order[start:end]
-            yield from (sum(run), sum(run) / len(run), run[0] * run[1] + run[2])
-
-
-def _is_source(source: str, number: str, printed: list[set[str]], cells: list[NotebookNode]) -> bool:
-    if name := re.fullmatch(r"cell (\S+)", source):
-        return any(
-            number in numbers and cell.id == name[1] for numbers, cell in zip(printed, cells, strict=True)
-        )
-    return bool(source)
+            yield x / y
+    yield from (x * y + z for x, y, z in zip(in_order, in_order[1:], in_order[2:], strict=False))
 
 
 def _quoted_in(text: str) -> set[str]:
