@@ -1,13 +1,10 @@
 """What a stored lesson must look like. Each rule yields its complaints, naming the cell and the remedy."""
 
 import ast
-import base64
-import io
 import re
 from collections.abc import Callable, Iterator
 
 from nbformat import NotebookNode
-from PIL import Image
 
 from tests.gate import lesson_length
 from tests.gate.notebook_io import PAGE, PICTURE, WORDS, Lesson, as_text, code_cells, tags, without_pictures
@@ -15,7 +12,6 @@ from tests.gate.numbers import numbers_have_a_source
 from tests.gate.solution_leak import nothing_asked_stands_above
 from tests.gate.solve_exercises import exercises_in, tagged
 from transformer_course.exercises import exercise_cells, exercise_titles
-from transformer_course.figures.png import DENSITY
 from transformer_course.lessons import first_cell
 
 Rule = Callable[[Lesson], Iterator[str]]
@@ -24,7 +20,6 @@ LONGEST_CELL = 25  # lines
 LARGEST_FILE = 2_500_000  # bytes
 WIDEST = 900  # pixels of the page that a picture may take
 SHOWN = {"text/plain", "text/html", "text/markdown", PICTURE}  # what every viewer can show
-SHOWN_ANYWHERE = {"slider", "head_explorer"}  # figures that show themselves
 STABLE_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 # Options without which a plot of seaborn's draws random numbers, and their values that do not.
 ERRORBAR = {"errorbar": ("None", "('pi', 100)")}
@@ -116,7 +111,7 @@ def _about_output(output: NotebookNode) -> Iterator[str]:
             yield from (f"{mime} holds {what}: {match[0]!r}" for what, match in found.items() if match)
 
 
-def pictures_have_words_are_crisp_and_fit_the_page(lesson: Lesson) -> Iterator[str]:
+def pictures_have_words_and_fit_the_page(lesson: Lesson) -> Iterator[str]:
     for cell in code_cells(lesson.notebook):
         for output in cell.outputs:
             if PICTURE in output.get("data", {}):
@@ -128,9 +123,6 @@ def _about_picture(output: NotebookNode) -> Iterator[str]:
     if not words or not about.get("alt") or words.startswith("<"):  # <Figure size 640x480 with 1 Axes>
         yield "without words: draw it with matplotlib after lesson.begin"
     width = about.get("width", 0)
-    stored = Image.open(io.BytesIO(base64.b64decode(output.data[PICTURE]))).width
-    if abs(stored - DENSITY * width) > 1:
-        yield f"of {stored} pixels for {width} of the page: `make refresh`"
     if f'base64,{output.data[PICTURE]}"' not in output.data.get(PAGE, ""):
         yield "whose page has another one, or none: `make refresh`"
     if width > WIDEST:
@@ -152,17 +144,6 @@ def random_plots(source: str) -> Iterator[str]:
                 for option, repeatable in REPEATABLE.get(name, {}).items():
                     if given.get(option) not in repeatable and given.get("estimator") != "None":
                         yield f"sns.{name} needs {option}={' or '.join(repeatable)}: else it draws at random"
-
-
-def figures_are_shown(lesson: Lesson) -> Iterator[str]:
-    """A notebook shows what a cell's last line returns: a figure before it would be drawn for nobody."""
-    for cell in code_cells(lesson.notebook):
-        for line in ast.parse(cell.source).body[:-1]:
-            match line:
-                case ast.Expr(ast.Call(ast.Attribute(ast.Name("figures"), name))) if (
-                    name not in SHOWN_ANYWHERE
-                ):
-                    yield f"{cell.id} draws a figure that nobody sees: move `figures.{name}(…)` to its end"
 
 
 # Its file
@@ -261,8 +242,7 @@ ALL: tuple[Rule, ...] = (
     no_result_is_hidden_by_a_semicolon,
     nothing_is_exempt,
     outputs_are_clean,
-    pictures_have_words_are_crisp_and_fit_the_page,
-    figures_are_shown,
+    pictures_have_words_and_fit_the_page,
     plots_repeat,
     file_is_as_stored,
     nothing_is_left_to_write,

@@ -18,12 +18,7 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 PICTURE = "image/png"
 PAGE = "text/html"  # of a picture: an <img> with its alternative text, which an exported page needs
 WORDS = "text/plain"
-ABOUT = (
-    "alt",
-    "height",
-    "width",
-    "stops",
-)  # of a picture: its words, its size in the page, a slider's frames
+ABOUT = ("alt", "height", "width", "stops")  # of a picture: its words, its size, a slider's frames
 WIDGET = "application/vnd.jupyter.widget-view+json"
 EMBEDDED = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=]*")
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -117,8 +112,7 @@ def _kept(output: NotebookNode) -> NotebookNode:
     about = {name: about[name] for name in ABOUT if name in about}
     output.metadata = nbformat.from_dict({PICTURE: about} if about else {})
     if PICTURE in output.data:
-        output.data = nbformat.from_dict(
-            {mime: output.data[mime] for mime in (PICTURE, PAGE, WORDS) if mime in output.data}
-        )
+        kept = {mime: output.data[mime] for mime in (PICTURE, PAGE, WORDS) if mime in output.data}
+        output.data = nbformat.from_dict(kept)
         output.data[PICTURE] = output.data[PICTURE].strip()
     return output
