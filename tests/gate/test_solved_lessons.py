@@ -6,25 +6,16 @@ import nbformat
 import pytest
 
 from tests.gate.notebook_io import LESSONS, Lesson, code_cells
-from tests.gate.solve_exercises import TRAINING, tagged, with_exercises_solved
+from tests.gate.solve_exercises import exercises_in, tagged, with_exercises_solved
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_every_exercise_is_run_a_second_time_solved(path: Path) -> None:
     shipped = code_cells(Lesson.shipped(path).notebook)
     twice = with_exercises_solved(shipped)[len(shipped) :]
-    stubs, stubs_again, checks_again = (
-        [id for cell in cells if (id := tagged(cell, kind))]
-        for cells, kind in ((shipped, "exercise"), (twice, "exercise"), (twice, "check"))
-    )
-    assert stubs == stubs_again == checks_again
+    checks = [id for cell in twice if (id := tagged(cell, "check"))]
+    assert exercises_in(shipped) == exercises_in(twice) == checks
     assert not any("NotImplementedError" in cell.source for cell in twice)
-
-
-def test_cells_that_train_and_so_run_once_exist() -> None:
-    assert set(TRAINING) <= {
-        cell.id for path in LESSONS for cell in code_cells(Lesson.shipped(path).notebook)
-    }
 
 
 def test_only_what_uses_an_answer_runs_a_second_time() -> None:
