@@ -23,16 +23,8 @@ SYMPTOM = "field_guide/symptoms/runtimeerror-mat1-and-mat2-shapes-cannot-be-mult
 PASTED = tomllib.loads((ROOT / "tests" / "site" / "messages.toml").read_text("utf-8"))["message"]
 TRACEBACK = max((message["said"] for message in PASTED), key=len)
 # One page of each kind: the other pages are made of the same parts.
-KINDS = [
-    "index.html",
-    LESSON,
-    GUIDE,
-    SYMPTOM,
-    "field_guide/scale.html",
-    "glossary.html",
-    "search.html",
-    "live.html",
-]
+OTHERS = ["index.html", "field_guide/scale.html", "glossary.html", "search.html", "live.html"]
+KINDS = [LESSON, GUIDE, SYMPTOM, *OTHERS]
 CODE = [
     LESSON,
     "field_guide/05_multi_head_attention.html",
@@ -110,7 +102,7 @@ def test_pages_obey_every_rule_of_accessibility(visit: Visit) -> None:
         assert [fault for fault in page.violations() if ": region: .sidebar" not in fault] == []
 
 
-def test_code_is_never_wider_than_its_box_and_a_broken_line_goes_on_indented(visit: Visit) -> None:
+def test_code_is_never_wider_than_its_box(visit: Visit) -> None:
     page = visit("index.html", **PHONE)
     for name in CODE:
         page.go(name)
@@ -129,24 +121,6 @@ def test_code_is_never_wider_than_its_box_and_a_broken_line_goes_on_indented(vis
                 }"""
             )
             assert wide == [] and lines > 0, (name, width)
-    page.view.set_viewport_size({"width": 390, "height": 844})
-    page.go(LESSON)
-    lines = page.view.evaluate(
-        """() => [...document.querySelectorAll(".cell_input .hang")].map((line) => {
-          const text = document.createRange();
-          text.selectNodeContents(line);
-          const left = {};  // of each row
-          for (const box of text.getClientRects()) {
-            const row = Math.round(box.bottom / 10);
-            left[row] = Math.min(left[row] ?? Infinity, box.left);
-          }
-          const sign = parseFloat(getComputedStyle(line).fontSize) * 0.55;
-          return [sign * line.style.getPropertyValue("--indent"), Object.values(left)];
-        })"""
-    )
-    broken_lines = [(indent, first, rest) for indent, (first, *rest) in lines if rest]
-    assert len(broken_lines) > 50
-    assert all(min(rest) > first + indent for indent, first, rest in broken_lines)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -173,19 +147,11 @@ def test_in_forced_colours_what_backgrounds_say_is_said_by_lines(visit: Visit) -
     icon = view.locator(".primary-toggle .fa-solid")
     colour = icon.evaluate(f"each => ({style})(each, '::before').backgroundColor")
     assert colour != view.locator("body").evaluate(f"each => ({style})(each).backgroundColor")
-    borders = {
-        ".cell.tag_exercise > .cell_input": "double",
-        ".cell_input": "solid",
-        "details.answer": "solid",
-        ".admonition.run-this": "solid",
-    }
-    for box, border in borders.items():
+    for box, border in {".cell.tag_exercise > .cell_input": "double", "details.answer": "solid"}.items():
         left = view.locator(f".bd-article {box}").first.evaluate(f"each => ({style})(each).borderLeftStyle")
         assert left == border, box
     here = view.locator(".bd-sidebar .current > a").first
     assert here.evaluate(f"each => ({style})(each).outlineStyle") == "solid"
-    formula = view.locator(".bd-article mjx-container[display=true]").first
-    assert "gradient" not in formula.evaluate(f"each => ({style})(each).backgroundImage")
 
 
 # A lesson
@@ -326,14 +292,6 @@ def test_a_mistake_or_a_symptom_is_found_by_its_words_and_leads_to_its_page(visi
     first.locator("a").first.click()
     view.wait_for_url("**/field_guide/0*#m-*")
     expect(view.get_by_role("heading", name="no scale").first).to_be_in_viewport()
-
-
-def test_an_address_with_a_symptom_is_answered(visit: Visit) -> None:
-    view = visit(f"{GUIDE}?symptom=future+tokens+leak").view
-    first = view.locator(".symptoms-found a").first
-    expect(first).to_contain_text("Tokens see the future")
-    first.click()
-    expect(view.get_by_role("heading", name="Tokens see the future")).to_be_in_viewport()
 
 
 def test_the_search_is_loaded_when_it_is_used_and_asked_for_again_when_that_failed(visit: Visit) -> None:
