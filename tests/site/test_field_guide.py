@@ -91,30 +91,3 @@ def test_a_theme_gathers_mistakes_of_several_lessons(
     page = pages[f"field_guide/{theme.name}.md"]
     assert all(f"#{entry.anchor})" in page for entry in members)
     assert page.count("\n## ") == len({entry.name for entry in members})
-
-
-@pytest.mark.parametrize(
-    ("name", "theme"),
-    [
-        ("no scale", "scale"),
-        ("softmax over the queries", "softmax"),
-        ("mask inverted", "masks"),
-        ("features dealt out like cards", "heads"),
-        ("keepdim forgotten", "shapes"),
-        ("no residual at all", "norms"),
-        ("cos and sin swapped", "positions"),
-        ("biases forgotten", "weights"),
-        ("results in the wrong order", "results"),
-        ("computed in float32", "precision"),
-        ("dropped in eval", "training"),
-    ],
-)
-def test_a_name_finds_its_theme(name: str, theme: str) -> None:
-    assert theme in [each.name for each in THEMES if each.has(name)]
-
-
-def test_names_become_anchors_that_differ() -> None:
-    names = ["multiplied by 1 − p", "multiplied by 1 + p", "√d_model", "d_model", "`.T` reverses all axes"]
-    anchors = [links.mistake("03.2", name) for name in names]
-    assert len(set(anchors)) == len(names)
-    assert anchors[2:] == ["m-03-2-root-d_model", "m-03-2-d_model", "m-03-2-t-reverses-all-axes"]

@@ -26,13 +26,6 @@ def test_a_term_without_a_lesson_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         lookup.glossary()
 
 
-def test_notation_has_both_tables() -> None:
-    page = lookup.notation()
-    assert (
-        page.startswith("# Notation\n") and "| `d_model` |" in page and "| (batch, heads, query_pos" in page
-    )
-
-
 def test_every_module_but_the_lessons_own_machinery_has_a_reference() -> None:
     pages = lookup.reference()
     encoder = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
@@ -48,18 +41,10 @@ def test_every_module_but_the_lessons_own_machinery_has_a_reference() -> None:
     assert "(../lessons/04_masking.ipynb)" in pages["reference/masking.md"]
 
 
-def test_the_start_page_leads_to_every_lesson() -> None:
+def test_the_start_page_leads_to_every_lesson_and_says_how_long_they_take() -> None:
     page = start.index()
     assert all(f"(lessons/{number:02}_{lesson.name}.ipynb)" in page for number, lesson in enumerate(LESSONS))
-    assert 'alt="The sentence &quot;The boy saw the bear' in page
-
-
-def test_the_start_page_says_how_long_it_takes() -> None:
-    told = [start.minutes(number) for number in range(len(LESSONS))]
-    assert told[0] == 30  # "half an hour"
-    assert all(70 <= each <= 110 for each in told[1:])
-    total = sum(told)
-    assert f"About {round(total / 60)} hours" in start.index()
+    assert f"About {round(sum(map(start.minutes, range(len(LESSONS)))) / 60)} hours" in page
 
 
 def test_how_to_run_is_what_the_readme_says(tmp_path: Path) -> None:
@@ -71,11 +56,6 @@ def test_how_to_run_is_what_the_readme_says(tmp_path: Path) -> None:
     assert "make lab" in page and "make faults" not in page
     added = [line for line in page.splitlines() if line not in readme and not line.startswith("# ")]
     assert len(added) <= 3, added
-
-
-def test_a_part_that_is_missing_is_named() -> None:
-    with pytest.raises(KeyError, match="platforms"):
-        texts.filled("start.md", megabytes=1, start="", checking="")
 
 
 def test_the_examples_of_the_diagnostics_page_run() -> None:

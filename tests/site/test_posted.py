@@ -11,19 +11,6 @@ from pages import hanging, posted
 from pages.field_guide import READING
 
 
-@pytest.mark.parametrize(
-    ("page", "heading", "title"),
-    [
-        ("field_guide/masks", "Masks", "Masks · mistakes in Transformer code"),
-        ("field_guide/04_masking", "04 Masking: what goes wrong", "04 Masking: what goes wrong"),
-        ("reference/encoder", "encoder", "encoder · reference of transformer_lab"),
-        ("lessons/04_masking", "Lesson 04 · Masking", "Lesson 04 · Masking"),
-    ],
-)
-def test_a_title_says_what_kind_of_page_it_is(page: str, heading: str, title: str) -> None:
-    assert posted.title(page, heading) == title
-
-
 def page(*paragraphs: str, meta: str = "", headings: tuple[str, ...] = ()) -> object:
     """A page as docutils holds it, as far as a description asks."""
     docutils = pytest.importorskip("docutils.nodes")

@@ -92,26 +92,11 @@ def test_what_people_paste_and_say_is_found_among_the_first_three(ask: Ask, entr
 
 
 FIRST = {
-    "same sentence gives different results every time": "The same input gives different results",
-    "loss does not go down": "The loss does not go down",
-    "future tokens leak": "Tokens see the future",
     "the order of words makes no difference": "The order of the words makes no difference",
     "weights: the columns sum to 1, not the rows": "The rows of the attention weights do not sum",
-    "padding changes output": "Results change with the padding",
-    "my loss is nan after a few steps": "The loss jumps, or becomes NaN",
-    "RuntimeError: view size is not compatible with": "RuntimeError: view size",
-    "same output for every token": "Every token gets the same output",
-    "the mask has no effect": "The mask has no effect",
-    "CUDA out of memory": "Out of memory",
-    "validation loss goes up": "Good in training, bad in the test",
-    "generation repeats the same token": "With a key-value cache it writes something else",
-    "my LoRA is not learning": "An adapter (LoRA) learns nothing",
     "The shape of the 2D attn_mask is torch.Size([4, 4]), but should be (5, 5).": "of the attn_mask is wrong",
-    "index out of range in self": "IndexError: index out of range in self",
     "Expected floating point type": "RuntimeError: expected target dtype to be Long",
-    "mask shape error": "RuntimeError: the shape of the attn_mask is wrong",
     "atention is unifrom": "Attention is almost uniform",
-    "einsum wrong": "RuntimeError: einsum()",
     "-inf": "∞",
 }
 
