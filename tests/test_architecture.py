@@ -18,9 +18,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGE, COURSE = ROOT / "transformer_lab", ROOT / "transformer_course"
 NOTEBOOKS = ROOT / "notebooks"
 
-# Around the encoder, which knows nothing of them.
-ROOMS = ("training", "diagnostics")
-
 # What `import transformer_lab` must not load: it takes seconds, and a model needs none of it.
 NOT_LOADED = {"matplotlib", "seaborn", "IPython", "ipywidgets", "sklearn", "transformers", "tokenizers"}
 
@@ -106,19 +103,17 @@ def later(path, other):
     return path.stem not in imported_modules(other)
 
 
-@each(encoder)
-def test_the_encoder_knows_nothing_of_what_surrounds_it(path):
-    assert not {name.split(".")[0] for name in imported_modules(path)} & set(ROOMS)
+KNOWS_NOTHING_OF = {
+    "encoder": (encoder, {"training", "diagnostics", "transformer_course"}),
+    "training": (sorted((PACKAGE / "training").rglob("*.py")), {"transformer_course"}),
+    "diagnostics": (sorted((PACKAGE / "diagnostics").rglob("*.py")), {"training", "transformer_course"}),
+}
 
 
-@each(package)
-def test_the_package_knows_nothing_of_the_course(path):
-    assert not {name.split(".")[0] for name in imported_modules(path)} & {"transformer_course"}
-
-
-@each(sorted((PACKAGE / "diagnostics").rglob("*.py")))
-def test_diagnostics_need_no_training(path):
-    assert not {name.split(".")[0] for name in imported_modules(path)} & {"training"}
+@pytest.mark.parametrize(("paths", "rooms"), KNOWS_NOTHING_OF.values(), ids=KNOWS_NOTHING_OF)
+def test_a_room_imports_nothing_from_the_rooms_above_it(paths, rooms):
+    imported = {path.name: {name.split(".")[0] for name in imported_modules(path)} & rooms for path in paths}
+    assert {name: found for name, found in imported.items() if found} == {}
 
 
 # What a library is called where it is imported, if otherwise than where it is installed.
@@ -168,20 +163,11 @@ def test_importing_the_package_loads_nothing_that_a_model_does_not_need():
     assert not loaded & NOT_LOADED
 
 
-@each([path for path in encoder if lesson_of(path) < lessons.NAMES.index("encoder")])
-def test_parts_take_plain_integers_and_know_no_config(path):
-    assert "EncoderConfig" not in path.read_text(encoding="utf-8")
-
-
 @each([path for path in sources if path.stem == "__init__"])
 def test_no_module_is_hidden_by_a_name_of_its_package(path):
     modules = {other.stem for other in path.parent.iterdir()}
-    own = {
-        alias.asname or alias.name
-        for node in tree(path).body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    imports = [node for node in tree(path).body if isinstance(node, ast.ImportFrom)]
+    own = {alias.asname or alias.name for node in imports for alias in node.names}
     assert own & modules == set()
 
 
@@ -241,25 +227,17 @@ def test_a_module_says_which_lesson_it_belongs_to(path):
 
 
 @each(readable)
-def test_no_function_is_too_long(path):
-    too_long = {
-        node.name: length(node)
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.FunctionDef) and length(node) > LONGEST_FUNCTION
-    }
-    assert too_long == {}
+def test_no_function_and_no_file_is_too_long(path):
+    functions = [node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef)]
+    assert [each.name for each in functions if length(each) > LONGEST_FUNCTION] == []
+    kind = "encoder" if path.parent in (PACKAGE, PACKAGE / "training") else "other"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE[kind]
 
 
 def length(function):
     """Count a function's lines without its docstring."""
     first, lines = function.body[0], function.end_lineno - function.lineno + 1
     return lines - (first.end_lineno - first.lineno + 1) if ast.get_docstring(function) else lines
-
-
-@each(readable)
-def test_no_file_is_too_long(path):
-    kind = "encoder" if path.parent in (PACKAGE, PACKAGE / "training") else "other"
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE[kind]
 
 
 @each([*encoder, *sorted((PACKAGE / "training").glob("[!_]*.py"))])

@@ -18,53 +18,52 @@ def install() -> ModuleType:
     return module
 
 
-def listing(install: ModuleType, text: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    for name in ("UV_INDEX_STRATEGY", *(uv for uv, _ in install.SETTINGS.values())):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(install.subprocess, "run", lambda *args, **kwargs: SimpleNamespace(stdout=text))
-    return install.settings_of_pip()
-
-
-def test_uv_is_told_what_pip_is_told(install: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uv_is_told_what_pip_is_told_and_its_own_settings_stay(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = (
         ":env:.find-links='/wheels /more'\n:env:.default-timeout='180'\nglobal.find-links='/old'\n"
         "global.index-url='one'\nuser.extra-index-url='two\\nthree'\nglobal.cert='/a.pem'\n"
     )
-    assert listing(install, text, monkeypatch) == {
+    for name in ("UV_INDEX_STRATEGY", *(uv for uv, _ in install.SETTINGS.values())):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(install.subprocess, "run", lambda *args, **kwargs: SimpleNamespace(stdout=text))
+    told = {
         "UV_FIND_LINKS": "/wheels,/more",  # what the environment says rules
         "UV_DEFAULT_INDEX": "one",
         "UV_INDEX": "two three",
         "SSL_CERT_FILE": "/a.pem",
         "UV_INDEX_STRATEGY": "unsafe-best-match",
     }
-
-
-def test_uvs_own_settings_stay(install: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = listing(install, "global.index-url='one'\n", monkeypatch)
-    assert "UV_DEFAULT_INDEX" in found
+    assert install.settings_of_pip() == told
     monkeypatch.setenv("UV_DEFAULT_INDEX", "mine")
-    assert "UV_DEFAULT_INDEX" not in install.settings_of_pip()
+    del told["UV_DEFAULT_INDEX"]
+    assert install.settings_of_pip() == told
+
+
+PIP = ["pip requirements.txt", "pip requirements-model.txt"]
 
 
 @pytest.mark.parametrize(
-    ("refused", "wanted"),
+    ("refused", "wanted", "status"),
     [
-        ("nothing", ["pip uv", "uv requirements.txt", "uv requirements-model.txt"]),
-        ("pip uv", ["pip uv", "pip requirements.txt", "pip requirements-model.txt"]),
-        ("uv req", ["pip uv", "uv requirements.txt", "pip requirements.txt", "pip requirements-model.txt"]),
+        ("nothing", ["pip uv", "uv requirements.txt", "uv requirements-model.txt"], 0),
+        ("pip uv", ["pip uv", *PIP], 0),
+        ("uv req", ["pip uv", "uv requirements.txt", *PIP], 0),
+        ("", ["pip uv", *PIP[:1]], 1),  # what even pip cannot install
     ],
 )
 def test_pip_does_what_uv_cannot(
-    install: ModuleType, refused: str, wanted: list[str], monkeypatch: pytest.MonkeyPatch
+    install: ModuleType, refused: str, wanted: list[str], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 
     def run(command: list[str], surroundings: dict | None = None) -> int:
         asked.append(f"{command[2]} {command[-1]}")
-        return asked[-1].startswith(refused)
+        return int(asked[-1].startswith(refused))
 
     monkeypatch.setattr(install, "run", run)
-    assert install.main("uv") == 0
+    assert install.main("uv") == status
     assert asked == wanted
 
 
@@ -74,10 +73,3 @@ def test_a_torch_for_the_cpu_is_asked_of_uv(install: ModuleType, monkeypatch: py
     install.main("uv==1", "cpu")
     assert asked[0] == [sys.executable, "-m", "pip", "install", "--quiet", "uv==1"]
     assert asked[1][-4:] == ["--torch-backend", "cpu", "-r", "requirements.txt"]
-
-
-def test_what_even_pip_cannot_install_is_the_status(
-    install: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(install, "run", lambda command, more=None: 3)
-    assert install.main("uv") == 3
