@@ -112,7 +112,9 @@ KNOWS_NOTHING_OF = {
 
 @pytest.mark.parametrize(("paths", "rooms"), KNOWS_NOTHING_OF.values(), ids=KNOWS_NOTHING_OF)
 def test_a_room_imports_nothing_from_the_rooms_above_it(paths, rooms):
-    imported = {path.name: {name.split(".")[0] for name in imported_modules(path)} & rooms for path in paths}
+    imported = {
+        name_of(path): {name.split(".")[0] for name in imported_modules(path)} & rooms for path in paths
+    }
     assert {name: found for name, found in imported.items() if found} == {}
 
 

@@ -152,7 +152,7 @@ FAULTS = {
     "two titles": (_told("deeper", "### More", "# More"), "one title, on top"),
     "heading added": (_set("section-2", source="## By hand\n\n## More"), "the headings must be"),
     "solved exercise": (_set("exercise", source=find("03.1").shown), "it is not as declared"),
-    "another lesson's": (_set("exercise", metadata={"tags": ["exercise:04.1"]}), "its exercises are 04.1"),
+    "another lesson's": (_set("exercise", metadata={"tags": ["exercise:04.1"]}), "its guide has, in this"),
     "exercise twice": (_added(1, 0, "x", "", metadata={"tags": ["exercise:03.1"]}), "are 03.1, 03.1;"),
     "other title": (_told("exercise-task", EXERCISE.heading, "#### 03.1 Other"), "it is not as declared"),
     "shown before": (_set("begin", source=f"{first_cell(3)}\n{find('03.1').shown}"), "stands above it"),

@@ -40,6 +40,7 @@ def test_a_number_that_is_printed_or_follows_from_others_needs_no_source(words):
     [
         ("It is .18.", ".18"),
         ("With 1,025.", "1025"),
+        ("It is 17.", "17"),
         ("8.4% are left.", "8.4"),
         ("So $e^{.17} ≈ 1.20$.", "1.20"),
         ("| name | 1,024 | .65 |", ".65"),
