@@ -4,24 +4,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.course.answers import alternative, independent
-
-
-@independent("08.1")
-def independent_token_vectors(token_ids, vectors, positions):
-    batch, length = token_ids.shape
-    d_model = len(vectors[0])
-    result = torch.zeros(batch, length, d_model)
-    for b in range(batch):
-        for position in range(length):
-            token = token_ids[b, position].item()
-            for feature in range(d_model):
-                scaled = vectors[token, feature] * d_model**0.5
-                result[b, position, feature] = scaled + positions[position, feature]
-    return result
+from tests.course.answers import alternative, independent, on_meta, parameter_count
+from transformer_lab import Encoder, EncoderConfig, mean_pool
 
 
 @alternative("08.1")
+@independent("08.1")
 def other_token_vectors(ids, vectors, positions):
     one_hot = F.one_hot(ids, len(vectors)).to(vectors.dtype)
     place = torch.arange(ids.shape[1]).expand_as(ids)
@@ -59,14 +47,9 @@ class IndependentMyEncoder(nn.Module):
             self.layers.append(make_layer())
 
     def forward(self, token_ids, may_attend=None):
-        batch, length = token_ids.shape
-        x = torch.zeros(batch, length, self.embedding.embedding_dim)
-        for text in range(batch):
-            for place in range(length):
-                token = token_ids[text, place].item()
-                vector = self.embedding.weight[token] + self.positions.weight[place]
-                x[text, place] = self.embedding_norm(vector)
-        every = []
+        tokens, places = self.embedding.weight, self.positions.weight
+        texts = [tokens[text] + places[: len(text)] for text in token_ids]
+        x, every = torch.stack([self.embedding_norm(text) for text in texts]), []
         for number in range(len(self.layers)):
             x, weights = self.layers[number](x, may_attend=may_attend)
             every.append(weights)
@@ -90,18 +73,13 @@ class OtherMyEncoder(nn.Module):
 
 
 @independent("08.4")
+@on_meta
 def independent_count_parameters(
     vocab_size, d_model, n_heads, d_ff, n_layers, max_length, learned, norm_first
 ):
-    with torch.device("meta"):
-        modules = [nn.Embedding(vocab_size, d_model)]
-        modules += [nn.Embedding(max_length, d_model)] if learned else []
-        modules += [nn.LayerNorm(d_model)] if norm_first else []
-        for _ in range(n_layers):
-            modules += [nn.Linear(d_model, d_model) for _ in range(4)]
-            modules += [nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)]
-            modules += [nn.LayerNorm(d_model), nn.LayerNorm(d_model)]
-    return sum(parameter.numel() for module in modules for parameter in module.parameters())
+    sizes = (vocab_size, d_model, n_heads, d_ff, n_layers, max_length)
+    positions = "learned" if learned else "none"
+    return parameter_count(Encoder(EncoderConfig(*sizes, positions=positions, norm_first=norm_first)))
 
 
 @alternative("08.4")
@@ -116,15 +94,7 @@ class IndependentTextHead(nn.Module):
         self.projection = nn.Linear(d_model, n_classes)
 
     def forward(self, hidden, may_attend=None):
-        batch, length, d_model = hidden.shape
-        weight, bias = self.projection.weight, self.projection.bias
-        result = torch.zeros(batch, len(weight))
-        for b in range(batch):
-            real = [j for j in range(length) if may_attend is None or may_attend[b, 0, 0, j]]
-            mean = [sum(hidden[b, j, f] for j in real) / len(real) for f in range(d_model)]
-            for c in range(len(weight)):
-                result[b, c] = sum(weight[c, f] * mean[f] for f in range(d_model)) + bias[c]
-        return result
+        return self.projection(mean_pool(hidden, may_attend))
 
 
 @alternative("08.5")

@@ -4,20 +4,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.course.answers import alternative, independent, norm_by_hand
+from tests.course.answers import alternative, independent, on_meta, parameter_count
+from transformer_lab import FeedForward, MultiHeadAttention, encoder_layer
 
 
 @independent("07.1")
 def independent_layer_norm(x, weight, bias, eps):
-    result = torch.zeros(x.shape)
-    for b, text in enumerate(x):
-        for position, features in enumerate(text):
-            mean = sum(features) / len(features)
-            variance = sum((number - mean) ** 2 for number in features) / len(features)
-            for i, number in enumerate(features):
-                normalised = (number - mean) / torch.sqrt(variance + eps)
-                result[b, position, i] = normalised * weight[i] + bias[i]
-    return result
+    return F.layer_norm(x, weight.shape, weight, bias, eps)
 
 
 @alternative("07.1")
@@ -26,15 +19,7 @@ def other_layer_norm(x, weight, bias, eps):
     return torch.addcmul(bias, weight, (x - mean) * torch.rsqrt(variance + eps))
 
 
-@independent("07.2")
-class IndependentLayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
-        self.eps = eps
-
-    def forward(self, x):
-        return torch.stack([torch.stack([norm_by_hand(self, token) for token in text]) for text in x])
+independent("07.2")(nn.LayerNorm)
 
 
 class Registered(nn.Module):
@@ -63,21 +48,7 @@ class Parts(nn.Module):
         self.attention_norm, self.feed_forward_norm = attention_norm, feed_forward_norm
 
 
-@independent("07.3")
-class IndependentEncoderLayer(Parts):
-    def forward(self, x, may_attend=None):
-        attended, weights = self.attention(x, may_attend=may_attend)
-        result = torch.zeros_like(x)
-        for text in range(x.shape[0]):
-            for position in range(x.shape[1]):
-                token = x[text, position]
-                middle = norm_by_hand(
-                    self.attention_norm, [a + b for a, b in zip(token, attended[text, position], strict=True)]
-                )
-                update = self.feed_forward(middle)
-                summed = [a + b for a, b in zip(middle, update, strict=True)]
-                result[text, position] = norm_by_hand(self.feed_forward_norm, summed)
-        return result, weights
+independent("07.3")(encoder_layer.EncoderLayer)
 
 
 @alternative("07.3")
@@ -94,21 +65,7 @@ class OtherEncoderLayer(Parts):
         return [self.feed_forward_norm(self.feed_forward(update).add(update)), result[1]]
 
 
-@independent("07.4")
-class IndependentPreNormEncoderLayer(Parts):
-    def forward(self, x, may_attend=None):
-        ready = torch.zeros_like(x)
-        for text in range(x.shape[0]):
-            for position in range(x.shape[1]):
-                ready[text, position] = norm_by_hand(self.attention_norm, list(x[text, position]))
-        attended, weights = self.attention(ready, may_attend=may_attend)
-        result = torch.zeros_like(x)
-        for text in range(x.shape[0]):
-            for position in range(x.shape[1]):
-                middle = [a + b for a, b in zip(x[text, position], attended[text, position], strict=True)]
-                update = self.feed_forward(norm_by_hand(self.feed_forward_norm, middle))
-                result[text, position] = torch.stack(middle) + update
-        return result, weights
+independent("07.4")(encoder_layer.PreNormEncoderLayer)
 
 
 @alternative("07.4")
@@ -124,14 +81,9 @@ class OtherPreNormEncoderLayer(Parts):
 @independent("07.5")
 def independent_dropout(x, p, draw, training):
     if not training:
-        return x.clone()
-    result = torch.zeros(x.shape)
-    for b in range(x.shape[0]):
-        for position in range(x.shape[1]):
-            for i in range(x.shape[2]):
-                if not draw[b, position, i] < p:
-                    result[b, position, i] = x[b, position, i] / (1 - p)
-    return result
+        return x
+    pairs = zip(x.flatten().tolist(), draw.flatten().tolist(), strict=True)
+    return torch.tensor([0.0 if drawn < p else number / (1 - p) for number, drawn in pairs]).view(x.shape)
 
 
 @alternative("07.5")
@@ -141,14 +93,11 @@ def other_dropout(x, p, draw, training):
 
 
 @independent("07.6")
+@on_meta
 def independent_parameters(d_model, n_heads, d_ff):
-    with torch.device("meta"):
-        square, up, down = (
-            nn.Linear(*sizes) for sizes in [(d_model, d_model), (d_model, d_ff), (d_ff, d_model)]
-        )
-        norm = nn.LayerNorm(d_model)
-    parts = [square] * 4, [up, down], [norm] * 2
-    return tuple(sum(p.numel() for each in part for p in each.parameters()) for part in parts)
+    norms = [nn.LayerNorm(d_model) for _ in range(2)]
+    parts = [MultiHeadAttention(d_model, n_heads)], [FeedForward(d_model, d_ff)], norms
+    return tuple(parameter_count(*part) for part in parts)
 
 
 @alternative("07.6")

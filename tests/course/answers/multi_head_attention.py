@@ -1,41 +1,15 @@
 """Lesson 05: independent and alternative answers to its exercises."""
 
-import math
-
 import torch
 from torch import nn
 
-from tests.course.answers import alternative, independent
+from tests.course.answers import alternative, independent, on_meta, parameter_count
+from tests.third_party import to_torch_attention
 from transformer_course.exercises.pretrained_encoder import Projections
 
 
 @independent("05.1")
 class IndependentHeadsSideBySide(nn.Module):
-    def __init__(self, d_model, n_heads, Head):
-        super().__init__()
-        self.heads = nn.ModuleList()
-        for _ in range(n_heads):
-            self.heads.append(Head(d_model, d_model // n_heads))
-        self.output_projection = nn.Linear(d_model, d_model)
-
-    def forward(self, x):
-        batch, length, d_model = x.shape
-        joined = torch.zeros(batch, length, d_model)
-        weights = torch.zeros(batch, len(self.heads), length, length)
-        d_head = d_model // len(self.heads)
-        for b in range(batch):
-            for i in range(len(self.heads)):
-                mixed, shares = self.heads[i](x[b])
-                for position in range(length):
-                    for feature in range(d_head):
-                        joined[b, position, i * d_head + feature] = mixed[position, feature]
-                    for key in range(length):
-                        weights[b, i, position, key] = shares[position, key]
-        return self.output_projection(joined), weights
-
-
-@alternative("05.1")
-class OtherHeadsSideBySide(nn.Module):
     def __init__(self, width, count, kind):
         super().__init__()
         self.output_projection = nn.Linear(width, width)
@@ -43,6 +17,16 @@ class OtherHeadsSideBySide(nn.Module):
         while len(self.heads) < count:
             self.heads.append(kind(width, width // count))
 
+    def forward(self, x):
+        (batch, length, _), count = x.shape, len(self.heads)
+        joined, weights = torch.zeros(x.shape), torch.zeros(batch, count, length, length)
+        for i, head in enumerate(self.heads):
+            joined.unflatten(2, (count, -1))[:, :, i], weights[:, i] = head(x)
+        return self.output_projection(joined), weights
+
+
+@alternative("05.1")
+class OtherHeadsSideBySide(IndependentHeadsSideBySide):
     def forward(self, tokens):
         pairs = [head(tokens) for head in self.heads]
         columns = self.output_projection.weight.chunk(len(self.heads), dim=1)  # each head's own
@@ -51,36 +35,14 @@ class OtherHeadsSideBySide(nn.Module):
         return sum(parts) + self.output_projection.bias, maps
 
 
-@independent("05.2")
-def independent_split_heads(x, n_heads):
-    batch, length, d_model = x.shape
-    d_head = d_model // n_heads
-    result = torch.zeros(batch, n_heads, length, d_head)
-    for b in range(batch):
-        for position in range(length):
-            for feature in range(d_model):
-                result[b, feature // d_head, position, feature % d_head] = x[b, position, feature]
-    return result
-
-
 @alternative("05.2")
+@independent("05.2")
 def other_split_heads(x, n_heads):
     return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
 
 
-@independent("05.3")
-def independent_merge_heads(heads):
-    batch, n_heads, length, d_head = heads.shape
-    result = torch.zeros(batch, length, n_heads * d_head)
-    for b in range(batch):
-        for head in range(n_heads):
-            for position in range(length):
-                for feature in range(d_head):
-                    result[b, position, head * d_head + feature] = heads[b, head, position, feature]
-    return result
-
-
 @alternative("05.3")
+@independent("05.3")
 def other_merge_heads(heads):
     return torch.cat([heads[:, i] for i in range(heads.shape[1])], dim=-1)
 
@@ -90,28 +52,12 @@ class IndependentMultiHeadAttention(Projections):
     def forward(self, query, key=None, value=None, may_attend=None):
         key = query if key is None else key
         value = key if value is None else value
-        allowed = torch.tensor(True) if may_attend is None else may_attend
-        allowed = allowed.expand(len(query), self.n_heads, query.shape[1], key.shape[1])
-        each = [self.one_text(*text) for text in zip(query, key, value, allowed, strict=True)]
-        return tuple(torch.stack(results) for results in zip(*each, strict=True))
-
-    def one_text(self, query, key, value, allowed):
-        queries, keys = self.query_projection(query), self.key_projection(key)
-        values = self.value_projection(value)
-        mixed = torch.zeros(query.shape)
-        weights = torch.zeros(self.n_heads, len(query), len(key))
-        for head in range(self.n_heads):
-            features = range(head * self.d_head, (head + 1) * self.d_head)
-            for i in range(len(query)):
-                seen = [j for j in range(len(key)) if allowed[head, i, j]]
-                scores = [sum(queries[i, f] * keys[j, f] for f in features) for j in seen]
-                scores = [score / math.sqrt(self.d_head) for score in scores]
-                exponentials = [torch.exp(score - max(scores)) for score in scores]
-                for j, exponential in zip(seen, exponentials, strict=True):
-                    weights[head, i, j] = weight = exponential / sum(exponentials)
-                    for f in features:
-                        mixed[i, f] += weight * values[j, f]
-        return self.output_projection(mixed), weights
+        theirs = nn.MultiheadAttention(query.shape[-1], self.n_heads, batch_first=True)
+        theirs.load_state_dict(to_torch_attention(self.state_dict()))
+        hidden = torch.zeros(len(query), self.n_heads, query.shape[1], key.shape[1], dtype=torch.bool)
+        if may_attend is not None:
+            hidden = hidden | ~may_attend
+        return theirs(query, key, value, attn_mask=hidden.flatten(0, 1), average_attn_weights=False)
 
 
 @alternative("05.4")
@@ -159,14 +105,10 @@ def other_interface():
 
 
 @independent("05.6")
+@on_meta
 def independent_parameters(d_model, n_heads):
-    def count(*layers):
-        return sum(parameter.numel() for layer in layers for parameter in layer.parameters())
-
-    with torch.device("meta"):
-        square = nn.Linear(d_model, d_model)
-        output = nn.Linear(n_heads * d_model, d_model)
-    return count(square, square, square, square), count(*[square] * 3 * n_heads, output)
+    square, output = nn.Linear(d_model, d_model), nn.Linear(n_heads * d_model, d_model)
+    return 4 * parameter_count(square), parameter_count(*[square] * 3 * n_heads, output)
 
 
 @alternative("05.6")
@@ -174,20 +116,8 @@ def other_parameters(d, h):
     return [4 * d * (d + 1), 4 * h * d**2 + (3 * h + 1) * d]
 
 
-@independent("05.7")
-def independent_contributions(heads, weight):
-    batch, n_heads, length, d_head = heads.shape
-    result = torch.zeros(batch, n_heads, length, len(weight))
-    for b in range(batch):
-        for head in range(n_heads):
-            for position in range(length):
-                for feature in range(d_head):
-                    column = weight[:, head * d_head + feature]
-                    result[b, head, position] += heads[b, head, position, feature] * column
-    return result
-
-
 @alternative("05.7")
+@independent("05.7")
 def other_contributions(heads, weight):
     each = []
     for head in range(heads.shape[1]):

@@ -3,29 +3,21 @@
 import math
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from tests.course.answers import alternative, independent
 from transformer_course.exercises.pretrained_encoder import PARTS, layer_state
+from transformer_lab import EncoderLayer, FeedForward, MultiHeadAttention, mean_pool
+from transformer_lab.pretrained_encoder import parameter_names
 
 
 @independent("09.1")
 def independent_encoder_state(published, n_layers):
-    words = published["embeddings.word_embeddings.weight"].clone()
-    places = published["embeddings.position_embeddings.weight"].clone()
-    first_text = published["embeddings.token_type_embeddings.weight"][0]
-    for place in range(len(places)):
-        for feature in range(len(first_text)):
-            places[place, feature] += first_text[feature]
-    result = {"embedding.weight": words, "positions.weight": places}
-    for kind in ("weight", "bias"):
-        result[f"embedding_norm.{kind}"] = published[f"embeddings.LayerNorm.{kind}"]
-    for layer in range(n_layers):
-        for theirs, ours in PARTS.items():
-            for kind in ("weight", "bias"):
-                name = f"encoder.layer.{layer}.{theirs}.{kind}"
-                result[f"layers.{layer}.{ours}.{kind}"] = published[name]
-    return result
+    state = {ours: published[theirs] for ours, theirs in parameter_names(n_layers).items()}
+    segments = published["embeddings.token_type_embeddings.weight"]
+    state["positions.weight"] = torch.stack([place + segments[0] for place in state["positions.weight"]])
+    return state
 
 
 @alternative("09.1")
@@ -45,14 +37,7 @@ def other_encoder_state(published, n_layers):
 
 @independent("09.2")
 def independent_sentence_vector(hidden, may_attend):
-    batch, longest, d_model = hidden.shape
-    result = torch.zeros(batch, d_model)
-    for b in range(batch):
-        real = [place for place in range(longest) if may_attend[b, 0, 0, place]]
-        mean = [sum(hidden[b, place, i] for place in real) / len(real) for i in range(d_model)]
-        length = sum(number**2 for number in mean) ** 0.5
-        result[b] = torch.stack([number / length for number in mean])
-    return result
+    return F.normalize(mean_pool(hidden, may_attend), dim=-1)
 
 
 @alternative("09.2")
@@ -61,58 +46,22 @@ def other_sentence_vector(hidden, may_attend):
     return F.normalize(sums, dim=-1)  # a sum points where the mean does
 
 
-@independent("09.3")
-def independent_search(query, vectors, k):
-    cosines = []
-    for vector in vectors:
-        dot = sum(q * v for q, v in zip(query, vector, strict=True))
-        cosines.append(dot / (sum(q * q for q in query) * sum(v * v for v in vector)) ** 0.5)
-    places = sorted(range(len(cosines)), key=lambda place: -cosines[place])[:k]
-    return torch.tensor(places), torch.stack([cosines[place] for place in places])
-
-
 @alternative("09.3")
+@independent("09.3")
 def other_search(query, vectors, k):
     cosines = F.cosine_similarity(vectors, query[None], dim=-1)
     places = cosines.argsort(descending=True)[:k]
     return places, cosines[places]
 
 
-def normed_by_hand(numbers, weight, bias):
-    mean = sum(numbers) / len(numbers)
-    root = (sum((number - mean) ** 2 for number in numbers) / len(numbers) + 1e-12) ** 0.5
-    return torch.stack([(n - mean) / root * w + b for n, w, b in zip(numbers, weight, bias, strict=True)])
-
-
 @independent("09.4")
 def independent_published_layer(tensors, number, x, may_attend, n_heads):
-    def of(part):
-        return [tensors[f"encoder.layer.{number}.{part}.{kind}"] for kind in ("weight", "bias")]
-
-    def mapped(part, token):
-        weight, bias = of(part)
-        return torch.stack([(row * token).sum() + b for row, b in zip(weight, bias, strict=True)])
-
-    batch, length, d_model = x.shape
-    d_head = d_model // n_heads
-    result = torch.zeros_like(x)
-    for b in range(batch):
-        q, k, v = ([mapped(f"attention.self.{p}", t) for t in x[b]] for p in ("query", "key", "value"))
-        real = [j for j in range(length) if may_attend[b, 0, 0, j]]
-        for i in range(length):
-            mixed = torch.zeros(d_model)
-            for h in range(n_heads):
-                cut = slice(h * d_head, (h + 1) * d_head)
-                scores = [(q[i][cut] * k[j][cut]).sum() / d_head**0.5 for j in real]
-                grown = [(score - max(scores)).exp() for score in scores]
-                for j, each in zip(real, grown, strict=True):
-                    mixed[cut] += each / sum(grown) * v[j][cut]
-            heard = x[b, i] + mapped("attention.output.dense", mixed)
-            heard = normed_by_hand(heard, *of("attention.output.LayerNorm"))
-            bent = [n / 2 * (1 + (n / 2**0.5).erf()) for n in mapped("intermediate.dense", heard)]
-            thought = heard + mapped("output.dense", torch.stack(bent))
-            result[b, i] = normed_by_hand(thought, *of("output.LayerNorm"))
-    return result
+    d_ff, d_model = tensors[f"encoder.layer.{number}.intermediate.dense.weight"].shape
+    attention = MultiHeadAttention(d_model, n_heads)
+    feed_forward = FeedForward(d_model, d_ff, activation=nn.GELU())
+    layer = EncoderLayer(attention, feed_forward, *(nn.LayerNorm(d_model, eps=1e-12) for _ in range(2)))
+    layer.load_state_dict(independent_layer_state(tensors, number))
+    return layer(x, may_attend=may_attend)[0]
 
 
 @alternative("09.4")
@@ -158,41 +107,15 @@ def other_layer_state(published, layer):
     return state
 
 
-@independent("09.6")
-def independent_previous_score(weights):
-    n_heads, n, _ = weights.shape
-    result = torch.zeros(n_heads)
-    for head in range(n_heads):
-        for i in range(1, n - 1):
-            result[head] += weights[head, i, i - 1] / (n - 2)
-    return result
-
-
 @alternative("09.6")
+@independent("09.6")
 def other_previous_score(weights):
     words = torch.arange(1, weights.shape[-1] - 1)
     return weights[:, words, words - 1].mean(-1)
 
 
-@independent("09.7")
-def independent_head_damages(attention, x):
-    full, weights = attention(x)
-    values, projection = attention.inner.value_projection(x), attention.output_projection
-    d_head = x.shape[-1] // attention.n_heads
-    result = torch.zeros(attention.n_heads)
-    for without in range(attention.n_heads):
-        for i in range(len(x)):
-            output = projection.bias.clone()
-            for column in range(x.shape[-1]):
-                if column // d_head != without:
-                    mixed = (weights[column // d_head, i] * values[:, column]).sum()
-                    output = output + mixed * projection.weight[:, column]
-            cosine = (output * full[i]).sum() / (output.square().sum() * full[i].square().sum()) ** 0.5
-            result[without] += (1 - cosine) / len(x)
-    return result
-
-
 @alternative("09.7")
+@independent("09.7")
 def other_head_damages(attention, x):
     mixed = []
     listener = attention.output_projection.register_forward_pre_hook(lambda _, given: mixed.append(given[0]))
@@ -204,15 +127,8 @@ def other_head_damages(attention, x):
     return 1 - F.cosine_similarity(full - added, full[None], dim=-1).mean(-1)
 
 
-@independent("09.8")
-def independent_rank_correlation(x, y):
-    n = len(x)
-    ranks = [[sum(bool(other < one) for other in values) for one in values] for values in (x, y)]
-    squares = sum((a - b) ** 2 for a, b in zip(*ranks, strict=True))
-    return 1 - 6 * squares / (n * (n * n - 1))
-
-
 @alternative("09.8")
+@independent("09.8")
 def other_rank_correlation(x, y):
     ranks = [(values[:, None] > values).sum(1) for values in (x, y)]
     n = len(x)

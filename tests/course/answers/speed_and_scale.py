@@ -3,24 +3,20 @@
 import math
 
 import torch
+import torch.nn.functional as F
+from torch import nn
 
-from tests.course.answers import alternative, independent
+from tests.course.answers import alternative, independent, measured_flops
+from transformer_lab import EncoderLayer, FeedForward, MultiHeadAttention
 
 
 @independent("13.1")
 def independent_layer_operations(n, d_model, d_ff):
-    operations = 0
-    for _token in range(n):
-        for _from in range(d_model):
-            for _into in range(d_model):
-                operations += 2 + 2 + 2 + 2  # query, key, value, output
-            for _other in range(n):
-                operations += 2  # score += query · key
-                operations += 2  # output += weight · value
-            for _hidden in range(d_ff):
-                operations += 2  # up
-                operations += 2  # down
-    return operations
+    def run():
+        attention, norms = MultiHeadAttention(d_model, 1), [nn.LayerNorm(d_model) for _ in range(2)]
+        EncoderLayer(attention, FeedForward(d_model, d_ff), *norms)(torch.ones(1, n, d_model))
+
+    return measured_flops(run)
 
 
 @alternative("13.1")
@@ -28,25 +24,9 @@ def other_layer_operations(n, d_model, d_ff):
     return 4 * n * d_model * (2 * d_model + n + d_ff)
 
 
-@alternative("13.1")
-def other_layer_operations_2(n, d_model, d_ff):
-    maps = [(n, d_model, d_model)] * 4 + [(n, d_model, d_ff), (n, d_ff, d_model)]
-    attention = [(n, d_model, n), (n, n, d_model)]
-    return sum(2 * a * b * c for a, b, c in maps + attention)
-
-
 @independent("13.2")
 def independent_attention_in_blocks(query, key, value, size):
-    output = []
-    for q in query.tolist():
-        scores = [sum(a * b for a, b in zip(q, k, strict=True)) / math.sqrt(len(q)) for k in key.tolist()]
-        weights = [math.exp(score - max(scores)) for score in scores]
-        mixture = [0.0] * value.shape[1]
-        for weight, v in zip(weights, value.tolist(), strict=True):
-            for feature in range(len(v)):
-                mixture[feature] += weight / sum(weights) * v[feature]
-        output.append(mixture)
-    return torch.tensor(output)
+    return F.scaled_dot_product_attention(query, key, value)
 
 
 @alternative("13.2")
@@ -74,16 +54,8 @@ def other_attention_in_blocks_2(query, key, value, size):
     return mixture / total[:, None]
 
 
-@independent("13.3")
-def independent_loss_to_hand_in(losses, total, n_workers):
-    handed_in = torch.tensor(0.0)
-    for loss in losses:
-        share_of_the_mean = loss / total
-        handed_in = handed_in + share_of_the_mean
-    return torch.stack([handed_in] * n_workers).sum()  # so that a division by n_workers leaves the share
-
-
 @alternative("13.3")
+@independent("13.3")
 def other_loss_to_hand_in(losses, total, n_workers):
     targets_of_a_mean_worker = total / n_workers
     return (losses / targets_of_a_mean_worker).sum()
@@ -91,12 +63,8 @@ def other_loss_to_hand_in(losses, total, n_workers):
 
 @independent("13.4")
 def independent_all_reduce(gradients, pass_on):
-    rows = [each.tolist() for each in gradients]
-    mean = [0.0] * len(rows[0])
-    for row in rows:
-        for i, number in enumerate(row):
-            mean[i] += number / len(rows)
-    return [torch.tensor(mean) for _ in rows]
+    rows = torch.tensor([each.tolist() for each in gradients])
+    return [rows.mean(0) for _ in rows]
 
 
 @alternative("13.4")
@@ -117,15 +85,13 @@ def other_all_reduce(gradients, pass_on):
 
 @independent("13.5")
 def independent_sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gather):
-    n_workers, whole = len(parameters), parameters[0].tolist()
-    state = [number for part in means for number in part.tolist()]
-    rows = [each.tolist() for each in gradients]
-    for i in range(len(whole)):
-        state[i] = beta * state[i] + sum(row[i] for row in rows) / n_workers
-        whole[i] = whole[i] - lr * state[i]
-    size = len(whole) // n_workers
-    parts = [torch.tensor(state[size * w : size * (w + 1)]) for w in range(n_workers)]
-    return [torch.tensor(whole) for _ in range(n_workers)], parts
+    rows, before = (torch.tensor([each.tolist() for each in held]) for held in (gradients, means))
+    whole = nn.Parameter(torch.tensor(parameters[0].tolist()))
+    whole.grad = rows.mean(0)
+    optimizer = torch.optim.SGD([whole], lr=lr, momentum=beta)
+    optimizer.state[whole]["momentum_buffer"] = before.flatten()
+    optimizer.step()
+    return [whole.detach() for _ in rows], list(optimizer.state[whole]["momentum_buffer"].chunk(len(rows)))
 
 
 @alternative("13.5")
@@ -140,20 +106,12 @@ def other_sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, a
 
 @independent("13.6")
 def independent_training_bytes(layers, n_activations, workers=1):
-    most = 0.0
-    for working in range(len(layers)):  # the layer that works just now
-        memory = 0.0
-        for layer, parameters in enumerate(layers):
-            for parameter in range(parameters):
-                if parameter % workers == 0:  # the first worker has this one, the next worker the next
-                    for _kept in ("parameter", "gradient", "mean of gradients", "mean of squares"):
-                        memory += 4
-                if layer == working and workers > 1:
-                    memory += 4  # the whole layer
-                    memory += 4  # its whole gradient
-        for _activation in range(n_activations):
-            memory += 4
-        most = max(most, memory)
+    most = 0
+    for working in layers:  # the layer that works just now
+        own = sum(len(range(0, layer, workers)) for layer in layers)  # the first worker has every n-th
+        kept = 4 * own  # parameter, gradient, mean of gradients, mean of squares
+        borrowed = 2 * working if workers > 1 else 0  # the whole layer, and its whole gradient
+        most = max(most, 4 * (kept + borrowed + n_activations))
     return most
 
 
@@ -214,17 +172,10 @@ def other_backward_again_2(layers, x, loss_of):
 
 @independent("13.8")
 def independent_share_left(lengths, d_model, d_ff):
-    of_token = 4 * d_model * d_model + 2 * d_model * d_ff  # multiply-adds in the maps
-    of_pair = 2 * d_model  # and in scores and mixing
-    packed = padded = 0
+    packed, padded = 0, 0
     for length in lengths:
-        for token in range(max(lengths)):
-            for other in range(max(lengths)):
-                is_real = token < length and other < length
-                packed += of_pair * is_real
-                padded += of_pair
-            packed += of_token * (token < length)
-            padded += of_token
+        packed += independent_layer_operations(length, d_model, d_ff)
+        padded += independent_layer_operations(max(lengths), d_model, d_ff)
     return packed / padded
 
 
