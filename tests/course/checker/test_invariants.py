@@ -17,32 +17,24 @@ def with_truth(truth):
 
 
 ROWS = with_truth(lambda x: x.softmax(-1))
-UNIT = with_truth(lambda x: x / x.norm(dim=-1, keepdim=True))
-CENTRED = with_truth(lambda x: x - x.mean(-1, keepdim=True))
-POSITIVE = with_truth(lambda x: x.exp())
 PLAIN = with_truth(lambda x: x + x.sin())
-SQUARE = with_truth(lambda x: x[..., :3] * torch.arange(1.0, 4.0))
+SQUARE = lambda x: x[..., :3] * torch.arange(1.0, 4.0)  # noqa: E731
 
 
 @pytest.mark.parametrize(
     ("exercise", "attempt", "words"),
     [
-        (ROWS, lambda x: x.softmax(-1) * 0.9, "The first that does not adds up to 0.9"),
-        (UNIT, lambda x: x / x.norm(dim=-2, keepdim=True), "have length 1 if they are right"),
-        (CENTRED, lambda x: x - x.mean(), "have the mean 0"),
-        (POSITIVE, lambda x: x.exp() - 1, "has no negative number"),
-        (
-            PLAIN,
-            lambda x: (x + x.sin()).flip(-1),
-            "All numbers of your result are right, and stand in other places",
-        ),
-        (SQUARE, lambda x: (x[..., :3] * torch.arange(1.0, 4.0)).mT, "with its axes 1 and 2 exchanged"),
+        (ROWS, lambda x: x.softmax(-1) * 0.9, "the first that does not adds up to 0.9"),
+        (with_truth(lambda x: F.normalize(x, dim=-1)), lambda x: F.normalize(x, dim=-2), "have length 1 if"),
+        (with_truth(lambda x: x - x.mean(-1, keepdim=True)), lambda x: x - x.mean(), "have the mean 0"),
+        (with_truth(lambda x: x.exp()), lambda x: x.exp() - 1, "has no negative number"),
+        (PLAIN, lambda x: (x + x.sin()).flip(-1), "numbers of your result are right, and stand in other"),
+        (with_truth(SQUARE), lambda x: SQUARE(x).mT, "with its axes 1 and 2 exchanged"),
     ],
 )
 def test_a_property_that_is_lacking_is_told_before_numbers(exercise, attempt, words):
     text = said(exercise, attempt)
-    assert words.lower() in text.lower()
-    assert text.lower().index(words.lower()) < text.index("wanted")
+    assert words in text.partition("wanted")[0]
 
 
 @exercise("95.10")
