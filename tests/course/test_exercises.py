@@ -5,7 +5,6 @@ import traceback
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -32,63 +31,40 @@ IDS = exercise_ids()
 answers.load()
 
 
-def alternatives_of(exercise):
-    """The alternatives; of a value what its functions return, and other ways to write a letter or number."""
-    if not isinstance(exercise, ValueExercise):
-        return answers.ALTERNATIVES[exercise.id]
-    values = [answer() for answer in answers.ALTERNATIVES[exercise.id]]
-    if isinstance(exercise, Exhibit):
-        right = exercise.reference
-        is_letter = isinstance(right, str)
-        values += (
-            [f"{right.lower()}. ", f"({right})", np.str_(right)]
-            if is_letter
-            else [f" {right}", float(right), torch.tensor(right)]
-        )
-    if isinstance(exercise, LineUp):
-        values.append(
-            {key.lower(): f" {value.capitalize()}." for key, value in reversed(exercise.reference.items())}
-        )
-    return values
-
-
-def declared(parts):
-    """Test parameters: every such part of every exercise."""
-    return [
-        pytest.param(id, part, id=f"{id}-{i}-{getattr(part, 'name', 'answer')}")
-        for id in IDS
-        for i, part in enumerate(parts(find(id)))
-    ]
-
-
-ALTERNATIVES = declared(lambda exercise: alternatives_of(exercise))
-
-
 @pytest.mark.parametrize("id", IDS)
 def test_the_solution_as_shown_is_correct(id):
     assert judge(find(id), solved(find(id))).state == CORRECT
 
 
+def as_handed_in(exercise, answer):
+    """The answer, or of a value what its function returns."""
+    return answer() if isinstance(exercise, ValueExercise) else answer
+
+
 @pytest.mark.parametrize("id", answers.INDEPENDENT)
 def test_the_solution_agrees_with_an_independent_answer(id):
-    exercise, answer = find(id), answers.INDEPENDENT[id]
-    outcomes = exercise.outcomes(answer() if isinstance(exercise, ValueExercise) else answer)
-    for i, outcome in enumerate(outcomes):
+    exercise = find(id)
+    for i, outcome in enumerate(exercise.outcomes(as_handed_in(exercise, answers.INDEPENDENT[id]))):
         assert outcome.error is None
         assert exercise.difference(i, outcome.result) is None
 
 
 def test_every_solution_has_an_independent_answer_and_a_right_one_written_differently():
-    exercises = list(map(find, IDS))
-    tests_and_choices = MutationExercise | Exhibit | LineUp  # whose truth is in their mutants, or a letter
-    without = [each.id for each in exercises if not isinstance(each, tests_and_choices)]
-    assert sorted(answers.INDEPENDENT) == sorted(without)
-    assert all(alternatives_of(each) for each in exercises)
+    written = {id for id in IDS if not isinstance(find(id), Exhibit | LineUp)}  # the others are letters
+    tests = {
+        id for id in written if isinstance(find(id), MutationExercise)
+    }  # whose truth is in their mutants
+    assert answers.ALTERNATIVES.keys() == written
+    assert answers.INDEPENDENT.keys() == written - tests
+
+
+ALTERNATIVES = [(id, answer) for id, several in answers.ALTERNATIVES.items() for answer in several]
 
 
 @pytest.mark.parametrize(("id", "answer"), ALTERNATIVES)
 def test_a_right_answer_written_differently_is_correct(id, answer):
-    assert judge(find(id), answer).state == CORRECT
+    exercise = find(id)
+    assert judge(exercise, as_handed_in(exercise, answer)).state == CORRECT
 
 
 @pytest.mark.parametrize("id", IDS)

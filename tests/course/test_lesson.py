@@ -9,17 +9,11 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
 from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
 
 from transformer_course import lesson
 from transformer_course.lessons import LESSONS, NAMES
 from transformer_lab import Encoder, attention_weights
-
-
-def settings_kept() -> None:
-    """Everything."""
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +24,6 @@ def settings_restored() -> Iterator[None]:
     np.set_printoptions(**printed)
     torch.set_printoptions(profile="default")
     plt.close("all")
-
-
-def drawn_numbers() -> list[float]:
-    return [torch.rand(()).item(), np.random.rand(), random.random()]
 
 
 @pytest.mark.parametrize("number", [len(LESSONS), "3"])
@@ -53,13 +43,13 @@ def test_source_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_lesson_repeats_its_own_random_numbers() -> None:
-    drawn = {}
-    for number in range(len(NAMES)):
+    def drawn(number: int) -> tuple[float, ...]:
         lesson.begin(number)
-        drawn[number] = drawn_numbers()
-        lesson.begin(number)
-        assert drawn_numbers() == drawn[number]
-    assert len({tuple(numbers) for numbers in drawn.values()}) == len(NAMES)
+        return torch.rand(()).item(), np.random.rand(), random.random()
+
+    numbers = range(len(NAMES))
+    assert [drawn(number) for number in numbers] == [drawn(number) for number in numbers]
+    assert len({drawn(number) for number in numbers}) == len(NAMES)
 
 
 def test_settings_do_not_depend_on_what_was_set_before() -> None:
@@ -89,42 +79,3 @@ def test_warnings_stay_out_of_the_outputs(capsys: pytest.CaptureFixture[str]) ->
     lesson.begin(3)
     warnings.warn("noise", UserWarning, stacklevel=1)
     assert capsys.readouterr().err == ""
-
-
-class Shell(InteractiveShell):
-    """A notebook's shell, without a kernel."""
-
-    def enable_gui(self, gui: str | None = None) -> None:
-        pass
-
-
-@pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
-    """Return a notebook's shell, as `get_ipython` would."""
-    shell = Shell.instance()
-    monkeypatch.setattr(lesson, "get_ipython", lambda: shell)
-    backend = mpl.get_backend()
-    yield shell
-    plt.switch_backend(backend)
-    Shell.clear_instance()
-
-
-def test_figure_is_shown_with_its_words(shell: InteractiveShell) -> None:
-    for _ in range(2):  # a first cell may be run again
-        lesson.begin(3)
-    figure = Figure()
-    figure.subplots().set_title("Weights")
-    data, metadata = shell.display_formatter.format(figure)
-    assert data["text/plain"].startswith("Figure: “Weights”.")
-    assert data["text/html"].startswith('<img alt="Figure: “Weights”.')
-    assert metadata["image/png"]["alt"].startswith("Figure: “Weights”.")
-
-
-def test_picture_is_opaque_and_the_same_each_time(shell: InteractiveShell) -> None:
-    lesson.begin(3)
-    figure = Figure()
-    figure.subplots().plot([1, 2])
-    first, second = (shell.display_formatter.format(figure)[0]["image/png"] for _ in range(2))
-    assert first == second
-    assert figure.get_facecolor() == (1, 1, 1, 1)
-    assert "Software" not in first

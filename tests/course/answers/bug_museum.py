@@ -1,5 +1,6 @@
 """Lesson 14: independent and alternative answers to its exercises."""
 
+import math
 from contextlib import suppress
 
 import torch
@@ -28,6 +29,14 @@ def other_keeps_02(stack):
     return len({id(parameter) for unit in stack.units for parameter in unit.parameters()}) == 4 * 5
 
 
+@alternative("14.2")
+def other_keeps_02_2(stack):  # one step of training
+    x = torch.randn(3, *stack.units[0][0].normalized_shape)
+    stack(x).square().sum().backward()
+    torch.optim.SGD(stack.parameters(), 0.1).step()
+    return not stack.units[0][1].weight.equal(stack.units[1][1].weight)
+
+
 @alternative("14.3")
 def other_keeps_03(answer):
     def whole(x):
@@ -36,9 +45,22 @@ def other_keeps_03(answer):
     return diagnostics.batch_invariance(whole, torch.randn(3, 4, 16)).holds
 
 
+@alternative("14.3")
+def other_keeps_03_2(answer):  # by its argument's name
+    x = torch.randn(3, 20, 16)
+    return answer.eval()(x)[1:2].allclose(answer(x=x[1:2]))
+
+
 @alternative("14.4")
 def other_keeps_04(attend):
     return (diagnostics.leak_map(attend, torch.randn(2, 6, 8)).triu(1) < 1e-9).all()
+
+
+@alternative("14.4")
+def other_keeps_04_2(attend):  # by gradients
+    x = torch.randn(2, 5, 8, requires_grad=True)
+    attend(x)[:, 1].sum().backward()
+    return (x.grad[:, 2:] == 0).all()
 
 
 @alternative("14.5")
@@ -70,6 +92,12 @@ def other_keeps_10(attend):
     return isinstance(results, tuple) and torch.allclose(results[1].sum(-1), torch.ones(2, 4))
 
 
+@alternative("14.10")
+def other_keeps_10_2(attend):  # in another dtype
+    _, w = attend.float()(torch.randn(3, 5, 16).float())
+    return w.shape == (3, 5, 5)
+
+
 @alternative("14.12")
 def other_keeps_12(attend):  # a head is the same by itself as among others
     q, k, v = torch.randn(3, 2, 4, 5, 7)
@@ -92,6 +120,12 @@ def other_keeps_16(turns):
 def other_keeps_17(turning):
     formats = (torch.float32, torch.float16)
     return all(turning.to(dtype)(torch.ones(3, 8, dtype=dtype)).dtype == dtype for dtype in formats)
+
+
+@alternative("14.17")
+def other_keeps_17_2(turning):  # without values
+    turning.to("meta")
+    return turning(torch.randn(5, 8, device="meta")).is_meta
 
 
 @alternative("14.18")
@@ -129,3 +163,9 @@ def other_keeps_19_2(text_vectors):
     padded = text_vectors(x, real.expand(2, 5))
     same = torch.allclose(padded, text_vectors(x[:, :3], real[:, :3].expand(2, 3)))
     return same and torch.allclose(padded.norm(dim=-1), torch.ones(2))
+
+
+@alternative("14.19")
+def other_keeps_19_3(text_vectors):
+    x, real = torch.randn(1, 5, 8), torch.arange(5)[None] < 3
+    return text_vectors(x, real).allclose(text_vectors(x.masked_fill(~real[..., None], math.nan), real))
