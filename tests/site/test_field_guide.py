@@ -91,3 +91,8 @@ def test_a_theme_gathers_mistakes_of_several_lessons(
     page = pages[f"field_guide/{theme.name}.md"]
     assert all(f"#{entry.anchor})" in page for entry in members)
     assert page.count("\n## ") == len({entry.name for entry in members})
+
+
+def test_names_that_differ_in_a_sign_become_anchors_that_differ() -> None:
+    names = ["multiplied by 1 − p", "multiplied by 1 + p", "√d_model", "d_model"]
+    assert len({links.mistake("03.2", name) for name in names}) == len(names)
