@@ -4,6 +4,7 @@ import sys
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from transformer_course import exercises
 from transformer_course.workspace import atomic_files
@@ -13,7 +14,8 @@ class Notebook:
     """A shell that runs cells and tells what they print."""
 
     def __init__(self, capsys):
-        self.shell, self.capsys = InteractiveShell(), capsys
+        history = Config(HistoryManager={"hist_file": ":memory:"})  # else it is written when Python ends
+        self.shell, self.capsys = InteractiveShell(config=history), capsys
         self.names = self.shell.user_ns
 
     def run(self, *cells, fails=False):
