@@ -11,7 +11,7 @@ from transformer_course.checker.mistake_guide import Change, Entry
     ("line", "told"),
     [
         ("  - a → b", "an item must be a change, such as `right` → `wrong`, got 'a → b'"),
-        ("  - `a` → `b` and more", "an item must be a change"),
+        ("  - `a` → `b`, and more", "an item must be a change"),
         ("- **no stop** Text", "a line must be .* got '- "),
     ],
 )
@@ -78,6 +78,10 @@ def test_an_exercise_gets_the_mistakes_of_its_guide_and_the_shared_ones_whose_te
         ("## 97.1 x\n- **name.** Text.\n  - drop `gone`\n", "must have 'gone' once, got it 0 times"),
         ("## 97.1 x\n- **name.** Text.\n  - drop `scores`\n", "must have 'scores' once, got it 3 times"),
         ("## 97.1 x\n- **name.** Text.\n  - drop `score`\n", "must have 'score' once, got it 0 times"),
+        (
+            "## 97.1 x\n- **name.** Text.\n  - drop `cores / total`\n",
+            "must have 'cores / total' once, got it 0",
+        ),
     ],
 )
 def test_a_guide_that_does_not_fit_is_refused(guide, message):
