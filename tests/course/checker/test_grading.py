@@ -205,6 +205,7 @@ def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
         ((2, 3), (2, ...), "`x`[1] is still `...`. `x`[0] is right."),
         ((2, 3), {"a": (..., ...)}, "○ 99.2 not attempted"),
         ({"a": 1}, 1, "a dict is wanted, with the keys `a`"),
+        ({"a": 1}, {"a": 1, "b": 2}, "not wanted: `b`"),
         (
             {"a": 1, "z": 2},
             {"a": 1} | dict.fromkeys("bcdefghi", 1),
