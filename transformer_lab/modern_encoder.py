@@ -26,6 +26,8 @@ class RMSNorm(nn.Module):
     Args:
         d_model: features of each token vector.
         eps: added to the mean square; the paper writes none.
+
+    float16 and bfloat16 are computed in float32; the result has the dtype of x.
     """
 
     def __init__(self, d_model: int, *, eps: float = 1e-6) -> None:

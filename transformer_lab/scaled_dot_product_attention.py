@@ -34,14 +34,19 @@ def scaled_dot_product_attention(
             kernel, which never builds them.
 
     Raises:
-        ValueError: key and value of different lengths, or other leading axes than the query's;
-            a mask of another rank or size than the weights.
+        ValueError: fewer than two axes, key and value of different lengths, or other leading axes than
+            the query's; a mask of another rank or size than the weights.
         TypeError: a mask that is not boolean.
     """
     # The fused kernel would broadcast leading axes, and drop keys that have no value.
-    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2] or key.shape[-2] != value.shape[-2]:
+    if not (
+        2 <= query.dim() == key.dim() == value.dim()
+        and query.shape[:-2] == key.shape[:-2] == value.shape[:-2]
+        and key.shape[-2] == value.shape[-2]
+    ):
         raise ValueError(
-            "query, key and value must have the same leading axes, and key and value one row for each token, "
+            "query, key and value must have at least two axes and the same leading axes, "
+            "and key and value one row for each token, "
             f"got query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
         )
     if need_weights:
@@ -58,9 +63,9 @@ def attention_weights(
     may_attend: Bool[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*batch query_pos key_pos"]:
     """Return softmax(Q Kᵀ / √d_head) over the keys; a query that may attend to nothing gets zeros."""
-    if query.dtype == torch.float16:
-        # A score above 65,504 has no float16. The fused kernel computes in float32 as well.
-        return attention_weights(query.float(), key.float(), may_attend).half()
+    if query.dtype in (torch.float16, torch.bfloat16):
+        # float16 has no number above 65,504, and bfloat16 only 8 significant bits: scores take float32.
+        return attention_weights(query.float(), key.float(), may_attend).to(query.dtype)
     # √d_head keeps the variance of the scores near 1. The query is scaled, not the scores:
     # it has fewer numbers as soon as there are more keys than features.
     scores = (query / math.sqrt(query.shape[-1])) @ key.mT  # (*batch, query_pos, key_pos)

@@ -53,6 +53,18 @@ def test_compiles_whole_and_once_for_all_lengths(build):
 
 
 @every_encoder
+def test_compiles_whole_with_a_mask_after_calls_without_at_two_lengths(build):
+    """Then the lengths are symbols: a check that Dynamo cannot follow would refuse a right mask."""
+    torch.compiler.reset()
+    encoder = build().eval()
+    compiled = torch.compile(encoder, fullgraph=True, backend="eager")
+    for batch, length in ((3, 5), (3, 7)):
+        compiled(some_ids(batch, length))
+    for ids in (some_ids(3, 7), some_ids(2, 11)):
+        assert_equal(compiled(ids, padding_mask(ids)), encoder(ids, padding_mask(ids)))
+
+
+@every_encoder
 def test_exports_with_dynamic_batch_and_length(build):
     encoder = build().eval()
     batch, length = Dim("batch"), Dim("length", max=MAX_LENGTH)

@@ -158,6 +158,8 @@ REFUSED = [
         lambda: scaled_dot_product_attention(X, X, X[:, :2], need_weights=False),
         r"one row for each token, got query \(2, 3, 8\), key .*, value \(2, 2, 8\)$",
     ),
+    (lambda: scaled_dot_product_attention(X[0, 0], X[0], X[0]), "at least two axes"),
+    (lambda: scaled_dot_product_attention(X[0], X[0, 0], X[0, 0]), "at least two axes"),
     (
         lambda: scaled_dot_product_attention(X[None], X[None, :1], X[None, :1]),
         r"the same leading axes, .*, got query \(1, 2, 3, 8\), key \(1, 1, 3, 8\)",

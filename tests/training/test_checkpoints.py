@@ -1,6 +1,7 @@
 """Checkpoints: a run resumes bit by bit, and nothing but its own whole checkpoint is accepted."""
 
 import copy
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -55,6 +56,32 @@ def test_a_symbolic_link_stays_and_its_file_is_written(path, tmp_path):
     assert read_checkpoint(path)[0].keys() == {"new"}
 
 
+def test_what_was_read_stays_when_the_file_is_written_over_in_place(path):
+    tensors, _ = read_checkpoint(path)
+    path.write_bytes(bytes(len(path.read_bytes())))
+    assert_equal(tensors["wide"], TENSORS["wide"], 0)
+
+
+def test_a_folder_is_not_called_a_missing_file(path):
+    with pytest.raises(IsADirectoryError):
+        read_checkpoint(path.parent)
+
+
+def test_another_run_may_write_to_the_same_place_meanwhile(path, monkeypatch):
+    sync = os.fsync
+
+    def sync_while_another_process_writes(file):
+        monkeypatch.undo()
+        monkeypatch.setattr("os.getpid", lambda: 7)
+        write_checkpoint(path, {"theirs": torch.ones(1)}, {})
+        sync(file)
+
+    monkeypatch.setattr("os.fsync", sync_while_another_process_writes)
+    write_checkpoint(path, {"ours": torch.ones(1)}, {})
+    assert read_checkpoint(path)[0].keys() == {"ours"}
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
 @pytest.mark.parametrize("killed_at", ["fsync", "replace"])
 def test_a_kill_while_writing_leaves_the_old_file(path, monkeypatch, killed_at):
     before = path.read_bytes()
@@ -62,6 +89,7 @@ def test_a_kill_while_writing_leaves_the_old_file(path, monkeypatch, killed_at):
     with pytest.raises(KeyboardInterrupt):
         write_checkpoint(path, {}, {})
     assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_a_changed_byte_or_a_file_cut_short_is_noticed(path):

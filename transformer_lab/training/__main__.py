@@ -61,7 +61,8 @@ def main(arguments: list[str] | None = None) -> None:
         is_lost = isinstance(error, dist.DistError | KeyboardInterrupt) or "gloo" in str(error)
         if not (is_parallel and is_lost):
             raise
-        how = "resumes from the last checkpoint" if options.checkpoint else "starts again"
+        is_saved = options.checkpoint is not None and Path(options.checkpoint).is_file()
+        how = "resumes from the last checkpoint" if is_saved else "starts again"
         sys.stderr.write(f"rank {rank} stops because another worker has ended; the same command {how}\n")
         exit_now(1)
     if is_parallel:

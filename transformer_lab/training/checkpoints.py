@@ -130,32 +130,42 @@ def trained_names(model: nn.Module, optimizer: Optimizer) -> list[str]:
 def write_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapping) -> None:
     """Write tensors, and facts that JSON knows, to a safetensors file.
 
-    A process that is killed meanwhile leaves the old file: the new one is written beside it and replaces it
-    when it is complete and on the disk.
+    A process that is killed meanwhile leaves the old file: the new one is written beside it, under a name of
+    this process's own, and replaces it when it is complete and on the disk.
     """
     path = Path(path).resolve()  # the file that a symbolic link points to, not the link
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     text = json.dumps(facts, default=float)  # a number of NumPy's becomes Python's
     data = safetensors.torch.save(tensors, {"facts": text, "sha256": checksum(tensors, text)})
-    incomplete = path.with_name(path.name + ".part")
-    with incomplete.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(incomplete, path)
+    incomplete = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with incomplete.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(incomplete, path)
+    finally:
+        incomplete.unlink(missing_ok=True)
+    if os.name == "posix":  # the new name is on the disk when the folder is
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
 
 
 def read_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict]:
     """Return the tensors, on the CPU, and the facts.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        OSError: there is no such file, or it may not be read.
         ValueError: the file is cut short, damaged, or not written by `write_checkpoint`.
     """
+    with open(path, "rb"):  # safetensors would call a file that may not be read a missing one
+        pass
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            # Copies: its tensors are the file itself, mapped into memory, and change when the file does.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
     except safetensors.SafetensorError:
         metadata, tensors = {}, {}
     if checksum(tensors, metadata.get("facts", "")) != metadata.get("sha256"):
