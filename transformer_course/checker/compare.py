@@ -82,7 +82,8 @@ class Comparison:
         if not self.explain:  # whether one differs is enough
             return next((difference for _, difference in entries if difference), None)
         differences = dict(entries)
-        first = next(filter(None, differences.values()), None)
+        wrong = [difference for difference in differences.values() if difference]
+        first = min(wrong, key=lambda difference: difference.name == VALUE, default=None)  # a shape says more
         right = [name for name, difference in differences.items() if difference is None]
         if first is None or not right:
             return first

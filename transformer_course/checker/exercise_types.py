@@ -72,6 +72,8 @@ class Exercise:
         self.hints: list[str] = []
         self.mistakes: list[Mistake] = []
         self.shared: list[Mistake] = []  # slips of all lessons, where their text occurs
+        self.written_otherwise: list[str] = []  # the solution, written in other right ways
+        self.mistakes_otherwise: list[Mistake] = []  # the same mistakes in those
         self.namespace: dict[str, Any] = {}  # that of the module, for the changes of the guide
 
     def __call__(self, *arguments: Any, **by_name: Any) -> Any:
@@ -167,14 +169,16 @@ class Exercise:
 
     @cached_property
     def wrong_outcomes(self) -> list[tuple[Mistake, list[Outcome]]]:
-        """Each mistake with what it does in each case; of the shared ones those that nothing else does."""
+        """Each mistake with what it does in each case; of the shared ones, and of those in solutions that
+        are written otherwise, those that nothing else does.
+        """
         found = [(mistake, self.outcomes(mistake.answer)) for mistake in self.mistakes]
         known = [self.outcomes(self.reference), *(outcomes for _, outcomes in found)]
-        for mistake in self.shared:
+        for mistake in [*self.shared, *self.mistakes_otherwise]:
             outcomes = self.outcomes(mistake.answer)
             if not any(alike(self.comparison, outcomes, other) for other in known):
                 found.append((mistake, outcomes))
-                known.append(outcomes)  # of two shared ones the first
+                known.append(outcomes)  # of two that do the same the first
         return found
 
 

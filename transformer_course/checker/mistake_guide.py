@@ -7,9 +7,13 @@ A change is an edit of the solution's text, so whoever rewrites a solution goes 
     > A hint: which product gives all sums at once?
     > Another hint: the last axis …
 
+    = `math.sqrt(d_head)` → `d_head**0.5`
+
     - **no scale.** Wide heads get large scores. **Cure.** Divide by `math.sqrt(d_head)`.
       - drop `/ math.sqrt(d_head)`
       - `query @ key.mT`
+
+What follows `=` is another right way: each mistake is looked for in answers that are written so, too.
 
 A mistake is an item with its name; each item beneath is one wrong answer, or several, as a change of the
 solution that the lesson shows:
@@ -32,7 +36,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from textwrap import dedent
 from types import CodeType
@@ -120,6 +124,7 @@ class Section:
 
     title: str = ""
     hints: list[str] = field(default_factory=list)
+    other_ways: list[tuple[Change, ...]] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
 
 
@@ -143,9 +148,12 @@ def read(text: str) -> dict[str, Section]:
                 section.entries[-1].answers += _answers(line[4:].strip())
             elif section.title and not section.entries and line.startswith("> "):
                 section.hints.append(line[2:])
+            elif section.title and not section.entries and line.startswith("= "):
+                section.other_ways += _answers(line[2:])
             elif section.title or section.entries:
                 raise ValueError(
-                    f"a line must be `> a hint`, `- **name.** text`, or `  - a change` beneath, got {line!r}"
+                    "a line must be `> a hint`, `= another right way`, `- **name.** text`, or "
+                    f"`  - a change` beneath, got {line!r}"
                 )
         if block:
             section.entries[-1].blocks.append(dedent(block).rstrip())
@@ -197,6 +205,8 @@ def attach(
         for entry in shared:
             if entry.name not in names:
                 _try(exercise, entry)
+        for way in guide[exercise.id].other_ways:
+            _try_otherwise(exercise, way)
 
 
 def _add(exercise: Exercise, entry: Entry, known: Entry) -> None:
@@ -228,6 +238,15 @@ def _try(exercise: Exercise, entry: Entry) -> None:
         if text not in (None, exercise.shown):
             wrong = answer(exercise, text)
             exercise.shared.append(Mistake(entry.name, entry.effect, entry.cure, wrong, changes, text))
+
+
+def _try_otherwise(exercise: Exercise, way: tuple[Change, ...]) -> None:
+    """The mistakes in a solution that is written another way; each is the same mistake."""
+    exercise.written_otherwise.append(changed(exercise.shown, way))
+    for mistake in [*exercise.mistakes, *exercise.shared]:
+        text = mistake.changes and changed(mistake.text, way)
+        if text:
+            exercise.mistakes_otherwise.append(replace(mistake, answer=answer(exercise, text), text=text))
 
 
 def answer(exercise: Exercise, text: str | CodeType) -> Any:

@@ -90,9 +90,26 @@ def _compare_numbers(exercise: Exercise, mine: Any, reference: Any) -> Differenc
 
 
 def _compare_training(exercise: Exercise, mine: tuple, reference: tuple) -> Difference | None:
-    if _compare(exercise, *reference):  # there is dropout, or another thing of training
+    training, _, evaluation = reference
+    if _compare(exercise, training, evaluation):  # there is dropout, or another thing of training
         return None
-    return _compare(exercise, mine[0], reference[0]) or _compare(exercise, mine[1], reference[1])
+    if _compare(exercise, mine[1], mine[0]):
+        text = (
+            "it draws at random, as dropout does. Nobody asked for dropout here: leave it out, or let its "
+            "probability be 0.0 unless the caller gives another."
+        )
+        return Difference("random", text)
+    return _compare(exercise, mine[0], training) or _compare(exercise, mine[2], evaluation)
+
+
+def _compare_devices(exercise: Exercise, mine: bool, reference: bool) -> Difference | None:
+    if mine or not reference:
+        return None
+    text = (
+        "a tensor that it computes with stays where it was made: one that is neither a buffer nor a "
+        "parameter. Compute with what you registered, `self.` and its name in `register_buffer`."
+    )
+    return Difference("left behind", text)
 
 
 def _compare_gradients(exercise: Exercise, mine: tuple, reference: tuple) -> Difference | None:
@@ -196,8 +213,26 @@ def _column_by_column(exercise: Exercise, answer: Any, case: Any, same: Any) -> 
 @_check("it differs in training mode", "Called in training mode:", _compare_training, _is_module)
 def _training_mode(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
     ready = exercise.ready(answer, case)
-    result = exercise.use(ready.train(), exercise.inputs(case))
-    return result, exercise.use(ready.eval(), exercise.inputs(same))
+    training = [exercise.use(ready.train(), exercise.inputs(copy)) for copy in (case, same)]
+    return *training, exercise.use(ready.eval(), exercise.inputs(same))
+
+
+@_check(
+    "a copy beside the buffer",
+    "When the module moves to another device,",
+    _compare_devices,
+    lambda exercise: _is_module(exercise) and [*exercise.model.buffers()],
+)
+def _other_device(exercise: Exercise, answer: Any, case: Any, same: Any) -> bool:
+    """Whether all tensors meet on one device, "meta", which every machine has; tensors made now are on it."""
+    ready = exercise.ready(answer, case).to("meta")
+    inputs = with_tensors(exercise.inputs(case), lambda x: x.to("meta"))
+    with torch.device("meta"):
+        try:
+            exercise.use(ready, inputs)
+        except Exception as error:  # others are no matter of devices: such tensors have no numbers
+            return "is not on the expected device" not in str(error)
+    return True
 
 
 def _result_and_gradients(exercise: Exercise, ready: Callable, inputs: dict) -> tuple[Any, dict[str, Tensor]]:
