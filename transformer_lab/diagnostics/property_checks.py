@@ -11,8 +11,8 @@ of them: a mean, or [CLS]); TypeError for a function that does not return vector
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -22,18 +22,27 @@ from transformer_lab.masking import padding_mask_from_lengths
 
 # The largest difference that rounding explains, for numbers of the size that a norm leaves.
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-1}
+INVERTED = (
+    "is your mask inverted? may_attend is True where a token may be attended to, PyTorch's is True where not"
+)
+BY_ID = "does the model find its padding by an id? then write that id where may_attend is False"
+TRAINING = "the same x gives two outputs: is a module inside still in training mode, with dropout?"
 # Calls are repeated until so many numbers were compared, so that a rare draw has its chance.
 NUMBERS_TO_COMPARE = 1000
 
 
 @dataclass(frozen=True)
 class PropertyCheck:
-    """The result of an experiment: the largest difference, its place, and how much counts as rounding."""
+    """The result of an experiment: the largest difference, its place, and how much counts as rounding.
+
+    hint: what to look at first, if something is known.
+    """
 
     name: str
     difference: float
     where: str
     tolerance: float
+    hint: str = ""
 
     @property
     def holds(self) -> bool:
@@ -43,9 +52,10 @@ class PropertyCheck:
     def __repr__(self) -> str:
         if self.holds:  # rounding differs between processors, so only its bound is printed
             return f"✓ {self.name} holds: largest difference below {self.tolerance:.0e}"
+        hint = self.hint and f"; {self.hint}"
         if math.isinf(self.difference):
-            return f"✗ {self.name} cannot be checked: NaN or infinity, at {self.where}"
-        return f"✗ {self.name} is broken: largest difference {self.difference:.2g}, at {self.where}"
+            return f"✗ {self.name} cannot be checked: NaN or infinity, at {self.where}{hint}"
+        return f"✗ {self.name} is broken: largest difference {self.difference:.2g}, at {self.where}{hint}"
 
 
 def leak_map(function: Callable, x: Tensor) -> Float[Tensor, "output_pos input_pos"]:
@@ -85,7 +95,8 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Prope
     The pads look like real tokens, so that only the mask tells them apart.
 
     Wrap a function whose mask has another name, lambda x, may_attend: model(x, mask=may_attend), or another
-    form, see mask_conventions.
+    form, see mask_conventions. A model that finds its padding by an id gets that id:
+    lambda ids, may_attend: model(ids.masked_fill(~may_attend[:, 0, 0], pad_id)).
 
     Raises:
         ValueError: there are no pads, or no ids but 0.
@@ -93,6 +104,27 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Prope
     if pads < 1:
         raise ValueError(f"pads must be at least 1, got {pads}")
     _check_input(x, axes=3)
+
+    def holds_inverted() -> bool:
+        with suppress(RuntimeError):
+            return _compare_padded(lambda x, may_attend: function(x, may_attend=~may_attend), x, pads).holds
+        return False
+
+    try:
+        check = _compare_padded(function, x, pads)
+    except RuntimeError as error:
+        if holds_inverted():
+            error.add_note(INVERTED)
+        raise
+    if check.holds:
+        return check
+    if holds_inverted():
+        return _with_hint(check, INVERTED)
+    mask = padding_mask_from_lengths(torch.full((len(x),), x.shape[_position_axis(x)], device=x.device))
+    return _explained(check, function, x, "" if x.is_floating_point() else BY_ID, may_attend=mask)
+
+
+def _compare_padded(function: Callable, x: Tensor, pads: int) -> PropertyCheck:
     axis = _position_axis(x)
     length = x.shape[axis]
     lengths = torch.full((len(x),), length, device=x.device)
@@ -140,7 +172,8 @@ def permutation_equivariance(function: Callable, x: Tensor) -> PropertyCheck:
             result = result[..., order.argsort(), :]  # back in the old order
         reordered.append(result)
     wanted = output.expand(3, *output.shape)
-    return _compare("permutation equivariance", torch.stack(reordered), wanted, ("order", *_axes(output)))
+    check = _compare("permutation equivariance", torch.stack(reordered), wanted, ("order", *_axes(output)))
+    return _explained(check, function, x)
 
 
 def batch_invariance(function: Callable, x: Tensor) -> PropertyCheck:
@@ -156,7 +189,7 @@ def batch_invariance(function: Callable, x: Tensor) -> PropertyCheck:
             "show"
         )
     alone = torch.cat([_run(function, sequence[None]) for sequence in x])
-    return _compare("batch invariance", _run(function, x), alone)
+    return _explained(_compare("batch invariance", _run(function, x), alone), function, x)
 
 
 def eval_determinism(function: Callable, x: Tensor) -> PropertyCheck:
@@ -168,12 +201,12 @@ def eval_determinism(function: Callable, x: Tensor) -> PropertyCheck:
     for seed in range(1, 2 + NUMBERS_TO_COMPARE // first.numel()):
         check = _compare("eval determinism", _run(function, x, seed=seed), first)
         if not check.holds:
-            break
+            return check if math.isinf(check.difference) else _with_hint(check, TRAINING)
     return check
 
 
 def distance_only(
-    rotate: Callable, query: Float[Tensor, " d_head"], key: Float[Tensor, " d_head"], *, length: int = 64
+    rotate: Callable, query: Float[Tensor, " d_head"], key: Float[Tensor, " d_head"], *, length: int = 1024
 ) -> PropertyCheck:
     """Does the score of one query and one key depend on the distance of their positions only?
 
@@ -182,10 +215,11 @@ def distance_only(
     Args:
         rotate: maps (position, d_head) to the same shape, rotated by the positions 0, 1, 2, …
         query, key: the two vectors.
-        length: number of positions, at least 2.
+        length: number of positions, at least 2; angles kept in bfloat16 go wrong from 257 on.
 
     Raises:
-        ValueError: a vector of zeros, whose scores are all 0; a single position, which has no distance.
+        ValueError: a vector of zeros, whose scores are all 0; a single position, which has no distance; a
+            vector that comes out alike at all positions.
     """
     if length < 2:
         raise ValueError(f"length must be at least 2, got {length}: one position has no distance")
@@ -194,6 +228,11 @@ def distance_only(
     queries, keys = (_run(rotate, vector.expand(length, -1)) for vector in (query, key))
     if queries.shape != (length, len(query)):
         raise ValueError(f"rotate must keep the shape {(length, len(query))}, got {tuple(queries.shape)}")
+    if (queries == queries[:1]).all() and (keys == keys[:1]).all():
+        raise ValueError(
+            "rotate must rotate, got the same vector at every position; positions are the last axis but one: "
+            "does your code count another axis?"
+        )
     scores = queries @ keys.mT  # (query_pos, key_pos)
     position = torch.arange(length, device=scores.device)
     ahead = position - position[:, None]  # key position − query position
@@ -212,6 +251,11 @@ def _run(function: Callable, x: Tensor, *, seed: int = 0, **arguments: Tensor) -
         result = function(x.clone(), **arguments)
     output = result[0] if isinstance(result, tuple | list) and result else result
     axes = x.dim() if x.is_floating_point() else x.dim() + 1
+    if hasattr(output, "last_hidden_state"):
+        raise TypeError(
+            f"the function must return a tensor, got {_describe(output)}; take its .last_hidden_state: "
+            "lambda x: model(x).last_hidden_state"
+        )
     if not isinstance(output, Tensor) or output.dtype not in ROUNDING or output.dim() < axes:
         raise TypeError(
             f"the function must return a floating-point tensor (…, position, features) with {axes} axes, "
@@ -245,8 +289,26 @@ def _compare(name: str, got: Tensor, wanted: Tensor, axes: tuple[str, ...] | Non
     place = largest.nonzero()[0].tolist()
     where = ", ".join(f"{axis} {i}" for axis, i in zip(axes or _axes(wanted), place, strict=True))
     size = _size(wanted)
-    tolerance = ROUNDING[wanted.dtype] * (1 if 0.01 <= size <= 100 else size)
-    return PropertyCheck(name, difference.max().item(), where, tolerance)
+    scale = 1 if 0.01 <= size <= 100 else size
+    tolerance = ROUNDING[wanted.dtype] * scale
+    check = PropertyCheck(name, difference.max().item(), where, tolerance)
+    if wanted.dtype == torch.float64 and check.difference <= ROUNDING[torch.float32] * scale:
+        return _with_hint(check, "does it compute in float32 inside? then give x in float32")
+    return check
+
+
+def _explained(
+    check: PropertyCheck, function: Callable, x: Tensor, hint: str = "", **arguments: Tensor
+) -> PropertyCheck:
+    """The check, with a hint if it does not hold: first of all, whether random numbers are drawn."""
+    if check.holds:
+        return check
+    outputs = [_run(function, x, seed=seed, **arguments).nan_to_num() for seed in (0, 1)]
+    return _with_hint(check, hint if torch.equal(*outputs) else TRAINING)
+
+
+def _with_hint(check: PropertyCheck, hint: str) -> PropertyCheck:
+    return replace(check, hint=hint or check.hint)
 
 
 def _difference(got: Tensor, wanted: Tensor) -> Tensor:

@@ -1,0 +1,95 @@
+"""Hints: what a property check that fails asks for first, when something is known."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from tests.reference_loops import randn
+from transformer_lab.diagnostics import (
+    batch_invariance,
+    distance_only,
+    eval_determinism,
+    padding_invariance,
+    permutation_equivariance,
+)
+from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_half_split
+
+LAYER = nn.TransformerEncoderLayer(8, 2, 12, dropout=0.1, batch_first=True).eval()
+
+
+def masked(may_attend):
+    """For PyTorch's layer, which calls True what is hidden."""
+    return {"src_key_padding_mask": ~may_attend[:, 0, 0]}
+
+
+@pytest.mark.parametrize("path", ["fast", "slow"])
+def test_an_inverted_mask_is_asked_for(path):
+    x = randn(2, 5, 8, dtype=torch.float32)
+    layer = copy.deepcopy(LAYER).requires_grad_(path == "slow")
+
+    def inverted(x, may_attend):
+        with torch.set_grad_enabled(path == "slow"):
+            return layer(x, src_key_padding_mask=may_attend[:, 0, 0])
+
+    assert padding_invariance(lambda x, may_attend: layer(x, **masked(may_attend)), x).holds
+    try:
+        said = repr(padding_invariance(inverted, x))
+    except RuntimeError as error:
+        said = error.__notes__[0]
+    assert "is your mask inverted?" in said
+
+
+def test_a_module_in_training_mode_is_asked_for():
+    x = randn(2, 5, 8, dtype=torch.float32)
+    layer = copy.deepcopy(LAYER).train()
+    checks = [
+        padding_invariance(lambda x, may_attend: layer(x, **masked(may_attend)), x),
+        permutation_equivariance(lambda x: layer(x), x),
+        batch_invariance(lambda x: layer(x), x),
+        eval_determinism(lambda x: layer(x), x),
+    ]
+    for check in checks:
+        assert "still in training mode" in repr(check)
+    assert "training" not in repr(permutation_equivariance(lambda x: x.cumsum(1), x))
+
+
+def test_a_model_that_finds_its_padding_by_an_id_is_told_how():
+    ids = torch.tensor([[3, 1, 4, 1, 5]])
+    table = randn(7, 3)
+
+    def mean_of_real(ids):
+        return (table[ids] * (ids != 0)[..., None]).sum(1, keepdim=True)
+
+    assert "by an id?" in repr(padding_invariance(lambda ids, may_attend: mean_of_real(ids), ids))
+    with_ids = padding_invariance(
+        lambda ids, may_attend: mean_of_real(ids.masked_fill(~may_attend[:, 0, 0], 0)), ids
+    )
+    assert with_ids.holds
+
+
+def test_float32_inside_float64_is_asked_for():
+    x = randn(2, 101, 8)
+    assert "float32 inside?" in repr(
+        permutation_equivariance(lambda x: x.float().sum(1)[:, None].double(), x)
+    )
+
+
+def test_a_hugging_face_output_is_told_apart():
+    output = type("BaseModelOutput", (), {"last_hidden_state": None})()
+    with pytest.raises(TypeError, match=r"BaseModelOutput; take its .last_hidden_state"):
+        eval_determinism(lambda x: output, randn(2, 5, 8))
+
+
+def test_a_rotation_that_rotates_nothing_is_refused_and_bfloat16_is_long_enough_to_show():
+    query, key = randn(8), randn(8, seed=1)
+    heads_counted = RotaryEmbedding(8)
+    with pytest.raises(ValueError, match="same vector at every position"):
+        distance_only(lambda x: heads_counted(x[:, None])[:, 0], query, key)
+
+    def in_bfloat16(x):
+        angle = (torch.arange(len(x)).bfloat16()[:, None] * 100 ** -(torch.arange(4) / 4)).double()
+        return rotate_half_split(x, angle.cos(), angle.sin())
+
+    assert not distance_only(in_bfloat16, query, key).holds
