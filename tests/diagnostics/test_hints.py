@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.reference_loops import randn
+from tests.tensors import randn
 from transformer_lab.diagnostics import (
     batch_invariance,
     distance_only,
