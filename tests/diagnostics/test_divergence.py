@@ -173,6 +173,25 @@ def test_mistakes_that_cannot_be_told_apart_are_all_named():
     assert f"divided by d_head, without the root; or: {words}" in cause
 
 
+def test_masks_that_are_repeated_in_another_order_than_the_heads_are_named():
+    reference = torch_layer()
+
+    def weights(s):
+        scores = s.scores.flatten(0, 1)  # (batch · heads, query_pos, key_pos)
+        masks = s.may_attend[:, 0].repeat(N_HEADS, 1, 1)
+        return scores.masked_fill(~masks, -1e9).softmax(-1).view(s.scores.shape)
+
+    found = first_divergence(with_steps(reference, steps_with(weights=weights)), reference, X, MASK)
+    assert found.step == "weights"
+    assert found.cause.startswith("the mask of one sequence is used for another")
+
+
+def test_a_whole_encoder_is_no_reference():
+    encoder = nn.TransformerEncoder(torch_layer(), 2, enable_nested_tensor=False)
+    with pytest.raises(TypeError, match=r"got TransformerEncoder; .* encoder.layers\[0\]"):
+        first_divergence(torch_layer(), encoder)
+
+
 @pytest.mark.parametrize(("hidden", "blind"), [(-torch.inf, torch.nan), (-torch.inf, 0.0), (-1e4, 0.0)])
 @pytest.mark.parametrize(
     ("words", "wrong"),

@@ -81,17 +81,23 @@ def softmax_over(words: str, dim: int) -> list[Mistake]:
     return [mistake(words, weights=lambda s, f=f: f(s).softmax(dim)) for f in masked]
 
 
-def wrong_mask(words: str, change: Callable[[Tensor], Tensor]) -> list[Mistake]:
+def wrong_mask(words: str, change: Callable[[EncoderLayerSteps, Tensor], Tensor]) -> list[Mistake]:
     """Another mask, whichever way it is applied; a query that may attend to nothing may get zeros, too."""
 
     def zeros_instead_of_nan(s: EncoderLayerSteps) -> Tensor:
-        return WAYS_TO_MASK[0](s.scores, change(s.may_attend)).softmax(-1).nan_to_num(0.0)
+        return WAYS_TO_MASK[0](s.scores, change(s, s.may_attend)).softmax(-1).nan_to_num(0.0)
 
-    masks = [lambda s, scores, mask=mask: mask(scores, change(s.may_attend)) for mask in WAYS_TO_MASK]
+    masks = [lambda s, scores, mask=mask: mask(scores, change(s, s.may_attend)) for mask in WAYS_TO_MASK]
     return [
         *(mistake(words, apply_mask=mask) for mask in masks),
         mistake(words, weights=zeros_instead_of_nan),
     ]
+
+
+def repeated_in_another_order(s: EncoderLayerSteps, may_attend: Tensor) -> Tensor:
+    """All sequences' masks for head 0, then for head 1, …, where scores have those of sequence 0 first."""
+    each = may_attend.expand(len(s.x), 1, *may_attend.shape[2:])
+    return each.repeat(s.n_heads, 1, 1, 1).view(len(s.x), s.n_heads, *may_attend.shape[2:])
 
 
 def wrong_norm(words: str, normalise: Callable[[Tensor, float], Tensor]) -> Mistake:
@@ -182,15 +188,20 @@ MISTAKES = [
     ),
     *wrong_mask(
         "the mask is inverted: True means may attend, and masked_fill wants ~may_attend",
-        lambda may_attend: ~may_attend,
+        lambda _, may_attend: ~may_attend,
     ),
     *wrong_mask(
         "the mask hides rows, the queries, wanted columns, the keys: the last axis is the key's",
-        lambda may_attend: may_attend.mT,
+        lambda _, may_attend: may_attend.mT,
     ),
     *wrong_mask(
         "the mask hides rows, the queries, as well as columns, the keys",
-        lambda may_attend: may_attend & may_attend.mT,
+        lambda _, may_attend: may_attend & may_attend.mT,
+    ),
+    *wrong_mask(
+        "the mask of one sequence is used for another: where batch and heads share one axis, "
+        "repeat masks with mask.repeat_interleave(n_heads, dim=0), not with mask.repeat(n_heads, 1, 1)",
+        repeated_in_another_order,
     ),
     mistake(
         "hidden scores are set to 0, which is no low score: set them to −inf before softmax",

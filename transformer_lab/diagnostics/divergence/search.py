@@ -88,9 +88,15 @@ def first_divergence(
         may_attend: (batch or 1, heads or 1, query_pos or 1, key_pos or 1), True = may attend.
 
     Raises:
+        TypeError: a reference of another kind.
         ValueError: x or the mask does not fit; x or a weight is NaN; a query may attend to nothing, where
             PyTorch gives NaN.
     """
+    if not isinstance(reference, nn.TransformerEncoderLayer):
+        raise TypeError(
+            f"reference must be an nn.TransformerEncoderLayer, got {type(reference).__name__}; "
+            "of an nn.TransformerEncoder compare one layer: encoder.layers[0]"
+        )
     yours, reference = private_copy("yours", yours), private_copy("reference", reference)
     right = written_out(reference, x, may_attend)
     with TensorRecorder() as recorder:
