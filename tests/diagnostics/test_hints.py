@@ -62,11 +62,15 @@ def test_a_model_that_finds_its_padding_by_an_id_is_told_how():
     def mean_of_real(ids):
         return (table[ids] * (ids != 0)[..., None]).sum(1, keepdim=True)
 
-    assert "by an id?" in repr(padding_invariance(lambda ids, may_attend: mean_of_real(ids), ids))
+    by_id = padding_invariance(lambda ids, may_attend: mean_of_real(ids), ids)
+    assert "where the padding has the id 0 it holds" in repr(by_id)
     with_ids = padding_invariance(
         lambda ids, may_attend: mean_of_real(ids.masked_fill(~may_attend[:, 0, 0], 0)), ids
     )
     assert with_ids.holds
+    assert "it holds" not in repr(
+        padding_invariance(lambda ids, may_attend: table[ids].cumsum(1).flip(1), ids)
+    )
 
 
 def test_float32_inside_float64_is_asked_for():

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -25,7 +26,8 @@ ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch
 INVERTED = (
     "is your mask inverted? may_attend is True where a token may be attended to, PyTorch's is True where not"
 )
-BY_ID = "does the model find its padding by an id? then write that id where may_attend is False"
+BY_ID = "where the padding has the id {0} it holds; give that id: ids.masked_fill(~may_attend[:, 0, 0], {0})"
+PAD_IDS = (0, 1)  # of most models
 TRAINING = "the same x gives two outputs: is a module inside still in training mode, with dropout?"
 # Calls are repeated until so many numbers were compared, so that a rare draw has its chance.
 NUMBERS_TO_COMPARE = 1000
@@ -105,23 +107,33 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Prope
         raise ValueError(f"pads must be at least 1, got {pads}")
     _check_input(x, axes=3)
 
-    def holds_inverted() -> bool:
-        with suppress(RuntimeError):
-            return _compare_padded(lambda x, may_attend: function(x, may_attend=~may_attend), x, pads).holds
-        return False
+    def inverted(x: Tensor, may_attend: Tensor) -> Tensor:
+        return function(x, may_attend=~may_attend)
+
+    def with_pad_id(x: Tensor, may_attend: Tensor, pad_id: int) -> Tensor:
+        return function(x.masked_fill(~may_attend[:, 0, 0], pad_id), may_attend=may_attend)
 
     try:
         check = _compare_padded(function, x, pads)
     except RuntimeError as error:
-        if holds_inverted():
+        if _holds(inverted, x, pads):
             error.add_note(INVERTED)
         raise
     if check.holds:
         return check
-    if holds_inverted():
+    if _holds(inverted, x, pads):
         return _with_hint(check, INVERTED)
+    for pad_id in PAD_IDS if not x.is_floating_point() else ():
+        if _holds(partial(with_pad_id, pad_id=pad_id), x, pads):
+            return _with_hint(check, BY_ID.format(pad_id))
     mask = padding_mask_from_lengths(torch.full((len(x),), x.shape[_position_axis(x)], device=x.device))
-    return _explained(check, function, x, "" if x.is_floating_point() else BY_ID, may_attend=mask)
+    return _explained(check, function, x, may_attend=mask)
+
+
+def _holds(function: Callable, x: Tensor, pads: int) -> bool:
+    with suppress(Exception):  # what it makes of another mask is its own affair
+        return _compare_padded(function, x, pads).holds
+    return False
 
 
 def _compare_padded(function: Callable, x: Tensor, pads: int) -> PropertyCheck:
@@ -297,18 +309,16 @@ def _compare(name: str, got: Tensor, wanted: Tensor, axes: tuple[str, ...] | Non
     return check
 
 
-def _explained(
-    check: PropertyCheck, function: Callable, x: Tensor, hint: str = "", **arguments: Tensor
-) -> PropertyCheck:
-    """The check, with a hint if it does not hold: first of all, whether random numbers are drawn."""
+def _explained(check: PropertyCheck, function: Callable, x: Tensor, **arguments: Tensor) -> PropertyCheck:
+    """The check, with a hint if it does not hold because random numbers are drawn."""
     if check.holds:
         return check
-    outputs = [_run(function, x, seed=seed, **arguments).nan_to_num() for seed in (0, 1)]
-    return _with_hint(check, hint if torch.equal(*outputs) else TRAINING)
+    first, second = (_run(function, x, seed=seed, **arguments).nan_to_num() for seed in (0, 1))
+    return check if torch.equal(first, second) else _with_hint(check, TRAINING)
 
 
 def _with_hint(check: PropertyCheck, hint: str) -> PropertyCheck:
-    return replace(check, hint=hint or check.hint)
+    return replace(check, hint=hint)
 
 
 def _difference(got: Tensor, wanted: Tensor) -> Tensor:
