@@ -186,6 +186,22 @@ def test_masks_that_are_repeated_in_another_order_than_the_heads_are_named():
     assert found.cause.startswith("the mask of one sequence is used for another")
 
 
+@pytest.mark.parametrize("kind", ["casts", "holds a function over itself"])
+def test_a_layer_that_stays_in_float32_is_told_why(kind):
+    class Stays(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(D_MODEL, D_MODEL)
+            self.function = lambda x: self.linear(x)
+
+        def forward(self, x):
+            return self.linear(x.float()) if kind == "casts" else self.function(x)
+
+    with pytest.raises(RuntimeError) as raised:
+        first_divergence(Stays(), torch_layer())
+    assert "runs in float64 here" in raised.value.__notes__[0]
+
+
 def test_a_whole_encoder_is_no_reference():
     encoder = nn.TransformerEncoder(torch_layer(), 2, enable_nested_tensor=False)
     with pytest.raises(TypeError, match=r"got TransformerEncoder; .* encoder.layers\[0\]"):

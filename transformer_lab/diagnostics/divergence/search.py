@@ -197,7 +197,16 @@ class TensorRecorder(TorchDispatchMode):
 def call(layer: nn.Module, right: EncoderLayerSteps) -> Tensor:
     """The layer's output, without the attention weights."""
     mask = {} if right.may_attend is None else {"may_attend": right.may_attend}
-    result = layer(right.x.clone(), **mask)
+    try:
+        result = layer(right.x.clone(), **mask)
+    except RuntimeError as error:
+        if "dtype" in str(error):
+            error.add_note(
+                "A copy of your layer runs in float64 here. Does it cast inside, as .float() does? Let it "
+                "follow x.dtype then. Does it hold a function over itself? That keeps the weights of the "
+                "original."
+            )
+        raise
     return result[0] if isinstance(result, tuple | list) and result else result
 
 
