@@ -124,7 +124,7 @@ def _added(count: int, place: int, name: str, source: str, **more: object) -> Pl
 
 
 FAULTS = {
-    "random id": (_set("help-03-1", id="0b5c7f1e"), "the id '0b5c7f1e'"),
+    "random id": (_set("help-03-1", id="ab5c7f1e"), "the id 'ab5c7f1e'"),
     "long cell": (_set("figure", source="draw()\n" * 26), "figure has 26 lines"),
     "cell never run": (_set("figure", execution_count=None), "figure has the count None, not 2"),
     "empty cell": (_set("figure", source=" "), "figure is empty"),
