@@ -17,6 +17,8 @@ from tests.browser.lab import LOOPBACK
 ROOT = Path(__file__).parent.parent.parent
 SITE = ROOT / "build" / "site"
 AXE = ROOT / "site" / "node_modules" / "axe-core" / "axe.min.js"
+DRAWN = "() => !document.querySelector('[aria-busy=true]')"
+FADED = "() => Promise.all(document.getAnimations().map(each => each.finished))"
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -116,7 +118,7 @@ class SitePage:
         self.view.emulate_media(color_scheme=name, reduced_motion="reduce")
         self.view.wait_for_function("name => document.documentElement.dataset.theme === name", arg=name)
         # What fades from one colour to the other has to be there before it is measured.
-        self.view.evaluate("() => Promise.all(document.getAnimations().map(each => each.finished))")
+        self.view.evaluate(FADED)
 
     def overhang(self) -> int:
         """Return by how many pixels the page is wider than its window."""
@@ -124,6 +126,9 @@ class SitePage:
 
     def violations(self, *rules: str) -> list[str]:
         """Return what axe finds amiss, by all its rules or by some."""
+        # What is still drawn, or fades, has to be there before it is measured.
+        self.view.wait_for_function(DRAWN)
+        self.view.evaluate(FADED)
         options = {"runOnly": list(rules)} if rules else {}
         found = self.view.evaluate("options => axe.run(options).then(({violations}) => violations)", options)
         return [
