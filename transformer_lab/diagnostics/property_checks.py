@@ -122,10 +122,10 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Prope
     if check.holds:
         return check
     if _holds(inverted, x, pads):
-        return _with_hint(check, INVERTED)
+        return replace(check, hint=INVERTED)
     for pad_id in PAD_IDS if not x.is_floating_point() else ():
         if _holds(partial(with_pad_id, pad_id=pad_id), x, pads):
-            return _with_hint(check, BY_ID.format(pad_id))
+            return replace(check, hint=BY_ID.format(pad_id))
     mask = padding_mask_from_lengths(torch.full((len(x),), x.shape[_position_axis(x)], device=x.device))
     return _explained(check, function, x, may_attend=mask)
 
@@ -213,7 +213,7 @@ def eval_determinism(function: Callable, x: Tensor) -> PropertyCheck:
     for seed in range(1, 2 + NUMBERS_TO_COMPARE // first.numel()):
         check = _compare("eval determinism", _run(function, x, seed=seed), first)
         if not check.holds:
-            return check if math.isinf(check.difference) else _with_hint(check, TRAINING)
+            return check if math.isinf(check.difference) else replace(check, hint=TRAINING)
     return check
 
 
@@ -305,7 +305,7 @@ def _compare(name: str, got: Tensor, wanted: Tensor, axes: tuple[str, ...] | Non
     tolerance = ROUNDING[wanted.dtype] * scale
     check = PropertyCheck(name, difference.max().item(), where, tolerance)
     if wanted.dtype == torch.float64 and check.difference <= ROUNDING[torch.float32] * scale:
-        return _with_hint(check, "does it compute in float32 inside? then give x in float32")
+        return replace(check, hint="does it compute in float32 inside? then give x in float32")
     return check
 
 
@@ -314,11 +314,7 @@ def _explained(check: PropertyCheck, function: Callable, x: Tensor, **arguments:
     if check.holds:
         return check
     first, second = (_run(function, x, seed=seed, **arguments).nan_to_num() for seed in (0, 1))
-    return check if torch.equal(first, second) else _with_hint(check, TRAINING)
-
-
-def _with_hint(check: PropertyCheck, hint: str) -> PropertyCheck:
-    return replace(check, hint=hint)
+    return check if torch.equal(first, second) else replace(check, hint=TRAINING)
 
 
 def _difference(got: Tensor, wanted: Tensor) -> Tensor:
