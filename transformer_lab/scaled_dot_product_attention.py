@@ -64,7 +64,7 @@ def attention_weights(
 ) -> Float[Tensor, "*batch query_pos key_pos"]:
     """Return softmax(Q Kᵀ / √d_head) over the keys; a query that may attend to nothing gets zeros."""
     if query.dtype in (torch.float16, torch.bfloat16):
-        # float16 has no number above 65,504, and bfloat16 only 8 significant bits: scores take float32.
+        # float16 ends at 65,504, and bfloat16 has 8 significant bits: the scores are computed in float32.
         return attention_weights(query.float(), key.float(), may_attend).to(query.dtype)
     # √d_head keeps the variance of the scores near 1. The query is scaled, not the scores:
     # it has fewer numbers as soon as there are more keys than features.
