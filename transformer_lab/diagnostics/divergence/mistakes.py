@@ -109,6 +109,23 @@ def wrong_norm(words: str, normalise: Callable[[Tensor, float], Tensor]) -> Mist
     return mistake(words, norm=norm)
 
 
+def wrong_norm_any_eps(words: str, normalise: Callable[[Tensor, float], Tensor]) -> list[Mistake]:
+    """The same with the reference's eps, and with another one, which many implementations have."""
+    others = [
+        wrong_norm(
+            f"{words}; eps is {name}, too, another one in the reference's", partial(_with_eps, normalise, eps)
+        )
+        for eps, name in EPS.items()
+    ]
+    return [wrong_norm(words, normalise), *others]
+
+
+def _with_eps(normalise: Callable[[Tensor, float], Tensor], eps: float, x: Tensor, own: float) -> Tensor:
+    if eps == own:
+        raise RuntimeError("makes no sense: it is no other eps")
+    return normalise(x, eps)
+
+
 def standardise(x: Tensor, eps: float, *, dims: tuple[int, ...] = (-1,), unbiased: bool = False) -> Tensor:
     """(x − mean) / √(variance + eps)"""
     variance = x.var(dim=dims, keepdim=True, unbiased=unbiased)
@@ -167,6 +184,15 @@ MISTAKES = [
     mistake(
         "the keys are reshaped to (…, d_head, position), wanted transposed: keys.transpose(-2, -1)",
         scores=lambda s: s.queries @ s.keys.reshape(s.keys.mT.shape) / math.sqrt(s.d_head),
+    ),
+    mistake(
+        "an activation follows the projections of queries, keys and values, which are linear",
+        project=lambda s, part: EncoderLayerSteps.project(s, part).relu(),
+    ),
+    mistake(
+        "an activation follows the projections, which are linear, the output projection as well",
+        project=lambda s, part: EncoderLayerSteps.project(s, part).relu(),
+        attention_output=lambda s: s.layer.self_attn.out_proj(s.merge(s.heads)).relu(),
     ),
     # Scores and weights
     scores_times("not divided by √d_head", lambda s: 1),
@@ -248,16 +274,28 @@ MISTAKES = [
     ),
     mistake("the first norm serves in both places", norm=lambda s, norm, x: s.layer.norm1(x)),
     mistake("the second norm serves in both places", norm=lambda s, norm, x: s.layer.norm2(x)),
-    wrong_norm(
+    # Before those below, which a small eps makes alike.
+    *(
+        wrong_norm(
+            f"eps is {words} in your layer norms, another one in the reference's; nn.LayerNorm takes 1e-5",
+            lambda x, _, eps=eps: standardise(x, eps),
+        )
+        for eps, words in EPS.items()
+    ),
+    *wrong_norm_any_eps(
         "the norm divides by the unbiased variance (n − 1), the default of torch.var and torch.std",
         partial(standardise, unbiased=True),
     ),
-    wrong_norm(
+    *wrong_norm_any_eps(
         "the norm takes the unbiased standard deviation and adds eps outside the root, "
         "as a well-known annotated implementation does",
         lambda x, eps: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps),
     ),
-    wrong_norm(
+    *wrong_norm_any_eps(
+        "the norm adds eps outside the root: it is x − mean, over √(variance + eps)",
+        lambda x, eps: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True, unbiased=False) + eps),
+    ),
+    *wrong_norm_any_eps(
         "the norm does not subtract the mean: that is RMSNorm",
         lambda x, eps: x / (x.square().mean(-1, keepdim=True) + eps).sqrt(),
     ),
@@ -267,13 +305,6 @@ MISTAKES = [
     mistake(
         "the norm's weight and bias are not used",
         norm=lambda s, norm, x: F.layer_norm(x, x.shape[-1:], eps=norm.eps),
-    ),
-    *(
-        wrong_norm(
-            f"eps is {words} in your layer norms, another one in PyTorch's; nn.LayerNorm takes 1e-5",
-            lambda x, _, eps=eps: standardise(x, eps),
-        )
-        for eps, words in EPS.items()
     ),
     # Feed-forward
     *(

@@ -2,7 +2,8 @@
 
 import textwrap
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import CellType, FunctionType
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,6 +17,8 @@ from transformer_lab.diagnostics.divergence.steps import STEPS, EncoderLayerStep
 REPORT_WIDTH = 92  # characters
 # Everything is computed in float64, and its numbers are of the order of 1; NaN may be what a mistake gives.
 ROUNDING = {"rtol": 1e-9, "atol": 1e-9, "equal_nan": True}
+IN_FLOAT32 = 1e-5, 1e-5
+PROVED = "With this mistake built in, PyTorch's formula gives exactly your output"
 # The step that needs each of these; every other step is needed by the next one.
 FIRST_USE = {"queries": "scores", "keys": "scores", "values": "heads"}
 # The parameter that a step multiplies with; in_proj_weight in thirds.
@@ -99,19 +102,8 @@ def first_divergence(
         )
     yours, reference = private_copy("yours", yours), private_copy("reference", reference)
     right = written_out(reference, x, may_attend)
-    with TensorRecorder() as recorder:
-        output = call(yours, right)
-    if not isinstance(output, Tensor) or output.shape != right.output.shape:
-        got = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
-        cause = f"your layer returns {got}, wanted a tensor of shape {tuple(right.output.shape)}; "
-        return Divergence([], "output", cause=cause + "the output comes first: return x, weights")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        again = call(yours, right)
-    if not is_same(output, again):
-        cause = "two calls give two results, so dropout is at work in eval mode: pass it self.training"
-        return Divergence([], "output", cause=cause)
-    return compare(right, output, [right.x, *recorder.tensors], all_numbers(yours))
+    found = compare(yours, right)
+    return replace(found, blind="; ".join(filter(None, [blind_spot(right), found.blind])))
 
 
 def private_copy(name: str, module: nn.Module) -> nn.Module:
@@ -120,11 +112,31 @@ def private_copy(name: str, module: nn.Module) -> nn.Module:
     for tensor in plain_tensors(module):  # deepcopy refuses those that have a gradient function
         copy = tensor.detach().cpu().clone()
         copies[id(tensor)] = copy.double() if copy.is_floating_point() else copy
-    copied = deepcopy(module, copies).to("cpu", torch.float64).eval()
+    copied = copy_of(module, copies).to("cpu", torch.float64).eval()
     for parameter, numbers in copied.named_parameters():
         if not numbers.isfinite().all():
             raise ValueError(f"the parameters of {name} must be finite, got NaN or infinity in {parameter}")
     return copied
+
+
+def copy_of(module: nn.Module, copies: dict[int, object] | None = None) -> nn.Module:
+    """A deep copy whose functions, such as self.f = lambda x: self.layer(x), belong to the copy as well."""
+    copies = {} if copies is None else copies
+    copied = deepcopy(module, copies)
+    for part in copied.modules():
+        for attribute, value in list(vars(part).items()):
+            if isinstance(value, FunctionType) and value.__closure__:
+                vars(part)[attribute] = over_the_copy(value, copies)
+    return copied
+
+
+def over_the_copy(function: FunctionType, copies: dict[int, object]) -> FunctionType:
+    """The same function over the copies of what it holds, where deepcopy leaves the originals."""
+    held = (cell.cell_contents for cell in function.__closure__)
+    cells = tuple(CellType(copies.get(id(value), value)) for value in held)
+    return FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, cells
+    )
 
 
 def plain_tensors(module: nn.Module) -> list[Tensor]:
@@ -203,22 +215,52 @@ def call(layer: nn.Module, right: EncoderLayerSteps) -> Tensor:
         if "dtype" in str(error):
             error.add_note(
                 "A copy of your layer runs in float64 here. Does it cast inside, as .float() does? Let it "
-                "follow x.dtype then. Does it hold a function over itself? That keeps the weights of the "
-                "original."
+                "follow x.dtype then."
             )
         raise
     return result[0] if isinstance(result, tuple | list) and result else result
 
 
-def compare(right: EncoderLayerSteps, output: Tensor, seen: list[Tensor], numbers: Tensor) -> Divergence:
-    """The first step that was not seen, nor any step that needs it."""
+def compare(yours: nn.Module, right: EncoderLayerSteps) -> Divergence:
+    """The first divergence of a layer in float64 and eval mode."""
+    output, seen = record(yours, right)
+    if not isinstance(output, Tensor) or output.shape != right.output.shape:
+        got = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        cause = f"your layer returns {got}, wanted a tensor of shape {tuple(right.output.shape)}; "
+        return Divergence([], "output", cause=cause + "the output comes first: return x, weights")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        again = call(yours, right)
+    if not is_same(output, again):
+        cause = "two calls give two results, so dropout is at work in eval mode: pass it self.training"
+        return Divergence([], "output", cause=cause)
+    found = first_wrong(right, output, seen, all_numbers(yours))
+    in_float32 = any(tensor.dtype == torch.float32 for tensor in seen)
+    if found.step and not found.cause and in_float32 and torch.allclose(output, right.output, *IN_FLOAT32):
+        blind = "your layer computes in float32 inside; nothing smaller than its rounding could show"
+        return Divergence([*found.agree, "output"], blind=blind)
+    return found
+
+
+def record(yours: nn.Module, right: EncoderLayerSteps) -> tuple[object, list[Tensor]]:
+    """What a layer returns, and every tensor that it computes."""
+    with TensorRecorder() as recorder:
+        output = call(yours, right)
+    return output, [right.x, *recorder.tensors]
+
+
+def agreement(right: EncoderLayerSteps, output: object, seen: list[Tensor]) -> list[str]:
+    """The steps that a layer was seen to compute."""
     agree = [step for step in STEPS[:-1] if is_among(seen, layouts(right, step))]
-    if is_same(output, right.output):
-        agree.append("output")
+    return [*agree, "output"] if isinstance(output, Tensor) and is_same(output, right.output) else agree
+
+
+def first_wrong(right: EncoderLayerSteps, output: Tensor, seen: list[Tensor], numbers: Tensor) -> Divergence:
+    """The first step that was not seen, nor any step that needs it."""
+    agree = agreement(right, output, seen)
     wrong = [step for step in STEPS if step not in agree and not set(agree) & set(steps_needing(step))]
-    blind = blind_spot(right)
     if not wrong:
-        return Divergence(agree, blind=blind)
+        return Divergence(agree)
     known = [tensor for step in STEPS for tensor in layouts(right, step)]
     candidates = [tensor for tensor in seen if not is_among(known, [tensor])]
     # A fused kernel hides what it computes inside: report the first step with something to compare.
@@ -228,7 +270,7 @@ def compare(right: EncoderLayerSteps, output: Tensor, seen: list[Tensor], number
         candidates = [getattr(with_mistake, step)]
     difference, where = nearest(right, step, candidates) or (None, "")
     before = [name for name in agree if STEPS.index(name) < STEPS.index(step)]
-    return Divergence(before, step, difference, where, cause, blind)
+    return Divergence(before, step, difference, where, cause)
 
 
 def steps_needing(step: str) -> list[str]:
@@ -263,7 +305,7 @@ def likely_cause(
         words, first = exact[0]
         equal = [other for other, steps in exact if torch.equal(steps.output, first.output)]
         words = "; or: ".join(dict.fromkeys([words, *equal]))
-        return f"{words}. With this mistake built in, PyTorch's formula gives exactly your output", first
+        return f"{words}. {PROVED}", first
     if cause := own_weights(right.layer, step, numbers):
         return cause, None
     for mistake, steps in wrongs:

@@ -1,0 +1,283 @@
+"""Which parameter of an encoder layer is which: pairing by name and shape with nn.TransformerEncoderLayer's.
+
+PyTorch's weights are called query, key, value (in_proj_weight in thirds), out_proj, linear1, linear2, norm1
+and norm2 here, each with a weight and a bias.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import permutations, product
+
+import torch
+from torch import Tensor, nn
+
+ATTENTION = ("query", "key", "value", "out_proj")
+ROLES = (*ATTENTION, "linear1", "linear2", "norm1", "norm2")
+Weights = dict[str, Tensor]  # of the reference, by role: "query.weight", "norm2.bias", …
+
+# A name's words, and those that tell a role: to_q, w_qs, query_proj, linearQ, toqueries, …
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+BESIDE = r"(?:to|w|in|lin|linear|fc|proj)?"
+TELLING = {
+    "query": re.compile(rf"{BESIDE}(q|qs|quer(y|ys|ies)){BESIDE}"),
+    "key": re.compile(rf"{BESIDE}(k|ks|keys?){BESIDE}"),
+    "value": re.compile(rf"{BESIDE}(v|vs|val|values?){BESIDE}"),
+    "out_proj": re.compile(rf"{BESIDE}(o|os|out|output|concat|unify|unifyheads|combine|final){BESIDE}"),
+}
+IS_BIAS = re.compile(r".*bias.*|beta|shift|b(_?\d+)?")
+FIRST = re.compile(r"\d|att|slf|before|input|first", re.IGNORECASE)  # so the order of two norms is told
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A parameter of yours, and what of the reference belongs there.
+
+    Attributes:
+        name: of your parameter.
+        counterparts: the reference's: one, such as "query.weight", or several that yours stacks.
+        guessed: whether names and shapes leave a choice.
+        transposed: whether yours is (in, out).
+        head: the head that it belongs to; None for those of all heads.
+        by_head: whether those stacked are split by heads first: head 0's query, key and value, then head 1's.
+    """
+
+    name: str
+    counterparts: tuple[str, ...]
+    guessed: bool = False
+    transposed: bool = False
+    head: int | None = None
+    by_head: bool = False
+
+    def numbers(self, weights: Weights, n_heads: int) -> Tensor:
+        """What your parameter is to hold."""
+        parts = [weights[name] for name in self.counterparts]
+        if self.by_head:
+            parts = [torch.stack([part.unflatten(0, (n_heads, -1)) for part in parts], dim=1).flatten(0, 2)]
+        whole = torch.cat(parts)
+        if self.head is not None:
+            whole = whole.unflatten(0, (n_heads, -1))[self.head]
+        return whole.mT if self.transposed else whole
+
+    def __str__(self) -> str:
+        head = "" if self.head is None else f", head {self.head}"
+        return f"{self.name} ← {', '.join(self.counterparts)}{head}"
+
+
+@dataclass
+class Parameters:
+    """The parameters of a layer, sorted by shape: conv axes of length 1 do not count.
+
+    Args:
+        module: the layer.
+        d_model, d_ff, n_heads: the sizes of the reference.
+    """
+
+    module: nn.Module
+    d_model: int
+    d_ff: int
+    n_heads: int
+    square: list[str] = field(default_factory=list)
+    stacked: list[str] = field(default_factory=list)
+    of_a_head: list[str] = field(default_factory=list)
+    feed_forward: list[str] = field(default_factory=list)
+    vectors: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        d, d_head = self.d_model, self.d_model // self.n_heads
+        kinds = {(d, d): self.square, (d, 2 * d): self.stacked, (d, 3 * d): self.stacked}
+        kinds |= {(d_head, d): self.of_a_head} if self.n_heads > 1 else {}
+        kinds |= {tuple(sorted((d, self.d_ff))): self.feed_forward}
+        for name, _ in self.module.named_parameters():
+            shape = self.shape(name)
+            kind = kinds.get(tuple(sorted(shape)), self.vectors if len(shape) < 2 else [])
+            kind.append(name)
+
+    def shape(self, name: str) -> list[int]:
+        return [size for size in self.module.get_parameter(name).shape if size != 1]
+
+    def is_in_out(self, name: str) -> bool:
+        """Whether a matrix belongs to no layer of PyTorch's, so that its own formula is probably x @ W."""
+        owner = self.module.get_submodule(name.rpartition(".")[0])
+        return not isinstance(owner, nn.Linear | nn.Conv1d | nn.MultiheadAttention)
+
+    def bias_of(self, name: str) -> str | None:
+        """The bias beside a weight: weight → bias, W_q → b_q."""
+        owner, _, last = name.rpartition(".")
+        names = [last.replace("weight", "bias"), re.sub(r"^[wW]|kernel", "b", last)]
+        beside = [f"{owner}.{name}".lstrip(".") for name in names if name != last]
+        return next((name for name in beside if name in self.vectors), None)
+
+
+def pairings(
+    module: nn.Module, d_model: int, d_ff: int, n_heads: int, roles: Mapping[str, str]
+) -> Iterator[list[Pair]]:
+    """The ways to pair a layer's parameters with the reference's, the likeliest first.
+
+    Args:
+        module: the layer.
+        d_model, d_ff, n_heads: the sizes of the reference.
+        roles: what is known: a role and your parameter, or the module that holds it.
+
+    Raises:
+        ValueError: a role or a name is unknown, or two parameters have one role.
+    """
+    parameters = Parameters(module, d_model, d_ff, n_heads)
+    for role, name in roles.items():
+        if role not in ROLES or not any(_is_below(name, known) for known, _ in module.named_parameters()):
+            raise ValueError(
+                f"pairs must map one of {', '.join(ROLES)} to a parameter, got {role!r}: {name!r}"
+            )
+    stacked, in_out = bool(parameters.stacked), any(map(parameters.is_in_out, parameters.square))
+    for attention, norms, by_head, turned in product(
+        _attention(parameters, roles),
+        _norms(parameters, roles),
+        (False, True) if stacked else (False,),
+        (False, True) if in_out else (False,),
+    ):
+        pairs = [*attention, *_stacked(parameters, by_head), *_feed_forward(parameters, roles)]
+        if turned:
+            flip = {name for name in parameters.square if parameters.is_in_out(name)}
+            pairs = [_turned(pair) if pair.name in flip else pair for pair in pairs]
+        yield [*(both for pair in pairs for both in _with_bias(parameters, pair)), *norms]
+
+
+def _attention(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[list[Pair]]:
+    """Matrices of one role each; without telling names, every order, that of registration first."""
+    known: dict[str, list[str]] = {}
+    of_heads = [name for name in parameters.of_a_head if _role(name, roles) in ATTENTION]
+    for name in [*parameters.square, *of_heads]:
+        known.setdefault(_role(name, roles), []).append(name)
+    unnamed = known.pop("", [])
+    twice = {role: names for role, names in known.items() if len(names) > 1 and set(names) - set(of_heads)}
+    _refuse_two(twice)
+    taken = {*known, *(("query", "key", "value") if parameters.stacked else ())}
+    missing = [role for role in ATTENTION if role not in taken][: len(unnamed)]
+    certain = len(missing) == len(unnamed) == 1
+    pairs = [
+        Pair(
+            name,
+            (f"{role}.weight",),
+            transposed=parameters.is_in_out(name),
+            head=i if name in of_heads else None,
+        )
+        for role, names in known.items()
+        for i, name in enumerate(names)
+    ]
+    for order in permutations(missing):
+        yield pairs + [
+            Pair(name, (f"{role}.weight",), guessed=not certain, transposed=parameters.is_in_out(name))
+            for name, role in zip(unnamed, order, strict=False)
+        ]
+
+
+def _stacked(parameters: Parameters, by_head: bool) -> list[Pair]:
+    pairs = []
+    for name in parameters.stacked:
+        letters = re.search(r"[qkv]{2,3}", name.lower())
+        order = letters[0] if letters else "qkv"
+        size = max(parameters.shape(name)) // parameters.d_model
+        order = order if len(set(order)) == size else "qkv"[-size:]
+        parts = tuple({"q": "query", "k": "key", "v": "value"}[letter] + ".weight" for letter in order)
+        pairs.append(Pair(name, parts, True, transposed=parameters.is_in_out(name), by_head=by_head))
+    return pairs
+
+
+def _feed_forward(parameters: Parameters, roles: Mapping[str, str]) -> list[Pair]:
+    found: dict[str, list[str]] = {}
+    in_out = False
+    for i, name in enumerate(parameters.feed_forward):
+        widens = parameters.shape(name)[0] == parameters.d_ff  # as (out, in)
+        role = _role(name, roles, told_only=True)
+        if not role and parameters.is_in_out(name):
+            in_out = not widens if i == 0 else in_out  # the first one widens
+            widens ^= in_out
+        found.setdefault(role or ("linear1" if widens else "linear2"), []).append(name)
+    _refuse_two({role: names for role, names in found.items() if len(names) > 1})
+    wanted = {"linear1": parameters.d_ff, "linear2": parameters.d_model}
+    return [
+        Pair(names[0], (f"{role}.weight",), transposed=parameters.shape(names[0])[0] != wanted[role])
+        for role, names in found.items()
+    ]
+
+
+def _norms(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[list[Pair]]:
+    """The vectors that are no matrix's bias, by the module that holds them."""
+    matrices = [
+        *(parameters.square + parameters.stacked),
+        *(parameters.of_a_head + parameters.feed_forward),
+    ]
+    biases = {parameters.bias_of(name) for name in matrices}
+    groups: dict[str, list[str]] = {}
+    for name in parameters.vectors:
+        if name not in biases and parameters.shape(name) in ([parameters.d_model], []):
+            groups.setdefault(name.rpartition(".")[0], []).append(name)
+    told = {role: name for role, name in roles.items() if role.startswith("norm")}
+    owners = [owner for owner in groups if not any(_is_below(name, owner) for name in told.values())]
+    missing = [role for role in ("norm1", "norm2") if role not in told]
+    certain = len(owners) == 1 or (len(owners) == 2 and FIRST.search(owners[0]))
+    known = [(role, owner) for role, name in told.items() for owner in groups if _is_below(name, owner)]
+    for order in permutations(missing):
+        chosen = [*known, *zip(order, owners, strict=False)]
+        yield [
+            Pair(
+                name,
+                (f"{role}.{'bias' if IS_BIAS.fullmatch(name.rpartition('.')[2]) else 'weight'}",),
+                guessed,
+            )
+            for role, owner in chosen
+            for guessed in [not certain and (role, owner) not in known]
+            for name in groups[owner]
+        ]
+
+
+def _with_bias(parameters: Parameters, pair: Pair) -> Iterator[Pair]:
+    yield pair
+    if bias := parameters.bias_of(pair.name):
+        counterparts = tuple(name.replace("weight", "bias") for name in pair.counterparts)
+        yield Pair(bias, counterparts, pair.guessed, head=pair.head, by_head=pair.by_head)
+
+
+def _turned(pair: Pair) -> Pair:
+    return Pair(pair.name, pair.counterparts, True, not pair.transposed, pair.head, pair.by_head)
+
+
+def _role(name: str, roles: Mapping[str, str], *, told_only: bool = False) -> str:
+    """The role of a parameter, as told or by the last word of its name that tells one; "" if none does."""
+    for role, told in roles.items():
+        if _is_below(told, name):
+            return role
+    for word in reversed(WORD.findall("" if told_only else name)):
+        for role, telling in TELLING.items():
+            if telling.fullmatch(word.lower()):
+                return role
+    return ""
+
+
+def _is_below(name: str, parameter: str) -> bool:
+    """Whether a parameter is the named one, or of the named module."""
+    return parameter == name or parameter.startswith(f"{name}.")
+
+
+def _refuse_two(found: Mapping[str, list[str]]) -> None:
+    for role, names in found.items():
+        raise ValueError(
+            f"one parameter is wanted for {role}, got {', '.join(names)}; give one encoder layer without "
+            f"cross-attention or gates, or name the right one: pairs={{{role!r}: {names[0]!r}}}"
+        )
+
+
+# --- the weights ----------------------------------------------------------------------------------
+
+
+def weights_of(layer: nn.TransformerEncoderLayer) -> Weights:
+    """The reference's parameters by role, in its own storage."""
+    attention = layer.self_attn
+    modules = {"out_proj": attention.out_proj} | {role: getattr(layer, role) for role in ROLES[4:]}
+    weights = {f"{role}.{kind}": p for role, part in modules.items() for kind, p in part.named_parameters()}
+    for kind in ("weight", "bias"):
+        stacked = getattr(attention, f"in_proj_{kind}")
+        if stacked is not None:
+            thirds = zip(ATTENTION, stacked.chunk(3), strict=False)
+            weights |= {f"{role}.{kind}": third for role, third in thirds}
+    return weights
