@@ -1,6 +1,7 @@
 """Experiments on anybody's modules, not only on this package's: property checks, first divergence, heads."""
 
 from transformer_lab.diagnostics.divergence import Divergence, first_divergence
+from transformer_lab.diagnostics.encoder_check import EncoderCheck, check_encoder
 from transformer_lab.diagnostics.head_roles import attention_on, without_head
 from transformer_lab.diagnostics.property_checks import (
     PropertyCheck,
@@ -14,9 +15,11 @@ from transformer_lab.diagnostics.property_checks import (
 
 __all__ = [
     "Divergence",
+    "EncoderCheck",
     "PropertyCheck",
     "attention_on",
     "batch_invariance",
+    "check_encoder",
     "distance_only",
     "eval_determinism",
     "first_divergence",
