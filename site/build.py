@@ -100,6 +100,7 @@ def write_pages(folder: Path) -> None:
         "start.md": start.how_to_run(course(SITE)),
         "live.md": live_page(folder / "_static" / "live"),
         "diagnostics.md": filled("diagnostics.md"),
+        "check_your_encoder.md": filled("check_your_encoder.md"),
         "glossary.md": lookup.glossary(),
         "notation.md": lookup.notation(),
         "licences.md": filled("licences.md"),

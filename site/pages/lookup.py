@@ -13,7 +13,7 @@ PACKAGE = ROOT / "transformer_lab"
 # What surrounds the encoder.
 AROUND = {
     "training": ("loop", "data", "checkpoints", "schedule", "workers"),
-    "diagnostics": ("property_checks", "divergence.search", "head_roles"),
+    "diagnostics": ("encoder_check", "weight_pairing", "property_checks", "divergence.search", "head_roles"),
 }
 TERM = re.compile(r"^\*\*(.+?)\.\*\* (.*) \((\d\d(?:, \d\d)*)\)$", re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""check_encoder: weights of any name and layout are paired; a right layer passes, a wrong one is explained."""
+"""check_encoder: weights of any name and layout are paired; a right layer passes, a wrong one is named."""
 
 import copy
 import math

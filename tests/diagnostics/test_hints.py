@@ -41,6 +41,20 @@ def test_an_inverted_mask_is_asked_for(path):
     assert "is your mask inverted?" in said
 
 
+def test_a_module_is_in_eval_mode_when_its_mask_is_tried_the_other_way_round():
+    class Inverted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = copy.deepcopy(LAYER).train()
+
+        def forward(self, x, may_attend):
+            return self.layer(x, src_key_padding_mask=may_attend[:, 0, 0])
+
+    inverted = Inverted()
+    assert "is your mask inverted?" in repr(padding_invariance(inverted, randn(2, 5, 8, dtype=torch.float32)))
+    assert inverted.layer.training
+
+
 def test_a_module_in_training_mode_is_asked_for():
     x = randn(2, 5, 8, dtype=torch.float32)
     layer = copy.deepcopy(LAYER).train()

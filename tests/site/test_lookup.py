@@ -58,10 +58,11 @@ def test_how_to_run_is_what_the_readme_says(tmp_path: Path) -> None:
     assert len(added) <= 3, added
 
 
-def test_the_examples_of_the_diagnostics_page_run() -> None:
-    page = texts.FOLDER / "diagnostics.md"
+@pytest.mark.parametrize(("name", "least"), [("diagnostics.md", 15), ("check_your_encoder.md", 8)])
+def test_the_examples_of_a_page_run(name: str, least: int) -> None:
+    page = texts.FOLDER / name
     result = doctest.testfile(
         str(page), module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8"
     )
     assert result.failed == 0
-    assert result.attempted > 15
+    assert result.attempted >= least

@@ -113,21 +113,22 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Prope
     def with_pad_id(x: Tensor, may_attend: Tensor, pad_id: int) -> Tensor:
         return function(x.masked_fill(~may_attend[:, 0, 0], pad_id), may_attend=may_attend)
 
-    try:
-        check = _compare_padded(function, x, pads)
-    except RuntimeError as error:
+    with _in_eval_mode(function):
+        try:
+            check = _compare_padded(function, x, pads)
+        except RuntimeError as error:
+            if _holds(inverted, x, pads):
+                error.add_note(INVERTED)
+            raise
+        if check.holds:
+            return check
         if _holds(inverted, x, pads):
-            error.add_note(INVERTED)
-        raise
-    if check.holds:
-        return check
-    if _holds(inverted, x, pads):
-        return replace(check, hint=INVERTED)
-    for pad_id in PAD_IDS if not x.is_floating_point() else ():
-        if _holds(partial(with_pad_id, pad_id=pad_id), x, pads):
-            return replace(check, hint=BY_ID.format(pad_id))
-    mask = padding_mask_from_lengths(torch.full((len(x),), x.shape[_position_axis(x)], device=x.device))
-    return _explained(check, function, x, may_attend=mask)
+            return replace(check, hint=INVERTED)
+        for pad_id in PAD_IDS if not x.is_floating_point() else ():
+            if _holds(partial(with_pad_id, pad_id=pad_id), x, pads):
+                return replace(check, hint=BY_ID.format(pad_id))
+        mask = padding_mask_from_lengths(torch.full((len(x),), x.shape[_position_axis(x)], device=x.device))
+        return _explained(check, function, x, may_attend=mask)
 
 
 def _holds(function: Callable, x: Tensor, pads: int) -> bool:
