@@ -218,6 +218,19 @@ def test_a_function_that_a_module_holds_over_itself_belongs_to_the_copy():
     assert first_divergence(Holds(reference).float(), reference.float()).step is None
 
 
+@both_orders
+@pytest.mark.parametrize("part", ["attention_norm", "feed_forward_norm"])
+def test_a_norm_that_was_not_copied_is_told(norm_first, part):
+    reference, ours = pair(norm_first)
+    setattr(ours, part, nn.LayerNorm(D_MODEL).double())
+    wanted = {"attention_norm": "norm1", "feed_forward_norm": "norm2"}[part]
+    cause = first_divergence(ours, reference, X, MASK).cause
+    assert (
+        cause
+        == f"the norm's weight is your layer's own, or it has none; wanted the reference's {wanted}.weight"
+    )
+
+
 def test_a_whole_encoder_is_no_reference():
     encoder = nn.TransformerEncoder(torch_layer(), 2, enable_nested_tensor=False)
     with pytest.raises(TypeError, match=r"got TransformerEncoder; .* encoder.layers\[0\]"):

@@ -216,6 +216,40 @@ def test_the_cause_is_found_however_it_keeps_its_weights(own):
     assert found.divergence.cause.startswith("the heads are merged without moving them"), found
 
 
+@pytest.mark.parametrize("heads_first", [False, True])
+@pytest.mark.parametrize(
+    ("change", "step", "cause"),
+    [
+        ("", None, ""),
+        ("scale", "scores", "the scores are not divided by √d_head"),
+        ("softmax", "weights", "softmax runs over the queries"),
+        ("mask", "weights", "the mask of one sequence is used for another"),
+    ],
+)
+def test_batch_and_heads_may_share_an_axis_in_either_order(heads_first, change, step, cause):
+    class Folded(Own):
+        def fold(self, x):
+            heads = self.split(x)
+            return (heads.transpose(0, 1) if heads_first else heads).flatten(0, 1)
+
+        def forward(self, x, may_attend):
+            q, k, v = map(self.fold, self.project(x))
+            scores = q @ k.mT / (1 if change == "scale" else math.sqrt(D_HEAD))
+            whole = heads_first if change != "mask" else not heads_first
+            mask = may_attend[:, 0]
+            masks = mask.repeat(HEADS, 1, 1) if whole else mask.repeat_interleave(HEADS, dim=0)
+            weights = scores.masked_fill(~masks, -1e9).softmax(-2 if change == "softmax" else -1)
+            sizes = (HEADS, len(x)) if heads_first else (len(x), HEADS)
+            heads = (weights @ v).unflatten(0, sizes)
+            x = self.norm1(x + self.out(self.merge(heads.transpose(0, 1) if heads_first else heads)))
+            return self.norm2(x + self.feed_forward(x))
+
+    found = check_encoder(Folded(), reference()).divergence
+    assert found.step == step and found.cause.startswith(cause), found
+    if step is None:
+        assert {"scores", "weights", "heads"} <= set(found.agree)
+
+
 def test_exchanged_projections_are_named_where_names_tell():
     class Exchanged(Own):
         def project(self, x):

@@ -100,6 +100,12 @@ def repeated_in_another_order(s: EncoderLayerSteps, may_attend: Tensor) -> Tenso
     return each.repeat(s.n_heads, 1, 1, 1).view(len(s.x), s.n_heads, *may_attend.shape[2:])
 
 
+def repeated_sequence_by_sequence(s: EncoderLayerSteps, may_attend: Tensor) -> Tensor:
+    """All masks of sequence 0, then of sequence 1, …, where scores have head 0 of all sequences first."""
+    each = may_attend.expand(len(s.x), 1, *may_attend.shape[2:])[:, 0].repeat_interleave(s.n_heads, dim=0)
+    return each.unflatten(0, (s.n_heads, len(s.x))).transpose(0, 1)
+
+
 def wrong_norm(words: str, normalise: Callable[[Tensor, float], Tensor]) -> Mistake:
     """Both norms with another way to normalise: normalise(x, eps) without weight and bias."""
 
@@ -229,6 +235,11 @@ MISTAKES = [
         "repeat masks with mask.repeat_interleave(n_heads, dim=0), not with mask.repeat(n_heads, 1, 1)",
         repeated_in_another_order,
     ),
+    *wrong_mask(
+        "the mask of one sequence is used for another: where heads and batch share one axis, heads first, "
+        "repeat masks with mask.repeat(n_heads, 1, 1), not with mask.repeat_interleave(n_heads, dim=0)",
+        repeated_sequence_by_sequence,
+    ),
     mistake(
         "hidden scores are set to 0, which is no low score: set them to −inf before softmax",
         apply_mask=lambda s, scores: scores.masked_fill(~s.may_attend, 0.0),
@@ -245,6 +256,16 @@ MISTAKES = [
     mistake(
         "the heads are merged without moving them behind the positions: transpose(1, 2).flatten(-2)",
         merge=lambda s, heads: heads.reshape(len(heads), heads.shape[2], -1),
+    ),
+    mistake(
+        "the heads are merged feature by feature, wanted head by head: transpose(1, 2).flatten(-2)",
+        merge=lambda s, heads: heads.permute(0, 2, 3, 1).flatten(-2),
+    ),
+    mistake(
+        "the output projection's weight is not transposed: nn.Linear computes x @ weight.T + bias",
+        attention_output=lambda s: (
+            s.merge(s.heads) @ s.layer.self_attn.out_proj.weight + s.layer.self_attn.out_proj.bias
+        ),
     ),
     mistake("there is no output projection", attention_output=lambda s: s.merge(s.heads)),
     mistake(

@@ -328,6 +328,13 @@ def own_weights(reference: nn.TransformerEncoderLayer, step: str, numbers: Tenso
         )
     if not copied.get(step, True):
         return f"the weights of {step} are your layer's own, wanted the reference's {WEIGHTS[step][0]}"
+    norms = {"attention_input": "norm1", "feed_forward_input": "norm2"}
+    if not reference.norm_first:
+        norms = {"feed_forward_input": "norm1", "output": "norm2"}
+    norm = f"{norms.get(step)}.weight"
+    weight = reference.get_parameter(norm) if step in norms else torch.empty(0)
+    if weight.numel() and not torch.isin(weight.float(), numbers).any():
+        return f"the norm's weight is your layer's own, or it has none; wanted the reference's {norm}"
     return ""
 
 
@@ -336,12 +343,14 @@ def layouts(steps: EncoderLayerSteps, step: str) -> list[Tensor]:
     tensor = getattr(steps, step)
     if tensor.dim() == 3:
         return [tensor, tensor.transpose(0, 1), tensor.flatten(0, 1)]
+    heads_first = tensor.transpose(0, 1)
+    joined = [tensor.flatten(0, 1), heads_first.flatten(0, 1)]
     if step in ("scores", "weights"):
-        return [tensor, tensor.flatten(0, 1)]  # not transposed: that would be a mistake
+        return [tensor, heads_first, *joined]  # not tensor.mT: that would be a mistake
     merged = EncoderLayerSteps.merge(steps, tensor)
     return [
-        *(tensor, tensor.mT, tensor.transpose(1, 2)),
-        *(tensor.flatten(0, 1), tensor.mT.flatten(0, 1)),
+        *(tensor, tensor.mT, tensor.transpose(1, 2), heads_first),
+        *(*joined, *(both.mT for both in joined)),
         *(merged, merged.transpose(0, 1), merged.flatten(0, 1)),
     ]
 
@@ -359,6 +368,8 @@ def is_among(tensors: list[Tensor], wanted: list[Tensor]) -> bool:
 def nearest(right: EncoderLayerSteps, step: str, candidates: list[Tensor]) -> tuple[float, str] | None:
     """How far the closest tensor of the same shape is from the step, and where; None if there is none."""
     wanted = getattr(right, step)
+    if wanted.dim() == 4:
+        candidates = [*candidates, *_heads_unfolded(wanted, candidates)]
     differences = [
         (wanted - tensor).abs().nan_to_num(torch.inf, torch.inf)
         for tensor in candidates
@@ -372,6 +383,14 @@ def nearest(right: EncoderLayerSteps, step: str, candidates: list[Tensor]) -> tu
     if wanted.dim() == 4:
         axes = ["sequence", "head", *(["query", "key"] if step in ("scores", "weights") else axes[1:])]
     return closest.max().item(), ", ".join(f"{axis} {int(i)}" for axis, i in zip(axes, place, strict=True))
+
+
+def _heads_unfolded(wanted: Tensor, candidates: list[Tensor]) -> list[Tensor]:
+    """Those with batch and heads in one axis, in either order, in the layout of `wanted`."""
+    batch, n_heads = wanted.shape[:2]
+    folded = [c for c in candidates if c.shape == wanted.flatten(0, 1).shape]
+    batch_first = [c.unflatten(0, (batch, n_heads)) for c in folded]
+    return batch_first + [c.unflatten(0, (n_heads, batch)).transpose(0, 1) for c in folded]
 
 
 def blind_spot(right: EncoderLayerSteps) -> str:
