@@ -381,7 +381,7 @@ def test_a_tensor_that_is_right_at_another_step_is_not_the_closest():
 
 
 OUTPUTS = {
-    "dropout is at work in eval mode": lambda layer, x, may_attend: F.dropout(layer(x), 0.5),
+    "something is random in eval mode": lambda layer, x, may_attend: F.dropout(layer(x), 0.5),
     r"returns shape \(2, 3, 5, 5\), wanted .* \(2, 5, 21\)": lambda *_: (torch.ones(2, 3, 5, 5), X),
 }
 

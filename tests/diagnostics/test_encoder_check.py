@@ -150,6 +150,19 @@ class HeadByHead(Own):
         return self.unify(x)
 
 
+class WithAnAxisOfHeads(Own):
+    def build_attention(self):
+        self.query, self.key, self.value = (nn.Parameter(torch.ones(D, HEADS, D_HEAD)) for _ in "qkv")
+        self.output = nn.Parameter(torch.ones(HEADS, D_HEAD, D))
+        self.output_bias = nn.Parameter(torch.ones(D))
+
+    def project(self, x):
+        return [torch.einsum("bli,ihd->blhd", x, w).flatten(-2) for w in (self.query, self.key, self.value)]
+
+    def out(self, x):
+        return torch.einsum("blhd,hdo->blo", x.unflatten(-1, (HEADS, D_HEAD)), self.output) + self.output_bias
+
+
 class Convolutions(Own):
     def build_feed_forward(self):
         self.up, self.down = nn.Conv1d(D, D_FF, 1), nn.Conv1d(D_FF, D, 1)
@@ -195,7 +208,7 @@ RIGHT = [
         TimesW,
         AppliedAsLinear,
     ),
-    *(HeadByHead, Convolutions, OneNumber, NormsTheOtherWayRound),
+    *(HeadByHead, WithAnAxisOfHeads, Convolutions, OneNumber, NormsTheOtherWayRound),
 ]
 
 
@@ -417,6 +430,19 @@ def test_a_gated_feed_forward_is_refused():
 
     with pytest.raises(ValueError, match=r"wanted for linear1, got up.weight, gate.weight"):
         check_encoder(Gated(), reference())
+
+
+def test_a_tensor_of_yours_in_float32_is_rounding():
+    class Scaled(Own):
+        def __init__(self):
+            super().__init__()
+            self.scale = torch.tensor(D_HEAD).float().sqrt()  # a plain attribute, and not as fine as float64
+
+        def split(self, x):
+            return super().split(x) * (math.sqrt(D_HEAD) / self.scale) ** 0.5
+
+    found = check_encoder(Scaled(), reference())
+    assert found.holds and "kept in float32" in found.divergence.blind
 
 
 def test_your_module_stays_as_it_was():

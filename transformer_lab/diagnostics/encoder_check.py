@@ -143,7 +143,7 @@ def check_encoder(
             output, or (output, …). If None, yours(x, may_attend=may_attend).
         masked: False for a module without a padding mask, called as forward(yours, x).
         x: the input of the checks and of the comparison; if None, random vectors. Needed without a reference.
-        may_attend: the mask of the comparison; if None, it hides the end of one sequence. What your layer
+        may_attend: the mask of the comparison; if None, it hides the end of each sequence. What your layer
             hides by itself, as causal_mask(5) for a causal one, is given here.
         pairs: where a guess is wrong: a role (query, key, value, out_proj, linear1, linear2, norm1, norm2)
             and the name of your parameter or of the module that holds it.
@@ -165,8 +165,8 @@ def check_encoder(
     mine, layer = private_copy("yours", yours), as_torch_layer(reference)
     if x is None:
         x = torch.randn(2, 5, layer.linear1.in_features, generator=torch.Generator().manual_seed(0))
-    hidden_end = torch.tensor([x.shape[1] - 2 * (i % 2) for i in range(len(x))])
-    mask = padding_mask_from_lengths(hidden_end, x.shape[1]) if masked and may_attend is None else may_attend
+    lengths = torch.tensor([x.shape[1] - 1 - i % 2 for i in range(len(x))])  # another one for each sequence
+    mask = padding_mask_from_lengths(lengths, x.shape[1]) if masked and may_attend is None else may_attend
     sizes = layer.linear1.in_features, layer.linear1.out_features, layer.self_attn.num_heads
 
     whole = not isinstance(reference, nn.MultiheadAttention)  # not an attention alone
@@ -187,7 +187,7 @@ def check_encoder(
         agree = ["output"]
     paired = {pair.name for pair in candidate}
     return EncoderCheck(
-        _checks(Called(copy_of(filled).to(x.dtype), forward, masked=masked), x, is_layer=may_attend is None),
+        _checks(Called(copy_of(filled, x.dtype), forward, masked=masked), x, is_layer=may_attend is None),
         candidate,
         [pair for pair in candidate if pair.guessed and not _is_confirmed(pair, agree)],
         [f"{name} {tuple(p.shape)}" for name, p in yours.named_parameters() if name not in paired],
@@ -227,7 +227,7 @@ def copy_weights(
 
     A bias becomes 0, a norm's weight 1, and one number for all features stays one number.
     """
-    yours, layer = copy_of(yours), deepcopy(layer)
+    yours, layer = copy_of(yours, torch.float64), deepcopy(layer)
     weights = weights_of(layer)
     for name in _lacking(weights, pairs, whole=whole):
         if name.endswith("bias") or name.startswith("norm"):

@@ -28,7 +28,9 @@ INVERTED = (
 )
 BY_ID = "where the padding has the id {0} it holds; give that id: ids.masked_fill(~may_attend[:, 0, 0], {0})"
 PAD_IDS = (0, 1)  # of most models
-TRAINING = "the same x gives two outputs: is a module inside still in training mode, with dropout?"
+TRAINING = (
+    "the same x gives two outputs: is something random, or a module still in training mode, with dropout?"
+)
 # Calls are repeated until so many numbers were compared, so that a rare draw has its chance.
 NUMBERS_TO_COMPARE = 1000
 

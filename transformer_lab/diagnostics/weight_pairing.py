@@ -7,7 +7,7 @@ and norm2 here, each with a weight and a bias.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import torch
 from torch import Tensor, nn
@@ -94,7 +94,12 @@ class Parameters:
             kind.append(name)
 
     def shape(self, name: str) -> list[int]:
-        return [size for size in self.module.get_parameter(name).shape if size != 1]
+        """Without axes of length 1; heads and their features, (…, n_heads, d_head, …), count as one axis."""
+        shape = [size for size in self.module.get_parameter(name).shape if size != 1]
+        for i, pair in enumerate(pairwise(shape)):
+            if pair == (self.n_heads, self.d_model // self.n_heads):
+                return [*shape[:i], self.d_model, *shape[i + 2 :]]
+        return shape
 
     def is_in_out(self, name: str) -> bool:
         """Whether a matrix belongs to no layer of PyTorch's, so that its own formula is probably x @ W."""
@@ -104,7 +109,7 @@ class Parameters:
     def bias_of(self, name: str) -> str | None:
         """The bias beside a weight: weight → bias, W_q → b_q."""
         owner, _, last = name.rpartition(".")
-        names = [last.replace("weight", "bias"), re.sub(r"^[wW]|kernel", "b", last)]
+        names = [last.replace("weight", "bias"), re.sub(r"^[wW]|kernel", "b", last), f"{last}_bias"]
         beside = [f"{owner}.{name}".lstrip(".") for name in names if name != last]
         return next((name for name in beside if name in self.vectors), None)
 
@@ -208,10 +213,13 @@ def _norms(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[list[Pa
         *(parameters.of_a_head + parameters.feed_forward),
     ]
     biases = {parameters.bias_of(name) for name in matrices}
+    with_matrix = {n.rpartition(".")[0] for n, p in parameters.module.named_parameters() if p.dim() > 1}
     groups: dict[str, list[str]] = {}
     for name in parameters.vectors:
-        if name not in biases and parameters.shape(name) in ([parameters.d_model], []):
-            groups.setdefault(name.rpartition(".")[0], []).append(name)
+        owner = name.rpartition(".")[0]
+        is_a_norms = name not in biases and (owner not in with_matrix or name in roles.values())
+        if is_a_norms and parameters.shape(name) in ([parameters.d_model], []):
+            groups.setdefault(owner, []).append(name)
     told = {role: name for role, name in roles.items() if role.startswith("norm")}
     owners = [owner for owner in groups if not any(_is_below(name, owner) for name in told.values())]
     missing = [role for role in ("norm1", "norm2") if role not in told]

@@ -207,6 +207,10 @@ MISTAKES = [
         "divided by √d_model; each sums over the d_head features of one head",
         lambda s: 1 / math.sqrt(s.d_head * s.n_heads),
     ),
+    scores_times(
+        "divided by the root of the number of positions, wanted √d_head: the last axis",
+        lambda s: 1 / math.sqrt(s.x.shape[1]),
+    ),
     *softmax_over("queries", -2),
     *softmax_over("heads", 1),
     attention_along("the sequences of the batch: give nn.MultiheadAttention batch_first=True", axis=0),
@@ -230,6 +234,7 @@ MISTAKES = [
         "the mask hides rows, the queries, as well as columns, the keys",
         lambda _, may_attend: may_attend & may_attend.mT,
     ),
+    *wrong_mask("the first sequence's mask is used for all", lambda _, may_attend: may_attend[:1]),
     *wrong_mask(
         "the mask of one sequence is used for another: where batch and heads share one axis, "
         "repeat masks with mask.repeat_interleave(n_heads, dim=0), not with mask.repeat(n_heads, 1, 1)",
@@ -331,6 +336,15 @@ MISTAKES = [
     *(
         mistake(f"the activation is {words}", activated=lambda s, function=function: function(s.hidden))
         for words, function in ACTIVATIONS.items()
+    ),
+    mistake(
+        "the vectors of padding are set to 0 after each half, which PyTorch's layer leaves as they come; "
+        "harmless where nothing reads them",
+        in_one_place=False,
+        feed_forward_input=lambda s: (
+            EncoderLayerSteps.feed_forward_input.func(s) * s.may_attend[:, 0, 0, :, None]
+        ),
+        output=lambda s: EncoderLayerSteps.output.func(s) * s.may_attend[:, 0, 0, :, None],
     ),
     # The second residual and the end
     mistake(

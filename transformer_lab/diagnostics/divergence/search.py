@@ -107,25 +107,26 @@ def first_divergence(
 
 
 def private_copy(name: str, module: nn.Module) -> nn.Module:
-    """A copy on the CPU, in float64 and eval mode, of its plain tensors too."""
-    copies = {}
-    for tensor in plain_tensors(module):  # deepcopy refuses those that have a gradient function
-        copy = tensor.detach().cpu().clone()
-        copies[id(tensor)] = copy.double() if copy.is_floating_point() else copy
-    copied = copy_of(module, copies).to("cpu", torch.float64).eval()
+    """A copy on the CPU, in float64 and eval mode."""
+    copied = copy_of(module, torch.float64).eval()
     for parameter, numbers in copied.named_parameters():
         if not numbers.isfinite().all():
             raise ValueError(f"the parameters of {name} must be finite, got NaN or infinity in {parameter}")
     return copied
 
 
-def copy_of(module: nn.Module, copies: dict[int, object] | None = None) -> nn.Module:
-    """A deep copy whose functions, such as self.f = lambda x: self.layer(x), belong to the copy as well."""
-    copies = {} if copies is None else copies
-    copied = deepcopy(module, copies)
+def copy_of(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """A copy on the CPU in another dtype, its plain tensors and functions over itself as well."""
+    copies: dict[int, object] = {}
+    for tensor in plain_tensors(module):  # deepcopy refuses those that have a gradient function
+        copy = tensor.detach().cpu().clone()
+        copies[id(tensor)] = copy.to(dtype) if copy.is_floating_point() else copy
+    copied = deepcopy(module, copies).to("cpu", dtype)
     for part in copied.modules():
         for attribute, value in list(vars(part).items()):
-            if isinstance(value, FunctionType) and value.__closure__:
+            if (
+                isinstance(value, FunctionType) and value.__closure__
+            ):  # such as self.f = lambda x: self.layer(x)
                 vars(part)[attribute] = over_the_copy(value, copies)
     return copied
 
@@ -232,12 +233,15 @@ def compare(yours: nn.Module, right: EncoderLayerSteps) -> Divergence:
         torch.manual_seed(1)
         again = call(yours, right)
     if not is_same(output, again):
-        cause = "two calls give two results, so dropout is at work in eval mode: pass it self.training"
-        return Divergence([], "output", cause=cause)
+        cause = (
+            "two calls give two results, so something is random in eval mode: if it is dropout, "
+            "pass it self.training"
+        )
+        off = (output - right.output).abs().max().item()
+        return Divergence([], "output", off, "whatever the random numbers change", cause)
     found = first_wrong(right, output, seen, all_numbers(yours))
-    in_float32 = any(tensor.dtype == torch.float32 for tensor in seen)
-    if found.step and not found.cause and in_float32 and torch.allclose(output, right.output, *IN_FLOAT32):
-        blind = "your layer computes in float32 inside; nothing smaller than its rounding could show"
+    if found.step and not found.cause and torch.allclose(output.double(), right.output, *IN_FLOAT32):
+        blind = "some number of yours is computed or kept in float32; nothing below its rounding could show"
         return Divergence([*found.agree, "output"], blind=blind)
     return found
 
