@@ -7,8 +7,8 @@ const ERROR = /^(?:E\s+|\[rank\d+\]:\s*)?(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception
 // Words that tell nothing of a mistake.
 const EMPTY = new Set(
   `a after again all also although always am an and any are as at be because been being but by can code
-    could did do does doing done each error even every exactly for from get gets getting gives got had has
-    have having he hello help her here hi his how however i if in instead into is it its itself just let ll
+    could did do does doing done each error even every exactly for from get gets getting give given
+    gives giving got had has have having he hello help her here hi his how however i if in instead into is it its itself just let ll
     make makes making maybe me model models much must my need of often on or our own perhaps please quite
     rather re really runtimeerror seem seems she should simply so some somehow something still strange such
     than thank thanks that the their them then there these they thing things think this those though time to
@@ -96,7 +96,7 @@ export async function desk(MiniSearch, entries) {
     searchOptions: {
       boost: { name: 4, words: 2, errors: 2, effect: 1, cure: 0.5, exercise: 0.5 },
       prefix: (term) => term.length > 3,
-      fuzzy: (term) => term.length > 3 && (term.length > 6 ? 2 : 1),
+      fuzzy: (term) => term.length > 4 && (term.length > 6 ? 2 : 1),
       boostTerm: (term) => (/^\d/.test(term) ? 0.3 : 1),
       boostDocument: (id) => (entries[id].exercise || entries[id].errors.length ? 1 : 1.5),
     },
