@@ -66,7 +66,9 @@ export function words(text) {
 function form(word) {
   const small = word.toLowerCase();
   if (EMPTY.has(small) || (/^[a-z]$/.test(small) && !FIRST.has(small))) return null;
-  return FIRST.get(small) ?? small;
+  if (FIRST.has(small)) return FIRST.get(small);
+  const stem = small.length > 4 ? small.replace(/([^su])s$/, "$1").replace(/(?<=.{4})(?:ing|ed)$/, "") : small;
+  return FIRST.get(stem) ?? stem;
 }
 
 /** Whether a message has what PyTorch says, whatever stands in the gaps. */
