@@ -8,12 +8,13 @@ const ERROR = /^(?:E\s+|\[rank\d+\]:\s*)?(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception
 const EMPTY = new Set(
   `a after again all also although always am an and any are as at be because been being but by can code
     could did do does doing done each error even every exactly for from get gets getting give given
-    gives giving got had has have having he hello help her here hi his how however i if in instead into is it its itself just let ll
-    make makes making maybe me model models much must my need of often on or our own perhaps please quite
-    rather re really runtimeerror seem seems she should simply so some somehow something still strange such
-    than thank thanks that the their them then there these they thing things think this those though time to
-    too transformer transformers try trying tried understand us use using ve very want was we weird were
-    what when where whether which while who whole why will with would you your`.split(/\s+/),
+    gives giving got had has have having he hello help her here hi his how however i if in instead into
+    is it its itself just let ll make makes making maybe me model models much must my need of often on
+    or our own perhaps please quite rather re really runtimeerror seem seems she should simply so some
+    somehow something still strange such than thank thanks that the their them then there these they
+    thing things think this those though time to too transformer transformers try trying tried
+    understand us use using ve very want was we weird were what when where whether which while who whole
+    why will with would you your`.split(/\s+/),
 );
 // Words for the same; the first stands for all.
 const ALIKE = [
@@ -67,7 +68,8 @@ function form(word) {
   const small = word.toLowerCase();
   if (EMPTY.has(small) || (/^[a-z]$/.test(small) && !FIRST.has(small))) return null;
   if (FIRST.has(small)) return FIRST.get(small);
-  const stem = small.length > 4 ? small.replace(/([^su])s$/, "$1").replace(/(?<=.{4})(?:ing|ed)$/, "") : small;
+  const long = small.length > 4;
+  const stem = long ? small.replace(/([^su])s$/, "$1").replace(/(?<=.{4})(?:ing|ed)$/, "") : small;
   return FIRST.get(stem) ?? stem;
 }
 
