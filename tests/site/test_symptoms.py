@@ -145,6 +145,16 @@ def test_nothing_is_found_for_nothing(ask: Ask) -> None:
     assert [answer["found"] for answer in ask("", " \n", "purple elephants", "[3, 4]")] == [[]] * 4
 
 
+def test_a_short_word_is_no_other_short_word(ask: Ask) -> None:
+    # bask is not mask, and lass is not loss
+    assert [answer["found"] for answer in ask("bask", "lass")] == [[]] * 2
+
+
+def test_endings_of_words_do_not_count(ask: Ask) -> None:
+    one, other = ask("scaled embedding", "scale embeddings")
+    assert one["found"] == other["found"]
+
+
 def test_meaning_adds_to_words_and_does_not_go_before_them(ask: Ask, entries: list[dict]) -> None:
     near = [{"index": 7, "cosine": 0.9}, {"index": 2, "cosine": 0.8}]
     [alone] = ask("purple elephants", near=near)
