@@ -105,6 +105,18 @@ class StackedInAnotherOrder(Stacked):
         return q, k, v
 
 
+class KeysAndValuesTogether(Own):
+    def build_attention(self):
+        self.to_q, self.to_kv = nn.Linear(D, D), nn.Linear(D, 2 * D)
+        self.to_out = nn.Sequential(nn.Linear(D, D), nn.Dropout(0.1))
+
+    def project(self, x):
+        return self.to_q(x), *self.to_kv(x).chunk(2, dim=-1)
+
+    def out(self, x):
+        return self.to_out(x)
+
+
 class TimesW(Own):
     def build_attention(self):
         self.W_q, self.W_k, self.W_v, self.W_o = (nn.Parameter(torch.ones(D, D)) for _ in range(4))
@@ -420,6 +432,12 @@ def test_a_stack_of_layers_is_refused_and_so_is_an_unknown_role():
         check_encoder(Own(), reference(), pairs={"q": "wq"})
     with pytest.raises(ValueError, match=r"got 'query': 'queries'"):
         check_encoder(Own(), reference(), pairs={"query": "queries"})
+
+
+def test_sizes_that_shapes_could_not_tell_apart_are_refused():
+    same = nn.TransformerEncoderLayer(D, HEADS, D, batch_first=True)
+    with pytest.raises(ValueError, match=r"wider or narrower than the model, got 21 for both"):
+        check_encoder(from_torch_layer(same), same)
 
 
 def test_a_gated_feed_forward_is_refused():

@@ -150,8 +150,8 @@ def check_encoder(
 
     Raises:
         TypeError: a reference that is no module, or a whole nn.TransformerEncoder.
-        ValueError: neither reference nor x; a reference that computes another formula; several parameters of
-            one role, as in a stack of layers.
+        ValueError: neither reference nor x; a reference that computes another formula, or whose feed-forward
+            is as wide as the model; several parameters of one role, as in a stack of layers.
     """
     if forward is None:
         forward = (

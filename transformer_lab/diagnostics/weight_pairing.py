@@ -125,8 +125,13 @@ def pairings(
         roles: what is known: a role and your parameter, or the module that holds it.
 
     Raises:
-        ValueError: a role or a name is unknown, or two parameters have one role.
+        ValueError: a role or a name is unknown, two parameters have one role, or d_ff is another size, too.
     """
+    if d_ff == d_model:
+        raise ValueError(
+            f"the reference's feed-forward must be wider or narrower than the model, got {d_ff} for both: shapes "
+            "could not tell the parameters apart; choose other sizes"
+        )
     parameters = Parameters(module, d_model, d_ff, n_heads)
     for role, name in roles.items():
         if role not in ROLES or not any(_is_below(name, known) for known, _ in module.named_parameters()):
@@ -156,8 +161,8 @@ def _attention(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[lis
     unnamed = known.pop("", [])
     twice = {role: names for role, names in known.items() if len(names) > 1 and set(names) - set(of_heads)}
     _refuse_two(twice)
-    taken = {*known, *(("query", "key", "value") if parameters.stacked else ())}
-    missing = [role for role in ATTENTION if role not in taken][: len(unnamed)]
+    stacked = {part.partition(".")[0] for pair in _stacked(parameters, False) for part in pair.counterparts}
+    missing = [role for role in ATTENTION if role not in {*known, *stacked}][: len(unnamed)]
     certain = len(missing) == len(unnamed) == 1
     pairs = [
         Pair(
@@ -177,6 +182,7 @@ def _attention(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[lis
 
 
 def _stacked(parameters: Parameters, by_head: bool) -> list[Pair]:
+    """Queries, keys and values in one matrix, or two of them, in the order that the name tells, else qkv."""
     pairs = []
     for name in parameters.stacked:
         letters = re.search(r"[qkv]{2,3}", name.lower())
@@ -189,6 +195,7 @@ def _stacked(parameters: Parameters, by_head: bool) -> list[Pair]:
 
 
 def _feed_forward(parameters: Parameters, roles: Mapping[str, str]) -> list[Pair]:
+    """The matrix that widens, and the one that comes back."""
     found: dict[str, list[str]] = {}
     in_out = False
     for i, name in enumerate(parameters.feed_forward):
