@@ -440,6 +440,12 @@ def test_sizes_that_shapes_could_not_tell_apart_are_refused():
         check_encoder(from_torch_layer(same), same)
 
 
+def test_another_call_than_ours_is_asked_for():
+    with pytest.raises(TypeError) as raised:
+        check_encoder(reference(), reference())
+    assert "pass forward=lambda yours, x, may_attend" in raised.value.__notes__[0]
+
+
 def test_a_gated_feed_forward_is_refused():
     class Gated(Own):
         def build_feed_forward(self):

@@ -153,10 +153,7 @@ def check_encoder(
         ValueError: neither reference nor x; a reference that computes another formula, or whose feed-forward
             is as wide as the model; several parameters of one role, as in a stack of layers.
     """
-    if forward is None:
-        forward = (
-            (lambda module, x, may_attend: module(x, may_attend=may_attend)) if masked else nn.Module.__call__
-        )
+    forward = forward or (_with_may_attend if masked else nn.Module.__call__)
     if reference is None:
         if x is None:
             raise ValueError("x must be given where there is no reference, got neither; it tells the sizes")
@@ -194,6 +191,17 @@ def check_encoder(
         _lacking(weights_of(same), candidate, whole=whole),
         divergence,
     )
+
+
+def _with_may_attend(yours: nn.Module, x: Tensor, may_attend: Tensor) -> object:
+    try:
+        return yours(x, may_attend=may_attend)
+    except TypeError as error:
+        error.add_note(
+            "Yours is called as yours(x, may_attend=may_attend); if that is not its way, pass forward=lambda "
+            "yours, x, may_attend: …, or masked=False if it takes no mask."
+        )
+        raise
 
 
 def _is_confirmed(pair: Pair, agree: list[str]) -> bool:

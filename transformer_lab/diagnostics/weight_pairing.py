@@ -129,8 +129,8 @@ def pairings(
     """
     if d_ff == d_model:
         raise ValueError(
-            f"the reference's feed-forward must be wider or narrower than the model, got {d_ff} for both: shapes "
-            "could not tell the parameters apart; choose other sizes"
+            f"the reference's feed-forward must be wider or narrower than the model, got {d_ff} for both: "
+            "shapes could not tell the parameters apart; choose other sizes"
         )
     parameters = Parameters(module, d_model, d_ff, n_heads)
     for role, name in roles.items():
