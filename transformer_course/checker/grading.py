@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from transformer_course.checker import invariants, messages, mistake_pairs, robustness, source
+from transformer_course.checker import invariants, messages, mistake_pairs, precision, robustness, source
 from transformer_course.checker.compare import VALUE, Difference
 from transformer_course.checker.exercise_types import Exercise, Mistake, ValueExercise
 from transformer_course.checker.sandbox import Outcome, alike
@@ -64,9 +64,13 @@ def _unknown(
 ) -> Verdict:
     """No single mistake explains it: a pair of them, a missing property, or the first difference."""
     printed = outcomes[i].printed
-    pair = None if outcomes[i].error else mistake_pairs.explanation(exercise, outcomes)
+    slips = _besides_float32(exercise, attempt, outcomes) if problem.name == VALUE else []
+    if slips == [precision.FLOAT32]:
+        lines = [precision.FLOAT32.effect, *messages.where(exercise, i)]
+        return Verdict.not_yet(exercise.id, precision.NAME, lines, printed, precision.FLOAT32.cure)
+    pair = slips or (None if outcomes[i].error else mistake_pairs.explanation(exercise, outcomes))
     cure = " ".join(mistake.cure for mistake in pair or ())
-    if pair and not mistake_pairs.are_counts(outcomes):
+    if pair and (slips or not mistake_pairs.are_counts(outcomes)):
         name = " + ".join(mistake.name for mistake in pair)
         lines = ["Your answer does what two slips do together. Each by itself:"]
         lines += [mistake.effect for mistake in pair]
@@ -79,6 +83,17 @@ def _unknown(
             name, sentence = lacking
             return Verdict.not_yet(exercise.id, name, [sentence, *lines], printed, cure)
     return Verdict.not_yet(exercise.id, problem.name, lines, printed, cure)
+
+
+def _besides_float32(exercise: Exercise, attempt: Any, outcomes: list[Outcome]) -> list[Mistake]:
+    """The slips of an answer that in float64 would be right, or do what a known mistake does; else none."""
+    longer = precision.without_float32(exercise, attempt, outcomes)
+    if longer is None:
+        return []
+    if not any(_problem(exercise, attempt, i, outcome) for i, outcome in enumerate(longer)):
+        return [precision.FLOAT32]
+    known = recognised(exercise, longer)[:1]
+    return [*known, precision.FLOAT32] if known and known[0].name != precision.NAME else []
 
 
 def _not_yet(exercise: Exercise, i: int, problem: Difference, printed: str) -> Verdict:
