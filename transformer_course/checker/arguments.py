@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from torch import nn
@@ -14,7 +15,7 @@ def call_with(answer: Callable, values: dict[str, Any], keywords: Sequence[str],
     names it otherwise gets it in its place all the same, so that its other mistakes can be found.
     """
     own, takes_any = _argument_names(answer)
-    places = {name: place for place, name in enumerate(_argument_names(like)[0])}
+    places = _places(like)
     args, kwargs = [], {}
     for name, value in values.items():
         place, takes = places.get(name, len(args)), takes_any or name in own
@@ -23,6 +24,12 @@ def call_with(answer: Callable, values: dict[str, Any], keywords: Sequence[str],
         else:
             kwargs[name if takes or place >= len(own) else own[place]] = value
     return answer(*args, **kwargs)
+
+
+@cache
+def _places(like: Callable) -> dict[str, int]:
+    """The place of each argument of a reference, which hundreds of answers are called like."""
+    return {name: place for place, name in enumerate(_argument_names(like)[0])}
 
 
 def first_unknown(answer: Callable, names: Sequence[str]) -> str | None:

@@ -19,7 +19,7 @@ from transformer_course.checker.exercise_types import Exercise, Mistake, ModuleE
 from transformer_course.checker.input_mutation import parts, with_tensors
 from transformer_course.checker.sandbox import Outcome, alike, isolated
 
-SECONDS = 1.0  # of computing, for one search
+SECONDS = 4.0  # of computing, for one search, which needs 2 where the guide is longest
 ENOUGH_BITS = 16  # with fewer, one of hundreds of pairs would fit by chance
 Pair = tuple[Mistake, Mistake]
 

@@ -35,10 +35,16 @@ def copy_parameters(module: nn.Module, values: dict[str, Tensor]) -> None:
         if own[name].shape != shape:
             raise ParameterMismatch(f"`{name}` has shape {tuple(own[name].shape)}, wanted {shape}.")
     for name in [name for name in own if name not in values]:
-        raise ParameterMismatch(f"`{name}` {tuple(own[name].shape)} is one too many.")
+        raise ParameterMismatch(f"`{name}` {tuple(own[name].shape)} is one too many{_owner(module, name)}.")
     with torch.no_grad():
         for name, value in values.items():
             own[name].copy_(value)
+
+
+def _owner(module: nn.Module, name: str) -> str:
+    """Whose the parameter is, if a layer of PyTorch's has it: `, of an nn.LayerNorm`."""
+    owner = type(module.get_submodule(name.rpartition(".")[0]))
+    return f", of an `nn.{owner.__name__}`" if getattr(nn, owner.__name__, None) is owner else ""
 
 
 def require_buffer(module: nn.Module, name: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transformer_course.checker import judge, mistake_guide
+from transformer_course.checker import judge, mistake_guide, precision
 from transformer_course.checker.verdict import CORRECT
 from transformer_course.exercises import exercise_ids, find
 
@@ -85,3 +85,111 @@ class FeedForward(right):
 def test_dropout_that_nobody_asked_for_is_called_dropout(dropped):
     feed_forward = mistake_guide.answer(find("06.2"), WITH_DROPOUT.replace("DROPPED", dropped))
     assert "as dropout does" in judge(find("06.2"), feed_forward).lines[0]
+
+
+FLOAT_ROOT = ("math.sqrt(self.d_head)", "torch.sqrt(torch.FloatTensor([self.d_head]))")
+FLOAT_POSITIONS = ("torch.arange(length)[:, None]", "torch.arange(length).float()[:, None]")
+NEIGHBOURS = [
+    ("x.chunk(2, dim=-1)", "x[..., 0::2], x[..., 1::2]"),
+    ("return torch.cat([", "return torch.stack(["),
+    ("angle.cos()], dim=-1)", "angle.cos()], dim=-1).flatten(-2)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("id", "edits", "name"),
+    [
+        ("05.4", [FLOAT_ROOT], "computed in float32"),
+        ("12.7", [("x.square()", "x.float().square()")], "computed in float32"),
+        ("02.5", [("angle), angle)", "angle).float(), angle.float())")], "computed in float32"),
+        ("02.2", [*NEIGHBOURS, FLOAT_POSITIONS], "neighbours paired"),  # positions are exact in float32
+        (
+            "02.2",
+            [*NEIGHBOURS, (" * frequency", " * frequency.float()")],
+            "neighbours paired + computed in float32",
+        ),
+        ("08.1", [("math.sqrt(d_model)", "torch.FloatTensor([d_model]).sqrt() + 1e-8")], "wrong value"),
+    ],
+)
+def test_float32_is_named_where_float64_in_its_place_explains_everything(id, edits, name):
+    assert verdict(id, *edits).name == name
+
+
+def test_an_input_in_float32_is_not_called_a_mistake():
+    moved = verdict("01.5", ("offset)", "offset + 1)"))
+    assert moved.name == "off by one"
+    exercise = find("01.5")
+    assert (
+        precision.without_float32(exercise, exercise.reference, exercise.outcomes(exercise.reference)) is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("id", "name", "edits"),
+    [
+        ("05.4", "√ of the number of queries", [("math.sqrt(self.d_head)", "np.sqrt(query.shape[1])")]),
+        (
+            "05.4",
+            "a causal mask where none is given",
+            [
+                (
+                    "if may_attend is not None",
+                    "if may_attend is None:\n"
+                    "            scores = scores + torch.full_like(scores, -math.inf).triu(1)\n"
+                    "        else",
+                ),
+            ],
+        ),
+        (
+            "05.4",
+            "layers without a bias",
+            [
+                (
+                    "self.query_projection = nn.Linear(d_model, d_model",
+                    "self.query_projection = nn.Linear(d_model, d_model, bias=False",
+                )
+            ],
+        ),
+        (
+            "05.4",
+            "merged by one reshape + mask ignored",
+            [
+                ("transpose(1, 2).flatten(-2)", "contiguous().view(*query.shape)"),
+                ("if may_attend is not None", "if False"),
+            ],
+        ),
+        (
+            "07.3",
+            "the padding's vectors set to 0",
+            [
+                (
+                    "return x, weights",
+                    "return (x if may_attend is None else x * may_attend.flatten(1)[..., None]), weights",
+                )
+            ],
+        ),
+        (
+            "08.3",
+            "no norms at all + times √d_model",
+            [
+                ("self.embedding_norm(x)", "x"),
+                ("self.final_norm(x)", "x"),
+                (
+                    "self.embedding(token_ids)",
+                    "self.embedding(token_ids) * self.embedding.embedding_dim**0.5",
+                ),
+            ],
+        ),
+        ("03.2", "bmm takes three axes only", [("query @ key.mT", "torch.bmm(query, key.swapaxes(1, 2))")]),
+    ],
+)
+def test_what_twenty_more_public_implementations_do_has_a_name(id, name, edits):
+    assert verdict(id, *edits).name == name
+
+
+def test_a_parameter_too_many_is_told_with_the_layer_whose_it_is():
+    inside = (
+        "self.n_heads, self.d_head",
+        "self.norm = nn.LayerNorm(d_model)\n        self.n_heads, self.d_head",
+    )
+    assert verdict("05.4", inside).lines[0] == "`norm.weight` (6,) is one too many, of an `nn.LayerNorm`."
