@@ -16,6 +16,7 @@ from transformer_lab.diagnostics.divergence.mistakes import MISTAKES, Mistake
 from transformer_lab.diagnostics.divergence.search import WEIGHTS
 from transformer_lab.diagnostics.divergence.steps import STEPS, EncoderLayerSteps
 from transformer_lab.encoder_layer import from_torch_layer
+from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_half_split, rotate_interleaved
 
 D_MODEL, N_HEADS, D_FF = 21, 3, 11
 # Each sequence may see other keys, and each query at least one.
@@ -176,6 +177,36 @@ def test_mistakes_that_cannot_be_told_apart_are_all_named():
     mistake = next(mistake for mistake in MISTAKES if mistake.words.startswith(words))
     cause = first_divergence(with_steps(reference, mistake.wrong_steps), reference).cause
     assert f"divided by d_head, without the root; or: {words}" in cause
+
+
+def test_a_mask_that_hides_nothing_in_the_first_sequence_leaves_two_causes():
+    mask = MASK.clone()
+    mask[0] = True
+    mistake = next(m for m in MISTAKES if m.words.startswith("the mask of the first sequence"))
+    cause = first_divergence(with_steps(torch_layer(), mistake.wrong_steps), torch_layer(), X, mask).cause
+    assert cause.startswith("the mask is not used; or: the mask of the first sequence is used for all")
+
+
+@pytest.mark.parametrize("rotate", [rotate_half_split, rotate_interleaved])
+def test_rotated_queries_and_keys_are_named_in_the_usual_formats(rotate):
+    reference = nn.TransformerEncoderLayer(24, 3, D_FF, batch_first=True).double()
+    embedding = RotaryEmbedding(8, rotate=rotate)
+    for rotary in (embedding.double(), embedding.float().double()):
+
+        def turned(s, part, rotary=rotary):
+            return rotary(EncoderLayerSteps.split(s, s.project(part)))
+
+        steps = steps_with(queries=lambda s: turned(s, 0), keys=lambda s: turned(s, 1))
+        cause = first_divergence(with_steps(reference, steps), reference).cause
+        assert cause.startswith("queries and keys are rotated by their positions (RoPE)")
+        assert cause.endswith("exactly your output")
+
+
+def test_a_root_in_float32_is_named():
+    reference = torch_layer()
+    root = torch.FloatTensor([D_MODEL // N_HEADS]).sqrt()
+    steps = steps_with(scores=lambda s: s.queries @ s.keys.mT / root)
+    assert "√d_head in float32" in first_divergence(with_steps(reference, steps), reference).cause
 
 
 def test_masks_that_are_repeated_in_another_order_than_the_heads_are_named():

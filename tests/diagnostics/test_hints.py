@@ -69,6 +69,37 @@ def test_a_module_in_training_mode_is_asked_for():
     assert "training" not in repr(permutation_equivariance(lambda x: x.cumsum(1), x))
 
 
+def test_random_numbers_in_eval_mode_are_not_put_down_to_dropout_alone():
+    x = randn(2, 5, 8, dtype=torch.float32)
+    check = eval_determinism(lambda x: x[:, torch.randint(5, (5,))], x)
+    assert "is something random" in repr(check)
+
+
+def test_a_mask_that_is_not_used_is_asked_for():
+    x = randn(2, 5, 8, dtype=torch.float32)
+    ids = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 3, 5]])
+    table = randn(7, 8, dtype=torch.float32)
+    assert "is the mask used?" in repr(padding_invariance(lambda x, may_attend: LAYER(x), x))
+    assert "is the mask used?" in repr(padding_invariance(lambda i, may_attend: LAYER(table[i]), ids))
+
+    def weak(x, may_attend):  # hidden scores become 0, no low score
+        scores = (x @ x.mT) * may_attend[:, 0]
+        return scores.softmax(-1) @ x
+
+    assert "is the mask used?" not in repr(padding_invariance(weak, x))
+
+
+def test_one_mask_for_all_sequences_is_asked_for():
+    x = randn(3, 5, 8, dtype=torch.float32)
+
+    def of_the_first(x, may_attend):
+        scores = (x @ x.mT).masked_fill(~may_attend[:1, 0], -torch.inf)
+        return scores.softmax(-1) @ x
+
+    assert "does each sequence get a mask of its own?" in repr(padding_invariance(of_the_first, x))
+    assert padding_invariance(of_the_first, x[:1]).holds
+
+
 def test_a_model_that_finds_its_padding_by_an_id_is_told_how():
     ids = torch.tensor([[3, 1, 4, 1, 5]])
     table = randn(7, 3)

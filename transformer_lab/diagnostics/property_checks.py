@@ -28,6 +28,8 @@ INVERTED = (
 )
 BY_ID = "where the padding has the id {0} it holds; give that id: ids.masked_fill(~may_attend[:, 0, 0], {0})"
 PAD_IDS = (0, 1)  # of most models
+IGNORED = "the output is the same where the mask hides nothing: is the mask used?"
+ONE_FOR_ALL = "it holds where all sequences have equally many pads: does each sequence get a mask of its own?"
 TRAINING = (
     "the same x gives two outputs: is something random, or a module still in training mode, with dropout?"
 )
@@ -130,7 +132,18 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Prope
             if _holds(partial(with_pad_id, pad_id=pad_id), x, pads):
                 return replace(check, hint=BY_ID.format(pad_id))
         mask = padding_mask_from_lengths(torch.full((len(x),), x.shape[_position_axis(x)], device=x.device))
-        return _explained(check, function, x, may_attend=mask)
+        explained = _explained(check, function, x, may_attend=mask)
+        is_ignored = explained.hint != TRAINING and _ignores_mask(function, x, pads)
+        return replace(check, hint=IGNORED) if is_ignored else explained
+
+
+def _ignores_mask(function: Callable, x: Tensor, pads: int) -> bool:
+    """Whether the output is the same, whatever is hidden."""
+    length = x.shape[_position_axis(x)]
+    padded = torch.cat([x, *[_other_tokens(x)[-1].narrow(_position_axis(x), 0, 1)] * pads], _position_axis(x))
+    hidden, visible = (torch.full((len(x),), real, device=x.device) for real in (length, length + pads))
+    masks = [padding_mask_from_lengths(real, length + pads) for real in (hidden, visible)]
+    return torch.equal(*(_run(function, padded, may_attend=mask).nan_to_num() for mask in masks))
 
 
 def _holds(function: Callable, x: Tensor, pads: int) -> bool:
@@ -156,14 +169,14 @@ def _compare_padded(function: Callable, x: Tensor, pads: int) -> PropertyCheck:
         if _compare("", equal[:1], without_pads[:1]).holds:
             odd = torch.arange(len(x), device=x.device) % 2
             paddings += [(paddings[1][0], lengths + pads * odd), (paddings[1][0], lengths + pads * (1 - odd))]
-    for padded, real in paddings:
+    for i, (padded, real) in enumerate(paddings):
         mask = padding_mask_from_lengths(real, length + pads)
         output = _run(function, padded, may_attend=mask)[..., :length, :]
         # A sequence with more real tokens than before is not compared.
         longer = (real > lengths).view(-1, *[1] * (output.dim() - 1))
         check = _compare("padding invariance", torch.where(longer, without_pads, output), without_pads)
         if not check.holds:
-            break
+            return check if i < 2 or check.hint else replace(check, hint=ONE_FOR_ALL)
     return check
 
 

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer_lab.diagnostics.divergence.steps import STEPS, EncoderLayerSteps
 from transformer_lab.masking import causal_mask
+from transformer_lab.rotary_embedding import rotate_half_split, rotate_interleaved
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,28 @@ def repeated_sequence_by_sequence(s: EncoderLayerSteps, may_attend: Tensor) -> T
     return each.unflatten(0, (s.n_heads, len(s.x))).transpose(0, 1)
 
 
+def rotated(
+    s: EncoderLayerSteps, part: int, rotate: Callable, angles_in: torch.dtype, waves_in: torch.dtype
+) -> Tensor:
+    """Queries or keys (0, 1), rotated by their positions; of an odd width the last feature is left."""
+    x = s.split(s.project(part))
+    width = s.d_head // 2 * 2
+    frequency = 10_000 ** (-torch.arange(0, width, 2, dtype=angles_in) / max(width, 1))
+    angle = torch.arange(x.shape[-2], dtype=angles_in)[:, None] * frequency
+    cos, sin = angle.cos().to(waves_in).double(), angle.sin().to(waves_in).double()
+    return torch.cat([rotate(x[..., :width], cos, sin), x[..., width:]], dim=-1)
+
+
+def rotary(rotate: Callable, angles_in: torch.dtype, waves_in: torch.dtype) -> Mistake:
+    """Positions where PyTorch's layer has none, in one of the usual ways and formats."""
+    return mistake(
+        "queries and keys are rotated by their positions (RoPE), and PyTorch's layer knows no positions: "
+        "to compare the rest, leave out the rotation",
+        queries=lambda s: rotated(s, 0, rotate, angles_in, waves_in),
+        keys=lambda s: rotated(s, 1, rotate, angles_in, waves_in),
+    )
+
+
 def wrong_norm(words: str, normalise: Callable[[Tensor, float], Tensor]) -> Mistake:
     """Both norms with another way to normalise: normalise(x, eps) without weight and bias."""
 
@@ -136,6 +160,18 @@ def standardise(x: Tensor, eps: float, *, dims: tuple[int, ...] = (-1,), unbiase
     """(x − mean) / √(variance + eps)"""
     variance = x.var(dim=dims, keepdim=True, unbiased=unbiased)
     return (x - x.mean(dim=dims, keepdim=True)) / (variance + eps).sqrt()
+
+
+def root_mean_square(x: Tensor, eps: float) -> Tensor:
+    """x / √(mean of squares + eps)"""
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+
+
+def root_mean_square_in_float32(x: Tensor, eps: float, *, divides: bool) -> Tensor:
+    """The same, rounded as published code rounds: by a division, or by a product with the inverse root."""
+    x = x.float()
+    squared = x.square().mean(-1, keepdim=True) + eps
+    return (x / squared.sqrt() if divides else x * squared.rsqrt()).double()
 
 
 def norm_over(words: str, dims: tuple[int, ...]) -> Mistake:
@@ -200,6 +236,11 @@ MISTAKES = [
         project=lambda s, part: EncoderLayerSteps.project(s, part).relu(),
         attention_output=lambda s: s.layer.self_attn.out_proj(s.merge(s.heads)).relu(),
     ),
+    mistake(
+        "an activation follows the projections, which are linear, and there is no output projection",
+        project=lambda s, part: EncoderLayerSteps.project(s, part).relu(),
+        attention_output=lambda s: s.merge(s.heads),
+    ),
     # Scores and weights
     scores_times("not divided by √d_head", lambda s: 1),
     scores_times("divided by d_head, without the root", lambda s: 1 / s.d_head),
@@ -210,6 +251,19 @@ MISTAKES = [
     scores_times(
         "divided by the root of the number of positions, wanted √d_head: the last axis",
         lambda s: 1 / math.sqrt(s.x.shape[1]),
+    ),
+    scores_times(
+        "divided by √d_head in float32, as torch.FloatTensor([d_head]).sqrt() computes it",
+        lambda s: 1 / torch.tensor(s.d_head, dtype=torch.float32).sqrt().item(),
+    ),
+    *(
+        rotary(rotate, angles_in, waves_in)
+        for rotate in (rotate_half_split, rotate_interleaved)
+        for angles_in, waves_in in [
+            (torch.float64, torch.float64),
+            (torch.float64, torch.float32),
+            (torch.float32, torch.float32),
+        ]
     ),
     *softmax_over("queries", -2),
     *softmax_over("heads", 1),
@@ -244,6 +298,10 @@ MISTAKES = [
         "the mask of one sequence is used for another: where heads and batch share one axis, heads first, "
         "repeat masks with mask.repeat(n_heads, 1, 1), not with mask.repeat_interleave(n_heads, dim=0)",
         repeated_sequence_by_sequence,
+    ),
+    *wrong_mask(
+        "the mask of the first sequence is used for all: each has its own, may_attend[:, …]",
+        lambda _, may_attend: may_attend[:1].expand_as(may_attend),
     ),
     mistake(
         "hidden scores are set to 0, which is no low score: set them to −inf before softmax",
@@ -321,9 +379,14 @@ MISTAKES = [
         "the norm adds eps outside the root: it is x − mean, over √(variance + eps)",
         lambda x, eps: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True, unbiased=False) + eps),
     ),
+    *wrong_norm_any_eps("the norm does not subtract the mean: that is RMSNorm", root_mean_square),
     *wrong_norm_any_eps(
-        "the norm does not subtract the mean: that is RMSNorm",
-        lambda x, eps: x / (x.square().mean(-1, keepdim=True) + eps).sqrt(),
+        "the norm does not subtract the mean: that is RMSNorm, computed in float32",
+        partial(root_mean_square_in_float32, divides=False),
+    ),
+    *wrong_norm_any_eps(
+        "the norm does not subtract the mean: that is RMSNorm, computed in float32 by a division",
+        partial(root_mean_square_in_float32, divides=True),
     ),
     norm_over("the positions", (1,)),
     norm_over("positions and features at once", (1, 2)),
