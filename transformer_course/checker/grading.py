@@ -5,6 +5,7 @@ from typing import Any
 from transformer_course.checker import invariants, messages, mistake_pairs, precision, robustness, source
 from transformer_course.checker.compare import VALUE, Difference
 from transformer_course.checker.exercise_types import Exercise, Mistake, ValueExercise
+from transformer_course.checker.parameters import ParameterMismatch
 from transformer_course.checker.sandbox import Outcome, alike
 from transformer_course.checker.time_limit import TimeLimitExceeded
 from transformer_course.checker.verdict import CORRECT, Verdict
@@ -34,7 +35,7 @@ def grade(exercise: Exercise, attempt: Any, outcomes: list[Outcome]) -> Verdict:
     if first is None and not misnamed:
         fragile = robustness.problem(exercise, attempt)
         return _not_yet(exercise, *fragile, outcomes[0].printed) if fragile else right(exercise, outcomes)
-    mistakes = [] if first is None else recognised(exercise, outcomes)
+    mistakes = [] if first is None else recognised(exercise, outcomes) or _same_parameters(exercise, outcomes)
     if mistakes:
         known, printed = mistakes[0], outcomes[first].printed
         return Verdict.not_yet(exercise.id, known.name, [known.effect], printed, known.cure)
@@ -57,6 +58,21 @@ def recognised(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
     return [
         mistake for mistake, wrong in exercise.wrong_outcomes if alike(exercise.comparison, outcomes, wrong)
     ]
+
+
+def _same_parameters(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistake]:
+    """The mistakes whose parameters differ from those wanted in the same way in the first case.
+
+    What such an answer computes is not known there: the rest of it may be wrong as well. None if there are
+    several names.
+    """
+    found = [
+        mistake
+        for mistake, wrong in exercise.wrong_outcomes
+        if isinstance(outcomes[0].error, ParameterMismatch)
+        and alike(exercise.comparison, outcomes[:1], wrong[:1])
+    ]
+    return found[:1] if len({mistake.name for mistake in found}) == 1 else []
 
 
 def _unknown(

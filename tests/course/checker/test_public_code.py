@@ -193,3 +193,16 @@ def test_a_parameter_too_many_is_told_with_the_layer_whose_it_is():
         "self.norm = nn.LayerNorm(d_model)\n        self.n_heads, self.d_head",
     )
     assert verdict("05.4", inside).lines[0] == "`norm.weight` (6,) is one too many, of an `nn.LayerNorm`."
+
+
+def test_parameters_of_another_shape_are_named_whatever_the_answer_computes():
+    one_number = ("torch.ones(d_model)", "torch.ones(1)"), ("torch.zeros(d_model)", "torch.zeros(1)")
+    unbiased = (
+        "layer_norm(x, self.weight, self.bias, self.eps)",
+        "self.weight * x / x.std(-1, keepdim=True)",
+    )
+    assert verdict("07.2", *one_number).name == "one number for all features"
+    assert verdict("07.2", *one_number, unbiased).name == "one number for all features"
+    no_bias = ("nn.Linear(d_model, d_head)", "nn.Linear(d_model, d_head, bias=False)")
+    causal = ("return attention(query, key", "return attention(query.cumsum(-2), key")
+    assert verdict("03.4", no_bias, causal).name == "layers without a bias"
