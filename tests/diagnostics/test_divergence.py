@@ -202,6 +202,20 @@ def test_rotated_queries_and_keys_are_named_in_the_usual_formats(rotate):
         assert cause.endswith("exactly your output")
 
 
+@pytest.mark.parametrize("eps", [1e-6, 1e-5])
+def test_rms_norm_in_float32_is_named_where_other_mistakes_follow(eps):
+    def norm(s, norm, x):
+        x = x.float()
+        return (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)).double() * norm.weight + norm.bias
+
+    changes = {"norm": norm, "activated": property(lambda s: F.silu(s.hidden))}
+    steps = type("Steps", (EncoderLayerSteps,), changes)
+    found = first_divergence(with_steps(torch_layer(True), steps), torch_layer(True))
+    assert found.step == "attention_input"
+    assert "that is RMSNorm, computed in float32" in found.cause and "That is not all" in found.cause
+    assert ("eps is 1e-6" in found.cause) == (eps == 1e-6)
+
+
 def test_a_root_in_float32_is_named():
     reference = torch_layer()
     root = torch.FloatTensor([D_MODEL // N_HEADS]).sqrt()
