@@ -252,10 +252,6 @@ MISTAKES = [
         "divided by the root of the number of positions, wanted √d_head: the last axis",
         lambda s: 1 / math.sqrt(s.x.shape[1]),
     ),
-    scores_times(
-        "divided by √d_head in float32, as torch.FloatTensor([d_head]).sqrt() computes it",
-        lambda s: 1 / torch.tensor(s.d_head, dtype=torch.float32).sqrt().item(),
-    ),
     *(
         rotary(rotate, angles_in, waves_in)
         for rotate in (rotate_half_split, rotate_interleaved)
@@ -298,10 +294,6 @@ MISTAKES = [
         "the mask of one sequence is used for another: where heads and batch share one axis, heads first, "
         "repeat masks with mask.repeat(n_heads, 1, 1), not with mask.repeat_interleave(n_heads, dim=0)",
         repeated_sequence_by_sequence,
-    ),
-    *wrong_mask(
-        "the mask of the first sequence is used for all: each has its own, may_attend[:, …]",
-        lambda _, may_attend: may_attend[:1].expand_as(may_attend),
     ),
     mistake(
         "hidden scores are set to 0, which is no low score: set them to −inf before softmax",
