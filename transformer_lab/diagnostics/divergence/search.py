@@ -292,14 +292,16 @@ def likely_cause(
     known = [tensor for name in STEPS for tensor in layouts(right, name)]
 
     def is_computed(steps: EncoderLayerSteps) -> bool:
-        """Whether the first two tensors that a mistake changes, from this step on, are among yours.
+        """Whether what a mistake changes before this step, and two tensors from it on, are among yours.
 
         One alone may be passed through on the way to another number: scores are undivided for a moment.
         """
-        changed = [name for name in STEPS if not is_among(known, layouts(steps, name))][:2]
-        if len(changed) < 2 or STEPS.index(changed[0]) < STEPS.index(step):
+        changed = [name for name in STEPS if not is_among(known, layouts(steps, name))]
+        later = [name for name in changed if STEPS.index(name) >= STEPS.index(step)][:2]
+        if len(later) < 2:
             return False
-        return all(is_among(seen, layouts(steps, name)) for name in changed)
+        earlier = changed[: changed.index(later[0])]
+        return all(is_among(seen, layouts(steps, name)) for name in earlier + later)
 
     wrongs = [(mistake, steps) for mistake in MISTAKES if (steps := mistake.build(right)) is not None]
     exact = [(mistake.words, steps) for mistake, steps in wrongs if is_same(output, steps.output)]
@@ -331,14 +333,16 @@ def own_weights(reference: nn.TransformerEncoderLayer, step: str, numbers: Tenso
             "(in_proj_weight holds those of queries, keys, values, one below the other), then compare again"
         )
     if not copied.get(step, True):
-        return f"the weights of {step} are your layer's own, wanted the reference's {WEIGHTS[step][0]}"
+        return (
+            f"the reference's {WEIGHTS[step][0]} is not among your weights: not copied, or there is no {step}"
+        )
     norms = {"attention_input": "norm1", "feed_forward_input": "norm2"}
     if not reference.norm_first:
         norms = {"feed_forward_input": "norm1", "output": "norm2"}
     norm = f"{norms.get(step)}.weight"
     weight = reference.get_parameter(norm) if step in norms else torch.empty(0)
     if weight.numel() and not torch.isin(weight.float(), numbers).any():
-        return f"the norm's weight is your layer's own, or it has none; wanted the reference's {norm}"
+        return f"the reference's {norm} is not among your weights: not copied, or there is no such norm"
     return ""
 
 
