@@ -72,7 +72,8 @@ class Exercise:
         self.hints: list[str] = []
         self.mistakes: list[Mistake] = []
         self.shared: list[Mistake] = []  # slips of all lessons, where their text occurs
-        self.written_otherwise: list[str] = []  # the solution, written in other right ways
+        self.other_ways: list[tuple] = []  # changes of the solution that leave it right
+        self.written_otherwise: list[str] = []  # the solution with each of them
         self.mistakes_otherwise: list[Mistake] = []  # the same mistakes in those
         self.namespace: dict[str, Any] = {}  # that of the module, for the changes of the guide
 

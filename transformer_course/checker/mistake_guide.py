@@ -242,6 +242,7 @@ def _try(exercise: Exercise, entry: Entry) -> None:
 
 def _try_otherwise(exercise: Exercise, way: tuple[Change, ...]) -> None:
     """The mistakes in a solution that is written another way; each is the same mistake."""
+    exercise.other_ways.append(way)
     exercise.written_otherwise.append(changed(exercise.shown, way))
     for mistake in [*exercise.mistakes, *exercise.shared]:
         text = mistake.changes and changed(mistake.text, way)

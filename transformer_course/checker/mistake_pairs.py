@@ -1,8 +1,13 @@
-"""Two mistakes in one answer: pairs of the guide's changes, tried where no single mistake explains it."""
+"""Two mistakes in one answer: pairs of the guide's changes, tried where no single mistake explains it.
+
+A pair is tried in the shown solution first. Where that does the same in some cases, but not in all, it is
+tried in solutions that are written otherwise, for example with −1e9 in place of −∞.
+"""
 
 import ast
 import time
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
 from functools import cache, partial
@@ -19,7 +24,7 @@ from transformer_course.checker.exercise_types import Exercise, Mistake, ModuleE
 from transformer_course.checker.input_mutation import parts, with_tensors
 from transformer_course.checker.sandbox import Outcome, alike, isolated
 
-SECONDS = 4.0  # of computing, for one search, which needs 2 where the guide is longest
+SECONDS = 3.0  # of computing, for one search
 ENOUGH_BITS = 16  # with fewer, one of hundreds of pairs would fit by chance
 Pair = tuple[Mistake, Mistake]
 
@@ -36,18 +41,26 @@ def explanation(exercise: Exercise, outcomes: list[Outcome]) -> Pair | None:
         return None
 
     def search() -> Pair | None:
+        candidates = pairs(exercise)
         deadline = time.process_time() + SECONDS
         cases = _cases_with_parameters(exercise)
-        agreeing: dict[frozenset[str], Pair] = {}
-        for pair, code in pairs(exercise):
-            if time.process_time() > deadline:
-                return None
-            names = frozenset(mistake.name for mistake in pair)
-            if names not in agreeing and _agrees(exercise, code, cases, outcomes):
-                agreeing[names] = pair
-            if len(agreeing) > 1:
-                return None
-        return next(iter(agreeing.values()), None)
+        near: list[Pair] = []  # those that do the same in the first case only, or in a few
+        for ways in (candidates, _written_otherwise(exercise, near)):
+            agreeing: dict[frozenset[str], Pair] = {}
+            for pair, code in ways:
+                if time.process_time() > deadline:
+                    return None
+                names = frozenset(mistake.name for mistake in pair)
+                agreements = 0 if names in agreeing else _agreements(exercise, code, cases, outcomes)
+                if agreements == len(cases):
+                    agreeing[names] = pair
+                elif agreements and ways is candidates:
+                    near.append(pair)
+                if len(agreeing) > 1:
+                    return None
+            if agreeing:
+                return next(iter(agreeing.values()))
+        return None
 
     with isolated():
         pair, _ = time_limit.run(search)  # two changes together may make an endless loop
@@ -92,6 +105,16 @@ def _with_both(text: str, one: Mistake, other: Mistake) -> str | None:
     return None
 
 
+def _written_otherwise(exercise: Exercise, found: list[Pair]) -> Iterator[tuple[Pair, CodeType]]:
+    """The pairs in solutions that are written another way, as far as they fit there."""
+    for pair in found:  # which grows until this is begun
+        for way in exercise.other_ways:
+            text = mistake_guide.changed(_with_both(exercise.shown, *pair), way)
+            code = text and _compiled(text)
+            if code:
+                yield pair, code
+
+
 def _compiled(text: str) -> CodeType | None:
     with suppress(SyntaxError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -109,10 +132,10 @@ def _cases_with_parameters(exercise: Exercise) -> list[tuple[Any, dict[str, Tens
     return cases
 
 
-def _agrees(exercise: Exercise, code: CodeType, cases: list[tuple], outcomes: list[Outcome]) -> bool:
-    """Whether the code does in each case what the attempt has done."""
+def _agreements(exercise: Exercise, code: CodeType, cases: list[tuple], outcomes: list[Outcome]) -> int:
+    """In how many cases, from the first on, the code does what the attempt has done."""
     answer = mistake_guide.answer(exercise, code)
-    for (case, parameters), outcome in zip(cases, outcomes, strict=True):
+    for i, ((case, parameters), outcome) in enumerate(zip(cases, outcomes, strict=True)):
         torch.default_generator.manual_seed(0)
         result = error = None
         try:
@@ -124,8 +147,8 @@ def _agrees(exercise: Exercise, code: CodeType, cases: list[tuple], outcomes: li
         except Exception as raised:
             error = raised
         if not alike(exercise.comparison, [outcome], [Outcome(result, error)]):
-            return False
-    return True
+            return i
+    return len(cases)
 
 
 def _copy(case: Any) -> Any:

@@ -2,6 +2,8 @@
 
 import math
 
+import torch
+
 from transformer_course.checker import exercise, judge, mistake_guide, mistake_pairs, time_limit
 from transformer_course.checker.sandbox import Outcome
 
@@ -69,6 +71,44 @@ def test_of_several_pairs_none_is_named(monkeypatch):
     assert judge(attend, answer).name in ("wrong value", "wrong shape")
 
 
+@exercise("96.3")
+def hide(scores, value, hidden):
+    """Zeros are no scores: hidden ones are very low."""
+    weights = (scores / 2).masked_fill(hidden, -math.inf).softmax(dim=-1)
+    return weights @ value
+
+
+@hide.cases
+def hide_cases(normal):
+    yield {"scores": normal(3, 5), "value": normal(5, 7), "hidden": torch.zeros(3, 5, dtype=torch.bool)}
+    yield {"scores": normal(3, 5), "value": normal(5, 7), "hidden": torch.arange(5).expand(3, 5) > 2}
+
+
+HIDING = """## 96.3 Hide
+
+= `-math.inf` → `-1e9`
+
+- **not halved.** The scores are too large. **Cure.** Halve them.
+  - `(scores / 2)` → `scores`
+- **softmax over the queries.** The columns add up to 1. **Cure.** Use `dim=-1`.
+  - `dim=-1` → `dim=0`
+- **values doubled.** Every value counts twice. **Cure.** Take each once.
+  - `@ value` → `@ (2 * value)`
+"""
+mistake_guide.attach({"96.3": hide}, mistake_guide.read(HIDING), [], {"math": math})
+
+
+def test_a_pair_is_known_in_a_solution_that_is_written_otherwise():
+    """A column of −∞ makes NaN of a softmax over the queries, one of −1e9 does not."""
+
+    def attempt(scores, value, hidden, low=-math.inf):
+        return scores.masked_fill(hidden, low).softmax(0) @ value
+
+    for low in (-math.inf, -1e9):
+        verdict = judge(hide, lambda scores, value, hidden, low=low: attempt(scores, value, hidden, low))
+        assert verdict.name == "not halved + softmax over the queries"
+
+
 @exercise("96.2")
 def count(n, d):
     return n * d + d
@@ -128,6 +168,6 @@ def test_a_pair_may_fail_where_the_answer_fails_too(monkeypatch):
 def test_truth_values_are_too_few_to_tell_pairs_apart(monkeypatch):
     pair, code = mistake_pairs.pairs(attend)[0]
     monkeypatch.setattr(mistake_pairs, "pairs", lambda exercise: [(pair, code)])
-    monkeypatch.setattr(mistake_pairs, "_agrees", lambda *_: True)
+    monkeypatch.setattr(mistake_pairs, "_agreements", lambda exercise, code, cases, outcomes: len(cases))
     for result, found in [(True, None), (("B", "C"), None), ({"a": 2, "b": 0.3}, pair)]:
         assert mistake_pairs.explanation(attend, [Outcome(result, None)]) == found
