@@ -7,11 +7,20 @@ from transformer_course.checker.compare import Difference, shorten
 from transformer_course.checker.exercise_types import Exercise, Mistake
 from transformer_course.checker.parameters import ParameterMismatch
 
+NO_WAY_BACK = "changed in place before the gradient"  # of whatever check computes gradients
+
 
 def about_error(error: BaseException, attempt: Any) -> Difference:
     """The error, and the line of the learner's cell that raised it."""
     if isinstance(error, ParameterMismatch):
         return Difference("wrong parameters", str(error))
+    if isinstance(error, RuntimeError) and "modified by an inplace operation" in str(error):
+        text = (
+            "Your code changes a tensor in place after a step whose gradient needs its old numbers, so no "
+            "gradient can be computed. `x += y`, `x[…] = y` and operations whose name ends in `_` work in "
+            "place: make a new tensor instead, `x = x + y`."
+        )
+        return Difference(NO_WAY_BACK, text)
     number, line = source.failing_line(error, attempt) or (None, "")
     if isinstance(error, time_limit.TimeLimitExceeded):
         place = f" in line {number} of your cell, `{line}`" if line else ""

@@ -17,7 +17,7 @@ from transformer_course.checker.arguments import optional
 from transformer_course.checker.compare import Comparison, Difference
 from transformer_course.checker.exercise_types import Exercise, ModuleExercise
 from transformer_course.checker.input_mutation import parts, with_tensors
-from transformer_course.checker.messages import about_error, about_forbidden_call
+from transformer_course.checker.messages import NO_WAY_BACK, about_error, about_forbidden_call
 from transformer_course.checker.sandbox import Outcome, observe
 from transformer_course.checker.time_limit import TimeLimitExceeded
 
@@ -56,6 +56,8 @@ def problem(exercise: Exercise, attempt: Any) -> tuple[int, Difference] | None:
                 return i, about_error(mine.error, attempt)
             if mine.error is not None:
                 difference = about_error(mine.error, attempt)
+                if difference.name == NO_WAY_BACK:
+                    return i, difference
             else:
                 difference = check.compare(exercise, mine.result, reference.result)
             if difference:

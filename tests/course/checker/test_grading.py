@@ -381,6 +381,11 @@ def cached():
             "another gradient",
             "That of `table` is NaN. Zeros written over a NaN",
         ),
+        (
+            lambda t: (once := t * 1, square := once * once, once.mul_(2) + 0 * square)[2],
+            "changed in place before the gradient",
+            "make a new tensor instead, `x = x + y`",
+        ),
     ],
 )
 def test_an_answer_that_would_fail_in_a_lesson_is_not_right(attempt, name, text):
