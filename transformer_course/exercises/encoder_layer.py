@@ -55,7 +55,7 @@ class LayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x):
-        """(batch, position, d_model) → the same shape. No nn.LayerNorm, no F.layer_norm."""
+        """(batch, position, d_model) → the same shape. Without a norm of PyTorch's."""
         return layer_norm(x, self.weight, self.bias, self.eps)
 
 

@@ -2,11 +2,12 @@
 
 import pytest
 
-from transformer_course.checker import judge, mistake_guide, precision
+from transformer_course.checker import judge, mistake_guide, mistake_pairs, precision
 from transformer_course.checker.verdict import CORRECT
 from transformer_course.exercises import exercise_ids, find
 
 OTHERWISE = [(id, text) for id in exercise_ids() for text in find(id).written_otherwise]
+MERGED = "heads.transpose(1, 2).flatten(-2)"
 SECOND_TABLE = ("persistent=False)", "persistent=False)\n        self.omega = frequency")
 
 
@@ -206,3 +207,43 @@ def test_parameters_of_another_shape_are_named_whatever_the_answer_computes():
     no_bias = ("nn.Linear(d_model, d_head)", "nn.Linear(d_model, d_head, bias=False)")
     causal = ("return attention(query, key", "return attention(query.cumsum(-2), key")
     assert verdict("03.4", no_bias, causal).name == "layers without a bias"
+
+
+@pytest.mark.parametrize("low", ["-math.inf", "-1e9", "-1e20"])
+@pytest.mark.parametrize(
+    ("name", "edits"),
+    [
+        (
+            "no scale + softmax over the queries",
+            [(" / math.sqrt(self.d_head)", ""), ("softmax(dim=-1)", "softmax(dim=-2)")],
+        ),
+        (
+            "√d_model + merged by one reshape",
+            [
+                ("sqrt(self.d_head)", "sqrt(query.shape[-1])"),
+                ("heads.transpose(1, 2).flatten(-2)", "heads.reshape(query.shape)"),
+            ],
+        ),
+        (
+            "no output projection + mask upside down",
+            [("self.output_projection(heads.transpose(1, 2).flatten(-2))", MERGED), ("~may", "may")],
+        ),
+    ],
+)
+def test_two_mistakes_in_multi_head_attention_are_both_named(monkeypatch, low, name, edits):
+    monkeypatch.setattr(mistake_pairs, "SECONDS", 60.0)  # this machine may be slow
+    assert verdict("05.4", ("-math.inf", low), *edits).name == name
+
+
+def test_a_module_that_is_not_set_up_is_told_so():
+    answer = verdict("06.2", ("super().__init__()", "pass"))
+    assert (answer.name, answer.cure) == ("super forgotten", "Begin `__init__` with `super().__init__()`.")
+
+
+@pytest.mark.parametrize("id", ["03.4", "05.4"])
+def test_one_layer_may_have_two_names_or_three(id):
+    width = "d_head" if id == "03.4" else "d_model"
+    right = f"self.key_projection = nn.Linear(d_model, {width})"
+    answer = verdict(id, (right, "self.key_projection = self.query_projection"))
+    assert answer.name == "one layer under several names"
+    assert "two or" in answer.lines[0]
