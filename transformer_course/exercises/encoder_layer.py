@@ -55,7 +55,7 @@ class LayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x):
-        """(batch, position, d_model) → the same shape. Without a norm of PyTorch's."""
+        """(batch, position, d_model) → the same shape. No F.layer_norm, no other norm of PyTorch's."""
         return layer_norm(x, self.weight, self.bias, self.eps)
 
 
