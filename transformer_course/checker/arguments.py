@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from torch import nn
@@ -26,12 +26,6 @@ def call_with(answer: Callable, values: dict[str, Any], keywords: Sequence[str],
     return answer(*args, **kwargs)
 
 
-@cache
-def _places(like: Callable) -> dict[str, int]:
-    """The place of each argument of a reference, which hundreds of answers are called like."""
-    return {name: place for place, name in enumerate(_argument_names(like)[0])}
-
-
 def first_unknown(answer: Callable, names: Sequence[str]) -> str | None:
     """The first of the names that is no argument of the answer."""
     own, takes_any = _argument_names(answer)
@@ -42,6 +36,12 @@ def optional(answer: Callable) -> set[str]:
     """The arguments that have a default."""
     parameters = inspect.signature(answer).parameters.values()
     return {parameter.name for parameter in parameters if parameter.default is not parameter.empty}
+
+
+@lru_cache(maxsize=256)  # of the exercises' own: a search for mistakes asks thousands of times
+def _places(like: Callable) -> dict[str, int]:
+    """The place of each argument of a reference."""
+    return {name: place for place, name in enumerate(_argument_names(like)[0])}
 
 
 def _argument_names(answer: Callable) -> tuple[list[str], bool]:

@@ -24,7 +24,7 @@ from transformer_course.checker.exercise_types import Exercise, Mistake, ModuleE
 from transformer_course.checker.input_mutation import parts, with_tensors
 from transformer_course.checker.sandbox import Outcome, alike, isolated
 
-SECONDS = 3.0  # of computing, for one search
+SECONDS = 5.0  # of computing, for one search
 ENOUGH_BITS = 16  # with fewer, one of hundreds of pairs would fit by chance
 Pair = tuple[Mistake, Mistake]
 
@@ -84,7 +84,9 @@ def pairs(exercise: Exercise) -> list[tuple[Pair, CodeType]]:
     """Every two changes of the shown solution that fit together, with the code that they make of it."""
     mistakes = [mistake for mistake in [*exercise.mistakes, *exercise.shared] if mistake.changes]
     singles: dict[str, Mistake] = {}  # by their programs: of a shared one and the guide's own, the guide's
-    for mistake in mistakes:
+    # Pairs explain an answer that runs in the first case, and so do both of its mistakes.
+    stopped = {mistake.text for mistake, outcomes in exercise.wrong_outcomes if outcomes[0].error}
+    for mistake in (mistake for mistake in mistakes if mistake.text not in stopped):
         singles.setdefault(ast.dump(ast.parse(mistake.text)), mistake)
     texts = {mistake.text: None for mistake in mistakes}
     for one, other in combinations(singles.values(), 2):
