@@ -1,6 +1,9 @@
 """What public code showed: mistakes keep their names whatever else is written otherwise."""
 
+from itertools import islice
+
 import pytest
+import torch
 
 from transformer_course.checker import judge, mistake_guide, mistake_pairs, precision
 from transformer_course.checker.verdict import CORRECT
@@ -247,3 +250,76 @@ def test_one_layer_may_have_two_names_or_three(id):
     answer = verdict(id, (right, "self.key_projection = self.query_projection"))
     assert answer.name == "one layer under several names"
     assert "two or" in answer.lines[0]
+
+
+WRITTEN_OUT = {
+    "01.5": """
+class SinusoidalEncoding(nn.Module):
+    def __init__(self, d_model, max_length):
+        super().__init__()
+        position = torch.arange(max_length).unsqueeze(1)
+        div = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+        pe = torch.zeros(max_length, d_model)
+        pe[:, 0::2] = torch.sin(position * div)
+        pe[:, 1::2] = torch.cos(position * div)
+        self.register_buffer("table", pe, persistent=False)
+
+    def forward(self, x, offset=0):
+        return x + self.table[offset : offset + x.size(1)]
+""",
+    "03.4": """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, d_head):
+        super().__init__()
+        for name in ("query", "key", "value"):
+            setattr(self, f"{name}_projection", nn.Linear(d_model, d_head))
+
+    def forward(self, x):
+        q, k, v = self.query_projection(x), self.key_projection(x), self.value_projection(x)
+        w = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]), dim=-1)
+        return w @ v, w
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("id", "right", "wrong", "name"),
+    [
+        ("01.5", "0, d_model, 2)", "0, d_model, 2) * 2", "2i doubled"),
+        ("01.5", "arange(0, d_model, 2)", "arange(d_model // 2)", "exponent i/d"),
+        ("01.5", "(-math", "(math", "minus sign lost"),
+        ("01.5", "d_model, 2)", "d_model, 2).float()", "computed in float32"),
+        ("01.5", "arange(max_length)", "arange(1, max_length + 1)", "positions counted from 1"),
+        ("01.5", "x.size(1)", "x.size(0)", "too few or too many rows"),
+        ("03.4", " / math.sqrt(q.shape[-1])", "", "no scale"),
+        ("03.4", "math.sqrt(q.shape[-1])", "q.shape[-1]", "divided by d_head"),
+        ("03.4", "dim=-1", "dim=-2", "softmax over the queries"),
+        ("03.4", "dim=-1", "dim=1", "softmax over a fixed axis"),
+        ("03.4", "k.transpose(-2, -1)", "k.T", "`.T` reverses all axes"),
+        ("03.4", "q @ k.transpose(-2, -1)", "k @ q.transpose(-2, -1)", "query and key exchanged"),
+    ],
+)
+def test_a_mistake_keeps_its_name_where_an_earlier_exercise_is_written_out_again(id, right, wrong, name):
+    text = WRITTEN_OUT[id]
+    assert right in text
+    assert judge(find(id), mistake_guide.answer(find(id), text)).state == CORRECT
+    assert judge(find(id), mistake_guide.answer(find(id), text.replace(right, wrong))).name == name
+
+
+def test_a_stream_may_be_read_by_the_dozen_and_not_as_a_whole():
+    def attend(size):
+        def streaming_attention(query, pairs):
+            largest, total, output = torch.tensor(-torch.inf), 0, 0
+            while chunk := list(islice(pairs, size)):
+                keys, values = map(torch.stack, zip(*chunk, strict=True))
+                scores = keys @ query / len(query) ** 0.5
+                new = torch.maximum(largest, scores.max())
+                weights, shrink = torch.exp(scores - new), torch.exp(largest - new)
+                total = total * shrink + weights.sum()
+                output, largest = output * shrink + weights @ values, new
+            return output / total
+
+        return streaming_attention
+
+    assert judge(find("03.8"), attend(16)).state == CORRECT
+    assert judge(find("03.8"), attend(None)).name == "stored the stream"
