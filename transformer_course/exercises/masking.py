@@ -178,6 +178,7 @@ def who_moves_cases(normal):
         ("a millionth of what came before", lambda x: 1 + 1e-6 * (x.cumsum(0) - x), 3, 7),
         ("no token is read", lambda x: torch.ones(len(x), 3), 2, 5),
         ("twice the token", lambda x: 2 * x, 1, 1),
+        ("minus the sum up to the token", lambda x: -x.cumsum(0), 5, 2),
     ):
         x = 1 + 2 * normal(length, width)  # no numbers that an answer's own `torch.randn` draws
         yield {"function": InWords(words, function), "x": x}
