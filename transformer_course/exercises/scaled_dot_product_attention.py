@@ -292,6 +292,6 @@ def streaming_attention_cases(normal):
     yield {"query": torch.tensor([300.0, 200.0]), "pairs": Stream(rising, normal(7, 5))}
     alike = 2 + normal(5, 2) / 1000  # all scores near 1000, and each of them counts
     yield {"query": torch.tensor([400.0, 300.0]), "pairs": Stream(alike, normal(5, 3))}
-    yield {"query": normal(3), "pairs": Stream(normal(151, 3), normal(151, 2))}  # all scores are too many, too
+    yield {"query": normal(3), "pairs": Stream(normal(151, 3), normal(151, 2))}  # nor all scores
     # All scores near −100,000: a maximum that starts at 0 or at −1000 never comes down to them.
     yield {"query": torch.tensor([4e4, 3e4]), "pairs": Stream(-2 - normal(3, 2) / 1e5, normal(3, 2))}
