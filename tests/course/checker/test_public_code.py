@@ -323,3 +323,16 @@ def test_a_stream_may_be_read_by_the_dozen_and_not_as_a_whole():
 
     assert judge(find("03.8"), attend(16)).state == CORRECT
     assert judge(find("03.8"), attend(None)).name == "stored the stream"
+
+
+def test_an_error_that_two_mistakes_raise_has_a_name_that_fits_both():
+    slices = ("for head in self.heads:", "for head, x in zip(self.heads, x.chunk(len(self.heads), dim=-1)):")
+    one_by_one = ("outputs.append(output)", "outputs.append(output)\n            x = output")
+    for edit in (slices, one_by_one):
+        assert verdict("05.1", edit).name == "a head without the whole of x"
+    twice = ("for key, value in pairs:", "for _ in pairs: pass\n    for key, value in pairs:")
+    floats = ("torch.exp(largest - new_largest)", "math.exp(largest - new_largest)")
+    for edits in ([twice], [floats, ("total * correction", "total / correction")]):
+        answer = verdict("03.8", *edits)
+        assert answer.name == "divided by 0"
+        assert "Either nothing was added up" in answer.lines[0]
