@@ -212,28 +212,21 @@ def test_parameters_of_another_shape_are_named_whatever_the_answer_computes():
     assert verdict("03.4", no_bias, causal).name == "layers without a bias"
 
 
-@pytest.mark.parametrize("low", ["-math.inf", "-1e9", "-1e20"])
+SOFTMAX = [(" / math.sqrt(self.d_head)", ""), ("softmax(dim=-1)", "softmax(dim=-2)")]
+MERGE = [("sqrt(self.d_head)", "sqrt(query.shape[-1])"), (MERGED, "heads.reshape(query.shape)")]
+MASK = [(f"self.output_projection({MERGED})", MERGED), ("~may_attend", "may_attend")]
+
+
 @pytest.mark.parametrize(
-    ("name", "edits"),
+    ("name", "low", "edits"),
     [
-        (
-            "no scale + softmax over the queries",
-            [(" / math.sqrt(self.d_head)", ""), ("softmax(dim=-1)", "softmax(dim=-2)")],
-        ),
-        (
-            "√d_model + merged by one reshape",
-            [
-                ("sqrt(self.d_head)", "sqrt(query.shape[-1])"),
-                ("heads.transpose(1, 2).flatten(-2)", "heads.reshape(query.shape)"),
-            ],
-        ),
-        (
-            "no output projection + mask upside down",
-            [("self.output_projection(heads.transpose(1, 2).flatten(-2))", MERGED), ("~may", "may")],
-        ),
+        ("no scale + softmax over the queries", "-math.inf", SOFTMAX),
+        ("no scale + softmax over the queries", "-1e20", SOFTMAX),
+        ("√d_model + merged by one reshape", "-1e9", MERGE),
+        ("no output projection + mask upside down", "-1e9", MASK),
     ],
 )
-def test_two_mistakes_in_multi_head_attention_are_both_named(monkeypatch, low, name, edits):
+def test_two_mistakes_in_multi_head_attention_are_both_named(monkeypatch, name, low, edits):
     monkeypatch.setattr(mistake_pairs, "SECONDS", 60.0)  # this machine may be slow
     assert verdict("05.4", ("-math.inf", low), *edits).name == name
 
