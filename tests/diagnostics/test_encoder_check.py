@@ -96,6 +96,16 @@ class StackedByHead(Stacked):
         return [part.flatten(-2) for part in self.qkv(x).unflatten(-1, (HEADS, 3 * D_HEAD)).chunk(3, dim=-1)]
 
 
+class StackedByFeature(Stacked):
+    """As b n (d k h), which is b n (k h d) with its rows in another order."""
+
+    def project(self, x):
+        parts = (
+            self.qkv(x).unflatten(-1, (D_HEAD, 3, HEADS)).movedim(-2, 0)
+        )  # (part, batch, position, d, head)
+        return [part.mT.flatten(-2) for part in parts]
+
+
 class StackedInAnotherOrder(Stacked):
     def build_attention(self):
         self.c_kqv, self.proj = nn.Linear(D, 3 * D), nn.Linear(D, D)
@@ -440,10 +450,50 @@ def test_sizes_that_shapes_could_not_tell_apart_are_refused():
         check_encoder(from_torch_layer(same), same)
 
 
+def test_other_sizes_are_told():
+    class Wide(Own):
+        def build_feed_forward(self):
+            self.up, self.down = nn.Linear(D, 2 * D), nn.Linear(2 * D, D)
+
+    with pytest.raises(ValueError, match=r"must have 42 numbers, .* give the reference the sizes of yours"):
+        check_encoder(Wide(), reference())
+    message = r"as long as the scores' \(2, 3, 5, 5\) or of length 1, got \(1, 1, 7, 7\)"
+    with pytest.raises(ValueError, match=message):
+        check_encoder(Own(), reference(), may_attend=causal_mask(7))
+
+
+def test_a_mask_before_the_division_is_right():
+    class MaskedFirst(Own):
+        softmax_over = -1
+
+        def forward(self, x, may_attend):
+            q, k, v = map(self.split, self.project(x))
+            scores = (q @ k.mT).masked_fill(~may_attend, -1e4) / math.sqrt(D_HEAD)
+            x = self.norm1(x + self.out(self.merge(scores.softmax(self.softmax_over) @ v)))
+            return self.norm2(x + self.feed_forward(x))
+
+    found = check_encoder(MaskedFirst(), reference())
+    assert found.holds and "scores" in found.divergence.agree
+    wrong = MaskedFirst()
+    wrong.softmax_over = -2
+    found = check_encoder(wrong, reference()).divergence
+    assert found.step == "weights" and found.cause.startswith("softmax runs over the queries")
+
+
+def test_other_options_than_the_references_are_told():
+    own = from_torch_layer(reference(norm_first=True, activation="gelu", layer_norm_eps=1e-6))
+    found = check_encoder(own, reference()).divergence
+    assert "other options than the reference: norm_first=True, activation GELU, eps 1e-6" in found.cause
+    other_heads = nn.TransformerEncoderLayer(D, 7, D_FF, batch_first=True)
+    assert "other options than the reference: 3 heads" in check_encoder(Own(), other_heads).divergence.cause
+
+
 def test_another_call_than_ours_is_asked_for():
     with pytest.raises(TypeError) as raised:
         check_encoder(reference(), reference())
-    assert "pass forward=lambda yours, x, may_attend" in raised.value.__notes__[0]
+    note = raised.value.__notes__[0]
+    assert note.startswith("Yours was called with x (2, 5, 21) and may_attend (2, 1, 1, 5): (batch, position")
+    assert "forward=lambda yours, x, may_attend: …" in note
 
 
 def test_a_gated_feed_forward_is_refused():

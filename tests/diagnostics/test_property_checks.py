@@ -219,7 +219,9 @@ def test_the_place_on_a_diagonal_is_named():
 def test_nan_never_holds(x):
     check = eval_determinism(lambda x: x * math.nan, x)
     assert (check.holds, check.difference) == (False, math.inf)
-    assert repr(check).endswith("cannot be checked: NaN or infinity, at sequence 0, position 0, feature 0")
+    assert repr(check).endswith(
+        "cannot be checked: the output is NaN or infinite, at sequence 0, position 0, feature 0"
+    )
     assert eval_determinism(lambda x: x * math.nan, x[0]).where == "position 0, feature 0"
 
 

@@ -34,11 +34,6 @@ from transformer_lab.masking import padding_mask_from_lengths
 # What nn.TransformerEncoderLayer does not tell by its shapes, to be found out by trying.
 ACTIVATIONS = (F.relu, F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.silu)
 EPS = (1e-5, 1e-6, 1e-12)
-# The step that shows that a weight is in its place.
-SEEN_IN = {
-    **{"query": "queries", "key": "keys", "value": "values", "out_proj": "attention_output"},
-    **{"linear1": "hidden", "linear2": "feed_forward_output", "norm1": "output", "norm2": "output"},
-}
 CLOSE = 1e-5  # to a reference, which may compute its softmax in float32
 
 
@@ -48,14 +43,16 @@ class EncoderCheck:
 
     Attributes:
         checks: the property checks; words for one that your module could not run.
+        masked: whether padding was among them.
         pairs: which parameter of yours got which of the reference's.
-        guessed: those that names and shapes leave open and the computation does not confirm.
+        guessed: those that neither names, shapes nor your computation settle.
         yours_only: your parameters without a counterpart, left as they are.
         reference_only: the reference's without a counterpart; biases and norms among them were made idle.
         divergence: the first one; None without a reference.
     """
 
     checks: list[PropertyCheck | str]
+    masked: bool
     pairs: list[Pair]
     guessed: list[Pair]
     yours_only: list[str]
@@ -70,20 +67,26 @@ class EncoderCheck:
 
     def __repr__(self) -> str:
         lines = [str(check) for check in self.checks]
+        if not self.masked:
+            lines.append("– padding invariance is not checked: masked=False")
         if self.divergence is not None:
-            lines += [f"{len(self.pairs)} parameters got the reference's numbers.", *self._doubts()]
-            lines.append(str(self.divergence))
+            lines += [f"{len(self.pairs)} parameters of yours got the same numbers as the reference's."]
+            lines += [*self._doubts(), str(self.divergence)]
         return "\n".join(lines)
 
     def _doubts(self) -> list[str]:
         lines = []
         if self.guessed:
-            lines += ["  Guessed by their order or shape; if one is wrong, say so with pairs={…}:"]
+            lines += ["  Guessed by their order; if one is wrong, say so with pairs={…}:"]
             lines += [f"    {pair}" for pair in self.guessed]
+        idle = [name for name in self.reference_only if name.endswith("bias") or name.startswith("norm")]
+        missing = [name for name in self.reference_only if name not in idle]
+        if idle:
+            lines.append(f"  Yours has no {', '.join(idle)}: in the reference they do nothing, either.")
+        if missing:
+            lines.append(f"  Nothing of yours fits the reference's {', '.join(missing)}.")
         if self.yours_only:
             lines.append(f"  Yours without a counterpart, left as they are: {', '.join(self.yours_only)}.")
-        if self.reference_only:
-            lines.append(f"  The reference's without a counterpart: {', '.join(self.reference_only)}.")
         return lines
 
 
@@ -99,7 +102,16 @@ class Called(nn.Module):
         if may_attend is None:
             batch, length = x.shape[:2]
             may_attend = x.new_ones(batch, 1, 1, length, dtype=torch.bool)
-        return _first(self.call(self.module, x, may_attend) if self.masked else self.call(self.module, x))
+        try:
+            return _first(self.call(self.module, x, may_attend) if self.masked else self.call(self.module, x))
+        except Exception as error:
+            mask = f" and may_attend {tuple(may_attend.shape)}" if self.masked else " and no mask"
+            error.add_note(
+                f"Yours was called with x {tuple(x.shape)}{mask}: (batch, position, …). If it wants them "
+                "otherwise, pass forward=lambda yours, x, may_attend: …, or masked=False if it takes none. "
+                "Is batch_first forgotten?"
+            )
+            raise
 
 
 class AroundAttention(nn.Module):
@@ -129,9 +141,9 @@ def check_encoder(
 ) -> EncoderCheck:
     """Run the property checks on your module, and compare it with a reference on the same weights.
 
-    Parameters are paired by name and shape; random weights are copied into copies of both, so no mistake
-    hides behind a bias of 0. Where names leave a choice, the one is taken with which most steps agree, and
-    the report says which pairs are guessed.
+    Parameters are paired by name and shape. The same random weights are given to a copy of yours and a copy
+    of the reference, so no mistake hides behind a bias of 0; neither of your objects changes. Where names
+    leave a choice, the one is taken with which most steps agree, and the report says which pairs are guessed.
 
     Args:
         yours: an encoder layer, or an attention if the reference is an nn.MultiheadAttention. Without a
@@ -153,60 +165,61 @@ def check_encoder(
         ValueError: neither reference nor x; a reference that computes another formula, or whose feed-forward
             is as wide as the model; several parameters of one role, as in a stack of layers.
     """
-    forward = forward or (_with_may_attend if masked else nn.Module.__call__)
+    if forward is None:
+        forward = (
+            (lambda yours, x, may_attend: yours(x, may_attend=may_attend)) if masked else nn.Module.__call__
+        )
     if reference is None:
         if x is None:
             raise ValueError("x must be given where there is no reference, got neither; it tells the sizes")
-        return EncoderCheck(_checks(Called(yours, forward, masked=masked), x), [], [], [], [], None)
+        return EncoderCheck(_checks(Called(yours, forward, masked=masked), x), masked, [], [], [], [], None)
 
     mine, layer = private_copy("yours", yours), as_torch_layer(reference)
     if x is None:
         x = torch.randn(2, 5, layer.linear1.in_features, generator=torch.Generator().manual_seed(0))
-    lengths = torch.tensor([x.shape[1] - 1 - i % 2 for i in range(len(x))])  # another one for each sequence
-    mask = padding_mask_from_lengths(lengths, x.shape[1]) if masked and may_attend is None else may_attend
-    sizes = layer.linear1.in_features, layer.linear1.out_features, layer.self_attn.num_heads
+    batch, length = x.shape[:2]
+    d_model, n_heads = layer.linear1.in_features, layer.self_attn.num_heads
+    if may_attend is not None and not _fits(may_attend, (batch, n_heads, length, length)):
+        raise ValueError(
+            f"may_attend must have 4 axes, as long as the scores' {(batch, n_heads, length, length)} or of "
+            f"length 1, got {tuple(may_attend.shape)}; x has {length} positions (5 unless you give it)"
+        )
+    mask = may_attend
+    if masked and may_attend is None:  # another length for each sequence
+        mask = padding_mask_from_lengths(torch.tensor([length - 1 - i % 2 for i in range(batch)]), length)
 
     whole = not isinstance(reference, nn.MultiheadAttention)  # not an attention alone
-    best, agree = None, None
-    for candidate in pairings(mine, *sizes, pairs or {}):
-        filled, same = copy_weights(mine, layer, candidate, whole=whole)
+    agree, tried = [], []
+    for pairs_ in pairings(mine, d_model, layer.linear1.out_features, n_heads, pairs or {}):
+        filled, same = copy_weights(mine, layer, pairs_, whole=whole)
         called = Called(filled, forward, masked=masked)
         called = called if whole else AroundAttention(called, same)
         right = EncoderLayerSteps(same, x.double(), may_attend)
         steps = agreement(right, *record(called, right))
-        if best is None or len(steps) > len(agree):
-            best, agree = (candidate, filled, same, called), steps
+        if not tried or len(steps) > len(agree):
+            agree, tried = steps, []
+        if len(steps) == len(agree):
+            tried.append((pairs_, filled, same, called))
         if "output" in agree:
             break
-    candidate, filled, same, called = best
+    chosen, filled, same, called = tried[0]
     divergence = compare(called, written_out(same, x, mask))
-    if PROVED in divergence.cause:
-        agree = ["output"]
-    paired = {pair.name for pair in candidate}
+    settled = "output" in agree or PROVED in divergence.cause
+    paired = {pair.name for pair in chosen}
     return EncoderCheck(
         _checks(Called(copy_of(filled, x.dtype), forward, masked=masked), x, is_layer=may_attend is None),
-        candidate,
-        [pair for pair in candidate if pair.guessed and not _is_confirmed(pair, agree)],
+        masked,
+        chosen,
+        [] if settled else _unsettled([candidate for candidate, *_ in tried]),
         [f"{name} {tuple(p.shape)}" for name, p in yours.named_parameters() if name not in paired],
-        _lacking(weights_of(same), candidate, whole=whole),
+        _lacking(weights_of(same), chosen, whole=whole),
         divergence,
     )
 
 
-def _with_may_attend(yours: nn.Module, x: Tensor, may_attend: Tensor) -> object:
-    try:
-        return yours(x, may_attend=may_attend)
-    except TypeError as error:
-        error.add_note(
-            "Yours is called as yours(x, may_attend=may_attend); if that is not its way, pass forward=lambda "
-            "yours, x, may_attend: …, or masked=False if it takes no mask."
-        )
-        raise
-
-
-def _is_confirmed(pair: Pair, agree: list[str]) -> bool:
-    """Whether your layer was seen to compute what these weights lead to."""
-    return "output" in agree or all(SEEN_IN[name.partition(".")[0]] in agree for name in pair.counterparts)
+def _unsettled(candidates: list[list[Pair]]) -> list[Pair]:
+    """The pairs of the first candidate that are others in some candidate."""
+    return [pair for pair in candidates[0] if any(pair not in other for other in candidates[1:])]
 
 
 def _checks(called: Called, x: Tensor, *, is_layer: bool = False) -> list[PropertyCheck | str]:
@@ -220,7 +233,7 @@ def _checks(called: Called, x: Tensor, *, is_layer: bool = False) -> list[Proper
             results.append(check(called, x))
         except Exception as error:  # the other checks have answers all the same
             name = check.__name__.replace("_", " ")
-            notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
+            notes = "".join(f". {note}" for note in getattr(error, "__notes__", []))
             results.append(f"✗ {name} cannot be checked: {type(error).__name__}: {error}{notes}")
     return results
 
@@ -245,9 +258,20 @@ def copy_weights(
         if parameter.numel() == 1:
             weights[pair.counterparts[0]].fill_(weights[pair.counterparts[0]][0])
             parameter.fill_(weights[pair.counterparts[0]][0])
-        else:
-            parameter.copy_(pair.numbers(weights, layer.self_attn.num_heads).reshape(parameter.shape))
+            continue
+        numbers = pair.numbers(weights, layer.self_attn.num_heads)
+        if numbers.numel() != parameter.numel():
+            raise ValueError(
+                f"{pair.name} must have {numbers.numel()} numbers, as {', '.join(pair.counterparts)}, got "
+                f"shape {tuple(parameter.shape)}; give the reference the sizes of yours: d_model, heads, "
+                "dim_feedforward"
+            )
+        parameter.copy_(numbers.reshape(parameter.shape))
     return yours, layer
+
+
+def _fits(mask: Tensor, shape: tuple[int, ...]) -> bool:
+    return mask.dim() == 4 and all(got in (1, full) for got, full in zip(mask.shape, shape, strict=True))
 
 
 def _lacking(weights: Weights, pairs: list[Pair], *, whole: bool) -> list[str]:

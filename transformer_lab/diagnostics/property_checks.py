@@ -60,7 +60,7 @@ class PropertyCheck:
             return f"✓ {self.name} holds: largest difference below {self.tolerance:.0e}"
         hint = self.hint and f"; {self.hint}"
         if math.isinf(self.difference):
-            return f"✗ {self.name} cannot be checked: NaN or infinity, at {self.where}{hint}"
+            return f"✗ {self.name} cannot be checked: the output is NaN or infinite, at {self.where}{hint}"
         return f"✗ {self.name} is broken: largest difference {self.difference:.2g}, at {self.where}{hint}"
 
 
@@ -315,7 +315,8 @@ def _compare(name: str, got: Tensor, wanted: Tensor, axes: tuple[str, ...] | Non
     difference = _difference(got, wanted)
     largest = difference >= difference.max() * (1 - 1e-6)  # rounding must not choose among equals
     place = largest.nonzero()[0].tolist()
-    where = ", ".join(f"{axis} {i}" for axis, i in zip(axes or _axes(wanted), place, strict=True))
+    named = zip(axes or _axes(wanted), place, wanted.shape, strict=True)
+    where = ", ".join(f"{axis} {i}" for axis, i, size in named if axis != "position" or size > 1)
     size = _size(wanted)
     scale = 1 if 0.01 <= size <= 100 else size
     tolerance = ROUNDING[wanted.dtype] * scale

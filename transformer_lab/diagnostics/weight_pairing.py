@@ -6,7 +6,7 @@ and norm2 here, each with a weight and a bias.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, permutations, product
 
 import torch
@@ -25,8 +25,8 @@ TELLING = {
     "value": re.compile(rf"{BESIDE}(v|vs|val|values?){BESIDE}"),
     "out_proj": re.compile(rf"{BESIDE}(o|os|out|output|concat|unify|unifyheads|combine|final){BESIDE}"),
 }
+EARLY = re.compile(r"att|slf|\bsa_|before|input|first|pre", re.IGNORECASE)
 IS_BIAS = re.compile(r".*bias.*|beta|shift|b(_?\d+)?")
-FIRST = re.compile(r"\d|att|slf|before|input|first", re.IGNORECASE)  # so the order of two norms is told
 
 
 @dataclass(frozen=True)
@@ -36,25 +36,24 @@ class Pair:
     Attributes:
         name: of your parameter.
         counterparts: the reference's: one, such as "query.weight", or several that yours stacks.
-        guessed: whether names and shapes leave a choice.
         transposed: whether yours is (in, out).
         head: the head that it belongs to; None for those of all heads.
-        by_head: whether those stacked are split by heads first: head 0's query, key and value, then head 1's.
+        axes: the order of the rows of those stacked: part (p), head (h), feature (d), the slowest first.
     """
 
     name: str
     counterparts: tuple[str, ...]
-    guessed: bool = False
     transposed: bool = False
     head: int | None = None
-    by_head: bool = False
+    axes: str = "phd"
 
     def numbers(self, weights: Weights, n_heads: int) -> Tensor:
         """What your parameter is to hold."""
-        parts = [weights[name] for name in self.counterparts]
-        if self.by_head:
-            parts = [torch.stack([part.unflatten(0, (n_heads, -1)) for part in parts], dim=1).flatten(0, 2)]
-        whole = torch.cat(parts)
+        whole = weights[self.counterparts[0]]
+        if len(self.counterparts) > 1:
+            parts = torch.stack([weights[name].unflatten(0, (n_heads, -1)) for name in self.counterparts])
+            order = ["phd".index(axis) for axis in self.axes]
+            whole = parts.movedim(order, [0, 1, 2]).flatten(0, 2)  # (part · head · feature, …)
         if self.head is not None:
             whole = whole.unflatten(0, (n_heads, -1))[self.head]
         return whole.mT if self.transposed else whole
@@ -139,13 +138,13 @@ def pairings(
                 f"pairs must map one of {', '.join(ROLES)} to a parameter, got {role!r}: {name!r}"
             )
     stacked, in_out = bool(parameters.stacked), any(map(parameters.is_in_out, parameters.square))
-    for attention, norms, by_head, turned in product(
+    for attention, norms, axes, turned in product(
         _attention(parameters, roles),
         _norms(parameters, roles),
-        (False, True) if stacked else (False,),
+        ("phd", "hpd", "hdp", "pdh", "dhp", "dph") if stacked else ("phd",),
         (False, True) if in_out else (False,),
     ):
-        pairs = [*attention, *_stacked(parameters, by_head), *_feed_forward(parameters, roles)]
+        pairs = [*attention, *_stacked(parameters, axes), *_feed_forward(parameters, roles)]
         if turned:
             flip = {name for name in parameters.square if parameters.is_in_out(name)}
             pairs = [_turned(pair) if pair.name in flip else pair for pair in pairs]
@@ -161,9 +160,8 @@ def _attention(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[lis
     unnamed = known.pop("", [])
     twice = {role: names for role, names in known.items() if len(names) > 1 and set(names) - set(of_heads)}
     _refuse_two(twice)
-    stacked = {part.partition(".")[0] for pair in _stacked(parameters, False) for part in pair.counterparts}
+    stacked = {part.partition(".")[0] for pair in _stacked(parameters) for part in pair.counterparts}
     missing = [role for role in ATTENTION if role not in {*known, *stacked}][: len(unnamed)]
-    certain = len(missing) == len(unnamed) == 1
     pairs = [
         Pair(
             name,
@@ -176,12 +174,12 @@ def _attention(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[lis
     ]
     for order in permutations(missing):
         yield pairs + [
-            Pair(name, (f"{role}.weight",), guessed=not certain, transposed=parameters.is_in_out(name))
+            Pair(name, (f"{role}.weight",), transposed=parameters.is_in_out(name))
             for name, role in zip(unnamed, order, strict=False)
         ]
 
 
-def _stacked(parameters: Parameters, by_head: bool) -> list[Pair]:
+def _stacked(parameters: Parameters, axes: str = "phd") -> list[Pair]:
     """Queries, keys and values in one matrix, or two of them, in the order that the name tells, else qkv."""
     pairs = []
     for name in parameters.stacked:
@@ -190,7 +188,7 @@ def _stacked(parameters: Parameters, by_head: bool) -> list[Pair]:
         size = max(parameters.shape(name)) // parameters.d_model
         order = order if len(set(order)) == size else "qkv"[-size:]
         parts = tuple({"q": "query", "k": "key", "v": "value"}[letter] + ".weight" for letter in order)
-        pairs.append(Pair(name, parts, True, transposed=parameters.is_in_out(name), by_head=by_head))
+        pairs.append(Pair(name, parts, transposed=parameters.is_in_out(name), axes=axes))
     return pairs
 
 
@@ -230,31 +228,36 @@ def _norms(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[list[Pa
     told = {role: name for role, name in roles.items() if role.startswith("norm")}
     owners = [owner for owner in groups if not any(_is_below(name, owner) for name in told.values())]
     missing = [role for role in ("norm1", "norm2") if role not in told]
-    certain = len(owners) == 1 or (len(owners) == 2 and FIRST.search(owners[0]))
     known = [(role, owner) for role, name in told.items() for owner in groups if _is_below(name, owner)]
-    for order in permutations(missing):
+    owners.sort(key=_place)
+    told_by_name = len({_place(owner) for owner in owners}) == len(owners)
+    for order in [missing] if told_by_name else permutations(missing):
         chosen = [*known, *zip(order, owners, strict=False)]
         yield [
             Pair(
                 name,
                 (f"{role}.{'bias' if IS_BIAS.fullmatch(name.rpartition('.')[2]) else 'weight'}",),
-                guessed,
             )
             for role, owner in chosen
-            for guessed in [not certain and (role, owner) not in known]
             for name in groups[owner]
         ]
+
+
+def _place(owner: str) -> tuple[bool, str]:
+    """Where a norm stands by its name: those around attention first, then by number."""
+    numbers = re.findall(r"\d+", owner)
+    return not EARLY.search(owner), numbers[-1] if numbers else ""
 
 
 def _with_bias(parameters: Parameters, pair: Pair) -> Iterator[Pair]:
     yield pair
     if bias := parameters.bias_of(pair.name):
         counterparts = tuple(name.replace("weight", "bias") for name in pair.counterparts)
-        yield Pair(bias, counterparts, pair.guessed, head=pair.head, by_head=pair.by_head)
+        yield Pair(bias, counterparts, head=pair.head, axes=pair.axes)
 
 
 def _turned(pair: Pair) -> Pair:
-    return Pair(pair.name, pair.counterparts, True, not pair.transposed, pair.head, pair.by_head)
+    return replace(pair, transposed=not pair.transposed)
 
 
 def _role(name: str, roles: Mapping[str, str], *, told_only: bool = False) -> str:

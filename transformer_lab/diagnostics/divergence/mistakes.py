@@ -1,9 +1,10 @@
 """Usual mistakes in an encoder layer, each as a change of some of the steps."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -72,6 +73,7 @@ WAYS_TO_MASK = [
     lambda scores, may_attend: scores.masked_fill(~may_attend, -math.inf),
     lambda scores, may_attend: scores.masked_fill(~may_attend, -1e9),
     lambda scores, may_attend: scores - 1e9 * ~may_attend,
+    lambda scores, may_attend: scores - 1e4 * ~may_attend,
 ]
 
 
@@ -420,3 +422,38 @@ MISTAKES = [
         output=lambda s: s.layer.norm2(s.residual_after_feed_forward),
     ),
 ]
+
+
+def other_options(right: EncoderLayerSteps) -> Iterator[tuple[str, EncoderLayerSteps]]:
+    """The steps of references that were made with two or more other options, or with other heads."""
+    d_model, own_heads = right.n_heads * right.d_head, right.n_heads
+    divisors = [n for n in range(1, d_model + 1) if d_model % n == 0]
+    heads = sorted(divisors, key=lambda n: n != own_heads)  # the reference's own first
+    for n_heads, norm_first, (words, function), eps in product(
+        heads, (right.norm_first, not right.norm_first), _activations(), (None, *EPS)
+    ):
+        changes = [f"{n_heads} heads"] if n_heads != own_heads else []
+        changes += [f"norm_first={norm_first}"] if norm_first != right.norm_first else []
+        changes += [f"activation {words}"] if words else []
+        changes += [f"eps {EPS[eps]}"] if eps else []
+        members = {"norm_first": norm_first}
+        if function:
+            members["activated"] = cached_property(lambda s, function=function: function(s.hidden))
+        if eps:
+            members["norm"] = _norm_with(eps)
+        steps = type("OtherOptions", (EncoderLayerSteps,), members)(right.layer, right.x, right.may_attend)
+        steps.n_heads, steps.d_head = n_heads, d_model // n_heads
+        if changes:
+            yield f"your layer has other options than the reference: {', '.join(changes)}", steps
+
+
+def _activations() -> list[tuple[str, Callable | None]]:
+    names = {"ReLU": F.relu, "GELU": F.gelu, "GELU's tanh approximation": partial(F.gelu, approximate="tanh")}
+    return [("", None), *names.items()]
+
+
+def _norm_with(eps: float) -> Callable:
+    def norm(s: EncoderLayerSteps, norm: nn.LayerNorm, x: Tensor) -> Tensor:
+        return F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias, eps)
+
+    return norm

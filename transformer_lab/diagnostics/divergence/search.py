@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from transformer_lab.diagnostics.divergence.mistakes import MISTAKES
+from transformer_lab.diagnostics.divergence.mistakes import MISTAKES, other_options
 from transformer_lab.diagnostics.divergence.steps import STEPS, EncoderLayerSteps
 
 REPORT_WIDTH = 92  # characters
 # Everything is computed in float64, and its numbers are of the order of 1; NaN may be what a mistake gives.
 ROUNDING = {"rtol": 1e-9, "atol": 1e-9, "equal_nan": True}
 IN_FLOAT32 = 1e-5, 1e-5
-PROVED = "With this mistake built in, PyTorch's formula gives exactly your output"
+PROVED = "Confirmed: PyTorch's layer, changed in this way, gives exactly your output"
 # The step that needs each of these; every other step is needed by the next one.
 FIRST_USE = {"queries": "scores", "keys": "scores", "values": "heads"}
 # The parameter that a step multiplies with; in_proj_weight in thirds.
@@ -59,7 +59,9 @@ class Divergence:
         else:
             closest = "your layer computes nothing of that shape"
             if self.difference is not None:
-                closest = f"the closest of yours is off by up to {self.difference:.2g}, at {self.where}"
+                closest = (
+                    f"the nearest of your tensors differs by up to {self.difference:.2g}, at {self.where}"
+                )
             cause = self.cause or "none of the usual mistakes; read your code for this step"
             lines = [
                 f"✗ First divergence: {self.step}; {closest}.",
@@ -256,7 +258,24 @@ def record(yours: nn.Module, right: EncoderLayerSteps) -> tuple[object, list[Ten
 def agreement(right: EncoderLayerSteps, output: object, seen: list[Tensor]) -> list[str]:
     """The steps that a layer was seen to compute."""
     agree = [step for step in STEPS[:-1] if is_among(seen, layouts(right, step))]
+    if "scores" not in agree and right.may_attend is not None and are_scores_masked_first(right, seen):
+        agree.insert(agree.index("values") + 1 if "values" in agree else 0, "scores")
     return [*agree, "output"] if isinstance(output, Tensor) and is_same(output, right.output) else agree
+
+
+def are_scores_masked_first(right: EncoderLayerSteps, seen: list[Tensor]) -> bool:
+    """Whether the scores were masked before they were divided: right, but where they are hidden."""
+    heads_first = right.scores.transpose(0, 1)
+    visible = right.may_attend.expand_as(right.scores)
+    wanted = [right.scores, right.scores.flatten(0, 1), heads_first, heads_first.flatten(0, 1)]
+    turned = visible.transpose(0, 1)
+    visible = [visible, visible.flatten(0, 1), turned, turned.flatten(0, 1)]
+    return any(
+        is_same(tensor.masked_fill(~where, 0), scores.masked_fill(~where, 0))
+        for scores, where in zip(wanted, visible, strict=True)
+        for tensor in seen
+        if tensor.shape == scores.shape
+    )
 
 
 def first_wrong(right: EncoderLayerSteps, output: Tensor, seen: list[Tensor], numbers: Tensor) -> Divergence:
@@ -314,6 +333,9 @@ def likely_cause(
         return f"{words}. {PROVED}", first
     if cause := own_weights(right.layer, step, numbers):
         return cause, None
+    for words, steps in other_options(right):
+        if is_same(output, steps.output):
+            return f"{words}. {PROVED}", steps
     for mistake, steps in wrongs:
         if mistake.in_one_place and is_computed(steps):
             return f"{mistake.words}. That is not all: something behind it differs as well", steps
