@@ -5,6 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from tests.course.answers import alternative, independent, measured_flops
 from transformer_lab import EncoderLayer, FeedForward, MultiHeadAttention
@@ -168,6 +169,26 @@ def other_backward_again_2(layers, x, loss_of):
         for parameter, each in zip(parameters, theirs, strict=True):
             parameter.grad = each
     return loss.detach(), gradient
+
+
+@alternative("13.7")
+def other_backward_again_3(layers, x, loss_of):
+    """PyTorch's own."""
+    first = output = x.detach().clone().requires_grad_()
+    for layer in layers:
+        output = checkpoint(layer, output, use_reentrant=False)
+    loss = loss_of(output)
+    loss.backward()
+    return loss.detach(), first.grad
+
+
+@alternative("13.7")
+def other_backward_again_4(layers, x, loss_of):
+    """PyTorch's own, which calls `backward` inside `backward`."""
+    first = x.clone().requires_grad_()
+    loss = loss_of(checkpoint_sequential(list(layers), len(layers), first, use_reentrant=True))
+    loss.backward()
+    return loss, first.grad
 
 
 @independent("13.8")
