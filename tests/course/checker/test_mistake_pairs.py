@@ -1,6 +1,7 @@
 """Two mistakes in one answer are both named, if no other pair explains the answer as well."""
 
 import math
+import time
 
 import torch
 
@@ -150,6 +151,21 @@ def test_no_pair_is_named_if_not_all_could_be_tried(monkeypatch):
     monkeypatch.setattr(mistake_pairs, "pairs", lambda exercise: [(pair, loop)])
     monkeypatch.setattr(time_limit, "SECONDS", 0.1)
     assert mistake_pairs.explanation(attend, outcomes) is None
+
+
+def test_the_time_for_preparing_the_pairs_does_not_count(monkeypatch):
+    found = mistake_pairs.pairs(attend)
+    outcomes = attend.outcomes(mistake_guide.answer(attend, found[0][1]))
+
+    def slowly(exercise):
+        begin = time.process_time()
+        while time.process_time() < begin + 0.4:
+            pass
+        return found[:1]
+
+    monkeypatch.setattr(mistake_pairs, "SECONDS", 0.3)
+    monkeypatch.setattr(mistake_pairs, "pairs", slowly)
+    assert mistake_pairs.explanation(attend, outcomes) == found[0][0]
 
 
 def test_a_pair_may_fail_where_the_answer_fails_too(monkeypatch):
