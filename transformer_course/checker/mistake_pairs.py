@@ -32,8 +32,9 @@ Pair = tuple[Mistake, Mistake]
 def explanation(exercise: Exercise, outcomes: list[Outcome]) -> Pair | None:
     """The only pair of mistakes that does in every case what the answer does.
 
-    None if several pairs do; if the answer changes its arguments, which has a remark of its own; if the
-    results hold too little information to tell pairs apart; and if the search takes too long to be sure.
+    None if several pairs do, and none of them is the simplest; if the answer changes its arguments, which has
+    a remark of its own; if the results hold too little information to tell pairs apart; and if the search
+    takes too long to be sure.
     """
     if any(outcome.changed.keys() - exercise.may_change for outcome in outcomes):
         return None
@@ -56,15 +57,23 @@ def explanation(exercise: Exercise, outcomes: list[Outcome]) -> Pair | None:
                     agreeing[names] = pair
                 elif agreements and ways is candidates:
                     near.append(pair)
-                if len(agreeing) > 1:
+                if agreeing and not _simplest([*agreeing.values()]):
                     return None
             if agreeing:
-                return next(iter(agreeing.values()))
+                return _simplest([*agreeing.values()])
         return None
 
     with isolated():
         pair, _ = time_limit.run(search)  # two changes together may make an endless loop
     return pair
+
+
+def _simplest(found: list[Pair]) -> Pair | None:
+    """The pair of which the changes are among those of each other pair."""
+    changes = [{change for mistake in pair for change in mistake.changes} for pair in found]
+    return next(
+        (pair for pair, own in zip(found, changes, strict=True) if all(map(own.issubset, changes))), None
+    )
 
 
 def _bits(part: Any) -> int:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import torch
 
@@ -151,6 +152,17 @@ def test_no_pair_is_named_if_not_all_could_be_tried(monkeypatch):
     monkeypatch.setattr(mistake_pairs, "pairs", lambda exercise: [(pair, loop)])
     monkeypatch.setattr(time_limit, "SECONDS", 0.1)
     assert mistake_pairs.explanation(attend, outcomes) is None
+
+
+def test_of_several_pairs_the_one_is_named_whose_changes_all_others_have():
+    scale, softmax = (mistake_guide.Change(right, "") for right in ("/ math.sqrt", "softmax"))
+    one, other, both = (
+        replace(attend.mistakes[0], changes=c) for c in ((scale,), (softmax,), (scale, softmax))
+    )
+    assert mistake_pairs._simplest([(one, both), (one, other)]) == (one, both)
+    assert mistake_pairs._simplest([(one, one), (other, other)]) is None
+    assert mistake_pairs._simplest([(other, both), (one, one)]) == (one, one)
+    assert mistake_pairs._simplest([]) is None
 
 
 def test_the_time_for_preparing_the_pairs_does_not_count(monkeypatch):
