@@ -29,6 +29,9 @@ def copy_parameters(module: nn.Module, values: dict[str, Tensor]) -> None:
     own = dict(module.named_parameters())
     for name, value in values.items():
         shape = tuple(value.shape)
+        if name not in own and name in (shared := dict(module.named_parameters(remove_duplicate=False))):
+            first = next(other for other in own if own[other] is shared[name])
+            raise ParameterMismatch(f"`{name}` is `{first}` once more: one part stands in two places.")
         if name not in own:
             unknown = ", ".join(f"`{other}`" for other in own if other not in values) or "none"
             raise ParameterMismatch(f"`{name}` {shape} is missing; yours that nobody asked for: {unknown}.")

@@ -35,10 +35,15 @@ class Outcome:
 
 
 def alike(comparison: Comparison, some: list[Outcome], others: list[Outcome]) -> bool:
-    """Whether two answers do the same in every case; a number is the same with `.item()` and without."""
+    """Whether two answers do the same in every case; a number is the same with `.item()` and without.
+
+    What the others change in their arguments has to be changed here too; more may be.
+    """
     terse = replace(comparison, explain=False)
 
     def is_same(one: Outcome, other: Outcome) -> bool:
+        if not other.changed.items() <= one.changed.items():
+            return False
         if one.error is None and other.error is None:
             return terse.difference(plain(one.result), plain(other.result), "") is None
         return type(one.error) is type(other.error) and str(one.error) == str(other.error)

@@ -265,6 +265,12 @@ class Misnamed(nn.Module):
         self.w = nn.Parameter(torch.zeros(d_out, d_in))
 
 
+class Tied(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.weight = self.bias = nn.Parameter(torch.zeros(d_out, d_in))
+
+
 class Stale(nn.Linear):
     """Right with other parameters than those it is built with."""
 
@@ -282,6 +288,7 @@ class Stale(nn.Linear):
     (lambda d_in, d_out: nn.Linear(d_in, d_out), "a class derived from nn.Module is wanted"),
     (affine(lambda self, x: F.linear(x, self.weight)), "no bias"),
     (Misnamed, "`weight` (5, 3) is missing; yours that nobody asked for: `w`."),
+    (Tied, "`bias` is `weight` once more: one part stands in two places."),
     (
         affine(built=lambda self: self.register_parameter("scale", nn.Parameter(torch.ones(2)))),
         "`scale` (2,) is one too many.",
@@ -393,6 +400,15 @@ def test_an_answer_that_would_fail_in_a_lesson_is_not_right(attempt, name, text)
     assert verdict.name == name
     assert text in verdict.lines[0]
     assert verdict.lines[1].startswith("Case 1 of 2: ")
+
+
+def test_a_mistake_that_changes_an_argument_is_named_only_where_that_argument_changes():
+    added = exercise("99.8")(lambda a, b: a + b)
+    added.cases(lambda normal: [{"a": normal(3), "b": normal(3)}])
+    knows(added, "a is written into", lambda a, b: a.add_(b))
+    assert judge(added, lambda a, b: a.add_(b).clone()).name == "a is written into"
+    assert judge(added, lambda a, b: b.add_(a)).name == "input changed in place"
+    assert judge(added, lambda a, b: a + b).state == CORRECT
 
 
 def test_numbers_that_hold_a_graph_are_not_right():
