@@ -82,6 +82,11 @@ def _compare(exercise: Exercise, mine: Any, reference: Any) -> Difference | None
     return replace(exercise.comparison, names=exercise.returns).difference(mine, reference, "Your result")
 
 
+def _compare_each(exercise: Exercise, mine: list, reference: list) -> Difference | None:
+    differences = (_compare(exercise, *pair) for pair in zip(mine, reference, strict=True))
+    return next(filter(None, differences), None)
+
+
 def _compare_numbers(exercise: Exercise, mine: Any, reference: Any) -> Difference | None:
     wanted = dict(parts(reference))
     for path, part in parts(mine):
@@ -187,6 +192,37 @@ def _second_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
     with suppress(Exception):  # these numbers may be none that the exercise allows
         exercise.use(ready, _with_changed(exercise.inputs(case), negated))
     return exercise.use(ready, exercise.inputs(same))
+
+
+@_check(
+    "a second call gives something else",
+    "Called once with a smaller input, then with the one above:",
+    _compare_each,
+    _is_module,
+)
+def _smaller_first(exercise: Exercise, answer: Any, case: Any, same: Any) -> list[Any]:
+    """For each axis that the reference takes one shorter: such a call, and the usual one after it."""
+    inputs, results = exercise.inputs(case), []
+    for size in sorted(
+        {size for _, part in parts(inputs) for size in getattr(part, "shape", ()) if size > 1}
+    ):
+        smaller = partial(_with_changed, inputs, partial(_shortened, size=size))
+        try:
+            exercise.use(exercise.ready(exercise.reference, same), smaller())
+        except Exception:  # an axis that does not vary, such as d_model
+            continue
+        ready = exercise.ready(answer, case)
+        with suppress(Exception):
+            exercise.use(ready, smaller())
+        results.append(exercise.use(ready, inputs))
+    return results
+
+
+def _shortened(x: Tensor, size: int) -> Tensor:
+    """Without the last of each axis of this size."""
+    for dim in (dim for dim, length in enumerate(x.shape) if length == size):
+        x = x.narrow(dim, 0, size - 1)
+    return x.clone()
 
 
 @_check(

@@ -298,6 +298,10 @@ class Stale(nn.Linear):
         "wrong parameters.\n`scale` is in your module's `state_dict`",
     ),
     (affine(lambda self, x: linear(self, vars(self).setdefault("x", x))), "a second call gives"),
+    (
+        affine(lambda self, x: linear(self, x)[vars(self).setdefault("rows", torch.arange(len(x)))]),
+        "Called once with a smaller input, then with the one above: Your result has shape",
+    ),
     (affine(lambda self, x: F.dropout(linear(self, x), 0.5, self.training)), "it differs in training mode"),
     (affine(lambda self, x: F.linear(x, self.weight.detach(), self.bias)), "another gradient"),
     (Stale, "a fresh module is wrong"),
