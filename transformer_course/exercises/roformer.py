@@ -194,6 +194,24 @@ def with_wide_heads(d_model, n_heads):
     return papers(d_model, n_heads, attention=attention)
 
 
+class WideInOne(nn.Module):
+    """Full-width heads with their projections in one map: with more heads tensors are larger, not more."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.projections = nn.Linear(d_model, 3 * n_heads * d_model)
+        with torch.no_grad():
+            self.projections.weight /= 2  # so that attention is even, whatever was drawn
+        self.output_projection = nn.Linear(n_heads * d_model, d_model)
+
+    def forward(self, x, **options):
+        heads = self.projections(x).unflatten(-1, (3 * self.n_heads, -1)).transpose(1, 2)
+        query, key, value = heads.chunk(3, dim=1)
+        weights = (query @ key.mT / math.sqrt(x.shape[-1])).softmax(dim=-1)
+        return self.output_projection((weights @ value).transpose(1, 2).flatten(-2)), weights
+
+
 def with_sums_inside(d_model, n_heads):
     layer = papers(d_model, n_heads)
     with torch.no_grad():
@@ -259,6 +277,10 @@ BUILDERS = [
     Builder("the paper's layer, its output normalised all together", normalised_together),
     Builder("a pre-norm layer, its rows centred", centred),
     Builder("the paper's layer, its output halved", halved),
+    Builder(
+        "the paper's layer, with full-width heads in one map",
+        lambda d, h: papers(d, h, attention=WideInOne(d, h)),
+    ),
 ]
 
 
