@@ -259,7 +259,7 @@ def _training_mode(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any
     "a copy beside the buffer",
     "When the module moves to another device,",
     _compare_devices,
-    lambda exercise: _is_module(exercise) and [*exercise.model.buffers()],
+    lambda exercise: _is_module(exercise) and [*exercise.model.buffers(recurse=False)],  # asked for
 )
 def _other_device(exercise: Exercise, answer: Any, case: Any, same: Any) -> bool:
     """Whether all tensors meet on one device, "meta", which every machine has; tensors made now are on it."""

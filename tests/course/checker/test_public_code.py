@@ -329,3 +329,10 @@ def test_an_error_that_two_mistakes_raise_has_a_name_that_fits_both():
         answer = verdict("03.8", *edits)
         assert answer.name == "divided by 0"
         assert "Either nothing was added up" in answer.lines[0]
+
+
+def test_a_tensor_may_be_kept_where_only_what_came_in_has_buffers():
+    """Rotary, which 12.1 is handed, has some; the window is for the answer to make, and may be made once."""
+    head = "class ModernAttention"
+    cached = (head, f"import functools\n\narange = functools.cache(torch.arange)\n\n\n{head}")
+    assert verdict("12.1", cached, ("torch.arange(x.shape[1])", "arange(x.shape[1])")).state == CORRECT
