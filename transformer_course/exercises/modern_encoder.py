@@ -67,7 +67,7 @@ def modern_attention_cases(normal):
         (12, 2, 1, (2, 7), padding(7, 7, 3)),  # pads that see nothing
         (12, 3, None, (2, 5), padding(5, 5, 2)),
         (20, 2, 2, (3, 7), None),
-        (6, 3, None, (1, 3), None),
+        (4, 2, None, (1, 7), None),  # more positions than features
         (8, 2, 0, (1, 4), None),
         (4, 1, 2, (1, 5), torch.arange(5)[:, None].eq(torch.tensor([0, 1, 2, 0, 4]))[None, None]),
     ]:
@@ -106,7 +106,7 @@ def modern_layer_cases(normal):
         (1, 12, 3, 5, 2),
         (2, 8, 2, 3, 1),
         (3, 20, 2, 11, 1),
-        (5, 4, 1, 3, 3),
+        (4, 4, 1, 3, 3),
         (9, 12, 2, 5, 0),
     ]:
         settings = {"number": number, "d_model": d_model, "n_heads": n_heads, "d_ff": d_ff, "window": window}

@@ -144,7 +144,7 @@ def published_layer(tensors, number, x, may_attend, n_heads):
 
 @published_layer.cases
 def published_layer_cases(normal):
-    for number, lengths, n_heads in [(1, (5, 3), 3), (0, (4, 4, 2), 2), (2, (2, 5), 3), (1, (1,), 2)]:
+    for number, lengths, n_heads in [(1, (5, 3), 2), (0, (4, 4, 2), 3), (2, (2, 5), 3), (1, (1,), 2)]:
         longest = max(lengths)
         yield {
             "tensors": small_file(normal, 3, d_model=6, d_ff=11),

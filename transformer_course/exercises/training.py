@@ -166,7 +166,7 @@ def silence_head(weight, bias, head, d_head, joined=None):
 
 @silence_head.cases
 def silence_head_cases(normal):
-    for n_heads, d_head, head, batch, length in [(3, 5, 1, 2, 7), (2, 3, 0, 5, 2), (5, 2, 4, 3, 11)]:
+    for n_heads, d_head, head, batch, length in [(5, 3, 1, 2, 7), (2, 3, 0, 5, 2), (5, 2, 4, 3, 11)]:
         d_model = n_heads * d_head
         case = {"weight": normal(d_model, d_model), "bias": normal(d_model), "head": head, "d_head": d_head}
         yield case | {"joined": normal(batch, length, d_model) + 2 * normal(d_model)}
