@@ -28,7 +28,7 @@ INVERTED = (
 )
 BY_ID = "where the padding has the id {0} it holds; give that id: ids.masked_fill(~may_attend[:, 0, 0], {0})"
 PAD_IDS = (0, 1)  # of most models
-IGNORED = "the output is the same where the mask hides nothing: is the mask used?"
+IGNORED = "the output is the same with and without the mask: is it used?"
 ONE_FOR_ALL = "it holds where all sequences have equally many pads: does each sequence get a mask of its own?"
 TRAINING = (
     "the same x gives two outputs: is something random, or a module still in training mode, with dropout?"
