@@ -79,14 +79,14 @@ def test_a_mask_that_is_not_used_is_asked_for():
     x = randn(2, 5, 8, dtype=torch.float32)
     ids = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 3, 5]])
     table = randn(7, 8, dtype=torch.float32)
-    assert "is the mask used?" in repr(padding_invariance(lambda x, may_attend: LAYER(x), x))
-    assert "is the mask used?" in repr(padding_invariance(lambda i, may_attend: LAYER(table[i]), ids))
+    assert "is it used?" in repr(padding_invariance(lambda x, may_attend: LAYER(x), x))
+    assert "is it used?" in repr(padding_invariance(lambda i, may_attend: LAYER(table[i]), ids))
 
     def weak(x, may_attend):  # hidden scores become 0, no low score
         scores = (x @ x.mT) * may_attend[:, 0]
         return scores.softmax(-1) @ x
 
-    assert "is the mask used?" not in repr(padding_invariance(weak, x))
+    assert "is it used?" not in repr(padding_invariance(weak, x))
 
 
 def test_one_mask_for_all_sequences_is_asked_for():
