@@ -52,9 +52,15 @@ export function stripped(text) {
   return bare.replace(/(["'`])[\w.]*[._\d][\w.]*\1/g, " ").replace(/\b\d+(?:x\d+|\.\d+)*\b/g, " ");
 }
 
+// Words that some write in two.
+const PAIR = /\b(drop|feed|soft|multi|warm|fine|check|auto)[-\s]?(out|forward|max|head|up|tun|point|cast)/gi;
+
 /** The words of a text: identifiers whole and in parts, −∞ as one. */
 export function words(text) {
-  const plain = text.replace(/[-−–]\s?(?:∞|inf(?:inity)?\b)/gi, " neginf ").replace(/[√∞]/g, " $& ");
+  const plain = text
+    .replace(/[-−–]\s?(?:∞|inf(?:inity)?\b)/gi, " neginf ")
+    .replace(/[√∞]/g, " $& ")
+    .replace(PAIR, (_, one, two) => `${one}${two.toLowerCase()}`);
   const found = plain.match(/[\p{L}\p{N}_.√∞]+/gu) ?? [];
   return found.flatMap((word) => {
     if (/^[\d.]+$/.test(word)) return word;
@@ -102,7 +108,8 @@ export async function desk(MiniSearch, entries) {
       prefix: (term) => term.length > 3,
       fuzzy: (term) => term.length > 4 && (term.length > 6 ? 2 : 1),
       boostTerm: (term) => (/^\d/.test(term) ? 0.3 : 1),
-      boostDocument: (id) => (entries[id].exercise || entries[id].errors.length ? 1 : 1.5),
+      boostDocument: (id) => (entries[id].exercise || entries[id].errors.length ? 1 : 1.25),
+      bm25: { k: 1.2, b: 0.7, d: 0 }, // d 0: a word in a long list of words counts no more than elsewhere
     },
   });
   await index.addAllAsync(entries.map((entry, id) => ({ ...entry, id })));
