@@ -1,6 +1,7 @@
 """First divergence: the step where a layer leaves PyTorch's; each usual mistake is named, and no other."""
 
 import copy
+import random
 import re
 
 import pytest
@@ -420,7 +421,13 @@ def test_a_tensor_that_is_right_at_another_step_is_not_the_closest():
 
 OUTPUTS = {
     "something is random in eval mode": lambda layer, x, may_attend: F.dropout(layer(x), 0.5),
-    r"returns shape \(2, 3, 5, 5\), wanted .* \(2, 5, 21\)": lambda *_: (torch.ones(2, 3, 5, 5), X),
+    r"returns shape \(2, 3, 5, 5\), wanted .* \(2, 5, 21\); the output comes first": lambda *_: (
+        torch.ones(2, 3, 5, 5),
+        X,
+    ),
+    r"returns shape \(2, 1, 2, 5, 21\), .* a mask with fewer axes": lambda layer, x, _: layer(x).expand(
+        2, 1, 2, 5, 21
+    ),
 }
 
 
@@ -428,6 +435,20 @@ OUTPUTS = {
 def test_an_output_that_is_dropped_or_of_another_shape_is_named(words):
     found = first_divergence(Layer(torch_layer().eval(), OUTPUTS[words]), torch_layer())
     assert found.step == "output" and re.search(words, found.cause)
+
+
+@pytest.mark.parametrize("draw", [None, random.random])
+def test_what_is_kept_from_call_to_call_is_not_put_down_to_dropout(draw):
+    class Counts(Layer):
+        calls = 0
+
+        def forward(self, x, may_attend=None):
+            Counts.calls += 1
+            return super().forward(x, may_attend) + (draw() if draw else Counts.calls)
+
+    found = first_divergence(Counts(torch_layer().eval(), lambda layer, x, _: layer(x)), torch_layer())
+    assert "is kept from one call to the next, such as a counter, or drawn without" in found.cause
+    assert "dropout" not in found.cause
 
 
 # --- what it leaves alone, what it cannot see, and what it refuses --------------------------------

@@ -306,6 +306,59 @@ def test_what_the_computation_does_not_confirm_is_said_to_be_guessed():
     assert not check_encoder(Lost(), reference(), pairs=told).guessed
 
 
+class KeysAsValues(Own):
+    def build_attention(self):
+        self.wq, self.wk, self.linear = (nn.Linear(D, D) for _ in range(3))
+
+    def project(self, x):
+        return self.wq(x), self.wk(x), self.wk(x)
+
+    def out(self, x):
+        return self.linear(x)
+
+
+class NoOutputProjection(KeysAsValues):
+    def project(self, x):
+        return self.wq(x), self.wk(x), self.linear(x)
+
+    def out(self, x):
+        return x
+
+
+def test_where_two_are_lacking_the_one_without_a_telling_name_may_be_either():
+    found = check_encoder(KeysAsValues(), reference())
+    assert [str(pair) for pair in found.guessed] == [
+        "linear.weight ← out_proj.weight",
+        "linear.bias ← out_proj.bias",
+    ]
+    assert found.reference_only == ["value.weight", "value.bias"]
+    assert "Nothing of yours fits the reference's value.weight, value.bias." in str(found)
+    found = check_encoder(NoOutputProjection(), reference())
+    assert "linear.weight ← value.weight" in map(str, found.pairs) and not found.guessed
+    assert found.divergence.cause.startswith("there is no output projection")
+
+
+def test_a_bias_of_another_size_is_not_said_to_be_absent():
+    found = check_encoder(Own(), nn.TransformerEncoderLayer(D, HEADS, D_FF + 2, batch_first=True))
+    assert "Yours has no" not in str(found)
+    assert "fits the reference's linear1.weight, linear1.bias, linear2.weight, linear2.bias" in str(found)
+
+
+def test_what_a_layer_keeps_from_the_run_in_float64_does_not_reach_the_property_checks():
+    class Keeps(Own):
+        low = None
+
+        def forward(self, x, may_attend):
+            if self.low is None:
+                self.low = torch.finfo(x.dtype).min
+            q, k, v = map(self.split, self.project(x))
+            scores = (q @ k.mT / math.sqrt(D_HEAD)).masked_fill(~may_attend, self.low)
+            x = self.norm1(x + self.out(self.merge(scores.softmax(-1) @ v)))
+            return self.norm2(x + self.feed_forward(x))
+
+    assert check_encoder(Keeps(), reference()).holds
+
+
 def test_what_has_no_counterpart_is_listed():
     class More(Own):
         def __init__(self):

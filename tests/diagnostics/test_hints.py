@@ -75,6 +75,19 @@ def test_random_numbers_in_eval_mode_are_not_put_down_to_dropout_alone():
     assert "is something random" in repr(check)
 
 
+def test_what_is_kept_from_call_to_call_is_not_put_down_to_dropout():
+    x = randn(2, 5, 8, dtype=torch.float32)
+    angles = torch.arange(16.0)
+
+    def rolled(x, may_attend=None):
+        angles.copy_(angles.roll(1))
+        return x + angles[: x.shape[-2], None]
+
+    for check in (eval_determinism(rolled, x), padding_invariance(rolled, x), batch_invariance(rolled, x)):
+        assert "with the same random numbers, too: is something kept from one call" in repr(check)
+        assert "dropout" not in repr(check)
+
+
 def test_a_mask_that_is_not_used_is_asked_for():
     x = randn(2, 5, 8, dtype=torch.float32)
     ids = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 3, 5]])

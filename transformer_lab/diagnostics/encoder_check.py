@@ -79,7 +79,12 @@ class EncoderCheck:
         if self.guessed:
             lines += ["  Guessed by their order; if one is wrong, say so with pairs={…}:"]
             lines += [f"    {pair}" for pair in self.guessed]
-        idle = [name for name in self.reference_only if name.endswith("bias") or name.startswith("norm")]
+        idle = [
+            name
+            for name in self.reference_only
+            if name.startswith("norm")
+            or (name.endswith("bias") and name.replace("bias", "weight") not in self.reference_only)
+        ]
         missing = [name for name in self.reference_only if name not in idle]
         if idle:
             lines.append(f"  Yours has no {', '.join(idle)}: in the reference they do nothing, either.")
@@ -199,15 +204,16 @@ def check_encoder(
         if not tried or len(steps) > len(agree):
             agree, tried = steps, []
         if len(steps) == len(agree):
-            tried.append((pairs_, filled, same, called))
+            tried.append((pairs_, same, called))
         if "output" in agree:
             break
-    chosen, filled, same, called = tried[0]
+    chosen, same, called = tried[0]
     divergence = compare(called, written_out(same, x, mask))
     settled = "output" in agree or PROVED in divergence.cause
     paired = {pair.name for pair in chosen}
+    unused, _ = copy_weights(mine, layer, chosen, whole=whole)  # by now `called` may keep float64 numbers
     return EncoderCheck(
-        _checks(Called(copy_of(filled, x.dtype), forward, masked=masked), x, is_layer=may_attend is None),
+        _checks(Called(copy_of(unused, x.dtype), forward, masked=masked), x, is_layer=may_attend is None),
         masked,
         chosen,
         [] if settled else _unsettled([candidate for candidate, *_ in tried]),

@@ -33,6 +33,10 @@ ONE_FOR_ALL = "it holds where all sequences have equally many pads: does each se
 TRAINING = (
     "the same x gives two outputs: is something random, or a module still in training mode, with dropout?"
 )
+KEPT = (
+    "the same x gives two outputs, with the same random numbers, too: is something kept from one call to the "
+    "next, such as a counter or a cache, or drawn without torch's generator?"
+)
 # Calls are repeated until so many numbers were compared, so that a rare draw has its chance.
 NUMBERS_TO_COMPARE = 1000
 
@@ -133,7 +137,7 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Prope
                 return replace(check, hint=BY_ID.format(pad_id))
         mask = padding_mask_from_lengths(torch.full((len(x),), x.shape[_position_axis(x)], device=x.device))
         explained = _explained(check, function, x, may_attend=mask)
-        is_ignored = explained.hint != TRAINING and _ignores_mask(function, x, pads)
+        is_ignored = explained.hint not in (TRAINING, KEPT) and _ignores_mask(function, x, pads)
         return replace(check, hint=IGNORED) if is_ignored else explained
 
 
@@ -229,7 +233,8 @@ def eval_determinism(function: Callable, x: Tensor) -> PropertyCheck:
     for seed in range(1, 2 + NUMBERS_TO_COMPARE // first.numel()):
         check = _compare("eval determinism", _run(function, x, seed=seed), first)
         if not check.holds:
-            return check if math.isinf(check.difference) else replace(check, hint=TRAINING)
+            hint = "" if math.isinf(check.difference) else _why_two_outputs(function, x) or TRAINING
+            return replace(check, hint=hint)
     return check
 
 
@@ -327,11 +332,17 @@ def _compare(name: str, got: Tensor, wanted: Tensor, axes: tuple[str, ...] | Non
 
 
 def _explained(check: PropertyCheck, function: Callable, x: Tensor, **arguments: Tensor) -> PropertyCheck:
-    """The check, with a hint if it does not hold because random numbers are drawn."""
-    if check.holds:
-        return check
-    first, second = (_run(function, x, seed=seed, **arguments).nan_to_num() for seed in (0, 1))
-    return check if torch.equal(first, second) else replace(check, hint=TRAINING)
+    """The check, with a hint if it does not hold because two calls give two outputs."""
+    hint = "" if check.holds else _why_two_outputs(function, x, **arguments)
+    return replace(check, hint=hint) if hint else check
+
+
+def _why_two_outputs(function: Callable, x: Tensor, **arguments: Tensor) -> str:
+    """A hint where two calls with the same input give two outputs."""
+    first, again, other = (_run(function, x, seed=seed, **arguments).nan_to_num() for seed in (0, 0, 1))
+    if not _compare("two calls", again, first).holds:
+        return KEPT
+    return "" if torch.equal(first, other) else TRAINING
 
 
 def _difference(got: Tensor, wanted: Tensor) -> Tensor:

@@ -161,7 +161,7 @@ def _attention(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[lis
     twice = {role: names for role, names in known.items() if len(names) > 1 and set(names) - set(of_heads)}
     _refuse_two(twice)
     stacked = {part.partition(".")[0] for pair in _stacked(parameters) for part in pair.counterparts}
-    missing = [role for role in ATTENTION if role not in {*known, *stacked}][: len(unnamed)]
+    missing = [role for role in ATTENTION if role not in {*known, *stacked}]
     pairs = [
         Pair(
             name,
@@ -172,7 +172,10 @@ def _attention(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[lis
         for role, names in known.items()
         for i, name in enumerate(names)
     ]
-    for order in permutations(missing):
+    orders = list(permutations(missing, min(len(missing), len(unnamed))))
+    if len(unnamed) < len(missing):  # the last one is probably the output projection, whatever is lacking
+        orders.sort(key=lambda order: order[-1:] != ("out_proj",))
+    for order in orders:
         yield pairs + [
             Pair(name, (f"{role}.weight",), transposed=parameters.is_in_out(name))
             for name, role in zip(unnamed, order, strict=False)

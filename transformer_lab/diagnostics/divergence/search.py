@@ -217,11 +217,17 @@ def call(layer: nn.Module, right: EncoderLayerSteps) -> Tensor:
     except RuntimeError as error:
         if "dtype" in str(error):
             error.add_note(
-                "A copy of your layer runs in float64 here. Does it cast inside, as .float() does? Let it "
-                "follow x.dtype then."
+                "A copy of your layer runs in float64 here. Does it cast inside, as .float() does, or make "
+                "tensors of its own, as torch.zeros(n) does? Let them follow x.dtype then."
             )
         raise
     return result[0] if isinstance(result, tuple | list) and result else result
+
+
+def _seeded_call(yours: nn.Module, right: EncoderLayerSteps) -> Tensor:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return call(yours, right)
 
 
 def compare(yours: nn.Module, right: EncoderLayerSteps) -> Divergence:
@@ -229,16 +235,24 @@ def compare(yours: nn.Module, right: EncoderLayerSteps) -> Divergence:
     output, seen = record(yours, right)
     if not isinstance(output, Tensor) or output.shape != right.output.shape:
         got = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
-        cause = f"your layer returns {got}, wanted a tensor of shape {tuple(right.output.shape)}; "
-        return Divergence([], "output", cause=cause + "the output comes first: return x, weights")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        again = call(yours, right)
-    if not is_same(output, again):
-        cause = (
-            "two calls give two results, so something is random in eval mode: if it is dropout, "
-            "pass it self.training"
+        wanted = tuple(right.output.shape)
+        broadcast = isinstance(output, Tensor) and output.dim() > 3 and output.shape[-2:] == wanted[-2:]
+        hint = (
+            "does it expect a mask with fewer axes?"
+            if broadcast
+            else "the output comes first: return x, weights"
         )
+        cause = f"your layer returns {got}, wanted a tensor of shape {wanted}; {hint}"
+        return Divergence([], "output", cause=cause)
+    again, once_more = (_seeded_call(yours, right) for _ in range(2))
+    if not is_same(output, again):
+        cause = "two calls give two results, so something is random in eval mode: if it is dropout, "
+        cause += "pass it self.training"
+        if not is_same(again, once_more):
+            cause = (
+                "two calls give two results, with the same random numbers, too: something is kept from one "
+            )
+            cause += "call to the next, such as a counter, or drawn without torch's generator"
         off = (output - right.output).abs().max().item()
         return Divergence([], "output", off, "whatever the random numbers change", cause)
     found = first_wrong(right, output, seen, all_numbers(yours))
