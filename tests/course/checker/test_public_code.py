@@ -336,3 +336,15 @@ def test_a_tensor_may_be_kept_where_only_what_came_in_has_buffers():
     head = "class ModernAttention"
     cached = (head, f"import functools\n\narange = functools.cache(torch.arange)\n\n\n{head}")
     assert verdict("12.1", cached, ("torch.arange(x.shape[1])", "arange(x.shape[1])")).state == CORRECT
+
+
+def test_bmm_in_a_function_of_its_own_has_a_name():
+    helper = """
+def scaled(query, key, value):
+    weights = (torch.bmm(query, key.transpose(1, 2)) / np.sqrt(query.size(-1))).softmax(dim=-1)
+    return torch.bmm(weights, value), weights
+
+
+"""
+    text = helper + find("03.4").shown.replace("attention(query, key", "scaled(query, key")
+    assert judge(find("03.4"), mistake_guide.answer(find("03.4"), text)).name == "bmm takes three axes only"
