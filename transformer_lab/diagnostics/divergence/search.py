@@ -246,13 +246,16 @@ def compare(yours: nn.Module, right: EncoderLayerSteps) -> Divergence:
         return Divergence([], "output", cause=cause)
     again, once_more = (_seeded_call(yours, right) for _ in range(2))
     if not is_same(output, again):
-        cause = "two calls give two results, so something is random in eval mode: if it is dropout, "
-        cause += "pass it self.training"
-        if not is_same(again, once_more):
+        if is_same(again, once_more):
+            cause = (
+                "two calls give two results, so something is random in eval mode: if it is dropout, pass it "
+                "self.training"
+            )
+        else:
             cause = (
                 "two calls give two results, with the same random numbers, too: something is kept from one "
+                "call to the next, such as a counter, or drawn without torch's generator"
             )
-            cause += "call to the next, such as a counter, or drawn without torch's generator"
         off = (output - right.output).abs().max().item()
         return Divergence([], "output", off, "whatever the random numbers change", cause)
     found = first_wrong(right, output, seen, all_numbers(yours))
