@@ -10,7 +10,7 @@ from transformer_course.checker.parameters import require_buffer
 
 @exercise("01.1", difficulty=1, forbidden=("transformer_lab",))
 def frequencies(d_model, base):
-    """How many radians does each pair of features turn from one position to the next?
+    """Return the frequency of each pair of features: the radians by which it rotates per position.
 
     d_model: the number of features, even
     base: 10000 in the paper
@@ -31,10 +31,10 @@ def frequencies_cases(normal):
 
 @exercise("01.2", difficulty=2, forbidden=("transformer_lab",))
 def position_table(length, d_model):
-    """Sinusoidal position vectors, base 10000: row p is the vector of position p, counted from 0.
+    """Return the sinusoidal table with base 10000: row p is the vector of position p, counted from 0.
 
-    returns (length, d_model), float64: sin(p · ω_i) in feature 2i, cos(p · ω_i) in feature 2i + 1,
-    where the ω_i are those of 01.1, with base 10000
+    returns (length, d_model), float64: sin(p × ω_i) in feature 2i, cos(p × ω_i) in feature 2i + 1,
+    where the ω_i are the frequencies of 01.1 with base 10000
     Write it yourself, without `transformer_lab`.
     """
     position = torch.arange(length)[:, None]  # (length, 1)
@@ -55,11 +55,11 @@ def position_table_cases(normal):
 
 @exercise("01.3", difficulty=1, forbidden=("transformer_lab",))
 def add_positions(x, table, start):
-    """Add to each token the vector of its position; the first token of x stands at position `start`.
+    """Add to each token the vector of its position; the first token of x is at position `start`.
 
     x: (batch, position, d_model), token vectors
-    table: (max_length, d_model), row p for position p, at least start + x.shape[1] rows
-    start: 0 for a whole text, more for a piece from the middle of one
+    table: (max_length, d_model), row p for position p; it has at least start + x.shape[1] rows
+    start: 0 for a whole text, larger for a piece from the middle of a text
     returns (batch, position, d_model)
     Write it yourself, without `transformer_lab`.
     """
@@ -78,10 +78,10 @@ def add_positions_cases(normal):
 
 @exercise("01.4", difficulty=3)
 def shift_matrix(k, d_model):
-    """The matrix M with M @ table[p] = table[p + k] for every position p of the sinusoidal table.
+    """Return the matrix M with M @ table[p] = table[p + k] for every position p of the sinusoidal table.
 
-    k: how far to move, also negative
-    d_model: even; pair i sits in features 2i (sine) and 2i + 1 (cosine), its frequency is
+    k: how many positions to move on; may be negative
+    d_model: even; pair i is in features 2i (sine) and 2i + 1 (cosine), and its frequency is
         10000 ** (−2i / d_model)
     returns (d_model, d_model), float64
     """
@@ -115,16 +115,16 @@ class MovedExercise(ModuleExercise):
     "01.5", kind=MovedExercise, difficulty=2, keyword_arguments=("offset",), forbidden=("transformer_lab",)
 )
 class SinusoidalEncoding(nn.Module):
-    """Adds the sinusoidal vector of its position to each token. Nothing in it is trained."""
+    """Add to each token the sinusoidal vector of its position. The module has no trained parameters."""
 
     def __init__(self, d_model, max_length):
         super().__init__()
         # yours:
-        # self.table: the positions 0 to max_length − 1, a buffer that is not saved
+        # self.table: the vectors of positions 0 to max_length − 1, a buffer that is not saved
         self.register_buffer("table", position_table(max_length, d_model), persistent=False)
 
     def forward(self, x, offset=0):
-        """x (batch, position, d_model); its first token stands at position `offset`.
+        """x (batch, position, d_model); its first token is at position `offset`.
 
         Returns (batch, position, d_model). Write it yourself, without `transformer_lab`.
         """
@@ -141,10 +141,10 @@ def sinusoidal_encoding_cases(normal):
 
 @exercise("01.6", difficulty=2)
 def nearest_position(x, table):
-    """For each vector: which row of the table is nearest, by the ordinary (Euclidean) distance?
+    """Return the index of the nearest row of the table for each vector, by Euclidean distance.
 
     x: (n, d_model), for example tokens with their positions added
-    table: (max_length, d_model), its rows not all equally long
+    table: (max_length, d_model), whose rows differ in length (norm)
     returns (n,): integers, the position for each vector
     """
     squared = (x[:, None] - table).square().sum(dim=-1)  # (n, max_length)

@@ -18,7 +18,7 @@ SINE, COSINE = LINES[3], LINES[4]  # the hand's way up, and its way to the right
 
 
 def digits_and_waves(count: int, highlight: tuple[int, int], *, title: str) -> Figure:
-    """Draw the last `count` binary digits of each position, and waves that go alike; two are highlighted."""
+    """Draw the last `count` binary digits of each position, each with a matching wave; highlight two."""
     positions = np.arange(2**count)
     figure, panels = canvas(count, (9.2, 0.95), (0, 0.9), columns=1, sharex=True)
     for row, ax in enumerate(panels):
@@ -39,7 +39,7 @@ def digits_and_waves(count: int, highlight: tuple[int, int], *, title: str) -> F
         for place, words in ((17.2, map(str, digits[list(highlight)])), (19.5, map(two_decimals, heights))):
             ax.text(place, 0.5, " → ".join(words), ha="center", va="center", size=11)
         ax.set(ylim=(-0.1, 1.75), yticks=[], xlim=(-0.6, 20.6))
-        ax.set_ylabel(f"worth {period // 2}", rotation=0, ha="right", va="center")
+        ax.set_ylabel(f"{period // 2}s digit", rotation=0, ha="right", va="center")
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0)
     for place, words in (
@@ -49,12 +49,12 @@ def digits_and_waves(count: int, highlight: tuple[int, int], *, title: str) -> F
     ):
         panels[0].text(place, 1.9, words, ha="center", va="bottom", size=10)
     panels[-1].set(xticks=positions, xlabel="position")
-    alt = "A row for each binary digit: filled where it is 1, there its wave is high."
+    alt = "A row for each binary digit, filled where the digit is 1, with a wave that is high there."
     return finished(figure, title, alt)
 
 
 def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str) -> Figure:
-    """Draw each clock's hand at each position, and beside them the table of their tips."""
+    """Draw each clock's hand at each position, and next to the hands the table of their tips."""
     angles = np.outer(positions, speeds)
     length, count = angles.shape
     tips = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
@@ -69,10 +69,10 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
         arrow(dials, (x, y), (across, up), width=1.5, zorder=3, gap=0)
         dials.text(x - 0.6, y, number(angle), ha="right", va="center")
     dials.set_yticks(np.arange(length) + 0.5, [f"pos {position}" for position in positions])
-    labels = [f"clock {clock} turns\n{number(speed)} a position" for clock, speed in enumerate(speeds)]
+    labels = [f"clock {clock}:\n{number(speed)} per position" for clock, speed in enumerate(speeds)]
     dials.set_xticks(WIDE * (np.arange(count) + 0.55), labels)
     dials.set(
-        xlim=(0, WIDE * count), ylim=(length, 0), aspect="equal", title="angle (radians, against the clock)"
+        xlim=(0, WIDE * count), ylim=(length, 0), aspect="equal", title="angle (radians, anticlockwise)"
     )
     dials.spines[:].set_visible(False)
     names = [f"clock {i}\n{way}" for i in range(count) for way in ("sin", "cos")]
@@ -85,7 +85,7 @@ def clock_table(positions: Sequence[int], speeds: Sequence[float], *, title: str
         cells.axhline(row, color="white", linewidth=8)
     for label in cells.get_xticklabels():
         label.set(color=SINE if "sin" in label.get_text() else COSINE, weight="bold")
-    return finished(figure, title, "Dials; beside them in numbers how high and how far right the hands are.")
+    return finished(figure, title, "Dials; next to them, as values, how high and how far right each hand is.")
 
 
 def matrices(
@@ -99,9 +99,9 @@ def matrices(
     boxed: Sequence[int] = (),
     title: str = "",
 ) -> Figure:
-    """Draw small matrices with the same labels side by side, on one scale, each cell with its number.
+    """Draw small matrices with the same labels next to each other, on one scale, each cell with its value.
 
-    `signs` stand before all but the first; rows in `boxed` have frames.
+    `signs` go before all matrices but the first; rows in `boxed` have frames.
     """
     unit = min(0.52, (layout.WIDEST / len(named) - 0.75) / len(columns))
     figure, panels = layout.canvas(len(named), (0.75 + unit * len(columns), 0), (0, 1.25 + unit * len(rows)))
@@ -113,7 +113,7 @@ def matrices(
         ax.tick_params(axis="x", rotation=0)  # a cell is wide
     for ax, sign in zip(panels[1:], signs, strict=False):
         layout.sign_before(ax, sign)
-    return layout.finished(figure, title, "Small matrices side by side, each cell with its number.")
+    return layout.finished(figure, title, "Small matrices next to each other, each cell with its value.")
 
 
 def sinusoidal_table(table: Matrix, clocks: Mapping[str, float], edge: float, *, title: str) -> Figure:
@@ -121,7 +121,7 @@ def sinusoidal_table(table: Matrix, clocks: Mapping[str, float], edge: float, *,
 
     From the column `edge` on, which is dashed, a clock turns by less than a quarter in the whole table.
     """
-    across = "feature: sine and cosine of the fastest clock, of the next, …, of the slowest"
+    across = "feature: sine and cosine of each clock, from the fastest to the slowest"
     figure, (ax,), _ = lay_tables({"": table}, (across, "position"), "value")
     ax.axvline(edge + 0.5, color="black", linewidth=1.8, linestyle="--")
     ax.secondary_xaxis("top").set_xticks([column + 0.5 for column in clocks.values()], clocks)
