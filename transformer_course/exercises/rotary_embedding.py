@@ -12,20 +12,20 @@ from transformer_lab import RotaryEmbedding, rotate_half_split, rotate_interleav
 
 
 @exercise("02.1")
-def turn(pairs, angle):
-    """Turn each pair counter-clockwise.
+def rotate_pairs(pairs, angle):
+    """Rotate each pair counter-clockwise.
 
     pairs: (…, 2)
-    angle: a Python number, in radians: math.cos(angle)
-    returns (…, 2): (a, b) becomes (a·cos − b·sin, a·sin + b·cos)
+    angle: a Python number, in radians; use math.cos(angle)
+    returns (…, 2): (a, b) becomes (a × cos − b × sin, a × sin + b × cos)
     """
     cos, sin = math.cos(angle), math.sin(angle)
     a, b = pairs[..., 0], pairs[..., 1]
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1)
 
 
-@turn.cases
-def turn_cases(normal):
+@rotate_pairs.cases
+def rotate_pairs_cases(normal):
     yield {"pairs": normal(3, 2), "angle": 0.7}
     yield {"pairs": normal(5, 7, 2), "angle": -2.0}
     yield {"pairs": normal(2, 2), "angle": 41.0}
@@ -34,12 +34,12 @@ def turn_cases(normal):
 
 @exercise("02.2", difficulty=2, forbidden=("transformer_lab",))
 def rotary(x, base):
-    """Turn the pairs (i, i + d_head/2) by position · base ** (−2i / d_head), counter-clockwise.
+    """Rotate the pairs (i, i + d_head/2) by position × base ** (−2i / d_head) radians, counter-clockwise.
 
-    x: (batch, heads, position, d_head), the first position is 0
+    x: (batch, heads, position, d_head); the first position is 0
     base: 10000 in the paper
-    returns a tensor of the same shape; compute the angles in float64 (the default here): in a shorter
-    format their error grows with the position
+    returns a tensor of the same shape; compute the angles in float64 (the default here), because in a
+    shorter format their error grows with the position
     Write it yourself, without `transformer_lab`.
     """
     length, d_head = x.shape[-2:]
@@ -54,18 +54,18 @@ def rotary_cases(normal):
     yield {"x": normal(2, 3, 7, 10), "base": 10_000.0}
     yield {"x": normal(3, 5, 5, 6), "base": 100.0}  # as many heads as positions: a wrong axis fits
     yield {"x": normal(5, 2, 3, 14), "base": 500_000.0}
-    yield {"x": normal(5, 2, 3, 14), "base": 100.0}  # angles kept for a length, or a width, are other ones
+    yield {"x": normal(5, 2, 3, 14), "base": 100.0}  # catches angles kept for another length or width
     yield {"x": normal(1, 1, 1031, 2), "base": 10_000}  # longer than a table of fixed length
 
 
 @exercise("02.3", returns=("query", "key", "value"))
 def prepare(query, key, value, start, rotary):
-    """Make the queries, keys and values of a piece of text ready for the comparison.
+    """Prepare the queries, keys and values of a piece of text for attention.
 
     query, key, value: (heads, position, d_head), of the same tokens
-    start: position of the first of them in the whole text
-    rotary: a module; rotary(x, offset=m) turns the first vector of x by position m, the next by m + 1, …
-    returns query, key, value as they enter the attention
+    start: the position, in the whole text, of the first token of the piece
+    rotary: a module; rotary(x, offset=m) rotates the first vector of x by position m, the next by m + 1, …
+    returns query, key and value, ready for attention
     """
     return rotary(query, offset=start), rotary(key, offset=start), value
 
@@ -80,7 +80,7 @@ def prepare_cases(normal):
 
 
 class WithFrequency(ModuleExercise):
-    """Asks as well for the buffer that goes with the module, which no result on one machine tells."""
+    """Also requires the frequencies to be a buffer, which no result on a single device can show."""
 
     def ready(self, answer, case, parameters=None):
         module = super().ready(answer, case, parameters)
@@ -92,26 +92,26 @@ class WithFrequency(ModuleExercise):
     "02.4", kind=WithFrequency, difficulty=2, forbidden=("transformer_lab",), keyword_arguments=("offset",)
 )
 class Rotary(nn.Module):
-    """Turns queries or keys by their positions, half-split. Nothing in it is trained."""
+    """Rotates queries or keys by their positions, half-split. It has no parameters to train."""
 
     def __init__(self, d_head, base=10_000.0):
         super().__init__()
         # yours:
-        # self.frequency: (d_head/2,), a buffer, saved in no file
+        # self.frequency: (d_head/2,), a buffer that is not saved with the weights
         frequency = base ** (-torch.arange(0, d_head, 2) / d_head)  # (d_head/2,)
         self.register_buffer("frequency", frequency, persistent=False)
 
     def forward(self, x, offset=0):
-        """x (…, position, d_head), with any axes in front. Its first position is `offset`.
+        """Rotate x: (…, position, d_head), with any axes in front. Its first position is `offset`.
 
-        Returns the same shape and dtype; the angles are in float64. Write it yourself, without
+        Return the same shape and dtype; compute the angles in float64. Write it yourself, without
         transformer_lab.
         """
         position = torch.arange(offset, offset + x.shape[-2], device=x.device)
         angle = position[:, None] * self.frequency  # (position, d_head/2)
         a, b = x.chunk(2, dim=-1)  # (…, position, d_head/2) each
-        turned = torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1)
-        return turned.to(x.dtype)
+        rotated = torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1)
+        return rotated.to(x.dtype)
 
 
 @Rotary.cases
@@ -120,17 +120,17 @@ def rotary_module_cases(normal):
     yield {"d_head": 6}, {"x": normal(5, 5, 6)}  # as many in front as positions: a wrong axis fits
     yield {"d_head": 14, "base": 500_000.0}, {"x": normal(3, 14), "offset": 2}
     yield {"d_head": 4}, {"x": normal(2, 3, 4).float(), "offset": 1}  # what most models compute in
-    yield {"d_head": 2}, {"x": normal(1, 1, 1, 2), "offset": 5003}  # far behind a table of fixed length
+    yield {"d_head": 2}, {"x": normal(1, 1, 1, 2), "offset": 5003}  # far beyond a table of fixed length
 
 
 @exercise("02.5", difficulty=2, forbidden=("transformer_lab",))
 def rotary_complex(x, start):
-    """Turn the pairs (2i, 2i + 1) by position · 10000 ** (−2i / d_head), as complex numbers.
+    """Rotate the pairs (2i, 2i + 1) by position × 10000 ** (−2i / d_head) radians, as complex numbers.
 
-    x: (batch, position, heads, d_head): the heads stand behind the positions
+    x: (batch, position, heads, d_head): the axis of the heads comes after the positions
     start: the position of the first token
-    returns a tensor of the same shape; compute the angles in float64 (the default here): in a shorter
-    format their error grows with the position
+    returns a tensor of the same shape; compute the angles in float64 (the default here), because in a
+    shorter format their error grows with the position
     Write it yourself, without `transformer_lab`.
     """
     length, d_head = x.shape[1], x.shape[-1]
@@ -145,15 +145,15 @@ def rotary_complex(x, start):
 def rotary_complex_cases(normal):
     yield {"x": normal(2, 7, 3, 10), "start": 0}
     yield {"x": normal(2, 5, 5, 6), "start": 11}  # as many heads as positions: a wrong axis fits
-    yield {"x": normal(3, 1, 2, 6), "start": 5003}  # a single token, far behind a table of fixed length
+    yield {"x": normal(3, 1, 2, 6), "start": 5003}  # a single token, far beyond a table of fixed length
 
 
 @exercise("02.6", difficulty=2, returns=("weight", "bias"))
 def to_half_split(weight, bias, n_heads):
-    """Turn a query or key projection for pairs (2i, 2i + 1) into one for pairs (i, i + d_head/2).
+    """Convert a query or key projection from pairs (2i, 2i + 1) to pairs (i, i + d_head/2).
 
-    weight: (n_heads · d_head, d_model), head 0 has the first d_head rows
-    bias: (n_heads · d_head,)
+    weight: (n_heads × d_head, d_model); the first d_head rows belong to head 0
+    bias: (n_heads × d_head,)
     returns the new weight and the new bias
     """
 
@@ -186,10 +186,10 @@ class Unknown:
 
 @exercise("02.7", difficulty=3)
 def find_pairs(rotate, d_head):
-    """Which features does an unknown code turn together?
+    """Find out which features an unknown implementation rotates together.
 
-    rotate: maps (position, d_head) to the same shape, turned by the positions 0, 1, 2, …
-    returns a list of d_head / 2 pairs (feature, partner), the smaller number first, sorted
+    rotate: a function from (position, d_head) to the same shape; it rotates by the positions 0, 1, 2, …
+    returns a list of d_head / 2 pairs (feature, partner), the smaller index first, sorted
     """
     pairs = []
     for feature, one in enumerate(torch.eye(d_head)):  # 1 in one feature, 0 in the others

@@ -20,18 +20,18 @@ from transformer_course.figures.vectors import arc_points, draw_angle, draw_star
 DIAL = 0.5  # inches, and those are the units of what is around it
 STAGES = {
     -0.31: "① project",
-    -1.2: "② cut into\npairs",
-    -2.1: "③ turn by\nposition × ω\n(dashed: before;\nring: tip's path;\narc: the angle)",
+    -1.2: "② split into\npairs",
+    -2.1: "③ rotate by\nposition × ω\n(dashed: before;\ncircle: tip's path;\narc: the angle)",
     -3.4: "④ dot\nproduct",
 }
 BOLD = {"ha": "center", "va": "center", "size": 8.5, "weight": "bold"}
 
 
 def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[int]) -> None:
-    """Draw how a score comes to depend on places: project, cut into pairs, turn each, multiply and add.
+    """Draw how positions enter a score: project, split into pairs, rotate each, multiply and add.
 
-    `x` are the features of two tokens: of one that asks, and of one that is asked. `maps` make d features of
-    them; i and i + d/2 are pair i, which turns by 10000^(−2i/d) radians for each position.
+    `x` are the features of two tokens, whose query and key are compared. `maps` are the projections to d
+    features; i and i + d/2 are pair i, which is rotated by 10000^(−2i/d) radians per position.
     """
     vectors = [np.asarray(matrix) @ np.asarray(one) for matrix, one in zip(x.values(), maps, strict=True)]
     start = np.array([np.reshape(matrix, (2, -1)).T for matrix in vectors])  # (query or key, pair, 2)
@@ -43,8 +43,8 @@ def draw_rotary(ax: Axes, x: Tables, maps: Sequence[Matrix], places: Sequence[in
     turned = np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)
     lanes = zip(x.items(), vectors, places, strict=True)
     for lane, ((token, row), vector, place) in enumerate(lanes if whole else ()):
-        asks = ("asks", "is asked")[lane]
-        _draw_lane(ax, lane, f"“{token}” {asks}, at position {place}", row, vector)
+        role = ("query", "key")[lane]
+        _draw_lane(ax, lane, f"{role} of “{token}”, at position {place}", row, vector)
     reach = np.hypot(*np.moveaxis(start, -1, 0)).max() / DIAL
     for pair in range(count):
         middle = 1.8 + 1.98 * pair
@@ -138,7 +138,7 @@ def score_curves(distances: Sequence[float], scores: Mapping[str, Sequence[float
         x, y = ax.lines[0].get_data()
         highest = int(np.argmax(y))
         side = "before" if x[highest] > 0 else "after"
-        where = f"key {abs(x[highest]):.0f} {side}" if x[highest] else "same place"
+        where = f"key {abs(x[highest]):.0f} {side}" if x[highest] else "same position"
         ax.plot(x[highest], y[highest], "o", color=MARK, markersize=5)
         place_names(ax, {f"highest: {where}": (x[highest], y[highest])})
     return figure
