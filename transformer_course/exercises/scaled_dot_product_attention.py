@@ -14,11 +14,11 @@ from transformer_course.checker.exercise_types import FunctionExercise
 
 @exercise("03.1")
 def scaled_scores(query, key):
-    """How well does each key answer each query?
+    """Return the scaled scores: how well each query matches each key.
 
     query: (query_pos, d_head)
     key: (key_pos, d_head)
-    returns (query_pos, key_pos): at [i, j] the dot product of query i and key j, divided by √d_head
+    returns (query_pos, key_pos): entry [i, j] is the dot product of query i and key j, divided by √d_head
     """
     d_head = query.shape[-1]
     return query @ key.mT / math.sqrt(d_head)  # (query_pos, key_pos)
@@ -40,14 +40,14 @@ def scaled_scores_cases(normal):
     gradients=True,
 )
 def attention(query, key, value):
-    """softmax(query keyᵀ / √d_head) value, with any number of axes in front, such as batch and heads.
+    """Return softmax(query keyᵀ / √d_head) value, and the weights; any axes may come before the last two.
 
     query: (..., query_pos, d_head)
     key: (..., key_pos, d_head)
     value: (..., key_pos, d_value)
     returns output (..., query_pos, d_value) and weights (..., query_pos, key_pos)
-    Write it yourself, without `transformer_lab` and `F.scaled_dot_product_attention`;
-    gradients flow back to all three.
+    Write it yourself, without `transformer_lab` or `F.scaled_dot_product_attention`;
+    gradients must flow back to query, key and value.
     """
     d_head = query.shape[-1]
     scaled = query @ key.mT / math.sqrt(d_head)  # (..., query_pos, key_pos)
@@ -67,10 +67,10 @@ def attention_cases(normal):
 
 @exercise("03.3", difficulty=2, forbidden=("softmax", "log_softmax"))
 def softmax(scores):
-    """exp(scores) / Σ exp(scores) along the last axis, without overflow and without torch's own softmax.
+    """Return exp(scores) / Σ exp(scores) along the last axis, without overflow or torch's own softmax.
 
     scores: (..., key_pos), of any size: 1000 and −1000 are fine
-    returns (..., key_pos): no weight is negative, every row sums to 1
+    returns (..., key_pos): no weight is negative, and every row sums to 1
     """
     largest = scores.max(dim=-1, keepdim=True).values  # (..., 1)
     exponentials = torch.exp(scores - largest)  # at most exp(0) = 1
@@ -94,20 +94,21 @@ def softmax_cases(normal):
     forbidden=("scaled_dot_product_attention", "transformer_lab"),
 )
 class SelfAttention(nn.Module):
-    """One head: each token of x asks, is asked, and hands over."""
+    """One head of self-attention: its queries, keys and values are all projections of x."""
 
     def __init__(self, d_model, d_head):
         super().__init__()
         # yours:
-        # self.query_projection, self.key_projection, self.value_projection: a file has these names
+        # Name the layers self.query_projection, self.key_projection, self.value_projection, as in the file
         self.query_projection = nn.Linear(d_model, d_head)
         self.key_projection = nn.Linear(d_model, d_head)
         self.value_projection = nn.Linear(d_model, d_head)
 
     def forward(self, x):
-        """x (..., position, d_model). No transformer_lab, no F.scaled_dot_product_attention.
+        """Return output (..., position, d_head) and weights (..., position, position).
 
-        Returns output (..., position, d_head) and weights (..., position, position).
+        x: (..., position, d_model)
+        Write it yourself, without `transformer_lab` or `F.scaled_dot_product_attention`.
         """
         query, key = self.query_projection(x), self.key_projection(x)  # (..., position, d_head)
         return attention(query, key, self.value_projection(x))
@@ -158,8 +159,8 @@ def draw_map(weights, tokens):
     """Draw an attention map with seaborn; return nothing.
 
     weights: (query_pos, key_pos)
-    tokens: their names, a list; one for every row and one for every column
-    The colours go from 0 to 1, so that two maps can be compared.
+    tokens: a list of strings, the labels of the rows and of the columns
+    The colour scale goes from 0 to 1, so that two attention maps can be compared.
     """
     import seaborn as sns
 
@@ -174,7 +175,7 @@ def draw_map_cases(normal):
 
 @exercise("03.6", tolerance=1e-06)
 def effective_tokens(weights):
-    """exp(entropy) of each row: n equal weights count as n tokens, a single weight of 1 counts as one.
+    """Return exp(entropy) of each row: n equal weights count as n tokens, a single weight of 1 as one.
 
     weights: (..., query_pos, key_pos); each row sums to 1, and some weights may be exactly 0
     returns (..., query_pos)
@@ -192,10 +193,10 @@ def effective_tokens_cases(normal):
 
 @exercise("03.7")
 def attention_flops(n_query, n_key, d_head, d_value):
-    """Floating-point operations in the two matrix products of attention; scale and softmax do not count.
+    """Return the FLOPs of the two matrix products of attention; scaling and softmax do not count.
 
     query (n_query, d_head), key (n_key, d_head), value (n_key, d_value)
-    returns an integer; a multiplication with its addition counts as 2 operations
+    returns an integer; a multiplication and an addition count as two operations
     """
     query_times_key = 2 * n_query * n_key * d_head
     weights_times_value = 2 * n_query * n_key * d_value
@@ -266,11 +267,11 @@ class Stream:
 
 @exercise("03.8", difficulty=3)
 def streaming_attention(query, pairs):
-    """Attention of one query over keys and values that pass by once and are too many to be stored.
+    """Return the attention output of one query over a stream of keys and values, too many to be stored.
 
     query: (d_head,)
     pairs: an iterator of (key, value), with shapes (d_head,) and (d_value,); scores may be very large
-    returns the output (d_value,): what attention over all pairs together would give
+    returns the output (d_value,), the same as attention over all pairs at once
     """
     largest, total, output = torch.tensor(-math.inf), 0.0, 0.0
     for key, value in pairs:

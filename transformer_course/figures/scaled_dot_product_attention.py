@@ -1,4 +1,4 @@
-"""Drawings of lesson 03: a query and its keys, the weighted sum, one head cell by cell."""
+"""Figures of lesson 03: a query and the keys, the weighted sum of the values, one head step by step."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ from transformer_course.figures.vectors import named_arrow
 
 
 def query_and_keys(queries: Tables, keys: Tables, token: str, *, title: str) -> Figure:
-    """Draw keys in the plane of features 0 and 1, a query's only ones; where each falls on it; weights."""
+    """Draw a query and keys in the plane of features 0 and 1, their scaled scores, and the weights."""
     query, table = np.asarray(queries[token], dtype=float), np.asarray(list(keys.values()), dtype=float)
     length, scores = np.hypot(*query[:2]), table @ query / np.sqrt(len(query))
     weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
@@ -95,12 +95,12 @@ WAYS = [
 
 # A step: the matrix that it makes, and what of which matrix goes into one cell of it
 STEPS = {
-    "query = x W_Q": ("query", {"x": "row", "W_Q": "column"}),
-    "key = x W_K": ("key", {"x": "row", "W_K": "column"}),
-    "value = x W_V": ("value", {"x": "row", "W_V": "column"}),
-    "scores = query · keyᵀ": ("scores", {"query": "row", "key": "match"}),
+    "query = x @ W_Q": ("query", {"x": "row", "W_Q": "column"}),
+    "key = x @ W_K": ("key", {"x": "row", "W_K": "column"}),
+    "value = x @ W_V": ("value", {"x": "row", "W_V": "column"}),
+    "scores = query @ keyᵀ": ("scores", {"query": "row", "key": "match"}),
     "weights = softmax(scores ÷ √4)": ("weights", {"scores": "row"}),
-    "output = weights · value": ("output", {"weights": "row", "value": "column"}),
+    "output = weights @ value": ("output", {"weights": "row", "value": "column"}),
 }
 IN_SHORT = [step for step, (made, _) in STEPS.items() if made not in ("key", "value")]  # made as the query is
 ROW, COLUMN = 1, 1  # of the cell that is followed; for scores the column is the key's row
@@ -114,7 +114,7 @@ TINT, LIGHT = 0.1, 0.35  # of a matrix's hue: everywhere in it, and where it goe
 def draw_attention_steps(
     ax: Axes, step: str, x: Matrix, maps: Mapping[str, Matrix], tokens: Sequence[str]
 ) -> None:
-    """Draw all matrices of one head as far as they are known at one of `STEPS`, and light what makes a cell.
+    """Draw all matrices of one head that are known at one of `STEPS`, and highlight what a cell depends on.
 
     Of three tokens: x is (3, 3 features); W_Q and W_K map it to 4 features, W_V to 2. Any other step is all.
     """
@@ -156,9 +156,9 @@ def draw_attention_steps(
         for name in ("scores", "weights"):
             left, top = PLACES[name]
             ax.text(left + place + 0.5, top + 3.2, token, ha="center", va="top", size=8.5)
-    patches = [Patch(label="worked out →" if order else "comes out", **COMES_OUT)]
+    patches = [Patch(label="computed →" if order else "result", **COMES_OUT)]
     if not order:
-        patches.insert(0, Patch(label="goes in", facecolor=pale(GREY, LIGHT)))
+        patches.insert(0, Patch(label="inputs", facecolor=pale(GREY, LIGHT)))
     ax.legend(handles=patches, loc="upper left", frameon=False, borderpad=0, borderaxespad=0)
     ax.set(xlim=(-1.5, 28.6), ylim=(10.2, -1.2), aspect="equal")
     ax.set_axis_off()
@@ -186,7 +186,7 @@ def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, highli
             f"exp({number(parts[0][KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
         )
     else:
-        arithmetic = " + ".join(f"{one} · {two}" for one, two in zip(*map(_texts, parts), strict=True))
+        arithmetic = " + ".join(f"{one} × {two}" for one, two in zip(*map(_texts, parts), strict=True))
     return f"{made}:  {arithmetic} {equals} {_texts(tables[made])[cell]}"
 
 
@@ -217,7 +217,7 @@ def _draw_grid(ax: Axes, left: float, top: float, table: np.ndarray, *, is_known
 def weighted_sum(
     weights: Sequence[float], values: Matrix, tokens: Labels, *, query: str, title: str = ""
 ) -> Figure:
-    """Draw values (token, 2) as arrows; beside them each times its weight, end to end: what `query` gets."""
+    """Draw values (token, 2) as arrows; next to them, each times its weight, end to end: the output."""
     weights = inputs.numbers_of(weights, 1, name="weights")
     values = inputs.numbers_of(values, 2, name="values")
     steps = np.concatenate([np.zeros((1, 2)), np.cumsum(weights[:, None] * values, axis=0)])
@@ -232,15 +232,15 @@ def weighted_sum(
         arrow(right, start, start + weight * value, **style, colour=colour)
         aside = np.array([value[1], -value[0]]) / (np.hypot(*value) or 1.0)  # to the right of its middle
         sides = {"ha": "left" if aside[0] > 0.1 else "center", "va": "top" if aside[1] < -0.1 else "center"}
-        words = f"{two_decimals(weight, 3)} · {token}"
+        words = f"{two_decimals(weight, 3)} × {token}"
         right.annotate(words, start + weight * value / 2, 6 * aside, **bold, **sides, color=colour)
     arrow(right, (0, 0), steps[-1], **style | {"zorder": 2}, colour=HERO)  # its head below the last one's
     words = f"output ({', '.join(map(two_decimals, steps[-1]))})"
     right.annotate(words, steps[-1], (0, 6), **bold, ha="center", color=HERO)
-    for ax, name in ((left, "what each hands over"), (right, f"what “{query}” gets")):
+    for ax, name in ((left, "the values"), (right, f"output of “{query}”: values × weights")):
         ax.set(aspect="equal", title=name, xlabel="feature 0 of the value")
         ax.set(xlim=(low[0] - room, high[0] + 2 * room), ylim=(low[1] - room, high[1] + room))
         ax.grid(alpha=0.3)
     left.set_ylabel("feature 1 of the value")
-    alt = "Left, what each token hands over; right, each arrow cut to its weight, end to end: their sum."
+    alt = "Left, the value of each token; right, each value times its weight, end to end: the output."
     return finished(figure, title, alt)
