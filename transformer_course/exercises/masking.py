@@ -9,10 +9,10 @@ from transformer_course.checker import exercise
 
 @exercise("04.1", forbidden=("transformer_lab",))
 def hide_padding(token_ids, pad_id):
-    """True for every token that is not padding.
+    """Padding mask: True for every token that is not padding.
 
     token_ids: (batch, key_pos), integers
-    pad_id: the id that means padding; any integer
+    pad_id: the token id of the padding; any integer
     returns (batch, 1, 1, key_pos), booleans
     Write it yourself, without `transformer_lab`.
     """
@@ -29,13 +29,14 @@ def hide_padding_cases(normal):
 
 @exercise("04.2", forbidden=("transformer_lab",))
 def look_back_mask(length, window):
-    """Query i may attend to itself and to the `window` positions before it, not to what comes after.
+    """Causal sliding-window mask: each query may attend to itself and to the `window` positions before it.
 
-    returns (1, 1, length, length), booleans
+    No query may attend to a later position.
+    returns (1, 1, length, length), booleans, True = may attend
     Write it yourself, without `transformer_lab`.
     """
     position = torch.arange(length)
-    back = position[:, None] - position[None, :]  # (query_pos, key_pos): how far back the key lies
+    back = position[:, None] - position[None, :]  # (query_pos, key_pos): how far back the key is
     return ((back >= 0) & (back <= window))[None, None]
 
 
@@ -57,13 +58,13 @@ def look_back_mask_cases(normal):
     tolerance=1e-08,
 )
 def masked_attention(query, key, value, may_attend):
-    """Scaled dot-product attention; a query that may attend to nothing gets zeros, weights and output.
+    """Masked scaled dot-product attention; a query that may attend to nothing gets weights and output 0.
 
     query (batch, heads, query_pos, d_head), key (batch, heads, key_pos, d_head)
     value (batch, heads, key_pos, d_value)
     may_attend: booleans (batch or 1, heads or 1, query_pos or 1, key_pos), True = may attend
     returns output (batch, heads, query_pos, d_value) and weights (batch, heads, query_pos, key_pos)
-    Scores may be very large, or all far below 0; gradients flow back, and nothing is NaN.
+    Scores may be very large, or all far below 0. Gradients must flow back, and nothing may be NaN.
     Write it yourself, without `transformer_lab` and `F.scaled_dot_product_attention`.
     """
     scores = query @ key.mT / math.sqrt(query.shape[-1])  # (batch, heads, query_pos, key_pos)
@@ -99,12 +100,13 @@ def masked_attention_cases(normal):
 
 @exercise("04.4", difficulty=2, forbidden=("transformer_lab",), gradients=True, tolerance=1e-08)
 def mean_of_real(hidden, may_attend):
-    """The mean of each sentence's real tokens; zeros for a sentence that has none.
+    """Mean over the real tokens of each sentence; zeros for a sentence that has none.
 
     hidden: (batch, position, d_model)
     may_attend: (batch, 1, 1, position), booleans, False for padding
     returns (batch, d_model)
-    Gradients flow back to `hidden`, no gradient is NaN. Write it yourself, without `transformer_lab`.
+    Gradients must flow back to `hidden`, and none may be NaN.
+    Write it yourself, without `transformer_lab`.
     """
     real = may_attend[:, 0, 0, :, None]  # (batch, position, 1)
     total = (hidden * real).sum(dim=1)  # (batch, d_model)
@@ -136,13 +138,13 @@ class InWords:
 
 @exercise("04.5", difficulty=2, forbidden=("transformer_lab",))
 def who_moves(function, x):
-    """Change one token at a time, and see whose output moves.
+    """Leak map: change one token at a time, and see which outputs move.
 
-    function: takes x, returns (position, …), a vector for each position
-    x: (position, feature); stays as it is. Add to each feature of the token another number: if all
-        grew alike, a function that takes their mean off would not notice.
-    returns (position, position), booleans: at [i, j] True if output i moves, in any of its features and
-        by more than rounding (1e-9), when token j is changed
+    function: takes x and returns (position, …), a vector for each position
+    x: (position, feature); leave it unchanged. Change each feature of the token by a different amount:
+        a function that subtracts the mean of the features does not react if all grow by the same.
+    returns (position, position), booleans: True at [i, j] if output i moves when token j is changed,
+        in any of its features and by more than rounding (1e-9)
     Write it yourself, without `transformer_lab`.
     """
     before, columns = function(x), []
@@ -164,9 +166,9 @@ def who_moves_cases(normal):
         return torch.stack([torch.ones_like(features[0]), *features], dim=1)
 
     for words, function, length, width in (
-        ("each returns the token before it, in a circle", lambda x: x.roll(1, 0), 3, 2),
-        ("attention behind a causal mask", attention, 5, 3),
-        ("each, less the mean of its features", lambda x: x - x.mean(-1, keepdim=True), 7, 5),
+        ("the previous token at each position, the last one at position 0", lambda x: x.roll(1, 0), 3, 2),
+        ("attention with a causal mask", attention, 5, 3),
+        ("each token minus the mean of its features", lambda x: x - x.mean(-1, keepdim=True), 7, 5),
         ("the token's last feature", lambda x: x[:, -1:], 2, 11),
         ("a 1, and the sum of the token's features", lambda x: ones_and(x.sum(-1)), 5, 2),
         (
@@ -175,8 +177,8 @@ def who_moves_cases(normal):
             3,
             5,
         ),
-        ("a millionth of what came before", lambda x: 1 + 1e-6 * (x.cumsum(0) - x), 3, 7),
-        ("no token is read", lambda x: torch.ones(len(x), 3), 2, 5),
+        ("1 plus a millionth of the sum of the earlier tokens", lambda x: 1 + 1e-6 * (x.cumsum(0) - x), 3, 7),
+        ("ones, whatever the tokens are", lambda x: torch.ones(len(x), 3), 2, 5),
         ("twice the token", lambda x: 2 * x, 1, 1),
         ("minus the sum up to the token", lambda x: -x.cumsum(0), 5, 2),
     ):
@@ -186,7 +188,7 @@ def who_moves_cases(normal):
 
 @exercise("04.6", forbidden=("transformer_lab",))
 def from_torch(key_padding_mask, attn_mask):
-    """The one mask that says the same as the two that nn.MultiheadAttention takes.
+    """Combine the two masks of nn.MultiheadAttention into one mask that hides the same keys.
 
     key_padding_mask: (batch, key_pos), booleans, True = ignore this key
     attn_mask: (query_pos, key_pos), booleans, True = this query ignores this key
@@ -207,14 +209,15 @@ def from_torch_cases(normal):
 
 @exercise("04.7", difficulty=3)
 def reach(may_attend, n_layers):
-    """Which inputs can each output depend on after several layers with the same mask and residuals?
+    """Receptive fields: the inputs that each output can depend on after several layers with the same mask.
 
-    may_attend: (position, position), booleans: row i says what i attends to in one layer
+    Each layer has a residual connection, so a position keeps the information that it already has.
+    may_attend: (position, position), booleans: row i says which positions i attends to in one layer
     n_layers: at least 1
-    returns (position, position), booleans: True at [i, j] if output i can have heard of input j
+    returns (position, position), booleans: True at [i, j] if output i can depend on input j
     """
-    known = torch.eye(len(may_attend), dtype=torch.bool)  # each position knows itself
-    one_layer = (may_attend | known).double()  # the residual keeps what is known
+    known = torch.eye(len(may_attend), dtype=torch.bool)  # after 0 layers, each position depends on itself
+    one_layer = (may_attend | known).double()  # the residual connection keeps what is there
     for _ in range(n_layers):
         known = one_layer @ known.double() > 0
     return known

@@ -1,4 +1,4 @@
-"""Drawings of lesson 04: a row of scores and its mask, and what reaches a token through the layers."""
+"""Figures of lesson 04: a masked row of scores, a leak map, and the receptive field of a token."""
 
 from collections.abc import Mapping, Sequence
 
@@ -37,16 +37,16 @@ from transformer_course.figures.layout import (
 )
 from transformer_course.figures.shapes import FAINT, FAINT_IN_WEB, Point, draw_weight_lines
 
-# A row of scores behind its mask
+# A row of scores and its mask
 
 SHORT = "no mask", "mask"
-FROM = "no mask: from the\nscaled scores", "mask: from\ntheir sum"
+FROM = "no mask:\nscaled scores", "mask:\nscores + M"
 BLANK = ListedColormap(["white", "white"], name="blank")  # a score is no weight
 ON_HATCHES = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}, "zorder": 5}
 
 
 def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *, title: str = "") -> Figure:
-    """Draw scores (query_pos, key_pos) behind a mask, as bars what it makes of one row, and all weights."""
+    """Draw scores (query_pos, key_pos), a mask, one row's softmax without and with it, and all weights."""
     table, mask = (inputs.labelled(row_sum, tokens, tokens) for row_sum in (scores, may_attend))
     row = list(tokens).index(query)
     powers, after = np.exp(table), np.where(mask, np.exp(table), 0)
@@ -58,8 +58,8 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     draw_matrix(left, table, tokens, tokens, title="scaled scores", **style)
     gone = {"hidden": 1 - mask, "labels": ("key", "")}
     draw_matrix(added, 0 * mask, tokens, tokens, title="mask M", **gone, limits=(0, 1), colours=OPEN_OR_NOT)
-    draw_matrix(summed, table, tokens, tokens, title="their sum", **style | gone)
-    draw_matrix(last, weights, tokens, tokens, title="weights", **gone, limits=(0, 1), whole=False)
+    draw_matrix(summed, table, tokens, tokens, title="scores + M", **style | gone)
+    draw_matrix(last, weights, tokens, tokens, title="attention weights", **gone, limits=(0, 1), whole=False)
     for ax, word in ((added, "−∞"), (summed, "−∞"), (last, "0")):
         for place in np.argwhere(mask == 0):
             ax.text(place[1] + 0.5, place[0] + 0.5, word, ha="center", va="center", size=8, **ON_HATCHES)
@@ -71,17 +71,15 @@ def masked_row(scores: Matrix, may_attend: Matrix, tokens: Labels, query: str, *
     for place, (token, row_sum) in enumerate(zip(tokens, weights.sum(axis=1), strict=True)):
         last.text(len(tokens) + 0.2, place + 0.5, f"{token}: sum {row_sum:g}", va="center", size=9)
     both = [powers[row], after[row]]
-    names = [
-        f"{words}; total {two_decimals(sum(row_sum))}" for words, row_sum in zip(FROM, both, strict=True)
-    ]
-    _draw_rows(grown, dict(zip(names, both, strict=True)), tokens, f"row {query}: e to that power")
+    names = [f"{words}; sum {two_decimals(sum(row_sum))}" for words, row_sum in zip(FROM, both, strict=True)]
+    _draw_rows(grown, dict(zip(names, both, strict=True)), tokens, f"row {query}: exp(score)")
     names = [f"{words}: ÷ {two_decimals(sum(row_sum))}" for words, row_sum in zip(SHORT, both, strict=True)]
     shares = [row_sum / sum(row_sum) for row_sum in both]
-    _draw_rows(shared, dict(zip(names, shares, strict=True)), tokens, f"row {query}: each ÷ the sum")
+    _draw_rows(shared, dict(zip(names, shares, strict=True)), tokens, f"row {query}: divided by the sum")
     for ax, sign in zip(panels[1:], "+= →→", strict=True):
         sign_before(ax, sign)
     legend_of_cells(figure, {"may attend": {"facecolor": OPEN}, "hidden": HIDDEN})
-    alt = "Scores plus mask, one row as bars, without it and with it, then all weights."
+    alt = "Scores plus mask, one row's softmax as bars, without and with the mask, and all attention weights."
     return _carried_back(finished(figure, title, alt), summed, (len(tokens), row + 0.5), grown)
 
 
@@ -117,10 +115,10 @@ def _draw_rows(ax: Axes, rows: Mapping[str, np.ndarray], tokens: Labels, title: 
 def draw_attention_web(
     ax: Axes, layers: Sequence[Matrix], tokens: Labels, highlight: int, *, upright: bool = False
 ) -> None:
-    """Draw a line from each token up to each that takes from it, the wider the more, layer upon layer.
+    """Draw a line from each token up to each token that attends to it, layer by layer; wider for more weight.
 
-    Highlighted is what reaches token number `highlight` at the top. `layers` are weights or masks (query_pos,
-    key_pos), the lowest first; all lines of a mask are alike. `upright` turns the tokens' names.
+    All paths that lead to the token at position `highlight` are highlighted. `layers` are weights or masks
+    (query_pos, key_pos), the lowest layer first; a mask's lines are equally wide. `upright` turns the names.
     """
     tables = [inputs.labelled(layer, tokens, tokens) for layer in layers]
     places = np.arange(len(tokens))
@@ -143,7 +141,7 @@ def draw_attention_web(
         side.spines[:].set_visible(False)
     ax.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-0.05, len(tables) + 0.05), yticks=[])
     ax.set_ylabel("from the input up to the output")
-    ax.set_xlabel(f"“{tokens[highlight]}” hears of {reached.sum()} of {len(tokens)}")
+    ax.set_xlabel(f"“{tokens[highlight]}” depends on {reached.sum()} of {len(tokens)} tokens")
 
 
 def _draw_dots(ax: Axes, height: int, highlight: np.ndarray) -> None:
@@ -154,21 +152,21 @@ def _draw_dots(ax: Axes, height: int, highlight: np.ndarray) -> None:
 def leak_map(
     name: str, mask: Matrix, moves: Matrix, tokens: Labels, boxed: Sequence[tuple[int, int]], *, title: str
 ) -> Figure:
-    """Draw a mask (query, key), and beside it which outputs move when one token is changed (output, token).
+    """Draw a mask (query, key) next to its leak map: which outputs move when one token is changed.
 
-    The `boxed` cells are hidden by the mask, and their output moves all the same.
+    In the `boxed` cells (output, changed token) the mask hides the token, but the output moves.
     """
     mask, moves = (inputs.labelled(table, tokens, tokens) for table in (mask, moves))
-    leak = {"labels": ("token that we change", "output"), "colours": YES_OR_NO}
+    leak = {"labels": ("changed token", "output"), "colours": YES_OR_NO}
     style = {"unit": 0.36 if len(tokens) < 8 else 0.23, "below": 0.3}
     style["per_panel"] = [{"hidden": 1 - mask, "colours": OPEN_OR_NOT}, leak]
-    named = [(f"the mask: {name}", mask), ("change each token → leak map", moves)]
+    named = [(f"mask: {name}", mask), ("leak map", moves)]
     figure, panels = lay_maps(named, tokens, tokens, **style)
     for ax in panels:
         outline_cells(ax, boxed)
     write_words(panels[0], np.where(mask, "✓", ""), mask, OPEN)
     kinds = {"may attend": {"facecolor": OPEN}, "hidden": HIDDEN}
-    kinds |= {"moves": {"facecolor": YES}, "stays": {"facecolor": NO}}
-    kinds["hidden, yet it moves:\nits own query changed"] = FRAMED
+    kinds |= {"output moves": {"facecolor": YES}, "output stays": {"facecolor": NO}}
+    kinds["hidden, but moves:\nits own query changed"] = FRAMED
     legend_of_cells(figure, kinds)
-    return finished(figure, title, "Left who may attend, right which outputs move.")
+    return finished(figure, title, "Left, which keys each query may attend to; right, which outputs move.")
