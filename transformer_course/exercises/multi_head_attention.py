@@ -12,20 +12,20 @@ from transformer_course.exercises import scaled_dot_product_attention
 
 @exercise("05.1", difficulty=2, returns=("output", "weights"))
 class HeadsSideBySide(nn.Module):
-    """n_heads heads of d_head features each: n_heads · d_head = d_model."""
+    """Multi-head attention as a loop over n_heads heads of d_head features: n_heads × d_head = d_model."""
 
     def __init__(self, d_model, n_heads, Head):
         super().__init__()
         # yours:
-        # Head: the class SelfAttention of 03.4
+        # Head: the class SelfAttention from 03.4
         # self.heads: an nn.ModuleList of n_heads heads
-        # self.output_projection: a Linear layer, from d_model features to d_model
+        # self.output_projection: a Linear layer from d_model features to d_model
         d_head = d_model // n_heads
         self.heads = nn.ModuleList([Head(d_model, d_head) for _ in range(n_heads)])
         self.output_projection = nn.Linear(d_model, d_model)
 
     def forward(self, x):
-        """x (batch, position, d_model).
+        """x: (batch, position, d_model).
 
         Returns output (batch, position, d_model), weights (batch, n_heads, position, position).
         """
@@ -57,9 +57,9 @@ def heads_side_by_side_cases(normal):
 
 @exercise("05.2", difficulty=1)
 def split_heads(x, n_heads):
-    """Give head 0 the first d_head features of every token, head 1 the next, and so on.
+    """Split the features: head 0 gets the first d_head of every token, head 1 the next d_head, and so on.
 
-    x: (batch, position, d_model), and d_model = n_heads · d_head
+    x: (batch, position, d_model), where d_model = n_heads × d_head
     returns (batch, n_heads, position, d_head)
     """
     cut = x.unflatten(-1, (n_heads, -1))  # (batch, position, n_heads, d_head)
@@ -76,10 +76,10 @@ def split_heads_cases(normal):
 
 @exercise("05.3", difficulty=1)
 def merge_heads(heads):
-    """Write the heads of each token side by side: the opposite of split_heads.
+    """Concatenate the outputs of all heads for each token: the inverse of split_heads.
 
     heads: (batch, n_heads, position, d_head)
-    returns (batch, position, d_model), and d_model = n_heads · d_head
+    returns (batch, position, d_model), where d_model = n_heads × d_head
     """
     return heads.transpose(1, 2).flatten(-2)
 
@@ -94,13 +94,13 @@ def merge_heads_cases(normal):
 
 @exercise("05.4", difficulty=2, returns=("output", "weights"), keyword_arguments=("may_attend",))
 class MultiHeadAttention(nn.Module):
-    """query (batch, query_pos, d_model), key and value (batch, key_pos, d_model)."""
+    """Multi-head attention: query (batch, query_pos, d_model), key, value (batch, key_pos, d_model)."""
 
     def __init__(self, d_model, n_heads):
         super().__init__()
         self.n_heads, self.d_head = n_heads, d_model // n_heads
         # yours:
-        # query_projection, key_projection, value_projection, output_projection: a file has these names
+        # query_projection, key_projection, value_projection, output_projection: as in saved weights
         self.query_projection = nn.Linear(d_model, d_model)
         self.key_projection = nn.Linear(d_model, d_model)
         self.value_projection = nn.Linear(d_model, d_model)
@@ -111,8 +111,9 @@ class MultiHeadAttention(nn.Module):
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
     def forward(self, query, key=None, value=None, may_attend=None):
-        """may_attend: True for a permitted pair, broadcasts to the weights; leaves each query some key.
+        """may_attend: True where a query may attend to a key; broadcasts to the weights.
 
+        Every query may attend to at least one key.
         Returns output (batch, query_pos, d_model), weights (batch, n_heads, query_pos, key_pos).
         """
         key = query if key is None else key  # self-attention
@@ -153,7 +154,7 @@ def multi_head_attention_cases(normal):
 @exercise(
     "05.5",
     kind=ValueExercise,
-    stub="""axes = role = ...  # two strings, to be written into every line below
+    stub="""axes = role = ...  # in every line below, replace both by a string
 interface = {
     "query": (axes, role),
     "key": (axes, role),
@@ -176,11 +177,11 @@ def interface():
 
 @exercise("05.6", difficulty=1, returns=("split", "full_width"))
 def parameters(d_model, n_heads):
-    """Count weights and biases of multi-head attention, built in two ways; every projection has a bias.
+    """Number of parameters of multi-head attention in two designs; every projection has a bias.
 
-    split: the usual way; the projections are d_model wide and are cut into heads
-    full_width: every head has its own query, key and value projection, d_model to d_model;
-        all heads side by side go through one output projection, back to d_model
+    split: the usual design; the projections are d_model wide and are split into heads
+    full_width: every head has its own query, key and value projections, from d_model to d_model;
+        all heads are concatenated and go through one output projection, back to d_model
     returns split, full_width: two ints
     """
     square = d_model * d_model + d_model  # one projection with its bias
@@ -196,10 +197,10 @@ def parameters_cases(normal):
 
 @exercise("05.7", difficulty=3)
 def contributions(heads, weight):
-    """What each head adds to the output: summed over the heads it is the merged heads @ weight.mT.
+    """What each head adds to the output: the sum over the heads is the merged heads @ weight.mT.
 
-    heads: (batch, n_heads, position, d_head), before the merge
-    weight: (d_model, d_model), the weight of the output projection, (features out, features in)
+    heads: (batch, n_heads, position, d_head), the outputs of the heads before the merge
+    weight: (d_model, d_model), the weight of the output projection, as (features out, features in)
     returns (batch, n_heads, position, d_model)
     """
     _, n_heads, _, d_head = heads.shape

@@ -1,4 +1,4 @@
-"""Drawings of lesson 05: shapes from x to the output, two heads by pencil, heads as blocks."""
+"""Drawings of lesson 05: shapes from x to the output, two heads by hand, heads as blocks of features."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,28 +17,28 @@ from transformer_course.figures.inputs import Labels, Matrix
 from transformer_course.figures.layout import WIDEST, canvas, finished, legend_of_cells
 from transformer_course.figures.shapes import arrow, line
 
-# Of the shapes, in inches: all features, all positions, a head's features, from row to row, sheet to sheet
+# Sizes in inches: all features, all positions, a head's features, from row to row, from sheet to sheet
 WHOLE, TALL, NARROW, ROW, SHEET = 0.9, 0.66, 0.34, 1.3, 0.022
 
-# Shapes on their way: all that multi-head attention multiplies, named, with the part of head 0 highlighted
+# Shape flow: every tensor of multi-head attention with its name; the part of head 0 is highlighted
 
-# A tensor: the left end and the middle of its picture, its size, and how it is cut into heads
+# A tensor: the left end and the middle of its picture, its size, and how it is split into heads
 UP = {"q": ROW, "k": 0, "v": -ROW}
 SHAPES = {
     "x": (0.68, 0, WHOLE, TALL, ""),
     **{f"W_{name.upper()}": (1.82, up, WHOLE, WHOLE, "columns") for name, up in UP.items()},
     **{name: (2.97, up, WHOLE, TALL, "columns") for name, up in UP.items()},
-    **{f"{name}, cut": (4.5, up, NARROW, TALL, "sheets") for name, up in UP.items()},
+    **{f"{name}, split": (4.5, up, NARROW, TALL, "sheets") for name, up in UP.items()},
     "weights": (5.7, 0.7, TALL, TALL, "sheets"),
-    "mixtures": (7.05, -0.25, NARROW, TALL, "sheets"),
+    "head outputs": (7.05, -0.25, NARROW, TALL, "sheets"),
     "merged": (8.42, ROW, WHOLE, TALL, "columns"),
     "W_O": (8.42, 0, WHOLE, WHOLE, "rows"),
     "output": (8.42, -ROW, WHOLE, TALL, ""),
 }
-AXES = {"x": "text, position,\nfeature", "v, cut": "text, head, position, feature"}
-AXES |= {"weights": "text, head, query, key", "output": "text, position, feature"}
+AXES = {"x": "batch,\nposition,\nfeature", "v, split": "batch, head, position, feature"}
+AXES |= {"weights": "batch, head, query, key", "output": "batch, position, feature"}
 WORDS = {(1.74, up): "×" for up in UP.values()} | {(2.87, up): "=" for up in UP.values()}
-WORDS |= {(8.3, 0): "×", (8.3, -ROW): "=", (1.13, 2): "tokens", (2.27, 2): "1 project", (4.8, 2): "2 cut"}
+WORDS |= {(8.3, 0): "×", (8.3, -ROW): "=", (1.13, 2): "tokens", (2.27, 2): "1 project", (4.8, 2): "2 split"}
 WORDS |= {(6.12, 2): "3 softmax(q kᵀ ÷ √{})", (7.35, 2): "4 × v", (8.75, 2): "5 merge, project"}
 ARROWS = [  # from one to the next: x and y of both ends
     *(((3.9, up), (4.48, up)) for up in UP.values()),
@@ -51,16 +51,16 @@ ARROWS = [  # from one to the next: x and y of both ends
 
 
 def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: str = "") -> Figure:
-    """Draw all tensors of multi-head attention on the first of some texts, equally long, and their shapes.
+    """Draw all tensors of multi-head attention, with shapes, for the first of some equally long sequences.
 
-    What is cut into heads shows the cut: the columns of W_Q, W_K, W_V, the rows of W_O.
+    The split into heads is drawn in: the columns of W_Q, W_K, W_V, and the rows of W_O.
     """
     figure, (ax,) = canvas(1, (WIDEST, 5.1))
-    n, length, cut = len(texts), len(texts[0]), d_model // n_heads
+    n, length, d_head = len(texts), len(texts[0]), d_model // n_heads
     shapes = dict.fromkeys(("W_Q", "W_K", "W_V", "W_O"), (d_model, d_model))
     shapes["weights"] = (n, n_heads, length, length)
     for name, (left, middle, wide, tall, pieces) in SHAPES.items():
-        shape = shapes.get(name, (n, n_heads, length, cut) if pieces == "sheets" else (n, length, d_model))
+        shape = shapes.get(name, (n, n_heads, length, d_head) if pieces == "sheets" else (n, length, d_model))
         _pieces(ax, left, middle - tall / 2, wide, tall, pieces, n_heads)
         place = left + (wide + SHEET * (n_heads - 1) * (pieces == "sheets")) / 2, middle - tall / 2 - 0.05
         ax.text(*place, f"{name}\n{shape}\n{AXES.get(name, '')}", ha="center", va="top", size=8.5)
@@ -70,23 +70,23 @@ def shape_flow(texts: Sequence[Labels], d_model: int, n_heads: int, *, title: st
     for start, end in ARROWS:
         arrow(ax, start, end)
     for place, word in WORDS.items():
-        ax.text(*place, word.format(cut), ha="center", va="center", size=9.5, weight="bold")
+        ax.text(*place, word.format(d_head), ha="center", va="center", size=9.5, weight="bold")
     for left in (2.97, 8.42):
         ax.text(left - 0.02, ROW + TALL / 2 + 0.03, f"0 1        …        {n_heads - 1}", size=7.5)
     style = {"arrowstyle": "-|>", "ls": "--"}
-    ax.annotate("mask: on\nthe scores", (6.2, 1.9), (6.3, 1.35), size=8.5, arrowprops=style)
+    ax.annotate("mask the\nscores", (6.2, 1.9), (6.3, 1.35), size=8.5, arrowprops=style)
     line(ax, (1.58, 0), (1.66, 0))
     line(ax, (1.66, ROW), (1.62, ROW), (1.62, -ROW), (1.66, -ROW))
     ax.set(xlim=(0, WIDEST), ylim=(-2.3, 2.15), aspect="equal")
     ax.set_axis_off()
-    words = f"head 0, one of {n_heads}: it has {cut} of the {d_model} features; drawn is one of {n} texts"
+    words = f"head 0 of {n_heads}: {d_head} of the {d_model} features (one of {n} sequences is drawn)"
     legend_of_cells(figure, {words: {"facecolor": PALE[0], "edgecolor": DARK}})
-    alt = "Every tensor from x to the output with its name and shape; what belongs to the first head is lit."
+    alt = "Every tensor from x to the output, with name and shape; the part of the first head is highlighted."
     return finished(figure, title, alt)
 
 
 def _pieces(ax: Axes, left: float, foot: float, wide: float, tall: float, pieces: str, count: int) -> None:
-    """A rectangle: whole, cut into columns or rows, or as so many sheets; the first is highlighted."""
+    """A rectangle: whole, split into columns or rows, or as so many sheets; the first is highlighted."""
     count, step = (count if pieces else 1), {"columns": (wide / count, 0), "rows": (0, -tall / count)}
     aside, up = step.get(pieces, (SHEET, SHEET))
     size = {"columns": (aside, tall), "rows": (wide, -up)}.get(pieces, (wide, tall))
@@ -102,14 +102,14 @@ def two_heads(
     mixing: Matrix,
     words: Labels,
     jobs: Mapping[str, str],
-    says: Sequence[str],
+    columns: Sequence[str],
     *,
     title: str,
 ) -> Figure:
-    """Draw what the middle word gets by one head, by two half as wide, and by W_O of these; by pencil.
+    """Draw the output for the middle word: of one head, of two heads half as wide, and of W_O after these.
 
-    Words whose values are not 0 name the features of both halves; W_O, here `mixing`, makes of each what it
-    `says`. At the foot the first and the last word have exchanged their values.
+    Words whose values are not 0 name the features of both halves; `mixing` is W_O, whose `columns` are
+    labelled. In the last row the first and the last word have swapped their values.
     """
     query, keys, values, mixing = (np.asarray(array, dtype=float) for array in (query, keys, values, mixing))
     half, named = len(query) // 2, [word for word, row in zip(words, values, strict=True) if row.any()]
@@ -127,7 +127,7 @@ def two_heads(
         mixed = f"{low}×", (table, ["", *colours]), f"{low}=", ([features, outputs[name][0]], colours)
         rows.append([f"{name}:\n{job}", (asks, [""] * (1 + len(words))), *mixed])
     one, other = np.concatenate([outputs[name] for name in dict.fromkeys(kinds)], axis=1)
-    ends = ["", *(f"{word}\n{what}" for what in says for word in named)]
+    ends = ["", *(f"{word}\n{what}" for what in columns for word in named)]
     added = one[:half] @ mixing[:half], one[half:] @ mixing[half:], one @ mixing
     reads = [ends, *([word, *row] for word, row in zip(named * 2, mixing, strict=True))], _lines_of(kinds)
     adds = (
@@ -136,12 +136,12 @@ def two_heads(
     )
     again = ([["", *(other @ mixing)]], ["", *["result"] * len(query)])
     rows += [
-        ["", "head 0 and head 1, side by side", "", "W_O", "", "both add to one vector"],
+        ["", "head 0 and head 1, concatenated", "", "W_O", "", "contributions and their sum"],
         [" ".join(words), ([named * 2, one], kinds), "×", reads, "=", adds],
         [" ".join(words[::-1]), ([other], kinds), "×", "W_O", "=", again],
     ]
-    heads = ["", f"weights of {words[1]}", "", f"values: {' '.join(words)}", "", "what the head found"]
-    alt = "A row for each head: weights times values. Then both side by side, times W_O: what each adds."
+    heads = ["", f"weights of {words[1]}", "", f"values: {' '.join(words)}", "", "output of the head"]
+    alt = "A row for each head: weights times values. Then the concatenated outputs times W_O, and their sum."
     return arithmetic_table(rows, heads, wide=0.48, title=title, alt=alt)
 
 
@@ -159,7 +159,7 @@ def head_blocks(
     masked: Sequence[int] = (),
     title: str = "",
 ) -> Figure:
-    """Draw where each number of a small tensor came from: its token in words, its head as a colour.
+    """Draw where each entry of a small tensor comes from: its token in words, its head as a colour.
 
     In the matrices of `panels`, an entry t · d_model + f stands for feature f of token t.
     In the heads the `masked` rows are hatched.
@@ -174,7 +174,7 @@ def head_blocks(
         heads = origin % d_model // (d_model // n_heads)
         draw_cells(ax, heads, tokens, [], words=np.array(words), **style)
         moved = origin // d_model != np.arange(len(origin))[:, None]
-        for row in np.flatnonzero(moved.any(axis=1)):  # what is not its token's
+        for row in np.flatnonzero(moved.any(axis=1)):  # entries of another token
             layout.outline_cells(ax, [(row, moved[row].argmax(), moved[row].sum(), 1)])
         hidden = [(row, column) for row in masked for column in range(heads.shape[1]) if ax is not axes[0]]
         layout.hide_cells(ax, hidden)
@@ -185,5 +185,5 @@ def head_blocks(
     height = 1 - 1 / len(tokens)  # between two rows' names
     ends = (1 + 0.5 / widths[0], height), (1 + 0.1 / widths[0], height)
     axes[0].annotate("", *ends, xycoords="axes fraction", textcoords="axes fraction", arrowprops=style)
-    alt = "A row for each token, a column for each feature; what has one shade belongs to one head."
+    alt = "A row for each token, a column for each feature; each colour marks the features of one head."
     return layout.finished(figure, title, alt)
