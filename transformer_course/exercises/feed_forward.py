@@ -12,10 +12,10 @@ from transformer_course.checker import exercise
 
 @exercise("06.1", difficulty=1, forbidden=("nn.Module",))
 def feed_forward(x, up_weight, up_bias, down_weight, down_bias):
-    """Map each token by itself: linear up to d_ff features, ReLU, linear down again. Nothing more.
+    """Apply the feed-forward network to each token separately: linear, ReLU, linear, and nothing more.
 
     x: (…, d_model)
-    up_weight, up_bias: (d_ff, d_model) and (d_ff), as nn.Linear keeps them
+    up_weight, up_bias: (d_ff, d_model) and (d_ff), as nn.Linear stores them
     down_weight, down_bias: (d_model, d_ff) and (d_model)
     returns (…, d_model)
     """
@@ -37,12 +37,12 @@ def feed_forward_cases(normal):
 
 @exercise("06.2", difficulty=2)
 class FeedForward(nn.Module):
-    """Two linear maps with an activation between them, for each token by itself."""
+    """Two linear layers with an activation function between them, applied to each token separately."""
 
     def __init__(self, d_model, d_ff, activation):
         """activation: a module, for example nn.GELU()
 
-        The linear maps are called up_projection and down_projection.
+        The linear layers are called up_projection and down_projection.
         """
         # yours:
         super().__init__()
@@ -67,7 +67,7 @@ class GatedFeedForward(nn.Module):
     """FFN(x) = (SiLU(x W) ⊙ x V) W_2, where ⊙ multiplies feature by feature.
 
     gate_projection is W, up_projection is V, both from d_model to d_ff features;
-    down_projection is W_2, from d_ff to d_model. No map has a bias.
+    down_projection is W_2, from d_ff to d_model. No layer has a bias.
     """
 
     def __init__(self, d_model, d_ff):
@@ -85,16 +85,16 @@ class GatedFeedForward(nn.Module):
 @GatedFeedForward.cases
 def gated_feed_forward_cases(normal):
     yield {"d_model": 3, "d_ff": 7}, {"x": normal(2, 5, 3)}
-    yield {"d_model": 5, "d_ff": 5}, {"x": normal(7, 5)}  # square: exchanged maps would fit
+    yield {"d_model": 5, "d_ff": 5}, {"x": normal(7, 5)}  # square: exchanged layers would fit
     yield {"d_model": 2, "d_ff": 1}, {"x": normal(1, 1, 2)}  # a single token
 
 
 @exercise("06.4", difficulty=1, returns=("plain", "gated"))
 def parameters(d_model, d_ff):
-    """Count the trained numbers of both kinds of feed-forward network, without building them.
+    """Count the parameters of both kinds of feed-forward network, without building them.
 
-    plain: up, activation, down; both maps have a bias
-    gated: gate, up, down, as in Eq. 6 of arXiv:2002.05202; no map has a bias
+    plain: up projection, activation, down projection; both linear layers have a bias
+    gated: gate, up and down projection, as in Eq. 6 of arXiv:2002.05202; no linear layer has a bias
     returns plain, gated: two ints
     """
     one_matrix = d_model * d_ff
@@ -111,7 +111,7 @@ def parameters_cases(normal):
 
 @exercise("06.5", difficulty=1)
 def gated_width(d_ff, multiple):
-    """Which width gives a gated network as many weights as a plain one of width d_ff has?
+    """Return the width at which a gated network has as many weights as a plain one of width d_ff.
 
     The smallest multiple of `multiple` that is at least ⅔ of d_ff. (Hardware likes round widths.)
     returns an int
@@ -132,7 +132,7 @@ def gated_width_cases(normal):
 
 @exercise("06.6", difficulty=2)
 class FeedForwardStack(nn.Module):
-    """x = x + unit(x), n_units times; every unit has parameters of its own. Call the list `units`."""
+    """x = x + unit(x), n_units times; every unit has its own parameters. Call the list `units`."""
 
     def unit(self, width, expansion):
         up = nn.Linear(width, expansion * width)
@@ -159,11 +159,11 @@ def feed_forward_stack_cases(normal):
 
 @exercise("06.7", difficulty=2, returns=("listed", "own"))
 def sizes(units):
-    """Count the numbers in the parameters of a stack, in two ways. Frozen ones count, buffers do not.
+    """Count the parameters of a stack, entry by entry, in two ways. Frozen ones count, buffers do not.
 
-    units: a list of modules of any kind, called one after the other; some may share parameters
-    listed: every parameter counts as often as it is met
-    own: every parameter counts once, however often it is met
+    units: a list of modules of any kind, applied one after the other; some may share parameters
+    listed: every parameter counts as often as it occurs
+    own: every parameter counts once, however often it occurs
     returns listed, own: two ints
     """
     every = [parameter for unit in units for parameter in unit.parameters()]
@@ -201,7 +201,7 @@ def sizes_cases(normal):
 
 @exercise("06.8", difficulty=3, returns=("up_bias", "down_weight"))
 def bends(x, y):
-    """Find a ReLU network that passes through all points, in a straight line from each to the next.
+    """Find a ReLU network that passes through all points, with a straight line from each to the next.
 
     The network is f(t) = y[0] + Σ down_weight[i] · relu(t + up_bias[i]),
     with a neuron for every point but the last, and f(x[i]) = y[i].

@@ -27,10 +27,10 @@ def draw_network(
     down: Mapping[str, Sequence[float]],
     cases: Mapping[str, Sequence[float]],
 ) -> None:
-    """Draw what a feed-forward with ReLU makes of one token: what each neuron asks, answers, and writes.
+    """Draw a feed-forward network with ReLU for one token: pre-activations, activations and outputs.
 
-    `up` has for each neuron, by what it asks, its weights and its bias; `down` for each output its weights.
-    Below stands in a line what becomes of the features of each other of the `cases`.
+    `up` has the weights and the bias of each neuron, by the formula of its pre-activation; `down` the
+    weights of each output. A line below shows the activations and the outputs of each of the other `cases`.
     """
     token = np.array(list(features.values()), dtype=float)
     sums = [token @ weights for weights, _ in up.values()]
@@ -55,8 +55,8 @@ def draw_network(
         terms = [" + ".join(terms).replace("+ −", "− ")] * (len(terms) > 1)
         words = " = ".join([*terms, f"{bent @ weights:g}".replace("-", "−")])
         box(ax, (8.35, height), f"{name}\n{words}", (1.7, 0.7), LIT if bent @ weights else "white")
-    ax.text(0, -1.35, "orange: weight · value\nis not 0", color=HERO, ha="center", va="center", size=8.5)
-    heads = "the token", "question: sum + bias", "bend: fires above 0", "what is written"
+    ax.text(0, -1.35, "orange: weight × value\nis not 0", color=HERO, ha="center", va="center", size=8.5)
+    heads = "the token", "pre-activation: sum + bias", "ReLU: fires above 0", "outputs"
     for place, words in zip((0, 3.2, 5.25, 8.35), heads, strict=True):
         ax.text(place, 1.85, words, ha="center", size=9.5, weight="bold")
     others = {name: numbers for name, numbers in cases.items() if list(numbers) != token.tolist()}
@@ -69,7 +69,7 @@ def draw_network(
 def _line_of(
     ax: Axes, height: float, name: str, values: np.ndarray, up: Mapping, down: Mapping[str, Matrix]
 ) -> None:
-    """Draw one token's features, its neurons' answers and its outputs as a line of boxes."""
+    """Draw one token's features, its activations and its outputs as a line of boxes."""
     answers = [max(values @ weights + bias, 0) for weights, bias in up.values()]
     written = {word: np.dot(answers, weights) for word, weights in down.items()}
     box(ax, (0, height), f"{name}: {', '.join(f'{number:g}' for number in values)}", (1.5, 0.36), FRAME)
@@ -102,7 +102,7 @@ def _bend(ax: Axes, middle: tuple[float, float], total: float, reach: float) -> 
     ax.plot(left[3], height[3], "o", color=colour, markersize=6, zorder=6)
 
 
-HARDLY = "white: next to nothing of"  # what a neuron adds to such tokens
+HARDLY = "white: almost 0 from"  # what a neuron adds to such tokens
 
 
 def one_neuron(
@@ -117,13 +117,13 @@ def one_neuron(
     d_model: int,
     title: str,
 ) -> Figure:
-    """Draw a feed-forward network as matrices around its neurons' answers (token, neuron), one highlighted.
+    """Draw a feed-forward network as matrices around its activations (token, neuron), one neuron highlighted.
 
-    `asked` are the answers before the bend; of the highlighted neuron both are written.
-    `asks` and `writes` are the words whose vectors are most like its question and what it adds: cosines.
-    One of its answers is `worked` out in words.
+    `asked` are the pre-activations; the highlighted neuron shows its activations too.
+    `asks` and `writes` are the words whose vectors are most similar to its input and output weights: cosines.
+    One of its pre-activations is `worked` out in words.
     """
-    bent = inputs.numbers_of(F.gelu(torch.as_tensor(asked)), 2, name="the answers")
+    bent = inputs.numbers_of(F.gelu(torch.as_tensor(asked)), 2, name="the pre-activations")
     first = max(neuron - 14, 0)  # of the neurons that are drawn; the highlighted one is the last
     shown, foot, d_ff = bent[:, first : neuron + 1], -0.2 * len(tokens), f"{bent.shape[1]:,}"
     is_highlighted, x_size = np.arange(shown.shape[1]) == neuron - first, f"{len(tokens)} × {d_model}"
@@ -132,9 +132,9 @@ def one_neuron(
     figure, (ax,) = canvas(1, (9.2, 4.3 - foot))
     _draw_neurons(ax, edges, shown, is_highlighted, tokens, asked[:, neuron])
     labels = {
-        (0.95, 1.25): f"W₁: {d_model} × {d_ff}\na column is a neuron's\nquestion (15 drawn)",
-        (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}, turned:\na column is what a\nneuron adds",
-        (0.95, 0.5): f"+ b₁: {d_ff}, a bias each",
+        (0.95, 1.25): f"W₁: {d_model} × {d_ff}\none column per neuron\n(15 drawn)",
+        (0.95, foot - 1.05): f"W₂: {d_ff} × {d_model}\n(transposed: one\ncolumn per neuron)",
+        (0.95, 0.5): f"+ b₁: {d_ff} biases",
         (0.95, 0.12): f"x: {x_size}",
         (end + 0.75, 0.12): f"out: {x_size}",
         (end + 0.15, 0.5): worked,
@@ -144,9 +144,9 @@ def one_neuron(
         ax.text(*place, words, va="center", size=8.5)
     ax.text(end - 0.53, 2.0, f"N{neuron}", **CENTRED | {"weight": "bold"})
     ax.text(end - 0.53, 0.5, two_decimals(bias), **CENTRED)
-    for height, verb, near in ((1.3, "question", asks), (foot - 1.1, "adds", writes)):
+    for height, side, near in ((1.3, "input", asks), (foot - 1.1, "output", writes)):
         arrow(ax, (end, height), (end + 0.3, height), gap=0)
-        words = [f"N{neuron} {verb}: most like", "the vectors of (cosine)"]
+        words = [f"N{neuron}'s {side} weights are", "most similar to (cosine)"]
         words += [f"{word} {two_decimals(cosine)}" for word, cosine in near.items()]
         ax.text(end + 0.36, height, "\n".join(words), va="center", size=8.5)
     for left, right, words in ((2.3, 2.85, "· W₁\n+ b₁"), (end + 0.05, end + 0.7, "· W₂")):
@@ -156,7 +156,7 @@ def one_neuron(
     way(ax, (end - 0.53, foot - 0.4), *enters, width=2)
     ax.set(xlim=(0, 9.2), ylim=(foot - 1.8, 2.1))
     ax.set_axis_off()
-    alt = "A column for each neuron: above its question, in the middle its answers, below what it adds."
+    alt = "A column for each neuron: above its input weights, then its activations, below its output weights."
     return finished(figure, title, alt)
 
 
@@ -168,12 +168,16 @@ def _draw_neurons(
     tokens: Labels,
     asked: np.ndarray,
 ) -> None:
-    """Draw three matrices with a column for each neuron, and for each token its vectors and its answers."""
+    """Draw three matrices with a column per neuron, and each token's vectors and activations."""
     reach, heights = np.abs(shown).max() or 1.0, -0.2 * np.arange(len(tokens) + 1)
     ax.pcolormesh(edges, heights, shown, cmap=SIGNED, vmin=-reach, vmax=reach, **CELLS)
-    words = f"by GELU: blue below 0, red above, the darkest {two_decimals(reach)}"
+    words = f"activations: blue below 0, red above, the darkest {two_decimals(reach)}"
     ax.text(3.5, 0.12, words, va="center", size=8.5)
-    heads = (0.95, 1.6, "1 question"), (2.9, 0.12, "2 bend"), (0.95, heights[-1] - 0.7, "3 adds")
+    heads = (
+        (0.95, 1.6, "1 input weights"),
+        (2.9, 0.12, "2 GELU"),
+        (0.95, heights[-1] - 0.7, "3 output weights"),
+    )
     for left, height, head in heads:
         ax.text(left, height, head, va="center", size=8.5, weight="bold")
     style = CELLS | {
@@ -187,7 +191,7 @@ def _draw_neurons(
         fires, word = answer > reach / 2, two_decimals(answer)
         ink = "white" if answer > 0.65 * reach else "black"
         ax.text(edges[-1] - 0.53, height, f"{two_decimals(before)} → {word}", color=ink, **CENTRED)
-        adds, colour = (f"+ {word} × what it adds", COMPONENTS["feed-forward"]) if fires else ("", "white")
+        adds, colour = (f"+ {word} × output weights", COMPONENTS["feed-forward"]) if fires else ("", "white")
         style = {"letters": 8, "rounding": 0, "linewidth": 2 if fires else 0.6, "zorder": 3 + fires}
         box(ax, (1.6, height), "", (1.3, 0.2), "white", **style)
         box(ax, (edges[-1] + 1.53, height), adds, (1.56, 0.2), colour, **style)
@@ -214,7 +218,7 @@ def function_of_two(
     bar: str,
     title: str,
 ) -> Figure:
-    """Draw what neurons make of two features, (up, across) between the `ends`, and the `wanted` points."""
+    """Draw a function of two features, (up, across) between the `ends`, and the `wanted` points."""
     table = inputs.numbers_of(values, 2)
     reach = np.abs(table).max()
     figure, (ax,) = canvas(1, (3.1, 0), (1.2, 3.5))
@@ -226,5 +230,5 @@ def function_of_two(
         ax.annotate(words, point, (0, 7), textcoords="offset points", ha="center", size=8, bbox=GROUND)
     ax.locator_params(nbins=4)
     figure.colorbar(image, ax=figure.axes, label=bar, shrink=0.8)
-    alt = "Two features span a plane; the shade at each place is what the function gives there."
+    alt = "Two features span a plane; the colour at each point is the value of the function there."
     return finished(figure, title, alt)
