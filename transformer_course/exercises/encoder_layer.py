@@ -12,11 +12,11 @@ from transformer_lab.multi_head_attention import MultiHeadAttention
 
 @exercise("07.1", forbidden=["layer_norm"])
 def layer_norm(x, weight, bias, eps):
-    """Of weights of 1, biases of 0 and a tiny eps each token comes out with mean 0 and variance 1.
+    """Return the layer norm of x: each token brought to mean 0 and variance 1, then scaled and shifted.
 
     x: (batch, position, d_model)
-    weight, bias: (d_model,), trained scale and shift of each feature
-    eps: a number, keeps the root from zero
+    weight, bias: (d_model,), the trained scale and shift of each feature
+    eps: a small number that keeps the square root away from zero
     returns (batch, position, d_model)
     """
     deviation = x - x.mean(dim=-1, keepdim=True)
@@ -36,7 +36,7 @@ def layer_norm_cases(normal):
 
 
 class Fresh(ModuleExercise):
-    """A case without an eps is tried as it was built: the first values of weight and bias count as well."""
+    """A case without an eps is tried as it was built: the initial weight and bias are checked as well."""
 
     def ready(self, answer, case, parameters=None):
         if parameters or "eps" in case[0]:
@@ -46,7 +46,7 @@ class Fresh(ModuleExercise):
 
 @exercise("07.2", kind=Fresh, forbidden=["layer_norm"])
 class LayerNorm(nn.Module):
-    """`weight` and `bias`, trained: a number for each feature. Fresh, they neither scale nor shift."""
+    """Layer norm with trained `weight` and `bias`, one value per feature; at first they change nothing."""
 
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
@@ -55,7 +55,7 @@ class LayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x):
-        """(batch, position, d_model) → the same shape. No F.layer_norm, no other norm of PyTorch's."""
+        """(batch, position, d_model) → the same shape. Without F.layer_norm or another norm of PyTorch."""
         return layer_norm(x, self.weight, self.bias, self.eps)
 
 
@@ -68,19 +68,19 @@ def layer_norm_module_cases(normal):
 
 @exercise("07.3", difficulty=2, returns=("x", "weights"), keyword_arguments=("may_attend",))
 class EncoderLayer(nn.Module):
-    """Post-norm, as in the paper. All four parts are given; the attention returns (output, weights)."""
+    """A post-norm layer, as in the paper, made of four parts; attention returns (output, weights)."""
 
     def __init__(self, attention, feed_forward, attention_norm, feed_forward_norm):
         super().__init__()
         # yours:
-        # self.attention and so on: each under the name that it has here
+        # store each part under the name of its argument: self.attention and so on
         self.attention = attention
         self.feed_forward = feed_forward
         self.attention_norm = attention_norm
         self.feed_forward_norm = feed_forward_norm
 
     def forward(self, x, may_attend=None):
-        """x: (batch, position, d_model). Hand may_attend on to the attention, under the same name.
+        """x: (batch, position, d_model). Pass may_attend on to the attention, under the same name.
 
         returns x after this layer, of the same shape, and the attention weights
         """
@@ -135,7 +135,7 @@ EncoderLayer.cases(layer_cases)
 
 @exercise("07.4", returns=("x", "weights"), keyword_arguments=("may_attend",))
 class PreNormEncoderLayer(nn.Module):
-    """Pre-norm, with the same parts as before."""
+    """A pre-norm layer with the same four parts."""
 
     def __init__(self, attention, feed_forward, attention_norm, feed_forward_norm):
         super().__init__()
@@ -146,9 +146,9 @@ class PreNormEncoderLayer(nn.Module):
         # yours:
 
     def forward(self, x, may_attend=None):
-        """x: (batch, position, d_model). Hand may_attend on to the attention, under the same name.
+        """x: (batch, position, d_model). Pass may_attend on to the attention, under the same name.
 
-        returns x after this layer, and the weights, as before
+        returns x after this layer, of the same shape, and the attention weights
         """
         attended, weights = self.attention(self.attention_norm(x), may_attend=may_attend)
         x = x + attended
@@ -161,12 +161,12 @@ PreNormEncoderLayer.cases(layer_cases)
 
 @exercise("07.5")
 def dropout(x, p, draw, training):
-    """Drop single features at random, and keep the expected value of each.
+    """Return x with individual features dropped at random, and their expected values unchanged.
 
     x: (batch, position, d_model)
-    p: the probability of being dropped, from 0 to less than 1
-    draw: random numbers, 0 ≤ draw < 1, of the same shape as x; drop where draw < p
-    training: True or False; nothing is dropped if False
+    p: the probability that a feature is dropped, from 0 to less than 1
+    draw: random values, 0 ≤ draw < 1, of the same shape as x; drop a feature where draw < p
+    training: if False, nothing is dropped
     returns (batch, position, d_model)
     """
     if not training:
@@ -186,7 +186,7 @@ def dropout_cases(normal):
 
 @exercise("07.6", returns=("attention", "feed_forward", "norms"))
 def parameters(d_model, n_heads, d_ff):
-    """Count the trained numbers of one encoder layer, by part; every projection has a bias.
+    """Return how many parameters an encoder layer has, by part; every projection has a bias.
 
     returns attention, feed_forward, norms: three ints
     """
@@ -239,8 +239,8 @@ class Dora(encoder_layer.PreNormEncoderLayer):
     """For 07.7: pre-norm, compared with post-norm."""
 
 
-def patients(layer):
-    """Four layers with the parts of `layer`, each with a mistake, for exercise 07.7."""
+def faulty_layers(layer):
+    """Return four layers with the parts of `layer`, each with a mistake, for exercise 07.7."""
     parts = (layer.attention, layer.feed_forward, layer.attention_norm, layer.feed_forward_norm)
     return {kind.__name__: kind(*parts) for kind in (Anna, Ben, Chen, Dora)}
 

@@ -1,4 +1,4 @@
-"""Drawings of lesson 07: the residual stream, where norms stand on it, and what a norm computes."""
+"""Drawings of lesson 07: the residual stream, where its norms are, and what a norm computes."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,9 +25,9 @@ from transformer_course.figures.shapes import (
     way,
 )
 
-# The road that carries x, and what stands on it and beside it
+# The residual stream, drawn as a road that carries x, and the parts on it and next to it
 
-ROAD, SIDE = 1.6, 0.45  # heights: the road, and what stands below it
+ROAD, SIDE = 1.6, 0.45  # heights: the road, and the parts below it
 
 
 def _part(label: str, place: float, height: float = SIDE) -> tuple:
@@ -38,7 +38,7 @@ def _part(label: str, place: float, height: float = SIDE) -> tuple:
 def residual_branch(
     read: float, added: float, *parts: tuple, road: float = ROAD, gap: float = 0.2
 ) -> list[tuple]:
-    """The pieces of parts beside a road: where it is read, and where what they make of x is added to it."""
+    """Return the pieces of a residual branch: where it reads x, its parts, and where the update is added."""
     edges = [(middle[0] - size[0] / 2, middle[0] + size[0] / 2) for _, middle, _, size, *_ in parts]
     height = parts[0][1][1]
     enter, leave = (edges[0][0], height), (edges[-1][1], height)
@@ -61,21 +61,21 @@ PRE_NORM = [
 
 
 def norm_orders(*, title: str = "") -> Figure:
-    """Draw both orders of a layer: the road through it, what reads from it, and where the norms stand."""
+    """Draw a post-norm and a pre-norm layer: the residual stream, its branches, and the norms."""
     kept = partial(Axes.plot, color=DARK, linewidth=9, solid_capstyle="butt", zorder=2)
     last = partial(box, letters=8.5, linestyle="--"), (10.6, ROAD), "norm", (0.8, 0.6), COMPONENTS["norm"]
-    word = partial(Axes.text, s="once, behind\nthe last layer", ha="center", va="top", size=8.5)
+    word = partial(Axes.text, s="once, after\nthe last layer", ha="center", va="top", size=8.5)
     ends = partial(Axes.plot, color=DARK, linewidth=1.2, linestyle=":"), (9.98, 9.98), (0.25, 2.25)
     end = [ends, (partial(Axes.text, s="end of a layer", ha="center", va="top", size=8.5), 9.98, 0.2)]
     post = [*POST_NORM, (kept, (-0.05, 4.0), (ROAD, ROAD)), *end]
     pre = [*PRE_NORM, (kept, (-0.05, 10.2), (ROAD, ROAD)), last, (word, 10.7, ROAD - 0.4), *end]
     roads = {
-        "Post-norm: every norm stands on the road, and rewrites x": (post, 11.5),
-        "Pre-norm: the norms stand beside it, and no layer rewrites x": (pre, 11.5),
+        "Post-norm: every norm is on the residual stream and rescales x": (post, 11.5),
+        "Pre-norm: the norms are on the branches, and x is only added to": (pre, 11.5),
     }
-    alt = "The road carries x, and is wide where x is only added to: up to the first norm that stands on it."
+    alt = "A line carries x. It is wide up to the first norm on it: so far, x has only been added to."
     figure = draw_residual_streams(roads)
-    figure.supxlabel("wide road: up to here x was only added to (the first layer is drawn)", size=9)
+    figure.supxlabel("wide line: so far, x has only been added to (the first layer is drawn)", size=9)
     return finished(figure, title, alt)
 
 
@@ -85,7 +85,7 @@ def draw_residual_streams(
     start: str = "x",
     below: float = 0.0,
 ) -> Figure:
-    """Draw thick roads from 0 to their end, and on each its pieces: what draws them, and where."""
+    """Draw residual streams as thick lines, and on each its pieces: how to draw them, and where."""
     figure, panels = canvas(len(roads), size, (0, below), columns=1)
     longest = max(end for _, end in roads.values())
     for ax, (name, (pieces, end)) in zip(panels, roads.items(), strict=True):
@@ -101,7 +101,7 @@ def draw_residual_streams(
 
 STARTS, BAR = (1.1, 3.36, 5.62, 7.88), 0.32  # inches; of the steps of a norm, of a feature there
 AXIS = {"va": "center", "size": 8, "zorder": 5}
-LANE, DROP = 0.4, 0.42  # inches; of a lane, how far below it a part stands
+LANE, DROP = 0.4, 0.42  # inches: the height of a lane, and how far below it a part is drawn
 
 
 def layer_lanes(weights: Matrix, tokens: Labels, *, highlight: int, title: str) -> Figure:
@@ -120,40 +120,44 @@ def layer_lanes(weights: Matrix, tokens: Labels, *, highlight: int, title: str) 
         arrow(ax, (0.1, height), (10.5, height), width=2.5, colour=SILVER, zorder=1)
         low = height - DROP
         line(ax, (6.0, height), (6.2, low), (6.62, low), width=1)
-        ax.plot([2.0, 2.2, 2.67], [height, low, low], "k--", lw=0.8)  # who asks
-        for middle, part, words in ((3.4, "attention", "sum, join, project"), (7.35, *["feed-forward"] * 2)):
+        ax.plot([2.0, 2.2, 2.67], [height, low, low], "k--", lw=0.8)  # the query
+        for middle, part, words in ((3.4, "attention", "sum, concat, W_O"), (7.35, *["feed-forward"] * 2)):
             box(ax, (middle, low), words, (1.46, 0.42), COMPONENTS[part], letters=8)
             way(ax, (middle + 0.73, low), (middle + 0.85, low), (middle + 1.03, height - 0.1), width=1)
             ax.plot(middle + 1.1, height, "o", markersize=10, mfc="white", mec="black", zorder=4)
             ax.plot(middle + 1.1, height, "+", markersize=7, color="black", zorder=5)
             box(ax, (middle + 2.0, height), "norm", (0.7, 0.5), COMPONENTS["norm"], letters=8)
-    note = f"one head; width: weight; lit: what “{tokens[highlight]}” takes"
-    ways = ("across the lanes", note), ("each lane by itself,", "all with the same weights")
+    note = f"one head; width: attention weight; orange: query “{tokens[highlight]}”"
+    ways = ("between the lanes", note), ("each token separately", "the same weights for all tokens")
     for middle, part, (head, more) in zip((2.6, 7.35), ("attention", "feed-forward"), ways, strict=True):
         ax.text(middle, 1.0, f"{part}: {head}", ha="center", size=9.5, weight="bold")
         ax.text(middle, 0.6, more, ha="center", size=9.5)
     ax.set(xlim=(-0.9, 10.6), ylim=(0.3 - len(tokens), 1.5))
     ax.set_axis_off()
-    figure.supxlabel("dashed: who asks; join: with the other heads; project: by W_O", size=9)
-    alt = "A lane for each token. A line between lanes is attention: the thicker, the more."
+    figure.supxlabel(
+        "dashed: query; sum: of the values, weighted; concat: with the other heads; W_O: output projection",
+        size=9,
+    )
+    alt = "A lane for each token. Lines between lanes are attention weights: the thicker, the larger."
     return finished(figure, title, alt)
 
 
-def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Labels, *, title: str) -> Figure:
-    """Draw (token, feature) before a stack, after its first layer and its last: handed on, and added to.
+def two_stacks(replaced: Sequence[Matrix], added: Sequence[Matrix], tokens: Labels, *, title: str) -> Figure:
+    """Draw (token, feature) before a stack, after its first and its last layer: without and with residuals.
 
-    Every vector is drawn at length 1, 12 of its features; below, the mean cosine of two different tokens.
+    Of every vector, scaled to length 1, 12 features are drawn. Below: the mean cosine similarity of every
+    two different tokens, and the standard deviation.
     """
     figure, panels = canvas(2, (9.2, 2.55), columns=1)
-    names = "Handed on: x becomes what a part returns", "Added: x goes on, and what a part returns is added"
-    for ax, name, tables, road in zip(panels, names, (handed_on, added), (0.0, 0.4), strict=True):
+    names = "Replace: each part's output replaces x", "Add: each part's output is added to x"
+    for ax, name, tables, road in zip(panels, names, (replaced, added), (0.0, 0.4), strict=True):
         stages = zip((0.8, 5.5, 8.0), ("before", "after layer 0", "after layer 5"), tables, strict=True)
         for left, after, table in stages:
             units = inputs.numbers_of(table, 2)
             size, units = units.std(ddof=1), units / np.linalg.norm(units, axis=1, keepdims=True)
             cells(ax, (left, 0.8), (1.2, 1.6), units[:, :12], 0.15)
-            alike = (units @ units.T)[~np.eye(len(tokens), dtype=bool)].mean()
-            words = f"{after}: likeness {two_decimals(alike, 3)}\nsize {two_decimals(size, 3)}"
+            mean_cosine = (units @ units.T)[~np.eye(len(tokens), dtype=bool)].mean()
+            words = f"{after}\nmean cosine {two_decimals(mean_cosine, 3)}, std {two_decimals(size, 3)}"
             ax.text(left + 0.6, -0.85, words, ha="center", va="top", size=9)
         for place, token in enumerate(tokens):
             ax.text(0.72, 0.8 - 1.6 * (place + 0.5) / len(tokens), token, ha="right", va="center", size=8)
@@ -170,10 +174,10 @@ def two_stacks(handed_on: Sequence[Matrix], added: Sequence[Matrix], tokens: Lab
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 9.3), ylim=(-1.25, 0.85), aspect="equal")
         ax.set_axis_off()
-    caption = f"12 of {units.shape[1]} features, red above 0, blue below; all at length 1, on one scale\n"
-    caption += "likeness: mean cosine of two different tokens; size: standard deviation; fresh random weights"
+    caption = f"12 of {units.shape[1]} features (red > 0, blue < 0), vectors scaled to length 1; untrained\n"
+    caption += "mean cosine: of every two different tokens; std: standard deviation of all values"
     figure.supxlabel(caption, size=9)
-    alt = "Rows are tokens, before and behind layers: above, all become alike; below, each stays itself."
+    alt = "Rows are tokens, before and after layers. Top: all rows become equal. Bottom: they stay different."
     return finished(figure, title, alt)
 
 
@@ -216,15 +220,15 @@ def norm_steps(
         zeros = middle - scales * (lows + highs)[:, token] / 2
         for step, (zero, scale) in enumerate(zip(zeros, scales, strict=True)):
             _bars(ax, step, tables[step, token], zero, scale, means[token, 0])
-    last = (f"{name}\n(drawn × {larger})" for name in ("÷ √(variance + ε)", "scaled and shifted"))
-    heads = "x; dashed, its mean", "− its mean", *last
+    last = (f"{name}\n(drawn × {larger})" for name in ("÷ √(variance + eps)", "scaled and shifted"))
+    heads = "x (dashed: mean)", "mean subtracted", *last
     for start, words in zip(STARTS, heads, strict=True):
         ax.text(start + 0.48, 0.0, words, ha="center", va="bottom", size=9.5, weight="bold")
     weight, bias = (f"({', '.join(map(_plain, numbers))})" for numbers in (weight, bias))
-    figure.supxlabel(f"ε here {_plain(eps)}; weight {weight}, bias {bias}, for every token", size=9)
+    figure.supxlabel(f"eps = {_plain(eps)}; for every token, weight = {weight} and bias = {bias}", size=9)
     ax.set(xlim=(-0.03, 9.13), ylim=(feet[-1] - 0.02, 0.35), aspect="equal")
     ax.set_axis_off()
-    alt = "A frame for each token: its features as bars, less its mean, over its root, scaled and shifted."
+    alt = "A frame for each token: its features as bars, minus the mean, divided, scaled and shifted."
     return finished(figure, title, alt)
 
 
