@@ -14,10 +14,10 @@ from transformer_lab.multi_head_attention import MultiHeadAttention
 
 @exercise("08.1")
 def token_vectors(token_ids, vectors, positions):
-    """Token vectors times √d_model, plus the vector of each position.
+    """Return the input of the first layer: token vectors times √d_model, plus position vectors.
 
     token_ids: (batch, position), integers below vocab_size
-    vectors: (vocab_size, d_model), one row for each token
+    vectors: (vocab_size, d_model), the embedding table, one row for each token
     positions: (max_length, d_model), one row for each position, counted from 0
     returns (batch, position, d_model)
     """
@@ -66,11 +66,11 @@ class FactoryExercise(ModuleExercise):
 
 @exercise("08.2", kind=FactoryExercise, returns=("output", "weights"))
 def make_layer(config, Attention, FeedForward, Layer):
-    """Build one layer as `config` says, every part new; its norms are PyTorch's.
+    """Build one layer as `config` describes it. Every part is new; the norms are PyTorch's.
 
     config: an EncoderConfig; a layer needs its d_model, n_heads, d_ff, norm_eps and activation
-        ("relu" or "gelu", the exact one)
-    Attention, FeedForward, Layer: classes, to be called as those of 05.4, 06.2 and 07.3
+        ("relu" or "gelu", the exact GELU)
+    Attention, FeedForward, Layer: classes, called like those of 05.4, 06.2 and 07.3
     """
     activation = {"relu": nn.ReLU, "gelu": nn.GELU}[config.activation]()
     return Layer(
@@ -119,21 +119,22 @@ def make_layer_cases(normal):
 
 @exercise("08.3", difficulty=2, returns=("output", "weights"), keyword_arguments=("may_attend",))
 class MyEncoder(nn.Module):
-    """Token ids in, vectors in context out. The two norms are given; make_layer() builds one new layer."""
+    """Token ids in, contextual embeddings out. Both norms are passed in; make_layer() builds a layer."""
 
     def __init__(self, vocab_size, max_length, d_model, n_layers, make_layer, embedding_norm, final_norm):
         super().__init__()
         self.embedding_norm, self.final_norm = embedding_norm, final_norm
         # yours:
-        # self.embedding, self.positions, self.layers: under these names a real model's numbers find them
+        # self.embedding, self.positions, self.layers: a real model's weights are loaded by these names
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.positions = nn.Embedding(max_length, d_model)
         self.layers = nn.ModuleList(make_layer() for _ in range(n_layers))
 
     def forward(self, token_ids, may_attend=None):
-        """token_ids (batch, position). A layer is called as layer(x, may_attend=…) and returns a pair.
+        """Return the output, (batch, position, d_model), and a list of every layer's attention weights.
 
-        Returns the vectors, (batch, position, d_model), and a list: the weights of every layer.
+        token_ids: (batch, position)
+        Call a layer as layer(x, may_attend=…); it returns its output and its attention weights.
         """
         places = torch.arange(token_ids.shape[1], device=token_ids.device)
         x = self.embedding(token_ids) + self.positions(places)  # (batch, position, d_model)
@@ -205,10 +206,10 @@ def my_encoder_cases(normal):
 
 @exercise("08.4")
 def count_parameters(vocab_size, d_model, n_heads, d_ff, n_layers, max_length, learned, norm_first):
-    """How many trained numbers does an encoder have? Every linear map has a bias.
+    """Return the number of parameters of an encoder. Every linear layer has a bias.
 
     learned: True for a trained table of max_length positions, False for the sinusoidal one
-    norm_first: True for pre-norm layers; then one more layer norm stands at the end
+    norm_first: True for pre-norm layers, which are followed by one more layer norm at the end
     returns an int
     """
     attention = 4 * (d_model * d_model + d_model)
@@ -236,7 +237,7 @@ def count_parameters_cases(normal):
 
 @exercise("08.5", keyword_arguments=("may_attend",))
 class TextHead(nn.Module):
-    """Scores (logits) for each text: the mean of its real tokens, then one linear map."""
+    """A sequence classification head: the mean of the real tokens, then one linear layer."""
 
     def __init__(self, d_model, n_classes):
         super().__init__()
@@ -244,10 +245,11 @@ class TextHead(nn.Module):
         # yours:
 
     def forward(self, hidden, may_attend=None):
-        """hidden (batch, position, d_model): what an encoder returns, padding included.
+        """Return the logits, (batch, n_classes).
 
-        may_attend: (batch, 1, 1, position), True for a real token; None if all are real
-        returns logits, (batch, n_classes); every text has at least one real token
+        hidden: (batch, position, d_model), the output of an encoder, padding included
+        may_attend: (batch, 1, 1, position), True for a real token; None if all tokens are real
+        Every sequence has at least one real token.
         """
         if may_attend is None:
             return self.projection(hidden.mean(dim=1))

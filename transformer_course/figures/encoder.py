@@ -49,17 +49,17 @@ SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 FLOW = {  # words, and where the middles of their lines stand
     "tokens": (0.58, 2.58),
     "ids": (1.17, 2.58),
-    "E: a row for each id": (2.8, 0.5),
-    "their rows": (4.3, 0.5),
+    "E: one row for each id": (2.8, 0.5),
+    "token vectors": (4.3, 0.5),
     "in the paper": (5.5, 1.37),
-    "in BERT, MiniLM": (7.3, 1.37),
-    "P: a row for each position;\nmodels with rotary have none": (8.0, ENTERS + 0.95),
+    "in BERT and MiniLM": (7.3, 1.37),
+    "P: one row for each position\n(models with RoPE have none)": (8.0, ENTERS + 0.95),
     "dashed: only in some models": (7.3, 0.5),
-    "vectors\nin context": (8.9, -0.45),
-    "mask: who may look at whom (dark: yes; nobody at [PAD], id 0), one for all layers": (4.4, 0.03),
+    "contextual\nembeddings": (8.9, -0.45),
+    "mask, the same in all layers: which query may attend to which key (dark: yes; [PAD]: no)": (4.65, 0.03),
 }
-READ = "weights of {} heads, out of each layer (the brighter, the more; white: masked)\n"
-READ += "all numbers are made up; red: above 0, blue: below 0"
+READ = "attention weights of {} heads in each layer (the brighter, the larger; white: masked)\n"
+READ += "all values are made up; red: above 0, blue: below 0"
 
 
 def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int, *, title: str) -> Figure:
@@ -95,7 +95,8 @@ def data_flow(tokens: Sequence[str], ids: Sequence[int], layers: int, heads: int
         ax.text(*place, words, ha="center", va="center", size=9)
     ax.set(xlim=(0.1, 9.4), ylim=(-3.0, ENTERS + 1.38), aspect="equal")
     ax.set_axis_off()
-    alt = "Above, ids pick rows of a table and get positions; below, x passes all layers in one shape."
+    alt = "Above, each id selects a row of the token table, and positions are added; "
+    alt += "below, x passes through all layers and keeps its shape."
     return finished(figure, title, alt)
 
 
@@ -185,12 +186,12 @@ def forward_pass(
             cells(ax, corner, (STRIP, HIGH), row[None], reach[stage > 1], zorder=3)
     _write_at_left(ax, 0, dict(zip((0, 0.37, *-depths[[0, 1, 2, -2, -1]]), STAGES, strict=True)))
     above, below = map(two_decimals, reach)
-    words = f"red: above 0, blue: below 0; darkest: {above} in the rows of both tables, {below} in all below"
+    words = f"red: above 0, blue: below 0; darkest: {above} in the top two rows, {below} in all others"
     words += f"\n{more}"
     ax.text(lanes.mean() - 0.5, depths[-1] - 0.28, words, ha="center", va="top", size=9.5)
     ax.set(xlim=(0, lanes[-1] + 1.1), ylim=(depths[-1] - 0.7, 0.2))
     ax.set_axis_off()
-    alt = "A lane for each token, from its id down to its vectors; at the end all become one."
+    alt = "A lane for each token, from its id down to its output vector; at the end, their mean."
     return finished(figure, title, alt)
 
 
@@ -207,8 +208,8 @@ def _lane(ax: Axes, lane: float, token: str, identity: int, depths: np.ndarray, 
 
 
 REST = "norm, ff, norm", 1.24, "white"  # of layer 1, which is drawn with its attention
-STAGES = ["tokens", "ids", "its row of the table", "+ its position's row", "their sum, normalised"]
-STAGES += ["one vector for each\ntoken, in context", "their mean: one vector\nfor the sentence"]
+STAGES = ["tokens", "ids", "token vector", "+ position vector", "their sum, normalised"]
+STAGES += ["output: contextual\nembeddings", "their mean: one vector\nfor the sentence"]
 
 
 def _write_at_left(ax: Axes, top: float, words_at: Mapping[float, str]) -> None:
@@ -222,13 +223,13 @@ def _layer_notes(layer: int, maps: Sequence, tokens: Labels, highlight: int) -> 
     """Say what stands beside a layer, and how far below its top; of the third, for all from there on."""
     rows = [inputs.numbers_of(weights, 3).mean(axis=0)[highlight] for weights in maps]
     shares, word = [two_decimals(row.max()) for row in rows], f"“{tokens[highlight]}”"
-    most = f"{shares[layer]} from {tokens[rows[layer].argmax()]}"
+    most = f"{shares[layer]} to {tokens[rows[layer].argmax()]}"
     whole = {
         0.1: f"layer 0, mean of {len(maps[0])} heads",
-        0.32: f"lit: what {word} takes;",
+        0.32: f"orange: attention of {word}",
         0.53: f"wider: more; {most}",
     }
-    whole |= {0.9: "+ added, normalised", 1.36: "feed-forward (ff), in each lane", 1.7: "+ added, normalised"}
+    whole |= {0.9: "added, normalised", 1.36: "feed-forward (ff), by token", 1.7: "added, normalised"}
     part = {0.1: "layer 1", 0.32: f"{word}: {most}", 1.08: "the rest, as in layer 0"}
     band = {0.1: f"layers 2–{len(maps) - 1}: the same parts", 0.34: f"{word}: {', '.join(shares[2:])}"}
     return (whole, part, band)[layer]
@@ -254,17 +255,17 @@ def _layer(ax: Axes, layer: int, top: float, weights: Matrix, lanes: np.ndarray,
 
 
 def nearest_texts(cosines: Matrix, texts: Labels, *, title: str) -> Figure:
-    """Draw the cosine of every two texts; in each row the nearest of the others is framed."""
+    """Draw the cosine similarity of every two texts; in each row the most similar other text is framed."""
     table = inputs.labelled(cosines, texts, texts)
     others = ~np.eye(len(texts), dtype=bool)
     columns = [f"{place}" for place in range(1, len(texts) + 1)]
     rows = [f"{place}  {text}" for place, text in enumerate(texts, 1)]
     style = {"unit": 0.42, "colours": SIGNED, "labels": ("", ""), "numbers": others}
-    style |= {"limits": (-1, 1), "bar": "cosine", "below": 0.25}
+    style |= {"limits": (-1, 1), "bar": "cosine similarity", "below": 0.25}
     figure, (ax,) = lay_maps([("", table)], rows, columns, **style)
     ax.collections[0].set_array(np.ma.masked_where(~others, ax.collections[0].get_array()))
     outline_cells(ax, enumerate(np.where(others, table, -2).argmax(axis=1)))
     for place in range(len(texts)):
         ax.text(place + 0.5, place + 0.5, "itself", ha="center", va="center", size=8)
-    ax.set_xlabel("framed: the nearest in its row", size=9)
+    ax.set_xlabel("framed: the most similar sentence in each row", size=9)
     return finished(figure, title, COSINES)
