@@ -20,7 +20,7 @@ from tests.gate.notebook_io import ROOT, Lesson, as_text
 from transformer_course import lessons
 from transformer_course.exercises import exercise_cells
 
-EXERCISES_END = "## See it, yours"
+EXERCISES_END = "## See your code at work"
 EXERCISES = "transformer_course/exercises"
 TASK = "The task, in words."
 
@@ -43,13 +43,17 @@ def put_exercise(exercise_id: str, notebook: NotebookNode, behind: str = "") -> 
             known[id].source = wanted[id]
         return f"brought up to date: {', '.join(changed)}" if changed else "is as declared"
     headings = [cell.source.partition("\n")[0] for cell in notebook.cells]
-    end = [cell.id for cell in notebook.cells].index(behind) + 1 if behind else headings.index(EXERCISES_END)
+    end = [cell.id for cell in notebook.cells].index(behind) + 1 if behind else _exercises_end(headings)
     heading = f"#{texts.heading}" if DEEPER in headings[:end] else texts.heading  # within a section
     task = new_markdown_cell(f"{heading}\n\n*● · 0 minutes*\n\n{TASK}", id=f"exercise-{key}-task")
     stub = new_code_cell(texts.exercise, id=f"exercise-{key}", metadata={"tags": [f"exercise:{exercise_id}"]})
     check = new_code_cell(texts.check, id=f"check-{key}", metadata={"tags": [f"check:{exercise_id}"]})
     notebook.cells[end:end] = [task, stub, check, new_markdown_cell(texts.help, id=f"help-{key}")]
     return f"put in behind {notebook.cells[end - 1].id}: write the task in the cell {task.id}"
+
+
+def _exercises_end(headings: list[str]) -> int:
+    return next(i for i, heading in enumerate(headings) if heading.startswith(EXERCISES_END))
 
 
 def is_sound(exercise_id: str) -> bool:

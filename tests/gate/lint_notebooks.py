@@ -184,7 +184,7 @@ def has_the_headings(lesson: Lesson) -> Iterator[str]:
     """A learner always knows where they are."""
     headings = list(_headings(lesson.notebook))
     titles = [text for level, text in headings if level == 1]
-    sections = tuple(text for level, text in headings if level == 2)
+    sections = tuple(text.partition(":")[0] for level, text in headings if level == 2)  # name: subject
     if len(titles) != 1 or headings[0][0] != 1:
         yield f"a lesson has one title, on top; here are {titles}"
     wanted = (lesson_length.HEADINGS, (*lesson_length.HEADINGS, "Deeper"))

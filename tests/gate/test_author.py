@@ -11,7 +11,12 @@ from tools import author
 
 
 def test_an_exercises_cells_are_put_in_and_brought_up_to_date() -> None:
-    names = {"write": "## Write it", "see": "## See it, yours", "deeper": "## Deeper", "more": "### More"}
+    names = {
+        "write": "## Write it",
+        "see": "## See your code at work",
+        "deeper": "## Deeper",
+        "more": "### More",
+    }
     notebook = new_notebook(cells=[new_markdown_cell(text, id=id) for id, text in names.items()])
     assert "write the task in the cell exercise-03-1-task" in author.put_exercise("03.1", notebook)
     author.put_exercise("03.2", notebook, "more")

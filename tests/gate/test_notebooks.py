@@ -34,7 +34,8 @@ DEEPER = "## Deeper\n\n### More\n\n*Good for:* you. *2 minutes.*"
 def made_up_lesson() -> NotebookNode:
     """Return a lesson in which every rule has something to look at, and nothing to complain about."""
     sections = [
-        new_markdown_cell(f"## {name}", id=f"section-{n}") for n, name in enumerate(lesson_length.HEADINGS)
+        new_markdown_cell(f"## {name}: a subject", id=f"section-{n}")
+        for n, name in enumerate(lesson_length.HEADINGS)
     ]
     sections[1].source += "\n" + "word " * 670 + "**Predict.**"
     verdict = new_output("display_data", {"text/plain": "○ 03.1 not attempted"})
