@@ -22,23 +22,33 @@ class Lesson(NamedTuple):
 LESSONS = (
     Lesson("start_here", "Start here", "how do I work with a lesson?", has_module=False),
     Lesson("positional_encoding", "Positional encoding", "how does the model know the order of the words?"),
-    Lesson("rotary_embedding", "Rotary embedding", "can the score depend on the distance alone?"),
+    Lesson(
+        "rotary_embedding", "Rotary embedding", "can a score depend on the distance between two tokens alone?"
+    ),
     Lesson(
         "scaled_dot_product_attention",
         "Scaled dot-product attention",
-        "how does one word take from another, and why √d?",
+        "how does one word attend to another, and why divide by √d?",
     ),
-    Lesson("masking", "Masking", "how do I keep padding, or the future, out of it?"),
-    Lesson("multi_head_attention", "Multi-head attention", "why is one not enough?"),
+    Lesson("masking", "Masking", "how do I keep padding, or the future, out of attention?"),
+    Lesson("multi_head_attention", "Multi-head attention", "why isn't one head enough?"),
     Lesson("feed_forward", "Feed-forward", "where are most of the parameters?"),
-    Lesson("encoder_layer", "Encoder layer", "why residuals and norms, and in which order?"),
-    Lesson("encoder", "The full encoder", "does it all fit, and is it equal to PyTorch's?"),
-    Lesson("pretrained_encoder", "Your encoder runs a real model", "is it right, and what is it good for?"),
-    Lesson("training", "Train one and read its mind", "what did it learn, and how can one know?"),
-    Lesson("roformer", "RoFormer", "what does each departure from the paper do?"),
-    Lesson("modern_encoder", "The modern encoder", "what has changed since 2017, and what is it for?"),
+    Lesson("encoder_layer", "Encoder layer", "why residual connections and norms, and in which order?"),
+    Lesson(
+        "encoder", "The full encoder", "do the parts fit together, and do they compute what PyTorch computes?"
+    ),
+    Lesson(
+        "pretrained_encoder",
+        "Your encoder runs a real model",
+        "is my encoder right, and what is it good for?",
+    ),
+    Lesson("training", "Train one and read its mind", "what did the model learn, and how can I know?"),
+    Lesson("roformer", "RoFormer", "what does each difference from the paper do?"),
+    Lesson(
+        "modern_encoder", "The modern encoder", "what has changed since 2017, and what are the changes for?"
+    ),
     Lesson("speed_and_scale", "Speed and scale", "where do time and memory go?", has_module=False),
-    Lesson("bug_museum", "The bug museum", "how do I find what fails silently?", has_module=False),
+    Lesson("bug_museum", "The bug museum", "how do I find a bug that raises no error?", has_module=False),
 )
 NAMES = tuple(lesson.name for lesson in LESSONS)
 

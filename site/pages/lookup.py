@@ -34,7 +34,7 @@ def glossary() -> str:
 
 
 def notation() -> str:
-    """Return the tables of names and shapes of lesson 00."""
+    """Return the tables of names, words and shapes of lesson 00."""
     return _cell("notation").replace("## Notation", "# Notation", 1) + "\n"
 
 

@@ -30,7 +30,7 @@ GROUNDS["mask"] = OPEN
 # What a lesson builds
 BUILDS = {
     1: "positional encoding",
-    2: "the turn of queries and keys",
+    2: "the rotation of queries and keys",
     3: "one head of attention",
     4: "the mask",
     5: "multi-head attention",

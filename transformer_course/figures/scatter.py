@@ -20,12 +20,10 @@ Place = tuple[int, int]
 def neuron_activations(
     named: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, legend: tuple[str, str], title: str
 ) -> Figure:
-    """Draw one row per neuron: at how much it fires on words of its own kind, and on all the others."""
+    """Draw one row per neuron: its activation for each word of its own kind, and for all other words."""
     figure, _ = _strips(named, legend, 7.4, MARK, "activation")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return finished(
-        figure, title, "A row for each neuron, a dot for each word, at how much the neuron fires."
-    )
+    return finished(figure, title, "A row for each neuron, a mark for each word, at the neuron's activation.")
 
 
 def search_results(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, title: str) -> Figure:

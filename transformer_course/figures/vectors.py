@@ -153,7 +153,7 @@ def draw_turns(
     rim = 1.5  # there is room for names of arrows
     for dial, name in enumerate(names):
         by = ", ".join(f"{tips} {number(turn[dial])}°" for tips, turn in (turns or {}).items())
-        lines = [f"turned: {by}"] * bool(turns)
+        lines = [f"rotated: {by}"] * bool(turns)
         if both:
             first, second = (tips[dial] for tips in both)
             angle = draw_angle(ax, (PITCH * dial, 0), ARC, first, second)
