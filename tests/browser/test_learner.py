@@ -128,7 +128,7 @@ def test_wrong_and_right_answers(clone: Clone) -> None:
     lesson.write("exercise-03-2", "def attention(query, key, value):\n    return query, key, value")
     lesson.run_all()
     assert (lesson.ask("errors"), lesson.ask("notRun")) == ([], [])  # a wrong answer does not stop the lesson
-    expect(lesson.cell("exercise-03-2-use")).to_contain_text("the five steps by hand say the same: True")
+    expect(lesson.cell("exercise-03-2-use")).to_contain_text("same as in By hand: True")
     for mistake, answer in WRONG.items():
         verdict = lesson.answer("03.2", answer)
         expect(verdict).to_contain_text(f"✗ 03.2 not yet: {mistake}.")
