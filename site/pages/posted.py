@@ -41,6 +41,10 @@ def title(page: str, heading: str) -> str:
     return " · ".join([heading, *more])
 
 
+# How a lesson's promise begins.
+PROMISES = ("You will be able to", "What you'll learn. ")
+
+
 def description(page: str, text: Any) -> str:
     """Return a page in one or two sentences: its own, where it has said them in its `html_meta`."""
     if page in TOLD:
@@ -53,8 +57,8 @@ def description(page: str, text: Any) -> str:
     if given:
         return _cut(given[0])
     paragraphs = [_plain(paragraph) for paragraph in _all("paragraph", text)]
-    told = next((each for each in paragraphs if each.startswith("You will be able to")), paragraphs[0])
-    about, reading, _ = told.partition(READING)
+    told = next((each for each in paragraphs if each.startswith(PROMISES)), paragraphs[0])
+    about, reading, _ = told.removeprefix("What you'll learn. ").partition(READING)
     if reading:  # how a change is read, is of no use outside: rather what mistakes there are
         about += f"Among them: {'; '.join(_innermost(text))}."
     return _cut(about)

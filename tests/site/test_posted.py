@@ -24,6 +24,10 @@ def page(*paragraphs: str, meta: str = "", headings: tuple[str, ...] = ()) -> ob
 def test_a_description_is_the_promise_or_the_mistakes_or_what_the_page_says_itself() -> None:
     promise = "You will be able to divide by \\sqrt{d_k}; and more."
     assert posted.description("lessons/03", page("Title.", promise)) == promise.replace("\\sqrt{d_k}", "√d_k")
+    assert (
+        posted.description("lessons/05", page("Title.", "What you’ll learn. You’ll write."))
+        == "You'll write."
+    )
     mistakes = page(f"Two mistakes. {READING}".replace("'", "’"), headings=("no scale", "no mask"))
     assert posted.description("field_guide/03", mistakes) == "Two mistakes. Among them: no scale; no mask."
     assert posted.description("field_guide/nan", page("NaN.", meta="Why NaN?")) == "Why NaN?"
