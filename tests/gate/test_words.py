@@ -19,10 +19,10 @@ def prose(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the place and the text of each piece of prose, without code, formulas and addresses."""
     if path.suffix == ".ipynb":
         cells = nbformat.read(path, as_version=4).cells
-        texts = [(cell.id, cell.source) for cell in cells if cell.cell_type == "markdown"]
+        yield from ((cell.id, CODE.sub(" ", cell.source)) for cell in cells if cell.cell_type == "markdown")
     else:
-        texts = list(enumerate(CODE.sub(" ", path.read_text("utf-8")).split("\n\n")))
-    yield from ((str(place), CODE.sub(" ", text)) for place, text in texts)
+        paragraphs = CODE.sub(" ", path.read_text("utf-8")).split("\n\n")
+        yield from ((str(number), text) for number, text in enumerate(paragraphs))
 
 
 def complaints(texts: Iterator[tuple[str, str]]) -> list[str]:

@@ -66,11 +66,12 @@ def _same_parameters(exercise: Exercise, outcomes: list[Outcome]) -> list[Mistak
     What such an answer computes is not known there: the rest of it may be wrong as well. None if there are
     several names.
     """
+    if not isinstance(outcomes[0].error, ParameterMismatch):
+        return []
     found = [
         mistake
         for mistake, wrong in exercise.wrong_outcomes
-        if isinstance(outcomes[0].error, ParameterMismatch)
-        and alike(exercise.comparison, outcomes[:1], wrong[:1])
+        if alike(exercise.comparison, outcomes[:1], wrong[:1])
     ]
     return found[:1] if len({mistake.name for mistake in found}) == 1 else []
 

@@ -203,9 +203,8 @@ def _second_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
 def _smaller_first(exercise: Exercise, answer: Any, case: Any, same: Any) -> list[Any]:
     """For each axis that the reference takes one shorter: such a call, and the usual one after it."""
     inputs, results = exercise.inputs(case), []
-    for size in sorted(
-        {size for _, part in parts(inputs) for size in getattr(part, "shape", ()) if size > 1}
-    ):
+    sizes = {size for _, part in parts(inputs) for size in getattr(part, "shape", ()) if size > 1}
+    for size in sorted(sizes):
         smaller = partial(_with_changed, inputs, partial(_shortened, size=size))
         try:
             exercise.use(exercise.ready(exercise.reference, same), smaller())

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import product
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
+from transformer_lab.diagnostics.divergence.mistakes import ACTIVATIONS, divisors
 from transformer_lab.diagnostics.divergence.search import (
     PROVED,
     Divergence,
@@ -17,6 +17,7 @@ from transformer_lab.diagnostics.divergence.search import (
     compare,
     copy_of,
     private_copy,
+    random_tokens,
     record,
     written_out,
 )
@@ -25,15 +26,14 @@ from transformer_lab.diagnostics.property_checks import (
     PropertyCheck,
     batch_invariance,
     eval_determinism,
+    output_of,
     padding_invariance,
     permutation_equivariance,
 )
 from transformer_lab.diagnostics.weight_pairing import Pair, Weights, pairings, weights_of
 from transformer_lab.masking import padding_mask_from_lengths
 
-# What nn.TransformerEncoderLayer does not tell by its shapes, to be found out by trying.
-ACTIVATIONS = (F.relu, F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.silu)
-EPS = (1e-5, 1e-6, 1e-12)
+EPS = (1e-5, 1e-6, 1e-12)  # of references; 1e-8 looks like the last one where a softmax is in float32
 CLOSE = 1e-5  # to a reference, which may compute its softmax in float32
 
 
@@ -108,7 +108,9 @@ class Called(nn.Module):
             batch, length = x.shape[:2]
             may_attend = x.new_ones(batch, 1, 1, length, dtype=torch.bool)
         try:
-            return _first(self.call(self.module, x, may_attend) if self.masked else self.call(self.module, x))
+            return output_of(
+                self.call(self.module, x, may_attend) if self.masked else self.call(self.module, x)
+            )
         except Exception as error:
             mask = f" and may_attend {tuple(may_attend.shape)}" if self.masked else " and no mask"
             error.add_note(
@@ -181,7 +183,7 @@ def check_encoder(
 
     mine, layer = private_copy("yours", yours), as_torch_layer(reference)
     if x is None:
-        x = torch.randn(2, 5, layer.linear1.in_features, generator=torch.Generator().manual_seed(0))
+        x = random_tokens(layer.linear1.in_features, torch.float32)
     batch, length = x.shape[:2]
     d_model, n_heads = layer.linear1.in_features, layer.self_attn.num_heads
     if may_attend is not None and not _fits(may_attend, (batch, n_heads, length, length)):
@@ -195,8 +197,8 @@ def check_encoder(
 
     whole = not isinstance(reference, nn.MultiheadAttention)  # not an attention alone
     agree, tried = [], []
-    for pairs_ in pairings(mine, d_model, layer.linear1.out_features, n_heads, pairs or {}):
-        filled, same = copy_weights(mine, layer, pairs_, whole=whole)
+    for candidate in pairings(mine, d_model, layer.linear1.out_features, n_heads, pairs or {}):
+        filled, same = copy_weights(mine, layer, candidate, whole=whole)
         called = Called(filled, forward, masked=masked)
         called = called if whole else AroundAttention(called, same)
         right = EncoderLayerSteps(same, x.double(), may_attend)
@@ -204,7 +206,7 @@ def check_encoder(
         if not tried or len(steps) > len(agree):
             agree, tried = steps, []
         if len(steps) == len(agree):
-            tried.append((pairs_, same, called))
+            tried.append((candidate, same, called))
         if "output" in agree:
             break
     chosen, same, called = tried[0]
@@ -326,20 +328,15 @@ def _found_by_trying(reference: nn.Module) -> nn.TransformerEncoderLayer:
         nn.TransformerEncoderLayer(d_model, 1, max(others, default=d_model), batch_first=True)
     )
     layer.activation_relu_or_gelu = 0  # keeps the fused kernel away, which knows no other activation
-    x = torch.randn(2, 5, d_model, generator=torch.Generator().manual_seed(0)).double()
+    x = random_tokens(d_model)
     closest, difference = layer, CLOSE
-    for n_heads in [n for n in range(1, d_model + 1) if d_model % n == 0]:
+    for n_heads in divisors(d_model):
         layer.self_attn.num_heads, layer.self_attn.head_dim = n_heads, d_model // n_heads
         for pairs in pairings(reference, d_model, layer.linear1.out_features, n_heads, {}):
             filled, same = copy_weights(reference, layer, pairs)
-            wanted = _first(filled(x.clone()))
-            for norm_first, activation, eps in product((False, True), ACTIVATIONS, EPS):
-                same.norm_first, same.activation, same.norm1.eps, same.norm2.eps = (
-                    norm_first,
-                    activation,
-                    eps,
-                    eps,
-                )
+            wanted = output_of(filled(x.clone()))
+            for same.norm_first, same.activation, eps in product((False, True), ACTIVATIONS.values(), EPS):
+                same.norm1.eps = same.norm2.eps = eps
                 off = (_output(same, x) - wanted).abs().max().item()
                 if off < difference:
                     closest, difference = deepcopy(same), off
@@ -351,11 +348,6 @@ def _found_by_trying(reference: nn.Module) -> nn.TransformerEncoderLayer:
             "checks"
         )
     return closest
-
-
-def _first(result: object) -> object:
-    """The output of a module that returns (output, weights)."""
-    return result[0] if isinstance(result, tuple | list) and result else result
 
 
 def _randomised(layer: nn.TransformerEncoderLayer) -> nn.TransformerEncoderLayer:

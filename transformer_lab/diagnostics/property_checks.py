@@ -143,8 +143,7 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Prope
 
 def _ignores_mask(function: Callable, x: Tensor, pads: int) -> bool:
     """Whether the output is the same, whatever is hidden."""
-    length = x.shape[_position_axis(x)]
-    padded = torch.cat([x, *[_other_tokens(x)[-1].narrow(_position_axis(x), 0, 1)] * pads], _position_axis(x))
+    length, padded = x.shape[_position_axis(x)], _with_other_tokens(x, pads)
     hidden, visible = (torch.full((len(x),), real, device=x.device) for real in (length, length + pads))
     masks = [padding_mask_from_lengths(real, length + pads) for real in (hidden, visible)]
     return torch.equal(*(_run(function, padded, may_attend=mask).nan_to_num() for mask in masks))
@@ -156,6 +155,12 @@ def _holds(function: Callable, x: Tensor, pads: int) -> bool:
     return False
 
 
+def _with_other_tokens(x: Tensor, pads: int) -> Tensor:
+    """x with as many copies of a token after it that is none of its own: they change a mean."""
+    axis = _position_axis(x)
+    return torch.cat([x, *[_other_tokens(x)[-1].narrow(axis, 0, 1)] * pads], axis)
+
+
 def _compare_padded(function: Callable, x: Tensor, pads: int) -> PropertyCheck:
     axis = _position_axis(x)
     length = x.shape[axis]
@@ -164,8 +169,7 @@ def _compare_padded(function: Callable, x: Tensor, pads: int) -> PropertyCheck:
 
     copies = x.index_select(axis, torch.arange(pads, device=x.device) % length)
     # Copies of all tokens leave a mean as it is, and another token changes it.
-    other = _other_tokens(x)[-1].narrow(axis, 0, 1)
-    paddings = [(torch.cat([x, copies], axis), lengths), (torch.cat([x, *[other] * pads], axis), lengths)]
+    paddings = [(torch.cat([x, copies], axis), lengths), (_with_other_tokens(x, pads), lengths)]
     if len(x) > 1:
         # Pads in every second sequence only, since each sequence has a mask of its own. Not for sequences
         # that influence each other: their pads do so as well, and batch_invariance is what finds that.
@@ -282,7 +286,7 @@ def _run(function: Callable, x: Tensor, *, seed: int = 0, **arguments: Tensor) -
     with torch.random.fork_rng(devices=[]), torch.no_grad(), _in_eval_mode(function):
         torch.manual_seed(seed)
         result = function(x.clone(), **arguments)
-    output = result[0] if isinstance(result, tuple | list) and result else result
+    output = output_of(result)
     axes = x.dim() if x.is_floating_point() else x.dim() + 1
     if hasattr(output, "last_hidden_state"):
         raise TypeError(
@@ -301,6 +305,11 @@ def _run(function: Callable, x: Tensor, *, seed: int = 0, **arguments: Tensor) -
             f"{tuple(output.shape)}; return a vector for each token"
         )
     return output
+
+
+def output_of(result: object) -> object:
+    """The output of a module that returns (output, weights)."""
+    return result[0] if isinstance(result, tuple | list) and result else result
 
 
 @contextmanager

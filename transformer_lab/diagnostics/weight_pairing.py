@@ -147,7 +147,9 @@ def pairings(
         pairs = [*attention, *_stacked(parameters, axes), *_feed_forward(parameters, roles)]
         if turned:
             flip = {name for name in parameters.square if parameters.is_in_out(name)}
-            pairs = [_turned(pair) if pair.name in flip else pair for pair in pairs]
+            pairs = [
+                replace(pair, transposed=not pair.transposed) if pair.name in flip else pair for pair in pairs
+            ]
         yield [*(both for pair in pairs for both in _with_bias(parameters, pair)), *norms]
 
 
@@ -201,7 +203,7 @@ def _feed_forward(parameters: Parameters, roles: Mapping[str, str]) -> list[Pair
     in_out = False
     for i, name in enumerate(parameters.feed_forward):
         widens = parameters.shape(name)[0] == parameters.d_ff  # as (out, in)
-        role = _role(name, roles, told_only=True)
+        role = _told_role(name, roles)
         if not role and parameters.is_in_out(name):
             in_out = not widens if i == 0 else in_out  # the first one widens
             widens ^= in_out
@@ -259,20 +261,19 @@ def _with_bias(parameters: Parameters, pair: Pair) -> Iterator[Pair]:
         yield Pair(bias, counterparts, head=pair.head, axes=pair.axes)
 
 
-def _turned(pair: Pair) -> Pair:
-    return replace(pair, transposed=not pair.transposed)
-
-
-def _role(name: str, roles: Mapping[str, str], *, told_only: bool = False) -> str:
+def _role(name: str, roles: Mapping[str, str]) -> str:
     """The role of a parameter, as told or by the last word of its name that tells one; "" if none does."""
-    for role, told in roles.items():
-        if _is_below(told, name):
-            return role
-    for word in reversed(WORD.findall("" if told_only else name)):
+    if role := _told_role(name, roles):
+        return role
+    for word in reversed(WORD.findall(name)):
         for role, telling in TELLING.items():
             if telling.fullmatch(word.lower()):
                 return role
     return ""
+
+
+def _told_role(name: str, roles: Mapping[str, str]) -> str:
+    return next((role for role, told in roles.items() if _is_below(told, name)), "")
 
 
 def _is_below(name: str, parameter: str) -> bool:

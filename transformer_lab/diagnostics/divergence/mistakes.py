@@ -134,11 +134,16 @@ def rotary(rotate: Callable, angles_in: torch.dtype, waves_in: torch.dtype) -> M
 
 def wrong_norm(words: str, normalise: Callable[[Tensor, float], Tensor]) -> Mistake:
     """Both norms with another way to normalise: normalise(x, eps) without weight and bias."""
+    return mistake(words, norm=norm_that(normalise))
+
+
+def norm_that(normalise: Callable[[Tensor, float], Tensor]) -> Callable:
+    """The method `norm` of the steps, with another way to normalise."""
 
     def norm(s: EncoderLayerSteps, norm: nn.LayerNorm, x: Tensor) -> Tensor:
         return normalise(x, norm.eps) * norm.weight + (0 if norm.bias is None else norm.bias)
 
-    return mistake(words, norm=norm)
+    return norm
 
 
 def wrong_norm_any_eps(words: str, normalise: Callable[[Tensor, float], Tensor]) -> list[Mistake]:
@@ -184,11 +189,10 @@ def norm_over(words: str, dims: tuple[int, ...]) -> Mistake:
 
 EPS = {1e-5: "1e-5", 1e-6: "1e-6", 1e-8: "1e-8 or smaller", 1e-12: "1e-8 or smaller"}
 ACTIVATIONS = {
-    "missing: two linear maps in a row are one linear map": lambda x: x,
-    "ReLU, another one in PyTorch's layer": F.relu,
-    "GELU, another one in PyTorch's layer (whose default is ReLU)": F.gelu,
-    "GELU's tanh approximation, another one in PyTorch's layer": partial(F.gelu, approximate="tanh"),
-    "SiLU, another one in PyTorch's layer": F.silu,
+    "ReLU": F.relu,
+    "GELU": F.gelu,
+    "GELU's tanh approximation": partial(F.gelu, approximate="tanh"),
+    "SiLU": F.silu,
 }
 
 MISTAKES = [
@@ -390,9 +394,17 @@ MISTAKES = [
         norm=lambda s, norm, x: F.layer_norm(x, x.shape[-1:], eps=norm.eps),
     ),
     # Feed-forward
+    mistake(
+        "the activation is missing: two linear maps in a row are one linear map",
+        activated=lambda s: s.hidden,
+    ),
     *(
-        mistake(f"the activation is {words}", activated=lambda s, function=function: function(s.hidden))
-        for words, function in ACTIVATIONS.items()
+        mistake(
+            f"the activation is {name}, another one in PyTorch's layer"
+            + " (whose default is ReLU)" * (name == "GELU"),
+            activated=lambda s, function=function: function(s.hidden),
+        )
+        for name, function in ACTIVATIONS.items()
     ),
     mistake(
         "the vectors of padding are set to 0 after each half, which PyTorch's layer leaves as they come; "
@@ -427,33 +439,25 @@ MISTAKES = [
 def other_options(right: EncoderLayerSteps) -> Iterator[tuple[str, EncoderLayerSteps]]:
     """The steps of references that were made with two or more other options, or with other heads."""
     d_model, own_heads = right.n_heads * right.d_head, right.n_heads
-    divisors = [n for n in range(1, d_model + 1) if d_model % n == 0]
-    heads = sorted(divisors, key=lambda n: n != own_heads)  # the reference's own first
-    for n_heads, norm_first, (words, function), eps in product(
-        heads, (right.norm_first, not right.norm_first), _activations(), (None, *EPS)
-    ):
+    heads = sorted(divisors(d_model), key=lambda n: n != own_heads)  # the reference's own first
+    orders = (right.norm_first, not right.norm_first)
+    for n_heads, norm_first, activation, eps in product(heads, orders, (None, *ACTIVATIONS), (None, *EPS)):
         changes = [f"{n_heads} heads"] if n_heads != own_heads else []
         changes += [f"norm_first={norm_first}"] if norm_first != right.norm_first else []
-        changes += [f"activation {words}"] if words else []
+        changes += [f"activation {activation}"] if activation else []
         changes += [f"eps {EPS[eps]}"] if eps else []
         members = {"norm_first": norm_first}
-        if function:
+        if activation:
+            function = ACTIVATIONS[activation]
             members["activated"] = cached_property(lambda s, function=function: function(s.hidden))
         if eps:
-            members["norm"] = _norm_with(eps)
+            members["norm"] = norm_that(lambda x, _, eps=eps: standardise(x, eps))
         steps = type("OtherOptions", (EncoderLayerSteps,), members)(right.layer, right.x, right.may_attend)
         steps.n_heads, steps.d_head = n_heads, d_model // n_heads
         if changes:
             yield f"your layer has other options than the reference: {', '.join(changes)}", steps
 
 
-def _activations() -> list[tuple[str, Callable | None]]:
-    names = {"ReLU": F.relu, "GELU": F.gelu, "GELU's tanh approximation": partial(F.gelu, approximate="tanh")}
-    return [("", None), *names.items()]
-
-
-def _norm_with(eps: float) -> Callable:
-    def norm(s: EncoderLayerSteps, norm: nn.LayerNorm, x: Tensor) -> Tensor:
-        return F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias, eps)
-
-    return norm
+def divisors(number: int) -> list[int]:
+    """1, …, the number itself: of d_model, every number of heads."""
+    return [n for n in range(1, number + 1) if number % n == 0]

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from transformer_lab.diagnostics.divergence.mistakes import MISTAKES, other_options
 from transformer_lab.diagnostics.divergence.steps import STEPS, EncoderLayerSteps
+from transformer_lab.diagnostics.property_checks import output_of
 
 REPORT_WIDTH = 92  # characters
 # Everything is computed in float64, and its numbers are of the order of 1; NaN may be what a mistake gives.
@@ -126,9 +127,8 @@ def copy_of(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     copied = deepcopy(module, copies).to("cpu", dtype)
     for part in copied.modules():
         for attribute, value in list(vars(part).items()):
-            if (
-                isinstance(value, FunctionType) and value.__closure__
-            ):  # such as self.f = lambda x: self.layer(x)
+            # Such as self.f = lambda x: self.layer(x).
+            if isinstance(value, FunctionType) and value.__closure__:
                 vars(part)[attribute] = over_the_copy(value, copies)
     return copied
 
@@ -153,13 +153,17 @@ def all_numbers(module: nn.Module) -> Tensor:
     return torch.cat([torch.empty(0), *(tensor.detach().flatten().float() for tensor in tensors)])
 
 
+def random_tokens(d_model: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "2 5 d_model"]:
+    """The input where none is given, with distinct prime sizes."""
+    return torch.randn(2, 5, d_model, generator=torch.Generator().manual_seed(0), dtype=dtype)
+
+
 def written_out(
     reference: nn.TransformerEncoderLayer, x: Tensor | None, may_attend: Tensor | None
 ) -> EncoderLayerSteps:
     """The steps of the reference, whose last one is what the reference itself returns."""
     if x is None:
-        d_model = reference.linear1.in_features
-        x = torch.randn(2, 5, d_model, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        x = random_tokens(reference.linear1.in_features)
     if not x.isfinite().all() or (x == x[:, :1]).all():
         got = "equal tokens" if x.isfinite().all() else "NaN or infinity"
         raise ValueError(
@@ -221,7 +225,7 @@ def call(layer: nn.Module, right: EncoderLayerSteps) -> Tensor:
                 "tensors of its own, as torch.zeros(n) does? Let them follow x.dtype then."
             )
         raise
-    return result[0] if isinstance(result, tuple | list) and result else result
+    return output_of(result)
 
 
 def _seeded_call(yours: nn.Module, right: EncoderLayerSteps) -> Tensor:
@@ -244,9 +248,9 @@ def compare(yours: nn.Module, right: EncoderLayerSteps) -> Divergence:
         )
         cause = f"your layer returns {got}, wanted a tensor of shape {wanted}; {hint}"
         return Divergence([], "output", cause=cause)
-    again, once_more = (_seeded_call(yours, right) for _ in range(2))
+    again = _seeded_call(yours, right)
     if not is_same(output, again):
-        if is_same(again, once_more):
+        if is_same(again, _seeded_call(yours, right)):
             cause = (
                 "two calls give two results, so something is random in eval mode: if it is dropout, pass it "
                 "self.training"
@@ -282,14 +286,10 @@ def agreement(right: EncoderLayerSteps, output: object, seen: list[Tensor]) -> l
 
 def are_scores_masked_first(right: EncoderLayerSteps, seen: list[Tensor]) -> bool:
     """Whether the scores were masked before they were divided: right, but where they are hidden."""
-    heads_first = right.scores.transpose(0, 1)
     visible = right.may_attend.expand_as(right.scores)
-    wanted = [right.scores, right.scores.flatten(0, 1), heads_first, heads_first.flatten(0, 1)]
-    turned = visible.transpose(0, 1)
-    visible = [visible, visible.flatten(0, 1), turned, turned.flatten(0, 1)]
     return any(
         is_same(tensor.masked_fill(~where, 0), scores.masked_fill(~where, 0))
-        for scores, where in zip(wanted, visible, strict=True)
+        for scores, where in zip(in_every_order(right.scores), in_every_order(visible), strict=True)
         for tensor in seen
         if tensor.shape == scores.shape
     )
@@ -390,16 +390,22 @@ def layouts(steps: EncoderLayerSteps, step: str) -> list[Tensor]:
     tensor = getattr(steps, step)
     if tensor.dim() == 3:
         return [tensor, tensor.transpose(0, 1), tensor.flatten(0, 1)]
-    heads_first = tensor.transpose(0, 1)
-    joined = [tensor.flatten(0, 1), heads_first.flatten(0, 1)]
+    either = in_every_order(tensor)
     if step in ("scores", "weights"):
-        return [tensor, heads_first, *joined]  # not tensor.mT: that would be a mistake
+        return either  # not tensor.mT: that would be a mistake
+    _, _, *joined = either
     merged = EncoderLayerSteps.merge(steps, tensor)
     return [
-        *(tensor, tensor.mT, tensor.transpose(1, 2), heads_first),
-        *(*joined, *(both.mT for both in joined)),
+        *(*either, tensor.mT, tensor.transpose(1, 2)),
+        *(both.mT for both in joined),
         *(merged, merged.transpose(0, 1), merged.flatten(0, 1)),
     ]
+
+
+def in_every_order(tensor: Float[Tensor, "batch heads query_pos key_pos"]) -> list[Tensor]:
+    """Batch or heads first, apart and in one axis."""
+    heads_first = tensor.transpose(0, 1)
+    return [tensor, heads_first, tensor.flatten(0, 1), heads_first.flatten(0, 1)]
 
 
 def is_same(got: Tensor, wanted: Tensor) -> bool:
