@@ -1,4 +1,4 @@
-"""The map of the whole encoder: a lane for each token, the parts beside the lanes, and one head opened."""
+"""The diagram of the whole encoder: a lane for each token, the parts next to it, one head in detail."""
 
 from functools import partial
 
@@ -35,13 +35,13 @@ BUILDS = {
     4: "the mask",
     5: "multi-head attention",
     6: "feed-forward",
-    7: "the layer, its sums and norms",
+    7: "the layer, its residual connections and norms",
     8: "the embedding, and the whole encoder",
 }
 
 # What a lesson does that builds no box, and to which components, by the lessons that built them
 LATER = {
-    9: ("loads the weights of a real model into the parts that are lit", (1, 5, 6, 7, 8)),
+    9: ("loads the weights of a real model into the highlighted parts", (1, 5, 6, 7, 8)),
 }
 WORDS, IDS = ("the", "boy", "saw", "[PAD]"), (1996, 2879, 2387, 0)  # as in MiniLM
 LANES, KEYS = 1.85 + 0.76 * np.arange(4), 6.15 + 0.67 * np.arange(4)  # where tokens and keys stand
@@ -51,7 +51,9 @@ SCORES, WEIGHTS = (0.5, 2.0, 1.0, 1.5), (0.14, 0.63, 0.23, 0.0)  # made up; and 
 TAKES = (0.3, 0.5, 0.2, 0), (0.5, 0.2, 0.3, 0), WEIGHTS, (0.4, 0.3, 0.3, 0)
 HEADS, WIDTH, CELL = 3, 2, 0.1  # of vectors of six features; how wide each is drawn
 STAGES = np.random.default_rng(3).normal(size=(4, 4, HEADS * WIDTH))  # made up, as what a head makes of them
-TURNED = np.array([(1.4, -0.8), (0.8, 0.52), (1.4, -1.09), (0.2, -1.42), (1.9, 0.67)])  # they give the scores
+ROTATED = np.array(
+    [(1.4, -0.8), (0.8, 0.52), (1.4, -1.09), (0.2, -1.42), (1.9, 0.67)]
+)  # they give the scores
 VALUES = np.array([(1.2, 0.4), (2.2, -2.0), (-0.9, -1.3), (0.6, 1.8)])
 TAKEN, OTHERS = np.array(WEIGHTS) @ VALUES, STAGES[0][2][WIDTH:].reshape(-1, WIDTH)  # of this head; of others
 KEY = "01 to 08: lessons; dashed: only in some models; values made up"
@@ -59,13 +61,13 @@ WRITTEN = {"va": "center", "zorder": 6}
 
 
 def encoder_map(lesson: int = 0) -> Figure:
-    """Draw the whole encoder and light what one lesson builds, or changes; a part bears its lesson's number.
+    """Draw the whole encoder, highlighting what one lesson builds or changes; parts have lesson numbers.
 
     A highlighted component has its colour, a group of them pale yellow; without a lesson all have theirs.
     """
     does, changed = LATER.get(lesson, ("", ()))
     if lesson in BUILDS:
-        does, changed = f"builds the part that is lit: {BUILDS[lesson]}", (lesson,)
+        does, changed = f"builds the highlighted part: {BUILDS[lesson]}", (lesson,)
     figure, (ax,) = canvas(1, (9.8, 6.3))
     highlight, strength = partial(_style, changed, lesson), partial(_strength, changed, lesson)
     _lanes(ax, highlight, strength)
@@ -73,8 +75,9 @@ def encoder_map(lesson: int = 0) -> Figure:
     ax.text(9.7, 0.16, KEY, ha="right", size=9, **WRITTEN)
     ax.set(xlim=(0, 9.75), ylim=(0, 6.2), aspect="equal")
     ax.set_axis_off()
-    title = f"Lesson {lesson:02d} {does}" if does else "The encoder: each token's vector travels up its lane"
-    alt = "A lane for each token, from its id up to its vector in context; at the right one head is opened."
+    whole = "The encoder: each token's vector travels up its lane, the residual stream"
+    title = f"Lesson {lesson:02d} {does}" if does else whole
+    alt = "A lane for each token, from its id up to its contextual embedding; at the right, a head in detail."
     return finished(figure, title, alt)
 
 
@@ -115,7 +118,7 @@ def _way(ax: Axes, colour: str, *points: tuple[float, float], zorder: float = 2)
 
 
 def _lanes(ax: Axes, highlight: partial, strength: partial) -> None:
-    """Draw a lane for each token, from its word at the bottom up to its vector in context."""
+    """Draw a lane for each token, from its word at the bottom up to its contextual embedding."""
     whole, layer, attention = highlight(8), highlight(7), highlight(5, "attention")
     embedding, positions, norm = highlight(8, "embedding"), highlight(1, "positions"), highlight(7, "norm")
     forward, entrance = highlight(6, "feed-forward"), highlight(8, "norm") | DASHED
@@ -152,7 +155,7 @@ def _lanes(ax: Axes, highlight: partial, strength: partial) -> None:
         (5.56, 8, "the full encoder", whole),
     ):
         _write_name(ax, (0.2, height), number, words, style)
-    for height, words in ((0.16, "tokens"), (1.98, "x: a vector each"), (6.01, "vectors in context")):
+    for height, words in ((0.16, "tokens"), (1.98, "x: one vector each"), (6.01, "contextual\nembeddings")):
         ax.text(0.2, height, words, size=9, **WRITTEN)
 
 
@@ -170,7 +173,7 @@ def _residuals(ax: Axes, lane: float, layer: dict, strength: partial) -> None:
 
 
 def _heads(ax: Axes, highlight: partial, strength: partial) -> None:
-    """Draw the attention opened: its heads, one of them in front, and how they are joined."""
+    """Draw multi-head attention in detail: one head in front, and how the heads are concatenated."""
     heads, head, strong = highlight(5, "attention"), highlight(3, "attention"), strength(5)
     if "linewidth" not in head:  # on white its colours are told from each other best
         head["colour"] = "white"
@@ -180,8 +183,8 @@ def _heads(ax: Axes, highlight: partial, strength: partial) -> None:
     for back in reversed(range(HEADS)):
         style = ({"colour": "white", "edgecolor": GREY} if back else head) | {"zorder": 1 - back / 9}
         box(ax, (7.18 + 0.08 * back, 2.45 + 0.08 * back), "", (4.3, 3.8), rounding=0.1, **style)
-    _write_name(ax, (5.1, 5.3), 5, "multi-head attention: heads side by side", heads)
-    _write_name(ax, (5.13, 4.08), 3, "one head:\n“saw” asks", head)
+    _write_name(ax, (5.1, 5.3), 5, "multi-head attention: heads in parallel", heads)
+    _write_name(ax, (5.13, 4.08), 3, "one head:\n“saw” attends", head)
     _values(ax, strength(3, 5))
     _scores(ax, highlight, strength(3, 5))
     _weights(ax, highlight(4, "mask"), strength(3, 5))
@@ -195,9 +198,9 @@ def _heads(ax: Axes, highlight: partial, strength: partial) -> None:
         _way(ax, pale("black", strong), (left, 4.82), (right, 4.82))
     _strip(ax, 8.73, 4.82, STAGES[3][2], strong)
     for place, height, words in (
-        (SUM - 0.65, 4.82, "joined"),
+        (SUM - 1.2, 4.82, "concatenated"),
         (7.55, 5.06, "added to the lane of “saw”"),
-        (SUM + 0.18, 4.15, "sum"),
+        (SUM + 0.18, 4.17, "weighted sum"),
         (NAMES, 0.95, "x"),
         (NAMES, 2.56, "q · k ÷ √d"),
         (NAMES, 1.2, "= x · W"),
@@ -213,7 +216,7 @@ def _values(ax: Axes, strong: float) -> None:
         weight = "bold" if place == ASKS else "normal"
         ax.text(place, 0.77, WORDS[token], ha="center", size=9, weight=weight, **WRITTEN)
         _strip(ax, place, 0.95, STAGES[1][token], strong)
-    for place, words in ((ASKS, "asks"), (KEYS.mean(), "are asked")):
+    for place, words in ((ASKS, "attends"), (KEYS.mean(), "are attended to")):
         ax.text(place, 0.63, words, ha="center", size=8, color=DARK, **WRITTEN)
     ax.plot((5.76, 5.76), (0.58, 1.6), color=GREY, linewidth=0.8, linestyle=":", zorder=2)
     green, orange = pale(ROLES["value"], strong), pale(HERO, strong)
@@ -230,25 +233,24 @@ def _values(ax: Axes, strong: float) -> None:
 
 def _scores(ax: Axes, highlight: partial, strong: float) -> None:
     """Draw the query and the keys, and the score of each pair."""
-    turn = highlight(2, "positions") | DASHED
+    rotation = highlight(2, "positions") | DASHED
     violet, blue = (pale(ROLES[role], strong) for role in ("query", "key"))
-    for place, role, row in zip((ASKS, *KEYS - APART), ("query", *["key"] * 4), TURNED, strict=True):
+    for place, role, row in zip((ASKS, *KEYS - APART), ("query", *["key"] * 4), ROTATED, strict=True):
         colour = pale(ROLES[role], strong)
         _way(ax, colour, (place, 1.03), (place, 1.36))
         _strip(ax, place, 1.45, row, strong, ROLES[role])
         _way(ax, colour, (place, 1.54), (place, 1.8))
-        box(ax, (place, 1.92), "turn", (0.4, 0.24), rounding=0.03, **turn)
+        box(ax, (place, 1.92), "rotate", (0.5, 0.24), rounding=0.03, **rotation)
     across = KEYS[-1] - APART - 0.08
     ax.plot((ASKS, ASKS, across), (2.04, 2.26, 2.26), color=violet, linewidth=1.2, zorder=2)
     for key, score in zip(KEYS - APART, SCORES, strict=True):
         _way(ax, violet, (key - 0.08, 2.26), (key - 0.08, 2.44))
         _way(ax, blue, (key + 0.06, 2.04), (key + 0.06, 2.44))
-        words = f"{score:g}".replace("0.", ".")
-        box(ax, (key, 2.56), words, (0.36, 0.24), rounding=0.0, edgecolor=pale("black", strong))
+        box(ax, (key, 2.56), f"{score:g}", (0.36, 0.24), rounding=0.0, edgecolor=pale("black", strong))
     for step, (role, colour) in enumerate(ROLES.items()):
         shown = colour if strong == 1 else GREY
         ax.text(NAMES + 0.15 * step, 1.45, role[0], size=9, weight="bold", color=shown, **WRITTEN)
-    _write_name(ax, (NAMES, 1.92), 2, "turn", turn)
+    _write_name(ax, (NAMES, 1.92), 2, "rotate", rotation)
 
 
 def _weights(ax: Axes, mask: dict, strong: float) -> None:

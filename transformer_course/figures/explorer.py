@@ -117,7 +117,7 @@ def head_view(tokens: Labels, maps: np.ndarray, layer: int, head: int, *, first:
     _draw_tiles(small, tiles, columns, gap=gap, boxed=head)
     small.set_title("heads of this layer")
     small.set_axis_off()
-    style = {"limits": (0, 1), "numbers": False, "labels": ("key (looked at)", "query (looking)")}
+    style = {"limits": (0, 1), "numbers": False, "labels": ("key (attended to)", "query (attends)")}
     draw_matrix(large, maps[head, shown, shown], labels, labels, title=f"L{layer}.H{head}", **style)
     figure.colorbar(large.collections[0], ax=large, label="attention weight", shrink=0.6)
     alt = "Left all heads of a layer; right the chosen one, a row for each query, a column for each key."

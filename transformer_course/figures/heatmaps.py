@@ -151,7 +151,7 @@ def attention_heatmap(
     """
     side = 0.42 * len(tokens)
     figure, (ax,) = layout.canvas(1, (1.9 + side, 1.3 + side))
-    style = {"limits": (0, 1), "labels": ("key (looked at)", "query (looking)")}
+    style = {"limits": (0, 1), "labels": ("key (attended to)", "query (attends)")}
     style["numbers"] = inputs.numbers_of(weights) >= least
     style["boxed"] = [cell if np.ndim(cell) else (cell, 0, len(tokens), 1) for cell in boxed]
     draw_matrix(ax, weights, tokens, tokens, bar="attention weight", **style)
@@ -286,9 +286,7 @@ def masks(
     for ax, written, mask in zip(panels, words, tables.values(), strict=False):
         write_words(ax, written, mask, OPEN)
     layout.legend_of_cells(figure, {"may attend": {"facecolor": OPEN}, "hidden": HIDDEN})
-    alt = (
-        "A row for each query, a column for each key; a plain cell may be looked at, a hatched one is hidden."
-    )
+    alt = "A row for each query, a column for each key; plain: may be attended to; hatched: hidden."
     return layout.finished(figure, title, alt)
 
 
@@ -337,7 +335,9 @@ def mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int = 0) ->
     along = np.diagonal(table, -distance)[first:]
     rows = distance + first + np.arange(len(along)) + 0.5
     mean, deviation = map(layout.two_decimals, (along.mean(), along.std()))
-    ax.set_title(f"{ax.get_title()}\ndashed: distance {distance}; mean {mean}, deviation {deviation}")
+    ax.set_title(
+        f"{ax.get_title()}\ndashed: distance {distance}; mean {mean}, standard deviation {deviation}"
+    )
     ax.plot(rows - distance, rows, color="black", linewidth=0.8, linestyle="--")
     for place in range(len(rows) // 4, len(rows), len(rows) // 3):
         point = rows[place] - distance, rows[place]

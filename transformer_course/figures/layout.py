@@ -1,6 +1,5 @@
 """How every figure is laid out and finished, how it writes numbers, and what stands on cells of a heatmap."""
 
-import re
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
-from matplotlib.ticker import LogFormatter, LogLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import LogFormatter, LogLocator, NullFormatter
 
 from transformer_course.figures.colours import GREY, HIDDEN
 
@@ -75,38 +74,25 @@ def sign_before(ax: Axes, sign: str, height: float = 0.5) -> None:
     ax.text(-0.08, height, sign, transform=ax.transAxes, ha="right", va="center", size=16)
 
 
-# Numbers: .67, −3.5, 1,024
+# Numbers: 0.67, −3.5, 1,024
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Write a number as all figures have it: .67, −3.5, 1,024, 1e−6."""
+    """Return a number as all figures have it: 0.67, −3.5, 1,024, 1e−6."""
     text = f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
-    return _without_zero(text.replace("-", "−").replace("e−0", "e−"))
+    return text.replace("-", "−").replace("e−0", "e−")
 
 
 def cell_texts(values: np.ndarray, *, whole: bool = True) -> np.ndarray:
-    """Two decimals as in the prose, .67 and not 0.67; none if all are `whole`, those of the matrix, too."""
+    """Return each value with two decimals; with none if all are `whole`."""
     are_whole = whole and (values == values.round()).all()
     return np.vectorize(lambda value: f"{value:.0f}" if are_whole else two_decimals(value))(values)
 
 
 def two_decimals(value: float, digits: int = 2) -> str:
-    """Write a number as the prose has it, .67 or −.50, or with more `digits`."""
-    text = f"{abs(value):.{digits}f}".removeprefix("0")
+    """Return a number with two decimals, 0.67 or −0.50, or with more `digits`; never −0.00."""
+    text = f"{abs(value):.{digits}f}"
     return f"−{text}" if value < 0 and float(text) else text
-
-
-def _without_zero(text: str) -> str:
-    """Take away the zero in front of a point: .67 and not 0.67; 0.0 is 0."""
-    return re.sub(r"^(−?)0(?=\.)", r"\1", text) if text.strip("−0.") else "0" if text else ""
-
-
-class _Plain(ScalarFormatter):
-    """Numbers along an axis, all with as many decimals."""
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        """Write one number."""
-        return _without_zero(super().__call__(x, pos))
 
 
 class _PlainPowers(LogFormatter):
@@ -119,10 +105,8 @@ class _PlainPowers(LogFormatter):
 
 
 def _write_numbers(axis: Axis) -> None:
-    """Let an axis have its numbers written as all others; a short logarithmic one names more than powers."""
-    if type(axis.get_major_formatter()) is ScalarFormatter:
-        axis.set_major_formatter(_Plain())
-    elif isinstance(axis.get_major_formatter(), LogFormatter):
+    """Write a logarithmic axis's numbers as in all figures; a short axis names more than powers of ten."""
+    if isinstance(axis.get_major_formatter(), LogFormatter):
         low, high = axis.get_view_interval()
         axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
         axis.set_major_formatter(_PlainPowers())

@@ -19,8 +19,8 @@ def test_numbers_contrast_with_their_cells(colours):
 
 
 def test_cells_are_written_like_the_prose_and_all_of_a_matrix_alike():
-    numbers = {0.666: ".67", 0.2: ".20", -0.5: "−.50", 0.996: "1.00", 4: "4.00", -10.5: "−10.50"}
-    numbers |= {0: ".00", 0.004: ".00", -0.004: ".00"}
+    numbers = {0.666: "0.67", 0.2: "0.20", -0.5: "−0.50", 0.996: "1.00", 4: "4.00", -10.5: "−10.50"}
+    numbers |= {0: "0.00", 0.004: "0.00", -0.004: "0.00"}
     assert cell_texts(np.array([list(numbers)])).tolist() == [list(numbers.values())]
     assert cell_texts(np.array([[0.0, 4.0], [-2.0, 10.0]])).tolist() == [["0", "4"], ["-2", "10"]]
 
@@ -31,4 +31,4 @@ def test_a_hidden_cell_is_hatched_and_has_no_number():
     figures.draw_matrix(ax, torch.full((3, 3), 0.5), tokens, tokens, hidden=hidden)
     hatched = [(patch.get_y(), patch.get_x()) for patch in ax.patches if patch.get_hatch()]
     assert hatched == [(0, 2), (2, 1)]
-    assert [text.get_text() for text in ax.texts] == [".50", ".50", "", *[".50"] * 4, "", ".50"]
+    assert [text.get_text() for text in ax.texts] == ["0.50", "0.50", "", *["0.50"] * 4, "", "0.50"]

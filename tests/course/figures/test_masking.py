@@ -19,5 +19,5 @@ def test_a_masked_row_ends_at_the_softmax_of_what_is_left():
     assert before == pytest.approx(without / max(weights))  # one scale for both
     assert words(added) == ["0", "0"] * 3 + ["−∞"] * 3 + ["+"]
     assert words(summed) == ["0", "0"] * 2 + ["0", "1"] + ["−∞"] * 3 + ["="]
-    assert words(last)[4:9] == [".27", ".73", "0", "0", "0"] and "sat: sum 1" in words(last)
-    assert {"no mask: ÷ 11.11", "mask: ÷ 3.72", ".67", ".73", "0"} < set(words(bars))
+    assert words(last)[4:9] == ["0.27", "0.73", "0", "0", "0"] and "sat: sum 1" in words(last)
+    assert {"no mask: ÷ 11.11", "mask: ÷ 3.72", "0.67", "0.73", "0"} < set(words(bars))

@@ -37,7 +37,7 @@ def test_a_score_is_the_sum_of_its_turned_pairs_and_the_same_at_one_distance(ax,
     told = words(ax)
     assert {*map(two_decimals, shares), f"≈ {two_decimals(sum(shares))}"} <= set(told)
     assert {two_decimals(value) for value in [*query.tolist(), *key.tolist()]} <= set(told)
-    assert f"q: {places[0]} × .01 = {number(places[0] / 100)} rad" in told
+    assert f"q: {places[0]} × 0.01 = {number(places[0] / 100)} rad" in told
 
 
 def test_an_arrow_without_length_is_drawn_as_none(ax):

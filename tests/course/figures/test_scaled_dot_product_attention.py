@@ -33,4 +33,4 @@ def test_weighted_values_lie_end_to_end_and_reach_the_output():
     *steps, whole = arrows(output)
     np.testing.assert_allclose(steps, [((0, 0), (2, 0)), ((2, 0), (2, 3.5)), ((2, 3.5), (2.3, 3.8))])
     np.testing.assert_allclose(whole, [(0, 0), (2.3, 3.8)])
-    assert {".200 × a", ".700 × b", ".100 × c", "output (2.30, 3.80)"} <= set(words(output))
+    assert {"0.200 × a", "0.700 × b", "0.100 × c", "output (2.30, 3.80)"} <= set(words(output))

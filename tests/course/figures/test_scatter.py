@@ -45,4 +45,4 @@ def test_searches_name_what_is_furthest():
     others, right = [[[0.2, 0], [0.7, 0]], [[0.1, 1], [0.3, 1]]], [[[0.5, 0]], [[0.9, 1]]]
     assert strips == others + right
     assert wrong == [[0.7, 0]]  # where the row's furthest is
-    assert {".70  z ✗", ".90  y ✓", "should be: .50  x"} <= {word.strip() for word in words(ax)}
+    assert {"0.70  z ✗", "0.90  y ✓", "should be: 0.50  x"} <= {word.strip() for word in words(ax)}
