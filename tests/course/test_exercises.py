@@ -66,7 +66,7 @@ def test_a_right_answer_written_differently_is_correct(id, answer):
 @pytest.mark.parametrize("id", IDS)
 def test_the_stub_is_not_attempted(id):
     verdict = judge(find(id), cell(find(id).stub, find(id).name))
-    assert repr(verdict) == f"○ {id} not attempted.\nThe cells below use the reference."
+    assert repr(verdict) == f"○ {id} not attempted.\nThe cells below use the reference solution."
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -125,7 +125,11 @@ def by_torch(query, key, value):
 
 UNFORESEEN = [
     ("03.2", with_results(lambda o, w: (o + 1, w)), "the wanted one plus 1. `weights` is right."),
-    ("03.2", with_results(lambda o, w: (o, w, o)), "a tuple of 3; 2 things are wanted: `output`, `weights`."),
+    (
+        "03.2",
+        with_results(lambda o, w: (o, w, o)),
+        "a tuple of 3, but 2 values are expected: `output`, `weights`.",
+    ),
     ("03.2", with_results(lambda o, w: (o + (o.ndim > 3), w)), ": query (2, 3, 7, 5)"),
     ("03.2", by_torch, "scaled_dot_product_attention did the work"),
     ("01.2", sinusoidal_encoding, "transformer_lab.sinusoidal_encoding did the work"),
@@ -141,7 +145,7 @@ def test_an_unforeseen_mistake_gets_a_useful_remark(id, attempt, remark):
     text = said(find(id), attempt)
     assert text.startswith(f"✗ {id} not yet: ")
     assert remark in text
-    assert text.count("The cells below use the reference.") == 1
+    assert text.count("The cells below use the reference solution.") == 1
 
 
 WRITTEN_OTHERWISE = [

@@ -56,23 +56,27 @@ class Comparison:
     def _sequences(self, got: Any, wanted: Sequence, label: str) -> Difference | None:
         names = [f"`{name}`" for name in self.names] or [f"{label}[{i}]" for i in range(len(wanted))]
         if not isinstance(got, tuple | list) or len(got) != len(wanted):
-            count = "one thing is" if len(wanted) == 1 else f"{len(wanted)} things are"
+            count = "one value is" if len(wanted) == 1 else f"{len(wanted)} values are"
             which = f": {', '.join(names)}" if self.names else f", in a {type(wanted).__name__}"
-            return Difference("wrong structure", f"{label} is {_description(got)}; {count} wanted{which}.")
+            return Difference(
+                "wrong structure", f"{label} is {_description(got)}, but {count} expected{which}."
+            )
         inner = replace(self, names=())
         pairs = zip(names, got, wanted, strict=True)
         return self._first_difference((name, inner.difference(*pair, name)) for name, *pair in pairs)
 
     def _dicts(self, got: Any, wanted: dict, label: str) -> Difference | None:
         if not isinstance(got, dict):
-            text = f"{label} is {_description(got)}; a dict is wanted, with the keys {_some_keys(wanted)}."
+            text = (
+                f"{label} is {_description(got)}, but a dict is expected, with the keys {_some_keys(wanted)}."
+            )
             return Difference("wrong structure", text)
         missing = {key: None for key in wanted if key not in got}
         unknown = {key: None for key in got if key not in wanted}
         if missing or unknown:
-            lists = {"missing": missing, "not wanted": unknown}
+            lists = {"missing": missing, "unexpected": unknown}
             parts = [f"{words}: {_some_keys(keys)}" for words, keys in lists.items() if keys]
-            return Difference("wrong keys", f"{label} has other keys than wanted; {'; '.join(parts)}.")
+            return Difference("wrong keys", f"{label} has the wrong keys: {'; '.join(parts)}.")
         names = {key: f"{label}[{shown(key)}]" for key in wanted}
         return self._first_difference(
             (name, self.difference(got[key], wanted[key], name)) for key, name in names.items()
@@ -94,12 +98,12 @@ class Comparison:
 
     def _numbers(self, got: Any, wanted: Real, label: str) -> Difference | None:
         if not isinstance(got, Real) or isinstance(got, bool):
-            return Difference("wrong type", f"{label} is {_description(got)}; a number is wanted.")
+            return Difference("wrong type", f"{label} is {_description(got)}, but a number is expected.")
         if isinstance(wanted, Integral) and not isinstance(got, Integral):
             return Difference(
                 "not an integer",
-                f"{label} is {round(got, 6)}, a float; an int is wanted. What is counted is an integer: "
-                "`/` and factors such as `2.0` make a float, `//` and `2` do not.",
+                f"{label} is {round(got, 6)}, a float, but a count is an int. `/` and factors such as `2.0` "
+                "make a float; `//` and `2` don't.",
             )
         if got == wanted or (got != got and wanted != wanted):  # NaN equals nothing
             return None
@@ -108,32 +112,32 @@ class Comparison:
             return None
         hint = f"too {'small' if got < wanted else 'large'}"
         if self.reveal:
-            hint = f"wanted {_number(wanted, got)}"
+            hint = f"expected {_number(wanted, got)}"
         return Difference(VALUE, f"{label} is {_number(got, wanted)}, {hint}.")
 
     def _others(self, got: Any, wanted: Any, label: str) -> Difference | None:
         if type(got) is not type(wanted):
             return Difference(
-                "wrong type", f"{label} is {_description(got)}; a `{type(wanted).__name__}` is wanted."
+                "wrong type", f"{label} is {_description(got)}, but a `{type(wanted).__name__}` is expected."
             )
         if got == wanted or (isinstance(got, str) and self.tolerance and _bare(got) == _bare(wanted)):
             return None
-        wanted_value = f", wanted {shown(wanted)}." if self.reveal else "."
+        wanted_value = f", expected {shown(wanted)}." if self.reveal else "."
         return Difference(VALUE, f"{label} is {shown(got)}{wanted_value}")
 
     def _tensors(self, got: Any, wanted: Tensor, label: str) -> Difference | None:
         if not isinstance(got, Tensor):
-            return Difference("wrong type", f"{label} is {_description(got)}; a tensor is wanted.")
+            return Difference("wrong type", f"{label} is {_description(got)}, but a tensor is expected.")
         if got.shape != wanted.shape:
-            shapes = f"{label} has shape {tuple(got.shape)}, wanted {tuple(wanted.shape)}"
+            shapes = f"{label} has shape {tuple(got.shape)}, expected {tuple(wanted.shape)}"
             return Difference("wrong shape", f"{shapes}{_shape_hint(got.shape, wanted.shape)}.")
         if got.dtype != wanted.dtype and not (self.any_integer and _is_integer(got) and _is_integer(wanted)):
-            dtypes = f"{label} is {got.dtype}, wanted {wanted.dtype}"
+            dtypes = f"{label} is {got.dtype}, expected {wanted.dtype}"
             return Difference("wrong dtype", f"{dtypes}. {_dtype_hint(got, wanted)}")
         if got.device != wanted.device:
             return Difference(
                 "wrong device",
-                f"{label} is on {got.device}, wanted {wanted.device}. Make it on the input's `device`.",
+                f"{label} is on {got.device}, expected {wanted.device}. Create it on the input's `device`.",
             )
         return self._tensor_values(got.detach(), wanted.detach(), label)
 
@@ -155,7 +159,7 @@ class Comparison:
         place = _first_place(~agrees)
         text = f"{label}{_index(place)} is {_number(got[place].item(), wanted[place].item())}"
         if self.reveal:
-            text += f", wanted {_number(wanted[place].item(), got[place].item())}"
+            text += f", expected {_number(wanted[place].item(), got[place].item())}"
         if got.ndim:
             text += f"; {(~agrees).sum()} of {got.numel()} values differ"
         return Difference(VALUE, f"{text}.{_precision(got, wanted) or _pattern(got, wanted)}")
@@ -193,7 +197,9 @@ def _precision(got: Tensor, wanted: Tensor) -> str:
     """Whether the results agree as far as float32 can tell, and no further."""
     if not wanted.is_floating_point() or not torch.allclose(got, wanted, rtol=1e-5, atol=1e-6):
         return ""
-    return " They agree to five or six digits: was something computed in float32, or a small number added?"
+    return (
+        " The values agree to five or six digits: was something computed in float32, or a small number added?"
+    )
 
 
 def _pattern(got: Tensor, wanted: Tensor) -> str:
@@ -202,9 +208,9 @@ def _pattern(got: Tensor, wanted: Tensor) -> str:
         return ""
     factor, offset = got / wanted, got - wanted
     if factor.isfinite().all() and factor.any() and torch.allclose(factor, factor.flatten()[0]):
-        return f" Every value is {factor.flatten()[0]:.6g} times the wanted one."
+        return f" Every value is {factor.flatten()[0]:.6g} times the expected one."
     if torch.allclose(offset, offset.flatten()[0]):
-        return f" Every value is the wanted one plus {offset.flatten()[0]:.6g}."
+        return f" Every value is the expected one plus {offset.flatten()[0]:.6g}."
     return ""
 
 
@@ -212,26 +218,24 @@ def _shape_hint(got: torch.Size, wanted: torch.Size) -> str:
     same_but_ones = [size for size in got if size != 1] == [size for size in wanted if size != 1]
     if sorted(got) == sorted(wanted):
         if same_but_ones:
-            return ": an axis of size 1 in another place (`None` or `unsqueeze` at another axis)"
-        return ": the same sizes in another order (a transpose missing, or one too many)"
+            return ": an axis of size 1 is in the wrong place (`None` or `unsqueeze` at another axis)"
+        return ": the axes are in another order (a transpose is missing, or there's one too many)"
     if same_but_ones:
         surplus = "many" if len(got) > len(wanted) else "few"
-        return f": an axis of size 1 too {surplus} (`keepdim`, `unsqueeze`)"
+        return f": one axis of size 1 too {surplus} (`keepdim`, `unsqueeze`)"
     return ""
 
 
 def _dtype_hint(got: Tensor, wanted: Tensor) -> str:
     if wanted.dtype == torch.bool:
-        return (
-            "True or False is wanted: a comparison (`==`, `<`, …) makes booleans, `~`, `&` and `|` keep them."
-        )
+        return "A comparison (`==`, `<`, …) makes booleans; `~`, `&` and `|` keep them."
     if got.is_complex():
-        return "Take what you need of the complex numbers: `.real`, `torch.view_as_real`."
+        return "Convert the complex numbers to real ones: `.real`, `torch.view_as_real`."
     if wanted.is_floating_point() and not got.is_floating_point():
-        return "Counts, positions and comparisons are no floats: is it one of these that is wanted here?"
+        return "Counts, positions and comparisons are not floats. Did you return one of those?"
     if wanted.dtype == torch.float64:
-        return "The checker computes in float64: what made yours convert (`.float()`, `dtype=…`, numpy)?"
-    return "Let it follow from the inputs: what made it convert (`.float()`, `dtype=…`, numpy)?"
+        return "The inputs are float64. What in your code converts them (`.float()`, `dtype=…`, NumPy)?"
+    return "Keep the dtype of the inputs. What in your code converts it (`.float()`, `dtype=…`, NumPy)?"
 
 
 def _is_integer(tensor: Tensor) -> bool:

@@ -89,7 +89,7 @@ def _unknown(
     cure = " ".join(mistake.cure for mistake in pair or ())
     if pair and (slips or not mistake_pairs.are_counts(outcomes)):
         name = " + ".join(mistake.name for mistake in pair)
-        lines = ["Your answer does what two slips do together. Each by itself:"]
+        lines = ["Your answer contains two mistakes:"]
         lines += [mistake.effect for mistake in pair]
         return Verdict.not_yet(exercise.id, name, lines, printed, cure)
     guess = [messages.perhaps(*pair)] if pair else []
@@ -129,7 +129,7 @@ def _is_endless(outcomes: list[Outcome]) -> bool:
 def _still_a_stub(exercise: Exercise, attempt: Any) -> Verdict:
     if source.is_text_of(attempt, exercise.stub):
         return Verdict.not_attempted(exercise.id)
-    line = "Your code still runs into `raise NotImplementedError`. Remove that line, and return your result."
+    line = "Your code still reaches `raise NotImplementedError`. Remove that line, and return your result."
     return Verdict.not_yet(exercise.id, "the stub's last line is still there", [line])
 
 

@@ -18,29 +18,29 @@ def _near(x: Tensor, wanted: float | Tensor) -> bool:
 # Of a single tensor, the most telling first: a name for the lack, a sentence about it, the property.
 PROPERTIES = (
     (
-        "rows that do not add up to 1",
-        "The rows of {label} add up to 1 if they are right; the first that does not adds up to {sum}.",
+        "rows that do not sum to 1",
+        "Each row of {label} should sum to 1; the first that doesn't sums to {sum}.",
         lambda x: x.shape[-1] > 1 and _near(x.sum(-1), 1),
     ),
     (
-        "vectors that have not length 1",
-        "The vectors of {label} have length 1 if they are right, and yours have not.",
+        "vectors whose length is not 1",
+        "The vectors of {label} should have length 1, and yours don't.",
         lambda x: x.shape[-1] > 1 and _near(x.norm(dim=-1), 1),
     ),
     (
         "vectors whose mean is not 0",
-        "The numbers of each vector of {label} have the mean 0 if they are right, and yours have not.",
+        "Each vector of {label} should have mean 0, and yours don't.",
         lambda x: x.shape[-1] > 1 and _near(x.mean(-1), 0),
     ),
     (
         "negative numbers",
-        "{label} has no negative number if it is right, and yours has.",
+        "{label} should have no negative values, and yours has some.",
         lambda x: bool((x >= 0).all()),
     ),
 )
 RANDOM = (
-    "The same input gives another result each time. Something is drawn anew at every call, by dropout or by "
-    "layers made in `forward`; or memory is read that was never written, as `torch.empty` leaves it."
+    "The same input gives a different result each time. Either something is random in every call, by "
+    "dropout or by layers created in `forward`, or you read uninitialised memory, as from `torch.empty`."
 )
 
 
@@ -52,15 +52,15 @@ def lacking(exercise: Exercise, attempt: Any, i: int, result: Any) -> tuple[str,
     if {label: x.shape for label, x in wanted.items()} != {label: x.shape for label, x in got.items()}:
         return None
     if _is_repeatable(exercise, exercise.reference, i) and not _is_repeatable(exercise, attempt, i):
-        return "another result at every call", RANDOM  # whatever else it seems to lack may be chance
+        return "a different result at every call", RANDOM  # whatever else it seems to lack may be chance
     for label, right in wanted.items():
         lack = next(_of_tensor(label, right, got[label]), None)
         if lack:
             return lack
     has_it = _ignores_hidden_token(exercise, exercise.reference, i)
     if has_it and _ignores_hidden_token(exercise, attempt, i) is False:
-        sentence = "Your result changes with a token that the mask hides, and should not."
-        return "hidden tokens that are heard", sentence
+        sentence = "Your result depends on a token that the mask hides."
+        return "masked tokens affect the output", sentence
     return None
 
 
@@ -89,12 +89,12 @@ def _of_tensor(label: str, right: Tensor, got: Tensor) -> Iterator[tuple[str, st
         for other in range(one):
             swapped = right.transpose(one, other)
             if swapped.shape == got.shape and _near(got, swapped):
-                yield "two axes exchanged", f"You have {label} with its axes {other} and {one} exchanged."
+                yield "two axes swapped", f"In {label}, axes {other} and {one} are swapped."
     if right.numel() > 2 and _near(got.flatten().sort().values, right.flatten().sort().values):
         yield (
-            "the right numbers in other places",
-            f"All numbers of {label} are right, and stand in other places: something was cut, joined or "
-            "transposed in another order.",
+            "the right values in the wrong order",
+            f"All values of {label} are right, but in the wrong order: something was split, concatenated "
+            "or transposed differently.",
         )
 
 

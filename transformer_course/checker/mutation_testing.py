@@ -67,14 +67,14 @@ class MutationExercise(FunctionExercise):
     always False. Each suspect is tried several times, under a neutral name: what counts is what it does.
     """
 
-    kind = "a function of what it tests"
+    kind = "a function whose argument is the code under test"
     takes_tensors = False
     mutants = FunctionExercise.cases  # a function without arguments that returns the `Mutants`
 
     def fresh_cases(self) -> list[Candidate]:
         with isolated():
             made = self._make_cases()
-        parts = {CORRECT: made.correct, TARGET: {"the wrong one": made.target}, VARIANT: made.variants}
+        parts = {CORRECT: made.correct, TARGET: {"the mutant": made.target}, VARIANT: made.variants}
         parts |= {UNRELATED: made.unrelated, PROBE: made.probes}
         return [Candidate(part, name, code, made) for part in parts for name, code in parts[part].items()]
 
@@ -109,20 +109,21 @@ class MutationExercise(FunctionExercise):
         if isinstance(result, bool | str) and result in REMARKS:
             title, text = REMARKS[result]
             return Difference(title, text.format(name=name))
-        text = f"Your test returns {shown(result)}; True or False is wanted. Compare, or use `.all()`."
+        text = (
+            f"Your test returns {shown(result)}, but it must return True or False. Compare, or use `.all()`."
+        )
         return Difference("neither True nor False", text)
 
     def beyond(self, outcomes: list[Outcome]) -> list[str]:
         """Which hidden variants the test catches as well."""
         caught, missed = self._named(outcomes, VARIANT, False), self._named(outcomes, VARIANT, True)
         if missed and not caught:
-            return [
-                f"It kills this one alone. Can you make it notice more? It lets pass: {', '.join(missed)}."
-            ]
+            text = "Your test kills this mutant only. Can you make it kill more? Mutants that survive:"
+            return [f"{text} {', '.join(missed)}."]
         lists = {
-            "It notices as well": caught + self._named(outcomes, UNRELATED, False),
-            "It notices now and then": self._named(outcomes, VARIANT, BY_CHANCE),
-            "It would let pass": missed,
+            "Your test also kills": caught + self._named(outcomes, UNRELATED, False),
+            "It sometimes kills": self._named(outcomes, VARIANT, BY_CHANCE),
+            "Mutants that survive": missed,
         }
         return [f"{words}: {', '.join(names)}." for words, names in lists.items() if names]
 
@@ -139,32 +140,34 @@ class MutationExercise(FunctionExercise):
 
 REMARKS = {
     BY_CHANCE: (
-        "it says now this, now that",
-        f"Called {TRIES} times with the same suspect ({{name}}), your test says True and False. It draws "
-        "random numbers, and they decide. If the suspect is right, your test asks too much of some numbers, "
-        "or compares too closely. If it is wrong, ask for what shows with every draw, or draw more.",
+        "a flaky test",
+        f"Called {TRIES} times with the same code ({{name}}), your test sometimes returns True and "
+        "sometimes False: its random inputs decide. If the code is correct, your test asks too much of "
+        "some inputs, or its tolerance is too small. If it's a mutant, check something that fails on "
+        "every input, or use more of them.",
     ),
     False: (
-        "a right one is refused",
-        "Your test says False of one that keeps the promise ({name}). Does it ask for more than was "
-        "promised, or compare with something else, or more closely than rounding allows? "
-        "(`torch.allclose`, if need be with a larger `atol`, leaves room for that.)",
+        "a correct implementation is rejected",
+        "Your test returns False for correct code ({name}). Does it ask for more than the property says, "
+        "compare with something else, or leave no room for rounding? `torch.allclose` leaves some, and "
+        "more with a larger `atol`.",
     ),
     True: (
-        "the wrong one passes",
-        "Your test says True of the wrong one as well. What would it do that the promise forbids, and on "
-        "which input does that show? Its name and its type tell nothing: call it, and look at its results.",
+        "the mutant survives",
+        "Your test returns True for the mutant, too. What does the mutant do that the property forbids, "
+        "and on which input does it show? Its name and its type tell you nothing: call it, and look at its "
+        "results.",
     ),
     EQUAL_ON_INPUTS: (
-        "inputs on which the wrong one is right",
-        "Your test says True of the wrong one as well. On all your inputs it returns what it should, so that "
-        "no comparison can tell. With which sizes, values or formats would it not?",
+        "inputs on which the mutant is right",
+        "Your test returns True for the mutant, too. On all your inputs the mutant's output is correct, so "
+        "no comparison can tell it apart. For which sizes, values or dtypes would its output be wrong?",
     ),
     UNEQUAL_ON_INPUTS: (
-        "wrong numbers pass",
-        "Your test says True of the wrong one as well. On your own inputs it returns something else than it "
-        "should, and what you ask of it does not show that. Which word of the promise is broken there, and "
-        "in which of its numbers would you see it? Or is your tolerance wide enough to hide the fault?",
+        "wrong outputs pass",
+        "Your test returns True for the mutant, too. The mutant's output on your inputs is wrong, but your "
+        "test doesn't look at the part that's wrong. Which part of the property is violated, and in which "
+        "values would you see it? Or is your tolerance large enough to hide the bug?",
     ),
 }
 
@@ -180,7 +183,7 @@ def _returned(answer: Callable, candidate: Candidate, seed: int, agreements: lis
         if candidate.part != CORRECT or isinstance(error, AssertionError):
             return False
         if error.args:
-            error.args = (f"{error} (The suspect is a right one: {candidate.name}.)",)
+            error.args = (f"{error} (The code under test is correct: {candidate.name}.)",)
         raise
 
 

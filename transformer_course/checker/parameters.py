@@ -19,8 +19,9 @@ def set_parameters(module: nn.Module, like: nn.Module) -> None:
     copy_parameters(module, drawn)
     for name in sorted(module.state_dict().keys() - like.state_dict().keys()):
         raise ParameterMismatch(
-            f"`{name}` is in your module's `state_dict`, and not among the names wanted: a file with those "
-            "could not be loaded. A buffer stays out with `persistent=False`, and a part has one name."
+            f"`{name}` is in your module's `state_dict`, but the exercise does not ask for it, so a "
+            "checkpoint could not be loaded. Register a buffer with `persistent=False`, and give each "
+            "submodule one name."
         )
 
 
@@ -31,14 +32,18 @@ def copy_parameters(module: nn.Module, values: dict[str, Tensor]) -> None:
         shape = tuple(value.shape)
         if name not in own and name in (shared := dict(module.named_parameters(remove_duplicate=False))):
             first = next(other for other in own if own[other] is shared[name])
-            raise ParameterMismatch(f"`{name}` is `{first}` once more: one part stands in two places.")
+            raise ParameterMismatch(f"`{name}` is the same parameter as `{first}`: one module is used twice.")
         if name not in own:
             unknown = ", ".join(f"`{other}`" for other in own if other not in values) or "none"
-            raise ParameterMismatch(f"`{name}` {shape} is missing; yours that nobody asked for: {unknown}.")
+            raise ParameterMismatch(
+                f"`{name}` {shape} is missing. Your parameters that the exercise does not ask for: {unknown}."
+            )
         if own[name].shape != shape:
-            raise ParameterMismatch(f"`{name}` has shape {tuple(own[name].shape)}, wanted {shape}.")
+            raise ParameterMismatch(f"`{name}` has shape {tuple(own[name].shape)}, expected {shape}.")
     for name in [name for name in own if name not in values]:
-        raise ParameterMismatch(f"`{name}` {tuple(own[name].shape)} is one too many{_owner(module, name)}.")
+        raise ParameterMismatch(
+            f"`{name}` {tuple(own[name].shape)} is one parameter too many{_owner(module, name)}."
+        )
     with torch.no_grad():
         for name, value in values.items():
             own[name].copy_(value)
@@ -55,4 +60,6 @@ def require_buffer(module: nn.Module, name: str) -> None:
     buffers = dict(module.named_buffers())
     if name not in buffers:
         own = ", ".join(f"`{buffer}`" for buffer in buffers) or "none"
-        raise ParameterMismatch(f"`{name}`, a buffer, which `.to` moves, is missing; yours are: {own}.")
+        raise ParameterMismatch(
+            f"The buffer `{name}` is missing (a buffer moves with `.to`). Your buffers: {own}."
+        )

@@ -19,9 +19,9 @@ from transformer_course.checker.sandbox import Outcome, observe
 NAME = "computed in float32"
 FLOAT32 = Mistake(
     NAME,
-    "Something in your code is float32, which keeps 7 digits: `.float()`, `dtype=torch.float32` and "
-    "`torch.FloatTensor` make it. Here the inputs are float64, and so is what a division returns.",
-    "Leave out what makes numbers float32.",
+    "Your code computes something in float32, which has 7 digits. `.float()`, `dtype=torch.float32` and "
+    "`torch.FloatTensor` do that. The inputs are float64, and so is the result of a division.",
+    "Remove the conversion to float32.",
     None,
 )
 

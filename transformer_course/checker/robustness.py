@@ -91,8 +91,10 @@ def _compare_numbers(exercise: Exercise, mine: Any, reference: Any) -> Differenc
     wanted = dict(parts(reference))
     for path, part in parts(mine):
         if isinstance(part, Tensor) and part.requires_grad and isinstance(wanted.get(path), int | float):
-            text = "The values are tensors that hold all they were computed from."
-            return Difference("tensors for numbers", f"{text} `.item()` or `float(…)` makes a number.")
+            text = "The values are tensors, which keep the whole graph that computed them in memory."
+            return Difference(
+                "tensors for numbers", f"{text} Turn each one into a number with `.item()` or `float(…)`."
+            )
     return None
 
 
@@ -102,8 +104,8 @@ def _compare_training(exercise: Exercise, mine: tuple, reference: tuple) -> Diff
         return None
     if _compare(exercise, mine[1], mine[0]):
         text = (
-            "it draws at random, as dropout does. Nobody asked for dropout here: leave it out, or let its "
-            "probability be 0.0 unless the caller gives another."
+            "the results are random, as with dropout. This exercise doesn't ask for dropout: leave it out, "
+            "or let its probability default to 0.0."
         )
         return Difference("random", text)
     return _compare(exercise, mine[0], training) or _compare(exercise, mine[2], evaluation)
@@ -113,8 +115,8 @@ def _compare_devices(exercise: Exercise, mine: bool, reference: bool) -> Differe
     if mine or not reference:
         return None
     text = (
-        "a tensor that it computes with stays where it was made: one that is neither a buffer nor a "
-        "parameter. Compute with what you registered, `self.` and its name in `register_buffer`."
+        "a tensor that it computes with stays on the old device, because it's neither a buffer nor a "
+        "parameter. Use the registered buffer: `self.` and its name in `register_buffer`."
     )
     return Difference("left behind", text)
 
@@ -123,19 +125,19 @@ def _compare_gradients(exercise: Exercise, mine: tuple, reference: tuple) -> Dif
     comparison = Comparison(max(GRADIENT_TOLERANCE, exercise.comparison.tolerance))
     for path, wanted in reference[1].items():
         if path not in mine[1]:
-            stops = "`.detach()`, `.data`, `.item()`, `.tolist()` and `torch.no_grad()` stop it"
-            new = "a new tensor, such as `torch.tensor(0.0)`, has none: compute it from what came in"
-            return Difference("no gradient", f"None reaches `{path}`: {stops}; {new}.")
+            stops = "`.detach()`, `.data`, `.item()`, `.tolist()` and `torch.no_grad()` stop gradients"
+            new = "a new tensor, such as `torch.tensor(0.0)`, has none; compute it from the inputs"
+            return Difference("no gradient", f"No gradient reaches `{path}`. {stops}, and {new}.")
         if not wanted.isfinite().all():
             continue
         if mine[1][path].isnan().any():
             text = (
-                f"That of `{path}` is NaN. Zeros written over a NaN mend the value only: on the way back "
-                "0 · NaN is NaN. See to it that 0/0, or the softmax of −∞ only, is never computed: mend "
-                "divisor or scores before."
+                f"The gradient of `{path}` is NaN. Overwriting a NaN with zero repairs the value only: in "
+                "the backward pass, 0 × NaN is NaN. Make sure that 0/0, or a softmax of only −∞, is never "
+                "computed: change the divisor or the scores first."
             )
             return Difference("NaN in the gradient", text)
-        difference = comparison.difference(mine[1][path], wanted, f"That of `{path}`")
+        difference = comparison.difference(mine[1][path], wanted, f"The gradient of `{path}`")
         if difference is not None:
             return difference
     return None
@@ -183,7 +185,7 @@ def _call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
     return exercise.call(answer, case)
 
 
-@_check("a second call gives something else", "Called once with other numbers, then with the ones above:")
+@_check("a second call differs", "Called a second time, after a call with other values:")
 def _second_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
     def negated(x: Tensor) -> Tensor:  # integers, which may be sizes or ids, stay
         return ~x if x.dtype == torch.bool else -x if x.is_floating_point() else x
@@ -195,8 +197,8 @@ def _second_call(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
 
 
 @_check(
-    "a second call gives something else",
-    "Called once with a smaller input, then with the one above:",
+    "a second call differs",
+    "Called a second time, after a call with a smaller input:",
     _compare_each,
     _is_module,
 )
@@ -226,7 +228,7 @@ def _shortened(x: Tensor, size: int) -> Tensor:
 
 @_check(
     "it remembers an earlier call",
-    "Called with all arguments, then with only those that must be given:",
+    "Called with all arguments, then again with only the required ones:",
     applies=_options,
 )
 def _without_options(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
@@ -237,8 +239,8 @@ def _without_options(exercise: Exercise, answer: Any, case: Any, same: Any) -> A
 
 
 @_check(
-    "it depends on the order in memory",
-    "Called with equal numbers that lie in memory column by column, as a transpose leaves them:",
+    "it depends on the memory layout",
+    "Called with the same values stored column by column, as after a transpose:",
 )
 def _column_by_column(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any:
     inputs = exercise.inputs(case)
@@ -255,7 +257,7 @@ def _training_mode(exercise: Exercise, answer: Any, case: Any, same: Any) -> Any
 
 
 @_check(
-    "a copy beside the buffer",
+    "a copy of the buffer",
     "When the module moves to another device,",
     _compare_devices,
     lambda exercise: _is_module(exercise) and [*exercise.model.buffers(recurse=False)],  # asked for
@@ -296,7 +298,7 @@ def _with_changed(inputs: dict[str, Any], change: Callable[[Tensor], Tensor]) ->
 
 @_check(
     "another gradient",
-    "The values are right, but the gradients flow otherwise.",
+    "The values are right, but the gradients differ.",
     _compare_gradients,
     lambda exercise: exercise.gradients,
 )
@@ -305,8 +307,8 @@ def _gradients(exercise: Exercise, answer: Any, case: Any, same: Any) -> tuple[A
 
 
 @_check(
-    "a fresh module is wrong",
-    "With the parameters that its constructor made:",
+    "wrong right after initialisation",
+    "With the parameters from its constructor:",
     _compare_own_parameters,
     _is_module,
 )

@@ -65,7 +65,7 @@ def _set_device(device: torch.device | None) -> None:
 GLOBAL_SETTINGS = {
     "the default dtype": torch.get_default_dtype,
     "the default device": _get_device,
-    "the switch of gradients": torch.is_grad_enabled,
+    "whether gradients are computed": torch.is_grad_enabled,
 }
 # Getter and setter of each part of the process's state that is restored after a call.
 PROCESS_STATE = (

@@ -13,7 +13,7 @@ SYMBOLS = {CORRECT: "✓", NOT_ATTEMPTED: "○", NOT_YET: "✗"}
 # The box brings its own background, so it reads the same in a light and in a dark theme.
 BACKGROUND, INK = "#ffffff", "#1f2328"
 COLOURS = {CORRECT: "#116329", NOT_ATTEMPTED: "#57606a", NOT_YET: "#a40e26"}
-FALLBACK = "The cells below use the reference."
+FALLBACK = "The cells below use the reference solution."
 PRINTED = "Your code printed:"
 FOLD = "What to change"
 

@@ -79,7 +79,7 @@ def raising(error):
     # nothing to judge
     (body("pass"), "○ 99.1 not attempted."),
     (body('"""Doubles."""\n    ...'), "○ 99.1 not attempted."),
-    (doubled.reference, "○ 99.1 not attempted.\n`doubled` is the reference"),
+    (doubled.reference, "○ 99.1 not attempted.\n`doubled` is still the reference solution"),
     (body("result = 2 * table\n    raise NotImplementedError"), "Remove that line"),
     # errors
     (lambda table: table.long().softmax(-1), "not implemented for 'Long'"),
@@ -88,9 +88,9 @@ def raising(error):
     (
         body("twice = 2\n    return twice * tabel"),
         "✗ 99.1 not yet: line 3 of your cell raises an error.\n"
-        "`return twice * tabel` gives NameError: name 'tabel' is not defined\n"
+        "`return twice * tabel` raises NameError: name 'tabel' is not defined\n"
         "Case 1 of 2: table (3, 5).\n"
-        "The cells below use the reference.",
+        "The cells below use the reference solution.",
     ),
     (
         run("def doubled(table):\n    return 1 / 0")["doubled"],  # its source is lost
@@ -101,14 +101,14 @@ def raising(error):
     # results
     (lambda table: None, "nothing returned.\nYour code returns `None`. Did you forget `return`?"),
     (lambda table: ..., "is still `...`"),
-    (lambda table: (2 * table).numpy(), "of type `ndarray`; a tensor is wanted"),
+    (lambda table: (2 * table).numpy(), "of type `ndarray`, but a tensor is expected"),
     (lambda table: 2 * table.float(), "wrong dtype"),
     (lambda table: (2 * table).to("meta"), "wrong device"),
     (lambda table: 2 * table + (table == table[1, 2]) * math.inf, "15 of 15 values are not finite. NaN"),
     (lambda table: table.mul_(2), "writes into `table`"),
-    (lambda table: -2 * table, "Every value is -1 times the wanted one."),
+    (lambda table: -2 * table, "Every value is -1 times the expected one."),
     (lambda table: 2 * table + 1e-8 * (table == table[1, 2]), "[1, 2] is"),
-    (torch.ones(3, 5), "Hand over `doubled` itself, without calling it."),
+    (torch.ones(3, 5), "Pass `doubled` itself, without calling it."),
 )
 def test_a_function(attempt, text):
     assert text in said(doubled, attempt)
@@ -116,8 +116,8 @@ def test_a_function(attempt, text):
 
 def test_only_rounding_is_forgiven_and_what_looks_alike_is_told_apart():
     assert judge(doubled, lambda table: 2 * table + 1e-10).state == CORRECT
-    got, wanted = re.search(r"is (\S+), wanted (\S+);", said(doubled, lambda t: 2 * t + 1e-8)).groups()
-    assert got != wanted
+    got, expected = re.search(r"is (\S+), expected (\S+);", said(doubled, lambda t: 2 * t + 1e-8)).groups()
+    assert got != expected
 
 
 def test_what_the_code_prints_is_shown_once_and_cut():
@@ -194,28 +194,28 @@ def test_a_right_value_is_correct_in_any_sensible_form(wanted, right):
 @pytest.mark.parametrize(
     ("wanted", "wrong", "text"),
     [
-        (32, 32.0, "`x` is 32.0, a float; an int is wanted"),
+        (32, 32.0, "`x` is 32.0, a float, but a count is an int"),
         (32, 33, "`x` is 33, too large."),
         (10**10, 10**10 + 1, "`x` is 10000000001, too large."),
-        (1, True, "of type `bool`; a number is wanted"),
-        (2.0, None, "`x` is `None`; a number is wanted."),
-        ([2], [], "a list of 0; one thing is wanted, in a list."),
-        ([1.0] * 11, torch.ones(11), "`x` is one tensor; 11 things are wanted, in a list."),
+        (1, True, "of type `bool`, but a number is expected"),
+        (2.0, None, "`x` is `None`, but a number is expected."),
+        ([2], [], "a list of 0, but one value is expected, in a list."),
+        ([1.0] * 11, torch.ones(11), "`x` is one tensor, but 11 values are expected, in a list."),
         ([*range(11)], [*range(9), 8, 8], "`x`[9] is 8, too small. 9 of the 11 entries are right."),
         ((2, 3), (2, ...), "`x`[1] is still `...`. `x`[0] is right."),
         ((2, 3), {"a": (..., ...)}, "○ 99.2 not attempted"),
-        ({"a": 1}, 1, "a dict is wanted, with the keys `a`"),
-        ({"a": 1}, {"a": 1, "b": 2}, "not wanted: `b`"),
+        ({"a": 1}, 1, "a dict is expected, with the keys `a`"),
+        ({"a": 1}, {"a": 1, "b": 2}, "unexpected: `b`"),
         (
             {"a": 1, "z": 2},
             {"a": 1} | dict.fromkeys("bcdefghi", 1),
-            "missing: `z`; not wanted: `b`, `c`, `d`, `e`, `f`, `g` and 2 more.",
+            "missing: `z`; unexpected: `b`, `c`, `d`, `e`, `f`, `g` and 2 more.",
         ),
         ("keys", "queries", "`x` is 'queries'."),
-        (torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 2.0]]), "an axis of size 1 too many"),
-        (torch.tensor([True]), torch.tensor([1]), "True or False is wanted: a comparison"),
-        (torch.zeros(2, 1), torch.zeros(1, 2), "an axis of size 1 in another place"),
-        (torch.zeros(2, 3), torch.zeros(3, 2), "the same sizes in another order"),
+        (torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 2.0]]), "one axis of size 1 too many"),
+        (torch.tensor([True]), torch.tensor([1]), "A comparison (`==`"),
+        (torch.zeros(2, 1), torch.zeros(1, 2), "an axis of size 1 is in the wrong place"),
+        (torch.zeros(2, 3), torch.zeros(3, 2), "the axes are in another order"),
         (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.00001]), "computed in float32"),
     ],
 )
@@ -285,26 +285,26 @@ class Stale(nn.Linear):
 @table_of(
     (affine(), "✓ 99.3 correct."),
     (affine(built=lambda self: self.weight.max().item()), "✓ 99.3 correct."),  # it looks at its numbers
-    (lambda d_in, d_out: nn.Linear(d_in, d_out), "a class derived from nn.Module is wanted"),
+    (lambda d_in, d_out: nn.Linear(d_in, d_out), "it must be a class derived from nn.Module"),
     (affine(lambda self, x: F.linear(x, self.weight)), "no bias"),
-    (Misnamed, "`weight` (5, 3) is missing; yours that nobody asked for: `w`."),
-    (Tied, "`bias` is `weight` once more: one part stands in two places."),
+    (Misnamed, "`weight` (5, 3) is missing. Your parameters that the exercise does not ask for: `w`."),
+    (Tied, "`bias` is the same parameter as `weight`: one module is used twice."),
     (
         affine(built=lambda self: self.register_parameter("scale", nn.Parameter(torch.ones(2)))),
-        "`scale` (2,) is one too many.",
+        "`scale` (2,) is one parameter too many.",
     ),
     (
         affine(built=lambda self: self.register_buffer("scale", torch.ones(()))),
         "wrong parameters.\n`scale` is in your module's `state_dict`",
     ),
-    (affine(lambda self, x: linear(self, vars(self).setdefault("x", x))), "a second call gives"),
+    (affine(lambda self, x: linear(self, vars(self).setdefault("x", x))), "a second call differs"),
     (
         affine(lambda self, x: linear(self, x)[vars(self).setdefault("rows", torch.arange(len(x)))]),
-        "Called once with a smaller input, then with the one above: Your result has shape",
+        "Called a second time, after a call with a smaller input: Your result has shape",
     ),
     (affine(lambda self, x: F.dropout(linear(self, x), 0.5, self.training)), "it differs in training mode"),
     (affine(lambda self, x: F.linear(x, self.weight.detach(), self.bias)), "another gradient"),
-    (Stale, "a fresh module is wrong"),
+    (Stale, "wrong right after initialisation"),
 )
 def test_a_module(attempt, text):
     assert text in said(Affine, attempt)
@@ -382,20 +382,20 @@ def cached():
 @pytest.mark.parametrize(
     ("attempt", "name", "text"),
     [
-        (call_counter(), "a second call gives something else", "Called once with other numbers, then"),
-        (cached(), "a second call gives something else", "Every value is 8 times"),
-        (lambda t: 2 * t.view(-1).view(t.shape), "it depends on the order in memory", "view size is not"),
-        (lambda t: 2 * t.detach(), "another gradient", "None reaches `table`"),
-        (lambda t: t + t.detach(), "another gradient", "Every value is 0.5 times the wanted one."),
+        (call_counter(), "a second call differs", "Called a second time"),
+        (cached(), "a second call differs", "Every value is 8 times"),
+        (lambda t: 2 * t.view(-1).view(t.shape), "it depends on the memory layout", "view size is not"),
+        (lambda t: 2 * t.detach(), "another gradient", "No gradient reaches `table`"),
+        (lambda t: t + t.detach(), "another gradient", "Every value is 0.5 times the expected one."),
         (
             lambda t: torch.where(t.isnan(), t, 2 * t) + torch.where(t == t, 0, (t - t) / (t - t)),
             "another gradient",
-            "That of `table` is NaN. Zeros written over a NaN",
+            "The gradient of `table` is NaN. Overwriting a NaN",
         ),
         (
             lambda t: (once := t * 1, square := once * once, once.mul_(2) + 0 * square)[2],
             "changed in place before the gradient",
-            "make a new tensor instead, `x = x + y`",
+            "new tensor instead: `x = x + y`",
         ),
     ],
 )
@@ -526,7 +526,7 @@ def impatient(monkeypatch):
 def test_an_endless_loop_ends(impatient, text):
     verdict = said(doubled, body(text))
     assert verdict.startswith(
-        "✗ 99.1 not yet: it does not end.\nAfter 0 seconds your code was stopped in line"
+        "✗ 99.1 not yet: it does not end.\nYour code was stopped after 0 seconds in line"
     )
 
 
@@ -645,7 +645,7 @@ def test_a_changed_argument_is_named_however_deep_the_change(change, part):
 
     text = said(counted, attempt)
     assert "input changed in place" in text
-    assert f"changes `state`, which belongs to the caller: `{part}` is not what it was" in text
+    assert f"changes `{part}`, but `state` belongs to the caller" in text
     assert said(counted, lambda state: torch.tensor(len(state))) == "✓ 99.5 correct."
 
 

@@ -24,17 +24,21 @@ SQUARE = lambda x: x[..., :3] * torch.arange(1.0, 4.0)  # noqa: E731
 @pytest.mark.parametrize(
     ("exercise", "attempt", "words"),
     [
-        (ROWS, lambda x: x.softmax(-1) * 0.9, "the first that does not adds up to 0.9"),
-        (with_truth(lambda x: F.normalize(x, dim=-1)), lambda x: F.normalize(x, dim=-2), "have length 1 if"),
-        (with_truth(lambda x: x - x.mean(-1, keepdim=True)), lambda x: x - x.mean(), "have the mean 0"),
-        (with_truth(lambda x: x.exp()), lambda x: x.exp() - 1, "has no negative number"),
-        (PLAIN, lambda x: (x + x.sin()).flip(-1), "numbers of your result are right, and stand in other"),
-        (with_truth(SQUARE), lambda x: SQUARE(x).mT, "with its axes 1 and 2 exchanged"),
+        (ROWS, lambda x: x.softmax(-1) * 0.9, "the first that doesn't sums to 0.9"),
+        (
+            with_truth(lambda x: F.normalize(x, dim=-1)),
+            lambda x: F.normalize(x, dim=-2),
+            "should have length 1",
+        ),
+        (with_truth(lambda x: x - x.mean(-1, keepdim=True)), lambda x: x - x.mean(), "should have mean 0"),
+        (with_truth(lambda x: x.exp()), lambda x: x.exp() - 1, "should have no negative values"),
+        (PLAIN, lambda x: (x + x.sin()).flip(-1), "values of your result are right, but in the wrong order"),
+        (with_truth(SQUARE), lambda x: SQUARE(x).mT, "axes 1 and 2 are swapped"),
     ],
 )
 def test_a_property_that_is_lacking_is_told_before_numbers(exercise, attempt, words):
     text = said(exercise, attempt)
-    assert words in text.partition("wanted")[0]
+    assert words in text.partition("expected")[0]
 
 
 @exercise("95.10")
@@ -53,13 +57,13 @@ def masked_cases(normal):
 
 def test_a_hidden_token_that_is_heard_is_told():
     attempt = lambda x, m: (x @ x.mT - 3 * ~m[:, 0]).softmax(-1) @ x  # noqa: E731
-    words = "not yet: hidden tokens that are heard.\nYour result changes with a token that the mask hides"
+    words = "not yet: masked tokens affect the output.\nYour result depends on a token that the mask hides"
     assert words in said(masked, attempt)
 
 
 @pytest.mark.parametrize("exercise", [ROWS, PLAIN])
 def test_chance_is_told_before_all_that_it_may_cause(exercise):
-    assert "not yet: another result at every call." in said(exercise, lambda x: nn.Linear(5, 5)(x))
+    assert "not yet: a different result at every call." in said(exercise, lambda x: nn.Linear(5, 5)(x))
 
 
 def test_chance_is_no_fault_where_it_is_wanted():
@@ -69,4 +73,4 @@ def test_chance_is_no_fault_where_it_is_wanted():
 
 def test_what_lacks_no_property_gets_numbers():
     text = said(PLAIN, lambda x: x + x.cos())
-    assert "wrong value" in text and "wanted" in text.splitlines()[1]
+    assert "wrong value" in text and "expected" in text.splitlines()[1]

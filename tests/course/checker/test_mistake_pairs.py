@@ -47,7 +47,7 @@ def test_both_mistakes_are_named():
     for _ in range(2):  # among the pairs tried is one that writes into the case
         verdict = judge(attend, lambda q, k, v: (q @ k.mT).softmax(0) @ v)
         assert verdict.name == "no scale + softmax over the queries"
-        assert verdict.lines[0] == "Your answer does what two slips do together. Each by itself:"
+        assert verdict.lines[0] == "Your answer contains two mistakes:"
         assert verdict.lines[1:3] == ("The scores are too large.", "The columns add up to 1.")
         assert verdict.cure == "Divide them. Use `dim=-1`."
 
@@ -136,7 +136,8 @@ def test_a_count_may_have_come_about_in_another_way_than_by_two_mistakes():
     verdict = judge(count, lambda n, d: (2 * n + 3) * d)
     assert verdict.name == "wrong value"
     assert verdict.lines[1] == (
-        'Two slips together would give just this: "rows twice" and "bias three times". Is it that?'
+        'Two mistakes together would give exactly this number: "rows twice" and "bias three times". '
+        "Is that the cause?"
     )
     assert verdict.cure == "Once. Add it once."
 

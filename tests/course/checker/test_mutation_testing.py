@@ -63,13 +63,23 @@ def attempt(body):
         (
             "[-1.0, -1.0]",
             "✓",
-            ["as well: it raises an error, nothing", "It would let pass: the neighbour is added"],
+            [
+                "Your test also kills: it raises an error, nothing",
+                "Mutants that survive: the neighbour is added",
+            ],
         ),
-        ("[-1.0, 3.0]", "✓✓", ["as well: the neighbour is added, it raises an error, nothing"]),  # each time
+        (
+            "[-1.0, 3.0]",
+            "✓✓",
+            ["Your test also kills: the neighbour is added, it raises an error, nothing"],
+        ),  # each time
         (
             "[-1.0, random.choice([-1.0, 3.0])]",
             "✓",
-            ["as well: it raises an error, nothing", "now and then: the neighbour is added"],
+            [
+                "Your test also kills: it raises an error, nothing",
+                "It sometimes kills: the neighbour is added",
+            ],
         ),
     ],
 )
@@ -87,26 +97,35 @@ def test_a_test_that_kills_one_alone_is_asked_for_more():
         return number > 0
 
     keeps_3.mutants(lambda: Mutants({"1": 1, "2": 2}, 0, variants={"negative": -1}, unrelated={"even": 4}))
-    alone = "It kills this one alone. Can you make it notice more? It lets pass: negative."
+    alone = "Your test kills this mutant only. Can you make it kill more? Mutants that survive: negative."
     assert judge(keeps_3, lambda number: number != 0).lines == (alone,)
-    assert judge(keeps_3, lambda number: number >= 1).lines == ("It notices as well: negative.",)
+    assert judge(keeps_3, lambda number: number >= 1).lines == ("Your test also kills: negative.",)
 
 
 @pytest.mark.parametrize(
     ("body", "remark"),
     [
-        ("return True", "the wrong one passes"),
-        ("return double(torch.ones(2)) is None", "a right one is refused"),
-        ("assert double(torch.ones(1)) == 3; return True", "a right one is refused"),
-        ("x = -torch.ones(2); return torch.equal(double(x), 1.9999999 * x)", "a right one is refused"),
-        ("x = -torch.ones(2); return torch.allclose(double(x), 2 * x, atol=9)", "wrong numbers pass"),
-        ("return (double(torch.rand(3)) > 0).all()", "inputs on which the wrong one is right"),
-        ("return double(-torch.ones(2)).shape == (2,)", "wrong numbers pass"),
-        ("x = torch.randn(1); return torch.equal(double(x), 2 * x)", "it says now this, now that"),
-        ("import random; return random.random() < .7", "the same suspect (x + x), your test says True and"),
-        ("return double.__name__ != 'doubles_positive'", "the wrong one passes"),
+        ("return True", "the mutant survives"),
+        ("return double(torch.ones(2)) is None", "a correct implementation is rejected"),
+        ("assert double(torch.ones(1)) == 3; return True", "a correct implementation is rejected"),
+        (
+            "x = -torch.ones(2); return torch.equal(double(x), 1.9999999 * x)",
+            "a correct implementation is rejected",
+        ),
+        ("x = -torch.ones(2); return torch.allclose(double(x), 2 * x, atol=9)", "wrong outputs pass"),
+        ("return (double(torch.rand(3)) > 0).all()", "inputs on which the mutant is right"),
+        ("return double(-torch.ones(2)).shape == (2,)", "wrong outputs pass"),
+        ("x = torch.randn(1); return torch.equal(double(x), 2 * x)", "a flaky test"),
+        (
+            "import random; return random.random() < .7",
+            "the same code (x + x), your test sometimes returns True and",
+        ),
+        ("return double.__name__ != 'doubles_positive'", "the mutant survives"),
         ("double(torch.ones(2))", "nothing returned"),
-        ("return double(torch.ones(2))", "returns tensor([2., 2.], dtype=torch.float64); True or False is"),
+        (
+            "return double(torch.ones(2))",
+            "returns tensor([2., 2.], dtype=torch.float64), but it must return True or False",
+        ),
         ("return double(torch.ones(2), 3)", "raises an error"),
         ("x = torch.ones(2); return torch.equal(double(x), 2 * x)", "positive numbers only"),
     ],
@@ -174,8 +193,8 @@ def keeps_4_mutants():
     [
         (lambda module: not torch.equal(module(torch.ones(1, 2)), torch.ones(1, 2)), ""),
         (lambda module: (copy.deepcopy(module).half()(torch.ones(1, 2).half()) != 1).any(), ""),
-        (lambda module: "Named" not in str(type(module)), "the wrong one passes"),
-        (lambda module: not isinstance(module, Named), "the wrong one passes"),
+        (lambda module: "Named" not in str(type(module)), "the mutant survives"),
+        (lambda module: not isinstance(module, Named), "the mutant survives"),
     ],
 )
 def test_a_module_in_disguise_does_what_it_did_and_tells_nothing(keeps, name):
@@ -187,5 +206,5 @@ def test_what_a_test_prints_is_told_once():
 
 
 def test_an_error_on_a_right_one_says_so():
-    told = "'Suspect' object has no attribute 'inner' (The suspect is a right one: a line.)"
+    told = "'Suspect' object has no attribute 'inner' (The code under test is correct: a line.)"
     assert told in said(keeps_4, lambda module: module.inner is None)

@@ -59,14 +59,12 @@ def test_a_wrong_shape_behind_a_wrong_value_is_told():
     )
     assert (said.name, said.lines[0]) == (
         "wrong shape",
-        "`weights` has shape (3, 5, 5), wanted (2, 3, 5, 5).",
+        "`weights` has shape (3, 5, 5), expected (2, 3, 5, 5).",
     )
 
 
 def test_a_tensor_that_stays_behind_on_another_device_is_no_buffer():
-    assert (
-        verdict("02.4", SECOND_TABLE, ("* self.frequency", "* self.omega")).name == "a copy beside the buffer"
-    )
+    assert verdict("02.4", SECOND_TABLE, ("* self.frequency", "* self.omega")).name == "a copy of the buffer"
     moved = ("* self.frequency", "* self.omega.to(x.device)")
     assert verdict("02.4", SECOND_TABLE, moved).state == CORRECT
     assert verdict("02.4", (", device=x.device", "")).state == CORRECT  # the task does not ask for a device
@@ -88,7 +86,7 @@ class FeedForward(right):
 )
 def test_dropout_that_nobody_asked_for_is_called_dropout(dropped):
     feed_forward = mistake_guide.answer(find("06.2"), WITH_DROPOUT.replace("DROPPED", dropped))
-    assert "as dropout does" in judge(find("06.2"), feed_forward).lines[0]
+    assert "as with dropout" in judge(find("06.2"), feed_forward).lines[0]
 
 
 FLOAT_ROOT = ("math.sqrt(self.d_head)", "torch.sqrt(torch.FloatTensor([self.d_head]))")
@@ -196,7 +194,10 @@ def test_a_parameter_too_many_is_told_with_the_layer_whose_it_is():
         "self.n_heads, self.d_head",
         "self.norm = nn.LayerNorm(d_model)\n        self.n_heads, self.d_head",
     )
-    assert verdict("05.4", inside).lines[0] == "`norm.weight` (6,) is one too many, of an `nn.LayerNorm`."
+    assert (
+        verdict("05.4", inside).lines[0]
+        == "`norm.weight` (6,) is one parameter too many, of an `nn.LayerNorm`."
+    )
 
 
 def test_parameters_of_another_shape_are_named_whatever_the_answer_computes():
