@@ -12,7 +12,7 @@ from tests.gate.solve_exercises import exercises_in, tagged
 from transformer_course.exercises import HINTS, find
 
 LONGEST, WIDEST = 24, 107  # lines of a stub or a solution; JupyterLab scrolls sideways beyond
-MOST_LETTERS, LEAST_LETTERS = 340, 50  # of a mistake's effect and cure; of its effect
+LEAST_LETTERS = 50  # of a mistake's effect
 NO = re.compile(r"\b(without|not|no|neither)\b", re.IGNORECASE)
 CALLED = {"nn.Module": "nn", "multi_head_attention_forward": "scaled_dot_product_attention"}
 
@@ -54,8 +54,6 @@ def _about_words(effect: str, cure: str) -> Iterator[str]:
     outside_code = re.sub(r"`[^`]+`", "", text)
     if len(effect) < LEAST_LETTERS:
         yield "say what it does and why that matters"
-    if len(text) > MOST_LETTERS:
-        yield f"{len(text)} characters, at most {MOST_LETTERS}"
     if not all(part.endswith((".", ".)", "?")) for part in (effect, cure) if part):
         yield "a sentence ends in a full stop"
     if "`" in outside_code:

@@ -49,7 +49,6 @@ FAULTS = {
     "asks for gradients, the stub does not": {"gradients": True},
     "two texts": {"mistakes": mistakes("abc") + mistakes("c", "Other words." * 5)},
     "say what it does": {"mistakes": mistakes("abc", "Short.")},
-    "characters, at most 340": {"mistakes": mistakes("abc", "Long. " * 60)},
     "ends in a full stop": {"mistakes": mistakes("abc", "No end " * 9)},
     "a backtick too many": {"mistakes": mistakes("abc", "One `backtick. " * 4 + "`One.")},
     "as asterisks": {"mistakes": mistakes("abc", "Some *emphasis*. " * 4 + "All.")},
