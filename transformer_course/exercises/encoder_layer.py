@@ -68,12 +68,12 @@ def layer_norm_module_cases(normal):
 
 @exercise("07.3", difficulty=2, returns=("x", "weights"), keyword_arguments=("may_attend",))
 class EncoderLayer(nn.Module):
-    """A post-norm layer, as in the paper, made of four parts; attention returns (output, weights)."""
+    """A post-norm layer, as in the paper, made of four modules; attention returns (output, weights)."""
 
     def __init__(self, attention, feed_forward, attention_norm, feed_forward_norm):
         super().__init__()
         # yours:
-        # store each part under the name of its argument: self.attention and so on
+        # store each module under the name of its argument: self.attention and so on
         self.attention = attention
         self.feed_forward = feed_forward
         self.attention_norm = attention_norm
@@ -135,7 +135,7 @@ EncoderLayer.cases(layer_cases)
 
 @exercise("07.4", returns=("x", "weights"), keyword_arguments=("may_attend",))
 class PreNormEncoderLayer(nn.Module):
-    """A pre-norm layer with the same four parts."""
+    """A pre-norm layer with the same four modules."""
 
     def __init__(self, attention, feed_forward, attention_norm, feed_forward_norm):
         super().__init__()
@@ -161,7 +161,7 @@ PreNormEncoderLayer.cases(layer_cases)
 
 @exercise("07.5")
 def dropout(x, p, draw, training):
-    """Return x with individual features dropped at random, and their expected values unchanged.
+    """Return x with individual features dropped at random, the others divided by 1 − p.
 
     x: (batch, position, d_model)
     p: the probability that a feature is dropped, from 0 to less than 1

@@ -149,7 +149,7 @@ def two_stacks(replaced: Sequence[Matrix], added: Sequence[Matrix], tokens: Labe
     two different tokens, and the standard deviation.
     """
     figure, panels = canvas(2, (9.2, 2.55), columns=1)
-    names = "Replace: each part's output replaces x", "Add: each part's output is added to x"
+    names = "Replace: each sublayer's output replaces x", "Add: each sublayer's output is added to x"
     for ax, name, tables, road in zip(panels, names, (replaced, added), (0.0, 0.4), strict=True):
         stages = zip((0.8, 5.5, 8.0), ("before", "after layer 0", "after layer 5"), tables, strict=True)
         for left, after, table in stages:
