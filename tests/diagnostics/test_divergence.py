@@ -461,7 +461,7 @@ def test_a_new_layer_is_a_blind_spot_and_left_as_it_is():
     before = torch.get_rng_state()
     found = first_divergence(ours, reference)
     assert found.step is None
-    assert "norm1.weight, norm2.weight do nothing yet" in repr(found)
+    assert "norm1.weight, norm2.weight have no effect yet" in repr(found)
     assert torch.equal(before, torch.get_rng_state())
     for layer in (ours, reference):
         assert layer.training
@@ -472,7 +472,7 @@ def test_a_matrix_of_zeros_is_a_blind_spot():
     reference, ours = pair()
     assert first_divergence(ours, reference).blind == ""
     reference.linear2.weight.data.zero_()
-    assert "linear2.weight do nothing yet" in first_divergence(ours, reference).blind
+    assert "linear2.weight have no effect yet" in first_divergence(ours, reference).blind
 
 
 def test_what_a_layer_keeps_of_an_earlier_call_does_not_matter():

@@ -37,7 +37,7 @@ def bar_plot(
 
     If they are `paired`, the first of each quantity stand side by side, then the second of each. The last
     quantity has the strong colour, or in each column the rows to `highlight`, which the `legend` explains,
-    and .00 is not written; `signs` stand between the columns.
+    and 0.00 is not written; `signs` stand between the columns.
     """
     columns = [(quantity, *column) for quantity, named in enumerate(quantities) for column in named.items()]
     count = len(quantities[0])
@@ -49,13 +49,16 @@ def bar_plot(
         colours = [MARK if quantity == len(quantities) - 1 else COMPONENTS["attention"]]
         if highlight:
             colours = [MARK if row in highlight[place] else SILVER for row in rows]
-        digits = 3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2  # no factor .00 of something
+        digits = (
+            3 if sign in " ×" and signs and 0 < min(lengths) < 0.005 else 2
+        )  # no factor 0.00 of something
         numbers = inputs.numbers_of(lengths, 1, name=name, gaps=True)
         draw_bars(ax, rows, numbers, colours, sign.strip(), digits)
         ax.spines["left"].set_visible(bool(highlight))
         for text, row in zip(ax.texts, rows, strict=False) if highlight else ():
             is_highlighted = row in highlight[place]
-            text.set_text(text.get_text().replace(".00", "< .01" if legend[1:] else ""))
+            if text.get_text() == "0.00":
+                text.set_text("< 0.01" if legend[1:] else "")
             text.set(color=HERO if is_highlighted else GREY, weight="bold" if is_highlighted else "normal")
         if len(quantities[quantity]) > 1:
             ax.set_xlim(0, 1.3 * max(map(max, quantities[quantity].values())))

@@ -336,7 +336,7 @@ def mark_distance(ax: Axes, table: np.ndarray, distance: int, first: int = 0) ->
     rows = distance + first + np.arange(len(along)) + 0.5
     mean, deviation = map(layout.two_decimals, (along.mean(), along.std()))
     ax.set_title(
-        f"{ax.get_title()}\ndashed: distance {distance}; mean {mean}, standard deviation {deviation}"
+        f"{ax.get_title()}\ndashed: distance {distance}\nmean {mean}, standard deviation {deviation}"
     )
     ax.plot(rows - distance, rows, color="black", linewidth=0.8, linestyle="--")
     for place in range(len(rows) // 4, len(rows), len(rows) // 3):

@@ -48,7 +48,7 @@ def _draw_plane(ax: Axes, query: np.ndarray, keys: Mapping[str, np.ndarray], ask
         foot = reach * query / length
         ax.plot(*foot, "o", color=colour, markersize=6, zorder=4)
         if not key.any():
-            ax.text(1.05, -0.3, f"key of “{name}”: out of the page, .00", ha="center", **style)
+            ax.text(1.05, -0.3, f"key of “{name}”: out of the page, 0.00", ha="center", **style)
             continue
         named_arrow(ax, (0, 0), key, f"key of “{name}”", colour)
         ax.plot(*np.transpose([key, foot]), color=colour, linewidth=1.2, linestyle=":")
@@ -186,7 +186,10 @@ def _light_step(ax: Axes, tables: Mapping[str, np.ndarray], step: str, *, highli
             f"exp({number(parts[0][KEY])} ÷ √4) ≈ {grown[KEY]},  {grown[KEY]} ÷ ({' + '.join(grown)})"
         )
     else:
-        arithmetic = " + ".join(f"{one} × {two}" for one, two in zip(*map(_texts, parts), strict=True))
+        arithmetic = " + ".join(
+            f"{one} × {two}"
+            for one, two in zip(*(_texts(part, 3 if part.max() < 1 else 2) for part in parts), strict=True)
+        )
     return f"{made}:  {arithmetic} {equals} {_texts(tables[made])[cell]}"
 
 
@@ -199,9 +202,9 @@ def _worked_out(x: np.ndarray, maps: Mapping[str, np.ndarray]) -> dict[str, np.n
     return {"x": x, **maps, **made, "output": weights @ value}
 
 
-def _texts(table: np.ndarray) -> np.ndarray:
-    """A table's numbers as words: all whole, or all with decimals, of weights three."""
-    is_whole, digits = (table == table.round()).all(), 2 if table.max() > 1 else 3
+def _texts(table: np.ndarray, digits: int = 2) -> np.ndarray:
+    """A table's numbers as words: all whole, or all with decimals."""
+    is_whole = (table == table.round()).all()
     return np.vectorize(lambda value: number(value) if is_whole else two_decimals(value, digits))(table)
 
 

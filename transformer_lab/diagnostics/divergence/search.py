@@ -56,7 +56,7 @@ class Divergence:
     def __repr__(self) -> str:
         agree = ", ".join(self.agree)
         if self.step is None:
-            lines = [f"✓ No divergence. Seen to agree: {agree}."]
+            lines = [f"✓ No divergence. These agree: {agree}."]
         else:
             closest = "your layer computes nothing of that shape"
             if self.difference is not None:
@@ -453,4 +453,4 @@ def blind_spot(right: EncoderLayerSteps) -> str:
     idle += [name for name in ("norm1.weight", "norm2.weight") if (parameters[name] == 1).all()]
     if not idle:
         return ""
-    return f"{', '.join(idle)} do nothing yet; fill them with random numbers in both layers and compare again"
+    return f"{', '.join(idle)} have no effect yet; fill them with random numbers in both layers and compare again"
