@@ -35,13 +35,13 @@ THEMES = (
         "masks",
         "Masks",
         "True may mean the opposite, axes may be missing, and what is hidden too late leaks",
-        r"mask|hidden|padding|\bpads?\b|causal|−∞|upside down|may_attend",
+        r"mask|hidden|padding|\bpads?\b|causal|−∞|upside down|True and False|may_attend",
     ),
     Theme(
         "heads",
         "Heads: cut, mixed and merged",
         "a reshape keeps numbers in their order; who forgets the transpose mixes positions with heads",
-        r"\bheads?\b|n_heads|d_head|reshape|view|merged|transpose|cards|swapped",
+        r"\bheads?\b|n_heads|d_head|reshape|view|merged|transpose|cards|axes swapped",
     ),
     Theme(
         "shapes",
@@ -60,8 +60,8 @@ THEMES = (
         "positions",
         "Positions and rotation",
         "off by one, paired with the wrong partner, turned the wrong way",
-        r"position|rotat|\bcos\b|turn|angle|cosine|\bsine|degree|frequenc|exponent i/d|2i |start|wave|partner"
-        r"|paired",
+        r"position|rotat|\bcos\b|\bturn|angle|cosine|\bsine|degree|frequenc|exponent i/d|2i |start|wave"
+        r"|partner|paired",
     ),
     Theme(
         "weights",
@@ -73,7 +73,8 @@ THEMES = (
         "results",
         "What is returned",
         "the right thing is computed, and something else is handed over",
-        r"return|only the|results? in|order|None for|the scores|the pair|unpacked|thrown away",
+        r"return|only the|results? in|order|output and weights|None for|the scores|the pair|unpacked"
+        r"|thrown away",
     ),
     Theme(
         "precision",

@@ -172,7 +172,7 @@ def test_an_input_in_float32_is_not_called_a_mistake():
         ),
         (
             "08.3",
-            "no norms at all + times √d_model",
+            "layer norms missing + token vectors scaled by √d_model",
             [
                 ("self.embedding_norm(x)", "x"),
                 ("self.final_norm(x)", "x"),
