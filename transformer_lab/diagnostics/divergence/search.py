@@ -453,4 +453,4 @@ def blind_spot(right: EncoderLayerSteps) -> str:
     idle += [name for name in ("norm1.weight", "norm2.weight") if (parameters[name] == 1).all()]
     if not idle:
         return ""
-    return f"{', '.join(idle)} have no effect yet; fill them with random numbers in both layers and compare again"
+    return f"{', '.join(idle)} have no effect yet; give them random values in both layers and compare again"
