@@ -12,16 +12,16 @@ from transformer_lab.pretrained_encoder import CORRESPONDENCE
 
 
 class LoadExercise(FunctionExercise):
-    """What an encoder would be filled with. Of its two tables only their sums count: see `entering`."""
+    """Compares state dicts of an encoder; of its two tables only their sums count (see `entering`)."""
 
     def use(self, ready, inputs):
         return entering(super().use(ready, inputs))
 
 
 def entering(state):
-    """The same dictionary, in place of its two tables every sum of a row of one and a row of the other.
+    """Return the state dict with its two tables replaced by all sums of a row of each.
 
-    So a constant may have been added to either.
+    So a constant may have been added to either table.
     """
     tables = [state.get(name) for name in TABLES] if isinstance(state, dict) else []
     if not all(isinstance(table, torch.Tensor) and table.ndim == 2 for table in tables) or not tables:
@@ -38,12 +38,12 @@ TABLES = ("embedding.weight", "positions.weight")
 
 @exercise("09.1", kind=LoadExercise, difficulty=2)
 def encoder_state(published, n_layers):
-    """The file for your whole encoder, for a strict load_state_dict: it then computes what BERT does.
+    """Return the state dict for your whole encoder: with it, the encoder computes the same as BERT.
 
-    published: the file, from names to tensors; it stays as it is
-    n_layers: how many layers it has, counted from 0
-    returns a new dictionary: the names of all your encoder's tensors, and the tensors. Every text is a
-        first text, alone.
+    published: the file, a dictionary from its names to tensors; do not change it
+    n_layers: the number of layers in the file; their indices start at 0
+    returns a new dictionary from all names of your encoder to tensors, ready for a strict load. There is
+        only one text at a time, so every token belongs to the first segment.
     """
     first_text = published["embeddings.token_type_embeddings.weight"][0]
     state = {
@@ -67,9 +67,9 @@ def encoder_state_cases(normal):
 
 @exercise("09.2")
 def sentence_vector(hidden, may_attend):
-    """The mean of each text's real tokens, scaled to length one.
+    """Return the sentence embeddings: the mean of each text's real tokens, scaled to length 1.
 
-    hidden: (batch, position, d_model), the tokens after the last layer
+    hidden: (batch, position, d_model), the hidden states after the last layer
     may_attend: (batch, 1, 1, position), True for real tokens, False for padding
     returns (batch, d_model)
     """
@@ -79,7 +79,7 @@ def sentence_vector(hidden, may_attend):
 
 
 def padding_mask(longest, *lengths):
-    """True for the first so many positions of each text."""
+    """Return a mask that is True for the first `lengths` positions of each text."""
     return torch.tensor([[[[place < length for place in range(longest)]]] for length in lengths])
 
 
@@ -94,10 +94,11 @@ def sentence_vector_cases(normal):
 
 @exercise("09.3", returns=("places", "cosines"))
 def search(query, vectors, k):
-    """The k vectors that point most nearly where the query points, the best first.
+    """Return the indices and the cosines of the k vectors most similar to the query, the best first.
 
-    query: (d_model,); vectors: (n, d_model); of any length
-    returns places (k,), integers, and their cosines (k,)
+    query: (d_model,)
+    vectors: (n, d_model); like the query, they can have any length
+    returns the indices of the k vectors, (k,), and their cosines, (k,)
     """
     query = query / query.norm()
     vectors = vectors / vectors.norm(dim=-1, keepdim=True)
@@ -116,11 +117,13 @@ def search_cases(normal):
 
 @exercise("09.4", difficulty=2, forbidden=("scaled_dot_product_attention", "multi_head_attention_forward"))
 def published_layer(tensors, number, x, may_attend, n_heads):
-    """One layer of the published model, from its tensors alone: no module, only names and numbers.
+    """Compute one layer of the published model from its tensors alone, without any module.
 
-    tensors: from "encoder.layer.0.attention.self.query.weight", … to tensors; they stay as they are
-    number: of the layer
-    x: (batch, position, d_model); may_attend: (batch, 1, 1, position), True = may attend
+    tensors: a dictionary from names like "encoder.layer.0.attention.self.query.weight" to tensors; do not
+        change it
+    number: the index of the layer
+    x: (batch, position, d_model), the input of the layer
+    may_attend: (batch, 1, 1, position), True for keys that may be attended to
     returns (batch, position, d_model)
     """
 
@@ -157,11 +160,11 @@ def published_layer_cases(normal):
 
 @exercise("09.5", difficulty=2)
 def layer_state(published, layer):
-    """The tensors of one layer under your names, ready for layers[layer].load_state_dict.
+    """Return the tensors of one layer under your names, ready for layers[layer].load_state_dict.
 
-    published: the file, from names such as "encoder.layer.0.attention.self.query.weight" to tensors;
-        it stays as it is
-    layer: a number
+    published: the file, a dictionary from names like "encoder.layer.0.attention.self.query.weight" to
+        tensors; do not change it
+    layer: the index of the layer
     returns a new dictionary of 16 tensors, from "attention.query_projection.weight"
         to "feed_forward_norm.bias", without "layers.0." in front
     """
@@ -190,7 +193,7 @@ PARTS = {
 
 
 class Published(dict):
-    """A file of tensors that is told in a few words."""
+    """A file of tensors with a short repr."""
 
     def __repr__(self):
         layers = {name.split(".")[2] for name in self if name.startswith("encoder.layer.")}
@@ -198,7 +201,7 @@ class Published(dict):
 
 
 def small_file(normal, n_layers, d_model=3, d_ff=5):
-    """What the published file holds, small."""
+    """Return a small file with the same names as the published one."""
     file = Published({"embeddings.position_ids": torch.arange(11)[None]})
     for table, rows in {"word": 7, "position": 11, "token_type": 2}.items():
         file[f"embeddings.{table}_embeddings.weight"] = normal(rows, d_model)
@@ -225,10 +228,10 @@ def layer_state_cases(normal):
 
 @exercise("09.6")
 def previous_score(weights):
-    """How much weight, on average, a word gives to the token before it.
+    """Return each head's previous-token score: the mean attention weight of a word on the token before it.
 
-    weights: (n_heads, n, n), the maps of one text: [CLS], the words, [SEP]
-    returns (n_heads,), the mean over the words; [CLS] and [SEP] do not ask
+    weights: (n_heads, n, n), the attention maps of one text: [CLS], the words, [SEP]
+    returns (n_heads,), the mean over the words; the rows of [CLS] and [SEP] do not count
     """
     back = weights.diagonal(-1, dim1=-2, dim2=-1)  # (n_heads, n − 1): rows 1 to n − 1
     return back[..., :-1].mean(dim=-1)
@@ -244,12 +247,12 @@ def previous_score_cases(normal):
 
 @exercise("09.7")
 def head_damages(attention, x):
-    """What the output loses without head 0, without head 1, …; afterwards attention is as before.
+    """Zero-ablate each head in turn, and return the damage to the output. Leave the attention as it was.
 
     attention: has n_heads and output_projection (an nn.Linear, frozen); attention(x) returns
         (output, weights)
     x: (position, d_model)
-    returns (n_heads,): 1 − cosine of the output with and without the head, mean over positions
+    returns (n_heads,): 1 − the cosine of the outputs with and without the head, mean over the positions
     """
     full, _ = attention(x)
     weight = attention.output_projection.weight  # (d_model, n_heads · d_head)
@@ -266,7 +269,7 @@ def head_damages(attention, x):
 
 
 class Projections(nn.Module):
-    """The four projections that every answer about multi-head attention has."""
+    """The four projections of a multi-head attention."""
 
     def __init__(self, d_model: int, n_heads: int) -> None:
         super().__init__()
@@ -278,7 +281,7 @@ class Projections(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Attention over one text, frozen; the lesson's has only `n_heads` and `output_projection` as well."""
+    """Frozen attention over one text. Like the lesson's, it shows only `n_heads` and `output_projection`."""
 
     def __init__(self, n_heads, weights, biases):
         super().__init__()
@@ -316,11 +319,11 @@ def head_damages_cases(normal):
 
 @exercise("09.8", forbidden=("corrcoef",), tolerance=1e-06)
 def rank_correlation(x, y):
-    """Spearman's rank correlation: 1 if x and y grow together, −1 if one falls where the other grows.
+    """Return Spearman's rank correlation: 1 if x and y grow together, −1 if one falls as the other grows.
 
-    Write the correlation out: no library's ready-made one.
+    Compute the correlation yourself, without a library function for it.
 
-    x, y: (n,), no two values alike within x, or within y
+    x, y: (n,); within x no two values are equal, and within y neither
     returns a number, or a tensor without axes
     """
     a, b = (values.argsort().argsort().double() for values in (x, y))  # ranks: 0 for the smallest

@@ -1,4 +1,4 @@
-"""Drawings of lesson 09: names and places of a file, mean pooling, the cosine of two texts."""
+"""Drawings of lesson 09: the key mapping of a checkpoint, mean pooling, the cosine of two texts."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, product
@@ -30,11 +30,11 @@ def matching_shapes(
     *,
     title: str,
 ) -> Figure:
-    """Draw which tensors of a file fit into which places of an encoder: all that have the same shape.
+    """Draw which names of a file could be mapped to which names of an encoder: those of the same shape.
 
-    `fits` has by their shape the file's names and the places. Where several share a shape, the lines have the
-    highlight colour. To a place may be `added` what the words say; what is `left` in the file has no place.
-    Of one name, the first of the `pairs`, the line to its place is thick, and dashed that to another.
+    `fits` has for each shape the file's names and the encoder's. Where several share a shape, the lines have
+    the highlight colour. `added` says what is added to a tensor, and `left` which tensors are not drawn. Of
+    the `pairs`, the first is a name of the file; its line to the second is thick, to the third dashed.
     """
     count = sum(len(places) for _, places in fits.values())
     figure, (ax,) = canvas(1, (WIDEST, 0.4 * count + 1.8))
@@ -56,26 +56,28 @@ def matching_shapes(
         words = " × ".join(map("{:,}".format, shape))
         ax.text(4.47, top + 0.04, words, ha="center", va="bottom", size=8.5)
         top -= 0.4 * len(places) + 0.14 + 0.2 * (places[0] in added)
-    for place, words in ((1.75, "names in the file"), (4.4, "shape"), (7.1, "your encoder's places")):
+    for place, words in ((1.75, "names in the file"), (4.4, "shape"), (7.1, "names in your encoder")):
         ax.text(place, 0.4, words, ha="center", weight="bold", size=9.5)
-    one = f"thick: {pairs[0]} to its place; dashed: to another, where it fits, too"
-    rest = f"drawn: weights of the tables, of the first norm, and of layer 0; {left}"
-    several = "orange: each of these names fits each of these places; exchange two, and still all keys match"
+    one = f"thick: {pairs[0]} and its partner; dashed: a wrong partner of the same shape"
+    rest = f"drawn: weights of the tables, the first norm, and layer 0; {left}"
+    several = "orange: several names with one shape; if two are exchanged, all keys still match"
     for up, words, colour in ((0.12, several, HERO), (-0.12, one, ROLES["query"]), (-0.46, rest, DARK)):
         ax.text(0.1, top + up, words, va="center", size=8.5, color=colour)
     ax.set(xlim=(0, 9.0), ylim=(top - 0.75, 0.7))
     ax.set_axis_off()
     return finished(
-        figure, title, "Left names of a file, by their shape; right the places that each shape fits."
+        figure,
+        title,
+        "Left, the names in a file, by shape; right, the names in an encoder that have the same shape.",
     )
 
 
 def text_cosine(
     hidden: Tensor, may_attend: Tensor, named: Mapping[str, Labels], *, features: Sequence[int], title: str
 ) -> Figure:
-    """Draw how two texts become one number: tokens (text, position, d_model), their means, the cosine.
+    """Draw how two texts become one cosine: hidden states (text, position, d_model), means, embeddings.
 
-    It stands between neighbours of several texts, `named`: their tokens by name. Two features are written.
+    `named` has the tokens of each text; the cosine is drawn between two neighbours. Two features are written.
     `may_attend` (text, 1, 1, position) is False for padding.
     """
     vectors, real = inputs.numbers_of(hidden, 3), inputs.numbers_of(may_attend, 4)[:, 0, 0] > 0
@@ -91,17 +93,17 @@ def text_cosine(
         rows += [["", "", "", "", "", "⇓"]] if rows else []
         rows += [
             [name, ([words], [""] * len(words)), "", "", "", ""],
-            ["encoder: each\nhears all the\nreal ones", ([[""], [""]], ["part"]), "", "", "", ""],
+            ["encoder: tokens\nattend to all\nreal tokens", ([[""], [""]], ["part"]), "", "", "", ""],
             [
                 f"features {shown_features[0]},\n{shown_features[1]} of {vectors.shape[2]},\nrounded",
                 table,
-                "→ mean of\nthe real",
+                "→ mean, no\npadding",
             ],
         ]
         mean, unit = ([*column[shown_features, None], ["⋮"]] for column in (mean, units[-1]))
         rows[-1] += [
             (mean, ["sign"]),
-            f"→ ÷ {length:.2f}, its\nlength (all {vectors.shape[2]})",
+            f"→ ÷ {length:.2f},\nits length",
             (unit, ["sign"]),
         ]
     sums = []  # for each two neighbours, of the products: those written, the sum above 0, and that below
@@ -114,16 +116,16 @@ def text_cosine(
         sums.append((shown, np.maximum(products, 0).sum(), np.minimum(products, 0).sum()))
         rows[4 * place][4:] = "", ([[one @ other]], ["result"])
         rows[4 * place + 1][5] = "⇑"
-    names = ["", "a vector for each token", "", "mean", "", "embedding"]
-    alt = "Texts, each as tokens, vectors, and the mean of the real ones; between neighbours their cosine."
-    figure = arithmetic_table(rows, names, wide=0.46, title=title, alt=alt)
-    _draw_hearing(figure.axes[0], real)
+    names = ["", "hidden state of each token", "", "mean", "", "embedding"]
+    alt = "Texts: their tokens, hidden states, and the mean without padding; between two texts, their cosine."
+    figure = arithmetic_table(rows, names, wide=0.49, title=title, alt=alt)
+    _draw_attention(figure.axes[0], real)
     _draw_sums(figure.axes[0], sums, vectors.shape[2])
     return figure
 
 
 def _draw_sums(ax: Axes, sums: Sequence[tuple[str, float, float]], count: int) -> None:
-    """Draw left of each result what the products above 0 add up to, and what those below take away."""
+    """Draw left of each result the sums of the positive and of the negative products."""
     results = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == LIT]
     for result, (shown, above, below) in zip(results, sums, strict=True):
         zero, middle, inch = result.get_x() - 2.6, result.get_y() + CELL / 2, 2.2
@@ -140,8 +142,8 @@ def _draw_sums(ax: Axes, sums: Sequence[tuple[str, float, float]], count: int) -
         ax.text(zero, middle - 0.42, f"cosine: {shown} + … {count} products", va="bottom", size=9)
 
 
-def _draw_hearing(ax: Axes, real: np.ndarray) -> None:
-    """Draw a line from each real token to all, over both halves of the part that stands for the encoder."""
+def _draw_attention(ax: Axes, real: np.ndarray) -> None:
+    """Draw a line from each real token to every token, across the box that stands for the encoder."""
     parts = [patch for patch in ax.patches if to_hex(patch.get_facecolor()) == NO]
     for part, below, is_real in zip(parts[::2], parts[1::2], real, strict=True):
         below.remove()
@@ -149,17 +151,17 @@ def _draw_hearing(ax: Axes, real: np.ndarray) -> None:
         at = part.get_x() + part.get_width() * (np.arange(len(is_real)) + 0.5) / len(is_real)
         top, foot = part.get_y(), part.get_y() + 2 * CELL
         lines = [[(start, top), (end, foot)] for start, end in product(at[is_real], at)]
-        ax.add_collection(LineCollection(lines, colors=GREY, linewidths=0.35))
+        ax.add_collection(LineCollection(lines, colors=GREY, linewidths=0.3, antialiased=False))
 
 
 def mean_pooling(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> Figure:
-    """Draw texts' tokens in a plane, and the mean of each as an arrow: of the real ones, and of all.
+    """Draw the tokens of texts in a plane, and their means as arrows, without and with padding.
 
-    A text has its real tokens and its padding, (token, 2). Below stand the cosines with the first mean.
+    A text has real tokens and padding, each (token, 2). The cosines with the first mean are below the panels.
     """
     figure, panels = canvas(2, (3.4, 4.5), sharey=True)
     placed = []
-    for ax, name in zip(panels, ("padding left out", "padding counted"), strict=True):
+    for ax, name in zip(panels, ("mean of the real tokens", "mean with padding"), strict=True):
         means = {}
         for (text, (real, pads)), colour in zip(texts.items(), LINES, strict=False):
             real, pads = np.reshape(real, (-1, 2)), np.reshape(pads, (-1, 2))
@@ -183,9 +185,9 @@ def mean_pooling(texts: Mapping[str, tuple[Matrix, Matrix]], *, title: str) -> F
         placed.append(means)
     panels[0].set_ylabel("feature 1")
     padded = " and ".join(text for text, (_, pads) in texts.items() if len(pads))
-    caption = f"dots: tokens; square: padding of {padded}; arrows: means; grey: how padding moves them"
+    caption = f"dots: tokens; square: padding of {padded}; arrows: means; grey arrows: effect of the padding"
     figure.supxlabel(caption, size=9)
-    finished(figure, title, "A dot for each token, a square for padding; an arrow for each mean.")
+    finished(figure, title, "A dot for each token, a square for padding, and an arrow for each mean.")
     for ax, means in zip(panels, placed, strict=True):
         place_names(ax, means, dict(zip(texts, LINES, strict=False)), weight="bold")
     return figure

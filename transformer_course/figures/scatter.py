@@ -27,9 +27,9 @@ def neuron_activations(
 
 
 def search_results(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *, title: str) -> Figure:
-    """Draw a row for each question: its cosine with the right text, and the others; beside it what is found.
+    """Draw a row for each question: its cosines with the right text and the others, and the text found.
 
-    `cosines` are (question, text); `answers` has for each question the place of its text.
+    `cosines` are (question, text); `answers` has for each question the index of its text.
     """
     table = inputs.labelled(cosines, [*answers], texts)
     both = zip(answers.items(), table, strict=True)
@@ -39,7 +39,7 @@ def search_results(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *
     )
     nearest = table.argmax(axis=1)
     wrong = np.flatnonzero(nearest != [*answers.values()])
-    style = {"color": HERO, "marker": "D", "label": "the nearest, where wrong", "zorder": 2}
+    style = {"color": HERO, "marker": "D", "label": "a wrong notice with the largest cosine", "zorder": 2}
     ax.scatter(table.max(axis=1)[wrong], wrong, **style)
     ax.set_xlim(right=np.ceil(10 * ax.dataLim.x1) / 10)
     for row, (place, right) in enumerate(zip(nearest, answers.values(), strict=True)):
@@ -51,8 +51,8 @@ def search_results(cosines: Matrix, answers: Mapping[str, int], texts: Labels, *
             ax.text(1, row, f"{words}✗", va="bottom", color=HERO, **style)
             words = f" should be: {two_decimals(table[row, right])}  {texts[right]}"
             ax.text(1, row, words, va="top", color=DARK, **style | {"size": 8.5})
-    ax.text(1, -0.75, " the nearest notice, and its cosine", weight="bold", va="center", **style)
-    alt = "A row for each question: a dot is the right notice, a stroke another; beside it what is found."
+    ax.text(1, -0.75, " largest cosine, and its notice", weight="bold", va="center", **style)
+    alt = "A row for each question: a dot is the right notice, a stroke another; on the right, the result."
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return finished(figure, title, alt)
 
