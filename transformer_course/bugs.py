@@ -1,7 +1,7 @@
-"""The code of the bug museum, lesson 14: buggy exhibits, line-ups with one correct candidate, and specimens.
+"""The code of the bug museum, lesson 14: mutants, next to correct code, and sets of five candidates.
 
-Each exhibit contains one bug, and nothing else of the project in which it was found. A specimen puts it next
-to the right code, so that a test can be tried on both.
+Each mutant contains one bug, and nothing else of the project in which the bug was found. `mutants` puts it
+next to the correct code, so that a test can be run on both.
 """
 
 import math
@@ -19,28 +19,28 @@ from transformer_lab.multi_head_attention import MultiHeadAttention, split_heads
 from transformer_lab.positional_encoding import angular_frequencies
 from transformer_lab.rotary_embedding import RotaryEmbedding, rotate_half_split, rotate_interleaved, rotations
 
-TEXTS, POSITIONS, HEADS, D_HEAD = 3, 5, 2, 14  # sizes that cannot be mistaken for each other
+TEXTS, POSITIONS, HEADS, D_HEAD = 3, 5, 2, 14  # all different, so that no axis can pass for another
 WIDTH = HEADS * D_HEAD
 
-# --- the exhibits of the path: wrong, every one -----------------------------------------------------------
+# --- the mutants that the learner reads -------------------------------------------------------------------
 
 
 class Attention(nn.Module):
-    """Returns (output, weights)."""
+    """Self-attention; returns (output, weights)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.project, self.mix = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.project, self.merge = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         query, key, value = self.project(x).chunk(3, dim=-1)
         weights = (query @ key.mT / math.sqrt(query.shape[-1])).softmax(dim=-1)
-        mixed = weights @ value
-        return self.mix(mixed)
+        output = weights @ value
+        return self.merge(output)
 
 
 def attend_in_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Attention in several heads, scaled."""
+    """Multi-head scaled dot-product attention."""
     n_heads, d_head = query.shape[1], query.shape[-1]
     width = n_heads * d_head
     scores = query @ key.mT
@@ -48,8 +48,8 @@ def attend_in_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return scores.softmax(dim=-1) @ value
 
 
-def turns(length: int, width: int, dtype: torch.dtype) -> Tensor:
-    """Cosines and sines of the positions, for a model in this format."""
+def rotary_table(length: int, width: int, dtype: torch.dtype) -> Tensor:
+    """Cosines and sines of all positions, for a model in this dtype."""
     position = torch.arange(length, dtype=dtype)
     position = position.double()
     frequency = angular_frequencies(width)
@@ -57,8 +57,8 @@ def turns(length: int, width: int, dtype: torch.dtype) -> Tensor:
     return torch.cat([angle.cos(), angle.sin()], dim=-1)
 
 
-class Turning(nn.Module):
-    """A rotation whose tables follow the model."""
+class Rotation(nn.Module):
+    """A rotary embedding whose tables follow the model to another dtype or device."""
 
     def __init__(self, width: int, length: int = 64) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Turning(nn.Module):
 
 
 def weights_without_padding(x: Tensor, ids: Tensor) -> Tensor:
-    """Weights of attention without the padding; id 0 is padding."""
+    """Attention weights that hide the padding, which has the id 0."""
     ignored = ids == 0
     scores = x @ x.mT / math.sqrt(x.shape[-1])
     scores = scores.masked_fill(ignored[:, None, :] == 0, -math.inf)
@@ -82,33 +82,33 @@ def weights_without_padding(x: Tensor, ids: Tensor) -> Tensor:
 
 
 def attend_causally(x: Tensor, n_heads: int = 2) -> Tensor:
-    """No token hears of a later one."""
+    """Causal self-attention: no token attends to a later one."""
     batch, length, width = x.shape
     heads = x.view(batch, n_heads, length, width // n_heads)
     scores = heads @ heads.mT / math.sqrt(width // n_heads)
     scores = scores.masked_fill(~causal_mask(length), -math.inf)
-    mixed = scores.softmax(dim=-1) @ heads
-    return mixed.transpose(1, 2).flatten(-2)
+    outputs = scores.softmax(dim=-1) @ heads
+    return outputs.transpose(1, 2).flatten(-2)
 
 
-def turn_by_position(x: Tensor) -> Tensor:
-    """(batch, position, heads, d_head), each vector turned by its position."""
+def rotate_by_position(x: Tensor) -> Tensor:
+    """Rotate each vector of x, (batch, position, heads, d_head), by the angles of its position."""
     rotation = rotations(torch.arange(x.shape[1]), x.shape[-1])  # (position, pair), complex
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(pairs * rotation).flatten(-2)
 
 
 def scores_of_the_last(tokens: Tensor) -> Tensor:
-    """Token by token: the scores of the last one with all so far."""
-    rotary, kept = RotaryEmbedding(tokens.shape[-1]), []
+    """Decode token by token, and return the scores of the last token's query with all keys so far."""
+    rotary, keys = RotaryEmbedding(tokens.shape[-1]), []
     for token in tokens.split(1):
         query, key = rotary(token), rotary(token)
-        kept.append(key)
-    return (query @ torch.cat(kept).mT)[0]
+        keys.append(key)
+    return (query @ torch.cat(keys).mT)[0]
 
 
 class Units(nn.Module):
-    """Units one after the other, each with its own weights."""
+    """A stack of units with residual connections, each unit with its own weights."""
 
     def __init__(self, width: int, n_layers: int) -> None:
         super().__init__()
@@ -122,8 +122,8 @@ class Units(nn.Module):
         return x
 
 
-class Ordered(nn.Module):
-    """Attention as ordered."""
+class ConfigurableAttention(nn.Module):
+    """Self-attention with options."""
 
     def __init__(self, width: int, **settings: int | float) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class Ordered(nn.Module):
 
 
 def text_vectors(x: Tensor, real: Tensor) -> Tensor:
-    """One vector for each text, of length 1; `real` is (batch, position)."""
+    """One vector of length 1 for each text; `real`, (batch, position), is True for real tokens."""
     scores = x @ x.mT / math.sqrt(x.shape[-1])
     scores = scores.masked_fill(~real[:, None], -math.inf)
     vectors = (scores.softmax(dim=-1) @ x).mean(dim=1)
@@ -146,26 +146,26 @@ def text_vectors(x: Tensor, real: Tensor) -> Tensor:
 def norm_by_hand(x: Tensor, eps: float = 1e-6) -> Tensor:
     """A layer norm."""
     mean = x.mean(dim=-1, keepdim=True)
-    spread = x.std(dim=-1, keepdim=True)
-    return (x - mean) / (spread + eps)
+    standard_deviation = x.std(dim=-1, keepdim=True)
+    return (x - mean) / (standard_deviation + eps)
 
 
-class Answer(nn.Module):
-    """One answer for each text."""
+class TextEncoder(nn.Module):
+    """One vector for each text of a batch."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.attention = nn.MultiheadAttention(width, 4)
-        self.places = nn.Parameter(torch.randn(20, width))
+        self.positions = nn.Parameter(torch.randn(20, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.places[: x.shape[1]]
-        mixed, _ = self.attention(x, x, x)
-        return mixed.mean(dim=1)
+        x = x + self.positions[: x.shape[1]]
+        outputs, _ = self.attention(x, x, x)
+        return outputs.mean(dim=1)
 
 
 class Stack(Units):
-    """Units one after the other, those that are given."""
+    """A stack of the units that it is given."""
 
     def __init__(self, units: Sequence[nn.Module]) -> None:
         nn.Module.__init__(self)
@@ -173,11 +173,11 @@ class Stack(Units):
 
 
 def unit(width: int) -> nn.Module:
-    """One of them."""
+    """One unit of a stack."""
     return nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.PReLU())
 
 
-# --- right code, with a switch for each bug -----------------------------------------------------------------
+# --- correct code, with a switch for each bug --------------------------------------------------------------
 
 
 def attend(
@@ -197,7 +197,7 @@ def attend(
 
 
 def causal(x: Tensor, **changes) -> Tensor:
-    """Causal attention: no token sees a later one."""
+    """Causal attention: no token attends to a later one."""
     return attend(x, causal_mask(x.shape[1]), **changes)
 
 
@@ -207,75 +207,75 @@ def attend_once(x: Tensor, keep: Tensor) -> Tensor:
     return scores.masked_fill(~keep, -math.inf).softmax(dim=-1) @ x
 
 
-# --- line-ups ---------------------------------------------------------------------------------------------
+# --- five candidates, one of them correct -----------------------------------------------------------------
 
 
-def line_up(exercise_id: str) -> dict[str, Callable]:
-    """Five candidates without a label, A to E. One is right; each of the others has one bug of its own."""
+def candidates(exercise_id: str) -> dict[str, Callable]:
+    """Five candidates, A to E. One is correct, and each of the other four has a bug of its own."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        candidates = {"14.7": _attentions, "14.8": _layers, "14.20": _rotations}[exercise_id]()
-    return dict(zip("ABCDE", candidates, strict=True))
+        five = {"14.7": _attentions, "14.8": _layers, "14.20": _rotations}[exercise_id]()
+    return dict(zip("ABCDE", five, strict=True))
 
 
 def _attentions() -> list[Callable]:
-    def candidate(change_mask=lambda may_attend: may_attend, **changes):
-        def suspect(x: Tensor, may_attend: Tensor | None = None) -> Tensor:
+    def make(change_mask=lambda may_attend: may_attend, **changes):
+        def candidate(x: Tensor, may_attend: Tensor | None = None) -> Tensor:
             return attend(x, None if may_attend is None else change_mask(may_attend), **changes)
 
-        return suspect
+        return candidate
 
     def split_by_view(x, n_heads):
         return x.reshape(len(x), n_heads, x.shape[1], -1)
 
     return [
-        candidate(scale=12**-0.5),  # the width of the line-up's inputs, wanted that of a head
-        candidate(torch.logical_not),
-        candidate(),
-        candidate(split=split_by_view),
-        candidate(dim=-2),
+        make(scale=12**-0.5),  # 12 features, where a head has 6
+        make(torch.logical_not),
+        make(),
+        make(split=split_by_view),
+        make(dim=-2),
     ]
 
 
 def _rotations() -> list[Callable]:
-    def candidate(positions, shrink=1.0):
-        def suspect(x: Tensor) -> Tensor:  # (batch, position, heads, d_head)
+    def make(positions, shrink=1.0):
+        def candidate(x: Tensor) -> Tensor:  # (batch, position, heads, d_head)
             rotation = rotations(positions(x), x.shape[-1])
             return rotate_half_split(x, rotation.real, rotation.imag) * shrink
 
-        return suspect
+        return candidate
 
     def count(x):
         return torch.arange(x.shape[1])[:, None]
 
     return [
-        candidate(lambda x: torch.arange(x.shape[2])[None] + 0 * count(x)),
-        candidate(lambda x: count(x).bfloat16().long()),
-        candidate(lambda x: count(x) + 3 * torch.arange(len(x))[:, None, None]),
-        candidate(count, shrink=0.97),
-        candidate(count),
+        make(lambda x: torch.arange(x.shape[2])[None] + 0 * count(x)),
+        make(lambda x: count(x).bfloat16().long()),
+        make(lambda x: count(x) + 3 * torch.arange(len(x))[:, None, None]),
+        make(count, shrink=0.97),
+        make(count),
     ]
 
 
 def _layers() -> list[Callable]:
     layer = standard_layer(EncoderConfig(50, 16, 2, 32, 1, 20)).eval()
 
-    def candidate(change=lambda x: x, shrink=1.0, ignore_mask=False):
-        def suspect(x: Tensor, may_attend: Tensor | None = None) -> Tensor:
+    def make(change=lambda x: x, shrink=1.0, ignore_mask=False):
+        def candidate(x: Tensor, may_attend: Tensor | None = None) -> Tensor:
             return layer(change(x), None if ignore_mask else may_attend)[0] * shrink
 
-        return suspect
+        return candidate
 
     return [
-        candidate(lambda x: x + sinusoidal_encoding(x.shape[1], x.shape[2])),
-        candidate(),
-        candidate(shrink=math.sqrt(15 / 16)),  # as a norm that divides by n − 1 leaves it
-        candidate(lambda x: x - x.mean(dim=0)),
-        candidate(ignore_mask=True),
+        make(lambda x: x + sinusoidal_encoding(x.shape[1], x.shape[2])),
+        make(),
+        make(shrink=math.sqrt(15 / 16)),  # as a norm that divides by n − 1 leaves it
+        make(lambda x: x - x.mean(dim=0)),
+        make(ignore_mask=True),
     ]
 
 
-# --- specimens: what the overview of the lesson is made of ------------------------------------------------
+# --- mutants next to correct code, for the comparison of five kinds of tests ------------------------------
 
 
 def normal(*shape: int) -> Tensor:
@@ -289,59 +289,66 @@ def parameters_of(function: Callable | nn.Module) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Specimen:
-    """A bug of the museum next to the right code, to try the five kinds of tests on.
+class Mutant:
+    """A mutant next to the correct code, to run the five kinds of tests on.
 
     Attributes:
-        number: of the exhibit.
-        right, wrong: functions or modules, from (batch, position, features) to vectors.
-        keeps: whether a function keeps its promise on x.
-        x: an input of sizes at which the bug raises no error.
-        parameters: the number of parameters that a pencil counts.
+        number: of its exercise.
+        correct, mutated: functions or modules, from (batch, position, features) to vectors.
+        has_property: whether a function has the property that the mutant violates, on x.
+        x: an input of sizes at which the mutant raises no error.
+        parameters: the number of parameters, counted by hand.
     """
 
     number: int
-    right: Callable[[Tensor], Tensor]
-    wrong: Callable[[Tensor], Tensor]
-    keeps: Callable[[Callable, Tensor], bool]
+    correct: Callable[[Tensor], Tensor]
+    mutated: Callable[[Tensor], Tensor]
+    has_property: Callable[[Callable, Tensor], bool]
     x: Tensor
     parameters: int = 0
 
 
-TESTS = ("sizes", "loop", "promise", "count", "nudge")
-# What goes wrong in each exhibit, without saying why: that is for the learner to find out.
+TESTS = ("shape", "reference", "property", "count", "perturbation")
+# The symptom of each bug, without its cause, which the learner has to find.
 SYMPTOMS = {
-    1: "rotary turns by something else than the position",
+    1: "rotary: angle isn't that of the position",
     2: "one unit four times, not four units",
-    3: "texts hear each other",
-    4: "a causal mask lets the future through",
-    5: "scores do not know the distance",
-    6: "a layer norm leaves a wrong variance",
-    10: "attention returns something else than promised",
-    11: "a mask brings an axis too many",
-    12: "all weights are too even",
-    13: "a table of positions has too few rows",
-    15: "queries take from the padding",
-    16: "positions coincide",
-    18: "fewer heads than were ordered",
-    19: "a text's vector depends on its padding",
+    3: "output depends on other texts",
+    4: "output depends on later tokens",
+    5: "scores don't depend on distance",
+    6: "layer norm leaves a wrong variance",
+    10: "wrong return value",
+    11: "mask adds an axis to the output",
+    12: "attention weights too even",
+    13: "position table has too few rows",
+    15: "queries attend to the padding",
+    16: "several positions share a row",
+    18: "fewer heads than asked for",
+    19: "text vector depends on the padding",
 }
 
 
-def notices(specimen: Specimen, test: str) -> int:
-    """Whether one of the five tests catches the bug, 1 or 0; 2 if an error stops it."""
-    right, wrong, x, primes = specimen.right, specimen.wrong, specimen.x, normal(TEXTS, POSITIONS, WIDTH)
+def kills(mutant: Mutant, test: str) -> int:
+    """Whether one of the five tests kills the mutant, 1 or 0; 2 if the mutant raises an error in the test."""
+    correct, mutated, x, different_sizes = (
+        mutant.correct,
+        mutant.mutated,
+        mutant.x,
+        normal(TEXTS, POSITIONS, WIDTH),
+    )
 
-    def numbers_of_a_loop():
-        output, wanted = wrong(x), right(x)
-        return output.shape == wanted.shape and torch.allclose(output, wanted)
+    def equals_the_reference():
+        output, expected = mutated(x), correct(x)
+        return output.shape == expected.shape and torch.allclose(output, expected)
 
     passes = {
-        "sizes": lambda: wrong(primes).shape == right(primes).shape,
-        "loop": numbers_of_a_loop,
-        "promise": lambda: specimen.keeps(wrong, x),
-        "count": lambda: parameters_of(wrong) == specimen.parameters,
-        "nudge": lambda: torch.equal(*(diagnostics.leak_map(code, x) > 1e-9 for code in (wrong, right))),
+        "shape": lambda: mutated(different_sizes).shape == correct(different_sizes).shape,
+        "reference": equals_the_reference,
+        "property": lambda: mutant.has_property(mutated, x),
+        "count": lambda: parameters_of(mutated) == mutant.parameters,
+        "perturbation": lambda: torch.equal(
+            *(diagnostics.leak_map(code, x) > 1e-9 for code in (mutated, correct))
+        ),
     }
     try:
         return int(not passes[test]())
@@ -413,18 +420,18 @@ class _FirstResult(nn.Module):
         return self.module(x, x, x)[0]
 
 
-def specimens() -> list[Specimen]:
-    """Fourteen bugs in the order of their exhibits, always with the same weights."""
+def mutants() -> list[Mutant]:
+    """Fourteen mutants in the order of their exercises, always with the same weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return sorted([*_functions(), *_modules()], key=lambda specimen: specimen.number)
+        return sorted([*_functions(), *_modules()], key=lambda mutant: mutant.number)
 
 
-def _functions() -> list[Specimen]:
+def _functions() -> list[Mutant]:
     whole, fused = MultiHeadAttention(WIDTH, HEADS), F.scaled_dot_product_attention
 
     def first_of_two(x):
-        output, _ = whole(x)[0]  # one tensor, two names
+        output, _ = whole(x)[0]  # unpacks one tensor into two names
         return output
 
     def in_heads(x, attend_to=fused):
@@ -432,7 +439,7 @@ def _functions() -> list[Specimen]:
         return attend_to(heads, heads, heads).transpose(1, 2).flatten(-2)
 
     def rotate(x, dtype=torch.int64):
-        table = turns(x.shape[1], WIDTH, dtype)
+        table = rotary_table(x.shape[1], WIDTH, dtype)
         return rotate_half_split(x, *table.chunk(2, dim=-1))
 
     def one_by_one(x):
@@ -461,25 +468,28 @@ def _functions() -> list[Specimen]:
 
     x = normal(2, 4, WIDTH)
     return [
-        Specimen(1, rotate_heads, partial(rotate_heads, head_axis=()), _order_matters, normal(3, 2, WIDTH)),
-        Specimen(4, causal, attend_causally, _ignores_padding, x),  # the pads are the last positions
-        Specimen(5, rotate, one_by_one, _order_matters, x),
-        Specimen(6, lambda x: F.layer_norm(x, (WIDTH,)), norm_by_hand, _variance_is_one, x),
-        Specimen(10, lambda x: whole(x)[0], first_of_two, _independent_texts, x),
-        Specimen(11, masked_once, partial(masked_once, axes=(None, None)), _ignores_padding, x),
-        Specimen(12, in_heads, partial(in_heads, attend_to=attend_in_heads), _independent_heads, x),
-        Specimen(13, placed, partial(placed, rows=1), _order_matters, x),
-        Specimen(15, masked, partial(masked, change=torch.logical_not), _ignores_padding, x),
-        Specimen(16, rotate, partial(rotate, dtype=torch.bfloat16), _distance_only, normal(1, 300, WIDTH)),
-        Specimen(19, pooled, partial(pooled, count=all_positions), _ignores_padding, x),
+        Mutant(1, rotate_heads, partial(rotate_heads, head_axis=()), _order_matters, normal(3, 2, WIDTH)),
+        Mutant(4, causal, attend_causally, _ignores_padding, x),  # the pads are the last positions
+        Mutant(5, rotate, one_by_one, _order_matters, x),
+        Mutant(6, lambda x: F.layer_norm(x, (WIDTH,)), norm_by_hand, _variance_is_one, x),
+        Mutant(10, lambda x: whole(x)[0], first_of_two, _independent_texts, x),
+        Mutant(11, masked_once, partial(masked_once, axes=(None, None)), _ignores_padding, x),
+        Mutant(12, in_heads, partial(in_heads, attend_to=attend_in_heads), _independent_heads, x),
+        Mutant(13, placed, partial(placed, rows=1), _order_matters, x),
+        Mutant(15, masked, partial(masked, change=torch.logical_not), _ignores_padding, x),
+        Mutant(16, rotate, partial(rotate, dtype=torch.bfloat16), _distance_only, normal(1, 300, WIDTH)),
+        Mutant(19, pooled, partial(pooled, count=all_positions), _ignores_padding, x),
     ]
 
 
-def _modules() -> list[Specimen]:
+def _modules() -> list[Mutant]:
     units, tied = Stack([unit(WIDTH) for _ in range(4)]), Units(WIDTH, 4)
     by_text = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
     by_batch = nn.MultiheadAttention(WIDTH, HEADS)
-    seven_heads, misspelt = nn.MultiheadAttention(WIDTH, 7, batch_first=True), Ordered(WIDTH, attn_head=7)
+    seven_heads, misspelt = (
+        nn.MultiheadAttention(WIDTH, 7, batch_first=True),
+        ConfigurableAttention(WIDTH, attn_head=7),
+    )
     pairs = [(units, tied), (by_text, by_batch), (seven_heads, misspelt.attention)]
     for right, wrong in pairs:
         wrong.load_state_dict(right.state_dict())
@@ -487,7 +497,7 @@ def _modules() -> list[Specimen]:
     right, wrong, seven = _FirstResult(by_text), _FirstResult(by_batch), _FirstResult(seven_heads)
     x = normal(2, 4, WIDTH)
     return [
-        Specimen(2, units, tied, _units_learn_apart, x, of_units),
-        Specimen(3, right, wrong, _independent_texts, x, of_attention),
-        Specimen(18, seven, misspelt, _refuses_unknown_names, x, of_attention),
+        Mutant(2, units, tied, _units_learn_apart, x, of_units),
+        Mutant(3, right, wrong, _independent_texts, x, of_attention),
+        Mutant(18, seven, misspelt, _refuses_unknown_names, x, of_attention),
     ]

@@ -1,4 +1,4 @@
-"""Lesson 14: right code keeps its promise, buggy code does not, and each line-up has one right candidate."""
+"""Lesson 14: correct code has its property, mutants don't, and one of each five candidates is correct."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from tests.course import answers
 from tests.course.cells import solved
-from transformer_course.bugs import line_up, parameters_of, specimens
+from transformer_course.bugs import candidates, mutants, parameters_of
 from transformer_course.checker import judge
 from transformer_course.checker.mutation_testing import MutationExercise
 from transformer_course.checker.verdict import CORRECT, NOT_YET
@@ -17,7 +17,7 @@ from transformer_lab import diagnostics
 
 EXERCISES = [find(id) for id in exercise_ids() if id.startswith("14.")]
 answers.load()
-ATTENTION, ROTATION, LAYER = LINE_UPS = ["14.7", "14.20", "14.8"]
+ATTENTION, ROTATION, LAYER = CANDIDATE_SETS = ["14.7", "14.20", "14.8"]
 
 
 def of_type(exercise_type):
@@ -34,75 +34,75 @@ def double():
     torch.set_default_dtype(before)
 
 
-# --- specimens ------------------------------------------------------------------------------------
+# --- mutants next to correct code -----------------------------------------------------------------
 
 
-def test_the_right_code_keeps_its_promise_and_the_wrong_code_gives_other_numbers():
-    for case in specimens():
-        assert case.keeps(case.right, case.x), case.number
-        right, wrong = case.right(case.x), case.wrong(case.x)
-        assert right.isfinite().all(), case.number
-        assert wrong.shape != right.shape or not torch.allclose(wrong, right), case.number
-        assert parameters_of(case.right) == case.parameters, case.number
+def test_correct_code_has_the_property_and_the_mutant_gives_other_numbers():
+    for mutant in mutants():
+        assert mutant.has_property(mutant.correct, mutant.x), mutant.number
+        correct, mutated = mutant.correct(mutant.x), mutant.mutated(mutant.x)
+        assert correct.isfinite().all(), mutant.number
+        assert mutated.shape != correct.shape or not torch.allclose(mutated, correct), mutant.number
+        assert parameters_of(mutant.correct) == mutant.parameters, mutant.number
 
 
 # --- mutation testing -----------------------------------------------------------------------------
 
 
 @of_type(MutationExercise)
-def test_some_test_kills_the_exhibit_and_every_hidden_variant_of_it(exercise):
+def test_some_test_kills_the_mutant_and_every_hidden_variant_of_it(exercise):
     tests = [solved(exercise), *answers.ALTERNATIVES[exercise.id]]
     assert any(judge(exercise, test).headline.startswith("✓✓ ") for test in tests)
 
 
-# --- line-ups -------------------------------------------------------------------------------------
+# --- five candidates, one of them correct ---------------------------------------------------------
 
 
-def padding_is_ignored(suspect, width):
+def padding_is_ignored(candidate, width):
     x, real = torch.randn(2, 5, width), torch.arange(5) < 3
     other = torch.where(real[:, None], x, x + 1)
-    before, after = (suspect(y, may_attend=real.expand(2, 1, 1, 5))[:, :3] for y in (x, other))
+    before, after = (candidate(y, may_attend=real.expand(2, 1, 1, 5))[:, :3] for y in (x, other))
     return torch.allclose(before, after)
 
 
-def is_attention(suspect):
+def is_attention(candidate):
     x = torch.randn(2, 5, 12)
     heads = x.unflatten(-1, (2, 6)).transpose(1, 2)
     wanted = F.scaled_dot_product_attention(heads, heads, heads)
-    return torch.allclose(suspect(x), wanted.transpose(1, 2).flatten(-2))
+    return torch.allclose(candidate(x), wanted.transpose(1, 2).flatten(-2))
 
 
-def lengths_are_kept(suspect):
+def lengths_are_kept(candidate):
     x = torch.randn(2, 7, 3, 6)
-    return torch.allclose(suspect(x).norm(dim=-1), x.norm(dim=-1))
+    return torch.allclose(candidate(x).norm(dim=-1), x.norm(dim=-1))
 
 
-def heads_are_independent(suspect):
+def heads_are_independent(candidate):
     x = torch.randn(2, 7, 3, 6)
-    return torch.allclose(suspect(x)[:, :, 2:], suspect(x[:, :, 2:]))
+    return torch.allclose(candidate(x)[:, :, 2:], candidate(x[:, :, 2:]))
 
 
-def texts_are_independent(suspect):
+def texts_are_independent(candidate):
     x = torch.randn(2, 7, 3, 6)
-    return torch.allclose(suspect(x)[1:], suspect(x[1:]))
+    return torch.allclose(candidate(x)[1:], candidate(x[1:]))
 
 
-def positions_differ(suspect, length=600):
+def positions_differ(candidate, length=600):
     same = torch.randn(6).expand(1, length, 1, 6)
-    return len(suspect(same)[0, :, 0].unique(dim=0)) == length
+    return len(candidate(same)[0, :, 0].unique(dim=0)) == length
 
 
-def variance_is_one(suspect):
-    variance = suspect(torch.randn(2, 5, 16)).var(dim=-1, correction=0)
+def variance_is_one(candidate):
+    variance = candidate(torch.randn(2, 5, 16)).var(dim=-1, correction=0)
     return torch.allclose(variance, torch.ones(2, 5), atol=1e-3)
 
 
 def has(name):
-    return lambda suspect: getattr(diagnostics, name)(suspect, torch.randn(3, 5, 16)).holds
+    return lambda candidate: getattr(diagnostics, name)(candidate, torch.randn(3, 5, 16)).holds
 
 
 REVEALED_BY = {
-    ATTENTION: {"ADE": is_attention, "BDE": lambda suspect: padding_is_ignored(suspect, 12)},
+    ATTENTION: {"ADE": is_attention, "BDE": lambda candidate: padding_is_ignored(candidate, 12)},
     ROTATION: {
         "A": heads_are_independent,
         "AB": positions_differ,
@@ -113,43 +113,43 @@ REVEALED_BY = {
         "A": has("permutation_equivariance"),
         "C": variance_is_one,
         "D": has("batch_invariance"),
-        "E": lambda suspect: padding_is_ignored(suspect, 16),
+        "E": lambda candidate: padding_is_ignored(candidate, 16),
     },
 }
 
 
-@pytest.mark.parametrize("id", LINE_UPS)
-def test_each_promise_is_broken_by_its_suspects_and_one_suspect_keeps_them_all(id):
+@pytest.mark.parametrize("id", CANDIDATE_SETS)
+def test_each_property_is_violated_by_its_candidates_and_one_candidate_has_them_all(id):
     left = set("ABCDE")
-    for guilty, keeps in REVEALED_BY[id].items():
-        broken = {letter for letter, suspect in line_up(id).items() if not keeps(suspect)}
-        assert broken == set(guilty)
+    for letters, has_property in REVEALED_BY[id].items():
+        broken = {letter for letter, candidate in candidates(id).items() if not has_property(candidate)}
+        assert broken == set(letters)
         left -= broken
     assert [find(id).reference[letter] for letter in left] == ["right"]
 
 
-@pytest.mark.parametrize("id", LINE_UPS)
-def test_neither_shape_nor_name_gives_a_suspect_away(id):
+@pytest.mark.parametrize("id", CANDIDATE_SETS)
+def test_neither_shape_nor_name_gives_a_candidate_away(id):
     x = torch.randn(2, 5, 3, 6) if id == ROTATION else torch.randn(2, 5, 12 if id == ATTENTION else 16)
-    suspects = line_up(id).values()
-    assert len({suspect.__qualname__ for suspect in suspects}) == 1
-    for suspect in suspects:
-        assert suspect(x).shape == x.shape and suspect(x).isfinite().all()
+    given = candidates(id).values()
+    assert len({candidate.__qualname__ for candidate in given}) == 1
+    for candidate in given:
+        assert candidate(x).shape == x.shape and candidate(x).isfinite().all()
 
 
 def test_the_sentences_about_faults_that_are_easily_mistaken_are_true():
-    attention, rotation, x = line_up(ATTENTION), line_up(ROTATION), torch.randn(2, 5, 12)
+    attention, rotation, x = candidates(ATTENTION), candidates(ROTATION), torch.randn(2, 5, 12)
     shuffled = {
-        name for name, suspect in attention.items() if suspect(x.flip(1)).allclose(suspect(x).flip(1))
+        name for name, candidate in attention.items() if candidate(x.flip(1)).allclose(candidate(x).flip(1))
     }
     assert shuffled == set("ABCE")
-    sums = {name for name, suspect in attention.items() if suspect(x).sum(dim=1).allclose(x.sum(dim=1))}
+    sums = {name for name, candidate in attention.items() if candidate(x).sum(dim=1).allclose(x.sum(dim=1))}
     assert sums == {"E"}
     assert positions_differ(rotation["B"], 257) and not positions_differ(rotation["B"])
 
 
-@pytest.mark.parametrize("id", LINE_UPS)
-def test_a_line_up_asks_for_the_fault_of_each(id):
+@pytest.mark.parametrize("id", CANDIDATE_SETS)
+def test_the_answer_names_the_bug_of_each_candidate(id):
     exercise = find(id)
     same = {letter.lower(): f" {name.capitalize()}." for letter, name in reversed(exercise.reference.items())}
     assert judge(exercise, same).state == CORRECT

@@ -1,4 +1,4 @@
-"""Exercises of lesson 14, the bug museum: write a test that wrong code does not pass, or name the fault."""
+"""Exercises of lesson 14, the bug museum: tests that kill mutants, and candidates whose bugs you name."""
 
 import math
 import re
@@ -25,14 +25,14 @@ from transformer_lab.scaled_dot_product_attention import scaled_dot_product_atte
 
 
 class Exhibit(ValueExercise):
-    """An exercise whose answer is the number of a line, a count, or a letter."""
+    """An exercise whose answer is a letter or the number of a line."""
 
     def call(self, answer: Any, case: dict) -> Any:
         return _meant(plain(answer))
 
 
 def _meant(answer: Any) -> Any:
-    """What can mean one thing only: "5", "line 5" and 5.0 are the number 5, "c." is the letter C."""
+    """The answer, if it is unambiguous: "5", "line 5" and 5.0 are the number 5, "c." is the letter C."""
     if isinstance(answer, str):
         (number, *more) = re.findall(r"\d+", answer) or [None]
         letter = re.fullmatch(r"\W*([A-Za-z])\W*", answer)
@@ -41,9 +41,9 @@ def _meant(answer: Any) -> Any:
 
 
 class LineUp(ValueExercise):
-    """An exercise whose answer names the fault of each suspect; the names stand in its task.
+    """An exercise whose answer names the bug in each of five candidates, from the list in its task.
 
-    faults: each name, with what one would see of a suspect that has it
+    faults: each name, with the symptom of a candidate that has this bug
     """
 
     def __init__(
@@ -58,23 +58,26 @@ class LineUp(ValueExercise):
     def difference(self, i: int, result: Any) -> Difference | None:
         said, true = _by_letter(plain(result)), self.reference
         if not isinstance(said, dict) or said.keys() != true.keys():
-            text = 'Wanted is a dict with a name for each suspect: `{"A": "…", "B": "…", …}`, from A to E.'
+            text = 'Give a dict with one name for each candidate, from A to E: `{"A": "…", "B": "…", …}`.'
             return Difference("not a name for each", text)
         unknown = [name for name in said.values() if name not in self.faults]
         if unknown:
             names = ", ".join(self.faults)
-            return Difference("not in the list", f"{shown(unknown[0])} is no name of the list: {names}.")
+            return Difference("not in the list", f"{shown(unknown[0])} isn't in the list of names: {names}.")
         if len({*said.values()}) < len(said):
-            return Difference("one name twice", "Each has a name of its own: you give one of them twice.")
+            return Difference(
+                "one name twice",
+                "You give the same name to two candidates. No two of them have the same bug.",
+            )
         wrong = next((letter for letter in true if said[letter] != true[letter]), None)
         if wrong is None:
             return None
         name = said[wrong]
-        return Difference(f"not {wrong}", f"{wrong} is something else than {name!r}. {self.faults[name]}")
+        return Difference(f"not {wrong}", f"{wrong} is not {name!r}. {self.faults[name]}")
 
 
 def _by_letter(answer: Any) -> Any:
-    """Letters in capitals and names in small ones, from A on; anything else as it is."""
+    """A dict with its letters in upper case and its names in lower case, sorted; anything else unchanged."""
     if not isinstance(answer, dict):
         return answer
     return dict(
@@ -84,7 +87,7 @@ def _by_letter(answer: Any) -> Any:
 
 @exercise("14.1", kind=MutationExercise, difficulty=2)
 def keeps_01(turn):
-    """turn: x (batch, position, heads, 6) → the same. True if it turns each vector by its position."""
+    """turn: x (batch, position, heads, 6) → same shape. True if it rotates each vector by its position."""
     x = torch.randn(2, 7, 3, 6)
     return torch.allclose(turn(x)[:, :, 2:], turn(x[:, :, 2:]))
 
@@ -107,20 +110,24 @@ def keeps_01_mutants():
         return torch.stack([a * cosine - b * sine, b * cosine + a * sine], dim=-1).flatten(-2).to(x)
 
     others = {
-        "vectors become shorter": lambda x: 0.9 * right(x),
-        "turned by the number of the text": lambda x: right(x, torch.arange(len(x))[:, None, None]),
-        "heads exchanged": lambda x: right(x).flip(2),
-        "not turned at all": torch.clone,
+        "vectors shortened by a factor": lambda x: 0.9 * right(x),
+        "rotated by the text's index": lambda x: right(x, torch.arange(len(x))[:, None, None]),
+        "heads in reverse order": lambda x: right(x).flip(2),
+        "no rotation": torch.clone,
     }
-    found = {"complex numbers": right, "the package's own": transposed, "cosines and sines": by_tables}
+    found = {
+        "with complex numbers": right,
+        "the package's rotary embedding": transposed,
+        "with cosine and sine tables": by_tables,
+    }
     return Mutants(
-        correct=found, target=bugs.turn_by_position, reference=right, variants=others, argument_names=["x"]
+        correct=found, target=bugs.rotate_by_position, reference=right, variants=others, argument_names=["x"]
     )
 
 
 @exercise("14.2", kind=MutationExercise)
 def keeps_02(stack):
-    """stack: a module; `stack.units` holds four units. True if each has weights of its own."""
+    """stack: a module with four units in `stack.units`. True if each unit has weights of its own."""
     whole, one = (sum(p.numel() for p in part.parameters()) for part in (stack, stack.units[0]))
     return whole == 4 * one
 
@@ -128,21 +135,21 @@ def keeps_02(stack):
 @keeps_02.mutants
 def keeps_02_mutants():
     four = [bugs.unit(8) for _ in range(4)]
-    alike = [deepcopy(four[0]) for _ in range(4)]  # at first; each may learn by itself
+    alike = [deepcopy(four[0]) for _ in range(4)]  # equal before training
     shells = [nn.Sequential(*four[0]) for _ in range(4)]
     one_norm = [nn.Sequential(four[0][0], *unit[1:]) for unit in four]
     others = {
-        "one of them twice": bugs.Stack([*four[:3], four[0]]),
-        "one norm for all": bugs.Stack(one_norm),
-        "four shells around the same weights": bugs.Stack(shells),
-        "one dead unit": bugs.Stack([*four[:3], nn.Identity()]),
+        "one unit used twice": bugs.Stack([*four[:3], four[0]]),
+        "one layer norm shared by all units": bugs.Stack(one_norm),
+        "four containers around the same modules": bugs.Stack(shells),
+        "one unit replaced by nn.Identity": bugs.Stack([*four[:3], nn.Identity()]),
     }
     in_sequence = bugs.Stack([bugs.unit(8) for _ in range(4)])
     in_sequence.units = nn.Sequential(*in_sequence.units)
-    right = {"four of them": bugs.Stack(four), "equal at first": bugs.Stack(alike)}
-    right["narrower ones"] = bugs.Stack([bugs.unit(6) for _ in range(4)])
-    right["in a Sequential"] = in_sequence
-    beside = {"three of them": bugs.Stack(four[:3])}
+    right = {"four units": bugs.Stack(four), "four copies of one unit": bugs.Stack(alike)}
+    right["a narrower stack"] = bugs.Stack([bugs.unit(6) for _ in range(4)])
+    right["units in an nn.Sequential"] = in_sequence
+    beside = {"only three units": bugs.Stack(four[:3])}
     return Mutants(
         correct=right, target=bugs.Units(8, 4), variants=others, unrelated=beside, argument_names=["x"]
     )
@@ -150,21 +157,21 @@ def keeps_02_mutants():
 
 @exercise("14.3", kind=MutationExercise)
 def keeps_03(answer):
-    """answer: x (batch, up to 20 positions, 16) → (batch, 16). True if texts do not hear each other."""
+    """answer: x (batch, ≤ 20 positions, 16) → (batch, 16). True if no text depends on another one."""
     x = torch.randn(2, 5, 16)
     return torch.allclose(answer(x)[:1], answer(x[:1]))
 
 
 @keeps_03.mutants
 def keeps_03_mutants():
-    class ByText(bugs.Answer):
+    class ByText(bugs.TextEncoder):
         def __init__(self, width):
             super().__init__(width)
             self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
 
-    class Turned(bugs.Answer):  # PyTorch's module as it comes, and the axes as that wants them
+    class Turned(bugs.TextEncoder):  # PyTorch's default layout, (position, batch, width)
         def forward(self, x):
-            x = (x + self.places[: x.shape[1]]).transpose(0, 1)
+            x = (x + self.positions[: x.shape[1]]).transpose(0, 1)
             return self.attention(x, x, x)[0].mean(dim=0)
 
     class Largest(nn.Module):
@@ -175,16 +182,20 @@ def keeps_03_mutants():
         def forward(self, x):
             return self.look(x)[0].amax(dim=1)
 
-    whole, wrong = ByText(16), bugs.Answer(16)
-    right = {"the texts first": whole, "turned, and back": Turned(16), "the largest": Largest()}
+    whole, wrong = ByText(16), bugs.TextEncoder(16)
+    right = {
+        "with batch_first=True": whole,
+        "with x transposed": Turned(16),
+        "with max pooling": Largest(),
+    }
     others = {
-        "the mean of all texts taken off": lambda x: whole(x - x.mean(dim=0)),
-        "texts shifted by one": lambda x: whole(x).roll(1, dims=0),
-        "divided by the number of texts": lambda x: whole(x) / len(x),
+        "the mean over all texts subtracted": lambda x: whole(x - x.mean(dim=0)),
+        "outputs shifted by one text": lambda x: whole(x).roll(1, dims=0),
+        "outputs divided by the batch size": lambda x: whole(x) / len(x),
     }
     twin = ByText(16)
     twin.load_state_dict(wrong.state_dict())
-    beside = {"places forgotten": lambda x: whole.attention(x, x, x)[0].mean(dim=1)}
+    beside = {"no positions added": lambda x: whole.attention(x, x, x)[0].mean(dim=1)}
     return Mutants(
         correct=right, target=wrong, reference=twin, variants=others, unrelated=beside, argument_names=["x"]
     )
@@ -192,7 +203,7 @@ def keeps_03_mutants():
 
 @exercise("14.4", kind=MutationExercise)
 def keeps_04(attend):
-    """attend: x (batch, position, 8) → the same shape. True if no token hears of a later one."""
+    """attend: x (batch, position, 8) → same shape. True if no output depends on a later token."""
     x = torch.randn(1, 6, 8)
     return torch.allclose(attend(x)[:, :3], attend(x[:, :3]))
 
@@ -203,18 +214,24 @@ def keeps_04_mutants():
         heads = split_heads(x, 2)
         return merge_heads(F.scaled_dot_product_attention(heads, heads, heads, is_causal=True))
 
-    def query_by_query(x):  # each looks at what came before it, and there is nothing else
+    def query_by_query(x):  # each query gets only the tokens up to its own position
         return torch.cat([bugs.attend(x[:, : i + 1])[:, -1:] for i in range(x.shape[1])], dim=1)
 
-    right = {"a causal mask": bugs.causal, "PyTorch's own": by_pytorch, "query by query": query_by_query}
+    right = {
+        "with a causal mask": bugs.causal,
+        "PyTorch's attention with is_causal=True": by_pytorch,
+        "one query at a time": query_by_query,
+    }
     others = {
-        "no mask at all": bugs.attend,
-        "every token sees one too many": lambda x: bugs.attend(
+        "no mask": bugs.attend,
+        "every token attends to one later token": lambda x: bugs.attend(
             x, torch.ones(x.shape[1], x.shape[1]).tril(1) > 0
         ),
-        "sees only the later ones": lambda x: bugs.attend(x, causal_mask(x.shape[1]).mT),
+        "every token attends only to itself and later tokens": lambda x: bugs.attend(
+            x, causal_mask(x.shape[1]).mT
+        ),
     }
-    beside = {"the scores are not divided": partial(bugs.causal, scale=1.0)}
+    beside = {"scores not scaled": partial(bugs.causal, scale=1.0)}
     return Mutants(
         correct=right,
         target=bugs.attend_causally,
@@ -227,7 +244,7 @@ def keeps_04_mutants():
 
 @exercise("14.5", kind=MutationExercise, difficulty=2)
 def keeps_05(scores_of_the_last):
-    """scores_of_the_last: tokens (position, width) → (position). True if a score knows the distance."""
+    """scores_of_the_last: tokens (position, width) → (position). True if distance affects the scores."""
     return scores_of_the_last(torch.randn(1, 8).expand(6, 8)).std() > 1e-6
 
 
@@ -239,20 +256,20 @@ def keeps_05_mutants():
 
     def one_at_a_time(tokens):
         rotary = RotaryEmbedding(tokens.shape[-1])
-        kept = [rotary(token, offset=place) for place, token in enumerate(tokens.split(1))]
-        return (kept[-1] @ torch.cat(kept).mT)[0]
+        keys = [rotary(token, offset=place) for place, token in enumerate(tokens.split(1))]
+        return (keys[-1] @ torch.cat(keys).mT)[0]
 
     def keys_unturned(tokens):
         return tokens @ RotaryEmbedding(tokens.shape[-1])(tokens)[-1]
 
     others = {
-        "all keys turned as the query": lambda tokens: tokens @ tokens[-1] + 0.0,
-        "only the query turned": keys_unturned,
-        "its own score left out": lambda tokens: right(tokens)[:-1],
-        "divided by the width": lambda tokens: right(tokens) / tokens.shape[-1],
+        "all keys rotated by the query's position": lambda tokens: tokens @ tokens[-1] + 0.0,
+        "only the query rotated": keys_unturned,
+        "the last token's score with itself missing": lambda tokens: right(tokens)[:-1],
+        "scores divided by the width": lambda tokens: right(tokens) / tokens.shape[-1],
     }
-    found = {"all at once": right, "one at a time": one_at_a_time}
-    found["counted from 100 on"] = partial(right, start=100)
+    found = {"all tokens at once": right, "one token at a time": one_at_a_time}
+    found["positions counted from 100"] = partial(right, start=100)
     return Mutants(
         correct=found,
         target=bugs.scores_of_the_last,
@@ -264,7 +281,7 @@ def keeps_05_mutants():
 
 @exercise("14.6", kind=MutationExercise, difficulty=2)
 def keeps_06(norm):
-    """norm: x (…, features) → the same. True if every row has mean 0 and variance 1, but for eps."""
+    """norm: x (…, features) → same shape. True if each row has mean 0 and variance 1, up to eps."""
     y = norm(10 * torch.randn(5, 4))
     return torch.allclose(y.var(dim=-1, correction=0), torch.ones(5), atol=1e-3)
 
@@ -276,10 +293,10 @@ def keeps_06_mutants():
         return centred / (centred.square().mean(dim=-1, keepdim=True) + eps).sqrt()
 
     others = {
-        "the mean left in": lambda x: x / x.std(dim=-1, correction=0, keepdim=True),
-        "half as long": lambda x: by_hand(x) / 2,
-        "along the positions": lambda x: by_hand(x.mT).mT,
-        "shifted by 1": lambda x: by_hand(x) + 1,
+        "the mean not subtracted": lambda x: x / x.std(dim=-1, correction=0, keepdim=True),
+        "output divided by 2": lambda x: by_hand(x) / 2,
+        "normalised over the positions": lambda x: by_hand(x.mT).mT,
+        "output shifted by 1": lambda x: by_hand(x) + 1,
     }
 
     def eps_outside(x):
@@ -294,8 +311,8 @@ def keeps_06_mutants():
         mean, squares = (each.mean(dim=-1, keepdim=True) for each in (wide, wide.square()))
         return ((wide - mean) * (squares - mean**2 + 1e-5).rsqrt()).to(x)
 
-    right = {"PyTorch's own": pytorch, "by the mean of the squares": by_squares}
-    right["eps beside the root"] = eps_outside
+    right = {"PyTorch's layer_norm": pytorch, "variance as the mean of squares": by_squares}
+    right["eps added to the standard deviation"] = eps_outside
     signs = {"small rows only": lambda x: by_hand(x) * (x.abs().mean() < 0.05)}
     return Mutants(
         correct=right,
@@ -312,18 +329,19 @@ def keeps_06_mutants():
     kind=LineUp,
     difficulty=3,
     faults={
-        "right": "A right one gives PyTorch's numbers, on two heads of six features, masked and unmasked.",
-        "scale": "A wrong scale breaks no promise about who hears whom: padding moves no real token, and "
-        "shuffled tokens come out shuffled. Only its numbers differ from PyTorch's.",
-        "inverted": "With its mask turned round, one is right without a mask; with one, real tokens hear the "
-        "padding and nobody else.",
-        "unmasked": "One without a mask returns the same, whatever you hand over as `may_attend`.",
-        "view": "Cut with a `view`, a head holds pieces of other tokens: shuffled tokens do not come out "
-        "shuffled.",
-        "columns": "Where each key shares itself out, all outputs together are all inputs together: "
-        "without a mask, both have the same sum over the positions.",
-        "merge": "Joined in another order, the numbers are the right ones, at other places: exchange the "
-        "first six features with the last, and compare.",
+        "right": "Correct code returns the same numbers as PyTorch's attention with two heads of six "
+        "features, with and without a mask.",
+        "scale": "A wrong scale violates none of the properties: padding changes no real token, and "
+        "shuffled inputs give shuffled outputs. Only the numbers differ from PyTorch's.",
+        "inverted": "With an inverted mask, the output is correct as long as there's no mask. With a mask, "
+        "real tokens attend only to the padding.",
+        "unmasked": "If the mask is ignored, the output is the same for every `may_attend`.",
+        "view": "After a split with `view`, a head contains pieces of several tokens, so shuffled inputs "
+        "don't give shuffled outputs.",
+        "columns": "If the weights of each key add up to 1, then without a mask the outputs have the same "
+        "sum over the positions as the inputs.",
+        "merge": "If the heads are merged in another order, the numbers are right, but in other columns: "
+        "swap the first six features with the last six, and compare.",
     },
 )
 def faults_07():
@@ -335,15 +353,19 @@ def faults_07():
     kind=LineUp,
     difficulty=3,
     faults={
-        "right": "A right one keeps every promise: about the padding, other texts, the order, and its norm.",
-        "order": "One that knows the order does not return shuffled tokens shuffled: see "
+        "right": "Correct code has every property: padding, other texts and the order of the tokens don't "
+        "matter, and each output token has mean 0 and variance 1.",
+        "order": "If the order of the tokens matters, shuffled inputs don't give shuffled outputs: see "
         "`permutation_equivariance`.",
-        "norm": "A norm by n − 1 leaves each token a variance of 15/16: compute it, with `correction=0`.",
-        "mean": "With the mean left in, a token's sixteen features do not add up to 0.",
-        "texts": "One that hears other texts returns a text otherwise by itself: see `batch_invariance`.",
-        "padding": "One that hears the padding moves its real tokens when that is replaced: see "
-        "`padding_invariance`.",
-        "alone": "Where each token hears itself only, a change of one moves no other: see `leak_map`.",
+        "norm": "A norm that divides by n − 1 gives each token a variance of 15/16: compute it, with "
+        "`correction=0`.",
+        "mean": "If the mean isn't subtracted, a token's sixteen features don't add up to 0.",
+        "texts": "If a text depends on the rest of the batch, its output differs when it's alone: see "
+        "`batch_invariance`.",
+        "padding": "If real tokens attend to the padding, their outputs change when you replace the "
+        "padding: see `padding_invariance`.",
+        "alone": "If each token attends only to itself, changing one token changes no other output: see "
+        "`leak_map`.",
     },
 )
 def faults_08():
@@ -356,16 +378,16 @@ def bug_09():
 
 
 class WithWeights(bugs.Attention):
-    """Returns what it promises."""
+    """Returns the output and the weights."""
 
     def forward(self, x):
         query, key, value = self.project(x).chunk(3, dim=-1)
         weights = (query @ key.mT / math.sqrt(query.shape[-1])).softmax(dim=-1)
-        return self.mix(weights @ value), weights
+        return self.merge(weights @ value), weights
 
 
 class Attended(NamedTuple):
-    """Two things, with names."""
+    """Output and weights, with names."""
 
     output: Tensor
     weights: Tensor
@@ -373,7 +395,7 @@ class Attended(NamedTuple):
 
 @exercise("14.10", kind=MutationExercise)
 def keeps_10(attend):
-    """attend: x (batch, position, 16) → (output, weights). True if both are what was promised."""
+    """attend: x (batch, position, 16) → (output, weights). True if both shapes are right."""
     output, weights = attend(torch.randn(3, 5, 16))
     return output.shape == (3, 5, 16) and weights.shape == (3, 5, 5)
 
@@ -394,11 +416,15 @@ def keeps_10_mutants():
 
     whole, wrong, twin = WithWeights(16), bugs.Attention(16), WithWeights(16)
     twin.load_state_dict(wrong.state_dict())
-    right = {"as it is meant": whole, "a named tuple": WithNames(16), "PyTorch's own": OfPyTorch()}
+    right = {
+        "written out": whole,
+        "a named tuple": WithNames(16),
+        "PyTorch's MultiheadAttention": OfPyTorch(),
+    }
     others = {
-        "the two results exchanged": lambda x: whole(x)[::-1],
-        "weights without their axis of queries": lambda x: (whole(x)[0], whole(x)[1].mean(dim=1)),
-        "scores in place of the weights": lambda x: (whole(x)[0], whole(x)[1].log()),
+        "output and weights swapped": lambda x: whole(x)[::-1],
+        "weights averaged over the queries": lambda x: (whole(x)[0], whole(x)[1].mean(dim=1)),
+        "log of the weights instead of the weights": lambda x: (whole(x)[0], whole(x)[1].log()),
     }
     return Mutants(correct=right, target=wrong, reference=twin, variants=others, argument_names=["x"])
 
@@ -410,7 +436,7 @@ def bug_11():
 
 @exercise("14.12", kind=MutationExercise)
 def keeps_12(attend):
-    """attend: query, key, value, each (batch, heads, position, d_head) → output. True if it is right."""
+    """attend: query, key, value, each (batch, heads, position, d_head) → output. True if it is correct."""
     q, k, v = torch.randn(3, 2, 4, 5, 7)
     return torch.allclose(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
 
@@ -432,14 +458,16 @@ def keeps_12_mutants():
         shares = (scores - scores.amax(dim=-1, keepdim=True)).exp()
         return torch.einsum("...ij,...jd->...id", shares / shares.sum(dim=-1, keepdim=True), value)
 
-    right = {"PyTorch's own": fused, "written out": by_hand}
-    right |= {"head by head": head_by_head, "the queries scaled first": scaled_first}
+    right = {"PyTorch's scaled_dot_product_attention": fused, "written out": by_hand}
+    right |= {"one head at a time": head_by_head, "queries scaled before the product": scaled_first}
     signs = {"one head only": lambda q, k, v: fused(q, k, v) * (q.shape[-3] == 1)}
     others = {
-        "not divided at all": lambda q, k, v: fused(q, k, v, scale=1.0),
-        "divided by d_head": lambda q, k, v: fused(q, k, v, scale=1 / q.shape[-1]),
+        "scores not scaled": lambda q, k, v: fused(q, k, v, scale=1.0),
+        "scores divided by d_head instead of its square root": lambda q, k, v: fused(
+            q, k, v, scale=1 / q.shape[-1]
+        ),
         "softmax over the queries": partial(by_hand, axis=-2),
-        "the value is the key": lambda q, k, v: fused(q, k, k),
+        "keys used as values": lambda q, k, v: fused(q, k, k),
     }
     takes = ["query", "key", "value"]
     return Mutants(
@@ -464,7 +492,7 @@ def bug_14():
 
 @exercise("14.15", kind=MutationExercise)
 def keeps_15(weigh):
-    """weigh: x (batch, position, width), ids (batch, position) → weights. True if id 0 gets nothing."""
+    """weigh: x (batch, position, width), ids (batch, position) → weights. True if id 0 gets weight 0."""
     ids = torch.tensor([[5, 8, 2, 0, 0]])
     return (weigh(torch.randn(1, 5, 8), ids)[..., 3:] == 0).all()
 
@@ -478,7 +506,7 @@ def keeps_15_mutants():
     def by_the_package(x, ids):
         return scaled_dot_product_attention(x, x, x, padding_mask(ids)[:, 0])[1]
 
-    def text_by_text(x, ids):  # the real keys, and there is nothing else
+    def text_by_text(x, ids):  # only the real keys
         weights = x.new_zeros(*ids.shape, ids.shape[1])
         for one, real, shares in zip(x, ids != 0, weights, strict=True):
             shares[:, real] = (one @ one[real].mT / math.sqrt(x.shape[-1])).softmax(dim=-1)
@@ -487,12 +515,16 @@ def keeps_15_mutants():
     def rows(x, ids):
         return masked(x, ids.abs() + 1).masked_fill((ids == 0)[..., None], 0.0)
 
-    right = {"−∞ for the padding": masked, "the package's own": by_the_package, "text by text": text_by_text}
+    right = {
+        "scores of the padding set to −∞": masked,
+        "the package's attention": by_the_package,
+        "one text at a time": text_by_text,
+    }
     others = {
         "no mask": lambda x, ids: masked(x, ids.abs() + 1),
-        "padding hidden as query only": rows,
-        "hidden with a score of −1": partial(masked, hide=-1.0),
-        "hidden with a score of 0": partial(masked, hide=0.0),
+        "padding masked as query instead of key": rows,
+        "masked scores set to −1": partial(masked, hide=-1.0),
+        "masked scores set to 0": partial(masked, hide=0.0),
     }
     signs = {"texts with padding": lambda x, ids: masked(x, ids) * (math.nan if ids.all() else 1)}
     wrong, takes = bugs.weights_without_padding, ["x", "ids"]
@@ -517,17 +549,20 @@ def keeps_16_mutants():
         rows = torch.view_as_real(rotations(torch.arange(length), width)).flatten(-2)
         return rows.to(torch.promote_types(dtype, torch.float32))
 
-    right = {"from integers": from_integers, "cosine beside sine, in float32 or finer": by_pairs}
+    right = {
+        "positions as integers": from_integers,
+        "cosine and sine interleaved, in float32 or finer": by_pairs,
+    }
     signs = {"fine formats only": lambda n, w, dtype: from_integers(n, w, dtype) * (dtype.itemsize > 2)}
     others = {
-        "positions that end at 511": lambda n, *more: from_integers(n, *more)[torch.arange(n).clamp(max=511)],
-        "positions always in float16": lambda n, w, _: bugs.turns(n, w, torch.float16),
+        "positions clamped to 511": lambda n, *more: from_integers(n, *more)[torch.arange(n).clamp(max=511)],
+        "positions always in float16": lambda n, w, _: bugs.rotary_table(n, w, torch.float16),
     }
-    beside = {"cosines only": lambda n, w, dtype: from_integers(n, w, dtype)[:, : w // 2]}
+    beside = {"cosines without sines": lambda n, w, dtype: from_integers(n, w, dtype)[:, : w // 2]}
     takes = ["length", "width", "dtype"]
     return Mutants(
         correct=right,
-        target=bugs.turns,
+        target=bugs.rotary_table,
         reference=from_integers,
         variants=others,
         unrelated=beside,
@@ -538,20 +573,20 @@ def keeps_16_mutants():
 
 @exercise("14.17", kind=MutationExercise, difficulty=2)
 def keeps_17(turning):
-    """turning: a module, x (up to 64 positions, 8) → the same. True if it goes along with `.to()`."""
+    """turning: a module, x (≤ 64 positions, 8) → same shape. True if its tables follow `.to()`."""
     x = torch.randn(5, 8, dtype=torch.bfloat16)
     return turning.to(torch.bfloat16)(x).dtype == torch.bfloat16
 
 
 @keeps_17.mutants
 def keeps_17_mutants():
-    class Finishing(bugs.Turning):
+    class Finishing(bugs.Rotation):
         def __init__(self, finish=lambda result, x: result):
             super().__init__(8)
             self.finish, self.tables = finish, ()
 
         def forward(self, x):
-            self.tables = self.cosine, self.sine  # read anew, where `.to()` has put them
+            self.tables = self.cosine, self.sine  # looked up again, where `.to()` has put them
             return self.finish(super().forward(x), x)
 
     class FromFrequencies(nn.Module):
@@ -565,14 +600,17 @@ def keeps_17_mutants():
             return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
 
     others = {
-        "always the format of its birth": Finishing(lambda result, x: result.double()),
-        "always float32": Finishing(lambda result, x: result.float()),
+        "output always float64": Finishing(lambda result, x: result.double()),
+        "output always float32": Finishing(lambda result, x: result.float()),
     }
-    right = {"without tables": RotaryEmbedding(8), "another base": RotaryEmbedding(8, base=500.0)}
-    right |= {"tables read anew": Finishing(), "tables made at each call": FromFrequencies()}
-    beside = {"nothing turned": Finishing(lambda result, x: x)}
+    right = {
+        "the package's rotary embedding": RotaryEmbedding(8),
+        "a rotary embedding with another base": RotaryEmbedding(8, base=500.0),
+    }
+    right |= {"tables looked up at each call": Finishing(), "tables computed at each call": FromFrequencies()}
+    beside = {"no rotation": Finishing(lambda result, x: x)}
     return Mutants(
-        correct=right, target=bugs.Turning(8), variants=others, unrelated=beside, argument_names=["x"]
+        correct=right, target=bugs.Rotation(8), variants=others, unrelated=beside, argument_names=["x"]
     )
 
 
@@ -606,24 +644,24 @@ def keeps_18_mutants():
 
     def warning(width, **settings):
         warnings.warn(f"options: {settings}", stacklevel=2)
-        return bugs.Ordered(width, **settings)
+        return bugs.ConfigurableAttention(width, **settings)
 
     others = {
-        "a warning only": warning,
-        "the same in other code": lenient,
-        "always two heads": lambda width, *, attn_heads=2, dropout=0.0: Named(width),
-        "no option is taken": lambda width: Named(width),
-        "always an error": lambda *given, **named: Named(15),
+        "a warning instead of an error": warning,
+        "unknown options dropped": lenient,
+        "attn_heads ignored": lambda width, *, attn_heads=2, dropout=0.0: Named(width),
+        "no options accepted": lambda width: Named(width),
+        "an error for every call": lambda *given, **named: Named(15),
     }
-    right = {"named options": Named, "an error of another kind": checked}
-    return Mutants(correct=right, target=bugs.Ordered, variants=others)
+    right = {"keyword-only options": Named, "a LookupError for unknown options": checked}
+    return Mutants(correct=right, target=bugs.ConfigurableAttention, variants=others)
 
 
 @exercise("14.19", kind=MutationExercise)
 def keeps_19(text_vectors):
     """text_vectors: x (batch, position, width), real (batch, position) → (batch, width), of length 1.
 
-    True if padding changes nothing.
+    True if a text's vector is the same with and without padding.
     """
     x, real = torch.randn(1, 5, 8), torch.arange(5)[None] < 3
     return torch.allclose(text_vectors(x, real), text_vectors(x[:, :3], real[:, :3]))
@@ -631,7 +669,7 @@ def keeps_19(text_vectors):
 
 @keeps_19.mutants
 def keeps_19_mutants():
-    def only(x, real, otherwise=0.0):  # whatever stands at the padding, and be it NaN
+    def only(x, real, otherwise=0.0):  # hides the vectors at the padding, even NaN
         return torch.where(real[..., None], x, otherwise)
 
     def mixed(x, real):
@@ -651,16 +689,19 @@ def keeps_19_mutants():
 
     everywhere = torch.ones(1, 1, 1, dtype=torch.bool)
     others = {
-        "the vector of the last position": lambda x, real: F.normalize(mixed(x, real)[:, -1], dim=-1),
+        "the last position's vector": lambda x, real: F.normalize(mixed(x, real)[:, -1], dim=-1),
         "no mask in the attention": lambda x, real: right(bugs.attend_once(x, everywhere), real),
-        "the mean of the padding": lambda x, real: right(x, ~real),
-        "not of length 1": lambda x, real: 3 * right(x, real),
+        "the mean of the padding only": lambda x, real: right(x, ~real),
+        "vectors not normalised": lambda x, real: 3 * right(x, real),
     }
 
     def padded_only(x, real):
         return torch.ones(len(x), x.shape[-1]) if real.all() else right(x, real)
 
-    found, takes = {"the mean": right, "no attention": by_shares, "the largest": largest}, ["x", "real"]
+    found, takes = (
+        {"mean pooling": right, "mean pooling without attention": by_shares, "max pooling": largest},
+        ["x", "real"],
+    )
     signs = {"texts with padding": padded_only}
     return Mutants(
         correct=found,
@@ -677,15 +718,16 @@ def keeps_19_mutants():
     kind=LineUp,
     difficulty=3,
     faults={
-        "right": "A right one keeps every promise, also in a text of 600 tokens.",
-        "heads": "Turned by the number of its head, a head comes out otherwise by itself, and equal tokens "
-        "come out equal.",
-        "coarse": "Where positions are counted coarsely, all is well in a short text; in one of 600 equal "
-        "tokens several come out the same.",
-        "texts": "Turned by the number of the text as well, the second text comes out otherwise by itself.",
-        "shorter": "One that shortens changes the length of a vector.",
-        "still": "Where nothing is turned, what goes in comes out.",
-        "pair": "If a pair of features is never turned, these two come out as they went in, at every "
+        "right": "Correct code has every property, even for a text of 600 tokens.",
+        "heads": "If the head's index sets the angle, a head's output differs when it's the only head, and "
+        "equal tokens give equal outputs at every position.",
+        "coarse": "If positions are rounded, short texts are correct, but in a text of 600 equal tokens "
+        "some outputs are equal.",
+        "texts": "If the text's index is added to the position, the second text's output differs when it's "
+        "alone.",
+        "shorter": "If vectors are shortened, their lengths differ before and after.",
+        "still": "If nothing is rotated, the output equals the input.",
+        "pair": "If one pair of features is never rotated, these two features are unchanged at every "
         "position.",
     },
 )

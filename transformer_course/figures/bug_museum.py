@@ -9,32 +9,35 @@ from transformer_course.figures.colours import HERO, LIT, NO, YES
 from transformer_course.figures.layout import WIDEST, canvas, finished
 from transformer_course.figures.shapes import FRAME, arrow, box
 
-# Five kinds of tests before one bug: what goes in, who computes, what comes out; what is asked; who notices.
-# A star stands before a number that differs from what is beside it, or promised, a ring before a changed one.
-SUSPECT, HAND = "softmax down\nthe columns", "0  log 3\nlog 2  0"  # the bug; the scores of lesson 14, by hand
-LOOP = [
-    (HAND, SUSPECT, "*.33  .75\n.67  *.25"),
-    (HAND, "the formula,\ntrusted", "*.25  .75\n.67  *.33"),
+# Five kinds of tests of one bug: the input, the code, the output; the question; the verdict.
+# A star marks a number that differs from the expected one, a ring an input that the test changed.
+BUG, SCORES = "softmax over\nthe queries", "0  log 3\nlog 2  0"  # the scores are those of By hand
+REFERENCE = [
+    (SCORES, BUG, "*0.33  0.75\n0.67  *0.25"),
+    (SCORES, "reference:\nover the keys", "*0.25  0.75\n0.67  *0.33"),
 ]
-NUDGE = [(HAND, SUSPECT, ".33  .75\n*.67  *.25"), ("°log 3  °0\nlog 2  0", SUSPECT, ".60  .50\n*.40  *.50")]
-SUMS = ".33+.75 =  *1.08\n.67+.25 =  *.92"
+PERTURBATION = [
+    (SCORES, BUG, "0.33  0.75\n*0.67  *0.25"),
+    ("°log 3  °0\nlog 2  0", BUG, "0.60  0.50\n*0.40  *0.50"),
+]
+SUMS = "0.33+0.75=  *1.08\n0.67+0.25=  *0.92"
 KINDS_OF_TESTS = {
-    "sizes": ([("shape (3, 5)", SUSPECT, "shape (3, 5)")], "the shape as\npromised? yes", "missed"),
-    "loop": (LOOP, "all numbers\nequal? no", "noticed"),
-    "promise": ([(HAND, SUSPECT, SUMS)], "rows add up\nto 1? no", "noticed"),
-    "count": ([("", SUSPECT, "0 parameters")], "as many as counted\nby hand, 0? yes", "missed"),
-    "nudge": (NUDGE, "only row 0 was changed:\nrow 1 as before? no", "noticed"),
+    "shape test": ([("shape (3, 5)", BUG, "shape (3, 5)")], "is the shape\n(3, 5)? yes", "survives"),
+    "reference test": (REFERENCE, "are all numbers\nequal? no", "killed"),
+    "property test": ([(SCORES, BUG, SUMS)], "do the rows add\nup to 1? no", "killed"),
+    "parameter count": ([("", BUG, "0 parameters")], "is it 0, as\ncounted by hand? yes", "survives"),
+    "perturbation test": (PERTURBATION, "only row 0 was changed:\nis row 1 unchanged? no", "killed"),
 }
 
 
 def kinds_of_tests(*, title: str) -> Figure:
-    """Draw for each of the five kinds of tests what the suspect is given, and what is asked of its answer."""
-    figure, panels = canvas(5, (0, 0), (WIDEST, 3.5), width_ratios=[1.1, 2.4, 1.95, 1.15, 2.4])
+    """Draw for each of the five kinds of tests its input, the code under test, the output and the verdict."""
+    figure, panels = canvas(5, (0, 0), (WIDEST, 3.5), width_ratios=[1.1, 2.45, 2.2, 1.15, 2.45])
     for ax, (name, (runs, question, verdict)) in zip(panels, KINDS_OF_TESTS.items(), strict=True):
         for x, stages in enumerate(runs):
             for y, word in zip((2, 1, 0), stages, strict=True):
                 computes = y == 1
-                colour = "white" if word == SUSPECT else FRAME if computes else LIT
+                colour = "white" if word == BUG else FRAME if computes else LIT
                 if word:
                     box(ax, (x, y), word if computes else "", (0.94, 0.56), colour, letters=8, rounding=0.04)
                 for row, line_of in enumerate("" if computes else word.splitlines()):
@@ -43,32 +46,33 @@ def kinds_of_tests(*, title: str) -> Figure:
                     arrow(ax, (x, y - 0.28), (x, y - 0.72))
                 for place in (0, 1) if y == 2 and "\n" in word else ():
                     ax.text(x + 0.44 * place - 0.22, 2.31, f"key {place}", ha="center", va="bottom", size=8)
-                    if x == 0:  # they are those of all at its right
+                    if x == 0:  # the panel on its right has the same queries
                         ax.text(-0.5, 2.13 - 0.26 * place, f"query {place}", ha="right", va="center", size=8)
-        middle, is_seen = (len(runs) - 1) / 2, verdict == "noticed"
+        middle, kills = (len(runs) - 1) / 2, verdict == "killed"
         ax.text(middle, -0.4, question, ha="center", va="top", size=9, weight="bold")
-        box(ax, (middle, -1.13), "", (0.94, 0.26), YES if is_seen else NO, rounding=0.04)
-        style = {"color": "white" if is_seen else "black", "zorder": 4}
+        box(ax, (middle, -1.13), "", (0.94, 0.26), YES if kills else NO, rounding=0.04)
+        style = {"color": "white" if kills else "black", "zorder": 4}
         ax.text(middle, -1.13, verdict, ha="center", va="center", size=9, weight="bold", **style)
         ax.set(
-            xlim=(-0.55 if name in ("sizes", "count") else -0.85, len(runs) - 0.45),
+            xlim=(-0.55 if name in ("shape test", "parameter count") else -0.85, len(runs) - 0.45),
             ylim=(-1.3, 2.52),
             title=name,
         )
         ax.set_axis_off()
-    caption = "the bug: softmax down the columns, not along the rows\n"
-    caption += "framed: should be equal, and is not (promise: should be 1); dotted: changed for the test"
+    caption = "the bug: softmax over the queries (down the columns), not over the keys (along the rows)\n"
+    caption += "solid frame: should be equal, and isn't (property test: should be 1); "
+    caption += "dotted frame: input changed by the test"
     figure.supxlabel(caption, size=9)
-    alt = "For each test, from above: what goes in, who computes, what comes out; framed: what differs."
+    alt = "For each test, from top to bottom: the input, the code, the output; framed numbers differ."
     return finished(figure, title, alt)
 
 
 def _write_row(ax: Axes, x: float, y: float, words: Sequence[str]) -> None:
-    """Write the numbers of a row side by side, a frame round those with a star, a dashed one with a ring."""
+    """Write the numbers of a row next to each other, with a frame for a star, a dotted one for a ring."""
     for place, word in enumerate(words):
         frame = {"facecolor": "white", "edgecolor": HERO, "pad": 0.8}
         edge = {"*": {"bbox": frame}, "°": {"bbox": frame | {"edgecolor": "black", "linestyle": ":"}}}
-        right = 0.44 * (place - (len(words) - 1) / 2)
+        right = 0.44 * (place - (len(words) - 1) / 2) + 0.08 * ("=" in words[0])  # a sum needs more room
         ax.text(
             x + right,
             y,
