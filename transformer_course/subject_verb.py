@@ -1,4 +1,4 @@
-"""Lesson 10. A small language whose rules are known: a verb agrees with its subject, not with the other noun.
+"""Lesson 10. A toy language with a known grammar: a verb agrees with its subject, not with the other noun.
 
 There are two kinds of sentences: "the cats near the dog run", and "near the dog run the cats".
 """
@@ -37,29 +37,29 @@ unseen, known = language[_mixed[:96]], language[_mixed[96:]]  # 96 sentences are
 
 
 def text_of(token_ids: Tensor) -> str:
-    """Return a sentence (position,) in words."""
+    """Return the words of a sentence, (position,)."""
     return " ".join(words[id] for id in token_ids.tolist())
 
 
 def roles_of(texts: Tensor) -> Tensor:
-    """Return the role of each word, a place in ROLES. (sentence, position)"""
+    """Return the role of each word, an index into ROLES. (sentence, position)"""
     begins_with = torch.where(texts[:, 0] == words.index("the"), 0, 2)  # kind 2 begins with role 2
     return (torch.arange(6) + begins_with[:, None]) % 6
 
 
-def with_a_hole(texts: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """Hide the word at one place of each sentence; return the inputs, and the targets: -100 elsewhere."""
-    hole = torch.arange(6) == places[:, None]
-    return texts.masked_fill(hole, 0), texts.masked_fill(~hole, -100)
+def mask_one_word(texts: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Mask the word at one position of each sentence; return inputs and targets, which are -100 elsewhere."""
+    masked = torch.arange(6) == positions[:, None]
+    return texts.masked_fill(masked, 0), texts.masked_fill(~masked, -100)
 
 
 def batches_of(texts: Tensor, seed: int, steps: int = 160) -> list[tuple[Tensor, Tensor]]:
-    """Return for each step up to 48 sentences, each with a hole at a random place."""
+    """Return for each step up to 48 sentences, each with a word masked at a random position."""
     generator, batches = torch.Generator().manual_seed(seed), []
     for _ in range(steps):
         sentences = texts[torch.randperm(len(texts), generator=generator)[:48]]
-        places = torch.randint(6, (len(sentences),), generator=generator)
-        batches.append(with_a_hole(sentences, places))
+        positions = torch.randint(6, (len(sentences),), generator=generator)
+        batches.append(mask_one_word(sentences, positions))
     return batches
 
 
@@ -69,7 +69,7 @@ def by_step(batches: list[tuple[Tensor, Tensor]]) -> Callable[[int], Batch]:
 
 
 def draw_weights(model: nn.Module, seed: int) -> nn.Module:
-    """Draw random weights in the order of their names: the same, whoever wrote the parts."""
+    """Initialise the weights in the order of their names, so they do not depend on who wrote the parts."""
     torch.manual_seed(seed)
     for name, parameter in sorted(model.named_parameters()):
         is_table = name in ("encoder.embedding.weight", "encoder.positions.weight")
@@ -81,7 +81,7 @@ def draw_weights(model: nn.Module, seed: int) -> nn.Module:
 
 
 def head_outputs(encoder: nn.Module, layer: int, token_ids: Tensor) -> Tensor:
-    """Return the input of a layer's output projection: attention weights · values, head beside head."""
+    """Return the input of a layer's output projection: the outputs of its heads, concatenated."""
     inputs = []
     projection = encoder.layers[layer].attention.output_projection
     hook = projection.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0].detach()))

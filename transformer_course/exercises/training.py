@@ -11,12 +11,12 @@ from transformer_course.checker import exercise
 
 @exercise("10.1", difficulty=1)
 def schedule(steps, peak, warmup):
-    """The learning rate of each step: up in equal stages, then down in equal stages.
+    """Return the learning rate of each step: linear warm-up, then linear decay.
 
     steps: how many steps there are, counted from 0
-    peak: the highest learning rate; step warmup - 1 has it, and step warmup still has it
-    warmup: the number of steps of the rise; step 0 gets peak / warmup. It may be 0: then no rise
-    returns a list of numbers, one for each step; a step number `steps`, if there were one, would get 0
+    peak: the highest learning rate; step warmup - 1 reaches it, and step warmup has it too
+    warmup: how many steps the rise takes; step 0 gets peak / warmup. If it is 0, there is no rise
+    returns a list of floats, one for each step; one more step after the last would get 0
     """
     up = [peak * (step + 1) / warmup for step in range(warmup)]
     down = [peak * (steps - step) / (steps - warmup) for step in range(warmup, steps)]
@@ -85,16 +85,17 @@ class Momentum(torch.optim.SGD):
 
 @exercise("10.2", difficulty=2, returns=("losses", "test_losses"), tolerance=1e-05)
 def train_and_test(model, optimizer, batches, test, rates, max_norm):
-    """Take one step for each batch, and a test after each step.
+    """Take one training step for each batch, and measure the test loss after each step.
 
-    model: inputs → logits (batch, position, n_classes); it has dropout
-    optimizer: of the model's parameters
-    batches: pairs (inputs, targets); targets (batch, position), -100 where nothing is asked
+    model: inputs → logits (batch, position, n_classes); it contains dropout
+    optimizer: the optimiser of the model's parameters
+    batches: pairs (inputs, targets); targets (batch, position), -100 where nothing is to be predicted
     test: one such pair, never trained on
-    rates: the learning rate of each step, as many as batches; every group of the optimizer gets it
-    max_norm: a gradient that is longer, over all parameters together, is scaled down to this length
-    returns losses, test_losses: for each batch, its mean cross-entropy over the asked targets, with
-        dropout, before the step; and that of `test`, without dropout, after the step (lists of numbers)
+    rates: the learning rate of each step, for every group of the optimizer; as many as there are batches
+    max_norm: if the gradient of all parameters together is longer than this, it is scaled down to it
+    returns losses, test_losses: two lists of floats, with one entry for each batch. A loss is the mean
+        cross-entropy over all targets that are not -100: of the batch before the step, with dropout;
+        of `test` after the step, without dropout
     """
     losses, test_losses = [], []
     for (inputs, targets), rate in zip(batches, rates, strict=True):
@@ -147,14 +148,14 @@ def by_sequence(logits, targets):
 
 
 @exercise("10.3", difficulty=2, returns=("weight", "bias"))
-def silence_head(weight, bias, head, d_head, joined=None):
-    """An output projection to which one head says the same at every place, whatever it has found.
+def ablate_head(weight, bias, head, d_head, joined=None):
+    """Return an output projection in which one head is ablated: it adds the same vector at every position.
 
-    weight, bias: (d_model, d_model) and (d_model,), of the output projection, as nn.Linear keeps them
-    head, d_head: which head, counted from 0, and how many features a head has
-    joined: (batch, position, d_model), what the projection gets in some texts: the heads side by side
-    returns weight and bias, new ones, with which the head's summand is always its mean over `joined`,
-        or 0 if there is no `joined`; the other heads count as before
+    weight, bias: (d_model, d_model) and (d_model,), of the output projection, as nn.Linear stores them
+    head, d_head: the index of the head, counted from 0, and how many features each head has
+    joined: (batch, position, d_model), inputs of the projection: the concatenated outputs of all heads
+    returns a new weight and a new bias, with which the head always adds its mean over `joined` (mean
+        ablation), or 0 if `joined` is None (zero ablation); the other heads add what they added before
     """
     own = slice(head * d_head, (head + 1) * d_head)  # the features of this head
     if joined is not None:
@@ -164,8 +165,8 @@ def silence_head(weight, bias, head, d_head, joined=None):
     return weight, bias
 
 
-@silence_head.cases
-def silence_head_cases(normal):
+@ablate_head.cases
+def ablate_head_cases(normal):
     for n_heads, d_head, head, batch, length in [(5, 3, 1, 2, 7), (2, 3, 0, 5, 2), (5, 2, 4, 3, 11)]:
         d_model = n_heads * d_head
         case = {"weight": normal(d_model, d_model), "bias": normal(d_model), "head": head, "d_head": d_head}
@@ -177,18 +178,18 @@ def silence_head_cases(normal):
 
 @exercise("10.4", difficulty=2, returns=("scores", "share"), tolerance=1e-06)
 def probe(known, labels, new, new_labels, penalty=1e-3):
-    """Fit a linear map to some vectors, and see how well it reads a yes or no from others.
+    """Fit a linear probe to some vectors, and measure its accuracy on others.
 
-    known, labels: (n, d_model), and (n,) booleans, from which the map is fitted
-    new, new_labels: (m, d_model), and (m,) booleans, for which it is tried
-    The map is w·x + c. Its numbers, w and c, are those with the smallest
-        Σ (w·x + c − y)² + penalty · (|w|² + c²) over the known; y is 1 for True, −1 for False.
-    returns the scores w·x + c of the new vectors, (m,), and the share of them that have the right sign
+    known, labels: (n, d_model), and (n,) booleans, to which the probe is fitted
+    new, new_labels: (m, d_model), and (m,) booleans, on which it is tested
+    The probe is w·x + c, with the w and c that minimise, over `known`,
+        Σ (w·x + c − y)² + penalty · (|w|² + c²), where y is 1 for True and −1 for False.
+    returns the scores w·x + c of the new vectors, (m,), and the share of them with the right sign
     """
     known, new = (F.pad(x, (0, 1), value=1.0) for x in (known, new))  # a feature that is always 1
     square = known.mT @ known + penalty * torch.eye(known.shape[1])
-    numbers = torch.linalg.solve(square, known.mT @ (2.0 * labels - 1))
-    scores = new @ numbers
+    fitted = torch.linalg.solve(square, known.mT @ (2.0 * labels - 1))
+    scores = new @ fitted
     return scores, ((scores > 0) == new_labels).double().mean().item()
 
 
@@ -204,11 +205,11 @@ def probe_cases(normal):
 
 @exercise("10.5", difficulty=2)
 def cut_patches(images, height, width):
-    """Cut each image into patches; a patch becomes a row of pixels, as if it were a token.
+    """Split each image into patches; each patch becomes one row of pixels, like a token.
 
     images: (batch, rows, columns); height divides rows, width divides columns
     returns (batch, patches, height · width): patches in reading order (left to right, then the next
-        row of patches), and the pixels of each patch in reading order too
+        row of patches), and the pixels within each patch in reading order too
     """
     cut = images.unflatten(2, (-1, width)).unflatten(1, (-1, height))
     patches = cut.transpose(2, 3)  # (batch, patch row, patch column, height, width)
@@ -226,15 +227,15 @@ def cut_patches_cases(normal):
 
 @exercise("10.6", difficulty=2, returns=("inputs", "targets"))
 def hide_words(token_ids, special, chance, fate, others, mask_id):
-    """Make a batch for masked-token training as BERT does; the random numbers are given.
+    """Make a batch for masked-token training as BERT does; the random values are given.
 
     token_ids: (batch, position)
     special: (batch, position), True for padding and the like, which are never chosen
-    chance: (batch, position), from 0 to 1; a token is chosen if its chance is below .15
-    fate: (batch, position), from 0 to 1; a chosen token becomes mask_id if its fate is below .8,
-        stays as it is from .8 on, and becomes the word in `others` from .9 on
+    chance: (batch, position), from 0 to 1; a token is chosen if its chance is below 0.15
+    fate: (batch, position), from 0 to 1; a chosen token becomes mask_id if its fate is below 0.8,
+        stays as it is from 0.8 on, and becomes the word in `others` from 0.9 on
     others: (batch, position), random ids
-    returns inputs, targets: both (batch, position); a target is the hidden id, -100 if not chosen
+    returns inputs, targets: both (batch, position); a target is the original id, or -100 if not chosen
     """
     chosen = (chance < 0.15) & ~special
     targets = token_ids.masked_fill(~chosen, -100)
@@ -270,13 +271,13 @@ def hide_words_cases(normal):
 
 @exercise("10.7", difficulty=1, returns=("train", "test"))
 def split_and_scale(images, order, n_test):
-    """Split the images, and bring the training pixels to mean 0 and standard deviation 1.
+    """Split the images, and standardise them: training pixels have mean 0 and standard deviation 1.
 
     images: (n, rows, columns)
-    order: (n,), the numbers 0 to n - 1 in a random order; the first n_test name the test images
+    order: (n,), the indices 0 to n - 1 in a random order; the first n_test are the test images
     n_test: how many images are kept for the test
     returns train, test: (n - n_test, rows, columns), (n_test, rows, columns), in the order of `order`;
-        one mean and one standard deviation (torch's `.std()`) for all pixels, from training alone
+        one mean, one standard deviation (torch's `.std()`) for all pixels, from training only
     """
     test, train = images[order[:n_test]], images[order[n_test:]]
     mean, spread = train.mean(), train.std()
@@ -292,11 +293,11 @@ def split_and_scale_cases(normal):
 
 @exercise("10.8", difficulty=1, tolerance=1e-06)
 def accuracy_of(logits, targets):
-    """The share of the asked targets whose class has the highest logit.
+    """Return the share of targets whose class has the highest logit.
 
     logits: (batch, position, n_classes)
-    targets: (batch, position), integers; -100 where nothing is asked
-    returns a number from 0 to 1
+    targets: (batch, position), integers; targets of -100 do not count
+    returns a float from 0 to 1
     """
     right = (logits.argmax(dim=-1) == targets).sum()
     return (right / (targets != -100).sum()).item()

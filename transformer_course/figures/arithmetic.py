@@ -28,12 +28,12 @@ from transformer_course.figures.shapes import Point, arrow
 CELL, LETTER, BETWEEN = 0.3, 0.075, 0.2  # how tall a cell is, how wide a letter; from column to column
 Piece = str | tuple[Sequence[Sequence[float | str]], Sequence[str]]
 COLOURS = {"": "white", "part": NO, "head 0": PALE[0], "head 1": PALE[1], "result": LIT}  # of a cell
-WHERE_NOT_ZERO = {"A": COMPONENTS["attention"], "x": SILVER, "truth": PALE[0]}  # x grey, as its road
+WHERE_NOT_ZERO = {"A": COMPONENTS["attention"], "x": SILVER, "target": PALE[0]}  # x grey, as its road
 SIGNS = {"above 0": "#f3a98c", "below 0": "#92c5de"}  # as SIGNED has them; paler where nearer to 0
 PADDING = "padding: evens the lengths, is not counted"
 HATCHED = {PADDING: HIDDEN}
 KINDS = {kind: {"facecolor": colour} for kind, colour in (COLOURS | WHERE_NOT_ZERO | SIGNS).items()} | HATCHED
-KINDS["silenced"] = {"facecolor": HIDDEN["facecolor"]}
+KINDS["ablated"] = {"facecolor": HIDDEN["facecolor"]}
 KINDS["gradient"] = {"facecolor": PALE[1], "edgecolor": HERO}  # as its way
 
 

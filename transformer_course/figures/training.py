@@ -1,4 +1,4 @@
-"""Drawings of lesson 10: a gradient step, a probe, an ablation, digits, and a run as it goes on."""
+"""Figures of lesson 10: a gradient step, a linear probe, an ablation, digits, and a live training curve."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ NAMES = ["", "W", "", "x", "", "logits", "", "probabilities", "", "loss"]
 def gradient_step(
     weights: Matrix, x: Sequence[float], right: int, *, rate: float, allowed: float, title: str
 ) -> Figure:
-    """Draw a step of gradient descent, each number of it: for weights (class, feature), one input x.
+    """Draw one step of gradient descent with all its values, for weights (class, feature) and one input x.
 
-    Of the classes the one `right` is; the gradient is cut to the length `allowed`.
+    The correct class is `right`; the gradient is clipped to the length `allowed`.
     """
     weights, x = inputs.numbers_of(weights, 2), inputs.numbers_of(x, 1)
     there, shares = _answer(weights, x, right)
@@ -39,28 +39,39 @@ def gradient_step(
     clipped = gradient / shorter
     again, _ = _answer(weights - rate * clipped, x, right)
     signs = np.full_like(truth, "−", dtype=object)
-    back_there = np.hstack([shares.astype(object), signs, truth]), ["", "", "truth"]
+    back_there = np.hstack([shares.astype(object), signs, truth]), ["", "", "target"]
     of_logits, of_weights = ["gradient"], ["gradient"] * len(x)
     back = [(gradient, of_weights), "←", (x[None], [""] * len(x)), "← times", (shares - truth, of_logits)]
     back += ["←", back_there]
     clip = f"÷ {number(shorter)}: its length becomes {number(allowed)}" if shorter > 1 else "short enough"
-    above = ["", "gradient of W", "", "", "", "gradient\nof the logits", "", "probabilities\n− truth", "", ""]
+    above = [
+        "",
+        "gradient of W",
+        "",
+        "",
+        "",
+        "gradient\nof the logits",
+        "",
+        "probabilities\n− target",
+        "",
+        "",
+    ]
     rest = [""] * (len(NAMES) - 2)
     rows = [
-        ["1 answer\n2 loss", *there],
+        ["1 forward\n2 loss", *there],
         above,
         ["3 gradient", *back, "", ""],
         ["4 clip", f"↓ {clip}", *rest],
         ["", (clipped, of_weights), *rest],
-        ["5 step", f"↓ old W − learning rate {number(rate)} × that", *rest],
-        ["once more", *again],
+        ["5 step", f"↓ old W − learning rate {number(rate)} × clipped gradient", *rest],
+        ["1 and 2,\nnew W", *again],
     ]
-    alt = "From above: from x to the loss; back to W, which moves against its gradient; from x again."
-    return arithmetic_table(rows, NAMES, wide=0.48, title=title, alt=alt)
+    alt = "From the top: forward from x to the loss; back to W, which moves against its gradient; forward."
+    return arithmetic_table(rows, NAMES, wide=0.53, title=title, alt=alt)
 
 
 def _answer(weights: np.ndarray, x: np.ndarray, right: int) -> tuple[list[Piece], np.ndarray]:
-    """Return the way from W and x to the loss, piece by piece, and the probabilities."""
+    """Return the forward pass from W and x to the loss, piece by piece, and the probabilities."""
     logits = (weights @ x)[:, None]
     classes = [["right" if place == right else "other"] for place in range(len(weights))]
     grown = np.exp(logits - logits.max())
@@ -68,10 +79,10 @@ def _answer(weights: np.ndarray, x: np.ndarray, right: int) -> tuple[list[Piece]
     plain, loss = [""] * len(x), (-np.log(shares[[right]]), ["result"])
     named = np.hstack([classes, logits.astype(object)]), ["", ""]
     way = [(weights, plain), "times", (x[:, None], [""]), "→", named, "→ softmax", (shares, [""])]
-    return [*way, "→ −log of the\nright one's", loss], shares
+    return [*way, "→ −log\np(right)", loss], shares
 
 
-PROBE = LINES[4]  # its direction, and what it says
+PROBE = LINES[4]  # its direction, and its scores
 
 
 def linear_probe(
@@ -79,8 +90,8 @@ def linear_probe(
 ) -> Figure:
     """Draw the linear probe that fits the first `known` points (point, 2), whose truth is 1 or −1.
 
-    At the left they lie in a plane, new ones with a thick edge, with w and the line on which w · x + c is 0;
-    at the right they lie by that number alone. `names` are those of 1 and −1.
+    The left panel shows the plane, with new points edged, with w and the line on which w · x + c is 0; the
+    right panel shows each point's score w · x + c. `names` are the names of the labels 1 and −1.
     """
     points, truth = inputs.numbers_of(points, 2), inputs.numbers_of(truth, 1)
     with_one = np.c_[points, np.ones(len(points))]
@@ -112,7 +123,7 @@ def linear_probe(
         ax.scatter(*places[known:][~right].T, s=190, **style)
     apart = np.linalg.norm(points[:, None] - points[known:], axis=-1)
     apart[apart == 0] = np.inf  # a point and itself
-    place = known + apart.min(axis=0).argmax()  # the new one that stands most alone
+    place = known + apart.min(axis=0).argmax()  # the new point that is furthest from all others
     point, score = points[place], scores[place]
     plane.plot(
         *np.transpose([point, point - score * w / (w @ w)]),
@@ -123,22 +134,28 @@ def linear_probe(
     )
     style = {"textcoords": "offset points", "color": PROBE, "size": 9, "weight": "bold", "ha": "center"}
     words = f"{two_decimals(score)} ÷ {two_decimals(length, 3)} = {two_decimals(score / length)}"
-    plane.annotate(words, point, (48, -18), **style)
+    plane.annotate(words, point, (56, -18), **style)
     line.annotate(two_decimals(score), (score, 0.88 if truth[place] > 0 else 1.12), (24, -4), **style)
-    line.set_yticks((0, 1), (f"{known} known:\nfitted to them", f"{len(right)} new:\n{right.sum()} right"))
-    line.set(xlabel="w · x + c: its sign is the answer", ylim=(1.6, -0.6), title="each by one number")
+    line.set_yticks((0, 1), (f"{known} fitted", f"{len(right)} new:\n{right.sum()} right"))
+    line.set(
+        xlabel="score w · x + c; its sign is the prediction",
+        ylim=(1.6, -0.6),
+        title="the same vectors, by their score",
+    )
     title_left = f"{len(points)} made-up vectors x, and the fitted w"
     plane.set(xlabel="feature 0 of x", ylabel="feature 1", aspect="equal", title=title_left)
-    plane.scatter([], [], s=52, color="white", edgecolor="black", linewidth=1.8, label="thick edge: new")
+    plane.scatter(
+        [], [], s=52, color="white", edgecolor="black", linewidth=1.8, label="thick edge: new, not fitted"
+    )
     figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
-    alt = "Left, points and a line between two kinds; right, the same points by w · x + c."
+    alt = "Left, the vectors in the plane, with a line between the two classes; right, their scores."
     return finished(figure, title, alt)
 
 
 def weight_and_ablation(cases: Mapping[str, Tables], rows: Labels, *, title: str) -> Figure:
     """Draw a row of panels for each case, and in each a bar, from 0 to 1, for each of the `rows`.
 
-    The first measure is a weight; the others are shares of wrong answers, of which guessing has a half.
+    The first measure is an attention weight; the others are error rates, with a line at guessing, 0.5.
     """
     count = len(next(iter(cases.values())))
     size = (WIDEST - 1.3) / count, 0.75 + 0.22 * len(rows)
@@ -153,55 +170,53 @@ def weight_and_ablation(cases: Mapping[str, Tables], rows: Labels, *, title: str
                 text.set_path_effects(EDGE)
         for ax in others:
             ax.axvline(0.5, color=GREY, linestyle="--", linewidth=1, zorder=0)
-            ax.text(0.5, len(rows) - 0.5, "guessing: .50", ha="center", va="top", size=8, color=GREY)
+            ax.text(0.5, len(rows) - 0.5, "guessing: 0.50", ha="center", va="top", size=8, color=GREY)
         first.set_ylabel(case, rotation=0, ha="right", va="center", weight="bold")
-    alt = "A row of panels for each kind: the weight that a head gives, and what goes wrong without it."
+    alt = "A row of panels for each kind of sentence: each head's weight, and the errors when it is ablated."
     return finished(figure, title, alt)
 
 
 def head_ablation(
-    adds: Mapping[str, Sequence[Sequence[float]]], silent: Sequence[Labels], words: Labels, *, title: str
+    adds: Mapping[str, Sequence[Sequence[float]]], ablated: Sequence[Labels], words: Labels, *, title: str
 ) -> Figure:
-    """Draw what each part adds to the logits of `words`, and what is said where some are silenced.
+    """Draw what each part adds to the logits of `words`, and the predictions when some parts are ablated.
 
-    `adds` has for each of two sentences and each part, by name, a number for each word. Groups of parts are
-    `silent`: 0 stands in their place, or their mean over both. The parts are those of the first sentence.
+    `adds` has for each of two sentences and each part, by name, a value for each word. Each group of
+    `ablated` parts is replaced by zero and by its mean over both sentences.
     """
     parts, (first, second) = [*next(iter(adds.values()))], adds
     tables = np.array([[*sums_of_case.values()] for sums_of_case in adds.values()], dtype=float)
     names, pairs, groups = [first, second], [tables[:1], tables[1:]], [(), ()]
     for group, (how, put) in product(
-        silent, {"put 0": 0, f"put the mean\nof {first[-1]} and {second[-1]}": tables.mean(axis=0)}.items()
+        ablated, {"zero": 0, f"mean of\n{first[-1]} and {second[-1]}": tables.mean(axis=0)}.items()
     ):
         names, groups = [*names, how], [*groups, group]
         pairs.append(np.where(np.isin(parts, group)[:, None], put, tables))
     plain, result = [""] * len(words), ["result"] * len(words)
     rows = [["adds to the\nlogits of", *[([words], plain)] * len(pairs)]]
     for place, part in enumerate(parts):
-        kinds = [["silenced"] * len(words) if part in group else plain for group in groups]
+        kinds = [["ablated"] * len(words) if part in group else plain for group in groups]
         rows.append([part, *zip([[pair[0][place]] for pair in pairs], kinds, strict=True)])
     sums = [[*pair.sum(axis=1)] for pair in pairs]
     right = [table.sum(axis=0).argmax() for table in tables]
-    for which, name in enumerate(("added up", f"{second},\nsilenced alike")):
+    for which, name in enumerate(("sum", f"{second},\nsame ablation")):
         meant = [right[which], right[1], *right[which : which + 1] * len(sums[2:])]
-        added, says = [name], ["it says"]
+        added, says = [name], ["prediction"]
         for sums_of_case, word in zip(sums, meant, strict=True):
             there = sums_of_case[which:]  # none of the second sentence where nothing is silenced
             added.append(([there[0]], result) if there else "")
             says.append(f"{words[there[0].argmax()]} {'✗✓'[int(there[0].argmax() == word)]}" if there else "")
         rows += [added, says]
-    alt = (
-        "A column for each try: what is added up. In marked cells 0 or a mean stands in the place of a head."
-    )
+    alt = "A column for each case: the terms of the sum. Grey cells: a head replaced by zero or its mean."
     figure = arithmetic_table(rows, ["", *names], title=title, alt=alt)
     (ax,), places = figure.axes, [text.get_position()[0] for text in figure.axes[0].texts]
-    short = [" and ".join(part.partition(":")[0] for part in group) for group in silent]
-    over = ["nothing silenced", *(f"{first}, silenced:\n{group}" for group in short)]
+    short = [" and ".join(part.partition(":")[0] for part in group) for group in ablated]
+    over = ["no ablation", *(f"{first}, ablated:\n{group}" for group in short)]
     for start, name in zip(range(1, len(places), 2), over, strict=False):
         ends = places[start] - 0.45, places[start + 1] + 0.45
         ax.plot(ends, [-0.5, -0.5], color=DARK, linewidth=1)
         ax.text(np.mean(ends), -0.58, name, ha="center", size=9.5, weight="bold", parse_math=False)
-    (low,) = [text.get_position()[1] for text in ax.texts if text.get_text().endswith("silenced alike")]
+    (low,) = [text.get_position()[1] for text in ax.texts if text.get_text().endswith("same ablation")]
     ax.plot((places[1] - 0.45, places[-1] + 0.45), [low - 0.24] * 2, color=GREY, linewidth=0.8)
     for says in (text for text in ax.texts if "✗" in text.get_text()):
         says.set(color=HERO, weight="bold")
@@ -220,7 +235,7 @@ def training_curves(history: History, *, title: str, steps: int) -> Figure:
     for ax in axes:
         ax.set(xlabel="step", xlim=(0, steps))
         ax.grid(alpha=0.3)
-    alt = "Left the loss in training, right the score on held-out data, both over the steps."
+    alt = "Left the training loss, right the score on held-out data, both over the steps."
     return finished(figure, title, alt)
 
 
@@ -234,7 +249,7 @@ def image_attention(
     title: str,
     bar: str,
 ) -> Figure:
-    """Draw each image (rows, columns), one of `digits`; for each head, how much weight its patches get.
+    """Draw each image (rows, columns), one of `digits`; for each head, how much attention each patch gets.
 
     `maps` are (image, head, patches), in reading order; a patch is given by its height and width.
     """
@@ -254,12 +269,12 @@ def image_attention(
     for ax, name in zip(panels, ["image", *names], strict=False):
         ax.set_title(name, fontsize=10)
     figure.colorbar(shown, ax=figure.axes, label=bar, shrink=0.7)
-    alt = "Left an image, beside it where each head looks; the brighter, the more weight."
+    alt = "Left an image, to its right what each head attends to; the brighter, the more weight."
     return finished(figure, title, alt)
 
 
 def _draw_ink(ax: Axes, image: np.ndarray, patch: tuple[int, int]) -> None:
-    """The image itself, and the lines along which it is cut."""
+    """Draw the image itself, and the lines between its patches."""
     ax.imshow(image, cmap="gray_r")
     for height, draw, length in zip(patch, (ax.axhline, ax.axvline), image.shape, strict=True):
         for place in range(height, length, height):

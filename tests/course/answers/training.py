@@ -61,14 +61,14 @@ def other_train_and_test(model, optimizer, batches, test, rates, max_norm):
 
 
 @independent("10.3")
-def independent_silence_head(weight, bias, head, d_head, joined=None):
+def independent_ablate_head(weight, bias, head, d_head, joined=None):
     own = F.one_hot(torch.arange(weight.shape[1]) // d_head)[:, head]  # (features in)
     mean = torch.zeros(len(own)) if joined is None else joined.flatten(0, 1).mean(0)
     return weight - weight @ torch.diag(own).to(weight), F.linear(mean * own, weight, bias)
 
 
 @alternative("10.3")
-def other_silence_head(weight, bias, head, d_head, joined=None):
+def other_ablate_head(weight, bias, head, d_head, joined=None):
     is_its = torch.arange(weight.shape[1]) // d_head == head  # (features in)
     if joined is None:
         return weight.masked_fill(is_its, 0.0), bias
