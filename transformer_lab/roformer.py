@@ -1,11 +1,11 @@
-"""Lesson 11. A tutorial's "RoFormer" encoder, with as many parameters as it prints, of this package's parts.
+"""Lesson 11. A tutorial's "RoFormer" encoder, made of this package's parts; the parameter counts are equal.
 
 The tutorial, whose author calls the encoder a variant:
 https://vortezwohl.github.io/dl/2025/07/30/BuildTransformerEncoderFromScratch.html
 
-It is not the RoFormer of arXiv:2104.09864, which is an `Encoder` with positions="rotary". What differs: every
-head is as wide as the model, queries, keys and values come from small networks, and instead of residual
-connections around its two halves the block writes its attention's output beside its input.
+It is not the RoFormer of arXiv:2104.09864, which is an `Encoder` with positions="rotary". The differences:
+every head is as wide as the model, queries, keys and values come from small networks, and instead of residual
+connections around its two halves, the block concatenates the output of its attention with its input.
 """
 
 import math
@@ -184,8 +184,8 @@ class RoFormerEncoder(nn.Module):
     ) -> tuple[Float[Tensor, "batch position d_model"], Weights | None]:
         """Return the tokens after this block, and its attention weights, as `EncoderLayer` does."""
         attended, weights = self.attention(self.norm(x), may_attend=may_attend, need_weights=need_weights)
-        beside = torch.cat([attended, x], dim=-1)  # (batch, position, 2 · d_model)
-        return self.output_projection(self.feed_forward(beside)), weights
+        joined = torch.cat([attended, x], dim=-1)  # (batch, position, 2 · d_model)
+        return self.output_projection(self.feed_forward(joined)), weights
 
 
 def split_mask(may_attend: Tensor | None, scores_shape: tuple[int, int, int, int]) -> list[Tensor | None]:

@@ -16,17 +16,17 @@ F = nn.functional
 
 
 @exercise("11.1")
-def choosing_weight(take, keep):
-    """The W with W [A ‖ x] = take ⊙ A + keep ⊙ x: for each feature, how much of A and how much of x.
+def fusion_weight(take, keep):
+    """Return the W for which W [A ‖ x] = take ⊙ A + keep ⊙ x.
 
-    take, keep: (d_model,)
+    take, keep: (d_model,): for each feature, how much of A and how much of x to add
     returns (d_model, 2 · d_model)
     """
     return torch.cat([torch.diag(take), torch.diag(keep)], dim=1)
 
 
-@choosing_weight.cases
-def choosing_weight_cases(normal):
+@fusion_weight.cases
+def fusion_weight_cases(normal):
     yield {"take": normal(3), "keep": normal(3)}
     yield {"take": normal(5), "keep": normal(5)}
     yield {"take": torch.ones(2), "keep": torch.ones(2)}  # the residual connection
@@ -35,7 +35,7 @@ def choosing_weight_cases(normal):
 
 @exercise("11.2", returns=("output", "weights"), keyword_arguments=("may_attend",))
 class RoFormerBlock(nn.Module):
-    """The tutorial's block. All four parts are given; the attention returns (output, weights)."""
+    """The tutorial's block, made of four given modules; the attention returns (output, weights)."""
 
     def __init__(self, norm, attention, feed_forward, output_projection):
         super().__init__()
@@ -46,13 +46,13 @@ class RoFormerBlock(nn.Module):
         # yours:
 
     def forward(self, x, may_attend=None):
-        """x: (batch, position, d_model). Hand may_attend on to the attention, under the same name.
+        """x: (batch, position, d_model). Pass may_attend to the attention as a keyword argument.
 
-        returns output (batch, position, d_model), and the attention weights
+        returns the output (batch, position, d_model), and the attention weights
         """
         attended, weights = self.attention(self.norm(x), may_attend=may_attend)
-        beside = torch.cat([attended, x], dim=-1)  # (batch, position, 2 · d_model)
-        return self.output_projection(self.feed_forward(beside)), weights
+        joined = torch.cat([attended, x], dim=-1)  # (batch, position, 2 · d_model)
+        return self.output_projection(self.feed_forward(joined)), weights
 
 
 class GivenNorm(nn.LayerNorm):
@@ -77,7 +77,7 @@ class GivenStack(nn.Sequential):
 
 
 class GivenLinear(nn.Linear):
-    """The last map that a case plugs in."""
+    """The output projection that a case plugs in."""
 
     def __repr__(self):
         return "…"
@@ -100,23 +100,23 @@ def ro_former_block_cases(normal):
 
 
 @exercise("11.3", difficulty=2)
-class TurnedLinear(nn.Linear):
-    """A projection, d_model to d_model, that turns each head's slice of each token by its position."""
+class RotaryLinear(nn.Linear):
+    """A linear layer from d_model to d_model features that rotates each head of its output by position."""
 
     def __init__(self, d_model, n_heads, rotary):
-        """rotary: as your Rotary of 02.4, for n_heads heads: (…, position, d_head) → the same shape"""
+        """rotary: rotates one head, like your Rotary of 02.4: (…, position, d_head) → the same shape"""
         super().__init__(d_model, d_model)  # makes self.weight and self.bias
         self.n_heads, self.rotary = n_heads, rotary
         # yours:
 
     def forward(self, x):
-        """(batch, position, d_model) → the same shape: projected, then turned, head by head.
+        """(batch, position, d_model) → the same shape: project x, then rotate each head separately.
 
-        super().forward(x) is what nn.Linear returns.
+        super().forward(x) is the output of the plain nn.Linear.
         """
         heads = super().forward(x).unflatten(-1, (self.n_heads, -1))
-        turned = self.rotary(heads.transpose(1, 2))  # (batch, n_heads, position, d_head)
-        return turned.transpose(1, 2).flatten(-2)
+        rotated = self.rotary(heads.transpose(1, 2))  # (batch, n_heads, position, d_head)
+        return rotated.transpose(1, 2).flatten(-2)
 
 
 class GivenRotary(RotaryEmbedding):
@@ -126,25 +126,25 @@ class GivenRotary(RotaryEmbedding):
         return "…"
 
 
-@TurnedLinear.cases
-def turned_linear_cases(normal):
+@RotaryLinear.cases
+def rotary_linear_cases(normal):
     # The first has as many positions as heads: who turns by the head gets numbers, and no error.
     for batch, length, n_heads, d_head in [(2, 3, 3, 4), (5, 7, 2, 6), (2, 5, 3, 2), (1, 1, 1, 2)]:
         settings = {"d_model": n_heads * d_head, "n_heads": n_heads, "rotary": GivenRotary(d_head)}
         yield settings, {"x": normal(batch, length, n_heads * d_head)}
 
 
-@exercise("11.4", difficulty=2, returns=("heads_cost", "looks_at_itself", "loses_x", "leaves_unnormalised"))
-def departures(make_block, x):
-    """Ask a fresh block four questions. No case is a near miss; where to draw the line is yours to say.
+@exercise("11.4", difficulty=2, returns=("heads_cost", "attends_to_itself", "loses_x", "output_unnormalised"))
+def find_differences(make_block, x):
+    """Answer four questions about an untrained block. You choose the thresholds; no case is close to one.
 
-    make_block(d_model, n_heads): builds a fresh block; block(x) gives (output, weights)
-    x: (batch, position, d_model), random tokens; use 2 heads, or 2 and 4, with its d_model
-    returns four, each True or False:
+    make_block(d_model, n_heads): builds an untrained block; block(x) returns (output, weights)
+    x: (batch, position, d_model), random tokens; build blocks with its d_model, and with 2 and 4 heads
+    returns four booleans:
     heads_cost: does a block with more heads have more parameters?
-    looks_at_itself: does a token give itself clearly more weight than an even share, on average?
-    loses_x: does the output point nowhere near where x points, token by token?
-    leaves_unnormalised: does any row of the output have a variance that no fresh layer norm leaves?
+    attends_to_itself: is the mean weight of a token on itself clearly larger than 1 / number of tokens?
+    loses_x: for each token, is the direction of the output far from the direction of x?
+    output_unnormalised: does any output vector have a variance that an untrained layer norm never returns?
     """
     block, larger = (make_block(x.shape[-1], n_heads) for n_heads in (2, 4))
     few, many = (sum(p.numel() for p in each.parameters()) for each in (block, larger))
@@ -195,7 +195,7 @@ def with_wide_heads(d_model, n_heads):
 
 
 class WideInOne(nn.Module):
-    """Full-width heads with their projections in one map: with more heads tensors are larger, not more."""
+    """Full-width heads with their projections in one Linear: more heads, larger tensors, not more tensors."""
 
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -226,7 +226,7 @@ def with_fusion(d_model, n_heads):
 
 
 class Fused(nn.Module):
-    """The paper's attention, side by side with x; a norm at the end."""
+    """The paper's attention, concatenated with x; a norm at the end."""
 
     def __init__(self, attention, fusion, norm):
         super().__init__()
@@ -278,24 +278,24 @@ BUILDERS = [
     Builder("a pre-norm layer, its rows centred", centred),
     Builder("the paper's layer, its output halved", halved),
     Builder(
-        "the paper's layer, with full-width heads in one map",
+        "the paper's layer, with full-width heads in one Linear",
         lambda d, h: papers(d, h, attention=WideInOne(d, h)),
     ),
 ]
 
 
-@departures.cases
-def departures_cases(normal):
+@find_differences.cases
+def find_differences_cases(normal):
     for make_block in BUILDERS:
         yield {"make_block": make_block, "x": 2 * normal(2, 31, 64)}
 
 
 @exercise("11.5")
 def to_may_attend(mask):
-    """From the tutorial's mask, numbers with 0 = hidden and 1 = visible, to this course's.
+    """Convert the tutorial's mask, numbers with 0 = hidden and 1 = visible, to this course's convention.
 
-    mask: (query_pos, key_pos), the same for every text, or (batch, query_pos, key_pos)
-    returns booleans (1, 1, query_pos, key_pos) or (batch, 1, query_pos, key_pos), True = may attend
+    mask: (query_pos, key_pos), the same for the whole batch, or (batch, query_pos, key_pos)
+    returns a boolean mask (1 or batch, 1, query_pos, key_pos), True = may attend
     """
     visible = mask.bool()
     return visible[None, None] if mask.dim() == 2 else visible[:, None]
@@ -311,13 +311,13 @@ def to_may_attend_cases(normal):
 
 @exercise("11.6", difficulty=3)
 def weight_on_itself(d_model, n_tokens, variance):
-    """Predict the weight of a token on itself, if queries and keys are the tokens' vectors themselves.
+    """Predict the attention weight of a token on itself, if queries and keys are the tokens' own vectors.
 
-    The features are independent normal numbers of mean 0 and the given variance. Use averages:
-    for the own score its mean; for each other token the mean of e^score. A normal number of
-    mean 0 and variance v has e^(v / 2) as the mean of its exponentials.
-    d_model: features of a token; n_tokens: how many there are, itself among them, at least two
-    returns a float: own / (own + all others)
+    The features are independent and normal, with mean 0 and the given variance. Use averages: for the
+    token's score with itself, the mean of the score; for each other token, the mean of e^score. If s is
+    normal with mean 0 and variance v, the mean of e^s is e^(v / 2).
+    d_model: features of a token; n_tokens: the number of tokens, at least two, including this one
+    returns a float: own / (own + sum over all other tokens)
     """
     own = math.exp(variance * math.sqrt(d_model))  # d_model · variance / √d_model
     other = math.exp(variance**2 / 2)
@@ -338,13 +338,13 @@ def weight_on_itself_cases(normal):
 
 @exercise("11.7", difficulty=2, returns=("attention", "feed_forward", "rest"))
 def parameters(d_model, n_heads, ffn_layers, expansion):
-    """Count the trained numbers of the tutorial's encoder; every Linear has a bias, no unit is shared.
+    """Count the parameters of the tutorial's encoder. Every Linear has a bias, and no unit is shared.
 
-    expansion: an integer; every unit of width d has expansion · d features in between
+    expansion: an integer; the hidden layer of every unit of width d has expansion · d features
     returns three ints:
-    attention: the heads (each: three units, for queries, keys and values) and the two maps around them
-    feed_forward: the `ffn_layers` units through which [A ‖ x] goes, each 2 · d_model wide
-    rest: the norm in front, and the last Linear
+    attention: the heads (three units each, for queries, keys and values), and the two Linear around them
+    feed_forward: the `ffn_layers` units that are applied to [A ‖ x], each of width 2 · d_model
+    rest: the norm before the attention, and the fusion (the last Linear)
     """
 
     def linear(wide_in, wide_out):

@@ -1,4 +1,4 @@
-"""Drawings of lesson 11: the paper's layer and head beside the tutorial's."""
+"""Drawings of lesson 11: the paper's layer and head compared with the tutorial's."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,9 +19,9 @@ LANES, SHOWN = 1.3, 6  # how far two lanes are from the middle; features of a ve
 def two_blocks(
     layer: nn.Module, block: nn.Module, x: torch.Tensor, tokens: Mapping[str, int], *, title: str
 ) -> Figure:
-    """Draw two tokens on their way through the layer of a paper, and through the block of a tutorial.
+    """Draw two tokens on their way through the paper's layer, and through the tutorial's block.
 
-    `x` enters both, (1, position, d_model); `tokens` says where the two stand that are drawn.
+    `x` is the input of both, (1, position, d_model); `tokens` maps each drawn token to its position.
     """
     joined = torch.cat([block.attention(block.norm(x))[0], x], dim=-1)  # [A ‖ x]
     tables = x, joined, block.feed_forward(joined), layer(x)[0], block(x)[0]
@@ -29,13 +29,13 @@ def two_blocks(
     weight, x, *more = (inputs.numbers_of(table, 2) for table in (block.output_projection.weight, *drawn))
     first, d_model = _typical(x, more[2:]), x.shape[1]
     # The drawn ones come first, in each half of what is twice as wide, and of W's rows, too.
-    turned = (np.roll(table.reshape(len(table), -1, d_model), -first, axis=2) for table in (x, weight, *more))
-    x, weight, *more = (table.reshape(len(table), -1) for table in turned)
+    rolled = (np.roll(table.reshape(len(table), -1, d_model), -first, axis=2) for table in (x, weight, *more))
+    x, weight, *more = (table.reshape(len(table), -1) for table in rolled)
     weight, joined, ends = np.roll(weight, -first, axis=0), more[:2], more[2:]
     figure, panels = canvas(2, (9.2, 2.75), columns=1)
     names = (
-        "The paper's layer: x goes on, and what a part makes of it is added",
-        "The tutorial's block: A and x side by side, then W, the one way out",
+        "The paper's layer: x goes on, and the output of each part is added to it",
+        "The tutorial's block: A and x are concatenated, and everything goes through W",
     )
     for ax, name, end, parts in zip(panels, names, ends, (_draw_added, _draw_beside), strict=True):
         table = zip(tokens, (LANES, -LANES), x, end, _cosines(x, end), strict=True)
@@ -52,20 +52,18 @@ def two_blocks(
         ax.set_axis_off()
     kept = " and ".join(map(two_decimals, _cosines(x, joined[1][:, d_model:])))
     panels[1].text(9.75, 0, f"x's half: cosine\nstill {kept}", ha="center", va="center", size=8.5)
-    caption = "fresh random weights, the same for both tokens; "
-    caption += f"drawn: {SHOWN} of {d_model} features, with cosines like those of all\n"
-    caption += "red: above 0, blue: below; each vector at length 1, W on its own scale; "
-    caption += "thick: the way of x; once A joins it, of both\n"
-    caption += (
-        "not drawn: other tokens, which attention reads; the norm inside the feed-forward below; W's bias"
-    )
+    caption = "randomly initialised weights, the same for both tokens; "
+    caption += f"{SHOWN} of {d_model} features are drawn, chosen so that their cosines are typical\n"
+    caption += "red: positive, blue: negative; each vector scaled to length 1, W on its own scale; "
+    caption += "thick: x, or [A ‖ x]\n"
+    caption += "not drawn: the other tokens, the norm inside the feed-forward of the block, and the bias of W"
     figure.supxlabel(caption, size=9)
-    alt = "A lane for each token. Above, what leaves looks like x; below, x ends in a random matrix."
+    alt = "A lane for each token. Above, the output looks like x; below, x ends in a random matrix."
     return finished(figure, title, alt)
 
 
 def _typical(x: np.ndarray, ends: Sequence[np.ndarray]) -> int:
-    """Return from which feature on those that are drawn have cosines with x nearest to those of all."""
+    """Return the first of the SHOWN features whose cosines with x are closest to those of all features."""
     wanted, starts = [_cosines(x, end) for end in ends], range(max(1, x.shape[1] - SHOWN + 1))
     parts = [[_cosines(*(v[:, start : start + SHOWN] for v in (x, end))) for end in ends] for start in starts]
     return int(np.abs(np.array(parts) - wanted).sum(axis=(1, 2)).argmin())
@@ -82,7 +80,7 @@ def _shown(vector: np.ndarray) -> np.ndarray:
 
 
 def _draw_added(ax: Axes, *_: object) -> None:
-    """Draw what stands on and beside both lanes of the paper's layer."""
+    """Draw the parts of the paper's layer on both lanes."""
     box(ax, (3.4, 0), "attention", (1.5, 0.9), COMPONENTS["attention"], letters=8.5)
     for lane, side in ((LANES, 1), (-LANES, -1)):
         box(ax, (8.6, 0.4 * side), "feed-forward", (1.5, 0.6), COMPONENTS["feed-forward"], letters=8.5)
@@ -96,7 +94,7 @@ def _draw_added(ax: Axes, *_: object) -> None:
 
 
 def _draw_beside(ax: Axes, joined: Sequence[np.ndarray], weight: np.ndarray) -> None:
-    """Draw what stands on and beside both lanes of the tutorial's block."""
+    """Draw the parts of the tutorial's block on both lanes."""
     d_model, tall, thick = len(weight), 0.22, {"color": DARK, "linewidth": 5}
     columns = np.r_[:SHOWN, d_model : d_model + SHOWN]
     box(ax, (3.05, 0), "attention", (1.2, 1.1), COMPONENTS["attention"], letters=8.5)
@@ -123,18 +121,18 @@ def _draw_beside(ax: Axes, joined: Sequence[np.ndarray], weight: np.ndarray) -> 
         corner = weight[:SHOWN, columns[columns < 2 * d_model]]
         cells(ax, (11.15, row + 0.3), (0.9, 0.6), corner, np.abs(weight).max())  # the same W in each lane
         way(ax, (12.05, row), (12.25, row), (12.25, lane), (12.55, lane))
-    ax.text(11.6, 0, "the same W,\nfresh: random", ha="center", va="center", size=8.5)
+    ax.text(11.6, 0, "the same W,\nrandom", ha="center", va="center", size=8.5)
     for left, word in zip((4.15, 4.73, 5.21, 5.69, 6.27), "[A‖x]", strict=True):
         ax.text(left, 0, word, ha="center", va="center", size=10, weight="bold")
 
 
 def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
-    """Draw how a paper's head makes query, key and value of x; and a tutorial's, of a copy of its norm."""
+    """Draw how the paper's head computes query, key and value from x, and the tutorial's from norm(x)."""
     figure, panels = canvas(2, (9.2, 2.5), columns=1)
     d_head = d_model // n_heads
     names = (
-        f"A head of the paper's layer, here 1 of {n_heads}: a Linear each makes q, k, v, {d_head} wide",
-        f"A head of the tutorial's block: c of the token, {d_model} wide; for q, k, v a unit adds to it",
+        f"A head of the paper's layer, 1 of {n_heads}: a Linear each computes q, k and v, {d_head} features",
+        f"A head of the tutorial's block: a Linear computes c, {d_model} features; q, k and v: c + a unit",
     )
     for ax, name, is_copy in zip(panels, names, (False, True), strict=True):
         wide = 1.3 if is_copy else 1.3 / n_heads
@@ -155,17 +153,17 @@ def two_heads_inside(d_model: int, n_heads: int, *, title: str) -> Figure:
         ax.set_title(name, loc="left", size=10)
         ax.set(xlim=(0, 11.8), ylim=(-1.65, 1.3), aspect="equal")
         ax.set_axis_off()
-    words = (
-        "thick: the road of c, which this head's Linear makes of the token; the network's norm is not drawn\n"
-    )
-    words += "turn: by the position, of q and k only; the vectors' widths are to scale"
+    words = "thick: c, the output of this head's linear layer; the norm inside each network is not drawn\n"
+    words += "rotate: by the position, q and k only; the widths of the vectors are to scale"
     figure.supxlabel(words, size=9)
-    alt = "Above, three maps make three small vectors; below, one goes on in three lanes and is added to."
+    alt = (
+        "Above, three linear layers compute small vectors; below, c goes on in three lanes, each with a unit."
+    )
     return finished(figure, title, alt)
 
 
 def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, is_copy: bool) -> None:
-    """Draw a lane that makes query, key or value: by a Linear, or by adding to a copy."""
+    """Draw a lane that computes query, key or value: by a Linear, or by adding to c."""
     if is_copy:
         ax.plot([start, start + 0.25, start + 0.25], [0, 0, lane], color=DARK, linewidth=4, zorder=1)
         arrow(ax, (start + 0.25, lane), (7.0, lane), width=4, colour=DARK)
@@ -187,6 +185,6 @@ def _make_role(ax: Axes, start: float, lane: float, role: str, wide: float, *, i
     edge = wide + (7.1 if is_copy else 7.45)  # right of the vector, or of its name
     if role != "value":
         arrow(ax, (edge, lane), (8.68, lane))
-        box(ax, (8.98, lane), "turn", (0.6, 0.36), COMPONENTS["positions"], letters=8)
+        box(ax, (8.98, lane), "rotate", (0.6, 0.36), COMPONENTS["positions"], letters=8)
         edge = 9.28
     way(ax, (edge, lane), (9.4, lane), (9.4, 0.4 * lane), (9.64, 0.4 * lane), width=1.2)

@@ -12,7 +12,7 @@ from transformer_lab.roformer import ExpandingMultiHeadAttention, feed_forward_s
 
 @alternative("11.1")
 @independent("11.1")
-def other_choosing_weight(take, keep):
+def other_fusion_weight(take, keep):
     one = torch.eye(len(take))
     return torch.hstack([one * take, keep[:, None] * one])
 
@@ -35,7 +35,7 @@ class OtherRoFormerBlock(nn.Module):
 
 @alternative("11.3")
 @independent("11.3")
-class OtherTurnedLinear(nn.Linear):
+class OtherRotaryLinear(nn.Linear):
     def __init__(self, d_model, n_heads, rotary):
         super().__init__(d_model, d_model)
         self.heads, self.rotary = n_heads, rotary
@@ -47,7 +47,7 @@ class OtherTurnedLinear(nn.Linear):
 
 @alternative("11.4")
 @independent("11.4")
-def other_departures(build, tokens):
+def other_find_differences(build, tokens):
     blocks = [build(tokens.shape[-1], heads) for heads in (4, 2)]
     output, weights = blocks[1](tokens)
     more, fewer = (sum(p.numel() for p in block.parameters()) for block in blocks)
