@@ -16,12 +16,13 @@ from transformer_course.checker.exercise_types import FunctionExercise
 
 @exercise("13.1", difficulty=1)
 def layer_operations(n, d_model, d_ff):
-    """Floating-point operations in the matrix products of one encoder layer, forward, on one text.
+    """Return the FLOPs of all matrix products in the forward pass of one encoder layer, for one sequence.
 
-    n: how many tokens the text has; every token attends to every token
-    d_model, d_ff: the width of a token and of all heads together; the width inside the feed-forward
-    returns an integer; a multiplication with its addition counts as 2 operations, and norms, softmax,
-        activation and biases do not count
+    n: the sequence length; every token attends to every token
+    d_model: the width of a token's vector, and of all heads together
+    d_ff: the width inside the feed-forward network
+    returns an integer; a multiplication and its addition count as 2 FLOPs. Layer norms, softmax,
+        activation function and biases do not count
     """
     projections = 4 * 2 * n * d_model * d_model  # query, key, value, output
     scores = 2 * n * n * d_model
@@ -74,14 +75,16 @@ class Watched(torch.Tensor):
 
 @exercise("13.2", difficulty=3, forbidden=("scaled_dot_product_attention",))
 def attention_in_blocks(query, key, value, size):
-    """softmax(query keyᵀ / √d_head) value, with the keys read `size` at a time.
+    """Return softmax(query keyᵀ / √d_head) value, reading only `size` keys at a time.
 
-    Scores are there for `size` keys at a time, and no list keeps them: there may be too many for that.
-    Without PyTorch's own scaled_dot_product_attention.
+    Never hold the scores of more than `size` keys, and do not collect the scores of all blocks: for a
+    long sequence, there may be too many. Do not call PyTorch's scaled_dot_product_attention.
 
-    query: (query_pos, d_head); key: (key_pos, d_head); value: (key_pos, d_value)
-    size: how many keys and values are read at a time; the last block may be smaller
-    returns (query_pos, d_value): what attention over all keys at once returns; scores may be very large
+    query: (query_pos, d_head)
+    key: (key_pos, d_head)
+    value: (key_pos, d_value)
+    size: the number of keys and values in a block; the last block may be smaller
+    returns (query_pos, d_value): exactly the output of attention over all keys; scores may be very large
     """
     largest = query.new_full((len(query), 1), -math.inf)  # of each query, so far
     total, mixture = 0.0, 0.0
@@ -116,14 +119,15 @@ def attention_in_blocks_cases(normal):
 
 @exercise("13.3", difficulty=1, gradients=True)
 def loss_to_hand_in(losses, total, n_workers):
-    """The number whose gradient this worker computes, one of n_workers with a part of the batch each.
+    """Return the loss on which one of n_workers calls backward; each has its own part of the batch.
 
-    Afterwards the gradients are averaged: added up, and divided by n_workers. That must give the gradient
-    of the mean loss of ALL targets, wherever they are.
+    Afterwards the workers' gradients are averaged: added up, and divided by n_workers. The average must
+    be the gradient of the mean loss over ALL targets, however they are distributed.
 
-    losses: (targets,), the cross-entropy of each target that this worker has; it may have none
-    total: how many targets all workers have together, an integer; never 0
-    returns a tensor of shape (), through which gradients flow to the losses, also where there are none
+    losses: (targets,), the cross-entropy of each target of this worker, which may have none
+    total: the number of targets of all workers together, an integer; never 0
+    n_workers: the number of workers
+    returns a tensor of shape (), through which gradients flow to the losses, even if there are none
     """
     return losses.sum() * n_workers / total
 
@@ -233,15 +237,16 @@ def _out_of_memory(found):
 
 @exercise("13.4", difficulty=3, kind=OfAll)
 def all_reduce(gradients, pass_on):
-    """The mean of all workers' gradients, for each of them. The workers are a ring: w sends only to w + 1.
+    """Return the mean of all workers' gradients, once for each worker. Worker w sends only to w + 1.
 
-    gradients: a list, one tensor (numbers,) for each of n workers; n divides the numbers. They stay as
-        they are
-    pass_on: pass_on([sent by worker 0, by worker 1, …]) is one round: it returns the list of what each
-        receives; worker w gets what w − 1 sent, and worker 0 what the last one sent
-    In a round each worker sends one piece, an n-th of a gradient. There are 2 (n − 1) rounds in all. A
-    worker computes only with what it holds or was sent.
-    returns a list, for each worker a tensor (numbers,)
+    gradients: a list with one tensor (values,) for each of n workers; n divides the number of values. Do
+        not change these tensors
+    pass_on: a function; pass_on([sent by worker 0, sent by worker 1, …]) is one round. It returns the
+        list of what each worker receives: worker w receives what w − 1 sent, and worker 0 what the last
+        worker sent
+    In each round, every worker sends one piece, an n-th of a gradient. There are 2 (n − 1) rounds in
+    all. A worker may compute only with its own tensors and with those that it received.
+    returns a list with a tensor (values,) for each worker
     """
     n = len(gradients)
     pieces = [list(each.chunk(n)) for each in gradients]  # pieces[worker][piece]
@@ -298,16 +303,20 @@ class Halves:
 
 @exercise("13.5", difficulty=2, kind=OfAll, returns=("parameters", "means"))
 def sharded_step(parameters, gradients, means, lr, beta, reduce_scatter, all_gather):
-    """One step of gradient descent with momentum, of which each of n workers keeps an n-th of the state.
+    """Take one step of gradient descent with momentum, whose state is sharded over n workers.
 
     The step itself: mean ← beta · mean + gradient; parameter ← parameter − lr · mean.
 
-    parameters: a list, for each worker the same tensor (numbers,): all parameters in a row
-    gradients: a list, for each worker its own gradient (numbers,); the step takes the mean of all
-    means: a list, for each worker (numbers / n,): the momentum of its part, and of no other
-    reduce_scatter: takes the gradients, returns the list of what each receives: worker w gets part w of
-        their mean. all_gather: takes a part from each, returns the whole for each. Both are used once
-    returns the new parameters and the new momenta, as lists like those given; nothing is changed in place
+    parameters: a list with the same tensor (values,) for each worker: all parameters in a row
+    gradients: a list with each worker's own gradient (values,); the step uses the mean of all of them
+    means: a list with a tensor (values / n,) for each worker: the momentum of its own part only
+    lr: the learning rate
+    beta: the factor by which the old momentum fades
+    reduce_scatter: a function of the gradients; returns a list, in which worker w gets part w of their
+        mean
+    all_gather: a function of one part from each worker; returns the whole tensor for each. Call both
+        once
+    returns the new parameters and the new momenta, as lists like the inputs; change nothing in place
     """
     n = len(parameters)
     received = reduce_scatter(gradients)  # for each worker, its part of the mean gradient
@@ -334,15 +343,15 @@ def sharded_step_cases(normal):
 
 @exercise("13.6", difficulty=2)
 def training_bytes(layers, n_activations, workers=1):
-    """The most bytes that one worker holds at any moment while it trains with Adam, all in float32.
+    """Return the largest number of bytes that a worker holds while it trains with Adam, all in float32.
 
-    layers: a list, the parameters of each layer. Each parameter has a gradient and Adam's two means. All
-        four are sharded: each worker keeps an equal part. While a layer works, every worker also holds a
-        whole copy of its parameters and, backward, its whole gradient; then both are given up. One layer
-        works at a time. A worker that is alone has everything already
-    n_activations: numbers that one worker keeps for its backward pass; these are not sharded
-    workers: how many share; it divides the parameters of each layer
-    returns a number of bytes, for one worker; a number in float32 has 4
+    layers: a list with the number of parameters of each layer. Each parameter has a gradient and Adam's
+        two means. All four values are sharded: each worker keeps an equal part. While a layer runs,
+        every worker also holds a whole copy of its parameters and, in the backward pass, its whole
+        gradient; both are then dropped. One layer runs at a time. A single worker has everything already
+    n_activations: the number of values that a worker keeps for its backward pass; these are not sharded
+    workers: the number of workers; it divides the number of parameters of each layer
+    returns the number of bytes for one worker; a float32 value has 4
     """
     kept = 4 * sum(layers) / workers  # parameter, gradient, two means
     borrowed = 2 * max(layers) if workers > 1 else 0  # of the layer at work: parameters, gradient
@@ -400,15 +409,15 @@ class FillsGradients(FunctionExercise):
     returns=("the loss", "the gradient of x", "the gradients in the layers"),
 )
 def backward_again(layers, x, loss_of):
-    """What `loss.backward()` does, with one layer's graph at a time.
+    """Do what `loss.backward()` does, with the graph of one layer at a time (activation checkpointing).
 
-    At no moment may more than one layer hold what it needs for its backward pass; of every layer its input
-    may stay. (A graph, and what it holds, is gone once `backward` has run through it.)
+    At no moment may more than one layer keep its activations for the backward pass; you may keep the
+    input of every layer. (A graph drops its activations once `backward` has run through it.)
 
-    layers: a list of modules without dropout; each gets what the one before it returned
-    x: what the first one gets; it is not changed
+    layers: a list of modules without dropout; each receives the output of the one before
+    x: the input of the first layer; do not change it
     loss_of: a function of the last output; returns the loss, a tensor of shape ()
-    returns the loss, and the gradient of x; in each parameter's .grad lies its gradient
+    returns the loss and the gradient of x; each parameter's gradient must be in its .grad
     """
     inputs = [x]
     with torch.no_grad():
@@ -439,13 +448,13 @@ def backward_again_cases(normal):
 
 @exercise("13.8", difficulty=1)
 def share_left(lengths, d_model, d_ff):
-    """The share of a layer's operations that is left if a batch is packed and not padded.
+    """Return the share of a layer's FLOPs that is left if a batch is packed instead of padded.
 
-    lengths: a list, the number of real tokens of each text in the batch
-    d_model, d_ff: the widths of the layer; operations are counted as in 13.1
-    padded: every text is as long as the longest one, and all its tokens are computed
-    packed: only real tokens are computed, and each attends to the tokens of its own text
-    returns operations packed / operations padded; 1 if nothing is saved
+    lengths: a list with the number of real tokens of each sequence in the batch
+    d_model, d_ff: the widths of the layer; FLOPs are counted as in 13.1
+    padded: every sequence is as long as the longest one, and all its tokens are computed
+    packed: only real tokens are computed, and each attends to the tokens of its own sequence
+    returns FLOPs packed / FLOPs padded; 1 if nothing is saved
     """
 
     def bill(n):  # layer_operations(n, d_model, d_ff) does as well
@@ -468,13 +477,13 @@ def share_left_cases(normal):
 
 @exercise("13.9", difficulty=2, returns=("whole", "scale"), any_integer=False)
 def in_eight_bits(weight):
-    """Whole numbers from −127 to 127 and a scale for each row: whole * scale is nearly the weight.
+    """Return the weights as integers from −127 to 127, and a scale for each row: whole * scale ≈ weight.
 
     The scale of a row is its largest absolute value / 127; a row of zeros has the scale 1.
 
     weight: (d_out, d_in)
-    returns whole (d_out, d_in), rounded to the nearest, of dtype torch.int8: one byte a number;
-        and scale (d_out, 1), of the weight's dtype
+    returns whole (d_out, d_in), rounded to the nearest integer, of dtype torch.int8: one byte per
+        weight; and scale (d_out, 1), of the weight's dtype
     """
     largest = weight.abs().amax(dim=-1, keepdim=True)  # (d_out, 1)
     scale = torch.where(largest > 0, largest / 127, 1.0)

@@ -80,34 +80,36 @@ def _strips(
 
 
 def roofline(
-    speed: float, bandwidth: float, parts: Mapping[str, tuple[float, float]], *, title: str
+    peak: float, bandwidth: float, parts: Mapping[str, tuple[float, float]], *, title: str
 ) -> Figure:
-    """Draw the roof of a machine, operations and bytes a second at best, and below it the parts of a model.
+    """Draw a machine's roofline, from its peak FLOP/s and its memory bandwidth, and the parts of a model.
 
-    A part is given by its operations for each byte, and its operations a second; above the slope its numbers
-    come from the cache.
+    A part is given by its arithmetic intensity (FLOPs per byte) and the FLOP/s that it reached. If it is
+    above the slope, its data came from the cache.
     """
     x, y = inputs.numbers_of(list(parts.values()), 2, name="parts").T
-    ridge = speed / bandwidth
+    ridge = peak / bandwidth
     ends = np.array([min(x.min(), ridge) / 6, max(x.max(), ridge) * 8])
     figure, (ax,) = canvas(1, (7.4, 4.2))
     over = np.array([ends[0], ridge, ends[1]])
-    ax.plot(over, np.minimum(speed, bandwidth * over) / GIGA, color=DARK, linewidth=2)
+    ax.plot(over, np.minimum(peak, bandwidth * over) / GIGA, color=DARK, linewidth=2)
     ax.scatter(x, y / GIGA, s=45, color=MARK, edgecolor="black", linewidth=0.6, zorder=4)
     ax.axvline(ridge, color=GREY, linestyle=":", linewidth=1.2)
     ax.set(xscale="log", yscale="log", xlim=tuple(ends))
-    ax.set(xlabel="operations for each byte moved", ylabel="billion operations a second")
-    ax.set_ylim(y.min() / GIGA / 4, speed / GIGA * 4)
+    ax.set(xlabel="arithmetic intensity (FLOPs per byte moved)", ylabel="throughput (billion FLOP/s)")
+    ax.set_ylim(y.min() / GIGA / 4, peak / GIGA * 4)
     limits = (
-        (f"memory sets the limit:\n{bandwidth / GIGA:.0f} billion bytes a second", "left", 0.02),
-        (f"arithmetic sets the limit:\n{speed / GIGA:.0f} billion operations a second", "right", 0.98),
+        (f"memory-bound:\nat most {bandwidth / GIGA:.0f} billion bytes/s", "left", 0.02),
+        (f"compute-bound:\nat most {peak / GIGA:.0f} billion FLOP/s", "right", 0.98),
     )
     for text, side, across in limits:
         ax.text(across, 0.97, text, color=GREY, transform=ax.transAxes, ha=side, va="top")
-    ax.text(ridge, 0.02, f" ridge: {two_decimals(ridge, 1)}", color=GREY, transform=ax.get_xaxis_transform())
-    alt = "Over the work for each byte, the most that the machine can do: first a slope, then a flat roof."
+    ax.text(
+        ridge, 0.02, f" ridge point: {two_decimals(ridge, 1)}", color=GREY, transform=ax.get_xaxis_transform()
+    )
+    alt = "The highest possible throughput over the arithmetic intensity: first a slope, then a flat roof."
     finished(figure, title, alt)
-    cached = (y > x * bandwidth) & (y < speed / 2)
+    cached = (y > x * bandwidth) & (y < peak / 2)
     names = [name + ",\nfrom the cache" * bool(above) for name, above in zip(parts, cached, strict=True)]
     named = dict(zip(names, zip(x, y / GIGA, strict=True), strict=True))
     place_names(ax, named, arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkB": 0})

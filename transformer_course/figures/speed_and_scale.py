@@ -28,7 +28,7 @@ from transformer_course.figures.shapes import Point, arrow, box, line, way
 from transformer_course.figures.sliders import as_html, publish, status_html
 
 KEPT_AT = 0.95, 2.37, 3.79, 5.21  # right of a query: the three numbers that it keeps, and their end
-HELD = {"of one": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a piece is in a ring
+HELD = {"one gradient": "white", "sum of two": PALE[2], "sum of all": PALE[0]}  # what a ring's piece is
 
 
 def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values: Matrix) -> None:
@@ -71,9 +71,11 @@ def draw_tile(ax: Axes, scores: Matrix, tile: int, size: tuple[int, int], values
         _draw_kept(ax, (columns, row + 0.5), before, kept, grows=grows, is_done=end, is_past=row < top)
         if row == top:
             style = {"color": HERO, "weight": "bold"} if grows else {}
-            again = " (k, v read again)" if top and not left else ""
+            again = " (k and v are read again)" if top and not left else ""
             ax.set_xlabel(f"q{row}{again}: {lines}", size=8.5, loc="left", linespacing=1.35, **style)
-    for right, name in zip(KEPT_AT, ("largest", "sum", "mixture", "÷ sum"), strict=True):
+    for right, name in zip(
+        KEPT_AT, ("largest\nscore", "sum of\nexp", "weighted\nsum", "output"), strict=True
+    ):
         ax.text(columns + right, -0.1, name, ha="center", va="bottom", size=8)
     ax.set(xlim=(0, columns + 5.95), ylim=(rows, -0.6), aspect="equal")
 
@@ -92,10 +94,12 @@ def _by_pencil(scores: np.ndarray, values: np.ndarray, width: int) -> list[tuple
         lines = [", ".join(powers_shown)]
         if -np.inf < old < most:
             power = f"e^({two_decimals(old)} {less}) ≈ {two_decimals(shrinks)}"
-            lines.append(f"the largest has grown: what was held, times {power}")
+            lines.append(f"the largest score grew: both sums × {power}")
         shares = [f"{power} · {two_decimals(value)}" for power, value in zip(shown, own, strict=True)]
         sums = (shrinks * held + [powers.sum(), powers @ own]).round(2)
-        for name, was, now, terms in zip(("sum", "mixture"), held, sums, (shown, shares), strict=True):
+        for name, was, now, terms in zip(
+            ("sum of exp", "weighted sum"), held, sums, (shown, shares), strict=True
+        ):
             before = [two_decimals(was) + f" · {two_decimals(shrinks)}" * bool(old < most)] * bool(kept)
             lines.append(f"{name}: {' + '.join([*before, *terms])} ≈ {two_decimals(now)}")
         kept.append((most, *sums, "\n".join(lines)))
@@ -138,8 +142,8 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
     thin, wide = n * d_head * size, n * n * size  # the bytes of q, and of a map
     # What lies in memory, row by row; jobs of the cache; reads, (row, job, bytes); writes, (job, row, bytes)
     rows = [["q", "k"], ["scores"], ["v", "weights"], ["output"]], [["q"], ["k"], ["v"], ["output"]]
-    rounds = f"{n // block} rounds, each with\nthe next {block} keys; old\nscores are forgotten\n"
-    steps = ["q · k", "softmax", "weights · v", "nothing stays here\nfrom step to step"]
+    rounds = f"{n // block} rounds, each with\nthe next {block} keys; old\nscores are dropped\n"
+    steps = ["q · k", "softmax", "weights · v", "nothing stays here\nbetween the steps"]
     tiled = [
         f"scores, {n} × {block}",
         "use these scores",
@@ -158,18 +162,18 @@ def memory_traffic(n: int, d_head: int, size: int, block: int, *, title: str) ->
         for job, row, count in writes[way_of]:
             _carry(ax, (3.1, -0.62 - job), (1.85, -row), held[row][-1], count, wide)
         total = sum(count for *_, count in reads[way_of] + writes[way_of])
-        ax.set_title(f"{name}: {total / 1000:,.0f} kB are moved")
+        ax.set_title(f"{name}: {total / 1000:,.0f} kB moved")
     for foot in (-1.35, -2.35):  # the blocks of k, and of v
         ax.hlines(foot + 0.7 * np.arange(block, n, block) / n, 1.73, 1.83, color=NO, linewidth=1, zorder=6)
-    ax.text(0.6, -1.5, "a map\nnever lies here", ha="center", va="center", size=8, zorder=5)
+    ax.text(0.6, -1.5, "the scores are\nnever stored here", ha="center", va="center", size=8, zorder=5)
     for y in (-0.71, -1.71):
         way(ax, (3.78, y), (3.78, y - 0.58))
         foot = 2 * y + 1  # both of a row are read: q and k, v and the weights
         line(panels[0], (0.83, foot + 0.06), (0.83, foot), (1.76, foot), (1.76, foot + 0.06), zorder=5)
     panels[1].plot((4.43, 4.55, 4.55), (-2.5, -2.5, -0.5), "--", color="black", linewidth=1.4, zorder=4)
     arrow(panels[1], (4.55, -0.5), (4.43, -0.5), zorder=4, gap=0)
-    figure.supxlabel("thicker: more bytes; dashed: the next round", size=9)
-    alt = "Slow memory at the left, the cache at the right; an arrow says how many bytes go to and fro."
+    figure.supxlabel("thicker arrow: more bytes; dashed arrow: the next round", size=9)
+    alt = "Slow memory on the left, the cache on the right; each arrow shows how many bytes are moved."
     return finished(figure, title, alt)
 
 
@@ -212,8 +216,8 @@ def ring_of_three(*, title: str) -> Figure:
         lap, step = divmod(r, 2)
         sent = [(w + lap - step) % 3 for w in range(3)] if r < 4 else []
         _draw_ring(ax, held, sent)
-        name = f"before round {r}: sums {'go round' if lap else 'grow'}"
-        ax.set_title(name if sent else "the end: all have all; then ÷ 3")
+        name = f"before round {r} ({'all-gather' if lap else 'reduce-scatter'})"
+        ax.set_title(name if sent else "the end: all sums; then ÷ 3")
         carried = [held[w][piece] for w, piece in enumerate(sent)]
         for w, (piece, sums) in enumerate(zip(sent, carried, strict=True)):
             held[(w + 1) % 3][piece] = sums if lap else sums + held[(w + 1) % 3][piece]
@@ -228,7 +232,7 @@ def ring_of_three(*, title: str) -> Figure:
         ax.set_axis_off()
     sent_next = {"sent in this round": {"fill": False, "edgecolor": HERO, "linewidth": 2.2}}
     legend_of_cells(figure, {kind: {"facecolor": colour} for kind, colour in HELD.items()} | sent_next)
-    alt = "The ring; then each worker's three pieces before a round, in which the framed ones are sent."
+    alt = "The ring; then each worker's three pieces before each round; the framed pieces are sent in it."
     return finished(figure, title, alt)
 
 

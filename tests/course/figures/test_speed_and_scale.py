@@ -31,7 +31,7 @@ def test_every_byte_that_goes_to_and_fro_is_counted_and_the_map_moves_in_steps_o
     maps = {"scores\n2,000 kB", "weights\n2,000 kB", "v,\nweights\n2,200 kB"}
     assert steps == {"q, k\n400 kB", "output\n200 kB", *maps}
     assert fused == {"q\n200 kB", "k\n200 kB", "v\n200 kB", "output\n200 kB"}
-    titles = ["Step by step: 8,800 kB are moved", "Fused: 800 kB are moved"]  # the scores twice
+    titles = ["Step by step: 8,800 kB moved", "Fused: 800 kB moved"]  # the scores twice
     assert [ax.get_title() for ax in panels] == titles
     written = words(panels[1])
     assert "scores, 1000 × 250" in written and any("4 rounds" in word for word in written)
