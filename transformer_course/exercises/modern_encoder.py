@@ -27,10 +27,11 @@ PreNormEncoderLayer = encoder_layer.PreNormEncoderLayer.reference
 
 @exercise("12.1", returns=("output", "weights"), keyword_arguments=["may_attend"], difficulty=2)
 class ModernAttention(nn.Module):
-    """Self-attention without biases. Wqkv holds W_Q, W_K, W_V one below another, in each head below head.
+    """Multi-head self-attention without biases, with a rotary embedding and a sliding window.
 
-    rotary: a module; rotary(x) turns (batch, heads, position, d_head) by its positions
-    window: how many places a token sees on each side, 0 or more; None: everything
+    Wqkv contains the rows of W_Q, then W_K, then W_V; in each of them, the rows of head 0 come first.
+    rotary: a module; rotary(x) rotates x, of shape (batch, heads, position, d_head), by its positions
+    window: how many positions a token may attend to on each side, 0 or more; None: no limit
     """
 
     def __init__(self, d_model, n_heads, rotary, window=None):
@@ -44,7 +45,7 @@ class ModernAttention(nn.Module):
         """x: (batch, position, d_model); may_attend: booleans that broadcast to the weights
 
         returns output (batch, position, d_model) and weights (batch, n_heads, query_pos, key_pos);
-        a query that may attend to nothing gets zeros
+        a query that may attend to no key gets zeros as its weights, and as its heads' output
         """
         heads = self.Wqkv(x).unflatten(-1, (3 * self.n_heads, -1)).transpose(1, 2)
         query, key, value = heads.chunk(3, dim=1)  # (batch, n_heads, position, d_head) each
@@ -84,10 +85,10 @@ class LayerExercise(FactoryExercise):
 
 @exercise("12.2", kind=LayerExercise, returns=("output", "weights"))
 def modern_layer(number, d_model, n_heads, d_ff, window):
-    """Build layer `number` of ModernBERT, counted from 0: a new pre-norm layer, of your own parts.
+    """Return layer `number` of ModernBERT, counted from 0: a new pre-norm layer, built from your parts.
 
-    window: of the local layers
-    The names are those of lesson 07: attention, feed_forward, attention_norm, feed_forward_norm.
+    window: how many positions a token may attend to on each side, in a local layer
+    Its parts have the names of lesson 07: attention, feed_forward, attention_norm, feed_forward_norm.
     """
     is_global = number % 3 == 0
     rotary = Rotary(d_model // n_heads, 160_000 if is_global else 10_000)
@@ -115,7 +116,7 @@ def modern_layer_cases(normal):
 
 @exercise("12.3", keyword_arguments=["may_attend"])
 class ModernBert(nn.Module):
-    """Token ids in, vectors in context out."""
+    """ModernBERT: token ids in, contextual embeddings out."""
 
     def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, window):
         super().__init__()
@@ -127,10 +128,10 @@ class ModernBert(nn.Module):
         self.embedding_norm, self.final_norm = (nn.LayerNorm(d_model, bias=False) for _ in range(2))
 
     def forward(self, token_ids, may_attend=None):
-        """token_ids (batch, position); may_attend: booleans that broadcast to the weights. A layer is
-        called as layer(x, may_attend=…) and returns a pair.
+        """token_ids: (batch, position); may_attend: booleans that broadcast to the weights
 
-        Returns the vectors, (batch, position, d_model).
+        Call a layer as layer(x, may_attend=…): it returns its output and its attention weights.
+        returns the contextual embeddings, (batch, position, d_model)
         """
         x = self.embedding_norm(self.embedding(token_ids))
         for layer in self.layers:
@@ -170,13 +171,13 @@ class PackingExercise(FunctionExercise):
     "12.4", kind=PackingExercise, returns=("output", "rows × tokens that the model was given"), difficulty=2
 )
 def packed(model, token_ids, may_attend):
-    """What model(token_ids, may_attend) returns for the real tokens; zeros for the padding.
+    """Return model(token_ids, may_attend) at real tokens and zeros at the padding, by sequence packing.
 
-    model: a ModernBert; model(token_ids, may_attend) returns its vectors, (batch, position, d_model)
+    model: a ModernBert; model(token_ids, may_attend) returns (batch, position, d_model)
     token_ids: (batch, position)
-    may_attend: (batch, 1, 1, position), True at real tokens, which stand side by side in each text
+    may_attend: (batch, 1, 1, position), True at real tokens, which are neighbours in each sequence
     returns (batch, position, d_model)
-    The model is called once, with one row that holds the real tokens of all texts and nothing else.
+    Call the model once, with one row that contains the real tokens of all sequences and nothing else.
     """
     real = may_attend[:, 0, 0]  # (batch, position)
     text = real.nonzero()[:, 0]  # (token,): the text from which each came
@@ -206,9 +207,9 @@ def packed_cases(normal):
 
 @exercise("12.5")
 class GeGLU(nn.Module):
-    """Wo (GELU(first half of Wi x) ⊙ second half of Wi x), where ⊙ multiplies feature by feature.
+    """GeGLU: Wo (GELU(first half of Wi x) ⊙ second half of Wi x), where ⊙ multiplies feature by feature.
 
-    Wi: from d_model to 2 · d_ff features; Wo: from d_ff to d_model. Neither has a bias.
+    Wi: a linear layer from d_model to 2 · d_ff features; Wo: from d_ff to d_model. Neither has a bias.
     """
 
     def __init__(self, d_model, d_ff):
@@ -217,7 +218,7 @@ class GeGLU(nn.Module):
         self.Wo = nn.Linear(d_ff, d_model, bias=False)
 
     def forward(self, x):
-        """x: (…, d_model), returns (…, d_model); GELU is the exact one"""
+        """x: (…, d_model), returns (…, d_model); uses the exact GELU, not its tanh approximation"""
         gate, value = self.Wi(x).chunk(2, dim=-1)  # (…, d_ff) each
         return self.Wo(F.gelu(gate) * value)
 
@@ -231,7 +232,7 @@ def ge_glu_cases(normal):
 
 @exercise("12.6")
 def near(length, window=None):
-    """True where a key is at most `window` places from the query, on either side; everywhere, if None.
+    """Return a mask: True where a key is at most `window` positions away; True everywhere if it is None.
 
     returns (1, 1, length, length), booleans
     Write it yourself, without `transformer_lab`.
@@ -250,7 +251,7 @@ def near_cases(normal):
 
 @exercise("12.7", forbidden=["rms_norm", "layer_norm"])
 def rms_norm(x, weight, eps):
-    """Divide each vector by the root of its mean square plus eps; then multiply by the weight.
+    """Divide each vector by the square root of (its mean square plus eps), then multiply it by the weight.
 
     x: (…, d_model)
     weight: (d_model,)
@@ -272,10 +273,10 @@ def rms_norm_cases(normal):
 
 @exercise("12.8")
 def cache_bytes(n_layers, d_model, n_heads, n_kv_heads, n_tokens, n_texts, bytes_per_number):
-    """Bytes that the caches of all layers take for n_texts texts of n_tokens tokens each.
+    """Return the size in bytes of the KV caches of all layers, for n_texts texts of n_tokens tokens.
 
-    n_heads: query heads, which share the d_model features among them
-    n_kv_heads: key heads, and as many value heads
+    n_heads: the number of query heads, each of which has d_model // n_heads features
+    n_kv_heads: the number of KV heads; each has one key and one value per token
     returns an int
     """
     d_head = d_model // n_heads
@@ -298,9 +299,9 @@ def cache_bytes_cases(normal):
 
 @exercise("12.9")
 def share(heads, n_heads):
-    """Hand each key head (or value head) to all query heads of its group.
+    """Repeat the keys (or values) of each KV head for all query heads of its group.
 
-    With 6 query heads and 2 key heads, query heads 0, 1, 2 read key head 0, and 3, 4, 5 read key head 1.
+    With 6 query heads and 2 KV heads, query heads 0, 1 and 2 use KV head 0, and 3, 4 and 5 use KV head 1.
 
     heads: (batch, n_kv_heads, position, d_head)
     returns (batch, n_heads, position, d_head)
@@ -320,12 +321,12 @@ def share_cases(normal):
 
 @exercise("12.10", returns=("output", "keys", "values"), difficulty=3)
 def step(query, key, value, old_keys, old_values, turn):
-    """Attend, causally, from the newest tokens to themselves and to all tokens before them.
+    """Compute causal attention for the newest tokens, with a cache for all the tokens before them.
 
-    query, key, value: (batch, n_heads, new, d_head), of the newest tokens, not turned yet
-    old_keys, old_values: (batch, n_heads, old, d_head), the cache; its keys are turned already
-    turn: turn(x, offset=m) rotates vectors of which the first stands at position m
-    returns the output (batch, n_heads, new, d_head), and all keys and all values for the next step
+    query, key, value: (batch, n_heads, new, d_head), of the newest tokens, not rotated yet
+    old_keys, old_values: (batch, n_heads, old, d_head), the cache; its keys are already rotated
+    turn: the rotary embedding; turn(x, offset=m) rotates vectors, the first of which has the position m
+    returns the output (batch, n_heads, new, d_head), and all keys and all values, for the next step
     """
     new, old = query.shape[-2], old_keys.shape[-2]
     keys = torch.cat([old_keys, turn(key, offset=old)], dim=-2)  # (batch, n_heads, old + new, d_head)
@@ -361,7 +362,7 @@ def turned(vector, position):
 
 @exercise("12.11", returns=("attention", "feed_forward", "norms"), difficulty=2)
 def layer_parameters(d_model, n_heads, n_kv_heads, d_ff):
-    """Count the parameters of one layer: grouped queries, gated feed-forward, two RMS norms, no biases.
+    """Count a Llama layer's parameters: grouped-query attention, gated network, two RMS norms, no biases.
 
     returns attention, feed_forward, norms: three ints
     """
@@ -417,11 +418,11 @@ def reached(result: torch.Tensor, parts: list[torch.Tensor]) -> list[bool]:
     difficulty=2,
 )
 class LowRankLinear(nn.Module):
-    """W x + b + (alpha / rank) · B A x, where W and b are frozen.
+    """LoRA: W x + b + (alpha / rank) · B A x, where W and b are frozen.
 
     linear: a trained nn.Linear, kept as self.linear
     self.down is A, (rank, in_features); self.up is B, (out_features, rank); both are nn.Parameter
-    A fresh module computes what linear computes, and it can learn.
+    A new module returns the same output as linear, and it can learn.
     """
 
     def __init__(self, linear, rank, alpha):
@@ -447,9 +448,9 @@ def low_rank_linear_cases(normal):
 
 @exercise("12.13", difficulty=2)
 def fewer_heads(weight, n_heads, n_kv_heads):
-    """The weight of a key (or value) projection for n_kv_heads heads: each is the mean of its group.
+    """Return a key (or value) projection's weight for n_kv_heads KV heads: each is the mean of its group.
 
-    weight: (n_heads · d_head, d_model), an nn.Parameter, as nn.Linear keeps it
+    weight: (n_heads · d_head, d_model), an nn.Parameter, as nn.Linear stores it
     returns (n_kv_heads · d_head, d_model)
     """
     # (group, head, d_head, d_model)

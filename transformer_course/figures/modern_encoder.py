@@ -53,49 +53,47 @@ def _frame(ax: Axes, right: float, low: float) -> None:
 
 
 def minilm_and_modernbert(*, title: str) -> Figure:
-    """Draw MiniLM above ModernBERT: what went, what moved, what came."""
+    """Draw MiniLM above ModernBERT: what was removed, moved and added."""
     aside = partial(Axes.text, ha="center", va="center", size=8)
     then = [
         _stage("embedding", 1.1),
         _stage("+ positions\n(a table)", 2.95, **DASHED),
         _stage("LayerNorm", 4.8),
-        _note("padding is computed like a word", (2.95, SIDE), 4.5, **DASHED),
+        _note("padding is computed, too", (2.95, SIDE), 4.5, **DASHED),
         (_frame, 16.3, -0.8),
         _note("biases", (14.9, -0.5), 1.6, **DASHED),
-        *residual_branch(
-            6.1, 9.3, _inside("attention", ["all meet all\nin every layer"], 7.75, 2.4, **DASHED)
-        ),
+        *residual_branch(6.1, 9.3, _inside("attention", ["every layer\nis global"], 7.75, 2.4, **DASHED)),
         _stage("LayerNorm", 10.4, **MOVED),
         _stage("LayerNorm", 15.25, **MOVED),
-        *residual_branch(11.5, 14.15, _inside("feed-forward", ["GELU alone"], 12.85, 2.0, **DASHED)),
+        *residual_branch(11.5, 14.15, _inside("feed-forward", ["no gate"], 12.85, 2.0, **DASHED)),
     ]
-    attends, gates = ["rotary turns q, k", "2 layers of 3:\nnear only"], ["GeGLU: a gate\nwith GELU"]
+    attends, gates = ["rotary: q and k", "2 of 3 layers:\nsliding window"], ["GeGLU: a gate\nwith GELU"]
     norm = partial(_stage, "LayerNorm", height=SIDE, **MOVED)
     now = [
-        _stage("padding\ntaken out", 1.1, **CAME),
+        _stage("unpadding", 1.1, **CAME),
         _stage("embedding", 2.95),
         _stage("LayerNorm", 4.8),
         (_frame, 17.35, -1.3),
         (aside, 7.2, -0.3, "not in layer 0"),  # which the norm before it spares one
         *residual_branch(6.1, 11.55, norm(7.2), _inside("attention", attends, 9.8, 2.9, **CAME)),
         *residual_branch(11.9, 17.0, norm(13.0), _inside("feed-forward", gates, 15.4, 2.6, **CAME)),
-        _stage("LayerNorm\nat the end", 18.35, **CAME),
-        (aside, 18.5, 0.75, "then padding\ncomes back"),
+        _stage("final\nLayerNorm", 18.35, **CAME),
+        (aside, 18.5, 0.75, "then padding\nis restored"),
     ]
     roads = {
-        "MiniLM, a BERT: inside the layer the norms stand on the road": (then, 17.3),
-        "ModernBERT: inside the layer the norms stand beside the road": (now, 19.6),
+        "MiniLM, built like BERT: norms on the residual stream (post-norm)": (then, 17.3),
+        "ModernBERT: norms on the branches (pre-norm)": (now, 19.6),
     }
     figure = draw_residual_streams(roads, (9.4, 2.15), "ids", 0.3)
     for ax in figure.axes:
         ax.set_ylim(-1.4, 2.3)
-    legend_of_cells(figure, {"went": CLEAR | DASHED, "moved": CLEAR | MOVED, "came": CLEAR | CAME})
-    alt = "Two rows of boxes, a model each; a dashed box went, a thick one moved, a coloured edge came."
+    legend_of_cells(figure, {"removed": CLEAR | DASHED, "moved": CLEAR | MOVED, "added": CLEAR | CAME})
+    alt = "One row of boxes for each model: dashed boxes were removed, thick ones moved, coloured ones added."
     return finished(figure, title, alt)
 
 
-SEES = {"facecolor": OPEN, "edgecolor": DARK, "linewidth": 0.3}  # whom a token meets in a layer, and
-HEARD = {"facecolor": YES, "edgecolor": YES, "linewidth": 0.6}  # of whom it has heard by way of others
+SEES = {"facecolor": OPEN, "edgecolor": DARK, "linewidth": 0.3}  # what a token attends to in a layer, and
+HEARD = {"facecolor": YES, "edgecolor": YES, "linewidth": 0.6}  # its receptive field after the layer
 PLACE = 0.28  # the side of a token's cell
 AROUND = {"fill": False, "edgecolor": DARK, "linewidth": 1.4, "zorder": 4}
 APART = {"fill": False, "edgecolor": HERO, "linewidth": 2.2, "zorder": 5}
@@ -110,21 +108,21 @@ def packing(lengths: Sequence[int], *, title: str) -> Figure:
     figure, (ax,) = canvas(1, (WIDEST, 3.8))
     tops, row = (0.0, -2.6), -1.7
     names = (
-        f"batch: {count} × {width}; the numbers are places",
-        "vectors, back in their places; 0 at the padding",
+        f"batch: {count} × {width}; the numbers are positions",
+        "batch of output vectors, restored; 0 at the padding",
     )
     for top, name in zip(tops, names, strict=True):
         ax.text(0, top + 0.1, name, va="bottom", size=9.5, weight="bold")
         for text, length in enumerate(lengths):
             y = top - PLACE * (text + 1)
-            ax.text(-0.1, y + PLACE / 2, f"text {text + 1}", ha="right", va="center", size=8.5)
+            ax.text(-0.1, y + PLACE / 2, f"sequence {text + 1}", ha="right", va="center", size=8.5)
             _lay_text(ax, y, text, range(length))
             ax.add_patch(Rectangle((PLACE * length, y), PLACE * (width - length), PLACE, **HIDDEN))
         ax.add_patch(Rectangle((0, top), PLACE * width, -PLACE * count, **AROUND))
     for text, (end, length) in enumerate(zip(np.cumsum(lengths), lengths, strict=True)):
         _lay_text(ax, row, text, range(end - length, end))
     ax.add_patch(Rectangle((0, row), PLACE * sum(lengths), PLACE, **AROUND))
-    words = f"one row of {sum(lengths)}, through all layers; a mask keeps each text to itself"
+    words = f"packed row of {sum(lengths)} tokens, through all layers; a mask separates the sequences"
     ax.text(0, row + PLACE + 0.1, words, va="bottom", size=9.5, weight="bold")
     edge, end = PLACE * width + 0.16, PLACE * sum(lengths)
     above, below = (top - PLACE * count / 2 for top in tops)
@@ -135,9 +133,9 @@ def packing(lengths: Sequence[int], *, title: str) -> Figure:
     way(ax, (end, leaves), (beside, leaves), (beside, below), (edge, below))
     ax.set(xlim=(-0.6, WIDEST - 0.5), ylim=(-2.65 - PLACE * count, 0.35))
     ax.set_axis_off()
-    apart = "two tokens, 3 places apart in the batch and in the row"
+    apart = "two tokens, 3 positions apart in the batch and in the row"
     legend_of_cells(figure, {"padding": HIDDEN, apart: APART})
-    alt = "Above a batch with padding, in the middle one row of the real tokens, below again."
+    alt = "Top: a padded batch. Middle: one row of its real tokens. Bottom: the batch of output vectors."
     return finished(figure, title, alt)
 
 
@@ -154,9 +152,9 @@ def _lay_text(ax: Axes, y: float, text: int, places: range) -> None:
 def receptive_field(
     named: Mapping[str, Sequence[int | None]], length: int, place: int, *, title: str
 ) -> Figure:
-    """Draw for one token of a text what each layer lets it see, and what it has heard of behind the layer.
+    """Draw what one token attends to in each layer, and its receptive field after the layer.
 
-    A model is given by the window of each layer, in tokens to each side; None: it sees the whole text.
+    A model is given by the window of each layer, in tokens to each side; None: a global layer.
     """
     count = len(named)
     style = {"columns": count, "height_ratios": (7, 1), "sharey": "row"}
@@ -169,7 +167,7 @@ def receptive_field(
             ax.barh(np.arange(len(wide)) + up, high - low + 1, 0.4, low, **style)
         heard = min(place + wide.sum(), length - 1) - max(place - wide.sum(), 0) + 1
         of_all[ax] = sum(length**2 - far * (far + 1) for far in np.maximum(length - 1 - wide, 0)) / 1e6
-        ax.set(title=f"{name}\nhears of {heard:,} tokens", xlabel="place in the text", xlim=(0, length))
+        ax.set(title=f"{name}\nreceptive field {heard:,}", xlabel="position", xlim=(0, length))
         ax.set(xticks=(0, place, length), yticks=range(len(wide)))
         ax.xaxis.set_major_formatter("{x:,.0f}")
         for label, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=True):
@@ -177,23 +175,22 @@ def receptive_field(
         ax.axvline(place, color=HERO, linewidth=0.8, zorder=0)
         ax.text(place, -0.8, "this token", color=HERO, ha="center", va="bottom", size=8.5)
         if windows[0] is not None:
-            ax.text(place + 2.5 * wide[0], -0.2, f"sees {2 * wide[0] + 1}", va="center", size=8)
+            ax.text(place + 2.5 * wide[0], -0.2, f"window {2 * wide[0] + 1}", va="center", size=8)
     for ax, pairs in zip(panels[count:], of_all.values(), strict=True):
         ax.barh(0, pairs, 0.8, color=COMPONENTS["scores"])
-        ax.text(0, -0.5, f"{pairs:,.0f} million pairs", va="bottom", size=9)
+        ax.text(0, -0.5, f"{pairs:,.0f} million scores", va="bottom", size=9)
         ax.set(xlim=(0, max(of_all.values())), ylim=(0.5, -1.4), xticks=[], yticks=[])
     for ax in panels:
         ax.tick_params(axis="y", length=0, labelsize=8)
         ax.spines[["left", "right", "top"]].set_visible(False)
     panels[0].set(ylabel="layer", ylim=(max(map(len, named.values())) - 0.4, -1.6))
-    panels[count].set_ylabel("scored", rotation=0, ha="right")
+    panels[count].set_ylabel("scores", rotation=0, ha="right")
     scored = {
-        "pairs that a head scores in all layers, hidden ones not counted": {"facecolor": COMPONENTS["scores"]}
+        "scores of one head in all layers, hidden ones not counted": {"facecolor": COMPONENTS["scores"]}
     }
-    legend_of_cells(figure, {"this layer sees": SEES, "heard of by now": HEARD} | scored)
-    alt = (
-        "For each layer, what one token sees and has heard of by then; at the foot, how many pairs it costs."
-    )
+    kinds = {"attended to in this layer": SEES, "receptive field after this layer": HEARD}
+    legend_of_cells(figure, kinds | scored)
+    alt = "For each layer: what one token attends to, and its receptive field. Below: the number of scores."
     return finished(figure, title, alt)
 
 
@@ -207,7 +204,7 @@ def spread_of_a_change(named: Mapping[str, Matrix], tokens: Labels, source: int,
     figure, (ax,) = lay_maps([("", changed)], list(named), tokens, **style)
     distances = np.broadcast_to(np.abs(np.arange(len(tokens)) - source), changed.shape)
     write_words(ax, np.where(changed, np.vectorize(str)(distances), ""), changed, YES)
-    kinds = {"changed; places from the source": {"facecolor": YES}, "as before": {"facecolor": NO}}
+    kinds = {"changed; distance from the change": {"facecolor": YES}, "unchanged": {"facecolor": NO}}
     legend_of_cells(figure, kinds)
-    alt = "Across: token. A dark cell: changed; places from the source; a light one: as before."
+    alt = "A row for each layer, a column for each token. Dark: changed, with its distance; light: unchanged."
     return finished(figure, title, alt)
