@@ -100,7 +100,8 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.n_heads, self.d_head = n_heads, d_model // n_heads
         # yours:
-        # query_projection, key_projection, value_projection, output_projection: as in saved weights
+        # four Linear layers with exactly these names, which the saved weights have:
+        # query_projection, key_projection, value_projection, output_projection
         self.query_projection = nn.Linear(d_model, d_model)
         self.key_projection = nn.Linear(d_model, d_model)
         self.value_projection = nn.Linear(d_model, d_model)

@@ -37,6 +37,7 @@ FRAMED = {"fill": False, "linewidth": 2, "edgecolor": "black"}  # in a legend
 LETTER, HEAD_LETTER = 0.078, 0.088  # of a label, of a panel's title
 AROUND, ABOVE, BELOW, BAR = 0.16, 0.3, 0.3, 0.95  # a gap; a panel's title; the axis' name; a colour bar
 HEADLINE = 0.4
+SMALL = 0.28  # a cell in which a number of size 8 would touch the frame
 GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}  # of words on a picture
 
 
@@ -205,6 +206,8 @@ def lay_maps(
         panels, titles, named, per_panel or [{}] * len(named), strict=True
     ):
         draw_matrix(ax, matrix, title=title, **(style | more))
+        for text in ax.texts if unit < SMALL else ():
+            text.set_size(6.5)
     for place, ax in enumerate(panels):
         if place % across:  # the labels of rows stand in the first panel of a row
             same = ax.get_ylabel() == panels[0].get_ylabel()
