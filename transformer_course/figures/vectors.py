@@ -99,7 +99,7 @@ def seen_from_reference(
         ax.spines[:].set_visible(False)
         ax.spines.bottom.set_position(("data", 0))  # and with it the ticks
         ax.plot((0, 1.04 * high[0]), (0, 0), color=SILVER, linewidth=6, zorder=0, solid_capstyle="butt")
-    words = f"grey: the direction of {reference}; each angle to it is true, those between others are not\n"
+    words = f"grey: the direction of {reference}; only the angles to it are drawn to scale\n"
     figure.supxlabel(f"{words}{length}; dotted: down to the {product}", size=9)
     alt = "Each arrow stands at its angle to one that lies level: the further along, the larger the product."
     finished(figure, title, alt)
