@@ -54,13 +54,13 @@ THEMES = (
         "norms",
         "Norms and residuals",
         "which sum is normalised, what goes round it, and where the eps stands",
-        r"norm(s|ed|alised)?\b|residual|\beps\b|variance|pre-norm|post-norm|RMS",
+        r"norm(s|ed|alised)?\b|residual|\beps\b|variance|pre-norm|post-norm|\bRMS",
     ),
     Theme(
         "positions",
         "Positions and rotation",
         "off by one, paired with the wrong partner, turned the wrong way",
-        r"position|rotat|\bcos\b|\bturn|angle|cosine|\bsine|degree|frequenc|exponent i/d|2i |start|wave"
+        r"position|rotat|\bcos\b|\bturn|angle|cosine|\bsine|degree|frequenc|exponent \w+/d|2i |start|wave"
         r"|partner|paired",
     ),
     Theme(
@@ -73,7 +73,7 @@ THEMES = (
         "results",
         "What is returned",
         "the right thing is computed, and something else is handed over",
-        r"return|only the|results? in|order|output and weights|None for|the scores|the pair|unpacked"
+        r"return|only the|results? in|\border|output and weights|None for|the scores|the pair|unpacked"
         r"|thrown away",
     ),
     Theme(

@@ -104,11 +104,12 @@ NEIGHBOURS = [
         ("05.4", [FLOAT_ROOT], "computed in float32"),
         ("12.7", [("x.square()", "x.float().square()")], "computed in float32"),
         ("02.5", [("angle), angle)", "angle).float(), angle.float())")], "computed in float32"),
-        ("02.2", [*NEIGHBOURS, FLOAT_POSITIONS], "neighbours paired"),  # positions are exact in float32
+        # positions are exact in float32
+        ("02.2", [*NEIGHBOURS, FLOAT_POSITIONS], "neighbours paired instead of halves"),
         (
             "02.2",
             [*NEIGHBOURS, (" * frequency", " * frequency.float()")],
-            "neighbours paired + computed in float32",
+            "neighbours paired instead of halves + computed in float32",
         ),
         ("08.1", [("math.sqrt(d_model)", "torch.FloatTensor([d_model]).sqrt() + 1e-8")], "wrong value"),
     ],
@@ -279,12 +280,12 @@ class SelfAttention(nn.Module):
 @pytest.mark.parametrize(
     ("id", "right", "wrong", "name"),
     [
-        ("01.5", "0, d_model, 2)", "0, d_model, 2) * 2", "2i doubled"),
-        ("01.5", "arange(0, d_model, 2)", "arange(d_model // 2)", "exponent i/d"),
-        ("01.5", "(-math", "(math", "minus sign lost"),
+        ("01.5", "0, d_model, 2)", "0, d_model, 2) * 2", "exponent 4i/d instead of 2i/d"),
+        ("01.5", "arange(0, d_model, 2)", "arange(d_model // 2)", "exponent i/d instead of 2i/d"),
+        ("01.5", "(-math", "(math", "wrong sign"),
         ("01.5", "d_model, 2)", "d_model, 2).float()", "computed in float32"),
         ("01.5", "arange(max_length)", "arange(1, max_length + 1)", "positions counted from 1"),
-        ("01.5", "x.size(1)", "x.size(0)", "too few or too many rows"),
+        ("01.5", "x.size(1)", "x.size(0)", "wrong number of rows"),
         ("03.4", " / math.sqrt(q.shape[-1])", "", "no scale"),
         ("03.4", "math.sqrt(q.shape[-1])", "q.shape[-1]", "divided by d_head"),
         ("03.4", "dim=-1", "dim=-2", "softmax over the queries"),
