@@ -330,12 +330,8 @@ SYMPTOMS = {
 
 def kills(mutant: Mutant, test: str) -> int:
     """Whether one of the five tests kills the mutant, 1 or 0; 2 if the mutant raises an error in the test."""
-    correct, mutated, x, different_sizes = (
-        mutant.correct,
-        mutant.mutated,
-        mutant.x,
-        normal(TEXTS, POSITIONS, WIDTH),
-    )
+    correct, mutated, x = mutant.correct, mutant.mutated, mutant.x
+    different_sizes = normal(TEXTS, POSITIONS, WIDTH)
 
     def equals_the_reference():
         output, expected = mutated(x), correct(x)
