@@ -42,7 +42,11 @@ LESSONS = (
         "Your encoder runs a real model",
         "is my encoder right, and what is it good for?",
     ),
-    Lesson("training", "Train one and read its mind", "what did the model learn, and how can I know?"),
+    Lesson(
+        "training",
+        "Train a model and find out what it learned",
+        "what did the model learn, and how can I know?",
+    ),
     Lesson("roformer", "RoFormer", "what does each difference from the paper do?"),
     Lesson(
         "modern_encoder", "The modern encoder", "what has changed since 2017, and what are the changes for?"
