@@ -151,7 +151,7 @@ def test_an_unforeseen_mistake_gets_a_useful_remark(id, attempt, remark):
 WRITTEN_OTHERWISE = [
     ("03.1", lambda q, k: torch.einsum("id,jd->ij", q, k) / 8, "a fixed divisor"),
     ("03.1", lambda q, k: q @ k.T * q.shape[1] ** -1 / 2, "`** 1/2` without brackets"),
-    ("09.8", lambda *xy: torch.tensor(find("09.8").mistakes[0].answer(*xy)), "argsort taken for ranks"),
+    ("09.8", lambda *xy: torch.tensor(find("09.8").mistakes[0].answer(*xy)), "argsort used as ranks"),
     (
         "03.3",
         lambda s: torch.where((x := s.exp() / s.exp().sum(-1, True)).isnan(), 0.0, x),

@@ -235,7 +235,7 @@ def test_two_mistakes_in_multi_head_attention_are_both_named(monkeypatch, name, 
 
 def test_a_module_that_is_not_set_up_is_told_so():
     answer = verdict("06.2", ("super().__init__()", "pass"))
-    assert (answer.name, answer.cure) == ("super forgotten", "Begin `__init__` with `super().__init__()`.")
+    assert (answer.name, answer.cure) == ("super not called", "Begin `__init__` with `super().__init__()`.")
 
 
 @pytest.mark.parametrize("id", ["03.4", "05.4"])
