@@ -30,8 +30,8 @@ def attention(query, key, value):
     weights = scores.softmax(dim=-1)
     return weights @ value, weights"""
 WRONG = {
-    "no scale": RIGHT.replace(" / math.sqrt(query.shape[-1])", ""),
-    "no scale + softmax over the queries": RIGHT.replace(" / math.sqrt(query.shape[-1])", "").replace(
+    "missing scale": RIGHT.replace(" / math.sqrt(query.shape[-1])", ""),
+    "missing scale + softmax over the queries": RIGHT.replace(" / math.sqrt(query.shape[-1])", "").replace(
         "dim=-1", "dim=-2"
     ),
     "line 3 of your cell raises an error": RIGHT.replace("scores.softmax", "scores.softmux"),

@@ -287,12 +287,12 @@ def test_a_mistake_or_a_symptom_is_found_by_its_words_and_leads_to_its_page(visi
     expect(first).to_have_count(0)
     field.fill(TRACEBACK)
     expect(first).to_contain_text("RuntimeError: the size of tensor a must match")
-    field.fill("no scale")
-    expect(first).to_contain_text("no scale")
+    field.fill("missing scale")
+    expect(first).to_contain_text("missing scale")
     expect(count).to_contain_text("found, the best first")
     first.locator("a").first.click()
     view.wait_for_url("**/field_guide/0*#m-*")
-    expect(view.get_by_role("heading", name="no scale").first).to_be_in_viewport()
+    expect(view.get_by_role("heading", name="missing scale").first).to_be_in_viewport()
 
 
 def test_the_search_is_loaded_when_it_is_used_and_asked_for_again_when_that_failed(visit: Visit) -> None:
@@ -305,8 +305,8 @@ def test_the_search_is_loaded_when_it_is_used_and_asked_for_again_when_that_fail
     assert requests == []
     field.fill("no")
     expect(page.view.locator(".symptoms-count")).to_contain_text("could not be loaded")
-    field.fill("no scale")
-    expect(page.view.locator(".symptoms-found a").first).to_have_text("no scale")
+    field.fill("missing scale")
+    expect(page.view.locator(".symptoms-found a").first).to_have_text("missing scale")
     page.complaints = [complaint for complaint in page.complaints if "ERR_FAILED" not in complaint]
 
 

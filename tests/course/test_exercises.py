@@ -149,17 +149,21 @@ def test_an_unforeseen_mistake_gets_a_useful_remark(id, attempt, remark):
 
 
 WRITTEN_OTHERWISE = [
-    ("03.1", lambda q, k: torch.einsum("id,jd->ij", q, k) / 8, "a fixed divisor"),
-    ("03.1", lambda q, k: q @ k.T * q.shape[1] ** -1 / 2, "`** 1/2` without brackets"),
+    ("03.1", lambda q, k: torch.einsum("id,jd->ij", q, k) / 8, "hard-coded scale"),
+    ("03.1", lambda q, k: q @ k.T * q.shape[1] ** -1 / 2, "`** 1/2` without parentheses"),
     ("09.8", lambda *xy: torch.tensor(find("09.8").mistakes[0].answer(*xy)), "argsort used as ranks"),
     (
         "03.3",
         lambda s: torch.where((x := s.exp() / s.exp().sum(-1, True)).isnan(), 0.0, x),
-        "NaN replaced afterwards",
+        "NaNs replaced afterwards",
     ),
-    ("03.3", lambda s: (s - s.amax(-1, True)).exp() / s.exp().sum(-1, True), "maximum subtracted only above"),
+    (
+        "03.3",
+        lambda s: (s - s.amax(-1, True)).exp() / s.exp().sum(-1, True),
+        "maximum subtracted only in the numerator",
+    ),
     ("03.6", lambda w: torch.sum(w > 0.05, dim=-1), "keys above a threshold counted"),
-    ("03.7", lambda nq, nk, dh, dv: nq * nk * (2 * dh + dv), "2 in one product only"),
+    ("03.7", lambda nq, nk, dh, dv: nq * nk * (2 * dh + dv), "factor 2 in one product only"),
 ]
 
 

@@ -49,8 +49,8 @@ def test_another_default_eps_has_a_name_and_hides_no_other_mistake(eps):
         "layer_norm(x, self.weight, self.bias, self.eps)",
         "(x - x.mean(-1, True)) / (x.var(-1, keepdim=True) + self.eps).sqrt() * self.weight + self.bias",
     )
-    assert verdict("07.2", ("1e-5", eps)).name == "another default eps"
-    assert verdict("07.2", ("1e-5", eps), unbiased).name == "another default eps + unbiased variance"
+    assert verdict("07.2", ("1e-5", eps)).name == "wrong default eps"
+    assert verdict("07.2", ("1e-5", eps), unbiased).name == "wrong default eps + unbiased variance"
 
 
 def test_a_wrong_shape_behind_a_wrong_value_is_told():
@@ -163,7 +163,7 @@ def test_an_input_in_float32_is_not_called_a_mistake():
         ),
         (
             "07.3",
-            "the padding's vectors set to 0",
+            "padding vectors zeroed",
             [
                 (
                     "return x, weights",
@@ -183,7 +183,11 @@ def test_an_input_in_float32_is_not_called_a_mistake():
                 ),
             ],
         ),
-        ("03.2", "bmm takes three axes only", [("query @ key.mT", "torch.bmm(query, key.swapaxes(1, 2))")]),
+        (
+            "03.2",
+            "bmm needs exactly three axes",
+            [("query @ key.mT", "torch.bmm(query, key.swapaxes(1, 2))")],
+        ),
     ],
 )
 def test_what_twenty_more_public_implementations_do_has_a_name(id, name, edits):
@@ -207,11 +211,11 @@ def test_parameters_of_another_shape_are_named_whatever_the_answer_computes():
         "layer_norm(x, self.weight, self.bias, self.eps)",
         "self.weight * x / x.std(-1, keepdim=True)",
     )
-    assert verdict("07.2", *one_number).name == "one number for all features"
-    assert verdict("07.2", *one_number, unbiased).name == "one number for all features"
+    assert verdict("07.2", *one_number).name == "one value for all features"
+    assert verdict("07.2", *one_number, unbiased).name == "one value for all features"
     no_bias = ("nn.Linear(d_model, d_head)", "nn.Linear(d_model, d_head, bias=False)")
     causal = ("return attention(query, key", "return attention(query.cumsum(-2), key")
-    assert verdict("03.4", no_bias, causal).name == "layers without a bias"
+    assert verdict("03.4", no_bias, causal).name == "projection biases missing"
 
 
 SOFTMAX = [(" / math.sqrt(self.d_head)", ""), ("softmax(dim=-1)", "softmax(dim=-2)")]
@@ -286,12 +290,12 @@ class SelfAttention(nn.Module):
         ("01.5", "d_model, 2)", "d_model, 2).float()", "computed in float32"),
         ("01.5", "arange(max_length)", "arange(1, max_length + 1)", "positions counted from 1"),
         ("01.5", "x.size(1)", "x.size(0)", "wrong number of rows"),
-        ("03.4", " / math.sqrt(q.shape[-1])", "", "no scale"),
+        ("03.4", " / math.sqrt(q.shape[-1])", "", "missing scale"),
         ("03.4", "math.sqrt(q.shape[-1])", "q.shape[-1]", "divided by d_head"),
         ("03.4", "dim=-1", "dim=-2", "softmax over the queries"),
         ("03.4", "dim=-1", "dim=1", "softmax over a fixed axis"),
         ("03.4", "k.transpose(-2, -1)", "k.T", "`.T` reverses all axes"),
-        ("03.4", "q @ k.transpose(-2, -1)", "k @ q.transpose(-2, -1)", "query and key exchanged"),
+        ("03.4", "q @ k.transpose(-2, -1)", "k @ q.transpose(-2, -1)", "query and key swapped"),
     ],
 )
 def test_a_mistake_keeps_its_name_where_an_earlier_exercise_is_written_out_again(id, right, wrong, name):
@@ -317,7 +321,7 @@ def test_a_stream_may_be_read_by_the_dozen_and_not_as_a_whole():
         return streaming_attention
 
     assert judge(find("03.8"), attend(16)).state == CORRECT
-    assert judge(find("03.8"), attend(None)).name == "stored the stream"
+    assert judge(find("03.8"), attend(None)).name == "whole stream stored"
 
 
 def test_an_error_that_two_mistakes_raise_has_a_name_that_fits_both():
@@ -329,8 +333,8 @@ def test_an_error_that_two_mistakes_raise_has_a_name_that_fits_both():
     floats = ("torch.exp(largest - new_largest)", "math.exp(largest - new_largest)")
     for edits in ([twice], [floats, ("total * correction", "total / correction")]):
         answer = verdict("03.8", *edits)
-        assert answer.name == "divided by 0"
-        assert "Either nothing was added up" in answer.lines[0]
+        assert answer.name == "division by zero"
+        assert "Either nothing was added to the sums" in answer.lines[0]
 
 
 def test_a_tensor_may_be_kept_where_only_what_came_in_has_buffers():
@@ -349,4 +353,6 @@ def scaled(query, key, value):
 
 """
     text = helper + find("03.4").shown.replace("attention(query, key", "scaled(query, key")
-    assert judge(find("03.4"), mistake_guide.answer(find("03.4"), text)).name == "bmm takes three axes only"
+    assert (
+        judge(find("03.4"), mistake_guide.answer(find("03.4"), text)).name == "bmm needs exactly three axes"
+    )
