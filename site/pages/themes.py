@@ -23,7 +23,8 @@ THEMES = (
         "Scale: what the scores are divided by",
         "scores have a spread of about √d_head, and everything but that divisor makes attention too sharp or "
         "too even",
-        r"√|root|\bscal(e|ed|ing)|divisor|divided by (d_|the (width|heads|length))|never divided",
+        r"√|root|\bscal(e|ed|ing)|divisor|divided by (d_|the (width|heads|length))|never divided"
+        r"|division missing",
     ),
     Theme(
         "softmax",

@@ -120,7 +120,7 @@ class RotaryLinear(nn.Linear):
 
 
 class GivenRotary(RotaryEmbedding):
-    """The rotary that a case plugs in."""
+    """The rotary embedding that a case plugs in."""
 
     def __repr__(self):
         return "…"
@@ -128,7 +128,7 @@ class GivenRotary(RotaryEmbedding):
 
 @RotaryLinear.cases
 def rotary_linear_cases(normal):
-    # The first has as many positions as heads: who turns by the head gets numbers, and no error.
+    # The first has as many positions as heads: rotating by the head index gives numbers, and no error.
     for batch, length, n_heads, d_head in [(2, 3, 3, 4), (5, 7, 2, 6), (2, 5, 3, 2), (1, 1, 1, 2)]:
         settings = {"d_model": n_heads * d_head, "n_heads": n_heads, "rotary": GivenRotary(d_head)}
         yield settings, {"x": normal(batch, length, n_heads * d_head)}
@@ -157,7 +157,7 @@ def find_differences(make_block, x):
 
 
 class Builder:
-    """What a case hands in to build blocks with."""
+    """A named function that builds blocks of one kind."""
 
     def __init__(self, name, build):
         self.name, self.build = name, build
@@ -170,7 +170,7 @@ class Builder:
 
 
 class Ended(nn.Module):
-    """A block with something else at its end."""
+    """A block with a further function applied to its output."""
 
     def __init__(self, block, end):
         super().__init__()
@@ -246,7 +246,7 @@ def started_as_sum(d_model, n_heads):
 
 
 def normalised_together(d_model, n_heads):
-    """Each row of mean 0, all numbers together of variance 1: no row by itself."""
+    """Each row has mean 0, and all values together have variance 1, but no single row has."""
 
     def end(x):
         centred = x - x.mean(dim=-1, keepdim=True)
@@ -256,12 +256,12 @@ def normalised_together(d_model, n_heads):
 
 
 def halved(d_model, n_heads):
-    """Each row smaller than a norm leaves it."""
+    """Each row has a smaller variance than after a norm."""
     return Ended(papers(d_model, n_heads), lambda x: x / 2)
 
 
 def centred(d_model, n_heads):
-    """Each row of mean 0, and of any variance."""
+    """Each row has mean 0, and any variance."""
     layer = papers(d_model, n_heads, PreNormEncoderLayer)
     return Ended(layer, lambda x: x - x.mean(dim=-1, keepdim=True))
 
@@ -270,11 +270,11 @@ BUILDERS = [
     Builder("the paper's layer", papers),
     Builder("the tutorial's block", RoFormerEncoder),
     Builder("the paper's layer, with full-width heads", with_wide_heads),
-    Builder("the paper's layer, with a sum in queries and keys", with_sums_inside),
-    Builder("the paper's layer, with a fusion for its first sum", with_fusion),
+    Builder("the paper's layer, with a residual connection in queries and keys", with_sums_inside),
+    Builder("the paper's layer, with a fusion instead of its first residual connection", with_fusion),
     Builder("a pre-norm layer", lambda d, h: papers(d, h, PreNormEncoderLayer)),
-    Builder("the tutorial's block, started as a sum", started_as_sum),
-    Builder("the paper's layer, its output normalised all together", normalised_together),
+    Builder("the tutorial's block, initialised as a residual connection", started_as_sum),
+    Builder("the paper's layer, its output normalised as a whole", normalised_together),
     Builder("a pre-norm layer, its rows centred", centred),
     Builder("the paper's layer, its output halved", halved),
     Builder(

@@ -45,7 +45,7 @@ KEYS, SIZE = 59, 5  # 12 blocks, the last one of 4
 
 
 class Watched(torch.Tensor):
-    """A tensor of 59 keys, or made of one, which notices scores of more than 5 keys, or all of them kept.
+    """A tensor of 59 keys, or made of one, that raises if scores of over 5 keys or of all blocks are kept.
 
     Queries are 13, keys have 3 features, values 7: without an axis of 3 or 7 it is scores, or one number for
     each query, or for each query and block.
@@ -63,13 +63,13 @@ class Watched(torch.Tensor):
         blocks = -(-KEYS // SIZE)
         widest = max((axis for axis in result.shape if axis <= KEYS and axis not in (13, blocks)), default=0)
         if widest == KEYS:
-            raise MemoryError(f"a tensor has a score for each of the {KEYS} keys; only `size` may be read")
+            raise MemoryError(f"a tensor contains a score for each of the {KEYS} keys, but `size` is {SIZE}")
         if widest > SIZE:
-            raise MemoryError(f"a tensor has the scores of {widest} keys at a time; `size` is {SIZE}")
+            raise MemoryError(f"a tensor contains the scores of {widest} keys, but `size` is {SIZE}")
         if widest > 1:
             cls.alive.add(result)
             if sum(each.numel() for each in cls.alive) >= 13 * KEYS:
-                raise MemoryError("the scores of all blocks are kept, one block beside the other")
+                raise MemoryError("the scores of all blocks are in memory at the same time")
         return result
 
 
@@ -109,7 +109,7 @@ def attention_in_blocks_cases(normal):
     rising = torch.arange(7.0).unsqueeze(1).expand(7, 2)  # scores rise from block to block, or fall
     both_ways = torch.tensor([[1000.0, 500.0], [-700.0, -900.0], [300.0, 200.0]])
     yield {"query": both_ways, "key": rising, "value": normal(7, 5), "size": 3}
-    # Near 1000, near −1000 and near −100,000: each query on a level of its own, where every key counts.
+    # Near 1000, near −1000 and near −100,000: each query at its own level, where every key counts.
     levels = torch.tensor([[400.0, 300.0], [-400.0, -300.0], [-4e4, -3e4]])
     yield {"query": levels, "key": 2 + normal(11, 2) / 1e4, "value": normal(11, 5), "size": 2}
     Watched.alive.clear()
@@ -140,19 +140,21 @@ def loss_to_hand_in_cases(normal):
 
 
 class Owned(torch.Tensor):
-    """A tensor in the memory of one worker: no other one can compute with it."""
+    """A tensor that belongs to one worker: combining it with another worker's raises."""
 
     worker: int | None = None
 
     def __repr__(self):
-        return f"{self.numel()} numbers of worker {self.worker}"
+        return f"{self.numel()} values of worker {self.worker}"
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         workers = {each.worker for each in _tensors((args, kwargs)) if isinstance(each, cls)} - {None}
         if len(workers) > 1:
             first, second = sorted(workers)[:2]
-            raise RuntimeError(f"what worker {first} and worker {second} hold, meets without being sent")
+            raise RuntimeError(
+                f"tensors of worker {first} and worker {second} are combined, but neither was sent"
+            )
         result = super().__torch_function__(function, types, args, kwargs or {})
         for each in _tensors(result):
             if isinstance(each, cls) and workers:
@@ -169,7 +171,7 @@ def _tensors(things):
 
 
 def owned(tensor, worker):
-    """The same numbers, in a worker's memory."""
+    """Return a copy of the tensor that belongs to one worker."""
     with torch._C.DisableTorchFunctionSubclass():
         result = tensor.detach().clone().as_subclass(Owned)
     result.worker = worker
@@ -177,13 +179,13 @@ def owned(tensor, worker):
 
 
 def plain(tensor):
-    """The same numbers, in nobody's memory."""
+    """Return the tensor as an ordinary one, which belongs to no worker."""
     with torch._C.DisableTorchFunctionSubclass():
         return tensor.as_subclass(torch.Tensor)
 
 
 class Shown:
-    """A function whose name in a verdict is the same everywhere."""
+    """A function with a fixed name in the checker's messages."""
 
     def __init__(self, function, words):
         self.function, self.words = function, words
@@ -196,7 +198,7 @@ class Shown:
 
 
 class Ring:
-    """`pass_on` of some workers, which allows what a ring needs and no more."""
+    """`pass_on` for n workers, which raises at anything that a ring all-reduce does not need."""
 
     def __init__(self, n_workers, numbers):
         self.n_workers, self.at_most, self.rounds = n_workers, numbers // n_workers, 0
@@ -205,17 +207,17 @@ class Ring:
         sent = list(sent)
         if len(sent) != self.n_workers:
             raise RuntimeError(
-                f"{len(sent)} tensors are sent, wanted one from each of {self.n_workers} workers"
+                f"{len(sent)} tensors are sent, expected one from each of {self.n_workers} workers"
             )
         longest = max(each.numel() for each in sent)
         if longest > self.at_most:
-            raise RuntimeError(f"a worker sends {longest} numbers in one round; a piece has {self.at_most}")
+            raise RuntimeError(f"a worker sends {longest} values in a round, but a piece has {self.at_most}")
         self.rounds += 1
         if self.rounds > 2 * (self.n_workers - 1):
-            raise RuntimeError(f"round {self.rounds}: {2 * (self.n_workers - 1)} are enough")
+            raise RuntimeError(f"round {self.rounds}, but {2 * (self.n_workers - 1)} rounds are enough")
         for worker, each in enumerate(sent):
             if getattr(each, "worker", worker) != worker:
-                raise RuntimeError(f"worker {worker} sends what lies in the memory of worker {each.worker}")
+                raise RuntimeError(f"worker {worker} sends a tensor that belongs to worker {each.worker}")
         return [owned(sent[worker - 1], worker) for worker in range(self.n_workers)]
 
     def __repr__(self):
@@ -223,7 +225,7 @@ class Ring:
 
 
 class OfAll(FunctionExercise):
-    """Results of all workers, out of their memories."""
+    """An exercise whose results are converted to ordinary tensors, which belong to no worker."""
 
     def use(self, ready, inputs):
         return _out_of_memory(super().use(ready, inputs))
@@ -272,23 +274,23 @@ def all_reduce_cases(normal):
 
 
 class Halves:
-    """The two halves of an all-reduce for workers with so many numbers, each used once in a step."""
+    """Reduce-scatter and all-gather for n workers with a given number of values, each allowed once."""
 
     def __init__(self, n_workers, numbers):
         self.n_workers, self.numbers, self.used = n_workers, numbers, set()
 
     def _check(self, name, tensors, size):
         if name in self.used:
-            raise RuntimeError(f"{name} a second time: a step needs it once")
+            raise RuntimeError(f"{name} was called twice, but a step needs it only once")
         self.used.add(name)
         if len(tensors) != self.n_workers:
-            raise RuntimeError(f"{name} got {len(tensors)} tensors, wanted one from each worker")
+            raise RuntimeError(f"{name} received {len(tensors)} tensors, expected {self.n_workers}")
         sizes = {each.numel() for each in tensors}
         if sizes != {size}:
-            raise RuntimeError(f"{name} got {min(sizes)} numbers from a worker, wanted {size}")
+            raise RuntimeError(f"{name} received {min(sizes - {size})} values from a worker, expected {size}")
         for worker, each in enumerate(tensors):
             if getattr(each, "worker", worker) != worker:
-                raise RuntimeError(f"worker {worker} sends what lies in the memory of worker {each.worker}")
+                raise RuntimeError(f"worker {worker} sends a tensor that belongs to worker {each.worker}")
 
     def reduce_scatter(self, gradients):
         self._check("reduce_scatter", gradients, self.numbers)
@@ -369,9 +371,9 @@ def training_bytes_cases(normal):
 
 
 class Frugal(nn.Linear):
-    """A layer that looks whether what another layer needs for its backward pass is still in memory.
+    """A layer that checks whether another layer's activations are still in memory.
 
-    It looks at the memory itself, and sets no hooks: PyTorch's own `checkpoint` works with hooks.
+    It checks the memory itself, and sets no hooks: PyTorch's own `checkpoint` works with hooks.
     """
 
     needed: ClassVar[list] = []  # layers, each with the memory of what its activation needs
@@ -383,7 +385,7 @@ class Frugal(nn.Linear):
         before = super().forward(x)  # the backward pass of silu needs it
         if torch.is_grad_enabled():
             if any(layer is not self and not memory.expired() for layer, memory in self.needed):
-                raise MemoryError("two layers at once hold what they need for their backward pass")
+                raise MemoryError("two layers keep their activations for the backward pass at the same time")
             self.needed.append((self, StorageWeakRef(before.untyped_storage())))
         return F.silu(before)
 
@@ -392,7 +394,7 @@ class Frugal(nn.Linear):
 
 
 class FillsGradients(FunctionExercise):
-    """What it leaves in the layers is part of the result."""
+    """An exercise whose result includes the gradients in the layers' parameters."""
 
     def use(self, ready, inputs):
         Frugal.needed.clear()
@@ -494,7 +496,7 @@ def in_eight_bits(weight):
 @in_eight_bits.cases
 def in_eight_bits_cases(normal):
     yield {"weight": normal(3, 5)}
-    yield {"weight": normal(5, 2) * torch.tensor([[1.0], [100], [0.01], [0], [3]])}  # rows on their levels
+    yield {"weight": normal(5, 2) * torch.tensor([[1.0], [100], [0.01], [0], [3]])}  # rows of different sizes
     yield {"weight": normal(7, 7)}  # a square: here a scale for each column does not raise
     yield {"weight": torch.tensor([[-3.0]])}  # a single number
     yield {"weight": torch.tensor([[2.0, -254.0, 63.0], [0.0, 127.0, -1.8]])}  # by hand: scales 2 and 1
