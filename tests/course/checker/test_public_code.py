@@ -32,7 +32,7 @@ def test_the_other_ways_of_writing_a_solution_are_right(id, text):
 @pytest.mark.parametrize(
     ("name", "edit"),
     [
-        ("mask upside down", ("~may_attend", "may_attend")),
+        ("inverted mask", ("~may_attend", "may_attend")),
         ("softmax over the queries", ("softmax(dim=-1)", "softmax(dim=-2)")),
         ("softmax over the heads", ("softmax(dim=-1)", "softmax(dim=1)")),
     ],
@@ -130,10 +130,10 @@ def test_an_input_in_float32_is_not_called_a_mistake():
 @pytest.mark.parametrize(
     ("id", "name", "edits"),
     [
-        ("05.4", "√ of the number of queries", [("math.sqrt(self.d_head)", "np.sqrt(query.shape[1])")]),
+        ("05.4", "square root of the number of queries", [("math.sqrt(self.d_head)", "np.sqrt(query.shape[1])")]),
         (
             "05.4",
-            "a causal mask where none is given",
+            "causal mask applied by default",
             [
                 (
                     "if may_attend is not None",
@@ -145,7 +145,7 @@ def test_an_input_in_float32_is_not_called_a_mistake():
         ),
         (
             "05.4",
-            "layers without a bias",
+            "projection biases missing",
             [
                 (
                     "self.query_projection = nn.Linear(d_model, d_model",
@@ -155,7 +155,7 @@ def test_an_input_in_float32_is_not_called_a_mistake():
         ),
         (
             "05.4",
-            "merged by one reshape + mask ignored",
+            "heads merged by reshape alone + mask ignored",
             [
                 ("transpose(1, 2).flatten(-2)", "contiguous().view(*query.shape)"),
                 ("if may_attend is not None", "if False"),
@@ -226,10 +226,10 @@ MASK = [(f"self.output_projection({MERGED})", MERGED), ("~may_attend", "may_atte
 @pytest.mark.parametrize(
     ("name", "low", "edits"),
     [
-        ("no scale + softmax over the queries", "-math.inf", SOFTMAX),
-        ("no scale + softmax over the queries", "-1e20", SOFTMAX),
-        ("√d_model + merged by one reshape", "-1e9", MERGE),
-        ("no output projection + mask upside down", "-1e9", MASK),
+        ("missing scale + softmax over the queries", "-math.inf", SOFTMAX),
+        ("missing scale + softmax over the queries", "-1e20", SOFTMAX),
+        ("divided by √d_model + heads merged by reshape alone", "-1e9", MERGE),
+        ("output projection missing + inverted mask", "-1e9", MASK),
     ],
 )
 def test_two_mistakes_in_multi_head_attention_are_both_named(monkeypatch, name, low, edits):
@@ -328,7 +328,7 @@ def test_an_error_that_two_mistakes_raise_has_a_name_that_fits_both():
     slices = ("for head in self.heads:", "for head, x in zip(self.heads, x.chunk(len(self.heads), dim=-1)):")
     one_by_one = ("outputs.append(output)", "outputs.append(output)\n            x = output")
     for edit in (slices, one_by_one):
-        assert verdict("05.1", edit).name == "a head without the whole of x"
+        assert verdict("05.1", edit).name == "head input isn't the full x"
     twice = ("for key, value in pairs:", "for _ in pairs: pass\n    for key, value in pairs:")
     floats = ("torch.exp(largest - new_largest)", "math.exp(largest - new_largest)")
     for edits in ([twice], [floats, ("total * correction", "total / correction")]):
