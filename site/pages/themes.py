@@ -68,7 +68,7 @@ THEMES = (
         "weights",
         "Parameters, weights and biases",
         "shared by accident, transposed by convention, forgotten in the count",
-        r"bias|weight|parameter|projection|buffer|frozen|counted|transposed",
+        r"\bbias(es)?\b|weight|parameter|projection|buffer|frozen|counted|transposed",
     ),
     Theme(
         "results",
@@ -81,7 +81,8 @@ THEMES = (
         "precision",
         "Numbers: formats, overflow and NaN",
         "infinities, roots of zero, integers where fractions are needed",
-        r"float|NaN|∞|overflow|rounded|integer|quotes|precision|bfloat|log 0|dtype|whole-number|//",
+        r"float|NaN|∞|overflow|rounded|integer|quotes|precision|bfloat|log 0|dtype|whole-number"
+        r"|floor division|//",
     ),
     Theme(
         "training",
