@@ -36,7 +36,7 @@ THEMES = (
         "masks",
         "Masks",
         "True may mean the opposite, axes may be missing, and what is hidden too late leaks",
-        r"mask|hidden|padding|\bpads?\b|causal|−∞|upside down|True and False|may_attend",
+        r"mask|hidden|padding|\bpads?\b|causal|window|−∞|upside down|True and False|may_attend",
     ),
     Theme(
         "heads",
@@ -62,7 +62,7 @@ THEMES = (
         "Positions and rotation",
         "off by one, paired with the wrong partner, turned the wrong way",
         r"position|rotat|\bcos\b|\bturn|angle|cosine|\bsine|degree|frequenc|exponent \w+/d|2i |start|wave"
-        r"|partner|paired",
+        r"|partner|paired|offset|rotary",
     ),
     Theme(
         "weights",
