@@ -1,7 +1,7 @@
-"""Build a Transformer encoder by hand, and understand every line of it.
+"""A Transformer encoder in PyTorch, with every part written out by hand.
 
-Each module says which lesson it belongs to, and imports only modules of earlier lessons. `training`
-and `diagnostics` surround the encoder, which imports neither.
+The first line of each module names its lesson, and a module imports only modules of earlier lessons.
+`training` and `diagnostics` build on the encoder; the encoder imports neither of them.
 """
 
 from transformer_lab.encoder import (

@@ -1,4 +1,4 @@
-"""Lesson 08. The full encoder: ids → vectors → + positions → layers → output."""
+"""Lesson 08. The full encoder: token embedding, positions, a stack of encoder layers, and output heads."""
 
 import math
 from collections.abc import Callable
@@ -28,14 +28,16 @@ POSITIONS = ("sinusoidal", "learned", "rotary", "none")
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """The sizes and choices of an `Encoder`; the default sizes are those of the paper's base model.
+    """The hyperparameters of an `Encoder`; the default sizes are those of the paper's base model.
 
     Attributes:
         vocab_size: number of different token ids.
-        d_model, n_heads, d_ff, n_layers: as in Table 3 of arXiv:1706.03762.
-        max_length: longest sequence that the position table serves.
-        dropout: probability after the embedding, inside the feed-forward and on each sublayer's output.
-        attention_dropout: probability on attention weights; apart, because it costs the fused kernel.
+        d_model, n_heads, d_ff, n_layers: as in Table 3 of arXiv:1706.03762 (h, N there).
+        max_length: maximum sequence length of the position table.
+        dropout: dropout probability after the embedding, inside the feed-forward network, and on each
+            sublayer's output.
+        attention_dropout: dropout probability of the attention weights; separate, because the fused kernel
+            may not be available with it.
         activation: one of `ACTIVATIONS`.
         norm_first: pre-norm layers and a final norm, instead of the paper's post-norm.
         norm_eps: added to the variance in every LayerNorm.
@@ -64,14 +66,14 @@ class EncoderConfig:
             value = getattr(self, field.name)
             if field.type is int:
                 check_positive(**{field.name: value})
-            if field.type is bool and not isinstance(value, bool):  # "post" would count as True
+            if field.type is bool and not isinstance(value, bool):  # a string such as "post" would be truthy
                 raise TypeError(f"{field.name} must be True or False, got {value!r}")
         for name, allowed in (("activation", tuple(ACTIVATIONS)), ("positions", POSITIONS)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be a probability, got {getattr(self, name)}")
+                raise ValueError(f"{name} must be a probability from 0 to 1, got {getattr(self, name)}")
         check_divisible(self.d_model, self.n_heads)
         check_number(norm_eps=self.norm_eps, above=0)
         if self.positions == "sinusoidal":
@@ -87,7 +89,7 @@ class EncoderConfig:
 class TokenEmbedding(nn.Module):
     """Look up a vector for each token id, times √d_model if `scale` (Section 3.4 of arXiv:1706.03762).
 
-    Scaled vectors start with standard deviation 1/√d_model, so that they enter the encoder with 1.
+    The parameters are initialised such that the output has a standard deviation of 1, scaled or not.
     """
 
     def __init__(self, vocab_size: int, d_model: int, *, scale: bool = True) -> None:
@@ -100,12 +102,13 @@ class TokenEmbedding(nn.Module):
         """Return one vector per token.
 
         Raises:
-            ValueError: ids outside the vocabulary, or not (batch, position), or no positions.
+            ValueError: if ids are outside the vocabulary, or their shape is not (batch, position) with at
+                least one position.
         """
         if token_ids.dim() != 2 or not token_ids.shape[1]:
             raise ValueError(
                 f"token_ids must be integers of shape (batch, position), got {described(token_ids)}; "
-                "one sequence alone is ids[None]"
+                "add the batch axis to a single sequence with ids[None]"
             )
         try:
             return nn.functional.embedding(token_ids, self.weight) * self.scale
@@ -117,7 +120,7 @@ class TokenEmbedding(nn.Module):
 
 
 def standard_layer(config: EncoderConfig) -> EncoderLayer:
-    """Build one layer from this package's parts."""
+    """Build one encoder layer with the hyperparameters of `config`."""
     rotary = RotaryEmbedding(config.d_head, config.max_length) if config.positions == "rotary" else None
     layer = PreNormEncoderLayer if config.norm_first else EncoderLayer
     return layer(
@@ -132,7 +135,10 @@ def standard_layer(config: EncoderConfig) -> EncoderLayer:
 
 
 def position_part(config: EncoderConfig) -> nn.Module:
-    """Build the part that adds positions to vectors; rotary positions act inside attention instead."""
+    """Build the module that adds positions to token vectors; nn.Identity() for "rotary" and "none".
+
+    Rotary positions act inside attention instead.
+    """
     if config.positions == "sinusoidal":
         return SinusoidalEncoding(config.d_model, config.max_length)
     if config.positions == "learned":
@@ -144,8 +150,8 @@ class Encoder(nn.Module):
     """A Transformer encoder: the left half of Figure 1 of arXiv:1706.03762.
 
     Args:
-        config: the sizes and choices.
-        build_layer: called once per layer with the config; give your own to plug in other parts.
+        config: the hyperparameters.
+        build_layer: called with the config once per layer; pass another function to use other layers.
     """
 
     def __init__(
@@ -166,16 +172,16 @@ class Encoder(nn.Module):
         may_attend: Bool[Tensor, "..."] | None = None,
         need_weights: bool = True,
     ) -> tuple[Float[Tensor, "batch position d_model"], list[Weights] | None]:
-        """Return a vector for each token in its context, and each layer's attention weights.
+        """Return the hidden states after the last layer, and the attention weights of each layer.
 
         Args:
-            token_ids: integers below vocab_size.
+            token_ids: integers from 0 to vocab_size − 1.
             may_attend: (batch or 1, heads or 1, query_pos or 1, key_pos or 1), True = may attend.
-            need_weights: False uses the fused kernel and returns None for the weights.
+            need_weights: if False, the fused kernel is used and None is returned for the weights.
 
         Raises:
-            ValueError: ids out of range, an empty or too long sequence, a mask that does not fit.
-            TypeError: a mask that is not boolean.
+            ValueError: if ids are out of range, a sequence is empty or too long, or the mask does not fit.
+            TypeError: if the mask is not boolean.
         """
         x = self.embed(token_ids)
         weights = []
@@ -187,7 +193,7 @@ class Encoder(nn.Module):
     def embed(
         self, token_ids: Int[Tensor, "batch position"], *, offset: int = 0
     ) -> Float[Tensor, "batch position d_model"]:
-        """Return what enters the first layer: token vectors with their positions, the first at `offset`."""
+        """Return the input of the first layer: token vectors with positions, the first at `offset`."""
         x = self.embedding(token_ids)
         adds_positions = not isinstance(self.positions, nn.Identity)
         x = self.positions(x, offset=offset) if offset and adds_positions else self.positions(x)
@@ -195,9 +201,9 @@ class Encoder(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """Scores for every token, for example of the words that could stand there: one linear layer.
+    """Token classification head: one linear layer, applied to every token.
 
-    Returns logits; the softmax belongs to the loss.
+    Returns logits, because the loss includes the softmax.
     """
 
     def __init__(self, d_model: int, n_classes: int) -> None:
@@ -211,7 +217,7 @@ class TokenHead(nn.Module):
 
 
 class SequenceHead(TokenHead):
-    """Scores for each sequence: the mean of its real tokens, then one linear layer."""
+    """Sequence classification head: one linear layer, applied to the mean of the real tokens."""
 
     def forward(
         self,
@@ -225,21 +231,22 @@ def mean_pool(
     hidden: Float[Tensor, "batch position d_model"],
     may_attend: Bool[Tensor, "batch 1 1 position"] | None = None,
 ) -> Float[Tensor, "batch d_model"]:
-    """Return the mean of each sequence's real tokens; zeros for a sequence that has none.
+    """Return the mean over the real tokens of each sequence; zeros for a sequence without real tokens.
 
     Raises:
-        ValueError: `may_attend` is not a padding mask (batch, 1, 1, position) of the same batch and length.
+        ValueError: if `may_attend` is not a padding mask (batch, 1, 1, position) of the same batch and
+            sequence length.
     """
     if may_attend is None:
         return hidden.mean(dim=-2)
     check_padding_mask(may_attend, hidden)
     real = may_attend[:, 0, 0, :, None]  # (batch, position, 1)
-    # A sum may be too large for float16 where the mean is not.
+    # The sum may overflow in float16 even if the mean does not.
     wide = torch.promote_types(hidden.dtype, torch.float32)
     total = hidden.masked_fill(~real, 0.0).sum(dim=1, dtype=wide)  # (batch, d_model)
     return (total / real.sum(dim=1).clamp(min=1)).to(hidden.dtype)
 
 
 def maybe_norm(wanted: bool, config: EncoderConfig) -> nn.Module:
-    """Build a LayerNorm, or a part that does nothing."""
+    """Build a LayerNorm if `wanted`, otherwise nn.Identity()."""
     return nn.LayerNorm(config.d_model, eps=config.norm_eps) if wanted else nn.Identity()

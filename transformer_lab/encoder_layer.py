@@ -1,4 +1,4 @@
-"""Lesson 07. The encoder layer: attention between tokens, then a network on each, along a residual stream."""
+"""Lesson 07. The encoder layer: self-attention and a feed-forward network around one residual stream."""
 
 from copy import deepcopy
 
@@ -15,19 +15,19 @@ Weights = Float[Tensor, "batch n_heads query_pos key_pos"]
 
 
 class EncoderLayer(nn.Module):
-    """x = LayerNorm(x + Sublayer(x)), twice: Section 3.1 of arXiv:1706.03762 ("post-norm").
+    """x = LayerNorm(x + Sublayer(x)), twice: Section 3.1 of arXiv:1706.03762 (post-norm).
 
-    The parts are given, so any part that keeps the same interface can be plugged in.
+    The submodules are arguments, so each can be replaced by a module with the same interface.
 
     Args:
         attention: called as attention(x, may_attend=…, need_weights=…), returns (output, weights).
         feed_forward: maps (batch, position, d_model) to the same shape.
-        attention_norm: normalises around the attention.
-        feed_forward_norm: normalises around the feed-forward; another module than `attention_norm`.
-        dropout: probability of dropping a feature of a sublayer's output, in training (Section 5.4).
+        attention_norm: layer norm of the attention sublayer.
+        feed_forward_norm: layer norm of the feed-forward sublayer; a different module.
+        dropout: probability of dropping a feature of a sublayer's output during training (Section 5.4).
 
     Raises:
-        ValueError: the two norms are one module, which would tie their parameters.
+        ValueError: if both norms are the same module, which would tie their parameters.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class EncoderLayer(nn.Module):
         super().__init__()
         if attention_norm is feed_forward_norm and list(attention_norm.parameters()):
             raise ValueError(
-                "attention_norm and feed_forward_norm are the same module, got one norm twice, wanted two: "
-                "they would share their parameters; build a second one"
+                "attention_norm and feed_forward_norm must be two modules, got the same module twice: "
+                "they would share their parameters; build a second norm"
             )
         self.attention = attention
         self.feed_forward = feed_forward
@@ -58,13 +58,13 @@ class EncoderLayer(nn.Module):
         need_weights: bool = True,
         **options,
     ) -> tuple[Float[Tensor, "batch position d_model"], Weights | None]:
-        """Return the tokens after this layer, and its attention weights (None unless needed).
+        """Return the residual stream after this layer, and the attention weights (or None).
 
         Args:
             x: the residual stream, one vector per token.
-            may_attend: True where query i may attend to key j, as the attention takes it.
-            need_weights: False leaves the weights out, which is faster.
-            options: passed on to the attention, whatever else that part takes.
+            may_attend: True where query i may attend to key j; passed on to the attention.
+            need_weights: False returns None for the attention weights, which is faster.
+            options: further keyword arguments of the attention.
         """
         attended, weights = self.attention(x, may_attend=may_attend, need_weights=need_weights, **options)
         x = self.attention_norm(self.residual(x, attended))
@@ -72,19 +72,19 @@ class EncoderLayer(nn.Module):
         return x, weights
 
     def residual(self, x: Tensor, update: Tensor) -> Tensor:
-        """Return x + dropout(update), without broadcasting."""
+        """Return x + dropout(update); raise ValueError if the shapes differ, instead of broadcasting."""
         if update.shape != x.shape:
             raise ValueError(
                 f"a sublayer must return the shape of its input, {tuple(x.shape)}, got {described(update)}; "
-                "an attention returns (output, weights), or (output, None)"
+                "an attention module returns (output, weights), or (output, None)"
             )
         return x + self.dropout(update)
 
 
 class PreNormEncoderLayer(EncoderLayer):
-    """x = x + Sublayer(LayerNorm(x)), twice: the order of arXiv:2002.04745, with the same parts.
+    """x = x + Sublayer(LayerNorm(x)), twice: the pre-norm order of arXiv:2002.04745.
 
-    Nothing normalises the residual stream itself, so the encoder ends with one more norm.
+    The residual stream itself is never normalised, so the encoder needs a final norm after its last layer.
     """
 
     def forward(
@@ -94,7 +94,7 @@ class PreNormEncoderLayer(EncoderLayer):
         need_weights: bool = True,
         **options,
     ) -> tuple[Float[Tensor, "batch position d_model"], Weights | None]:
-        """Return the tokens after this layer, and its attention weights, as `EncoderLayer` does."""
+        """Return the residual stream after this layer, and the attention weights, as `EncoderLayer` does."""
         normed = self.attention_norm(x)
         attended, weights = self.attention(
             normed, may_attend=may_attend, need_weights=need_weights, **options
@@ -104,9 +104,9 @@ class PreNormEncoderLayer(EncoderLayer):
         return x, weights
 
 
-# --- converters: PyTorch's layer, whose norm_first tells the order of the norms, and back ----------
+# --- conversion from and to nn.TransformerEncoderLayer, whose norm_first is the order of the norms --
 
-# A part's name here, and in nn.TransformerEncoderLayer.
+# Submodule names: in this package → in nn.TransformerEncoderLayer.
 TORCH_NAMES = {
     "attention.output_projection": "self_attn.out_proj",
     "feed_forward.up_projection": "linear1",
@@ -120,18 +120,18 @@ TORCH_ACTIVATIONS = {F.relu: nn.ReLU, F.gelu: nn.GELU}
 
 
 def from_torch_layer(theirs: nn.TransformerEncoderLayer) -> EncoderLayer:
-    """Return a layer of this package that computes what `theirs` does, with copies of its weights.
+    """Return an `EncoderLayer` with the output of `theirs`, and with copies of its weights.
 
-    norm_first=True becomes a `PreNormEncoderLayer`. Ours takes (batch, position, d_model) in any case, theirs
-    only with batch_first=True.
+    norm_first=True becomes a `PreNormEncoderLayer`. Our layer always expects (batch, position, d_model),
+    PyTorch's layer only with batch_first=True.
 
     Raises:
-        TypeError: a subclass, which might compute anything.
-        KeyError: an activation that is no module, and neither F.relu nor F.gelu.
+        TypeError: if `theirs` is a subclass, which could compute anything.
+        KeyError: if the activation is a function other than F.relu or F.gelu.
     """
     if type(theirs) is not nn.TransformerEncoderLayer:
         raise TypeError(
-            f"wanted an nn.TransformerEncoderLayer as PyTorch wrote it, got {type(theirs).__name__}"
+            f"expected an nn.TransformerEncoderLayer, not a subclass, got {type(theirs).__name__}"
         )
     d_ff, d_model = theirs.linear1.weight.shape
     bias = theirs.linear1.bias is not None
@@ -151,23 +151,23 @@ def from_torch_layer(theirs: nn.TransformerEncoderLayer) -> EncoderLayer:
 
 
 def to_torch_layer(ours: EncoderLayer) -> nn.TransformerEncoderLayer:
-    """Return an nn.TransformerEncoderLayer (batch_first) that computes what `ours` does, with copied weights.
+    """Return an nn.TransformerEncoderLayer (batch_first) with the output of `ours`, and with copied weights.
 
     Raises:
-        TypeError: a layer with other parts than `MultiHeadAttention` without rotary positions and
-            `FeedForward`.
-        ValueError: dropouts or eps that differ, of which PyTorch's layer has one.
+        TypeError: if the layer, its attention or its feed-forward network is of another class than
+            `EncoderLayer`, `MultiHeadAttention` or `FeedForward`, or the attention has rotary positions.
+        ValueError: if dropout probabilities or eps differ, because PyTorch's layer has one of each.
     """
     parts = {
         "the layer": (ours, (EncoderLayer, PreNormEncoderLayer)),
         "attention": (ours.attention, (MultiHeadAttention,)),
         "feed_forward": (ours.feed_forward, (FeedForward,)),
     }
-    for name, (part, wanted) in parts.items():
-        if type(part) not in wanted:
-            raise TypeError(f"{name} is a {type(part).__name__}, which PyTorch's layer cannot be")
+    for name, (part, allowed) in parts.items():
+        if type(part) not in allowed:
+            raise TypeError(f"{name} is a {type(part).__name__}, which PyTorch's layer does not support")
     if not isinstance(ours.attention.rotary, nn.Identity):
-        raise TypeError("the attention has rotary positions, which PyTorch's layer cannot have")
+        raise TypeError("the attention has rotary positions, which PyTorch's layer does not support")
     dropouts = {ours.dropout.p, ours.attention.dropout, ours.feed_forward.dropout.p}
     eps = {ours.attention_norm.eps, ours.feed_forward_norm.eps}
     if len(dropouts) > 1 or len(eps) > 1:
@@ -191,12 +191,12 @@ def to_torch_layer(ours: EncoderLayer) -> nn.TransformerEncoderLayer:
 
 
 def from_torch_names(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return a state dict of PyTorch's layer as one of ours."""
+    """Convert a state dict of PyTorch's layer to a state dict of our layer."""
     names = {torch_name: name for name, torch_name in TORCH_NAMES.items()}
     ours = {}
     for name, tensor in theirs.items():
         part, kind = name.rsplit(".", 1)
-        if part == "self_attn":  # in_proj_weight and in_proj_bias: three projections in one matrix
+        if part == "self_attn":  # in_proj_weight and in_proj_bias: three projections stacked
             kind = kind.removeprefix("in_proj_")
             for projection, third in zip(PROJECTIONS, tensor.chunk(3), strict=True):
                 ours[f"attention.{projection}.{kind}"] = third
@@ -206,7 +206,7 @@ def from_torch_names(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def to_torch_names(ours: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return a state dict of our layer as one of PyTorch's."""
+    """Convert a state dict of our layer to a state dict of PyTorch's layer."""
     theirs = {}
     for name, tensor in ours.items():
         part, kind = name.rsplit(".", 1)

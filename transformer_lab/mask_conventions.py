@@ -1,13 +1,13 @@
-"""Lesson 04. This package's `may_attend` as a mask of other libraries.
+"""Lesson 04. Mask conventions: convert this package's `may_attend` to the mask formats of other libraries.
 
 ==============================================  ==========================  ========================
-convention                                      shape                       a hidden place is
+convention                                      shape                       value for a hidden key
 ==============================================  ==========================  ========================
 this package, `F.scaled_dot_product_attention`  (batch, heads, query, key)  False
 `nn.MultiheadAttention(key_padding_mask=)`      (batch, key)                True
 `nn.MultiheadAttention(attn_mask=)`             (query, key), or per head   True
 Hugging Face `attention_mask`                   (batch, key)                0
-additive: added to the scores                   that of the scores          −inf
+additive: added to the scores                   broadcastable to scores     −inf
 ==============================================  ==========================  ========================
 """
 
@@ -23,15 +23,16 @@ Mask = Bool[Tensor, "batch heads query_pos key_pos"]
 
 
 def to_key_padding_mask(may_attend: Bool[Tensor, "batch 1 1 key_pos"]) -> Bool[Tensor, "batch key_pos"]:
-    """Return nn.MultiheadAttention's `key_padding_mask`, where True means *ignore*."""
+    """Return the `key_padding_mask` of nn.MultiheadAttention, in which True means *ignore*."""
     check_padding_mask(may_attend, may_attend[:, 0, 0])
     return ~may_attend[:, 0, 0]
 
 
 def to_attn_mask(may_attend: Mask, n_heads: int) -> Bool[Tensor, "..."]:
-    """Return nn.MultiheadAttention's `attn_mask` (True = *ignore*), which needs a row for each query.
+    """Return the `attn_mask` of nn.MultiheadAttention, in which True means *ignore*.
 
-    (query_pos, key_pos) if all sequences and heads share it, else (batch·heads, query_pos, key_pos).
+    Its shape is (query_pos, key_pos) if all sequences and heads share one mask, otherwise
+    (batch · heads, query_pos, key_pos).
     """
     if may_attend.shape[:2] == (1, 1):
         return ~may_attend[0, 0]
@@ -39,7 +40,7 @@ def to_attn_mask(may_attend: Mask, n_heads: int) -> Bool[Tensor, "..."]:
 
 
 def to_attention_mask(may_attend: Bool[Tensor, "batch 1 1 key_pos"]) -> Integer[Tensor, "batch key_pos"]:
-    """Return Hugging Face's `attention_mask`: 1 for a real token, 0 for padding."""
+    """Return the `attention_mask` of Hugging Face: 1 for a real token, 0 for padding."""
     check_padding_mask(may_attend, may_attend[:, 0, 0])
     return may_attend[:, 0, 0].long()
 
@@ -47,6 +48,6 @@ def to_attention_mask(may_attend: Bool[Tensor, "batch 1 1 key_pos"]) -> Integer[
 def to_additive_mask(
     may_attend: Mask, dtype: torch.dtype | None = None
 ) -> Float[Tensor, "batch heads query_pos key_pos"]:
-    """Return a mask that is added to the scores: 0 where attention is allowed, −inf elsewhere."""
+    """Return an additive mask: 0 where a query may attend to a key, −inf elsewhere."""
     bias = torch.zeros(may_attend.shape, dtype=dtype, device=may_attend.device)
     return bias.masked_fill(~may_attend, -math.inf)

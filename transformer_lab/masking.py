@@ -1,7 +1,8 @@
-"""Lesson 04. Masks: boolean tensors `may_attend`, True where query i may attend to key j.
+"""Lesson 04. Attention masks: boolean tensors `may_attend`, True where query i may attend to key j.
 
-Every mask has the four axes (batch, heads, query_pos, key_pos), each full or of length 1, so that masks
-combine with `&` and none can be mistaken for another. `mask_conventions` has those of other libraries.
+Every mask has the four axes (batch, heads, query_pos, key_pos), each full or of length 1. Masks can therefore
+be combined with `&`, and no axis can be confused with another. `mask_conventions` converts them to the
+formats of other libraries.
 """
 
 import torch
@@ -14,19 +15,19 @@ from transformer_lab.validation import described
 def padding_mask(
     token_ids: Integer[Tensor, "batch key_pos"], pad_id: int = 0
 ) -> Bool[Tensor, "batch 1 1 key_pos"]:
-    """Hide every token whose id is `pad_id`, from all queries."""
-    # As int64: uint8 has no 256, and would take it for 0.
+    """Return the padding mask of a batch: False for every token whose id is `pad_id`, for all queries."""
+    # Compare as int64: in uint8, a pad_id of 256 would wrap around to 0.
     return (token_ids.long() != pad_id)[:, None, None, :]
 
 
 def padding_mask_from_lengths(
     lengths: Integer[Tensor, " batch"], max_length: int | None = None
 ) -> Bool[Tensor, "batch 1 1 key_pos"]:
-    """Hide every position from `lengths[b]` on, in each sequence b.
+    """Return the padding mask of a batch: False from position `lengths[b]` onwards in sequence b.
 
     Args:
         lengths: number of real tokens in each sequence.
-        max_length: length of the padded sequences; the longest one if None.
+        max_length: length of the padded sequences; if None, the length of the longest sequence.
     """
     max_length = int(lengths.max()) if max_length is None else max_length
     position = torch.arange(max_length, device=lengths.device)
@@ -36,13 +37,13 @@ def padding_mask_from_lengths(
 def causal_mask(
     query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
 ) -> Bool[Tensor, "1 1 query_pos key_pos"]:
-    """Let each query attend to its own position and to earlier ones.
+    """Return the causal mask: each query may attend to its own position and to earlier positions.
 
-    With more keys than queries the queries are the *last* positions, as in decoding with a cache.
-    (PyTorch's `is_causal=True` aligns them with the first ones instead.)
+    If there are more keys than queries, the queries are the *last* positions, as in decoding with a key-value
+    cache. (PyTorch's `is_causal=True` aligns the queries with the first keys instead.)
 
     Raises:
-        ValueError: fewer keys than queries.
+        ValueError: if there are fewer keys than queries.
 
     >>> causal_mask(3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
@@ -53,10 +54,10 @@ def causal_mask(
 def local_mask(
     query_length: int, window: int, key_length: int | None = None, *, device: torch.device | str | None = None
 ) -> Bool[Tensor, "1 1 query_pos key_pos"]:
-    """Let each query attend to the positions at most `window` away, on both sides: sliding-window attention.
+    """Return the mask of sliding-window attention: at most `window` positions away, on both sides.
 
     Raises:
-        ValueError: fewer keys than queries, or a negative window.
+        ValueError: if there are fewer keys than queries, or the window is negative.
 
     >>> local_mask(4, window=1)[0, 0].int().tolist()
     [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
@@ -69,22 +70,22 @@ def local_mask(
 def relative_positions(
     query_length: int, key_length: int | None, device: torch.device | str | None
 ) -> Integer[Tensor, "query_pos key_pos"]:
-    """Return key position − query position, where the last query is at the position of the last key."""
+    """Return key position − query position; the last query has the position of the last key."""
     key_length = query_length if key_length is None else key_length
     if key_length < query_length:
         raise ValueError(
             f"key_length ({key_length}) must be at least query_length ({query_length}): "
-            "queries are at the last positions; swap the two arguments?"
+            "the queries are the last positions; are the two arguments swapped?"
         )
     query_position = torch.arange(key_length - query_length, key_length, device=device)
     return torch.arange(key_length, device=device) - query_position[:, None]
 
 
 def check_padding_mask(may_attend: Tensor, tokens: Tensor) -> None:
-    """Raise unless `may_attend` is the padding mask of these tokens: boolean, (batch, 1, 1, position)."""
+    """Raise unless `may_attend` is a padding mask of `tokens`: boolean, (batch, 1, 1, position)."""
     shape = (tokens.shape[0], 1, 1, tokens.shape[1])
     if may_attend.dtype != torch.bool or may_attend.shape != shape:
         raise ValueError(
             f"may_attend must be a padding mask, torch.bool of shape {shape}, got {described(may_attend)}; "
-            "see padding_mask"
+            "build it with padding_mask"
         )

@@ -1,7 +1,7 @@
-"""Lesson 12. ModernBERT from this course's parts: local and global layers in turn, arXiv:2412.13663.
+"""Lesson 12. ModernBERT: an encoder with alternating local and global attention (arXiv:2412.13663).
 
-Rotary positions are `RotaryEmbedding` of lesson 02, GeGLU is `GatedFeedForward` of lesson 06, the order is
-that of `PreNormEncoderLayer` of lesson 07. New is attention within a window; `packing` removes the padding.
+RoPE is `RotaryEmbedding` from lesson 02, GeGLU is `GatedFeedForward` from lesson 06, and the layers are
+`PreNormEncoderLayer` from lesson 07. Sliding-window attention is new here; `packing` removes the padding.
 """
 
 from collections.abc import Callable
@@ -24,12 +24,13 @@ from transformer_lab.validation import check_integer, check_may_attend, check_po
 
 @dataclass(frozen=True)
 class ModernBertConfig(EncoderConfig):
-    """The sizes of a ModernBERT; the defaults are those of Hugging Face's `ModernBertConfig`, the base model.
+    """The hyperparameters of a ModernBERT; the defaults are those of the base model in Hugging Face.
 
     Attributes:
-        window: how far a local layer sees, on each side; half of Hugging Face's `local_attention`.
-        global_every: each layer whose number is divisible by it sees the whole text.
-        global_base, local_base: the base of the rotary positions in either kind of layer.
+        window: number of positions on each side that a local layer attends to; half of `local_attention` in
+            Hugging Face.
+        global_every: every layer whose index is divisible by it has global attention.
+        global_base, local_base: base of RoPE in global and in local layers.
     """
 
     vocab_size: int = 50_368
@@ -43,7 +44,7 @@ class ModernBertConfig(EncoderConfig):
     global_every: int = 3
     global_base: float = 160_000.0
     local_base: float = 10_000.0
-    # What makes it a ModernBERT is not to be chosen.
+    # The architecture of ModernBERT is fixed.
     activation: str = field(default="gelu", init=False)
     norm_first: bool = field(default=True, init=False)
     positions: str = field(default="rotary", init=False)
@@ -56,18 +57,18 @@ class ModernBertConfig(EncoderConfig):
         check_positive(global_every=self.global_every)
 
     def is_global(self, number: int) -> bool:
-        """Whether the layer of this number, counted from 0, sees the whole text."""
+        """Whether the layer with this index, counted from 0, has global attention."""
         return number % self.global_every == 0
 
 
 class LocalAttention(MultiHeadAttention):
-    """Multi-head attention in which a token attends only to tokens at most `window` positions away.
+    """Sliding-window attention: a token attends only to tokens at most `window` positions away.
 
-    A mask hides the other tokens, whose scores are computed all the same, unless `encode_packed` (lesson 13)
-    runs.
+    A mask hides the other tokens, so all scores are computed nevertheless; only `encode_packed` (lesson 13)
+    avoids the computation.
 
     Args:
-        window: number of positions that a token attends to on each side of its own.
+        window: number of positions on each side that a token attends to.
         d_model, n_heads, bias, dropout, rotary: as in `MultiHeadAttention`.
     """
 
@@ -79,7 +80,7 @@ class LocalAttention(MultiHeadAttention):
     def forward(
         self, *inputs: Float[Tensor, "batch _ d_model"], attend: Callable | None = None, **options
     ) -> tuple[Float[Tensor, "batch query_pos d_model"], Weights | None]:
-        """Attend as `MultiHeadAttention` does; `attend` is called with `window=` too."""
+        """Return output and weights as `MultiHeadAttention` does; `attend` also receives `window=`."""
         near = partial(attend_nearby if attend is None else attend, window=self.window)
         return super().forward(*inputs, attend=near, **options)
 
@@ -95,7 +96,7 @@ def attend_nearby(
 ) -> tuple[
     Float[Tensor, "batch heads query_pos d_value"], Float[Tensor, "batch heads query_pos key_pos"] | None
 ]:
-    """Compute `scaled_dot_product_attention` where each query sees the keys at most `window` away."""
+    """Return `scaled_dot_product_attention` of each query and the keys at most `window` positions away."""
     near = local_mask(query.shape[-2], window, key.shape[-2], device=query.device)
     if may_attend is not None:
         check_may_attend(may_attend, (*query.shape[:-1], key.shape[-2]))
@@ -104,12 +105,12 @@ def attend_nearby(
 
 
 def modern_bert(config: ModernBertConfig) -> Encoder:
-    """Build the encoder of arXiv:2412.13663: pre-norm, rotary positions, GeGLU, local layers, no biases.
+    """Build the encoder of arXiv:2412.13663: pre-norm, RoPE, GeGLU, local and global layers, no biases.
 
-    Its norms are layer norms, and each query head has a key head of its own. The words' scores, which
-    pretraining puts on top, are left out.
+    It has LayerNorm and multi-head attention, without grouped queries. The language modelling head, which
+    pretraining adds, is not included.
     """
-    numbers = count()  # `Encoder` asks for its layers in their order
+    numbers = count()  # `Encoder` builds its layers in order
     encoder = Encoder(config, lambda config: modern_bert_layer(config, next(numbers)))
     encoder.embedding_norm = norm_without_bias(config)
     encoder.final_norm = norm_without_bias(config)
@@ -117,7 +118,7 @@ def modern_bert(config: ModernBertConfig) -> Encoder:
 
 
 def modern_bert_layer(config: ModernBertConfig, number: int) -> PreNormEncoderLayer:
-    """Build the layer of this number, global or local."""
+    """Build the layer with this index, global or local."""
     dropout = config.attention_dropout
     if config.is_global(number):
         rotary = RotaryEmbedding(config.d_head, config.max_length, base=config.global_base)
@@ -132,7 +133,7 @@ def modern_bert_layer(config: ModernBertConfig, number: int) -> PreNormEncoderLa
     return PreNormEncoderLayer(
         attention,
         GatedFeedForward(config.d_model, config.d_ff, activation=nn.GELU(), dropout=config.dropout),
-        # The embedding's norm comes right before layer 0, which therefore has none.
+        # The embedding norm directly precedes layer 0, which therefore has no attention norm.
         norm_without_bias(config) if number else nn.Identity(),
         norm_without_bias(config),
         dropout=config.dropout,
@@ -140,13 +141,13 @@ def modern_bert_layer(config: ModernBertConfig, number: int) -> PreNormEncoderLa
 
 
 def norm_without_bias(config: ModernBertConfig) -> nn.LayerNorm:
-    """Build a layer norm that scales each feature and adds nothing."""
+    """Build a LayerNorm with a weight and no bias."""
     return nn.LayerNorm(config.d_model, eps=config.norm_eps, bias=False)
 
 
 # --- published weights ----------------------------------------------------------------------------
 
-# A tensor's name in Hugging Face's `ModernBertModel`, and ours. Some are cut, from the top, into several.
+# Names: in Hugging Face's `ModernBertModel` → in our encoder. Some tensors are split into several by rows.
 CORRESPONDENCE = {
     "embeddings.tok_embeddings.weight": ["embedding.weight"],
     "embeddings.norm.weight": ["embedding_norm.weight"],
@@ -158,7 +159,7 @@ CORRESPONDENCE = {
     ],
     "layers.{layer}.attn.Wo.weight": ["layers.{layer}.attention.output_projection.weight"],
     "layers.{layer}.mlp_norm.weight": ["layers.{layer}.feed_forward_norm.weight"],
-    # Theirs calls the half that is bent the input, and the other half the gate.
+    # Hugging Face calls the half with the activation the input, and the other half the gate.
     "layers.{layer}.mlp.Wi.weight": [
         "layers.{layer}.feed_forward.gate_projection.weight",
         "layers.{layer}.feed_forward.up_projection.weight",
@@ -169,16 +170,16 @@ CORRESPONDENCE = {
 
 
 def load_hugging_face(encoder: Encoder, published: dict[str, Tensor]) -> None:
-    """Fill every parameter of `encoder` with the numbers of a `ModernBertModel`, of which none is left over.
+    """Load a state dict of a `ModernBertModel` into `encoder`; every tensor is used.
 
     Raises:
-        ValueError: a tensor is missing, unknown, or of integers, as in a quantised model.
-        RuntimeError: a tensor of another shape.
+        ValueError: if a tensor is missing, unknown, or contains integers, as in a quantised model.
+        RuntimeError: if a tensor has another shape.
     """
     names = parameter_names(encoder.config.n_layers)
     if published.keys() ^ names.keys() or not all(map(Tensor.is_floating_point, published.values())):
         raise ValueError(
-            f"wanted the floating-point weights of a ModernBertModel without heads, and its own config; "
+            f"expected the floating-point weights of a ModernBertModel without heads, and its own config; "
             f"missing {sorted(names.keys() - published.keys())}, "
             f"unknown {sorted(published.keys() - names.keys())}"
         )
@@ -189,7 +190,7 @@ def load_hugging_face(encoder: Encoder, published: dict[str, Tensor]) -> None:
 
 
 def parameter_names(n_layers: int) -> dict[str, list[str]]:
-    """Return the correspondence written out for every layer; layer 0 has no norm before its attention."""
+    """Return the names for every layer: in Hugging Face → in our encoder; layer 0 has no attention norm."""
     names = {
         theirs.format(layer=layer): [part.format(layer=layer) for part in parts]
         for theirs, parts in CORRESPONDENCE.items()

@@ -1,6 +1,6 @@
-"""Lesson 12. Parts of a modern encoder for the same layer: RMSNorm, grouped queries with a cache.
+"""Lesson 12. Modern encoder parts: RMSNorm, grouped-query attention and a key-value cache.
 
-SwiGLU is `GatedFeedForward` of lesson 06, rotary positions are `RotaryEmbedding` of lesson 02.
+SwiGLU is `GatedFeedForward` from lesson 06, rotary position embedding is `RotaryEmbedding` from lesson 02.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,13 +21,13 @@ from transformer_lab.scaled_dot_product_attention import scaled_dot_product_atte
 
 
 class RMSNorm(nn.Module):
-    """x / √(mean(x²) + eps) · weight: Eq. 4 of arXiv:1910.07467. LayerNorm without mean and bias.
+    """x / √(mean(x²) + eps) · weight: Eq. 4 of arXiv:1910.07467. A LayerNorm without mean and bias.
 
     Args:
-        d_model: features of each token vector.
-        eps: added to the mean square; the paper writes none.
+        d_model: number of features of each token vector.
+        eps: added to the mean square; the paper has no eps.
 
-    float16 and bfloat16 are computed in float32; the result has the dtype of x.
+    In float16 and bfloat16 it is computed in float32; the result has the dtype of x.
     """
 
     def __init__(self, d_model: int, *, eps: float = 1e-6) -> None:
@@ -41,7 +41,7 @@ class RMSNorm(nn.Module):
 
 
 class KeyValueCache:
-    """One layer's keys and values of all tokens so far, which the next token need not compute again."""
+    """The keys and values of all previous tokens in one layer, kept so that they are computed only once."""
 
     def __init__(self) -> None:
         self.keys: Tensor | None = None
@@ -49,7 +49,7 @@ class KeyValueCache:
 
     @property
     def length(self) -> int:
-        """Number of tokens in the cache."""
+        """Number of cached tokens."""
         return 0 if self.keys is None else self.keys.shape[-2]
 
     def concatenate(
@@ -57,25 +57,25 @@ class KeyValueCache:
         keys: Float[Tensor, "batch n_kv_heads new d_head"],
         values: Float[Tensor, "batch n_kv_heads new d_head"],
     ) -> tuple[Float[Tensor, "batch n_kv_heads all d_head"], Float[Tensor, "batch n_kv_heads all d_head"]]:
-        """Return the cached keys and values, followed by the newest; the cache stays as it is."""
+        """Return the cached keys and values followed by the new ones, without changing the cache."""
         if self.keys is None:
             return keys, values
         return torch.cat([self.keys, keys], dim=-2), torch.cat([self.values, values], dim=-2)
 
 
 class GroupedQueryAttention(nn.Module):
-    """Self-attention in which n_heads / n_kv_heads query heads share one key head and one value head.
+    """Grouped-query attention: n_heads / n_kv_heads query heads share one KV head (arXiv:2305.13245).
 
-    arXiv:2305.13245. With n_kv_heads = n_heads it is multi-head attention, with one key and
-    value head multi-query attention (arXiv:1911.02150).
+    With n_kv_heads = n_heads it is multi-head attention, with n_kv_heads = 1 multi-query attention
+    (arXiv:1911.02150).
 
     Args:
-        d_model: features of each token vector, in and out.
+        d_model: number of features of each token vector, in the input and in the output.
         n_heads: number of query heads; must divide d_model.
-        n_kv_heads: number of key and value heads; must divide n_heads; n_heads if None.
-        bias: whether the projections have one.
-        dropout: probability of dropping an attention weight, in training.
-        rotary: rotates queries and keys by their positions (`RotaryEmbedding(d_head)`), if given.
+        n_kv_heads: number of KV heads (key and value heads); must divide n_heads; if None, n_heads.
+        bias: whether the projections have biases.
+        dropout: probability of dropping an attention weight during training.
+        rotary: if given, rotates queries and keys by their positions (`RotaryEmbedding(d_head)`).
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class GroupedQueryAttention(nn.Module):
         if n_heads % n_kv_heads:
             raise ValueError(
                 f"n_heads ({n_heads}) must be divisible by n_kv_heads ({n_kv_heads}); "
-                "each group of query heads shares one key and value head"
+                "each group of query heads shares one KV head"
             )
         self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads, d_model // n_heads
         self.dropout = dropout
@@ -113,15 +113,15 @@ class GroupedQueryAttention(nn.Module):
         cache: KeyValueCache | None = None,
         attend: Callable = scaled_dot_product_attention,
     ) -> tuple[Float[Tensor, "batch position d_model"], Float[Tensor, "batch n_heads position all"] | None]:
-        """Attend from x to x, and to all tokens of the cache before it.
+        """Return the output and the attention weights of x attending to itself and to the cached tokens.
 
         Args:
-            x: the tokens; with a cache the newest ones only, at the positions that follow it.
-            may_attend: (batch or 1, heads or 1, position or 1, all or 1), where all counts the cached tokens
-                too: `causal_mask(new, all)`.
-            need_weights: False uses the fused kernel and returns None for the weights.
-            cache: keys and values of the tokens before x; extended by those of x, unless the call fails.
-            attend: the function that each head computes.
+            x: the tokens; with a cache, only the new tokens, whose positions follow the cached tokens.
+            may_attend: (batch or 1, heads or 1, position or 1, all or 1), True = may attend; `all` includes
+                the cached tokens, as in `causal_mask(new, all)`.
+            need_weights: if False, the fused kernel is used and None is returned for the weights.
+            cache: keys and values of the tokens before x; those of x are appended unless the call fails.
+            attend: the attention function, with the interface of `scaled_dot_product_attention`.
         """
         offset = 0 if cache is None else cache.length
         queries = self.apply_rotary(split_heads(self.query_projection(x), self.n_heads), offset)
@@ -139,25 +139,25 @@ class GroupedQueryAttention(nn.Module):
             need_weights=need_weights,
         )
         output = self.output_projection(merge_heads(heads))
-        if cache is not None:  # last, so that a call that fails leaves it as it was
+        if cache is not None:  # last, so that a failed call leaves the cache unchanged
             cache.keys, cache.values = keys, values
         return output, weights
 
     def apply_rotary(self, heads: Tensor, offset: int) -> Tensor:
-        """Rotate queries or keys, the first of which is at position `offset`."""
+        """Rotate queries or keys by their positions, the first of which is `offset`."""
         return heads if self.rotary is None else self.rotary(heads, offset=offset)
 
     def repeat_kv(
         self, heads: Float[Tensor, "batch n_kv_heads all d_head"]
     ) -> Float[Tensor, "batch n_heads all d_head"]:
-        """Repeat each key or value head for all query heads of its group, which are next to each other."""
+        """Repeat each KV head for the query heads of its group, which are adjacent."""
         return heads.repeat_interleave(self.n_heads // self.n_kv_heads, dim=-3)
 
 
 def modern_encoder(config: EncoderConfig, n_kv_heads: int | None = None) -> Encoder:
-    """Build an encoder of Llama's parts: pre-norm, RMSNorm, SwiGLU, rotary, grouped queries, no biases.
+    """Build an encoder like Llama: pre-norm, RMSNorm, SwiGLU, RoPE, grouped-query attention, no biases.
 
-    Of the config it takes the sizes and the dropouts; d_ff is that of the gated network.
+    The sizes and dropout probabilities are those of `config`; d_ff is the hidden size of the gated network.
     """
     config = replace(config, norm_first=True, positions="rotary", scale_embedding=False)
 
@@ -181,21 +181,22 @@ def modern_encoder(config: EncoderConfig, n_kv_heads: int | None = None) -> Enco
 def continue_text(
     encoder: Encoder, token_ids: Int[Tensor, "batch new"], caches: Sequence[KeyValueCache]
 ) -> Float[Tensor, "batch new d_model"]:
-    """Return a causal encoder's output for the newest tokens, with one cache per layer for those before them.
+    """Return the hidden states of new tokens in a causal encoder, with one key-value cache per layer.
 
-    Equal to the last rows of one pass over the whole text with a causal mask.
+    They are equal to the last positions of one pass over the whole sequence with a causal mask.
 
     Raises:
-        ValueError: not one cache for each layer, or caches of different lengths.
+        ValueError: if there is not a separate cache for each layer, or the caches differ in length.
     """
     different = len({id(cache) for cache in caches})
     if different < len(encoder.layers):
         raise ValueError(
-            f"wanted a cache of its own for each layer, got {different} for {len(encoder.layers)} layers; "
-            "begin with [KeyValueCache() for _ in encoder.layers]"
+            f"expected a separate cache for each of {len(encoder.layers)} layers, got {different}; "
+            "start with [KeyValueCache() for _ in encoder.layers]"
         )
-    if len({cache.length for cache in caches}) > 1:  # left by a call that failed halfway, for example
-        raise ValueError(f"the caches hold {[cache.length for cache in caches]} tokens; begin with new ones")
+    if len({cache.length for cache in caches}) > 1:  # for example after a call that failed in some layer
+        lengths = [cache.length for cache in caches]
+        raise ValueError(f"the caches must have the same length, got {lengths}; start with new caches")
     old = caches[0].length
     x = encoder.embed(token_ids, offset=old)
     may_attend = causal_mask(x.shape[1], old + x.shape[1], device=x.device)
@@ -205,7 +206,7 @@ def continue_text(
 
 
 def cache_bytes_per_token(n_layers: int, n_kv_heads: int, d_head: int, bytes_per_number: int = 2) -> int:
-    """Return the size of one token in the caches of all layers: keys and values, in bytes (2 in bfloat16).
+    """Return the number of bytes that one token needs in the caches of all layers (2 bytes in bfloat16).
 
     >>> cache_bytes_per_token(n_layers=32, n_kv_heads=32, d_head=128)  # Llama 2 7B
     524288

@@ -1,4 +1,4 @@
-"""Lesson 05. Multi-head attention: several heads, each attending in its own slice of the features."""
+"""Lesson 05. Multi-head attention: several attention heads in parallel, each on its own slice of features."""
 
 from collections.abc import Callable
 
@@ -11,14 +11,15 @@ from transformer_lab.scaled_dot_product_attention import scaled_dot_product_atte
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O: Section 3.2.2 of arXiv:1706.03762.
 
-    Differs: the projections have biases, as in BERT and in PyTorch; the paper writes none.
+    Differs from the paper: the projections have biases, as in BERT and in PyTorch.
 
     Args:
-        d_model: features of each token vector, in and out.
+        d_model: number of features of each token vector, in the input and in the output.
         n_heads: number of heads; must divide d_model.
-        bias: whether the four projections have one.
-        dropout: probability of dropping an attention weight, in training.
-        rotary: rotates queries and keys by their positions (`RotaryEmbedding(d_head)`), if given.
+        bias: whether the four projections have biases.
+        dropout: probability of dropping an attention weight during training.
+        rotary: if given, a module that rotates queries and keys by their positions
+            (`RotaryEmbedding(d_head)`).
     """
 
     def __init__(
@@ -53,19 +54,19 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[
         Float[Tensor, "batch query_pos d_model"], Float[Tensor, "batch n_heads query_pos key_pos"] | None
     ]:
-        """Attend from `query` to `key`; self-attention when only `query` is given.
+        """Return the attention output and the attention weights; self-attention if only `query` is given.
 
         Args:
-            query: where to write the results to.
-            key: what to compare with; the query itself if None.
-            value: what to take; the key itself if None.
+            query: vectors from which the queries are projected; one output vector is returned for each.
+            key: vectors from which the keys are projected; if None, `query`.
+            value: vectors from which the values are projected; if None, `key`.
             may_attend: (batch or 1, heads or 1, query_pos or 1, key_pos or 1), True = may attend.
-            need_weights: False uses the fused kernel and returns None for the weights.
-            attend: the function that each head computes; another one with the same interface may be given.
+            need_weights: if False, the fused kernel is used and None is returned for the weights.
+            attend: the attention function, with the interface of `scaled_dot_product_attention`.
 
         Raises:
-            ValueError: a mask of another shape than the weights.
-            TypeError: a mask that is not boolean.
+            ValueError: if the mask does not fit the shape of the attention weights.
+            TypeError: if the mask is not boolean.
         """
         key = query if key is None else key
         value = key if value is None else value
@@ -83,9 +84,10 @@ class MultiHeadAttention(nn.Module):
 def split_heads(
     x: Float[Tensor, "*batch position d_model"], n_heads: int
 ) -> Float[Tensor, "*batch n_heads position d_head"]:
-    """Give each head its own slice of the features: head 0 the first d_head, head 1 the next, …
+    """Split the features into heads: head 0 has the first d_head features, head 1 the next d_head, …
 
-    The features are split first and the axes swapped afterwards; one reshape would mix positions with heads.
+    The feature axis is split first, then the axes are swapped. A single reshape to the final shape would mix
+    positions with features.
     """
     split = x.unflatten(-1, (n_heads, -1))  # (*batch, position, n_heads, d_head)
     return split.transpose(-3, -2)  # (*batch, n_heads, position, d_head)
@@ -94,12 +96,12 @@ def split_heads(
 def merge_heads(
     x: Float[Tensor, "*batch n_heads position d_head"],
 ) -> Float[Tensor, "*batch position d_model"]:
-    """Undo `split_heads`: concatenate the heads of each position again."""
+    """Concatenate the heads of each position: the inverse of `split_heads`."""
     return x.transpose(-3, -2).flatten(-2)  # (*batch, position, n_heads · d_head)
 
 
 def check_divisible(d_model: int, n_heads: int) -> None:
-    """Raise ValueError unless the features can be divided equally among the heads."""
+    """Raise ValueError unless n_heads divides d_model."""
     if d_model % n_heads:
         nearest = (d_model // n_heads + 1) * n_heads
         raise ValueError(

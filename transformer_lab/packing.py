@@ -1,7 +1,7 @@
-"""Lesson 13. Sequence packing: the real tokens of a batch in one row, and attention within each sequence.
+"""Lesson 13. Sequence packing: concatenate the real tokens of a batch, and attend within each sequence.
 
-Everything in an encoder but attention treats each token by itself, so a padding token costs as much as a real
-one and gives nothing.
+Every module of an encoder except attention processes each token separately, so a padding token costs as much
+compute as a real token, for nothing.
 """
 
 from functools import partial
@@ -16,35 +16,35 @@ from transformer_lab.modern_bert import LocalAttention
 from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 
-BLOCK = 128  # queries at a time: about as many as a window sees, so that little is computed in vain
+BLOCK = 128  # queries per block: about the size of a window, so that few hidden scores are computed
 
 
 def encode_packed(
     encoder: Encoder, token_ids: Int[Tensor, "batch position"], may_attend: Bool[Tensor, "batch 1 1 position"]
 ) -> Float[Tensor, "batch position d_model"]:
-    """Return what `encoder(token_ids, may_attend)` returns for the real tokens, and zeros for the padding.
+    """Return the output of `encoder(token_ids, may_attend)` for real tokens, and zeros for padding.
 
-    It works in training too, and saves about the share of padding.
+    It also works in training, and saves compute about in proportion to the fraction of padding.
 
     Raises:
-        ValueError: not a padding mask of these ids; or padding between real tokens in an encoder with rotary
-            positions or windows, which count along the row: distances would shrink.
+        ValueError: if `may_attend` is not a padding mask of these ids, or if there is padding between real
+            tokens and the encoder has rotary positions or sliding windows: packing would change distances.
     """
     check_padding_mask(may_attend, token_ids)
     return encode_real(encoder, token_ids, may_attend)
 
 
-@torch.compiler.disable  # each batch has other lengths, so that each would be compiled again
+@torch.compiler.disable  # sequence lengths differ between batches, and each would be compiled again
 def encode_real(
     encoder: Encoder, token_ids: Int[Tensor, "batch position"], may_attend: Bool[Tensor, "batch 1 1 position"]
 ) -> Float[Tensor, "batch position d_model"]:
-    """Pack, encode, and unpack the real tokens."""
+    """Pack the real tokens, encode them, and unpack the result."""
     real = may_attend[:, 0, 0]  # (batch, position)
     counts = any(isinstance(part, RotaryEmbedding | LocalAttention) for part in encoder.modules())
     if counts and has_gaps(real):
         raise ValueError(
-            "packing got padding between real tokens, which shrinks the distances that rotary positions and "
-            "windows depend on; encode it padded"
+            "packing expects no padding between real tokens, which would change the distances that rotary "
+            "positions and sliding windows depend on; encode this batch padded"
         )
     x = encoder.embed(token_ids)
     if not real.any():
@@ -53,13 +53,13 @@ def encode_real(
     row = x[real][None]  # (1, real tokens, d_model)
     for layer in encoder.layers:
         row, _ = layer(row, need_weights=False, attend=attend)
-    row = encoder.final_norm(row)  # under autocast its dtype may differ from the embedding's
+    row = encoder.final_norm(row)  # under autocast, its dtype may differ from the dtype of the embedding
     return torch.zeros_like(x, dtype=row.dtype).masked_scatter(real[..., None], row)
 
 
 def has_gaps(real: Bool[Tensor, "batch position"]) -> bool:
-    """Whether there is padding between the real tokens of any sequence."""
-    begins = real & ~real.roll(1, dims=1)  # (batch, position): where real tokens follow padding
+    """Return whether any sequence has padding between real tokens."""
+    begins = real & ~real.roll(1, dims=1)  # (batch, position): a real token after padding
     begins[:, 0] = real[:, 0]
     return bool((begins.sum(dim=1) > 1).any())
 
@@ -74,12 +74,12 @@ def attend_within(
     window: int | None = None,
     **options,
 ) -> tuple[Float[Tensor, "1 heads token d_value"], None]:
-    """Attend within each sequence of a packed row, `lengths[b]` tokens each, and never across.
+    """Return the attention output within each sequence of a packed row, with `lengths[b]` tokens each.
 
-    A `LocalAttention` gives its window, which is counted within each sequence.
+    `LocalAttention` passes its `window`, which applies within each sequence.
     """
     if may_attend is not None:
-        raise ValueError("packed attention takes no mask: lengths and window say who attends to whom")
+        raise ValueError("packed attention takes no mask: lengths and window determine who attends to whom")
     core = scaled_dot_product_attention if window is None else partial(attend_in_window, window=window)
     parts = (part.split_with_sizes(lengths, dim=-2) for part in (query, key, value))
     sequences = zip(*parts, strict=True)
@@ -95,10 +95,10 @@ def attend_in_window(
     window: int,
     **options,
 ) -> tuple[Float[Tensor, "batch heads position d_value"], None]:
-    """Compute `attend_nearby` of lesson 12 without the scores that its mask hides.
+    """Return the output of `attend_nearby` from lesson 12, without computing most of the hidden scores.
 
-    A block of queries is compared only with the keys that one of them may attend to, so the work grows with
-    the length, not with its square.
+    Each block of queries is compared only with the keys within the window of at least one of its queries, so
+    the cost is linear in the sequence length, not quadratic.
     """
     length, outputs = query.shape[-2], []
     position = torch.arange(length, device=query.device)

@@ -1,4 +1,4 @@
-"""Lesson 01. Positional encoding: tell the encoder where each token is, by adding a vector to it."""
+"""Lesson 01. Positional encodings: vectors that are added to token vectors and depend on the position."""
 
 import torch
 from jaxtyping import Float
@@ -15,17 +15,17 @@ def sinusoidal_encoding(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "length d_model"]:
-    """Return the table of sinusoidal position vectors, one row per position.
+    """Return the sinusoidal positional encoding, one row per position.
 
     PE(pos, 2i) = sin(pos / base^(2i/d_model)) and PE(pos, 2i+1) = cos(pos / base^(2i/d_model)):
     Section 3.5 of arXiv:1706.03762. Sine and cosine alternate along the features.
 
     Args:
         length: number of positions, counted from 0.
-        d_model: features per position; even.
-        base: the longest wavelength is 2π·base positions.
-        dtype: of the result; the default dtype if None. Computed in float64 and rounded once.
-        device: of the result.
+        d_model: number of features per position; must be even.
+        base: the longest wavelength is close to 2π · base positions.
+        dtype: dtype of the result; if None, the default dtype. Computed in float64 and rounded once.
+        device: device of the result; if None, the default device.
 
     >>> sinusoidal_encoding(2, 4).round(decimals=4).tolist()[0]
     [0.0, 1.0, 0.0, 1.0]
@@ -38,26 +38,26 @@ def sinusoidal_encoding(
 
 
 def angular_frequencies(width: int, base: float = 10_000.0) -> Float[Tensor, " {width}//2"]:
-    """Return ω_i = base^(−2i/width) for i = 0 … width/2 − 1, in radians per position, float64.
+    """Return ω_i = base^(−2i/width) for i = 0 … width/2 − 1, in radians per position, in float64.
 
-    The first is the fastest (one radian per position); each next one is slower by the same factor.
+    The first frequency is the highest, one radian per position; each next one is lower by a constant factor.
 
     Raises:
-        ValueError: a base that is not positive.
+        ValueError: if the base is not positive.
     """
     check_number(base=base, above=0)
-    # always on the CPU: some devices have no float64
+    # Always on the CPU, because some devices do not support float64.
     return base ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
 
 
 class SinusoidalEncoding(nn.Module):
-    """Add the fixed sinusoidal table to token vectors (Section 3.5 of arXiv:1706.03762).
+    """Add the sinusoidal positional encoding to token vectors (Section 3.5 of arXiv:1706.03762).
 
-    The table is a buffer, so `.to(device, dtype)` moves it; it is not in the state dict, so models with
-    different `max_length` exchange weights.
+    The table is a buffer, so `.to(device, dtype)` moves it. It is not in the state dict, so that models with
+    different values of `max_length` can exchange state dicts.
 
     Args:
-        d_model: features of each token vector; even.
+        d_model: number of features of each token vector; must be even.
         max_length: number of positions in the table.
         base: as in `sinusoidal_encoding`.
     """
@@ -73,23 +73,23 @@ class SinusoidalEncoding(nn.Module):
 
         Args:
             x: one vector per token.
-            offset: position of the first one, when a text comes in pieces.
+            offset: position of the first token, if a sequence is processed in parts.
         """
         return x + position_rows(self.table, x, offset)
 
 
 class LearnedEncoding(nn.Module):
-    """Add a trained vector for each position: row (E) of Table 3 of arXiv:1706.03762, and BERT's way."""
+    """Add a learned vector for each position, as in BERT: row (E) of Table 3 of arXiv:1706.03762."""
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_length, d_model))
-        nn.init.normal_(self.weight, std=0.02)  # BERT's choice: small compared with the token vectors
+        nn.init.normal_(self.weight, std=0.02)  # as in BERT: small compared with the token vectors
 
     def forward(
         self, x: Float[Tensor, "batch position d_model"], *, offset: int = 0
     ) -> Float[Tensor, "batch position d_model"]:
-        """Return x plus the vectors of its positions, as `SinusoidalEncoding` does."""
+        """Return x plus the learned vectors of its positions; arguments as in `SinusoidalEncoding`."""
         return x + position_rows(self.weight, x, offset)
 
 
@@ -99,17 +99,17 @@ def position_rows(
     """Return the rows of the table for the positions offset, offset + 1, … of x.
 
     Raises:
-        ValueError: x goes beyond the table, or the offset is negative.
-        TypeError: another dtype than the table's, because `x + table` would silently take the wider one.
+        ValueError: if a position is not in the table, or the offset is negative.
+        TypeError: if x and the table differ in dtype, because `x + table` would silently upcast.
     """
     check_integer(offset=offset, at_least=0)
     end = offset + x.shape[-2]
     if end > len(table):
-        after = f" from position {offset} on" if offset else ""
+        start = f" from position {offset} on" if offset else ""
         raise ValueError(
-            f"x has {x.shape[-2]} positions{after} but the table has only {len(table)}; "
+            f"x has {x.shape[-2]} positions{start} but the table has only {len(table)}; "
             f"shorten x, or build with max_length={end}"
         )
     if x.dtype != table.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(f"x is {x.dtype} but the table is {table.dtype}; move one: .to({table.dtype})")
+        raise TypeError(f"x is {x.dtype} but the table is {table.dtype}; convert one: .to({table.dtype})")
     return table[offset:end]

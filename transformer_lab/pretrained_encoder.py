@@ -1,6 +1,6 @@
-"""Lesson 09. A real model: the published weights of all-MiniLM-L6-v2 in this package's own encoder.
+"""Lesson 09. A pretrained encoder: the published weights of all-MiniLM-L6-v2 in this package's `Encoder`.
 
-The weights come inside a Python package, of which two data files are read and nothing is imported.
+The weights are distributed in a Python package, of which only two data files are read; it is never imported.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ MINILM = EncoderConfig(
     embedding_norm=True,
 )
 
-# A parameter's name in the file, and in our encoder. The star stands for weight and for bias.
+# Parameter names: in the published file → in our encoder. The asterisk stands for weight and for bias.
 CORRESPONDENCE = [
     ("embeddings.word_embeddings.weight", "embedding.weight"),
     ("embeddings.position_embeddings.weight", "positions.weight"),
@@ -60,33 +60,34 @@ CORRESPONDENCE = [
     ("encoder.layer.{layer}.output.dense.*", "layers.{layer}.feed_forward.down_projection.*"),
     ("encoder.layer.{layer}.output.LayerNorm.*", "layers.{layer}.feed_forward_norm.*"),
 ]
-# BERT marks tokens of a first and of a second text by adding row 0 or row 1 of this table.
+# BERT's segment embedding: row 0 is added to the tokens of the first text, row 1 to those of the second.
 SEGMENTS = "embeddings.token_type_embeddings.weight"
-# Not used: "embeddings.position_ids", which are 0, 1, 2, …, and the "pooler", a layer on [CLS] that sentence
-# embeddings do without, because they are means.
+# Not used: "embeddings.position_ids", which are 0, 1, 2, …, and the "pooler", a layer on [CLS], because the
+# sentence embeddings are means over the tokens.
 
 
 @dataclass(frozen=True, eq=False)
 class TokenBatch:
-    """Texts as input of an encoder, padded to the longest of the batch."""
+    """A batch of tokenized texts, padded to the length of the longest text."""
 
     tokens: list[list[str]]
     token_ids: Int[Tensor, "batch position"]
     may_attend: Bool[Tensor, "batch 1 1 position"]
 
     def to(self, device: torch.device | str) -> "TokenBatch":
-        """Return the batch with its tensors on `device`."""
+        """Return this batch with its tensors on `device`."""
         return TokenBatch(self.tokens, self.token_ids.to(device), self.may_attend.to(device))
 
 
 class Tokenizer:
-    """Split texts into MiniLM's word pieces, between [CLS] and [SEP]; "##" continues a word.
+    """The WordPiece tokenizer of MiniLM: [CLS] + tokens + [SEP]; "##" marks the continuation of a word.
 
-    The published tokenizer pads every text to 128 tokens, and silently truncates it there: both are undone.
+    The published tokenizer pads every text to 128 tokens and silently truncates longer texts; both settings
+    are disabled here.
 
     Args:
         pieces: the published tokenizer.
-        max_length: the most tokens that a text may have.
+        max_length: maximum number of tokens of a text.
     """
 
     def __init__(self, pieces: "tokenizers.Tokenizer", max_length: int) -> None:
@@ -96,25 +97,25 @@ class Tokenizer:
         self.max_length = max_length
 
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
-        """Return the tokens of each text, their ids, and a mask that hides the padding.
+        """Return the tokens of each text, their ids, and the padding mask.
 
         Raises:
-            TypeError: `texts` is one string.
-            ValueError: no text, or one with more than `max_length` tokens.
+            TypeError: if `texts` is a single string.
+            ValueError: if there is no text, or a text has more than `max_length` tokens.
         """
-        if isinstance(texts, str):  # its letters would be taken for texts
+        if isinstance(texts, str):  # its characters would be taken for texts
             raise TypeError(
                 f"texts must be a list of strings, got {texts[:30]!r}; put it in brackets: [text]"
             )
         if len(texts) == 0:
-            raise ValueError("texts is empty, wanted at least one text")
-        # One by one: the library's threads for whole batches print a warning if the process forks later.
+            raise ValueError("texts is empty, expected at least one text")
+        # One text at a time: encode_batch starts threads, and the library warns if the process forks later.
         encodings = [self.pieces.encode(text) for text in texts]
         lengths = [len(encoding) for encoding in encodings]
         if max(lengths) > self.max_length:
             longest = lengths.index(max(lengths))
             got = f"texts[{longest}] ({texts[longest][:30]!r}…) has {lengths[longest]} tokens"
-            raise ValueError(f"{got}, wanted at most {self.max_length}; split it into shorter texts")
+            raise ValueError(f"{got}, expected at most {self.max_length}; split it into shorter texts")
         for encoding in encodings:
             encoding.pad(max(lengths))
         return TokenBatch(
@@ -127,23 +128,24 @@ class Tokenizer:
 def load_minilm(
     folder: str | Path | None = None, *, dtype: torch.dtype | None = None
 ) -> tuple[Encoder, Tokenizer]:
-    """Return all-MiniLM-L6-v2 (6 layers, 12 heads, 384 wide), in eval mode and frozen, and its tokenizer.
+    """Return all-MiniLM-L6-v2 (6 layers, 12 heads, d_model 384), frozen and in eval mode, and its tokenizer.
 
     Args:
-        folder: holds model.safetensors and tokenizer.json; see `find_model` for None.
-        dtype: of the parameters, the default dtype if None; published in float32, they are exact in float64.
+        folder: contains model.safetensors and tokenizer.json; if None, see `find_model`.
+        dtype: dtype of the parameters; if None, the default dtype. The published float32 values are exact in
+            float64.
 
     Raises:
-        FileNotFoundError: the files are not there.
-        ValueError: a file is not the published one.
+        FileNotFoundError: if a file is missing.
+        ValueError: if a file differs from the published file.
     """
-    import safetensors.torch  # here, because `import transformer_lab` should cost no more than `import torch`
+    import safetensors.torch  # here, to keep `import transformer_lab` as fast as `import torch`
     import tokenizers
 
     folder = find_model(folder)
     for name in SHA256:
         check_published(folder / name)
-    with torch.random.fork_rng(devices=[]):  # first values that are replaced at once must not move a seed
+    with torch.random.fork_rng(devices=[]):  # initialisation must not advance the caller's generator
         encoder = Encoder(MINILM).to(dtype=dtype)
     load_weights(encoder, safetensors.torch.load_file(folder / WEIGHTS_FILE))
     tokenizer = Tokenizer(tokenizers.Tokenizer.from_file(str(folder / TOKENIZER_FILE)), MINILM.max_length)
@@ -151,54 +153,56 @@ def load_minilm(
 
 
 def find_model(folder: str | Path | None = None) -> Path:
-    """Return `folder`, or the one named by the variable TRANSFORMER_LAB_MODEL, or the installed package's.
+    """Return the model's folder: `folder`, or else $TRANSFORMER_LAB_MODEL, or else the installed package's.
 
     Raises:
-        FileNotFoundError: the model's two files are not in it.
+        FileNotFoundError: if the folder does not contain the two files.
     """
     if folder is None:
-        package = importlib.util.find_spec(PACKAGE)  # does not import it
+        package = importlib.util.find_spec(PACKAGE)  # without importing it
         installed = Path(package.origin).parent / "model" if package and package.origin else None
         folder = os.environ.get(FOLDER_VARIABLE) or installed
     if folder is None:
         raise FileNotFoundError(
             f"the pretrained model is not installed: run `{INSTALL}`, "
-            f"or let {FOLDER_VARIABLE} name a folder with {WEIGHTS_FILE} and {TOKENIZER_FILE}"
+            f"or set {FOLDER_VARIABLE} to a folder with {WEIGHTS_FILE} and {TOKENIZER_FILE}"
         )
     missing = [name for name in SHA256 if not (Path(folder) / name).is_file()]
     if missing:
         raise FileNotFoundError(
-            f"{str(folder)!r} has no {' and no '.join(missing)}, wanted the folder of the pretrained model: "
-            f"name that one (folder=, {FOLDER_VARIABLE}), or none and run `{INSTALL}`"
+            f"expected the folder of the pretrained model, got {str(folder)!r} without "
+            f"{' and '.join(missing)}: set folder= or {FOLDER_VARIABLE} to the right folder, "
+            f"or unset both and run `{INSTALL}`"
         )
     return Path(folder)
 
 
 def check_published(path: Path) -> None:
-    """Raise ValueError unless the file is the published one: damaged weights still give plausible vectors."""
+    """Raise ValueError unless the file has the published SHA-256; damaged weights give plausible output."""
     with path.open("rb") as file:
         got = hashlib.file_digest(file, "sha256").hexdigest()
     if got != SHA256[path.name]:
         raise ValueError(
-            f"{path} is not the published file, perhaps damaged or cut short: got sha256 {got}, "
-            f"wanted {SHA256[path.name]}; install it again: `{INSTALL} --force-reinstall`"
+            f"{path} is not the published file, perhaps damaged or truncated: expected sha256 "
+            f"{SHA256[path.name]}, got {got}; install it again: `{INSTALL} --force-reinstall`"
         )
 
 
 def load_weights(encoder: Encoder, published: dict[str, Tensor]) -> None:
-    """Fill every parameter of `encoder` from the published file; `load_minilm` has checked its fingerprint.
+    """Load the published weights into all parameters of `encoder`; `load_minilm` has checked their SHA-256.
 
-    Every text here is segment 0, so its vector is a constant: it is added to each row of the position table.
+    All tokens are in segment 0 here, so the segment embedding is a constant vector. It is added to each row
+    of the position table.
     """
     names = parameter_names(encoder.config.n_layers)
     state = {ours: published[theirs] for ours, theirs in names.items()}
-    # In float64, so that a float32 encoder rounds only once.
+    # Add in float64, so that a float32 encoder rounds only once.
     state["positions.weight"] = state["positions.weight"].double() + published[SEGMENTS][0].double()
     encoder.load_state_dict(state)
 
 
 def parameter_names(n_layers: int) -> dict[str, str]:
-    """Return the correspondence for every layer: our name → the file's name."""
+    """Return the parameter names of all layers: in our encoder → in the published file."""
     return {
         ours.format(layer=layer).replace("*", part): theirs.format(layer=layer).replace("*", part)
         for theirs, ours in CORRESPONDENCE
@@ -211,12 +215,13 @@ def parameter_names(n_layers: int) -> dict[str, str]:
 def sentence_embeddings(
     encoder: Encoder, tokenizer: Tokenizer, texts: Sequence[str], *, batch_size: int = 32
 ) -> Float[Tensor, "texts d_model"]:
-    """Return one vector of length 1 per text: the mean of its tokens after the last layer, normalised.
+    """Return one sentence embedding per text: the normalised mean of its last hidden states.
 
-    Section 3 of arXiv:1908.10084. The dot product of two of them is their cosine similarity.
+    Section 3 of arXiv:1908.10084. The vectors have length 1, so the dot product of two of them is their
+    cosine similarity.
     """
     means = []
-    for start in range(0, len(texts) or 1, batch_size):  # of no texts the tokenizer makes an error
+    for start in range(0, len(texts) or 1, batch_size):  # `or 1`: the tokenizer raises if there are no texts
         batch = tokenizer(texts[start : start + batch_size]).to(encoder.embedding.weight.device)
         hidden, _ = encoder(batch.token_ids, batch.may_attend, need_weights=False)
         means.append(mean_pool(hidden, batch.may_attend))
@@ -227,7 +232,7 @@ def sentence_embeddings(
 def attention_maps(
     encoder: Encoder, tokenizer: Tokenizer, text: str
 ) -> tuple[list[str], Float[Tensor, "layers heads query_pos key_pos"]]:
-    """Return the tokens of one text, unless the tokenizer refuses it, and the weights of every head."""
+    """Return the tokens of one text, and the attention weights of every layer and head."""
     batch = tokenizer([text]).to(encoder.embedding.weight.device)
     _, weights = encoder(batch.token_ids, batch.may_attend)
     return batch.tokens[0], torch.cat(weights)

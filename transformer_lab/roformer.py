@@ -1,11 +1,12 @@
-"""Lesson 11. A tutorial's "RoFormer" encoder, made of this package's parts; the parameter counts are equal.
+"""Lesson 11. The "RoFormer" encoder block of a tutorial, rebuilt from this package's modules.
 
-The tutorial, whose author calls the encoder a variant:
+The tutorial, whose author calls the block a variant:
 https://vortezwohl.github.io/dl/2025/07/30/BuildTransformerEncoderFromScratch.html
 
-It is not the RoFormer of arXiv:2104.09864, which is an `Encoder` with positions="rotary". The differences:
-every head is as wide as the model, queries, keys and values come from small networks, and instead of residual
-connections around its two halves, the block concatenates the output of its attention with its input.
+The parameter counts are equal. The block is not the RoFormer of arXiv:2104.09864, which is an `Encoder` with
+positions="rotary". The differences: every head has d_model features; queries, keys and values are computed by
+small feed-forward networks; and instead of residual connections around its two sublayers, the block
+concatenates the output of the attention with its input.
 """
 
 import math
@@ -20,17 +21,17 @@ from transformer_lab.rotary_embedding import RotaryEmbedding
 from transformer_lab.scaled_dot_product_attention import scaled_dot_product_attention
 from transformer_lab.validation import check_may_attend
 
-EPS = 1e-9  # in every layer norm, as in the tutorial; lesson 11 measures what that costs
-SLOPE = 5e-3  # of PReLU below zero, at the start
+EPS = 1e-9  # of every layer norm, as in the tutorial; lesson 11 measures the effect of so small a value
+SLOPE = 5e-3  # initial slope of PReLU for negative inputs
 
 
 class FeedForwardUnit(nn.Module):
-    """x + FFN(LayerNorm(x)): one pre-norm feed-forward half of an encoder layer, with a PReLU.
+    """x + FFN(LayerNorm(x)): the pre-norm feed-forward sublayer of an encoder layer, with a PReLU.
 
     Args:
-        d_model: features of each token vector, in and out.
+        d_model: number of features of each token vector, in the input and in the output.
         expansion: d_ff is expansion · d_model, rounded down.
-        dropout: probability of dropping a feature in between, in training.
+        dropout: probability of dropping a hidden feature during training.
     """
 
     def __init__(self, d_model: int, expansion: int | float = 2, *, dropout: float = 0.0) -> None:
@@ -40,25 +41,25 @@ class FeedForwardUnit(nn.Module):
         self.feed_forward = FeedForward(d_model, d_ff, activation=nn.PReLU(init=SLOPE), dropout=dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Transform each vector by itself."""
+        """Apply the unit to each vector separately."""
         return x + self.feed_forward(self.norm(x))
 
 
 def feed_forward_stack(
     d_model: int, n_layers: int, expansion: int | float, *, dropout: float
 ) -> nn.Sequential:
-    """Build `n_layers` units, each with parameters of its own, one after the other.
+    """Build a stack of `n_layers` units with separate parameters.
 
-    `[unit] * n_layers` would put one unit there n_layers times.
+    `[unit] * n_layers` would repeat the same module n_layers times, with shared parameters.
     """
     return nn.Sequential(*(FeedForwardUnit(d_model, expansion, dropout=dropout) for _ in range(n_layers)))
 
 
 class FullWidthHead(nn.Module):
-    """Attention of one head over all features: q(x), k(y) and v(y) are feed-forward stacks; no projections.
+    """One attention head over all features; feed-forward stacks compute q(x), k(y) and v(y).
 
-    The stacks' own residual connections put x into the queries and y into the keys: before any training a
-    token attends to itself.
+    The residual connections of the stacks add x to the queries and y to the keys, so before training a token
+    attends mostly to itself.
     """
 
     def __init__(
@@ -78,7 +79,10 @@ class FullWidthHead(nn.Module):
         *,
         need_weights: bool = True,
     ) -> tuple[Float[Tensor, "batch query_pos d_model"], Float[Tensor, "batch 1 query_pos key_pos"] | None]:
-        """Attend from x to y; the mask is (batch or 1, 1, query_pos or 1, key_pos or 1)."""
+        """Return the output and the attention weights of queries from x, and keys and values from y.
+
+        The mask is (batch or 1, 1, query_pos or 1, key_pos or 1), True = may attend.
+        """
         query, key = self.rotary(self.to_query(x)), self.rotary(self.to_key(y))
         output, weights = scaled_dot_product_attention(
             query.unsqueeze(-3),  # (batch, 1 head, query_pos, d_model)
@@ -91,15 +95,15 @@ class FullWidthHead(nn.Module):
 
 
 class ExpandingMultiHeadAttention(nn.Module):
-    """Concat(head_1, …, head_h) W^O, where head i attends in the i-th of h copies of x, each d_model wide.
+    """Concat(head_1, …, head_h) W^O, where each head attends in its own projection of x to d_model features.
 
-    One projection makes the copies (d_model → h · d_model), so d_model need not be divisible by h.
+    One linear layer computes all projections (d_model → h · d_model), so h does not have to divide d_model.
 
     Args:
-        d_model: features of each token vector, in and out; even.
+        d_model: number of features of each token vector, in the input and in the output; must be even.
         n_heads: number of heads.
-        expansion: of the stacks that make queries, keys and values.
-        dropout: probability inside these stacks, in training.
+        expansion: expansion of the stacks that compute queries, keys and values.
+        dropout: dropout probability in these stacks during training.
     """
 
     def __init__(
@@ -121,18 +125,18 @@ class ExpandingMultiHeadAttention(nn.Module):
         may_attend: Bool[Tensor, "..."] | None = None,
         need_weights: bool = True,
     ) -> tuple[Float[Tensor, "batch query_pos d_model"], Weights | None]:
-        """Attend from `query` to `key`, whose values are made from the same vectors; to itself if only one.
+        """Return the attention output and the attention weights; self-attention if only `query` is given.
 
         Args:
-            query: where to write the results to.
-            key: what to attend to; the query itself if None.
+            query: vectors from which the queries are computed; one output vector is returned for each.
+            key: vectors from which keys and values are computed; if None, `query`.
             may_attend: (batch or 1, heads or 1, query_pos or 1, key_pos or 1), True = may attend.
-            need_weights: False uses the fused kernel and returns None for the weights.
+            need_weights: if False, the fused kernel is used and None is returned for the weights.
         """
         key = query if key is None else key
         n_heads = len(self.heads)
         masks = split_mask(may_attend, (len(query), n_heads, query.shape[-2], key.shape[-2]))
-        # One (batch, query_pos, d_model) a head
+        # One (batch, query_pos, d_model) tensor per head
         queries = self.expand_projection(query).chunk(n_heads, dim=-1)
         keys = queries if key is query else self.expand_projection(key).chunk(n_heads, dim=-1)
         results = [
@@ -147,15 +151,15 @@ class ExpandingMultiHeadAttention(nn.Module):
 class RoFormerEncoder(nn.Module):
     """W · FFNs([A ‖ x]) with A = Attention(LayerNorm(x)): the tutorial's block.
 
-    Nothing is added to x: where an encoder layer has a residual connection, this block concatenates (twice as
-    wide, ‖) and lets one Linear choose.
+    Where an encoder layer adds the attention output to x, this block concatenates both (‖, 2 · d_model
+    features), and a linear layer projects the result back to d_model.
 
     Args:
-        d_model: features of each token vector, in and out; even.
-        n_heads: number of heads, each d_model wide.
-        ffn_layers: units in the feed-forward stack, which is 2 · d_model wide.
-        ffn_expansion: of every stack, those in the heads too.
-        dropout: probability in every stack, in training.
+        d_model: number of features of each token vector, in the input and in the output; must be even.
+        n_heads: number of heads, each with d_model features.
+        ffn_layers: number of units in the feed-forward stack, whose width is 2 · d_model.
+        ffn_expansion: expansion of every stack, including the stacks in the heads.
+        dropout: dropout probability in every stack during training.
     """
 
     def __init__(
@@ -182,14 +186,14 @@ class RoFormerEncoder(nn.Module):
         may_attend: Bool[Tensor, "..."] | None = None,
         need_weights: bool = True,
     ) -> tuple[Float[Tensor, "batch position d_model"], Weights | None]:
-        """Return the tokens after this block, and its attention weights, as `EncoderLayer` does."""
+        """Return the output of this block, and its attention weights, as `EncoderLayer` does."""
         attended, weights = self.attention(self.norm(x), may_attend=may_attend, need_weights=need_weights)
         joined = torch.cat([attended, x], dim=-1)  # (batch, position, 2 · d_model)
         return self.output_projection(self.feed_forward(joined)), weights
 
 
 def split_mask(may_attend: Tensor | None, scores_shape: tuple[int, int, int, int]) -> list[Tensor | None]:
-    """Return each head's own mask, (batch or 1, 1, query_pos or 1, key_pos or 1)."""
+    """Split a mask into one mask per head: (batch or 1, 1, query_pos or 1, key_pos or 1)."""
     n_heads = scores_shape[1]
     if may_attend is None:
         return [None] * n_heads
@@ -198,7 +202,7 @@ def split_mask(may_attend: Tensor | None, scores_shape: tuple[int, int, int, int
 
 
 def summary(encoder: RoFormerEncoder) -> str:
-    """Return what the tutorial prints of its encoder: sizes, device, dtype, parameters, tree of modules."""
+    """Return the tutorial's summary of the encoder: sizes, device, dtype, parameter counts, module tree."""
     parameters = list(encoder.parameters())
     total = sum(p.numel() for p in parameters)
     trainable = sum(p.numel() for p in parameters if p.requires_grad)

@@ -1,4 +1,4 @@
-"""Lesson 02. Rotary position embedding: rotate pairs of features by angles that grow with the position."""
+"""Lesson 02. Rotary position embedding (RoPE): rotate feature pairs by angles that grow with the position."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,9 @@ def rotate_half_split(
     cos: Float[Tensor, "*#batch position pair"],
     sin: Float[Tensor, "*#batch position pair"],
 ) -> Float[Tensor, "*batch position d_head"]:
-    """Rotate the pairs (i, i + d_head/2): the pairing of GPT-NeoX and of Llama in Hugging Face."""
+    """Rotate the feature pairs (i, i + d_head/2), as GPT-NeoX and the Llama of Hugging Face pair them."""
     first, second = x.chunk(2, dim=-1)  # each (*batch, position, d_head/2)
-    # addcmul adds a product in one pass over memory, which is where the time goes
+    # addcmul adds a product in one pass over memory, whose bandwidth limits the speed here.
     rotated_first = torch.addcmul(first * cos, second, sin, value=-1)  # first · cos − second · sin
     rotated_second = torch.addcmul(first * sin, second, cos)  # first · sin + second · cos
     return torch.cat([rotated_first, rotated_second], dim=-1)
@@ -28,23 +28,23 @@ def rotate_interleaved(
     cos: Float[Tensor, "*#batch position pair"],
     sin: Float[Tensor, "*#batch position pair"],
 ) -> Float[Tensor, "*batch position d_head"]:
-    """Rotate the pairs (2i, 2i + 1): the pairing of the RoFormer paper, Eq. 34 of arXiv:2104.09864."""
+    """Rotate the feature pairs (2i, 2i + 1), as the RoFormer paper pairs them: Eq. 34 of arXiv:2104.09864."""
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())  # (*batch, position, d_head/2)
     return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
 
 
 class RotaryEmbedding(nn.Module):
-    """Rotate queries or keys so that their dot product depends on the distance between positions only.
+    """Rotate queries and keys so that their dot products depend on positions only by their distance.
 
     Pair i at position m is multiplied, as a complex number, by e^{i·m·ω_i} with ω_i = base^(−2i/d_head):
-    Eq. 13–15 of arXiv:2104.09864. It has no parameters. The last axis but one is always the position;
-    tensors laid out as (batch, position, heads, d_head) must be transposed first.
+    Eq. 13–15 of arXiv:2104.09864. The module has no parameters. The last axis but one is always the position;
+    transpose tensors of the layout (batch, position, heads, d_head) first.
 
     Args:
-        d_head: features per head; even.
-        max_length: number of positions whose cosines and sines are kept in buffers, which are not in the
-            state dict; later ones are computed at each call.
-        base: the slowest pair needs about 2π·base positions for one turn.
+        d_head: number of features per head; must be even.
+        max_length: number of positions whose cosines and sines are precomputed in buffers, which are not in
+            the state dict; those of later positions are computed at each call.
+        base: the slowest pair completes one rotation in about 2π · base positions.
         rotate: which features form a pair: `rotate_half_split` or `rotate_interleaved`.
     """
 
@@ -77,36 +77,40 @@ class RotaryEmbedding(nn.Module):
 
         Args:
             x: queries or keys; the last axis but one is the position.
-            offset: position of the first vector, when the positions simply count on from there.
-            positions: explicit positions instead: one row for all, or one row per entry of x's first axis.
+            offset: position of the first vector, if the positions are consecutive.
+            positions: explicit positions instead: one row for all sequences, or one row for each entry of the
+                first axis of x.
 
         Raises:
-            ValueError: wrong width, positions that do not fit x, a negative offset, or both given.
+            ValueError: if the width is wrong, positions do not fit x, the offset is negative, or both offset
+                and positions are given.
         """
         if x.shape[-1] != self.d_head or not x.is_floating_point():
-            raise ValueError(f"x must be floating-point and d_head={self.d_head} wide, got {described(x)}")
+            raise ValueError(
+                f"x must be a floating-point tensor with d_head={self.d_head} features, got {described(x)}"
+            )
         check_integer(offset=offset, at_least=0)
         end = offset + x.shape[-2]
         if positions is None and end <= len(self.cos):
             cos, sin = self.cos[offset:end], self.sin[offset:end]  # (position, pair)
         else:
             cos, sin = self.computed(x, offset, positions)
-        # bfloat16 has 8 significant bits: rotate in float32 at least, and round once at the end
+        # bfloat16 has 8 significant bits: rotate in float32 at least, and round once at the end.
         wide = torch.promote_types(x.dtype, torch.float32)
         return self.rotate(x.to(wide), cos.to(wide), sin.to(wide)).to(x.dtype)
 
     def computed(
         self, x: Float[Tensor, "*batch position d_head"], offset: int, positions: Tensor | None
     ) -> tuple[Float[Tensor, "*#batch position pair"], Float[Tensor, "*#batch position pair"]]:
-        """Return cosines and sines that are not in the buffers: of explicit positions, or of later ones."""
+        """Compute the cosines and sines of explicit positions, or of positions beyond the buffers."""
         if positions is None:
             positions = torch.arange(offset, offset + x.shape[-2], device="cpu")
         elif offset:
-            raise ValueError("got offset and positions, wanted one of them; add the offset to the positions")
+            raise ValueError("expected offset or positions, got both; add the offset to the positions")
         one_row, row_each = (x.shape[-2],), (x.shape[0], x.shape[-2])
         if positions.shape != one_row and (x.dim() < 3 or positions.shape != row_each):
             raise ValueError(
-                f"positions have shape {tuple(positions.shape)}, wanted {one_row} or {row_each} "
+                f"positions have shape {tuple(positions.shape)}, expected {one_row} or {row_each} "
                 f"for x of shape {tuple(x.shape)}; the last axis but one of x is the position"
             )
         rotation = rotations(positions, self.d_head, self.base)  # (position, pair) or (batch, position, pair)
@@ -125,21 +129,23 @@ def rotations(
 ) -> Complex[Tensor, "*batch position pair"]:
     """Return e^{i·m·ω} for every position m and every frequency ω, in complex128.
 
-    In float64 and from integers, because positions kept in bfloat16 collide from 257 on.
+    The angles are computed in float64 from integer positions, because bfloat16 does not represent every
+    integer above 256.
 
     Raises:
-        TypeError: positions that are not integers.
+        TypeError: if the positions are not integers.
     """
     if positions.is_floating_point():
-        raise TypeError(f"positions must be integers, got {positions.dtype}; keep them in torch.int64")
+        raise TypeError(f"positions must be integers, got {positions.dtype}; use torch.int64")
     angle = positions.cpu().double()[..., None] * angular_frequencies(d_head, base)
     return torch.polar(torch.ones_like(angle), angle)
 
 
 def interleaved_to_half_split(d_head: int) -> Int[Tensor, " d_head"]:
-    """Return the order of features that turns the interleaved pairing into the half-split one.
+    """Return the feature order that converts the interleaved pairing to the half-split pairing.
 
-    `rotate_half_split(x[..., order])` equals `rotate_interleaved(x)[..., order]`; its argsort undoes it.
+    `rotate_half_split(x[..., order])` equals `rotate_interleaved(x)[..., order]`; the inverse order is
+    `order.argsort()`.
 
     >>> interleaved_to_half_split(8).tolist()
     [0, 2, 4, 6, 1, 3, 5, 7]

@@ -1,7 +1,7 @@
-"""Checks of input that PyTorch would accept and compute something wrong with.
+"""Input validation, for inputs from which PyTorch would silently compute a wrong result.
 
-Each error says what came, what was wanted and what to do about it. What Python or PyTorch says clearly enough
-is left to them.
+Each error message states what was expected, what it got, and what to do. Inputs that Python or PyTorch
+already reject with a clear message are not checked here.
 """
 
 import math
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def check_integer(at_least: int | None = None, at_most: int | None = None, **integers: int) -> None:
-    """Raise unless every named number is an integer, Python's or NumPy's, within the bounds."""
+    """Raise unless every named value is an integer (of Python or NumPy) within the bounds."""
     for name, number in integers.items():
         if isinstance(number, bool) or not isinstance(number, Integral | torch.SymInt):
             kind = type(number).__name__
@@ -24,53 +24,53 @@ def check_integer(at_least: int | None = None, at_most: int | None = None, **int
 
 
 def check_positive(**sizes: int) -> None:
-    """Raise unless every named size is an integer of at least one."""
+    """Raise unless every named size is an integer and at least 1."""
     check_integer(at_least=1, **sizes)
 
 
 def check_even(**sizes: int) -> None:
-    """Raise unless every named size is positive and even, because features are used in pairs."""
+    """Raise unless every named size is positive and even, as paired features require."""
     check_positive(**sizes)
     for name, size in sizes.items():
         if size % 2:
-            raise ValueError(f"{name} must be even (features go in pairs), got {size}; try {name}={size + 1}")
+            raise ValueError(f"{name} must be even (features form pairs), got {size}; try {name}={size + 1}")
 
 
 def check_number(above: float | int = -math.inf, **numbers: float | int) -> None:
-    """Raise unless every named number is finite and larger than `above`."""
+    """Raise unless every named value is a finite number greater than `above`."""
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, Real | torch.SymFloat):
             kind = type(number).__name__
             raise TypeError(f"{name} must be a number, got {number!r:.40} ({kind}); try float({name})")
         if not above < number < math.inf:
-            wanted = "finite" if above == -math.inf else f"above {above} and finite"
-            raise ValueError(f"{name} must be {wanted}, got {number}")
+            expected = "finite" if above == -math.inf else f"above {above} and finite"
+            raise ValueError(f"{name} must be {expected}, got {number}")
 
 
 def check_may_attend(may_attend: Tensor, scores_shape: tuple[int, ...]) -> None:
-    """Raise unless `may_attend` is boolean and has the axes of the scores, each full or of length 1.
+    """Raise unless `may_attend` is boolean and has the same axes as the scores, each full or of length 1.
 
-    The number of axes must match exactly: broadcasting would let a (batch, key_pos) mask pass for
+    The number of axes must match exactly. Broadcasting would otherwise accept a (batch, key_pos) mask as
     (query_pos, key_pos) whenever the two lengths happen to be equal.
     """
     if may_attend.dtype != torch.bool:
         raise TypeError(
             f"may_attend must be boolean (True = may attend), got {may_attend.dtype}; "
-            "compare first: ones == 1 for a mask of 0 and 1, bias == 0 for one of 0 and −inf"
+            "convert it: mask == 1 for a mask of 0 and 1, bias == 0 for a mask of 0 and −inf"
         )
     if may_attend.dim() != len(scores_shape) or any(
         size != full and size != 1 for size, full in zip(may_attend.shape, scores_shape, strict=True)
     ):
-        wanted = ", ".join(f"{size} or 1" for size in scores_shape)
+        expected = ", ".join(f"{size} or 1" for size in scores_shape)
         raise ValueError(
-            f"may_attend has shape {tuple(may_attend.shape)}, wanted {len(scores_shape)} axes ({wanted}); "
+            f"may_attend has shape {tuple(may_attend.shape)}, expected the axes ({expected}); "
             "a (batch, key_pos) mask becomes mask[:, None, None, :], "
             "a (query_pos, key_pos) mask becomes mask[None, None]"
         )
 
 
 def described(thing: object) -> str:
-    """Return what a thing is, in words: a tensor by its dtype and shape, anything else by its type."""
+    """Return a short description: dtype and shape of a tensor, the type name of anything else."""
     if isinstance(thing, Tensor):
         return f"{thing.dtype} of shape {tuple(thing.shape)}"
     return type(thing).__name__

@@ -154,7 +154,7 @@ def test_every_mistake_shows_somewhere():
     # The reference's own activation and eps are no mistakes.
     hidden = {mistake.words for mistake in MISTAKES} - shown
     own = {words for words in hidden if words.startswith(("the activation is ReLU", "eps is 1e-5"))}
-    assert len(own) == 2 and all("eps is 1e-5, too" in words for words in hidden - own)
+    assert len(own) == 2 and all("in addition, eps is 1e-5" in words for words in hidden - own)
 
 
 def test_activations_are_compared_with_the_references_own():
@@ -168,7 +168,7 @@ def test_activations_are_compared_with_the_references_own():
 def test_pytorchs_own_attention_without_batch_first_is_named():
     mixed = Layer(torch_layer(), lambda *inputs: batch_second(*inputs, move=lambda x: x))
     cause = first_divergence(mixed, torch_layer()).cause
-    assert cause.startswith("attention runs along the wrong axis, the sequences of the batch")
+    assert cause.startswith("attention runs along the wrong axis, over the sequences of the batch")
 
 
 def test_mistakes_that_cannot_be_told_apart_are_all_named():
@@ -177,15 +177,15 @@ def test_mistakes_that_cannot_be_told_apart_are_all_named():
     words = "the scores are divided by √d_model"
     mistake = next(mistake for mistake in MISTAKES if mistake.words.startswith(words))
     cause = first_divergence(with_steps(reference, mistake.wrong_steps), reference).cause
-    assert f"divided by d_head, without the root; or: {words}" in cause
+    assert f"divided by d_head, expected √d_head; or: {words}" in cause
 
 
 def test_a_mask_that_hides_nothing_in_the_first_sequence_leaves_two_causes():
     mask = MASK.clone()
     mask[0] = True
-    mistake = next(m for m in MISTAKES if m.words.startswith("the first sequence's mask"))
+    mistake = next(m for m in MISTAKES if m.words.startswith("the mask of the first sequence"))
     cause = first_divergence(with_steps(torch_layer(), mistake.wrong_steps), torch_layer(), X, mask).cause
-    assert cause.startswith("the mask is not used; or: the first sequence's mask is used for all")
+    assert cause.startswith("the mask is not used; or: the mask of the first sequence is used for all")
 
 
 @pytest.mark.parametrize("rotate", [rotate_half_split, rotate_interleaved])
@@ -213,7 +213,10 @@ def test_rms_norm_in_float32_is_named_where_other_mistakes_follow(eps):
     steps = type("Steps", (EncoderLayerSteps,), changes)
     found = first_divergence(with_steps(torch_layer(True), steps), torch_layer(True))
     assert found.step == "attention_input"
-    assert "that is RMSNorm, computed in float32" in found.cause and "That is not all" in found.cause
+    assert (
+        "that is RMSNorm, computed in float32" in found.cause
+        and "at least one more difference" in found.cause
+    )
     assert ("eps is 1e-6" in found.cause) == (eps == 1e-6)
 
 
@@ -266,7 +269,7 @@ def test_a_norm_that_was_not_copied_is_told(norm_first, part):
     cause = first_divergence(ours, reference, X, MASK).cause
     assert (
         cause
-        == f"the reference's {wanted}.weight is not among your weights: not copied, or there is no such norm"
+        == f"the reference's {wanted}.weight is not among your weights: not copied, or the norm is missing"
     )
 
 
@@ -279,7 +282,7 @@ def test_a_whole_encoder_is_no_reference():
 @pytest.mark.parametrize(("hidden", "blind"), [(-torch.inf, torch.nan), (-torch.inf, 0.0), (-1e4, 0.0)])
 @pytest.mark.parametrize(
     ("words", "wrong"),
-    [("the mask is inverted", lambda m: ~m), ("the mask hides rows, the queries, wanted", lambda m: m.mT)],
+    [("the mask is inverted", lambda m: ~m), ("the mask hides queries (rows), expected", lambda m: m.mT)],
     ids=["inverted", "rows"],
 )
 def test_a_wrong_mask_is_named_whatever_the_number_that_hides(words, wrong, hidden, blind):
@@ -332,7 +335,7 @@ NO_LAST_NORM = {"output": lambda s: s.residual_after_feed_forward}
 def test_the_first_of_two_mistakes_is_named(changes, step, words):
     found = first_divergence(with_steps(torch_layer(), steps_with(**changes)), torch_layer())
     assert found.step == step
-    assert found.cause.startswith(words) and found.cause.endswith("something behind it differs as well")
+    assert found.cause.startswith(words) and found.cause.endswith("one more difference after it")
 
 
 UNKNOWN = {
@@ -356,7 +359,7 @@ def test_no_mistake_is_named_that_was_not_made(name):
     reference = torch_layer(norm_first=name.startswith("pre"))
     found = first_divergence(with_steps(reference, steps_with(**UNKNOWN[name])), reference, X, MASK)
     assert found.step and found.cause == ""
-    assert "none of the usual mistakes" in repr(found)
+    assert "none of the common mistakes" in repr(found)
 
 
 # --- other weights --------------------------------------------------------------------------------
@@ -383,13 +386,13 @@ def test_wrong_weights_are_found_in_each_part(part, step):
     if step in WEIGHTS:
         randomised(ours.get_submodule(part), seed=1)
         cause = first_divergence(ours, reference).cause
-        assert cause.endswith(f"not among your weights: not copied, or there is no {step}")
+        assert cause.endswith(f"not among your weights: not copied, or {step} are missing")
 
 
 def test_weights_that_were_not_copied_are_named_and_rounded_copies_are_not():
     reference = torch_layer()
     cause = first_divergence(from_torch_layer(randomised(torch_layer(), seed=1)), reference, X, MASK).cause
-    assert cause.startswith("the weights are not copied, your layer has its own; load the reference's")
+    assert cause.startswith("the weights are not copied: load the weights of the reference")
     for parameter in reference.parameters():
         parameter.data += 1e-9
     assert first_divergence(from_torch_layer(reference).float(), reference).cause == ""
@@ -421,7 +424,7 @@ def test_a_tensor_that_is_right_at_another_step_is_not_the_closest():
 
 OUTPUTS = {
     "something is random in eval mode": lambda layer, x, may_attend: F.dropout(layer(x), 0.5),
-    r"returns shape \(2, 3, 5, 5\), wanted .* \(2, 5, 21\); the output comes first": lambda *_: (
+    r"returns shape \(2, 3, 5, 5\), expected .* \(2, 5, 21\); the output must come first": lambda *_: (
         torch.ones(2, 3, 5, 5),
         X,
     ),
@@ -447,7 +450,7 @@ def test_what_is_kept_from_call_to_call_is_not_put_down_to_dropout(draw):
             return super().forward(x, may_attend) + (draw() if draw else Counts.calls)
 
     found = first_divergence(Counts(torch_layer().eval(), lambda layer, x, _: layer(x)), torch_layer())
-    assert "is kept from one call to the next, such as a counter, or drawn without" in found.cause
+    assert "is kept between calls, as in a counter, or random numbers are drawn without" in found.cause
     assert "dropout" not in found.cause
 
 
@@ -508,12 +511,12 @@ WITH_NAN.linear1.bias.data[3] = torch.nan
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"x": X / 0}, "x must hold finite tokens that differ, got NaN or infinity: .*another x"),
-        ({"x": X[:, :1].expand_as(X)}, "x must hold finite tokens that differ, got equal tokens"),
+        ({"x": X / 0}, "x must contain finite tokens that differ, got NaN or infinity: .*another x"),
+        ({"x": X[:, :1].expand_as(X)}, "x must contain finite tokens that differ, got equal tokens"),
         ({"yours": WITH_NAN}, "parameters of yours must be .* in linear1.bias"),
-        ({"reference": DOUBLED}, "else than its documented formula, got"),
+        ({"reference": DOUBLED}, "must compute its documented formula, got"),
         ({"may_attend": MASK[:, 0, 0]}, r"4 axes .*, got torch.bool of shape \(2, 5\)"),
-        ({"may_attend": ONE_BLIND_QUERY}, "some query nothing to attend to, where PyTorch returns NaN"),
+        ({"may_attend": ONE_BLIND_QUERY}, "got a query without keys, for which PyTorch returns NaN"),
     ],
 )
 def test_refuses_what_does_not_fit(changes, message):

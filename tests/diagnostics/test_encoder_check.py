@@ -248,7 +248,7 @@ def test_the_cause_is_found_however_it_keeps_its_weights(own):
 
     found = check_encoder(Wrong(), reference())
     assert not found.holds and found.divergence.step == "attention_output"
-    assert found.divergence.cause.startswith("the heads are merged without moving them"), found
+    assert found.divergence.cause.startswith("the heads are merged without swapping heads"), found
 
 
 @pytest.mark.parametrize("heads_first", [False, True])
@@ -332,7 +332,7 @@ def test_where_two_are_lacking_the_one_without_a_telling_name_may_be_either():
         "linear.bias ← out_proj.bias",
     ]
     assert found.reference_only == ["value.weight", "value.bias"]
-    assert "Nothing of yours fits the reference's value.weight, value.bias." in str(found)
+    assert "No parameter of yours corresponds to the reference's value.weight, value.bias." in str(found)
     found = check_encoder(NoOutputProjection(), reference())
     assert "linear.weight ← value.weight" in map(str, found.pairs) and not found.guessed
     assert found.divergence.cause.startswith("there is no output projection")
@@ -341,7 +341,9 @@ def test_where_two_are_lacking_the_one_without_a_telling_name_may_be_either():
 def test_a_bias_of_another_size_is_not_said_to_be_absent():
     found = check_encoder(Own(), nn.TransformerEncoderLayer(D, HEADS, D_FF + 2, batch_first=True))
     assert "Yours has no" not in str(found)
-    assert "fits the reference's linear1.weight, linear1.bias, linear2.weight, linear2.bias" in str(found)
+    assert "corresponds to the reference's linear1.weight, linear1.bias, linear2.weight, linear2.bias" in str(
+        found
+    )
 
 
 def test_what_a_layer_keeps_from_the_run_in_float64_does_not_reach_the_property_checks():
@@ -369,7 +371,7 @@ def test_what_has_no_counterpart_is_listed():
     found = check_encoder(More(), reference())
     assert found.holds
     assert found.yours_only == ["table.weight (5, 2)"] and found.reference_only == ["out_proj.bias"]
-    assert "Yours without a counterpart, left as they are: table.weight (5, 2)." in str(found)
+    assert "Your parameters without a counterpart, left unchanged: table.weight (5, 2)." in str(found)
 
 
 # --- references -----------------------------------------------------------------------------------
@@ -395,7 +397,7 @@ def test_a_hugging_face_layer_is_a_reference():
     ours = from_torch_layer(reference(activation="gelu", layer_norm_eps=1e-12))
     assert check_encoder(ours, bert(eps=1e-12)).holds
     found = check_encoder(from_torch_layer(reference(activation="gelu")), bert(eps=1e-12))
-    assert found.divergence.cause.startswith("eps is 1e-5 in your layer norms, another one")
+    assert found.divergence.cause.startswith("eps is 1e-5 in your layer norms, unlike")
     config = ViTConfig(hidden_size=D, num_attention_heads=HEADS, intermediate_size=D_FF)
     config._attn_implementation = "eager"  # its softmax is in float32
     pre_norm = from_torch_layer(reference(activation="gelu", norm_first=True, layer_norm_eps=1e-12))
@@ -473,7 +475,7 @@ def test_a_causal_layer_is_compared_with_its_own_mask():
 
     assert check_encoder(Causal(), reference(), masked=False, may_attend=causal_mask(5)).holds
     found = check_encoder(Causal(), reference(), masked=False)
-    assert found.divergence.cause.startswith("a causal mask is at work")
+    assert found.divergence.cause.startswith("a causal mask is applied")
 
 
 def test_without_a_reference_the_properties_alone_are_checked():
@@ -481,7 +483,7 @@ def test_without_a_reference_the_properties_alone_are_checked():
     model = nn.Sequential(nn.Embedding(11, D), nn.Linear(D, D))
     found = check_encoder(model, masked=False, x=ids)
     assert found.holds and str(found).count("✓") == 2 and found.divergence is None
-    with pytest.raises(ValueError, match="x must be given where there is no reference"):
+    with pytest.raises(ValueError, match="x is required without a reference"):
         check_encoder(model)
 
 
@@ -489,7 +491,9 @@ def test_without_a_reference_the_properties_alone_are_checked():
 
 
 def test_a_stack_of_layers_is_refused_and_so_is_an_unknown_role():
-    with pytest.raises(ValueError, match=r"wanted for query, got 0.wq.weight, 1.wq.weight; give one encoder"):
+    with pytest.raises(
+        ValueError, match=r"parameter for query, got 0.wq.weight, 1.wq.weight; pass one encoder"
+    ):
         check_encoder(nn.Sequential(Own(), Own()), reference())
     with pytest.raises(ValueError, match=r"one of query, .* to a parameter, got 'q': 'wq'"):
         check_encoder(Own(), reference(), pairs={"q": "wq"})
@@ -499,7 +503,7 @@ def test_a_stack_of_layers_is_refused_and_so_is_an_unknown_role():
 
 def test_sizes_that_shapes_could_not_tell_apart_are_refused():
     same = nn.TransformerEncoderLayer(D, HEADS, D, batch_first=True)
-    with pytest.raises(ValueError, match=r"wider or narrower than the model, got 21 for both"):
+    with pytest.raises(ValueError, match=r"must differ from d_model, got 21 for both"):
         check_encoder(from_torch_layer(same), same)
 
 
@@ -508,9 +512,11 @@ def test_other_sizes_are_told():
         def build_feed_forward(self):
             self.up, self.down = nn.Linear(D, 2 * D), nn.Linear(2 * D, D)
 
-    with pytest.raises(ValueError, match=r"must have 42 numbers, .* give the reference the sizes of yours"):
+    with pytest.raises(
+        ValueError, match=r"must have 42 values, .* build the reference with the sizes of your"
+    ):
         check_encoder(Wide(), reference())
-    message = r"as long as the scores' \(2, 3, 5, 5\) or of length 1, got \(1, 1, 7, 7\)"
+    message = r"axes of the scores, \(2, 3, 5, 5\), each full or of length 1, got \(1, 1, 7, 7\)"
     with pytest.raises(ValueError, match=message):
         check_encoder(Own(), reference(), may_attend=causal_mask(7))
 
@@ -545,7 +551,9 @@ def test_another_call_than_ours_is_asked_for():
     with pytest.raises(TypeError) as raised:
         check_encoder(reference(), reference())
     note = raised.value.__notes__[0]
-    assert note.startswith("Yours was called with x (2, 5, 21) and may_attend (2, 1, 1, 5): (batch, position")
+    assert note.startswith(
+        "Your module was called with x (2, 5, 21) and may_attend (2, 1, 1, 5): (batch, position"
+    )
     assert "forward=lambda yours, x, may_attend: …" in note
 
 
@@ -555,7 +563,7 @@ def test_a_gated_feed_forward_is_refused():
             super().build_feed_forward()
             self.gate = nn.Linear(D, D_FF)
 
-    with pytest.raises(ValueError, match=r"wanted for linear1, got up.weight, gate.weight"):
+    with pytest.raises(ValueError, match=r"parameter for linear1, got up.weight, gate.weight"):
         check_encoder(Gated(), reference())
 
 
@@ -569,7 +577,7 @@ def test_a_tensor_of_yours_in_float32_is_rounding():
             return super().split(x) * (math.sqrt(D_HEAD) / self.scale) ** 0.5
 
     found = check_encoder(Scaled(), reference())
-    assert found.holds and "kept in float32" in found.divergence.blind
+    assert found.holds and "stores some values in float32" in found.divergence.blind
 
 
 def test_your_module_stays_as_it_was():

@@ -74,7 +74,10 @@ def test_compiled_code_notices_that_a_head_is_gone(attention):
 
 @pytest.mark.parametrize("head", [-1, HEADS])
 def test_refuses_a_head_that_is_not_there(attention, head):
-    with pytest.raises(ValueError, match=f"heads go from 0 to 2, got {head}"), without_head(attention, head):
+    with (
+        pytest.raises(ValueError, match=f"head must be from 0 to 2, got {head}"),
+        without_head(attention, head),
+    ):
         pass
 
 
@@ -92,10 +95,10 @@ WEIGHTS, ALL = torch.eye(3).expand(2, 3, 3), torch.ones(3, 3).bool()
 @pytest.mark.parametrize(
     ("weights", "wanted", "message"),
     [
-        (WEIGHTS, ALL[:, :1], r"\(3, 1\), wanted .* = \(3, 3\); make it"),
+        (WEIGHTS, ALL[:, :1], r"\(3, 1\), expected .* = \(3, 3\); build it"),
         (WEIGHTS, ~ALL, "False everywhere"),
-        (-WEIGHTS, ALL, "weights must be from 0 to 1, .*, got .*; take those after"),
-        (1.1 * WEIGHTS, ALL, "and 1 in sum for each query, got .*; take those after"),
+        (-WEIGHTS, ALL, "weights must be from 0 to 1 .*, got .*; pass the attention weights after"),
+        (1.1 * WEIGHTS, ALL, "sum to 1 for each query, got .*; pass the attention weights after"),
     ],
 )
 def test_what_is_refused(weights, wanted, message):

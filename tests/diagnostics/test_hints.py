@@ -65,7 +65,7 @@ def test_a_module_in_training_mode_is_asked_for():
         eval_determinism(lambda x: layer(x), x),
     ]
     for check in checks:
-        assert "still in training mode" in repr(check)
+        assert "a module in training mode" in repr(check)
     assert "training" not in repr(permutation_equivariance(lambda x: x.cumsum(1), x))
 
 
@@ -84,7 +84,7 @@ def test_what_is_kept_from_call_to_call_is_not_put_down_to_dropout():
         return x + angles[: x.shape[-2], None]
 
     for check in (eval_determinism(rolled, x), padding_invariance(rolled, x), batch_invariance(rolled, x)):
-        assert "with the same random numbers, too: is something kept from one call" in repr(check)
+        assert "even with the same random seed: is state kept between calls" in repr(check)
         assert "dropout" not in repr(check)
 
 
@@ -92,14 +92,14 @@ def test_a_mask_that_is_not_used_is_asked_for():
     x = randn(2, 5, 8, dtype=torch.float32)
     ids = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 5, 3, 5]])
     table = randn(7, 8, dtype=torch.float32)
-    assert "is it used?" in repr(padding_invariance(lambda x, may_attend: LAYER(x), x))
-    assert "is it used?" in repr(padding_invariance(lambda i, may_attend: LAYER(table[i]), ids))
+    assert "does the function use it?" in repr(padding_invariance(lambda x, may_attend: LAYER(x), x))
+    assert "does the function use it?" in repr(padding_invariance(lambda i, may_attend: LAYER(table[i]), ids))
 
     def weak(x, may_attend):  # hidden scores become 0, no low score
         scores = (x @ x.mT) * may_attend[:, 0]
         return scores.softmax(-1) @ x
 
-    assert "is it used?" not in repr(padding_invariance(weak, x))
+    assert "does the function use it?" not in repr(padding_invariance(weak, x))
 
 
 def test_one_mask_for_all_sequences_is_asked_for():
@@ -109,7 +109,7 @@ def test_one_mask_for_all_sequences_is_asked_for():
         scores = (x @ x.mT).masked_fill(~may_attend[:1, 0], -torch.inf)
         return scores.softmax(-1) @ x
 
-    assert "does each sequence get a mask of its own?" in repr(padding_invariance(of_the_first, x))
+    assert "does each sequence get its own mask?" in repr(padding_invariance(of_the_first, x))
     assert padding_invariance(of_the_first, x[:1]).holds
 
 
@@ -121,7 +121,7 @@ def test_a_model_that_finds_its_padding_by_an_id_is_told_how():
         return (table[ids] * (ids != 0)[..., None]).sum(1, keepdim=True)
 
     by_id = padding_invariance(lambda ids, may_attend: mean_of_real(ids), ids)
-    assert "where the padding has the id 0 it holds" in repr(by_id)
+    assert "it holds if the padding has the id 0" in repr(by_id)
     with_ids = padding_invariance(
         lambda ids, may_attend: mean_of_real(ids.masked_fill(~may_attend[:, 0, 0], 0)), ids
     )
@@ -133,7 +133,7 @@ def test_a_model_that_finds_its_padding_by_an_id_is_told_how():
 
 def test_float32_inside_float64_is_asked_for():
     x = randn(2, 101, 8)
-    assert "float32 inside?" in repr(
+    assert "float32 internally?" in repr(
         permutation_equivariance(lambda x: x.float().sum(1)[:, None].double(), x)
     )
 

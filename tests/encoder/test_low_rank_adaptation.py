@@ -91,11 +91,11 @@ def tied():
 
 REFUSED = {
     r"got 'query_projection'; try \['query_": (build, {"projections": "query_projection"}),
-    r"named \[\] of \[\], wanted all": (build, {"projections": []}),
-    "'qeury'], wanted all": (build, {"projections": ["query_projection", "qeury"]}),
+    r"named \[\], expected \[\]": (build, {"projections": []}),
+    "'qeury'\\]": (build, {"projections": ["query_projection", "qeury"]}),
     "two of the projections share one weight": (tied, {}),
     "would be ignored": (lambda: nn.TransformerEncoderLayer(12, 2, 5), {"projections": ["linear1"]}),
-    "LowRankLinear does not call it": (lambda: adapt(build(), 2), {"projections": ["linear"]}),
+    "LowRankLinear does not call this": (lambda: adapt(build(), 2), {"projections": ["linear"]}),
 }
 
 

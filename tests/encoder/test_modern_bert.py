@@ -101,7 +101,9 @@ def test_windows_alone_refuse_gaps_when_padding_is_removed():
         layer.attention.rotary = torch.nn.Identity()
     gap = torch.ones(4, 13, dtype=torch.bool)
     gap[1, 5] = False
-    with pytest.raises(ValueError, match=r"packing got padding between real tokens, .*; encode it padded"):
+    with pytest.raises(
+        ValueError, match=r"packing expects no padding between real tokens, .*; encode this batch padded"
+    ):
         encode_packed(encoder, IDS, gap[:, None, None])
 
 
@@ -118,7 +120,7 @@ def published():
     ("change", "error", "message"),
     [
         ({"head.dense.weight": torch.zeros(1)}, ValueError, r"missing \[\], unknown \['head.dense.weight'\]"),
-        ({"final_norm.weight": torch.ones(30).char()}, ValueError, "wanted the floating-point weights"),
+        ({"final_norm.weight": torch.ones(30).char()}, ValueError, "expected the floating-point weights"),
         ({"layers.2.attn.Wqkv.weight": torch.zeros(89, 30)}, RuntimeError, "size mismatch"),
     ],
     ids=["left over", "quantised", "another shape"],

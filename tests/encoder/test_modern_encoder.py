@@ -120,10 +120,10 @@ def test_refuses_other_than_one_cache_for_each_layer():
     encoder = build()
     caches = [KeyValueCache() for _ in range(3)]
     for too_few in (caches[:1], caches[:1] * 3):
-        with pytest.raises(ValueError, match=r"got 1 for 3 layers; begin with \[KeyValueCache\(\) for"):
+        with pytest.raises(ValueError, match=r"each of 3 layers, got 1; start with \[KeyValueCache\(\) for"):
             continue_text(encoder, IDS, too_few)
     encoder.layers[1].attention(randn(BATCH, POSITIONS, D_MODEL), cache=caches[1])
-    with pytest.raises(ValueError, match=r"hold \[0, 7, 0\] tokens; begin with new ones"):
+    with pytest.raises(ValueError, match=r"the same length, got \[0, 7, 0\]; start with new"):
         continue_text(encoder, IDS, caches)
 
 

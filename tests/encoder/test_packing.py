@@ -63,7 +63,7 @@ def test_rotary_distances_stay_the_same_in_a_packed_row_and_gaps_are_refused(cho
     for real in (REAL["behind"], REAL["behind"].flip(1)):
         packed = encode_packed(encoder, IDS, real[:, None, None])
         assert_equal(packed[real], encoder(IDS, real[:, None, None])[0][real])
-    with pytest.raises(ValueError, match=r"got padding between real tokens, .*; encode it padded"):
+    with pytest.raises(ValueError, match=r"no padding between real tokens, .*; encode this batch padded"):
         encode_packed(encoder, IDS, REAL["anywhere"][:, None, None])
 
 

@@ -65,11 +65,11 @@ def test_a_mask_is_boolean_and_has_the_axes_of_the_scores_each_full_or_1():
     for shape in FITTING:
         check_may_attend(torch.ones(shape).bool(), SCORES)
     for shape in OTHER_SHAPES:
-        words = r"wanted 4 axes \(2 or 1, 3 or 1, 5 or 1, 7 or 1\); .*mask\[None, None\]$"
+        words = r"expected the axes \(2 or 1, 3 or 1, 5 or 1, 7 or 1\); .*mask\[None, None\]$"
         with pytest.raises(ValueError, match=words):
             check_may_attend(torch.ones(shape).bool(), SCORES)
     for mask in (torch.ones(SCORES), torch.ones(SCORES).long()):
-        with pytest.raises(TypeError, match=rf"must be boolean .*{mask.dtype}; compare first: ones == 1"):
+        with pytest.raises(TypeError, match=rf"must be boolean .*{mask.dtype}; convert it: mask == 1"):
             check_may_attend(mask, SCORES)
 
 
@@ -105,7 +105,7 @@ def test_every_part_that_attends_refuses_them(part, need_weights, mask):
 )
 def test_what_needs_a_padding_mask_refuses_others(mask):
     shape = re.escape(str(tuple(mask.shape)))
-    words = rf"padding mask, .*\(2, 1, 1, 2\), got {mask.dtype} of shape {shape}; see"
+    words = rf"padding mask, .*\(2, 1, 1, 2\), got {mask.dtype} of shape {shape}; build"
     for call in (lambda: mean_pool(SHORT, mask), lambda: encode_packed(ENCODER, IDS[:, :2], mask)):
         with pytest.raises(ValueError, match=words):
             call()
@@ -144,19 +144,22 @@ REFUSED = [
     # token ids
     (lambda: ENCODER(IDS + 1), r"^token ids must be from 0 to 4, got 1 to 5; does the tokenizer"),
     (lambda: ENCODER(IDS - 1), r"^token ids must be from 0 to 4, got -1 to 3; does"),
-    (lambda: ENCODER(IDS[0]), r"\(batch, position\), got .* \(3,\); one sequence .*ids\[None\]"),
+    (lambda: ENCODER(IDS[0]), r"\(batch, position\), got .* \(3,\); add the batch axis .*ids\[None\]"),
     (lambda: ENCODER(IDS[:, :0]), r"\(batch, position\), got .*int64 of shape \(2, 0\)"),
     # vectors
     (lambda: SinusoidalEncoding(8)(X.double()), r"x is torch\.float64 but the table is .*32"),
     (lambda: LearnedEncoding(8, 9)(X, offset=-1), "offset must be at least 0"),
     (lambda: RotaryEmbedding(8)(X, offset=-1), "offset must be at least 0"),
-    (lambda: RotaryEmbedding(8)(X, offset=1, positions=torch.arange(3)), "wanted one of them"),
+    (
+        lambda: RotaryEmbedding(8)(X, offset=1, positions=torch.arange(3)),
+        "expected offset or positions, got both",
+    ),
     (lambda: RotaryEmbedding(8)(X, positions=torch.arange(3.0)), "positions must be integers"),
-    (lambda: MultiHeadAttention(8, 4, rotary=RotaryEmbedding(8))(X), r"d_head=8 wide, got .*2\)"),
-    (lambda: RotaryEmbedding(8)(X.long()), "x must be floating-point"),
+    (lambda: MultiHeadAttention(8, 4, rotary=RotaryEmbedding(8))(X), r"d_head=8 features, got .*2\)"),
+    (lambda: RotaryEmbedding(8)(X.long()), "x must be a floating-point tensor"),
     (
         lambda: scaled_dot_product_attention(X, X, X[:, :2], need_weights=False),
-        r"one row for each token, got query \(2, 3, 8\), key .*, value \(2, 2, 8\)$",
+        r"and value the same length, got query \(2, 3, 8\), key .*, value \(2, 2, 8\)$",
     ),
     (lambda: scaled_dot_product_attention(X[0, 0], X[0], X[0]), "at least two axes"),
     (lambda: scaled_dot_product_attention(X[0], X[0, 0], X[0, 0]), "at least two axes"),
@@ -168,11 +171,11 @@ REFUSED = [
     (lambda: EncoderLayer(nn.Identity(), nn.Identity(), *[nn.LayerNorm(8)] * 2), "the same module"),
     # PyTorch's and other libraries'
     (lambda: to_key_padding_mask(torch.ones(2, 1, 5, 7).bool()), r"\(2, 1, 1, 7\), got"),
-    (lambda: from_torch_layer(Derived(8, 2, 12)), "as PyTorch wrote it, got Derived"),
+    (lambda: from_torch_layer(Derived(8, 2, 12)), "not a subclass, got Derived"),
     (lambda: to_torch_layer(layer(type("Own", (EncoderLayer,), {}))), "the layer is a Own, which"),
     (
         lambda: to_torch_layer(layer(attention=MultiHeadAttention(8, 2, rotary=RotaryEmbedding(4)))),
-        "rotary positions, which PyTorch's layer cannot",
+        "rotary positions, which PyTorch's layer does not",
     ),
     (lambda: to_torch_layer(layer(attention=LocalAttention(8, 2, 1))), "attention is a LocalAttention"),
     (lambda: to_torch_layer(layer(feed_forward=GatedFeedForward(8, 12))), "is a GatedFeedForward"),
@@ -194,7 +197,7 @@ def test_refuses_an_attention_that_returns_its_output_alone(order):
         def forward(self, x, **options):
             return x
 
-    with pytest.raises(ValueError, match=r"got .*\(3, 8\); an attention returns \(output, weights\)"):
+    with pytest.raises(ValueError, match=r"got .*\(3, 8\); an attention module returns \(output, weights\)"):
         layer(order, attention=Bare())(X)
 
 

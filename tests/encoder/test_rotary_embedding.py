@@ -128,7 +128,7 @@ def test_the_buffers_move_with_the_module_and_are_neither_trained_nor_saved():
 
 @pytest.mark.parametrize("shape", [(HEADS,), (1, LENGTH), (BATCH, HEADS, LENGTH)], ids=str)
 def test_refuses_positions_of_another_shape(shape):
-    message = r"wanted \(5,\) or \(2, 5\) for x of shape \(2, 3, 5, 14\); the last axis but one of x is"
+    message = r"expected \(5,\) or \(2, 5\) for x of shape \(2, 3, 5, 14\); the last axis but one of x is"
     with pytest.raises(ValueError, match=message):
         x = randn(BATCH, HEADS, LENGTH, D_HEAD)
         RotaryEmbedding(D_HEAD)(x, positions=torch.zeros(shape, dtype=torch.int64))

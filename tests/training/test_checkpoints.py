@@ -99,7 +99,7 @@ def test_a_changed_byte_or_a_file_cut_short_is_noticed(path):
     damaged += [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in range(0, len(data), 51)]
     for contents in damaged:
         path.write_bytes(contents)
-        with pytest.raises(ValueError, match=r"run.safetensors is not a whole checkpoint: .*; delete it"):
+        with pytest.raises(ValueError, match=r"run.safetensors is not a complete checkpoint: .*; delete it"):
             read_checkpoint(path)
 
 
@@ -140,11 +140,11 @@ def test_the_optimizers_state_goes_by_name():
 
 SMALL = Small()
 OTHER_RUNS = {
-    r"got first.bias = \(5,\) torch.float32, trained, wanted \(7,\)": {"other": Small(7)},
-    r"got calls = \(1,\) torch.float32, wanted \(1,\) torch.float64": {"other": Small().double()},
-    r"got bias = None, wanted \(5,\) torch.float32, trained": {"other": nn.Linear(3, 5)},
-    r"got second.bias = \(1,\) torch.float32, trained, wanted \(1,\) ": {"trained": SMALL.first},
-    r"got learning_rate = 0.001, wanted 0.5; resume with": {"config": replace(CONFIG, learning_rate=0.5)},
+    r"got first.bias = \(5,\) torch.float32, trained, expected \(7,\)": {"other": Small(7)},
+    r"got calls = \(1,\) torch.float32, expected \(1,\) torch.float64": {"other": Small().double()},
+    r"got bias = None, expected \(5,\) torch.float32, trained": {"other": nn.Linear(3, 5)},
+    r"got second.bias = \(1,\) torch.float32, trained, expected \(1,\) ": {"trained": SMALL.first},
+    r"got learning_rate = 0.001, expected 0.5; resume with": {"config": replace(CONFIG, learning_rate=0.5)},
 }
 
 
@@ -154,7 +154,7 @@ def test_another_run_is_refused_and_nothing_changes(tmp_path, message):
     run = {"other": SMALL, "config": CONFIG} | OTHER_RUNS[message]
     other, optimizer = run["other"], torch.optim.AdamW(run.get("trained", run["other"]).parameters())
     before, random = copy.deepcopy(other.state_dict()), torch.get_rng_state()
-    with pytest.raises(ValueError, match=f"run is of another run: {message}"):
+    with pytest.raises(ValueError, match=f"run belongs to another run: {message}"):
         restore(tmp_path / "run", other, optimizer, run["config"])
     for name, tensor in other.state_dict().items():
         assert_equal(tensor, before[name], 0)
@@ -166,7 +166,7 @@ def test_a_run_may_become_longer_or_be_saved_at_other_steps_but_not_shorter(tmp_
     save(tmp_path / "run", model, optimizer, CONFIG, History([0.5] * 9))
     for config in (TrainingConfig(steps=20), TrainingConfig(steps=9, save_every=3, evaluate_every=2)):
         assert restore(tmp_path / "run", model, optimizer, config).steps == 9
-    with pytest.raises(ValueError, match=r"has 9 steps, more than config.steps = 8"):
+    with pytest.raises(ValueError, match=r"has 9 steps, expected at most config.steps = 8"):
         restore(tmp_path / "run", model, optimizer, TrainingConfig(steps=8))
 
 

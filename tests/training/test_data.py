@@ -25,7 +25,7 @@ def test_rows_come_from_all_inputs_and_targets():
 def test_a_batch_that_cannot_be_is_refused():
     with pytest.raises(TypeError, match=r"inputs must be a tuple of tensors, got Tensor; .* \(token_ids,\)"):
         Batch(torch.ones(3, 2), torch.ones(3))
-    with pytest.raises(ValueError, match=r"have \[5, 3\] examples, wanted as many in each"):
+    with pytest.raises(ValueError, match=r"the same number of examples, got \[5, 3\]"):
         Batch((torch.ones(5, 2),), torch.ones(3))
     with pytest.raises(ValueError, match="data has no examples"):
         shuffled_batches(numbered(0), 5)

@@ -149,7 +149,7 @@ def test_nan_is_refused_by_accuracy_where_it_counts():
     logits = torch.zeros(2, 3)
     logits[0, 1] = math.nan
     assert accuracy(Scaled(), Batch((logits,), torch.tensor([IGNORED, 0]))) == 1.0
-    with pytest.raises(FloatingPointError, match="a logit is nan"):
+    with pytest.raises(FloatingPointError, match="a logit is NaN"):
         accuracy(Scaled(), Batch((logits,), torch.tensor([0, IGNORED])))
 
 
@@ -159,7 +159,7 @@ def test_targets_that_do_not_fit_are_refused():
         lambda: cross_entropy_loss(batch.inputs[0], torch.zeros(3, 2)),
         lambda: accuracy(Scaled(), batch),
     ):
-        with pytest.raises(ValueError, match=r"targets have shape .*, wanted \(2, 3\)"):
+        with pytest.raises(ValueError, match=r"targets have shape .*, expected \(2, 3\)"):
             call()
     for target in (-1, 5):
         with pytest.raises(ValueError, match=f"targets must be from 0 to 4, or -100, got {target}"):
@@ -212,7 +212,7 @@ NO_TARGET = Batch((torch.eye(2, 3),), torch.full((2,), IGNORED))
     [
         (INFINITE, 1, "the loss is nan"),
         (NO_TARGET, 1, "the loss is nan .* a batch in which every target is IGNORED"),
-        (FINITE, math.inf, "the gradient norm (nan|inf), wanted finite"),
+        (FINITE, math.inf, "the gradient norm (nan|inf), expected finite"),
     ],
     ids=["loss", "no target", "gradient"],
 )
@@ -225,7 +225,7 @@ def test_what_is_not_finite_stops_the_run(batch, factor, words):
 
 
 def test_float16_is_refused():
-    with pytest.raises(ValueError, match="got parameters in float16"):
+    with pytest.raises(ValueError, match="got float16"):
         train(Scaled().half(), lambda step: FINITE, ONE_STEP)
 
 

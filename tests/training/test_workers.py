@@ -134,7 +134,7 @@ def test_dropout_differs_between_workers_and_steps_and_a_run_with_it_resumes_bit
 def test_both_workers_stop_with_the_same_words(two_workers):
     first, second = (results["refused"] for results in two_workers[1])
     assert first == second
-    for error, words in zip(first, ["the loss is nan", "got FOLDER in 1 of 2 workers"], strict=True):
+    for error, words in zip(first, ["the loss is nan", "expected FOLDER in all 2 workers"], strict=True):
         assert error.startswith(words)
 
 
@@ -167,7 +167,9 @@ def test_a_killed_worker_is_reported_and_one_process_resumes_the_run(two_workers
     lines = PRINTED.format(**vars(alone[0])).splitlines(keepends=True)
     assert ended.returncode != 0
     assert ended.stdout == lines[0]
-    words = "rank 0 stops because another worker has ended; the same command resumes from the last checkpoint"
+    words = (
+        "rank 0 stops because another worker ended; run the same command to resume from the last checkpoint"
+    )
     assert words in ended.stderr
     assert "gloo" not in ended.stderr
     assert ended.stderr.count("Traceback") == 1  # torchrun's own, about its children

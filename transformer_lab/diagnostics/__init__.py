@@ -1,4 +1,4 @@
-"""Experiments on anybody's modules, not only on this package's: property checks, first divergence, heads."""
+"""Diagnostics for any module, not only this package's: property checks, first divergence, head roles."""
 
 from transformer_lab.diagnostics.divergence import Divergence, first_divergence
 from transformer_lab.diagnostics.encoder_check import EncoderCheck, check_encoder

@@ -1,4 +1,4 @@
-"""Check your own encoder: copy a reference's weights into your layer, then ask everything at once."""
+"""Check your own encoder: copy the weights of a reference into your layer, then run all diagnostics."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -33,22 +33,23 @@ from transformer_lab.diagnostics.property_checks import (
 from transformer_lab.diagnostics.weight_pairing import Pair, Weights, pairings, weights_of
 from transformer_lab.masking import padding_mask_from_lengths
 
-EPS = (1e-5, 1e-6, 1e-12)  # of references; 1e-8 looks like the last one where a softmax is in float32
-CLOSE = 1e-5  # to a reference, which may compute its softmax in float32
+EPS = (1e-5, 1e-6, 1e-12)  # of references; 1e-8 is indistinguishable from 1e-12 with a float32 softmax
+CLOSE = 1e-5  # maximum difference from a reference, which may compute its softmax in float32
 
 
 @dataclass(frozen=True)
 class EncoderCheck:
-    """What check_encoder found; printed, it is a report.
+    """The result of `check_encoder`; its repr is a report.
 
     Attributes:
-        checks: the property checks; words for one that your module could not run.
-        masked: whether padding was among them.
-        pairs: which parameter of yours got which of the reference's.
-        guessed: those that neither names, shapes nor your computation settle.
-        yours_only: your parameters without a counterpart, left as they are.
-        reference_only: the reference's without a counterpart; biases and norms among them were made idle.
-        divergence: the first one; None without a reference.
+        checks: the results of the property checks; a message for a check that your module could not run.
+        masked: whether padding invariance was checked.
+        pairs: your parameters, each with the parameters of the reference that were copied into it.
+        guessed: pairs that names, shapes and computed tensors do not determine.
+        yours_only: your parameters without a counterpart, which were left unchanged.
+        reference_only: parameters of the reference without a counterpart; its biases and norms among them
+            were given values without effect.
+        divergence: the first divergence; None without a reference.
     """
 
     checks: list[PropertyCheck | str]
@@ -61,23 +62,23 @@ class EncoderCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether every check holds and nothing diverges."""
+        """Whether every property holds and there is no divergence."""
         agrees = self.divergence is None or self.divergence.step is None
         return agrees and all(isinstance(check, PropertyCheck) and check.holds for check in self.checks)
 
     def __repr__(self) -> str:
         lines = [str(check) for check in self.checks]
         if not self.masked:
-            lines.append("– padding invariance is not checked: masked=False")
+            lines.append("– padding invariance was not checked: masked=False")
         if self.divergence is not None:
-            lines += [f"{len(self.pairs)} parameters of yours got the same numbers as the reference's."]
+            lines += [f"{len(self.pairs)} of your parameters were set to the values of the reference."]
             lines += [*self._doubts(), str(self.divergence)]
         return "\n".join(lines)
 
     def _doubts(self) -> list[str]:
         lines = []
         if self.guessed:
-            lines += ["  Guessed by their order; if one is wrong, say so with pairs={…}:"]
+            lines += ["  Guessed by their order; correct a wrong pair with pairs={…}:"]
             lines += [f"    {pair}" for pair in self.guessed]
         idle = [
             name
@@ -87,23 +88,25 @@ class EncoderCheck:
         ]
         missing = [name for name in self.reference_only if name not in idle]
         if idle:
-            lines.append(f"  Yours has no {', '.join(idle)}: in the reference they do nothing, either.")
+            lines.append(f"  Your layer has no {', '.join(idle)}: disabled in the reference as well.")
         if missing:
-            lines.append(f"  Nothing of yours fits the reference's {', '.join(missing)}.")
+            lines.append(f"  No parameter of yours corresponds to the reference's {', '.join(missing)}.")
         if self.yours_only:
-            lines.append(f"  Yours without a counterpart, left as they are: {', '.join(self.yours_only)}.")
+            lines.append(
+                f"  Your parameters without a counterpart, left unchanged: {', '.join(self.yours_only)}."
+            )
         return lines
 
 
 class Called(nn.Module):
-    """A module, called as its owner says, that returns its output alone."""
+    """A wrapper that calls a module with `forward` and returns only its output."""
 
     def __init__(self, module: nn.Module, forward: Callable, *, masked: bool) -> None:
         super().__init__()
         self.module, self.call, self.masked = module, forward, masked
 
     def forward(self, x: Tensor, may_attend: Tensor | None = None) -> Tensor:
-        """Without a mask, every token may be attended to."""
+        """Return the module's output; without a mask, every token may attend to every token."""
         if may_attend is None:
             batch, length = x.shape[:2]
             may_attend = x.new_ones(batch, 1, 1, length, dtype=torch.bool)
@@ -114,22 +117,22 @@ class Called(nn.Module):
         except Exception as error:
             mask = f" and may_attend {tuple(may_attend.shape)}" if self.masked else " and no mask"
             error.add_note(
-                f"Yours was called with x {tuple(x.shape)}{mask}: (batch, position, …). If it wants them "
-                "otherwise, pass forward=lambda yours, x, may_attend: …, or masked=False if it takes none. "
-                "Is batch_first forgotten?"
+                f"Your module was called with x {tuple(x.shape)}{mask}: (batch, position, …). If it expects "
+                "other inputs, pass forward=lambda yours, x, may_attend: …, or masked=False if it takes no "
+                "mask. Is batch_first=True missing?"
             )
             raise
 
 
 class AroundAttention(nn.Module):
-    """An attention in a post-norm layer whose other parts are the reference's."""
+    """An attention module in a post-norm layer whose other submodules are those of the reference."""
 
     def __init__(self, attention: nn.Module, layer: nn.TransformerEncoderLayer) -> None:
         super().__init__()
         self.attention, self.layer = attention, layer
 
     def forward(self, x: Tensor, may_attend: Tensor | None = None) -> Tensor:
-        """As nn.TransformerEncoderLayer with norm_first=False."""
+        """Return the output of nn.TransformerEncoderLayer with norm_first=False and this attention."""
         layer = self.layer
         x = layer.norm1(x + self.attention(x, may_attend))
         return layer.norm2(x + layer.linear2(layer.linear1(x).relu()))
@@ -146,31 +149,32 @@ def check_encoder(
     may_attend: Bool[Tensor, "..."] | None = None,
     pairs: Mapping[str, str] | None = None,
 ) -> EncoderCheck:
-    """Run the property checks on your module, and compare it with a reference on the same weights.
+    """Run the property checks on your module, and compare it with a reference that has the same weights.
 
-    Parameters are paired by name and shape. The same random weights are given to a copy of yours and a copy
-    of the reference, so no mistake hides behind a bias of 0; neither of your objects changes. Where names
-    leave a choice, the one is taken with which most steps agree, and the report says which pairs are guessed.
+    Parameters are paired by name and shape. A copy of your module and a copy of the reference are given the
+    same random weights, so that no mistake is hidden by a bias of 0; your objects are not changed. If several
+    pairings are possible, the pairing with which most steps agree is used, and the report lists the guesses.
 
     Args:
-        yours: an encoder layer, or an attention if the reference is an nn.MultiheadAttention. Without a
-            reference, any encoder.
-        reference: an nn.TransformerEncoderLayer, or a layer that computes the same, such as Hugging Face's
-            BertLayer or this package's EncoderLayer; or an nn.MultiheadAttention. With the sizes of yours.
-        forward: calls your module: forward(yours, x, may_attend), where may_attend is True for a token that
-            may be attended to, (batch, 1, 1, position); see mask_conventions for other forms. Returns the
+        yours: an encoder layer, or an attention module if the reference is an nn.MultiheadAttention. Without
+            a reference, any encoder.
+        reference: an nn.TransformerEncoderLayer or an nn.MultiheadAttention, or a layer that computes the
+            same, such as the BertLayer of Hugging Face or this package's EncoderLayer; with the sizes of your
+            module.
+        forward: calls your module as forward(yours, x, may_attend), where may_attend is True for a token that
+            may be attended to, (batch, 1, 1, position); see mask_conventions for other formats. Returns the
             output, or (output, …). If None, yours(x, may_attend=may_attend).
-        masked: False for a module without a padding mask, called as forward(yours, x).
-        x: the input of the checks and of the comparison; if None, random vectors. Needed without a reference.
-        may_attend: the mask of the comparison; if None, it hides the end of each sequence. What your layer
-            hides by itself, as causal_mask(5) for a causal one, is given here.
-        pairs: where a guess is wrong: a role (query, key, value, out_proj, linear1, linear2, norm1, norm2)
-            and the name of your parameter or of the module that holds it.
+        masked: False for a module without a padding mask, which is called as forward(yours, x).
+        x: input of the checks and of the comparison; if None, random vectors. Required without a reference.
+        may_attend: mask of the comparison; if None, it hides the end of each sequence. If your layer applies
+            a mask of its own, pass the same mask here, for example causal_mask(5).
+        pairs: corrects wrong guesses: a role (query, key, value, out_proj, linear1, linear2, norm1, norm2) →
+            the name of your parameter, or of the module that contains it.
 
     Raises:
-        TypeError: a reference that is no module, or a whole nn.TransformerEncoder.
-        ValueError: neither reference nor x; a reference that computes another formula, or whose feed-forward
-            is as wide as the model; several parameters of one role, as in a stack of layers.
+        TypeError: if the reference is not a module, or is a whole nn.TransformerEncoder.
+        ValueError: if neither reference nor x is given; if the reference computes another formula, or its
+            d_ff equals d_model; if several parameters have the same role, as in a stack of layers.
     """
     if forward is None:
         forward = (
@@ -178,7 +182,7 @@ def check_encoder(
         )
     if reference is None:
         if x is None:
-            raise ValueError("x must be given where there is no reference, got neither; it tells the sizes")
+            raise ValueError("x is required without a reference, got neither; it gives the sizes")
         return EncoderCheck(_checks(Called(yours, forward, masked=masked), x), masked, [], [], [], [], None)
 
     mine, layer = private_copy("yours", yours), as_torch_layer(reference)
@@ -188,14 +192,14 @@ def check_encoder(
     d_model, n_heads = layer.linear1.in_features, layer.self_attn.num_heads
     if may_attend is not None and not _fits(may_attend, (batch, n_heads, length, length)):
         raise ValueError(
-            f"may_attend must have 4 axes, as long as the scores' {(batch, n_heads, length, length)} or of "
-            f"length 1, got {tuple(may_attend.shape)}; x has {length} positions (5 unless you give it)"
+            f"may_attend must have the 4 axes of the scores, {(batch, n_heads, length, length)}, each full "
+            f"or of length 1, got {tuple(may_attend.shape)}; x has {length} positions (5 by default)"
         )
     mask = may_attend
-    if masked and may_attend is None:  # another length for each sequence
+    if masked and may_attend is None:  # sequences of different lengths
         mask = padding_mask_from_lengths(torch.tensor([length - 1 - i % 2 for i in range(batch)]), length)
 
-    whole = not isinstance(reference, nn.MultiheadAttention)  # not an attention alone
+    whole = not isinstance(reference, nn.MultiheadAttention)  # a whole layer, not only attention
     agree, tried = [], []
     for candidate in pairings(mine, d_model, layer.linear1.out_features, n_heads, pairs or {}):
         filled, same = copy_weights(mine, layer, candidate, whole=whole)
@@ -213,7 +217,7 @@ def check_encoder(
     divergence = compare(called, written_out(same, x, mask))
     settled = "output" in agree or PROVED in divergence.cause
     paired = {pair.name for pair in chosen}
-    unused, _ = copy_weights(mine, layer, chosen, whole=whole)  # by now `called` may keep float64 numbers
+    unused, _ = copy_weights(mine, layer, chosen, whole=whole)  # `called` may have cached float64 tensors
     return EncoderCheck(
         _checks(Called(copy_of(unused, x.dtype), forward, masked=masked), x, is_layer=may_attend is None),
         masked,
@@ -226,12 +230,15 @@ def check_encoder(
 
 
 def _unsettled(candidates: list[list[Pair]]) -> list[Pair]:
-    """The pairs of the first candidate that are others in some candidate."""
+    """Return the pairs of the first candidate that differ in at least one other candidate."""
     return [pair for pair in candidates[0] if any(pair not in other for other in candidates[1:])]
 
 
 def _checks(called: Called, x: Tensor, *, is_layer: bool = False) -> list[PropertyCheck | str]:
-    """Each property check, or what your module says instead. A bare layer does not know the order."""
+    """Run each property check; if your module raises, its message is the result.
+
+    Permutation equivariance is checked only for a layer, which has no positional encoding.
+    """
     checks = [eval_determinism, batch_invariance]
     checks += [padding_invariance] if called.masked else []
     checks += [permutation_equivariance] if is_layer else []
@@ -239,22 +246,23 @@ def _checks(called: Called, x: Tensor, *, is_layer: bool = False) -> list[Proper
     for check in checks:
         try:
             results.append(check(called, x))
-        except Exception as error:  # the other checks have answers all the same
+        except Exception as error:  # run the other checks nevertheless
             name = check.__name__.replace("_", " ")
             notes = "".join(f". {note}" for note in getattr(error, "__notes__", []))
             results.append(f"✗ {name} cannot be checked: {type(error).__name__}: {error}{notes}")
     return results
 
 
-# --- the same weights on both sides ---------------------------------------------------------------
+# --- the same weights in both modules -------------------------------------------------------------
 
 
 def copy_weights(
     yours: nn.Module, layer: nn.TransformerEncoderLayer, pairs: list[Pair], *, whole: bool = True
 ) -> tuple[nn.Module, nn.TransformerEncoderLayer]:
-    """Copies of both with the same weights; what yours lacks does nothing in the reference.
+    """Return copies of both with the same weights; what yours lacks has no effect in the reference.
 
-    A bias becomes 0, a norm's weight 1, and one number for all features stays one number.
+    In the reference, such a bias is 0 and such a norm weight is 1. If your parameter is a scalar for all
+    features, it is a constant in the reference as well.
     """
     yours, layer = copy_of(yours, torch.float64), deepcopy(layer)
     weights = weights_of(layer)
@@ -270,9 +278,9 @@ def copy_weights(
         numbers = pair.numbers(weights, layer.self_attn.num_heads)
         if numbers.numel() != parameter.numel():
             raise ValueError(
-                f"{pair.name} must have {numbers.numel()} numbers, as {', '.join(pair.counterparts)}, got "
-                f"shape {tuple(parameter.shape)}; give the reference the sizes of yours: d_model, heads, "
-                "dim_feedforward"
+                f"{pair.name} must have {numbers.numel()} values, as {', '.join(pair.counterparts)}, got "
+                f"shape {tuple(parameter.shape)}; build the reference with the sizes of your layer: d_model, "
+                "heads, dim_feedforward"
             )
         parameter.copy_(numbers.reshape(parameter.shape))
     return yours, layer
@@ -283,7 +291,7 @@ def _fits(mask: Tensor, shape: tuple[int, ...]) -> bool:
 
 
 def _lacking(weights: Weights, pairs: list[Pair], *, whole: bool) -> list[str]:
-    """The reference's weights that yours has no place for."""
+    """Return the names of the reference's weights without a counterpart in your module."""
     paired = {name for pair in pairs for name in pair.counterparts}
     beside = () if whole else ("linear", "norm")
     return [name for name in weights if name not in paired and not name.startswith(beside)]
@@ -297,16 +305,16 @@ def _output(layer: nn.TransformerEncoderLayer, x: Tensor) -> Tensor:
 
 
 def as_torch_layer(reference: nn.Module) -> nn.TransformerEncoderLayer:
-    """An nn.TransformerEncoderLayer that computes what the reference does, with random weights.
+    """Return an nn.TransformerEncoderLayer with the reference's formula and random weights.
 
     Raises:
-        TypeError: no module, or a whole encoder.
-        ValueError: the reference computes another formula.
+        TypeError: if the reference is not a module, or is a whole encoder.
+        ValueError: if the reference computes another formula.
     """
     if isinstance(reference, nn.TransformerEncoder) or not isinstance(reference, nn.Module):
         raise TypeError(
             f"reference must be one layer, such as nn.TransformerEncoderLayer, got "
-            f"{type(reference).__name__}; of an nn.TransformerEncoder give encoder.layers[0]"
+            f"{type(reference).__name__}; of an nn.TransformerEncoder pass encoder.layers[0]"
         )
     reference = private_copy("reference", reference)
     if isinstance(reference, nn.MultiheadAttention):
@@ -320,14 +328,14 @@ def as_torch_layer(reference: nn.Module) -> nn.TransformerEncoderLayer:
 
 
 def _found_by_trying(reference: nn.Module) -> nn.TransformerEncoderLayer:
-    """PyTorch's layer with the number of heads and the options that give the reference's output."""
+    """Return PyTorch's layer with the number of heads and the options that reproduce `reference`."""
     sizes = [size for p in reference.parameters() if p.dim() == 2 for size in p.shape]
     d_model = max(set(sizes), key=sizes.count, default=1)
     others = [size for size in sizes if size not in (d_model, 2 * d_model, 3 * d_model)]
     layer = _randomised(
         nn.TransformerEncoderLayer(d_model, 1, max(others, default=d_model), batch_first=True)
     )
-    layer.activation_relu_or_gelu = 0  # keeps the fused kernel away, which knows no other activation
+    layer.activation_relu_or_gelu = 0  # disables the fused kernel, which supports no other activation
     x = random_tokens(d_model)
     closest, difference = layer, CLOSE
     for n_heads in divisors(d_model):
@@ -343,15 +351,15 @@ def _found_by_trying(reference: nn.Module) -> nn.TransformerEncoderLayer:
     if difference == CLOSE:
         raise ValueError(
             "reference must compute the formula of nn.TransformerEncoderLayer, got a "
-            f"{type(reference).__name__}, whose output it gives for no number of heads, order of norms, "
-            "activation or eps; give nn.TransformerEncoderLayer, or no reference, which leaves the property "
-            "checks"
+            f"{type(reference).__name__}, whose output matches no combination of heads, order of norms, "
+            "activation and eps; pass an nn.TransformerEncoderLayer, or no reference, to run only the "
+            "property checks"
         )
     return closest
 
 
 def _randomised(layer: nn.TransformerEncoderLayer) -> nn.TransformerEncoderLayer:
-    """Every parameter random, so that none does nothing: a bias of 0, a norm's weight of 1."""
+    """Set all parameters to random values, so that none is without effect, as a bias of 0 would be."""
     generator = torch.Generator().manual_seed(0)
     layer = layer.double().eval()
     for name, parameter in layer.named_parameters():

@@ -1,4 +1,4 @@
-"""Which tokens a head attends to, and what the model loses without the head. Used in lessons 09 and 10."""
+"""Lessons 09 and 10. Head roles: which tokens a head attends to, and the model's output without the head."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,26 +13,26 @@ from transformer_lab.multi_head_attention import MultiHeadAttention
 
 @contextmanager
 def without_head(attention: MultiHeadAttention, head: int) -> Iterator[None]:
-    """Zero ablation: within the block, the output of one head is zero before it reaches W^O.
+    """Zero-ablate a head: inside the block, its output is set to zero before it reaches W^O.
 
-    The other heads and the bias stay as they are. Afterwards, also after an error, the head is back.
+    The other heads and the bias are unchanged. After the block, even after an error, the head is restored.
 
     Args:
-        attention: a `MultiHeadAttention`, or a part with the same n_heads, d_head and output_projection.
-        head: its number, from 0.
+        attention: a `MultiHeadAttention`, or a module with the same n_heads, d_head and output_projection.
+        head: index of the head, from 0.
 
     Raises:
-        ValueError: there is no head of that number.
+        ValueError: if there is no head with this index.
     """
     if not 0 <= head < attention.n_heads:
-        raise ValueError(f"heads go from 0 to {attention.n_heads - 1}, got {head}; heads count from 0")
+        raise ValueError(f"head must be from 0 to {attention.n_heads - 1}, got {head}; heads count from 0")
     project = attention.output_projection.forward
 
     def project_others(heads: Float[Tensor, "batch position d_model"]) -> Tensor:
         feature = torch.arange(heads.shape[-1], device=heads.device)
         return project(heads.masked_fill(feature // attention.d_head == head, 0.0))
 
-    # Not its weights, which may be computed at each call; not a hook, which compiled code would not notice.
+    # Do not patch the weights, which may be computed at each call. Compiled code would ignore a hook.
     with patch.object(attention.output_projection, "forward", project_others):
         yield
 
@@ -40,16 +40,17 @@ def without_head(attention: MultiHeadAttention, head: int) -> Iterator[None]:
 def attention_on(
     weights: Float[Tensor, "*heads query_pos key_pos"], wanted: Bool[Tensor, "query_pos key_pos"]
 ) -> Float[Tensor, "*heads"]:
-    """The attention weight that each head puts on the wanted keys: 1 if all of it, for every query.
+    """Return the attention weight of each head on the wanted keys, averaged over queries: 1 is the maximum.
 
-    The mean is over the queries that have a wanted key; a first token, say, has no previous one.
+    The mean is over the queries with at least one wanted key: the first token, for example, has no previous
+    token.
 
     Args:
-        weights: attention weights of one text; the leading axes may be (layers, heads).
+        weights: attention weights of one sequence; leading axes such as (layers, heads) are allowed.
         wanted: True where query i is expected to attend to key j.
 
     Raises:
-        ValueError: scores in place of weights, shapes that differ, or no query with a wanted key.
+        ValueError: if `weights` are not attention weights, shapes differ, or no query has a wanted key.
     """
     check_weights(weights, wanted)
     asked = wanted.any(dim=-1)  # (query_pos)
@@ -58,18 +59,18 @@ def attention_on(
 
 
 def check_weights(weights: Tensor, wanted: Tensor) -> None:
-    """Raise unless these are attention weights, and some key is wanted: scores would give a number too."""
+    """Raise unless `weights` are attention weights, not scores, and at least one key is wanted."""
     sums = weights.sum(dim=-1)
     if not ((weights >= 0).all() and (sums <= 1.01).all()):
-        got = f"{weights.min().item():.3g} to {weights.max().item():.3g}, {sums.max().item():.3g} in sum"
+        got = f"{weights.min().item():.3g} to {weights.max().item():.3g}, sum {sums.max().item():.3g}"
         raise ValueError(
-            f"weights must be from 0 to 1, and 1 in sum for each query, got {got}; take those after the "
-            "softmax over the keys, not scores"
+            f"weights must be from 0 to 1 and sum to 1 for each query, got {got}; pass the attention weights "
+            "after the softmax over the keys, not the scores"
         )
     if wanted.shape != weights.shape[-2:]:
         raise ValueError(
-            f"wanted has shape {tuple(wanted.shape)}, wanted (query_pos, key_pos) = "
-            f"{tuple(weights.shape[-2:])}; make it for the tokens of this very text"
+            f"wanted has shape {tuple(wanted.shape)}, expected (query_pos, key_pos) = "
+            f"{tuple(weights.shape[-2:])}; build it from the tokens of the same sequence"
         )
     if not wanted.any():
-        raise ValueError("wanted is False everywhere: no query has a wanted key; choose another text")
+        raise ValueError("wanted is False everywhere, so no query has a wanted key; choose another sequence")

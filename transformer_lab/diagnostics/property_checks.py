@@ -1,12 +1,12 @@
-"""Property checks: experiments on a function or module of yours, each answered in one line.
+"""Property checks: experiments on a function or module of yours, each with a result of one line.
 
-A function is examined that maps x to an output, or to (output, weights), of which the output counts. x holds
-vectors (batch, position, features) or token ids (batch, position). A module is examined in eval mode; a
-function runs as it is, so put the modules inside it into eval mode yourself.
+The function maps x to an output, or to (output, weights), of which only the output is checked. x contains
+vectors (batch, position, features) or token ids (batch, position). Modules are run in eval mode. A function
+is called as it is, so set modules inside it to eval mode yourself.
 
-Raises ValueError for an x of another kind, for an x that could show nothing, such as equal tokens where the
-order is asked for, and for an output with other sequences or positions than x (one position may stand for all
-of them: a mean, or [CLS]); TypeError for a function that does not return vectors.
+ValueError is raised if x is of another kind; if x cannot reveal anything, for example equal tokens where the
+order is tested; and if the output has other sequences or positions than x (a single position is allowed: a
+mean, or [CLS]). TypeError is raised if the function does not return vectors.
 """
 
 import math
@@ -21,31 +21,31 @@ from torch import Tensor, nn
 
 from transformer_lab.masking import padding_mask_from_lengths
 
-# The largest difference that rounding explains, for numbers of the size that a norm leaves.
+# The largest difference that counts as rounding, for values of the magnitude after a layer norm.
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-1}
 INVERTED = (
-    "is your mask inverted? may_attend is True where a token may be attended to, PyTorch's is True where not"
+    "is your mask inverted? In may_attend, True means may attend; in PyTorch's masks, True means hidden"
 )
-BY_ID = "where the padding has the id {0} it holds; give that id: ids.masked_fill(~may_attend[:, 0, 0], {0})"
-PAD_IDS = (0, 1)  # of most models
-IGNORED = "the output is the same with and without the mask: is it used?"
-ONE_FOR_ALL = "it holds where all sequences have equally many pads: does each sequence get a mask of its own?"
+BY_ID = "it holds if the padding has the id {0}; set this id: ids.masked_fill(~may_attend[:, 0, 0], {0})"
+PAD_IDS = (0, 1)  # of most tokenizers
+IGNORED = "the output is the same with and without the mask: does the function use it?"
+ONE_FOR_ALL = "it holds if all sequences have equally much padding: does each sequence get its own mask?"
 TRAINING = (
-    "the same x gives two outputs: is something random, or a module still in training mode, with dropout?"
+    "the same x gives different outputs: is something random, or a module in training mode, with dropout?"
 )
 KEPT = (
-    "the same x gives two outputs, with the same random numbers, too: is something kept from one call to the "
-    "next, such as a counter or a cache, or drawn without torch's generator?"
+    "the same x gives different outputs, even with the same random seed: is state kept between calls, as in "
+    "a counter or a cache, or are random numbers drawn without torch's generator?"
 )
-# Calls are repeated until so many numbers were compared, so that a rare draw has its chance.
+# Calls are repeated until this many values have been compared, so that rare random events are detected.
 NUMBERS_TO_COMPARE = 1000
 
 
 @dataclass(frozen=True)
 class PropertyCheck:
-    """The result of an experiment: the largest difference, its place, and how much counts as rounding.
+    """The result of a property check: the largest difference, its position, and the tolerance for rounding.
 
-    hint: what to look at first, if something is known.
+    hint: the likely cause, if one is known.
     """
 
     name: str
@@ -56,35 +56,35 @@ class PropertyCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether there is nothing but rounding."""
+        """Whether the largest difference is within the tolerance."""
         return self.difference <= self.tolerance
 
     def __repr__(self) -> str:
-        if self.holds:  # rounding differs between processors, so only its bound is printed
+        if self.holds:  # rounding differs between processors, so only the tolerance is printed
             return f"✓ {self.name} holds: largest difference below {self.tolerance:.0e}"
         hint = self.hint and f"; {self.hint}"
         if math.isinf(self.difference):
             return f"✗ {self.name} cannot be checked: the output is NaN or infinite, at {self.where}{hint}"
-        return f"✗ {self.name} is broken: largest difference {self.difference:.2g}, at {self.where}{hint}"
+        return f"✗ {self.name} does not hold: largest difference {self.difference:.2g}, at {self.where}{hint}"
 
 
 def leak_map(function: Callable, x: Tensor) -> Float[Tensor, "output_pos input_pos"]:
-    """How far each output position moves when one input position is changed.
+    """Return how much each output position changes when one input position is changed.
 
-    Column j is the effect of position j; a 0 at [i, j] means that output i does not depend on input j.
-    Vectors are changed twice, a little and much, in opposite directions.
+    Column j is the effect of position j; 0 at [i, j] means that output i does not depend on input j. Vectors
+    are changed twice, by a small and by a large amount, in opposite directions.
 
     Args:
         function: maps x to (…, position, features).
         x: vectors (…, position, features), or token ids (batch, position).
 
     Raises:
-        ValueError: two calls differ, so everything would seem to leak.
+        ValueError: if two calls give different outputs, because every position would seem to leak.
     """
     before = _run(function, x)
     if not torch.equal(before.nan_to_num(), _run(function, x).nan_to_num()):
         raise ValueError(
-            "the function must give the same output for the same x, got two outputs in two calls; "
+            "the function must return the same output for the same x, got different outputs in two calls; "
             "make it pass eval_determinism first"
         )
     axis = _position_axis(x)
@@ -100,16 +100,16 @@ def leak_map(function: Callable, x: Tensor) -> Float[Tensor, "output_pos input_p
 
 
 def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> PropertyCheck:
-    """Does padding leave the real positions alone?  Called as `function(x, may_attend=…)`, with and without.
+    """Check that padding does not change the output at real positions: `function(x, may_attend=…)`.
 
-    The pads look like real tokens, so that only the mask tells them apart.
+    The padding consists of ordinary tokens, so only the mask distinguishes it from real tokens.
 
-    Wrap a function whose mask has another name, lambda x, may_attend: model(x, mask=may_attend), or another
-    form, see mask_conventions. A model that finds its padding by an id gets that id:
+    Wrap a function whose mask has another name (lambda x, may_attend: model(x, mask=may_attend)) or another
+    format (see mask_conventions). For a model that detects padding by an id, insert this id:
     lambda ids, may_attend: model(ids.masked_fill(~may_attend[:, 0, 0], pad_id)).
 
     Raises:
-        ValueError: there are no pads, or no ids but 0.
+        ValueError: if `pads` is less than 1, or all ids are 0.
     """
     if pads < 1:
         raise ValueError(f"pads must be at least 1, got {pads}")
@@ -142,7 +142,7 @@ def padding_invariance(function: Callable, x: Tensor, *, pads: int = 5) -> Prope
 
 
 def _ignores_mask(function: Callable, x: Tensor, pads: int) -> bool:
-    """Whether the output is the same, whatever is hidden."""
+    """Return whether the output is the same for two different masks."""
     length, padded = x.shape[_position_axis(x)], _with_other_tokens(x, pads)
     hidden, visible = (torch.full((len(x),), real, device=x.device) for real in (length, length + pads))
     masks = [padding_mask_from_lengths(real, length + pads) for real in (hidden, visible)]
@@ -150,13 +150,13 @@ def _ignores_mask(function: Callable, x: Tensor, pads: int) -> bool:
 
 
 def _holds(function: Callable, x: Tensor, pads: int) -> bool:
-    with suppress(Exception):  # what it makes of another mask is its own affair
+    with suppress(Exception):  # this variant of the call may be invalid for the function
         return _compare_padded(function, x, pads).holds
     return False
 
 
 def _with_other_tokens(x: Tensor, pads: int) -> Tensor:
-    """x with as many copies of a token after it that is none of its own: they change a mean."""
+    """Return x followed by `pads` copies of a token that differs from its tokens, so that a mean changes."""
     axis = _position_axis(x)
     return torch.cat([x, *[_other_tokens(x)[-1].narrow(axis, 0, 1)] * pads], axis)
 
@@ -168,11 +168,11 @@ def _compare_padded(function: Callable, x: Tensor, pads: int) -> PropertyCheck:
     without_pads = _run(function, x, may_attend=padding_mask_from_lengths(lengths))
 
     copies = x.index_select(axis, torch.arange(pads, device=x.device) % length)
-    # Copies of all tokens leave a mean as it is, and another token changes it.
+    # Copies of all tokens would leave a mean unchanged; a different token changes it.
     paddings = [(torch.cat([x, copies], axis), lengths), (_with_other_tokens(x, pads), lengths)]
     if len(x) > 1:
-        # Pads in every second sequence only, since each sequence has a mask of its own. Not for sequences
-        # that influence each other: their pads do so as well, and batch_invariance is what finds that.
+        # Padding in every second sequence only, since each sequence has its own mask. Skipped if sequences
+        # influence each other, because their padding does as well; batch_invariance detects that.
         equal = _run(function, x[:1].expand_as(x), may_attend=padding_mask_from_lengths(lengths))
         if _compare("", equal[:1], without_pads[:1]).holds:
             odd = torch.arange(len(x), device=x.device) % 2
@@ -189,16 +189,16 @@ def _compare_padded(function: Callable, x: Tensor, pads: int) -> PropertyCheck:
 
 
 def permutation_equivariance(function: Callable, x: Tensor) -> PropertyCheck:
-    """Does another order of the input only reorder the output?  Reversed, shifted by one, and shuffled.
+    """Check that reordering the input only reorders the output: reversed, shifted by one, and shuffled.
 
     Raises:
-        ValueError: all tokens are equal.
+        ValueError: if all tokens are equal.
     """
     _check_input(x)
     axis = _position_axis(x)
     length = x.shape[axis]
     if (x == x.narrow(axis, 0, 1)).all():
-        raise ValueError(f"x must hold different tokens, got {length} equal ones, which have no order")
+        raise ValueError(f"x must contain different tokens, got {length} equal tokens, which have no order")
     positions = torch.arange(length, device=x.device)
     shuffled = torch.randperm(length, generator=torch.Generator().manual_seed(0)).to(x.device)
     output, reordered = _run(function, x), []
@@ -213,25 +213,25 @@ def permutation_equivariance(function: Callable, x: Tensor) -> PropertyCheck:
 
 
 def batch_invariance(function: Callable, x: Tensor) -> PropertyCheck:
-    """Is the output for a sequence the same in a batch and alone?
+    """Check that the output for a sequence is the same in a batch and alone.
 
     Raises:
-        ValueError: there is only one sequence, or all are equal.
+        ValueError: if there is only one sequence, or all sequences are equal.
     """
     _check_input(x, axes=3)
     if (x == x[:1]).all():
         raise ValueError(
-            f"x must hold different sequences, got {len(x)}, all equal: an influence on each other would not "
-            "show"
+            f"x must contain different sequences, got {len(x)} equal: an influence of one on another would "
+            "not be visible"
         )
     alone = torch.cat([_run(function, sequence[None]) for sequence in x])
     return _explained(_compare("batch invariance", _run(function, x), alone), function, x)
 
 
 def eval_determinism(function: Callable, x: Tensor) -> PropertyCheck:
-    """Do calls with the same input, and other random numbers, give the same output?
+    """Check that the same input gives the same output, even with different random seeds.
 
-    Two calls, and more where the output is small: dropout may spare all of a few numbers.
+    Two calls are compared, and more if the output is small, because dropout may happen to keep a few values.
     """
     first = _run(function, x)
     for seed in range(1, 2 + NUMBERS_TO_COMPARE // first.numel()):
@@ -245,30 +245,30 @@ def eval_determinism(function: Callable, x: Tensor) -> PropertyCheck:
 def distance_only(
     rotate: Callable, query: Float[Tensor, " d_head"], key: Float[Tensor, " d_head"], *, length: int = 1024
 ) -> PropertyCheck:
-    """Does the score of one query and one key depend on the distance of their positions only?
+    """Check that the score of a query and a key depends on their positions only by the distance.
 
-    Both are put at every position; then all scores on a diagonal must equal the one that it begins with.
+    Both vectors are placed at every position; all scores on a diagonal must then equal its first score.
 
     Args:
         rotate: maps (position, d_head) to the same shape, rotated by the positions 0, 1, 2, …
         query, key: the two vectors.
-        length: number of positions, at least 2; angles kept in bfloat16 go wrong from 257 on.
+        length: number of positions, at least 2; errors of bfloat16 angles appear from position 257 on.
 
     Raises:
-        ValueError: a vector of zeros, whose scores are all 0; a single position, which has no distance; a
-            vector that comes out alike at all positions.
+        ValueError: if a vector is zero, so that all its scores are 0; if there is only one position, which
+            has no distance; if the output of `rotate` is the same at all positions.
     """
     if length < 2:
         raise ValueError(f"length must be at least 2, got {length}: one position has no distance")
     if not (query.any() and key.any()):
-        raise ValueError("query and key must not be 0, got zeros; all scores would be alike: give others")
+        raise ValueError("query and key must not be 0, got zeros; all scores would be equal: pass others")
     queries, keys = (_run(rotate, vector.expand(length, -1)) for vector in (query, key))
     if queries.shape != (length, len(query)):
         raise ValueError(f"rotate must keep the shape {(length, len(query))}, got {tuple(queries.shape)}")
     if (queries == queries[:1]).all() and (keys == keys[:1]).all():
         raise ValueError(
-            "rotate must rotate, got the same vector at every position; positions are the last axis but one: "
-            "does your code count another axis?"
+            "rotate must rotate, got the same vector at every position; the position is the last axis but "
+            "one: does your code use another axis?"
         )
     scores = queries @ keys.mT  # (query_pos, key_pos)
     position = torch.arange(length, device=scores.device)
@@ -281,7 +281,7 @@ def distance_only(
 
 
 def _run(function: Callable, x: Tensor, *, seed: int = 0, **arguments: Tensor) -> Tensor:
-    """The output for a copy of x, with fixed random numbers, in eval mode, without a trace."""
+    """Return the output for a copy of x, with a fixed random seed, in eval mode, without gradients."""
     _check_input(x)
     with torch.random.fork_rng(devices=[]), torch.no_grad(), _in_eval_mode(function):
         torch.manual_seed(seed)
@@ -296,7 +296,7 @@ def _run(function: Callable, x: Tensor, *, seed: int = 0, **arguments: Tensor) -
     if not isinstance(output, Tensor) or output.dtype not in ROUNDING or output.dim() < axes:
         raise TypeError(
             f"the function must return a floating-point tensor (…, position, features) with {axes} axes, "
-            f"got {_describe(output)}; one vector per sequence becomes output[:, None]"
+            f"got {_describe(output)}; return one vector per sequence as output[:, None]"
         )
     length = x.shape[_position_axis(x)]
     if output.shape[-2] not in (1, length) or (axes > 2 and len(output) != len(x)):
@@ -308,7 +308,7 @@ def _run(function: Callable, x: Tensor, *, seed: int = 0, **arguments: Tensor) -
 
 
 def output_of(result: object) -> object:
-    """The output of a module that returns (output, weights)."""
+    """Return the output of a module that may return (output, weights)."""
     return result[0] if isinstance(result, tuple | list) and result else result
 
 
@@ -327,7 +327,7 @@ def _in_eval_mode(function: Callable) -> Iterator[None]:
 
 def _compare(name: str, got: Tensor, wanted: Tensor, axes: tuple[str, ...] | None = None) -> PropertyCheck:
     difference = _difference(got, wanted)
-    largest = difference >= difference.max() * (1 - 1e-6)  # rounding must not choose among equals
+    largest = difference >= difference.max() * (1 - 1e-6)  # rounding must not decide between equal maxima
     place = largest.nonzero()[0].tolist()
     named = zip(axes or _axes(wanted), place, wanted.shape, strict=True)
     where = ", ".join(f"{axis} {i}" for axis, i, size in named if axis != "position" or size > 1)
@@ -336,18 +336,18 @@ def _compare(name: str, got: Tensor, wanted: Tensor, axes: tuple[str, ...] | Non
     tolerance = ROUNDING[wanted.dtype] * scale
     check = PropertyCheck(name, difference.max().item(), where, tolerance)
     if wanted.dtype == torch.float64 and check.difference <= ROUNDING[torch.float32] * scale:
-        return replace(check, hint="does it compute in float32 inside? then give x in float32")
+        return replace(check, hint="does it compute in float32 internally? then pass x in float32")
     return check
 
 
 def _explained(check: PropertyCheck, function: Callable, x: Tensor, **arguments: Tensor) -> PropertyCheck:
-    """The check, with a hint if it does not hold because two calls give two outputs."""
+    """Return the check, with a hint if it does not hold because two calls give different outputs."""
     hint = "" if check.holds else _why_two_outputs(function, x, **arguments)
     return replace(check, hint=hint) if hint else check
 
 
 def _why_two_outputs(function: Callable, x: Tensor, **arguments: Tensor) -> str:
-    """A hint where two calls with the same input give two outputs."""
+    """Return a hint if two calls with the same input give different outputs, otherwise ""."""
     first, again, other = (_run(function, x, seed=seed, **arguments).nan_to_num() for seed in (0, 0, 1))
     if not _compare("two calls", again, first).holds:
         return KEPT
@@ -355,12 +355,12 @@ def _why_two_outputs(function: Callable, x: Tensor, **arguments: Tensor) -> str:
 
 
 def _difference(got: Tensor, wanted: Tensor) -> Tensor:
-    """|got − wanted|; infinite where either is NaN or infinite."""
+    """Return |got − wanted|; infinite where either is NaN or infinite."""
     return (got - wanted).abs().nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
 def _size(x: Tensor) -> float:
-    """The mean absolute value; 1 if that is 0, or not finite."""
+    """Return the mean absolute value; 1 if it is 0 or not finite."""
     size = x.double().abs().mean().item()
     return size if size and math.isfinite(size) else 1.0
 
@@ -375,32 +375,32 @@ def _position_axis(x: Tensor) -> int:
 
 
 def _other_tokens(x: Tensor, seed: int = 0) -> list[Tensor]:
-    """Other tokens for all of x: vectors moved a little, and much; or other ids of the vocabulary."""
+    """Return replacements for all tokens of x: vectors changed by a little and by a lot, or other ids."""
     if x.is_floating_point():
-        # Random features, since a layer norm takes out a constant. Much, and in the other direction, since a
-        # maximum or a ReLU may not depend on a little.
+        # Random features, since a layer norm removes a constant. Also large and in the opposite direction,
+        # since a maximum or a ReLU may not respond to a small change.
         noise = torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(seed), dtype=x.dtype)
         noise = noise.to(x.device) * 10 * _size(x)
         return [x + noise / 10, x - noise]
     if not x.any():
-        raise ValueError("x must hold other ids than 0, got only that; no other is known to exist: give some")
-    # The id before surely exists. 0 may be a pad's own id, so it is taken only if there is no other.
+        raise ValueError("x must contain other ids than 0, got only 0; the vocabulary size is unknown")
+    # The previous id certainly exists. Id 0 may be the padding id, so it is used only if there is no other.
     least = 1 if x.max() > 1 else 0
     return [torch.where(x > least, x - 1, x.max())]
 
 
 def _check_input(x: Tensor, axes: int = 2) -> None:
-    """Raise unless x holds ids, or vectors with as many axes at least."""
+    """Raise unless x contains ids, or vectors with at least `axes` axes."""
     is_tensor = isinstance(x, Tensor)
     ids = is_tensor and not x.is_floating_point() and x.dtype != torch.bool and x.dim() == 2
     vectors = is_tensor and x.dtype in ROUNDING and x.dim() >= axes
     if not (ids or vectors) or 0 in x.shape:
         raise ValueError(
-            "x must hold vectors (batch, position, features) or ids (batch, position), "
+            "x must contain vectors (batch, position, features) or ids (batch, position), "
             f"got {_describe(x)}; add a missing axis with [None]"
         )
     if not x.isfinite().all():
-        raise ValueError("x must hold finite numbers, got NaN or infinity")
+        raise ValueError("x must contain finite numbers, got NaN or infinity")
 
 
 def _describe(value: object) -> str:

@@ -1,7 +1,7 @@
-"""Which parameter of an encoder layer is which: pairing by name and shape with nn.TransformerEncoderLayer's.
+"""Weight pairing: match the parameters of an encoder layer with those of nn.TransformerEncoderLayer.
 
-PyTorch's weights are called query, key, value (in_proj_weight in thirds), out_proj, linear1, linear2, norm1
-and norm2 here, each with a weight and a bias.
+Parameters are matched by name and shape. PyTorch's weights have the following roles here: query, key, value
+(thirds of in_proj_weight), out_proj, linear1, linear2, norm1 and norm2, each with a weight and a bias.
 """
 
 import re
@@ -16,7 +16,7 @@ ATTENTION = ("query", "key", "value", "out_proj")
 ROLES = (*ATTENTION, "linear1", "linear2", "norm1", "norm2")
 Weights = dict[str, Tensor]  # of the reference, by role: "query.weight", "norm2.bias", …
 
-# A name's words, and those that tell a role: to_q, w_qs, query_proj, linearQ, toqueries, …
+# The words of a parameter name, and the words that identify a role: to_q, w_qs, query_proj, linearQ, …
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 BESIDE = r"(?:to|w|in|lin|linear|fc|proj)?"
 TELLING = {
@@ -31,14 +31,14 @@ IS_BIAS = re.compile(r".*bias.*|beta|shift|b(_?\d+)?")
 
 @dataclass(frozen=True)
 class Pair:
-    """A parameter of yours, and what of the reference belongs there.
+    """A parameter of your layer, and the parameters of the reference that correspond to it.
 
     Attributes:
-        name: of your parameter.
-        counterparts: the reference's: one, such as "query.weight", or several that yours stacks.
-        transposed: whether yours is (in, out).
-        head: the head that it belongs to; None for those of all heads.
-        axes: the order of the rows of those stacked: part (p), head (h), feature (d), the slowest first.
+        name: name of your parameter.
+        counterparts: names in the reference: one, such as "query.weight", or several if yours stacks them.
+        transposed: whether yours has the shape (in, out).
+        head: the head that it belongs to; None if it belongs to all heads.
+        axes: order of the rows of a stacked parameter: part (p), head (h), feature (d), slowest first.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Pair:
     axes: str = "phd"
 
     def numbers(self, weights: Weights, n_heads: int) -> Tensor:
-        """What your parameter is to hold."""
+        """Return the values for your parameter."""
         whole = weights[self.counterparts[0]]
         if len(self.counterparts) > 1:
             parts = torch.stack([weights[name].unflatten(0, (n_heads, -1)) for name in self.counterparts])
@@ -65,7 +65,7 @@ class Pair:
 
 @dataclass
 class Parameters:
-    """The parameters of a layer, sorted by shape: conv axes of length 1 do not count.
+    """The parameter names of a layer, grouped by shape; convolution axes of length 1 are ignored.
 
     Args:
         module: the layer.
@@ -93,7 +93,7 @@ class Parameters:
             kind.append(name)
 
     def shape(self, name: str) -> list[int]:
-        """Without axes of length 1; heads and their features, (…, n_heads, d_head, …), count as one axis."""
+        """Return the shape without axes of length 1, and with adjacent axes (n_heads, d_head) merged."""
         shape = [size for size in self.module.get_parameter(name).shape if size != 1]
         for i, pair in enumerate(pairwise(shape)):
             if pair == (self.n_heads, self.d_model // self.n_heads):
@@ -101,12 +101,12 @@ class Parameters:
         return shape
 
     def is_in_out(self, name: str) -> bool:
-        """Whether a matrix belongs to no layer of PyTorch's, so that its own formula is probably x @ W."""
+        """Return whether a matrix is a bare parameter, so that the formula is probably x @ W."""
         owner = self.module.get_submodule(name.rpartition(".")[0])
         return not isinstance(owner, nn.Linear | nn.Conv1d | nn.MultiheadAttention)
 
     def bias_of(self, name: str) -> str | None:
-        """The bias beside a weight: weight → bias, W_q → b_q."""
+        """Return the name of the bias that belongs to a weight: weight → bias, W_q → b_q."""
         owner, _, last = name.rpartition(".")
         names = [last.replace("weight", "bias"), re.sub(r"^[wW]|kernel", "b", last), f"{last}_bias"]
         beside = [f"{owner}.{name}".lstrip(".") for name in names if name != last]
@@ -116,20 +116,20 @@ class Parameters:
 def pairings(
     module: nn.Module, d_model: int, d_ff: int, n_heads: int, roles: Mapping[str, str]
 ) -> Iterator[list[Pair]]:
-    """The ways to pair a layer's parameters with the reference's, the likeliest first.
+    """Yield the possible pairings of a layer's parameters with the reference's, most likely first.
 
     Args:
         module: the layer.
         d_model, d_ff, n_heads: the sizes of the reference.
-        roles: what is known: a role and your parameter, or the module that holds it.
+        roles: known pairs: a role → your parameter, or the module that contains it.
 
     Raises:
-        ValueError: a role or a name is unknown, two parameters have one role, or d_ff is another size, too.
+        ValueError: if a role or a name is unknown, two parameters have the same role, or d_ff = d_model.
     """
     if d_ff == d_model:
         raise ValueError(
-            f"the reference's feed-forward must be wider or narrower than the model, got {d_ff} for both: "
-            "shapes could not tell the parameters apart; choose other sizes"
+            f"d_ff of the reference must differ from d_model, got {d_ff} for both: shapes would not "
+            "distinguish the parameters; choose other sizes"
         )
     parameters = Parameters(module, d_model, d_ff, n_heads)
     for role, name in roles.items():
@@ -154,7 +154,7 @@ def pairings(
 
 
 def _attention(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[list[Pair]]:
-    """Matrices of one role each; without telling names, every order, that of registration first."""
+    """Yield the pairs of attention matrices; without role names, in every order, registration order first."""
     known: dict[str, list[str]] = {}
     of_heads = [name for name in parameters.of_a_head if _role(name, roles) in ATTENTION]
     for name in [*parameters.square, *of_heads]:
@@ -175,7 +175,7 @@ def _attention(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[lis
         for i, name in enumerate(names)
     ]
     orders = list(permutations(missing, min(len(missing), len(unnamed))))
-    if len(unnamed) < len(missing):  # the last one is probably the output projection, whatever is lacking
+    if len(unnamed) < len(missing):  # the last matrix is probably the output projection, whatever is missing
         orders.sort(key=lambda order: order[-1:] != ("out_proj",))
     for order in orders:
         yield pairs + [
@@ -185,7 +185,7 @@ def _attention(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[lis
 
 
 def _stacked(parameters: Parameters, axes: str = "phd") -> list[Pair]:
-    """Queries, keys and values in one matrix, or two of them, in the order that the name tells, else qkv."""
+    """Return the pairs of stacked matrices (qkv, kv, …), in the order in their name, otherwise q, k, v."""
     pairs = []
     for name in parameters.stacked:
         letters = re.search(r"[qkv]{2,3}", name.lower())
@@ -198,14 +198,14 @@ def _stacked(parameters: Parameters, axes: str = "phd") -> list[Pair]:
 
 
 def _feed_forward(parameters: Parameters, roles: Mapping[str, str]) -> list[Pair]:
-    """The matrix that widens, and the one that comes back."""
+    """Return the pairs of the up projection and the down projection."""
     found: dict[str, list[str]] = {}
     in_out = False
     for i, name in enumerate(parameters.feed_forward):
         widens = parameters.shape(name)[0] == parameters.d_ff  # as (out, in)
         role = _told_role(name, roles)
         if not role and parameters.is_in_out(name):
-            in_out = not widens if i == 0 else in_out  # the first one widens
+            in_out = not widens if i == 0 else in_out  # the first matrix is the up projection
             widens ^= in_out
         found.setdefault(role or ("linear1" if widens else "linear2"), []).append(name)
     _refuse_two({role: names for role, names in found.items() if len(names) > 1})
@@ -217,7 +217,7 @@ def _feed_forward(parameters: Parameters, roles: Mapping[str, str]) -> list[Pair
 
 
 def _norms(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[list[Pair]]:
-    """The vectors that are no matrix's bias, by the module that holds them."""
+    """Yield the pairs of norm parameters: vectors that are not biases of a matrix, grouped by module."""
     matrices = [
         *(parameters.square + parameters.stacked),
         *(parameters.of_a_head + parameters.feed_forward),
@@ -249,7 +249,7 @@ def _norms(parameters: Parameters, roles: Mapping[str, str]) -> Iterator[list[Pa
 
 
 def _place(owner: str) -> tuple[bool, str]:
-    """Where a norm stands by its name: those around attention first, then by number."""
+    """Return the sort key of a norm: names that suggest attention first, then by number."""
     numbers = re.findall(r"\d+", owner)
     return not EARLY.search(owner), numbers[-1] if numbers else ""
 
@@ -262,7 +262,7 @@ def _with_bias(parameters: Parameters, pair: Pair) -> Iterator[Pair]:
 
 
 def _role(name: str, roles: Mapping[str, str]) -> str:
-    """The role of a parameter, as told or by the last word of its name that tells one; "" if none does."""
+    """Return a parameter's role, as given or from the last word in its name with a role; otherwise ""."""
     if role := _told_role(name, roles):
         return role
     for word in reversed(WORD.findall(name)):
@@ -277,15 +277,15 @@ def _told_role(name: str, roles: Mapping[str, str]) -> str:
 
 
 def _is_below(name: str, parameter: str) -> bool:
-    """Whether a parameter is the named one, or of the named module."""
+    """Return whether a parameter has this name, or belongs to the module with this name."""
     return parameter == name or parameter.startswith(f"{name}.")
 
 
 def _refuse_two(found: Mapping[str, list[str]]) -> None:
     for role, names in found.items():
         raise ValueError(
-            f"one parameter is wanted for {role}, got {', '.join(names)}; give one encoder layer without "
-            f"cross-attention or gates, or name the right one: pairs={{{role!r}: {names[0]!r}}}"
+            f"expected one parameter for {role}, got {', '.join(names)}; pass one encoder layer without "
+            f"cross-attention or gates, or name the right parameter: pairs={{{role!r}: {names[0]!r}}}"
         )
 
 
@@ -293,7 +293,7 @@ def _refuse_two(found: Mapping[str, list[str]]) -> None:
 
 
 def weights_of(layer: nn.TransformerEncoderLayer) -> Weights:
-    """The reference's parameters by role, in its own storage."""
+    """Return the parameters of the reference by role; they share its storage."""
     attention = layer.self_attn
     modules = {"out_proj": attention.out_proj} | {role: getattr(layer, role) for role in ROLES[4:]}
     weights = {f"{role}.{kind}": p for role, part in modules.items() for kind, p in part.named_parameters()}

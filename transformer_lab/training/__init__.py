@@ -1,4 +1,4 @@
-"""Lesson 10. Training: the loop, the batches it reads, and the checkpoints from which a run resumes."""
+"""Lesson 10. Training: the training loop, its batches, checkpoints, and data-parallel workers (lesson 13)."""
 
 from transformer_lab.training.checkpoints import History
 from transformer_lab.training.data import IGNORED, Batch, shuffled_batches

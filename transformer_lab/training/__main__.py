@@ -1,11 +1,11 @@
-"""Lesson 13. Trains what a job file describes, in one process or, under torchrun, in several.
+"""Lesson 13. Command line: train the model of a job file, in one process or in several with torchrun.
 
     python -m transformer_lab.training JOB.py [--checkpoint FILE]
     torchrun --nproc-per-node 2 -m transformer_lab.training JOB.py [--checkpoint FILE]
 
-JOB.py is plain Python and defines `config`, a TrainingConfig; `build_model()`, which returns the model;
-`batch_at(step)`, which returns the whole batch of a step, of which each worker reads its rows; and, if
-wanted, `evaluate(model)`, which returns a score. The course has one, `transformer_course/digits.py`.
+JOB.py is a Python file that defines `config`, a TrainingConfig; `build_model()`, which returns the model;
+`batch_at(step)`, which returns the whole batch of a step, from which each worker selects its shard; and
+optionally `evaluate(model)`, which returns a score. `transformer_course/digits.py` is an example.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from transformer_lab.training.workers import exit_now, init_process_group, train
 
 
 def report(history: History, config: TrainingConfig) -> None:
-    """Print the loss, and the score if there is one, whenever it is time for an evaluation."""
+    """Print the loss, and the score if there is one, at each evaluation step."""
     if every_n_steps(history.steps, config.evaluate_every, config.steps):
         score = history.scores.get(history.steps)
         score = "" if score is None else f", score {score:.3f}"
@@ -32,12 +32,12 @@ def report(history: History, config: TrainingConfig) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train; if another worker is lost, say how the run can be resumed."""
+    """Train the job; if another worker is lost, print how to resume the run."""
     parser = argparse.ArgumentParser(
-        prog="python -m transformer_lab.training", description="Trains what a job file describes."
+        prog="python -m transformer_lab.training", description="Train the model of a job file."
     )
     parser.add_argument("job", metavar="JOB.py", help="defines config, build_model() and batch_at(step)")
-    parser.add_argument("--checkpoint", metavar="FILE", help="where to save the run, and resume it from")
+    parser.add_argument("--checkpoint", metavar="FILE", help="file to save the run to, and to resume it from")
     options = parser.parse_args(arguments)
 
     device = init_process_group()
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
     job = runpy.run_path(options.job, run_name="job")
     is_parallel = dist.is_initialized()
     rank = dist.get_rank() if is_parallel else 0
-    if is_parallel:  # torchrun ends the workers that are left with SIGTERM: as if by Ctrl-C
+    if is_parallel:  # torchrun sends SIGTERM to the remaining workers: treat it like Ctrl-C
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         (train_data_parallel if is_parallel else train)(
@@ -62,8 +62,8 @@ def main(arguments: list[str] | None = None) -> None:
         if not (is_parallel and is_lost):
             raise
         is_saved = options.checkpoint is not None and Path(options.checkpoint).is_file()
-        how = "resumes from the last checkpoint" if is_saved else "starts again"
-        sys.stderr.write(f"rank {rank} stops because another worker has ended; the same command {how}\n")
+        how = "resume from the last checkpoint" if is_saved else "start again"
+        sys.stderr.write(f"rank {rank} stops because another worker ended; run the same command to {how}\n")
         exit_now(1)
     if is_parallel:
         dist.destroy_process_group()

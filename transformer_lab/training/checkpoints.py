@@ -1,4 +1,4 @@
-"""Lesson 10. Checkpoints: one safetensors file with the whole state of a run, and a checksum."""
+"""Lesson 10. Checkpoints: the complete state of a run in one safetensors file, with a checksum."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from transformer_lab.training.schedule import TrainingConfig
 
 @dataclass
 class History:
-    """The numbers of each step, and the scores: number of steps done → what `evaluate` returned."""
+    """Loss, learning rate and gradient norm of each step, and scores by number of completed steps."""
 
     loss: list[float] = field(default_factory=list)
     learning_rate: list[float] = field(default_factory=list)
@@ -29,14 +29,14 @@ class History:
 
     @property
     def steps(self) -> int:
-        """Number of steps done."""
+        """Number of completed steps."""
         return len(self.loss)
 
 
 def save(
     path: str | Path, model: nn.Module, optimizer: Optimizer, config: TrainingConfig, history: History
 ) -> None:
-    """Write the checkpoint of a run; of several workers, whose state is the same, rank 0 writes it."""
+    """Write a checkpoint; with several workers, whose state is identical, only rank 0 writes it."""
     if dist.is_initialized() and dist.get_rank() != 0:
         return
     model = unwrapped(model)
@@ -45,27 +45,27 @@ def save(
 
 
 def restore(path: str | Path, model: nn.Module, optimizer: Optimizer, config: TrainingConfig) -> History:
-    """Fill the model, the optimizer and the random number generator from a checkpoint; return its history.
+    """Restore the model, the optimizer and the random number generator; return the history of the run.
 
-    The run may go on with another `evaluate_every` or `save_every`, and with more `steps`: the steps that are
-    left then follow the longer schedule.
+    `evaluate_every`, `save_every` and `steps` may differ from the saved run. With more `steps`, the remaining
+    steps follow the longer learning rate schedule.
 
     Raises:
-        ValueError: the checkpoint is damaged, or of another model or run; nothing has changed then.
+        ValueError: if the checkpoint is damaged, or belongs to another model or run; nothing is changed.
     """
     model = unwrapped(model)
     tensors, facts = read_checkpoint(path)
-    saved, wanted = facts.get("run", {}), run_fingerprint(model, optimizer, config)
-    for name in sorted(saved.keys() | wanted.keys()):
-        if saved.get(name) != wanted.get(name):
+    saved, expected = facts.get("run", {}), run_fingerprint(model, optimizer, config)
+    for name in sorted(saved.keys() | expected.keys()):
+        if saved.get(name) != expected.get(name):
             raise ValueError(
-                f"{path} is of another run: got {name} = {saved.get(name)}, wanted {wanted.get(name)}; "
-                "resume with the settings that it began with, or name another file"
+                f"{path} belongs to another run: got {name} = {saved.get(name)}, expected "
+                f"{expected.get(name)}; resume with the original settings, or choose another file"
             )
     history = History(**facts["history"])
-    history.scores = {int(step): score for step, score in history.scores.items()}  # JSON's keys are text
+    history.scores = {int(step): score for step, score in history.scores.items()}  # JSON keys are strings
     if history.steps > config.steps:
-        raise ValueError(f"{path} has {history.steps} steps, more than config.steps = {config.steps}")
+        raise ValueError(f"{path} has {history.steps} steps, expected at most config.steps = {config.steps}")
     tensors_to_state(tensors, model, optimizer)
     return history
 
@@ -76,7 +76,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def run_fingerprint(model: nn.Module, optimizer: Optimizer, config: TrainingConfig) -> dict:
-    """Return what a run that resumes must have in common: settings, parameters, which of them are trained."""
+    """Return what must be equal to resume a run: hyperparameters, and names and shapes of parameters."""
     trained = trained_names(model, optimizer)
     shapes = {
         name: f"{tuple(tensor.shape)} {tensor.dtype}{', trained' if name in trained else ''}"
@@ -102,8 +102,8 @@ def state_to_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor
 
 
 def tensors_to_state(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: Optimizer) -> None:
-    """Load the tensors of `state_to_tensors` into the same model and an optimizer of the same parameters."""
-    # Not PyTorch's set_optimizer_state_dict, which makes up state for parameters that had no gradient so far.
+    """Load the tensors from `state_to_tensors` into a model and an optimizer with the same parameters."""
+    # PyTorch's set_optimizer_state_dict would create state for parameters that have had no gradient yet.
     names = trained_names(model, optimizer)
     weights, state = {}, {}
     for key, tensor in tensors.items():
@@ -128,14 +128,14 @@ def trained_names(model: nn.Module, optimizer: Optimizer) -> list[str]:
 
 
 def write_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapping) -> None:
-    """Write tensors, and facts that JSON knows, to a safetensors file.
+    """Write tensors, and facts that JSON can represent, to a safetensors file.
 
-    A process that is killed meanwhile leaves the old file: the new one is written beside it, under a name of
-    this process's own, and replaces it when it is complete and on the disk.
+    A process that is killed while it writes leaves the old file intact: the new file has a temporary name,
+    unique to the process, and replaces the old file once it is complete and on disk.
     """
-    path = Path(path).resolve()  # the file that a symbolic link points to, not the link
+    path = Path(path).resolve()  # replace the target of a symbolic link, not the link
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    text = json.dumps(facts, default=float)  # a number of NumPy's becomes Python's
+    text = json.dumps(facts, default=float)  # default: NumPy scalars become floats
     data = safetensors.torch.save(tensors, {"facts": text, "sha256": checksum(tensors, text)})
     incomplete = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -146,38 +146,38 @@ def write_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], facts: Map
         os.replace(incomplete, path)
     finally:
         incomplete.unlink(missing_ok=True)
-    if os.name == "posix":  # the new name is on the disk when the folder is
+    if os.name == "posix":  # the rename is on disk only after the folder is synced
         folder = os.open(path.parent, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
 
 
 def read_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict]:
-    """Return the tensors, on the CPU, and the facts.
+    """Return the tensors, on the CPU, and the facts of a checkpoint.
 
     Raises:
-        OSError: there is no such file, or it may not be read.
-        ValueError: the file is cut short, damaged, or not written by `write_checkpoint`.
+        OSError: if the file does not exist or is not readable.
+        ValueError: if the file is truncated, damaged, or not from `write_checkpoint`.
     """
-    with open(path, "rb"):  # safetensors would call a file that may not be read a missing one
+    with open(path, "rb"):  # safetensors would report an unreadable file as missing
         pass
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            # Copies: its tensors are the file itself, mapped into memory, and change when the file does.
+            # Clone, because these tensors are memory-mapped and would change with the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
     except safetensors.SafetensorError:
         metadata, tensors = {}, {}
     if checksum(tensors, metadata.get("facts", "")) != metadata.get("sha256"):
         raise ValueError(
-            f"{path} is not a whole checkpoint: its checksum is wrong; delete it to start again, or name "
-            "another file"
+            f"{path} is not a complete checkpoint: its checksum is wrong; delete it to start again, or "
+            "choose another file"
         )
     return tensors, json.loads(metadata["facts"])
 
 
 def checksum(tensors: Mapping[str, Tensor], facts: str) -> str:
-    """Return the SHA-256 of the facts and of all names, dtypes, shapes and values."""
+    """Return the SHA-256 of the facts, and of the name, dtype, shape and values of every tensor."""
     sha256 = hashlib.sha256(facts.encode())
     for name, tensor in sorted(tensors.items()):
         sha256.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

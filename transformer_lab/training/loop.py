@@ -1,4 +1,4 @@
-"""Lesson 10. The training loop, the models it trains, the loss and the accuracy."""
+"""Lesson 10. The training loop, with classifiers, loss and accuracy."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from transformer_lab.training.schedule import TrainingConfig, every_n_steps, lea
 
 
 class Classifier(nn.Module):
-    """An encoder and a head."""
+    """Base class: an encoder and a classification head."""
 
     def __init__(self, encoder: Encoder, head: nn.Module) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Classifier(nn.Module):
 
 
 class TokenClassifier(Classifier):
-    """Logits for every token, by a `TokenHead`."""
+    """A token classifier: an encoder and a `TokenHead`, which returns logits for every token."""
 
     def forward(
         self, token_ids: Int[Tensor, "batch position"], may_attend: Bool[Tensor, "..."] | None = None
@@ -36,7 +36,7 @@ class TokenClassifier(Classifier):
 
 
 class SequenceClassifier(Classifier):
-    """Logits for every sequence, from the mean of its real tokens, by a `SequenceHead`."""
+    """A sequence classifier: an encoder and a `SequenceHead`, which returns logits for every sequence."""
 
     def forward(
         self,
@@ -48,11 +48,11 @@ class SequenceClassifier(Classifier):
 
 
 def check_target_shape(logits: Tensor, targets: Tensor) -> None:
-    """Raise unless there is a target for each row of logits: others of the same number would fit silently."""
+    """Raise unless there is one target per row of logits; after flattening, other shapes could also fit."""
     if targets.shape != logits.shape[:-1]:
         raise ValueError(
-            f"targets have shape {tuple(targets.shape)}, wanted {tuple(logits.shape[:-1])}, that of the "
-            "logits without their last axis; a head for tokens needs one for each token"
+            f"targets have shape {tuple(targets.shape)}, expected {tuple(logits.shape[:-1])}, the shape of "
+            "the logits without their last axis; a token classification head needs a target for each token"
         )
 
 
@@ -61,7 +61,7 @@ def cross_entropy_loss(
     targets: Int[Tensor, " batch *position"],
     reduction: str = "mean",
 ) -> Float[Tensor, "..."]:
-    """Return the mean cross-entropy, in nats, over the targets that are not IGNORED."""
+    """Return the mean cross-entropy, in nats, over all targets except IGNORED ones."""
     check_target_shape(logits, targets)
     return F.cross_entropy(
         logits.flatten(0, -2), targets.flatten(), ignore_index=IGNORED, reduction=reduction
@@ -81,23 +81,24 @@ def train(
     """Train `model` in place with AdamW, leave it in eval mode, and return the history of the run.
 
     Args:
-        model: maps a batch's inputs to logits (..., n_classes).
-        batch_at: returns the batch of a step, 0, 1, 2, …: always the same batch for the same step.
-        config: how to train.
+        model: maps the inputs of a batch to logits (..., n_classes).
+        batch_at: returns the batch of a step (0, 1, 2, …); must return the same batch for the same step.
+        config: the hyperparameters of the run.
         loss_fn: maps logits and targets to the loss, a scalar.
-        evaluate: returns a score of the model, which is in eval mode and without gradients meanwhile.
-        watch: is called after each step, for example a `ProgressBar()`.
-        checkpoint: a .safetensors file. If it exists the run resumes from it, and gives the same numbers as
-            without an interruption.
+        evaluate: returns a score of the model, which is in eval mode and without gradients during the call.
+        watch: called after each step, for example a `ProgressBar()`.
+        checkpoint: path of a .safetensors file. If it exists, the run resumes from it, with the same results
+            as an uninterrupted run.
 
     Raises:
-        FloatingPointError: the loss or the gradient is not finite; the parameters are still those before.
-        ValueError: a checkpoint that is damaged or of another run.
+        FloatingPointError: if the loss or the gradient norm is not finite; the parameters are still those
+            before this step.
+        ValueError: if the checkpoint is damaged or belongs to another run.
     """
     optimizer, history = build_optimizer(model, config), History()
     if checkpoint is not None and Path(checkpoint).is_file():
         history = restore(checkpoint, model, optimizer, config)
-    elif checkpoint is not None:  # a folder that cannot be written is noticed now, not after hours
+    elif checkpoint is not None:  # fail now, not after hours, if the folder is not writable
         save(checkpoint, model, optimizer, config, history)
     device = next(model.parameters()).device
 
@@ -111,9 +112,9 @@ def train(
         gradient_norm = nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
         if not (loss.isfinite() and gradient_norm.isfinite()):
             raise FloatingPointError(
-                f"the loss is {loss.item():.3g} and the gradient norm {gradient_norm.item():.3g}, wanted "
-                "finite numbers; look for nan in the inputs, or a batch in which every target is IGNORED; "
-                "then lower the learning rate or lengthen the warm-up"
+                f"the loss is {loss.item():.3g} and the gradient norm {gradient_norm.item():.3g}, expected "
+                "finite numbers; check the inputs for NaN, and for a batch in which every target is IGNORED; "
+                "then decrease the learning rate or increase warmup_steps"
             )
         learning_rate = learning_rate_at(step, config)
         for group in optimizer.param_groups:
@@ -135,10 +136,13 @@ def train(
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
-    """AdamW (arXiv:1711.05101) on what may be trained; only matrices decay, biases and norms do not."""
+    """Return AdamW (arXiv:1711.05101) for the trainable parameters; only matrices have weight decay."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if any(parameter.dtype == torch.float16 for parameter in trained):
-        raise ValueError("got parameters in float16, in which AdamW's eps is 0; train in float32 or bfloat16")
+        raise ValueError(
+            "expected parameters in float32 or bfloat16, got float16, in which AdamW's eps rounds to 0; "
+            "convert the model"
+        )
     groups = [
         {"params": [p for p in trained if p.dim() >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
@@ -147,7 +151,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Ada
 
 
 def accuracy(model: nn.Module, data: Batch, *, batch_size: int = 256) -> float:
-    """Return the fraction of the targets, without IGNORED ones, whose class has the highest logit."""
+    """Return the fraction of targets, except IGNORED ones, whose class has the highest logit."""
     n_correct = n_targets = 0
     device = next(model.parameters()).device
     with evaluating(model):
@@ -156,10 +160,10 @@ def accuracy(model: nn.Module, data: Batch, *, batch_size: int = 256) -> float:
             logits = model(*batch.inputs)
             check_target_shape(logits, batch.targets)
             counts = batch.targets != IGNORED
-            if logits[counts].isnan().any():  # argmax would call nan the highest
-                raise FloatingPointError("a logit is nan; look for nan in the inputs and the parameters")
+            if logits[counts].isnan().any():  # argmax would return the index of the NaN
+                raise FloatingPointError("a logit is NaN; check the inputs and the parameters for NaN")
             unknown = counts & ((batch.targets < 0) | (batch.targets >= logits.shape[-1]))
-            if unknown.any():  # it would count as a mistake of the model
+            if unknown.any():  # it would count as a wrong prediction
                 target = batch.targets[unknown][0].item()
                 raise ValueError(
                     f"targets must be from 0 to {logits.shape[-1] - 1}, or {IGNORED}, got {target}"
@@ -171,7 +175,7 @@ def accuracy(model: nn.Module, data: Batch, *, batch_size: int = 256) -> float:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode and no gradients inside the block; afterwards every module is in its mode of before."""
+    """Context manager: eval mode and no gradients; afterwards every module is in its previous mode."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -183,14 +187,14 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 class ProgressBar:
-    """A progress bar with the last loss: a `watch` for `train`."""
+    """A progress bar that shows the current loss, to be passed to `train` as `watch`."""
 
     def __init__(self, make_bar: Callable[..., tqdm] = tqdm) -> None:
         self.make_bar = make_bar
         self.bar: tqdm | None = None
 
     def __call__(self, history: History, config: TrainingConfig) -> None:
-        if self.bar is None:  # a run that resumes begins with more than 0 steps
+        if self.bar is None:  # created at the first call, because a resumed run does not start at step 0
             self.bar = self.make_bar(total=config.steps, initial=history.steps - 1, desc="training")
         self.bar.set_postfix(loss=f"{history.loss[-1]:.3f}", refresh=False)
         self.bar.update()

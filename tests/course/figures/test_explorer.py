@@ -19,7 +19,9 @@ def read(text):
     """A reader for tests: words are tokens, maps are seeded by their number."""
     words = text.split()
     if len(words) > 100:
-        raise ValueError(f"texts[0] has {len(words)} tokens, wanted at most 102; split it into shorter texts")
+        raise ValueError(
+            f"texts[0] has {len(words)} tokens, expected at most 102; split it into shorter texts"
+        )
     if "unknown" in words:
         raise KeyError("found no tokens for this word")
     tokens = ["[CLS]", *words, "[SEP]"]
@@ -91,7 +93,7 @@ def test_a_page_shows_its_own_tokens_and_weights_and_a_character_without_a_glyph
     ("text", "answer"),
     [
         ("   ", "There is nothing to read yet: type a sentence"),
-        ("word " * 600, "texts[0] has 600 tokens, wanted at most 102; split it into shorter texts."),
+        ("word " * 600, "texts[0] has 600 tokens, expected at most 102; split it into shorter texts."),
         ("unknown", "found no tokens for this word"),
     ],
 )

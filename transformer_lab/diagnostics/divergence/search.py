@@ -1,4 +1,4 @@
-"""Record every tensor that a layer computes, and find the first of PyTorch's that is not among them."""
+"""Search for the first divergence: record all computed tensors, and find the first wrong step."""
 
 import textwrap
 from copy import deepcopy
@@ -16,13 +16,13 @@ from transformer_lab.diagnostics.divergence.steps import STEPS, EncoderLayerStep
 from transformer_lab.diagnostics.property_checks import output_of
 
 REPORT_WIDTH = 92  # characters
-# Everything is computed in float64, and its numbers are of the order of 1; NaN may be what a mistake gives.
+# Everything is computed in float64, with values of the order of 1; a mistake may produce NaN.
 ROUNDING = {"rtol": 1e-9, "atol": 1e-9, "equal_nan": True}
 IN_FLOAT32 = 1e-5, 1e-5
 PROVED = "Confirmed: PyTorch's layer, changed in this way, gives exactly your output"
-# The step that needs each of these; every other step is needed by the next one.
+# The first step that depends on each of these; every other step is an input of the next step.
 FIRST_USE = {"queries": "scores", "keys": "scores", "values": "heads"}
-# The parameter that a step multiplies with; in_proj_weight in thirds.
+# The weight matrix of each step; in_proj_weight consists of three.
 WEIGHTS = {
     "queries": ("self_attn.in_proj_weight", 0),
     "keys": ("self_attn.in_proj_weight", 1),
@@ -35,15 +35,15 @@ WEIGHTS = {
 
 @dataclass(frozen=True)
 class Divergence:
-    """The result of a comparison; printed, it is a report.
+    """The result of a comparison; its repr is a report.
 
     Attributes:
-        agree: the steps before the divergence that your layer was seen to compute.
-        step: the first tensor that differs; None if none does.
-        difference: how far your closest tensor is off; None if you compute none of that shape.
-        where: the place of that difference.
-        cause: in words; empty if unknown.
-        blind: what this comparison could not have seen; empty if nothing.
+        agree: the steps before the divergence that your layer computes.
+        step: the first tensor that differs; None if no tensor differs.
+        difference: largest difference of your closest tensor; None if you compute no tensor of this shape.
+        where: the position of this difference.
+        cause: the likely cause; empty if unknown.
+        blind: differences that this comparison could not detect; empty if there are none.
     """
 
     agree: list[str]
@@ -56,17 +56,15 @@ class Divergence:
     def __repr__(self) -> str:
         agree = ", ".join(self.agree)
         if self.step is None:
-            lines = [f"✓ No divergence. These agree: {agree}."]
+            lines = [f"✓ No divergence. Steps that agree: {agree}."]
         else:
-            closest = "your layer computes nothing of that shape"
+            closest = "your layer computes no tensor of its shape"
             if self.difference is not None:
-                closest = (
-                    f"the nearest of your tensors differs by up to {self.difference:.2g}, at {self.where}"
-                )
-            cause = self.cause or "none of the usual mistakes; read your code for this step"
+                closest = f"your closest tensor differs by up to {self.difference:.2g}, at {self.where}"
+            cause = self.cause or "none of the common mistakes; check your code for this step"
             lines = [
                 f"✗ First divergence: {self.step}; {closest}.",
-                f"  In agreement before it: {agree or 'nothing'}.",
+                f"  Steps that agree before it: {agree or 'none'}.",
                 f"  Likely cause: {cause}.",
             ]
         if self.blind:
@@ -81,27 +79,27 @@ def first_divergence(
     x: Float[Tensor, "batch position d_model"] | None = None,
     may_attend: Bool[Tensor, "..."] | None = None,
 ) -> Divergence:
-    """Name the first intermediate tensor of `reference` that `yours` does not compute, and the likely cause.
+    """Return the first intermediate tensor of `reference` that `yours` does not compute, and a likely cause.
 
-    Copies of both are run on the CPU, in eval mode and in float64. They must have the same weights already.
+    Copies of both are run on the CPU, in eval mode and in float64. They must already have the same weights.
 
     Args:
-        yours: called as yours(x), or as yours(x, may_attend=may_attend) where a mask is given; returns the
-            output, or (output, weights). If its mask has another name or form, write a module around it
-            that converts, see mask_conventions.
-        reference: the layer that is right.
-        x: the input; if None, random, with distinct prime sizes.
+        yours: called as yours(x), or as yours(x, may_attend=may_attend) if a mask is given; returns the
+            output, or (output, weights). If its mask has another name or format, wrap it in a module that
+            converts the mask (see mask_conventions).
+        reference: the correct layer.
+        x: the input; if None, random vectors, with distinct primes as sizes.
         may_attend: (batch or 1, heads or 1, query_pos or 1, key_pos or 1), True = may attend.
 
     Raises:
-        TypeError: a reference of another kind.
-        ValueError: x or the mask does not fit; x or a weight is NaN; a query may attend to nothing, where
-            PyTorch gives NaN.
+        TypeError: if the reference is not an nn.TransformerEncoderLayer.
+        ValueError: if x or the mask does not fit; if x or a weight is NaN; if a query may attend to no key,
+            because PyTorch then returns NaN.
     """
     if not isinstance(reference, nn.TransformerEncoderLayer):
         raise TypeError(
             f"reference must be an nn.TransformerEncoderLayer, got {type(reference).__name__}; "
-            "of an nn.TransformerEncoder compare one layer: encoder.layers[0]"
+            "of an nn.TransformerEncoder pass one layer: encoder.layers[0]"
         )
     yours, reference = private_copy("yours", yours), private_copy("reference", reference)
     right = written_out(reference, x, may_attend)
@@ -110,7 +108,7 @@ def first_divergence(
 
 
 def private_copy(name: str, module: nn.Module) -> nn.Module:
-    """A copy on the CPU, in float64 and eval mode."""
+    """Return a copy on the CPU, in float64 and eval mode."""
     copied = copy_of(module, torch.float64).eval()
     for parameter, numbers in copied.named_parameters():
         if not numbers.isfinite().all():
@@ -119,22 +117,22 @@ def private_copy(name: str, module: nn.Module) -> nn.Module:
 
 
 def copy_of(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """A copy on the CPU in another dtype, its plain tensors and functions over itself as well."""
+    """Return a copy on the CPU in another dtype, including tensors and closures in plain attributes."""
     copies: dict[int, object] = {}
-    for tensor in plain_tensors(module):  # deepcopy refuses those that have a gradient function
+    for tensor in plain_tensors(module):  # deepcopy rejects tensors that have a grad_fn
         copy = tensor.detach().cpu().clone()
         copies[id(tensor)] = copy.to(dtype) if copy.is_floating_point() else copy
     copied = deepcopy(module, copies).to("cpu", dtype)
     for part in copied.modules():
         for attribute, value in list(vars(part).items()):
-            # Such as self.f = lambda x: self.layer(x).
+            # For example self.f = lambda x: self.layer(x).
             if isinstance(value, FunctionType) and value.__closure__:
                 vars(part)[attribute] = over_the_copy(value, copies)
     return copied
 
 
 def over_the_copy(function: FunctionType, copies: dict[int, object]) -> FunctionType:
-    """The same function over the copies of what it holds, where deepcopy leaves the originals."""
+    """Return the function with a closure over the copies; deepcopy keeps the original objects."""
     held = (cell.cell_contents for cell in function.__closure__)
     cells = tuple(CellType(copies.get(id(value), value)) for value in held)
     return FunctionType(
@@ -143,32 +141,32 @@ def over_the_copy(function: FunctionType, copies: dict[int, object]) -> Function
 
 
 def plain_tensors(module: nn.Module) -> list[Tensor]:
-    """Tensors that are plain attributes, neither parameters nor buffers."""
+    """Return the tensors that are plain attributes, neither parameters nor buffers."""
     return [value for part in module.modules() for value in vars(part).values() if isinstance(value, Tensor)]
 
 
 def all_numbers(module: nn.Module) -> Tensor:
-    """All numbers that a module holds, in float32, so that a copy that was rounded to it counts."""
+    """Return all values of a module's tensors, in float32, so that values rounded to float32 are found."""
     tensors = [*module.parameters(), *module.buffers(), *plain_tensors(module)]
     return torch.cat([torch.empty(0), *(tensor.detach().flatten().float() for tensor in tensors)])
 
 
 def random_tokens(d_model: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "2 5 d_model"]:
-    """The input where none is given, with distinct prime sizes."""
+    """Return the default input, with distinct primes as sizes."""
     return torch.randn(2, 5, d_model, generator=torch.Generator().manual_seed(0), dtype=dtype)
 
 
 def written_out(
     reference: nn.TransformerEncoderLayer, x: Tensor | None, may_attend: Tensor | None
 ) -> EncoderLayerSteps:
-    """The steps of the reference, whose last one is what the reference itself returns."""
+    """Return the steps of the reference; their last tensor is verified to be the reference's output."""
     if x is None:
         x = random_tokens(reference.linear1.in_features)
     if not x.isfinite().all() or (x == x[:, :1]).all():
         got = "equal tokens" if x.isfinite().all() else "NaN or infinity"
         raise ValueError(
-            f"x must hold finite tokens that differ, got {got}: whom they attend to would not show; give "
-            "another x, or none"
+            f"x must contain finite tokens that differ, got {got}: attention would have no visible effect; "
+            "pass another x, or none"
         )
     batch, length, _ = x.shape
     mask = {}
@@ -182,8 +180,8 @@ def written_out(
         hidden = ~may_attend.expand(batch, reference.self_attn.num_heads, length, length).flatten(0, 1)
         if hidden.all(dim=-1).any():
             raise ValueError(
-                "may_attend leaves some query nothing to attend to, where PyTorch returns NaN; "
-                "let each query see at least one key here"
+                "may_attend must let each query attend to at least one key here, got a query without keys, "
+                "for which PyTorch returns NaN"
             )
         mask = {"src_mask": hidden}
     steps = EncoderLayerSteps(reference, x.cpu().double(), may_attend)
@@ -193,14 +191,14 @@ def written_out(
         output = reference(steps.x.transpose(0, 1), **mask).transpose(0, 1)
     if not is_same(output, steps.output):
         raise ValueError(
-            "this nn.TransformerEncoderLayer computes something else than its documented formula, "
-            f"got a difference of {(output - steps.output).abs().max():.2g}; was it changed, or derived from?"
+            "this nn.TransformerEncoderLayer must compute its documented formula, "
+            f"got a difference of {(output - steps.output).abs().max():.2g}; was it modified or subclassed?"
         )
     return steps
 
 
 class TensorRecorder(TorchDispatchMode):
-    """Keeps a copy of every tensor that is computed, however deep inside."""
+    """A dispatch mode that records a copy of every floating-point tensor that is computed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -214,15 +212,15 @@ class TensorRecorder(TorchDispatchMode):
 
 
 def call(layer: nn.Module, right: EncoderLayerSteps) -> Tensor:
-    """The layer's output, without the attention weights."""
+    """Return the layer's output, without the attention weights."""
     mask = {} if right.may_attend is None else {"may_attend": right.may_attend}
     try:
         result = layer(right.x.clone(), **mask)
     except RuntimeError as error:
         if "dtype" in str(error):
             error.add_note(
-                "A copy of your layer runs in float64 here. Does it cast inside, as .float() does, or make "
-                "tensors of its own, as torch.zeros(n) does? Let them follow x.dtype then."
+                "A copy of your layer runs in float64 here. Does it convert dtypes, as .float() does, or "
+                "create tensors, as torch.zeros(n) does? Use x.dtype there."
             )
         raise
     return output_of(result)
@@ -235,7 +233,7 @@ def _seeded_call(yours: nn.Module, right: EncoderLayerSteps) -> Tensor:
 
 
 def compare(yours: nn.Module, right: EncoderLayerSteps) -> Divergence:
-    """The first divergence of a layer in float64 and eval mode."""
+    """Return the first divergence of a layer in float64 and eval mode."""
     output, seen = record(yours, right)
     if not isinstance(output, Tensor) or output.shape != right.output.shape:
         got = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
@@ -244,40 +242,40 @@ def compare(yours: nn.Module, right: EncoderLayerSteps) -> Divergence:
         hint = (
             "does it expect a mask with fewer axes?"
             if broadcast
-            else "the output comes first: return x, weights"
+            else "the output must come first: return x, weights"
         )
-        cause = f"your layer returns {got}, wanted a tensor of shape {wanted}; {hint}"
+        cause = f"your layer returns {got}, expected a tensor of shape {wanted}; {hint}"
         return Divergence([], "output", cause=cause)
     again = _seeded_call(yours, right)
     if not is_same(output, again):
         if is_same(again, _seeded_call(yours, right)):
             cause = (
-                "two calls give two results, so something is random in eval mode: if it is dropout, pass it "
-                "self.training"
+                "two calls give different results, so something is random in eval mode: if it is dropout, "
+                "pass self.training to it"
             )
         else:
             cause = (
-                "two calls give two results, with the same random numbers, too: something is kept from one "
-                "call to the next, such as a counter, or drawn without torch's generator"
+                "two calls give different results, even with the same random seed: state is kept between "
+                "calls, as in a counter, or random numbers are drawn without torch's generator"
             )
         off = (output - right.output).abs().max().item()
-        return Divergence([], "output", off, "whatever the random numbers change", cause)
+        return Divergence([], "output", off, "an entry that varies between calls", cause)
     found = first_wrong(right, output, seen, all_numbers(yours))
     if found.step and not found.cause and torch.allclose(output.double(), right.output, *IN_FLOAT32):
-        blind = "some number of yours is computed or kept in float32; nothing below its rounding could show"
+        blind = "your layer computes or stores some values in float32; smaller differences are not detected"
         return Divergence([*found.agree, "output"], blind=blind)
     return found
 
 
 def record(yours: nn.Module, right: EncoderLayerSteps) -> tuple[object, list[Tensor]]:
-    """What a layer returns, and every tensor that it computes."""
+    """Return a layer's result, and every tensor that it computes."""
     with TensorRecorder() as recorder:
         output = call(yours, right)
     return output, [right.x, *recorder.tensors]
 
 
 def agreement(right: EncoderLayerSteps, output: object, seen: list[Tensor]) -> list[str]:
-    """The steps that a layer was seen to compute."""
+    """Return the steps that a layer computes."""
     agree = [step for step in STEPS[:-1] if is_among(seen, layouts(right, step))]
     if "scores" not in agree and right.may_attend is not None and are_scores_masked_first(right, seen):
         agree.insert(agree.index("values") + 1 if "values" in agree else 0, "scores")
@@ -285,7 +283,7 @@ def agreement(right: EncoderLayerSteps, output: object, seen: list[Tensor]) -> l
 
 
 def are_scores_masked_first(right: EncoderLayerSteps, seen: list[Tensor]) -> bool:
-    """Whether the scores were masked before they were divided: right, but where they are hidden."""
+    """Return whether the scores were masked before they were scaled, which is correct except where hidden."""
     visible = right.may_attend.expand_as(right.scores)
     return any(
         is_same(tensor.masked_fill(~where, 0), scores.masked_fill(~where, 0))
@@ -296,14 +294,14 @@ def are_scores_masked_first(right: EncoderLayerSteps, seen: list[Tensor]) -> boo
 
 
 def first_wrong(right: EncoderLayerSteps, output: Tensor, seen: list[Tensor], numbers: Tensor) -> Divergence:
-    """The first step that was not seen, nor any step that needs it."""
+    """Return the first step that is not computed, and on which no computed step depends."""
     agree = agreement(right, output, seen)
     wrong = [step for step in STEPS if step not in agree and not set(agree) & set(steps_needing(step))]
     if not wrong:
         return Divergence(agree)
     known = [tensor for step in STEPS for tensor in layouts(right, step)]
     candidates = [tensor for tensor in seen if not is_among(known, [tensor])]
-    # A fused kernel hides what it computes inside: report the first step with something to compare.
+    # Intermediate tensors of a fused kernel are not recorded: report the first step with a tensor to compare.
     step = next((step for step in wrong if nearest(right, step, candidates)), wrong[0])
     cause, with_mistake = likely_cause(right, step, output, seen, numbers)
     if with_mistake is not None and not is_same(getattr(with_mistake, step), getattr(right, step)):
@@ -314,23 +312,24 @@ def first_wrong(right: EncoderLayerSteps, output: Tensor, seen: list[Tensor], nu
 
 
 def steps_needing(step: str) -> list[str]:
-    """The later steps that cannot be right unless this one is."""
+    """Return the later steps that depend on this step."""
     return STEPS[STEPS.index(FIRST_USE[step]) if step in FIRST_USE else STEPS.index(step) + 1 :]
 
 
 def likely_cause(
     right: EncoderLayerSteps, step: str, output: Tensor, seen: list[Tensor], numbers: Tensor
 ) -> tuple[str, EncoderLayerSteps | None]:
-    """The mistake that gives exactly your output, and the steps with it.
+    """Return the likely cause, and the steps with this mistake.
 
-    Failing that, that weights were not copied. Failing that, a mistake that explains this step.
+    In order of priority: a mistake that reproduces your output exactly, weights that were not copied, other
+    options than the reference's, a mistake that explains this step.
     """
     known = [tensor for name in STEPS for tensor in layouts(right, name)]
 
     def is_computed(steps: EncoderLayerSteps) -> bool:
-        """Whether what a mistake changes before this step, and two tensors from it on, are among yours.
+        """Return whether your layer computes the changed tensors up to this step, and two from it on.
 
-        One alone may be passed through on the way to another number: scores are undivided for a moment.
+        A single tensor could be an intermediate result: scores are undivided for a moment.
         """
         changed = [name for name in STEPS if not is_among(known, layouts(steps, name))]
         later = [name for name in changed if STEPS.index(name) >= STEPS.index(step)][:2]
@@ -341,7 +340,7 @@ def likely_cause(
 
     wrongs = [(mistake, steps) for mistake in MISTAKES if (steps := mistake.build(right)) is not None]
     exact = [(mistake.words, steps) for mistake, steps in wrongs if is_same(output, steps.output)]
-    if output.isnan().all():  # which many mistakes have in common
+    if output.isnan().all():  # an output that many mistakes have in common
         exact = [(words, steps) for words, steps in exact if is_computed(steps)]
     if exact:
         words, first = exact[0]
@@ -355,12 +354,12 @@ def likely_cause(
             return f"{words}. {PROVED}", steps
     for mistake, steps in wrongs:
         if mistake.in_one_place and is_computed(steps):
-            return f"{mistake.words}. That is not all: something behind it differs as well", steps
+            return f"{mistake.words}. There is at least one more difference after it", steps
     return "", None
 
 
 def own_weights(reference: nn.TransformerEncoderLayer, step: str, numbers: Tensor) -> str:
-    """Whether the weights were copied: in words, if the numbers of this step's matrix are not among yours."""
+    """Return a cause if the values of this step's weight matrix are not among yours, otherwise ""."""
     copied = {}
     for name, (parameter, third) in WEIGHTS.items():
         matrix = reference.get_parameter(parameter)
@@ -368,12 +367,12 @@ def own_weights(reference: nn.TransformerEncoderLayer, step: str, numbers: Tenso
         copied[name] = torch.isin(matrix.flatten().float(), numbers).double().mean() > 0.5
     if not any(copied.values()):
         return (
-            "the weights are not copied, your layer has its own; load the reference's into it "
-            "(in_proj_weight holds those of queries, keys, values, one below the other), then compare again"
+            "the weights are not copied: load the weights of the reference into your layer (in_proj_weight "
+            "contains the weights of queries, keys and values, in this order), then compare again"
         )
     if not copied.get(step, True):
         return (
-            f"the reference's {WEIGHTS[step][0]} is not among your weights: not copied, or there is no {step}"
+            f"the reference's {WEIGHTS[step][0]} is not among your weights: not copied, or {step} are missing"
         )
     norms = {"attention_input": "norm1", "feed_forward_input": "norm2"}
     if not reference.norm_first:
@@ -381,18 +380,18 @@ def own_weights(reference: nn.TransformerEncoderLayer, step: str, numbers: Tenso
     norm = f"{norms.get(step)}.weight"
     weight = reference.get_parameter(norm) if step in norms else torch.empty(0)
     if weight.numel() and not torch.isin(weight.float(), numbers).any():
-        return f"the reference's {norm} is not among your weights: not copied, or there is no such norm"
+        return f"the reference's {norm} is not among your weights: not copied, or the norm is missing"
     return ""
 
 
 def layouts(steps: EncoderLayerSteps, step: str) -> list[Tensor]:
-    """The layouts in which the same numbers may appear: heads side by side, axes swapped, axes joined."""
+    """Return the layouts in which the same values may occur: heads concatenated, axes swapped or merged."""
     tensor = getattr(steps, step)
     if tensor.dim() == 3:
         return [tensor, tensor.transpose(0, 1), tensor.flatten(0, 1)]
     either = in_every_order(tensor)
     if step in ("scores", "weights"):
-        return either  # not tensor.mT: that would be a mistake
+        return either  # without tensor.mT, which would be a mistake
     _, _, *joined = either
     merged = EncoderLayerSteps.merge(steps, tensor)
     return [
@@ -403,23 +402,23 @@ def layouts(steps: EncoderLayerSteps, step: str) -> list[Tensor]:
 
 
 def in_every_order(tensor: Float[Tensor, "batch heads query_pos key_pos"]) -> list[Tensor]:
-    """Batch or heads first, apart and in one axis."""
+    """Return the tensor with batch or heads as the first axis, with both axes separate or merged."""
     heads_first = tensor.transpose(0, 1)
     return [tensor, heads_first, tensor.flatten(0, 1), heads_first.flatten(0, 1)]
 
 
 def is_same(got: Tensor, wanted: Tensor) -> bool:
-    """Equal but for rounding."""
+    """Return whether two tensors are equal up to rounding."""
     return got.shape == wanted.shape and torch.allclose(got.double(), wanted.double(), **ROUNDING)
 
 
 def is_among(tensors: list[Tensor], wanted: list[Tensor]) -> bool:
-    """Whether any of the wanted tensors is there."""
+    """Return whether any of the wanted tensors is among `tensors`."""
     return any(is_same(tensor, one) for one in wanted for tensor in tensors)
 
 
 def nearest(right: EncoderLayerSteps, step: str, candidates: list[Tensor]) -> tuple[float, str] | None:
-    """How far the closest tensor of the same shape is from the step, and where; None if there is none."""
+    """Return the largest difference of the closest tensor of the step's shape, and its position, or None."""
     wanted = getattr(right, step)
     if wanted.dim() == 4:
         candidates = [*candidates, *_heads_unfolded(wanted, candidates)]
@@ -439,7 +438,7 @@ def nearest(right: EncoderLayerSteps, step: str, candidates: list[Tensor]) -> tu
 
 
 def _heads_unfolded(wanted: Tensor, candidates: list[Tensor]) -> list[Tensor]:
-    """Those with batch and heads in one axis, in either order, in the layout of `wanted`."""
+    """Return the candidates with batch and heads merged, in either order, in the layout of `wanted`."""
     batch, n_heads = wanted.shape[:2]
     folded = [c for c in candidates if c.shape == wanted.flatten(0, 1).shape]
     batch_first = [c.unflatten(0, (batch, n_heads)) for c in folded]
@@ -447,7 +446,7 @@ def _heads_unfolded(wanted: Tensor, candidates: list[Tensor]) -> list[Tensor]:
 
 
 def blind_spot(right: EncoderLayerSteps) -> str:
-    """What cannot show because a parameter does nothing, as in a new layer."""
+    """Return which differences would not be visible because a parameter has no effect, as in a new layer."""
     parameters = dict(right.layer.named_parameters())
     idle = [name for name, p in parameters.items() if not p.any()]
     idle += [name for name in ("norm1.weight", "norm2.weight") if (parameters[name] == 1).all()]

@@ -1,4 +1,4 @@
-"""PyTorch's encoder layer, written out: each property is the tensor that it is named after."""
+"""The steps of PyTorch's encoder layer: each property is the intermediate tensor with its name."""
 
 import math
 from functools import cached_property
@@ -23,7 +23,7 @@ class EncoderLayerSteps:
 
     @cached_property
     def queries(self) -> Tensor:
-        return self.split(self.project(0))  # (batch, heads, position, d_head), as keys and values
+        return self.split(self.project(0))  # (batch, heads, position, d_head), like keys and values
 
     @cached_property
     def keys(self) -> Tensor:
@@ -64,7 +64,7 @@ class EncoderLayerSteps:
 
     @cached_property
     def activated(self) -> Tensor:
-        return self.layer.activation(self.hidden.clone())  # a copy: the activation may work in place
+        return self.layer.activation(self.hidden.clone())  # a copy: the activation may be in-place
 
     @cached_property
     def feed_forward_output(self) -> Tensor:
@@ -81,37 +81,37 @@ class EncoderLayerSteps:
 
     @property
     def norm_first(self) -> bool:
-        """Pre-norm, x + sublayer(norm(x)), or post-norm, norm(x + sublayer(x))."""
+        """True for pre-norm, x + sublayer(norm(x)); False for post-norm, norm(x + sublayer(x))."""
         return self.layer.norm_first
 
     @property
     def residual_stream(self) -> Tensor:
-        """What the feed-forward's output is added to."""
+        """The tensor to which the output of the feed-forward network is added."""
         return self.residual_after_attention if self.norm_first else self.feed_forward_input
 
     def project(self, part: int) -> Tensor:
-        """Queries, keys or values (0, 1, 2), all heads side by side: (batch, position, d_model)."""
+        """Return queries, keys or values (0, 1, 2), all heads concatenated: (batch, position, d_model)."""
         return self.project_all().chunk(3, dim=-1)[part]
 
     def project_all(self) -> Tensor:
-        """Queries, keys and values, whose weights PyTorch stacks: (batch, position, 3 · d_model)."""
+        """Return queries, keys and values, stacked as in PyTorch: (batch, position, 3 · d_model)."""
         attention = self.layer.self_attn
         return F.linear(self.attention_input, attention.in_proj_weight, attention.in_proj_bias)
 
     def split(self, x: Tensor) -> Tensor:
-        """(batch, position, d_model) → (batch, heads, position, d_head)"""
+        """Split heads: (batch, position, d_model) → (batch, heads, position, d_head)."""
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
     def merge(self, heads: Tensor) -> Tensor:
-        """(batch, heads, position, d_head) → (batch, position, d_model)"""
+        """Merge heads: (batch, heads, position, d_head) → (batch, position, d_model)."""
         return heads.transpose(1, 2).flatten(-2)
 
     def apply_mask(self, scores: Tensor) -> Tensor:
-        """Scores of hidden keys become −∞."""
+        """Return the scores with −∞ for hidden keys."""
         return scores if self.may_attend is None else scores.masked_fill(~self.may_attend, -torch.inf)
 
     def norm(self, norm: nn.LayerNorm, x: Tensor) -> Tensor:
-        """A method of its own, so that a mistake can change both norms at once."""
+        """Return norm(x); a separate method, so that one mistake can change both norms."""
         return norm(x)
 
 
