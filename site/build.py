@@ -1,4 +1,4 @@
-"""Build the site into build/site: `make site`. No lesson is run; all that a page needs lies beside it."""
+"""Build the site into build/site: `make site`. No lesson is run, and a page needs nothing from elsewhere."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ ICONS = re.compile(r'(\.fa-[\w-]+,?)+\{--fa:"[^"]*"\}|@font-face\{[^}]*/fontawes
 
 
 def main() -> int:
-    """Write the pages, lay beside them what they need, and let Sphinx make HTML of them."""
+    """Write the pages and the files that they need, and let Sphinx turn them into HTML."""
     for folder in (SOURCE, SITE, ROOT / "build" / "doctrees"):
         shutil.rmtree(folder, ignore_errors=True)
     write_assets(SOURCE / "_static")
@@ -134,7 +134,7 @@ def course(folder: Path) -> Path:
 
 
 def live_page(folder: Path) -> str:
-    """Export the encoder, lay beside it what runs it, and return the page around it."""
+    """Export the encoder and the files that run it, and return the page around it."""
     measured = export(folder)
     for file in [
         *(HERE / "live").glob("*.js"),
@@ -163,13 +163,13 @@ def live_page(folder: Path) -> str:
         whole=str(whole),
         megabytes=f"{files['encoder.onnx'] / 1e6:.1f}",
         stored=f"{measured['stored'] / 1e3:.0f}",
-        difference=f"{measured['difference']:.4f}".removeprefix("0"),
+        difference=f"{measured['difference']:.4f}",
         texts=len(TEXTS) + len(PAIR),
     )
 
 
 def exercises() -> dict[str, str]:
-    """Return where each exercise stands that the walk names."""
+    """Return the address of each exercise that the walk names."""
     named = re.findall(r'exercise: "(\d\d\.\d+)"', (HERE / "live" / "steps.js").read_text("utf-8"))
     pages = {id: links.lesson(int(id[:2])) for id in named}
     return {id: f"{pages[id]}.html#{make_id(f'{id} {find(id).title}')}" for id in named}

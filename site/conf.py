@@ -7,7 +7,7 @@ from pathlib import Path
 from sphinx.highlighting import PygmentsBridge
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # for what stands in pages/
+sys.path.insert(0, str(HERE))  # for the modules in pages/
 from pages import links  # noqa: E402
 
 project = "transformer-lab"
@@ -22,8 +22,8 @@ default_role = "py:obj"  # `Encoder` in a docstring becomes a link where there i
 
 # Pages are made from what is stored; nothing is run.
 nb_execution_mode = "off"
-nb_code_prompt_show = "Your prediction first. Then look"
-nb_code_prompt_hide = "Hide what came out"
+nb_code_prompt_show = "Predict first, then show the result"
+nb_code_prompt_hide = "Hide the result"
 nb_ipywidgets_js = {}
 nb_mime_priority_overrides = [("html", "text/html", 0), ("html", "text/markdown", 5)]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block"]
@@ -46,7 +46,7 @@ napoleon_attr_annotations = False  # stars in shapes are no emphasis
 suppress_warnings = ["ref.python"]  # a name in a docstring may stand for several things
 html_static_path = [str(HERE.parent / "build" / "pages" / "_static")]
 html_context = {"default_mode": "auto"}
-# Where the site will stand; a posted link shows no picture, unless this is known.
+# The site's address; a posted link shows no picture unless it is known.
 html_baseurl = links.SITE
 html_css_files = ["course.css"]
 html_js_files = [("symptoms.js", {"type": "module"}), ("course.js", {"type": "module"})]
@@ -64,7 +64,7 @@ html_theme_options = {
     "use_download_button": False,
     "use_fullscreen_button": False,
     "navigation_with_keys": False,
-    "navbar_persistent": [],  # the search stands above the contents
+    "navbar_persistent": [],  # the search is above the contents
     "home_page_in_toc": False,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

@@ -1,4 +1,4 @@
-// What is asked for, as the part of the address behind #, so that a view can be handed on.
+// The state of the page as the part of the address after #, so that a view can be shared.
 
 /** {texts, layer, head, token, step, positions, mask}; of the numbers those that can be shown. */
 export function read(hash, layers, heads, steps) {

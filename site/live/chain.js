@@ -5,7 +5,7 @@ import { short } from "./dom.js";
 import { HEAD, dot, sum } from "./run.js";
 
 const answers = {
-  /** The asked key stands first: it may be the fortieth of the text. */
+  /** The key in question comes first: it may be the fortieth of the text. */
   weight(view, { key }) {
     const { names, token } = view, scores = view.scores(), most = Math.max(...scores);
     const grown = scores.map((score) => Math.exp(score - most)), all = sum(grown);
@@ -13,9 +13,9 @@ const answers = {
       names[each], { value: scores[each], ask: { kind: "score", key: each } }, grown[each], grown[each] / all,
     ];
     return {
-      title: `The weight from “${names[token]}” to “${names[key]}”`,
-      rule: `e to the score (less the largest, ${short(most)}) ÷ the sum of the row, ${short(all)}`,
-      columns: ["token", "scaled score", "e^(score − largest)", "÷ sum"],
+      title: `The attention weight from “${names[token]}” to “${names[key]}”`,
+      rule: `e^(score − ${short(most)}, the largest score), divided by ${short(all)}, the sum over all tokens`,
+      columns: ["token", "scaled score", "e^(score − largest)", "weight"],
       rows: [row(key), ...[...names.keys()].filter((each) => each !== key).map(row)],
       result: grown[key] / all, isFirstAsked: true,
     };
@@ -24,8 +24,8 @@ const answers = {
   score(view, { key }) {
     const products = view.products(key), total = sum(products);
     return {
-      title: `The score of the query of “${view.names[view.token]}” and the key of “${view.names[key]}”`,
-      rule: `the sum of ${HEAD} products, ${short(total)}, ÷ √${HEAD}`,
+      title: `The scaled score: query of “${view.names[view.token]}” · key of “${view.names[key]}”`,
+      rule: `the sum of ${HEAD} products, ${short(total)}, divided by √${HEAD}`,
       cells: { values: products, ask: (feature) => ({ kind: "product", key, feature }) },
       result: total / Math.sqrt(HEAD),
     };
@@ -34,12 +34,12 @@ const answers = {
   product(view, { key, feature }) {
     const [q, k] = [view.ofHead("queries")[feature], view.ofHead("keys", key)[feature]];
     return {
-      title: `The product of feature ${feature} (0 to ${HEAD - 1})`,
+      title: `The product of feature ${feature} (of features 0 to ${HEAD - 1})`,
       rule: "feature of the query × feature of the key",
-      columns: ["of", `feature ${feature}`],
+      columns: ["vector", `feature ${feature}`],
       rows: [[`query of “${view.names[view.token]}”`, q], [`key of “${view.names[key]}”`, k]],
-      end: `Each is a sum of 384 products: what enters layer ${view.layer}, times learned weights, ` +
-        "plus a learned number.",
+      end: `Each is a sum of 384 products: the features of layer ${view.layer}'s input times learned weights, ` +
+        "plus a learned bias.",
       result: q * k,
     };
   },
@@ -47,8 +47,8 @@ const answers = {
   mixed(view, { feature }) {
     const { names, weights } = view, values = names.map((_, key) => view.ofHead("values", key)[feature]);
     return {
-      title: `Feature ${feature} of what the head brings to “${names[view.token]}”`,
-      rule: "the sum over all tokens: weight × feature of the value",
+      title: `Feature ${feature} of the head’s output for “${names[view.token]}”`,
+      rule: `the sum over all tokens of weight × feature ${feature} of the value`,
       columns: ["token", "weight", "value", "product"],
       rows: names.map((name, key) => [
         name, { value: weights[key], ask: { kind: "weight", key } }, values[key], weights[key] * values[key],

@@ -26,10 +26,10 @@ export function tableOf(caption, names, rows) {
 
 export const cell = (content, attributes) => made("td", attributes, content);
 
-/** .07 for 0.07, as in the lessons. */
+/** A number with two decimals, as in the lessons; one that rounds to 0 has no sign. */
 export function short(number) {
   if (!Number.isFinite(number)) return "−∞";
-  return number.toFixed(2).replace(/^(-?)0\./, "$1.").replace("-", "−");
+  return number.toFixed(2).replace("-0.00", "0.00").replace("-", "−");
 }
 
 /** Put new elements into a box; where a button of it had the focus, the one in its place has it then. */

@@ -32,7 +32,7 @@ export function paint(canvas, rows, colour) {
   return canvas;
 }
 
-/** A background, and black or white on it: brightness as in WCAG 2, at .18 both stand out alike. */
+/** A background, and black or white on it: brightness as in WCAG 2, at 0.18 both stand out equally. */
 export function style(rgb) {
   const [red, green, blue] = rgb.map((part) => {
     const share = part / 255;
@@ -52,9 +52,9 @@ export function thumbnail(canvas, rows) {
 }
 
 /**
- * The table of a map, for the eye: a row for each query, a column for each key. What it shows stands beside
+ * The table of a map, for the eye: a row for each query, a column for each key. What it shows is described next to
  * it in words, so a screen reader passes over it. picked(query, key) is told of a click; keys from `seen` on
- * are behind the mask; at: [query, key] that is picked; no key, if none is
+ * are masked; at: [query, key] that is picked; no key, if none is
  */
 export function table(rows, tokens, { caption, seen, picked, at }) {
   const dense = rows.length > READABLE, most = mostOf(rows);

@@ -1,4 +1,4 @@
-// What the encoder is for: texts compared by meaning, and a word that they share, layer by layer.
+// Texts compared by their embeddings, and a word that they share, layer by layer.
 
 import { cell, short, tableOf } from "./dom.js";
 import { ofSigned, style } from "./heatmap.js";
@@ -28,13 +28,13 @@ export function drawn({ cosines, word, stages }, texts) {
   const rows = texts.map((text, i) => {
     return [`${i + 1}. ${text}`, ...cosines[i].map((value, j) => (j < i ? alike(value) : cell("")))];
   });
-  const caption = "How alike the texts are to the model: cosine of their vectors, 1 the same";
+  const caption = "Cosine similarity of the sentence embeddings (1: the same direction)";
   const tables = [tableOf(caption, ["text", ...texts.map((_, i) => i + 1)], rows)];
   if (word) {
     const pair = (i, j) => [`${j + 1} and ${i + 1}`, ...stages.map((stage) => alike(stage[i][j]))];
     const lines = texts.flatMap((_, i) => range(i).map((j) => pair(i, j)));
-    const names = ["texts", "enters", ...range(LAYERS).map((layer) => `layer ${layer}`)];
-    const caption = `How alike “${word}” is in two texts, as it enters and after each layer`;
+    const names = ["texts", "input", ...range(LAYERS).map((layer) => `layer ${layer}`)];
+    const caption = `Cosine similarity of “${word}” in two texts, at the input and after each layer`;
     tables.push(tableOf(caption, names, lines));
   }
   return tables;

@@ -42,10 +42,10 @@ async function begin() {
   part(".live-meaning").replaceChildren(...drawn(about.banks, about.banks.texts));
   listen();
   follow();
-  if (await isKept(about)) await loaded("Your browser has kept the model");
+  if (await isKept(about)) await loaded("Your browser kept the model");
 }
 
-/** From here on whatever is pressed is answered; pressed before, a button would load the page anew. */
+/** From here on every button works; pressed before, a button would reload the page. */
 function listen() {
   const on = (target, kind, does) => target.addEventListener(kind, does);
   const submitted = (form, does) => on(form, "submit", (event) => (event.preventDefault(), does()));
@@ -158,12 +158,12 @@ async function loaded(words = "The model is loaded") {
       bar.value = share;
       say(share < 1 ? `${Math.round(share * about.whole)} of ${about.whole} MB` : "Starting the model …");
     });
-    button.textContent = `${words}: type your own`;
+    button.textContent = `${words}: type your own sentence`;
     say("");
     await wish(0);
   } catch (error) {
     const why = error.message.replace(/\.?$/, ".");
-    say(`The model could not be loaded: ${why} Are you online? The example stays; try again.`);
+    say(`The model could not be loaded: ${why} Are you online? Try again; the example works without it.`);
     button.disabled = false;
   }
   bar.hidden = true;
@@ -185,8 +185,8 @@ async function granted(patience, mine) {
   part(".live-look").textContent = about.tries[place]?.look ?? "";
   history.replaceState(null, "", write(asked()));
   if (!run && place < 0) {
-    const load = `load the model (${about.whole} MB, once) to see what you ask for.`;
-    return show(shown, `Below is still the stored example: ${load}`, true);
+    const load = `load the model (${about.whole} MB, once) to see what you asked for.`;
+    return show(shown, `This is still the stored example: ${load}`, true);
   }
   await new Promise((done) => setTimeout(done, patience));
   if (mine !== wishes) return;
@@ -194,8 +194,8 @@ async function granted(patience, mine) {
     const found = await (run ? computed(asked()) : storedTry(place));
     if (!found || mine !== wishes) return;
     const { milliseconds, only } = found.result;
-    const example = `A stored example, layer ${only} of 0 to ${LAYERS - 1}.`;
-    const more = "For a sentence of your own load the model.";
+    const example = `This is a stored example, with every step of layer ${only}.`;
+    const more = "To try other layers or your own sentence, load the model.";
     show(found, run ? `Computed in ${Math.round(milliseconds)} ms.` : `${example} ${more}`);
   } catch (error) {
     say(`That could not be ${run ? "computed" : "loaded"}: ${error.message}`);
@@ -212,7 +212,7 @@ async function storedTry(place) {
 
 const files = {}; // what has been read, by name
 
-/** What a file beside this one says. */
+/** The content of a file next to this one. */
 async function got(name) {
   if (files[name]) return files[name];
   const answer = await fetch(new URL(name, import.meta.url));
@@ -244,13 +244,14 @@ const hasPadding = ({ cuts }) => new Set(cuts.map(({ tokens }) => tokens.length)
 async function compareMeanings() {
   const texts = part("#live-texts").value.split("\n").map((text) => tidy(text).text.trim()).filter(Boolean);
   const tell = (words) => void (part("#live-meaning-status").textContent = words);
-  if (texts.length < 2) return tell("Two texts at least, each on a line of its own.");
+  if (texts.length < 2) return tell("Type at least two texts, each on its own line.");
   if (!run && !(await loaded())) return tell(part("#live-status").textContent);
   tell("Comparing …");
   const read = texts.slice(0, MOST_TEXTS);
   const found = await run(read).catch(({ message }) => tell(`That could not be computed: ${message}`));
   if (!found) return;
-  const left = texts.length > MOST_TEXTS ? [`The first ${MOST_TEXTS} of ${texts.length} are compared.`] : [];
+  const first = `Only the first ${MOST_TEXTS} of ${texts.length} texts are compared.`;
+  const left = texts.length > MOST_TEXTS ? [first] : [];
   tell([...left, ...new Set(found.cuts.flatMap(remarks))].join(" "));
   part(".live-meaning").replaceChildren(...drawn(compared(found), read));
 }
@@ -263,7 +264,7 @@ function show(found, words, asking) {
   const { result } = shown, padding = hasPadding(result), two = result.cuts.length > 1;
   switches.mask.disabled = !padding;
   switches.mask.checked ||= !switches.compare.checked;
-  part("#live-mask-why").textContent = padding ? "" : "(of texts of unlike length)";
+  part("#live-mask-why").textContent = padding ? "" : "(needs two texts of different lengths)";
   all(".live-heads button").forEach((button, place) => {
     thumbnail(button.firstChild, result.map(0, Math.floor(place / HEADS), place % HEADS));
   });
@@ -295,8 +296,8 @@ function showView() {
   const canWalk = result.holds(layer) && !isTaken;
   [part(".walk-unseen").hidden, part(".walk-stage").hidden] = [canWalk, !canWalk];
   part(".walk-unseen").textContent = isTaken
-    ? `Layer ${layer} is taken away: every token leaves it as it entered.`
-    : "Of this layer the stored example has the maps only: load the model to walk through it.";
+    ? `Layer ${layer} is switched off: every token passes through it unchanged.`
+    : "Of this layer, only the attention maps are stored: load the model to walk through it.";
   if (canWalk) walk.draw(view);
 }
 
@@ -304,11 +305,11 @@ function showView() {
 function mapOf(text) {
   const { result, taken } = shown, names = result.names(text), rows = result.map(text, view.layer, view.head);
   const caption = result.cuts.length > 1 ? ["First text", "Second text"][text] : "";
-  const strongest = rows.map((row, i) => `${names[i]} at ${names[largest(row)]}`).join(", ");
-  const keys = text ? "" : "Arrow keys pick a weight, Enter asks where it comes from.";
-  const name = `Attention map: ${caption} ${strongest}. ${keys}`;
+  const strongest = rows.map((row, i) => `${names[i]} to ${names[largest(row)]}`).join(", ");
+  const keys = text ? "" : "Use the arrow keys to pick a weight, and Enter to see where it comes from.";
+  const name = `Attention map. ${caption} Largest weight of each token: ${strongest}. ${keys}`;
   const box = made("div", { class: "live-box", tabindex: 0, role: "region", "aria-label": name });
-  const most = mostOf(rows).toFixed(2).replace(/^0/, "");
+  const most = mostOf(rows).toFixed(2);
   const picked = (query, key) => {
     pick(query, key);
     if (result.holds(view.layer)) walk.ask({ kind: "weight", key });
@@ -337,7 +338,7 @@ function movedOn(event, length, picked) {
   part(".live-map .live-cell")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
-/** For the tests, and for whoever looks behind: run texts without the page, and the numbers of every step. */
+/** For the tests and for curious readers: run texts without the page, and the numbers of every step. */
 const live = {
   run: (texts, taken) => run(texts, taken),
   steps: (wanted) => STEPS.map(({ make }) => make(new View(wanted))),

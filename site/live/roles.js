@@ -1,4 +1,4 @@
-// What a head looks at. The same four roles, and the same scores, as in lesson 09.
+// What a head attends to: the same four roles and the same scores as in lesson 09.
 
 import { cell, short, tableOf } from "./dom.js";
 import { range, sum } from "./run.js";
@@ -6,20 +6,20 @@ import { range, sum } from "./run.js";
 const ends = (tokens) => [0, tokens.length - 1];
 /**
  * Of each role: how a head is named after it, from how much of the weight on, in the mean of lesson 09's
- * sentences, and whether key j is one that query i ought to look at. [CLS] and [SEP] do not ask.
+ * sentences, and whether key j is one that query i should attend to. [CLS] and [SEP] don't count as queries.
  */
 const ROLES = {
-  previous: ["often the previous token", 0.3, (tokens, i, j) => j === i - 1],
-  next: ["often the next token", 0.3, (tokens, i, j) => j === i + 1],
-  "same word": ["often the same word", 0.3, (tokens, i, j) => i !== j && tokens[i] === tokens[j]],
-  "[CLS] or [SEP]": ["often rests on [CLS] and [SEP]", 0.5, (tokens, i, j) => ends(tokens).includes(j)],
+  previous: ["previous-token head", 0.3, (tokens, i, j) => j === i - 1],
+  next: ["next-token head", 0.3, (tokens, i, j) => j === i + 1],
+  "same word": ["same-word head", 0.3, (tokens, i, j) => i !== j && tokens[i] === tokens[j]],
+  "[CLS] or [SEP]": ["attends to [CLS] and [SEP]", 0.5, (tokens, i, j) => ends(tokens).includes(j)],
 };
 const roles = Object.keys(ROLES);
 
 /** The name of a head, after the first role that fits. scores: role → (layers, heads) */
 export function nameOf(scores, layer, head) {
   const fitting = roles.find((role) => scores[role][layer][head] >= ROLES[role][1]);
-  return fitting ? ROLES[fitting][0] : "no named role";
+  return fitting ? ROLES[fitting][0] : "no clear role";
 }
 
 /** How much weight a head puts on the wanted keys, in the mean of the words that have one; or null. */
@@ -41,5 +41,5 @@ export function roleTable(scores, { result, trained }, layer, head) {
   const number = (value) => cell(value === null ? "–" : short(value));
   const rows = roles.map((role) => [role, ...Object.values(columns).map((of) => number(of(role)))]);
   const names = ["role", ...Object.keys(columns)];
-  return tableOf("How a word shares out this head’s weight, in the mean", names, rows);
+  return tableOf("How much of a word’s attention in this head goes to each role, on average", names, rows);
 }

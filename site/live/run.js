@@ -49,7 +49,7 @@ export class Run {
     return this.row(part, text, token, layer).subarray(head * HEAD, (head + 1) * HEAD);
   }
 
-  /** The scaled scores of a query, one for each key; −∞ behind the mask. */
+  /** The scaled scores of a query, one for each key; −∞ where the mask hides a key. */
   scores(text, token, layer, head) {
     const query = this.headRow("queries", text, token, layer, head);
     const seen = this.mask ? this.cuts[text].ids.length : this.length;
@@ -100,7 +100,7 @@ export class View {
     [this.word, this.keyWord] = [this.told(this.token), this.told(this.key)];
   }
 
-  /** A token in quotes, with its place where its name stands twice. */
+  /** A token in quotes, with its position if the token occurs twice. */
   told(place) {
     const { names } = this, name = names[place];
     return names.indexOf(name) === names.lastIndexOf(name) ? `“${name}”` : `“${name} (${place})”`;

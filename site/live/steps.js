@@ -10,7 +10,7 @@ const VECTORS = "(batch, position, d_model)", PAIRS = "(batch, heads, query_pos,
 const item = (form) => (label, values, more) => ({ form, label, values, ...more });
 const [strip, cells, bars] = ["strip", "cells", "bars"].map(item);
 
-/** How the chosen token shares out its weight, or how long each token's part is; both are drawn as lines. */
+/** The chosen token's attention weights, or weight × length of the value; both are drawn as lines. */
 function shares(view) {
   const { names, weights } = view, flow = true;
   if (view.arrives) return bars("weight × length of the value", view.contributions(), { names, flow });
@@ -21,52 +21,56 @@ function shares(view) {
 function added(view, parts, words) {
   const [x, brought, result] = parts.map((part) => view.row(part)), total = add(x, brought);
   const both = [strip(words[0], x), strip(words[1], brought, { op: "+" })];
-  return [...both, strip("sum", total, { op: "=" }), strip("normed", result, { op: "→" })];
+  return [...both, strip("sum", total, { op: "=" }), strip("normalised", result, { op: "→" })];
 }
 
 /**
  * Each step: its name, the exercise that writes it, its shape, its line of code (by function and beginning: the
  * build looks it up), a sentence, what is shown.
- * shares: is it about who gets how much weight?
+ * shares: does it show attention weights?
  */
 export const STEPS = [
   {
-    name: "Token", exercise: "08.1", code: "Encoder.embed: x = self.embedding(", shape: VECTORS,
-    says: ({ run, text, token, word }) => `${word} is number ${run.cuts[text].ids[token]} of 30,522 ` +
-      "tokens. The model has learned 384 numbers for it: red above 0, blue below.",
-    make: (view) => [strip("its row", view.row("words"))],
+    name: "Embedding", exercise: "08.1", code: "Encoder.embed: x = self.embedding(", shape: VECTORS,
+    says: ({ run, text, token, word }) => `${word} is token ${run.cuts[text].ids[token]} of a ` +
+      "vocabulary of 30,522. Its row in the embedding table has 384 learned features: red is above 0, blue " +
+      "below. It’s the same row in every sentence. Pick another token above to see its row.",
+    make: (view) => [strip("row of the embedding table", view.row("words"))],
   },
   {
     name: "+ position", exercise: "01.3", code: "LearnedEncoding.forward: return", shape: VECTORS,
-    says: ({ token, word }) => `The 384 numbers of position ${token} are added, so that the model can tell ` +
-      `this ${word} from one elsewhere.`,
+    says: ({ word }) => "Attention by itself can’t see the order of the words. So each position has a learned " +
+      `vector, and it’s added to the token at this position, here ${word}. Untick “positions”, and every token ` +
+      "gets the same vector.",
     make(view) {
       const word = view.row("words"), placed = view.row("placed");
       const position = placed.map((number, place) => number - word[place]);
       const added = strip(`position ${view.token}`, position, { op: "+" });
-      return [strip("token", word), added, strip("sum", placed, { op: "=" })];
+      return [strip("token embedding", word), added, strip("sum", placed, { op: "=" })];
     },
   },
   {
-    name: "Norm", exercise: "07.1", code: "Encoder.embed: return", shape: VECTORS,
-    says: () => "The numbers are brought to a common size: subtract their mean, divide by their spread, " +
-      "scale and shift each as learned.",
+    name: "Layer norm", exercise: "07.1", code: "Encoder.embed: return", shape: VECTORS,
+    says: () => "Layer norm brings every token to a common scale, which keeps training stable: subtract the " +
+      "mean of the features, divide by their standard deviation, then apply a learned scale and shift to " +
+      "each. Compare the two strips.",
     make(view) {
-      const normed = strip("normed: enters layer 0", view.row("normed"), { op: "→" });
+      const normed = strip("normalised: the input of layer 0", view.row("normed"), { op: "→" });
       return [strip("sum", view.row("placed")), normed];
     },
   },
   {
     name: "Query · key", exercise: "03.4", shape: "(batch, heads, position, d_head)",
     code: "MultiHeadAttention.forward: queries =",
-    says: ({ word, keyWord }) => `${word} asks (query), ${keyWord} offers (key): each is made by a learned ` +
-      "matrix. Feature times feature, added up.",
+    says: ({ word, keyWord }) => `How well does the query of ${word} match the key of ${keyWord}? Two learned ` +
+      "matrices project the tokens to a query and a key, and their dot product is the answer: multiply " +
+      "feature by feature, and add up. Press a product to see its factors.",
     make(view) {
-      const { layer, key } = view, products = view.products(key), total = sum(products).toFixed(2);
-      const score = `added up ${total}, ÷ √${HEAD} is ${view.scores()[key].toFixed(2)}, the score`;
+      const { layer, key } = view, products = view.products(key), total = short(sum(products));
+      const score = `their sum, ${total}, divided by √${HEAD} is ${short(view.scores()[key])}, the scaled score`;
       const ask = (feature) => ({ kind: "product", key, feature });
       return [
-        strip(`enters layer ${layer}${layer ? ", changed by those before it" : ""}`, view.row("entering")),
+        strip(`input of layer ${layer}${layer ? `, the output of layer ${layer - 1}` : ""}`, view.row("entering")),
         cells("query", view.ofHead("queries"), { op: "→" }),
         cells("key", view.ofHead("keys", key), { op: "·" }),
         cells(`products: ${score}`, products, { op: "=", ask }),
@@ -76,8 +80,9 @@ export const STEPS = [
   {
     name: "Scores", exercise: "03.1", shape: PAIRS,
     code: "attention_weights: scores = (query",
-    says: ({ word }) => `${word} is compared with every token; each sum of 32 products is divided by √32. ` +
-      "(Padding would get −∞.)",
+    says: ({ word }) => `The query of ${word} is compared with the key of every token, its own included. ` +
+      "Dividing by √32 keeps the scores from growing with the width of the head. (A masked key gets −∞.) " +
+      "Press a score to see its 32 products, or a token to compare it in step 4.",
     make: (view) => [
       bars("scaled score", view.scores(), { names: view.names, ask: (key) => ({ kind: "score", key }) }),
     ],
@@ -85,67 +90,76 @@ export const STEPS = [
   {
     name: "Softmax", exercise: "03.3", shape: PAIRS, shares: true,
     code: "attention_weights: return scores.softmax(dim=-1).m",
-    says: ({ word, keyWord, weights, key }) => "Softmax makes shares of scores: e to each score, over the " +
-      `sum. ${word} gives ${keyWord} ${short(weights[key])}. A weight is not yet what arrives: tick the box.`,
+    says: ({ word, keyWord, weights, key }) => "Softmax turns the scores into attention weights, which add up " +
+      `to 1: e to each score, divided by the sum. ${word} attends to ${keyWord} with ${short(weights[key])}. ` +
+      "A large weight on a short value changes little: tick the box to see.",
     make: (view) => [shares(view)],
   },
   {
-    name: "Mix values", exercise: "03.2", shape: "(batch, heads, query_pos, d_head)", shares: true,
+    name: "Weighted sum", exercise: "03.2", shape: "(batch, heads, query_pos, d_head)", shares: true,
     code: "scaled_dot_product_attention.scaled_dot_product_attention: return F.dropout(",
-    says: ({ word }) => "Each token hands over 32 numbers, its value, times its weight. Their sum is what " +
-      `this head brings to ${word}.`,
+    says: (view) => "Each token’s value, 32 features, is multiplied by its attention weight. The sum is the " +
+      `output of head ${view.head} for ${view.word}: this is how information moves between tokens.` +
+      (view.isOff() ? "" : " Press a feature to see each token’s part."),
     make(view) {
       const parts = { ...shares(view), stripes: view.weighted() };
-      if (view.isOff()) return [parts, cells("this head is taken away: nothing arrives", view.mixed())];
+      if (view.isOff()) return [parts, cells("this head is switched off: its output is 0", view.mixed())];
       const ask = (feature) => ({ kind: "mixed", feature });
       return [parts, cells("sum of weight × value", view.mixed(), { op: "=", ask })];
     },
   },
   {
-    name: "Join heads", exercise: "05.4", shape: "(batch, query_pos, d_model)",
+    name: "Concat", exercise: "05.4", shape: "(batch, query_pos, d_model)",
     code: "MultiHeadAttention.forward: return",
-    says: ({ head }) => `The 12 heads side by side, head ${head} framed; one more learned matrix mixes them.`,
+    says: ({ head }) => `The outputs of the layer’s 12 heads are concatenated; head ${head} is framed. One more ` +
+      "learned matrix, W_O, mixes them, because otherwise each head could change only its own 32 features. " +
+      "Untick “this head” to see what the others give.",
     make(view) {
       const joined = Float32Array.from(range(HEADS).flatMap((head) => [...view.mixed(head)]));
       const framed = [view.head * HEAD, (view.head + 1) * HEAD];
-      const brought = strip("attention brings", view.row("attended"), { op: "→" });
-      return [strip("12 heads", joined, { framed }), brought];
+      const brought = strip("output of attention", view.row("attended"), { op: "→" });
+      return [strip("12 heads, concatenated", joined, { framed }), brought];
     },
   },
   {
     name: "Add, norm", exercise: "07.3", shape: VECTORS,
     code: "EncoderLayer.forward: x = self.attention_norm(",
-    says: ({ word }) => `What attention brings is added to ${word}, so nothing is lost, and brought to a ` +
-      "common size as in step 3.",
-    make: (view) => added(view, ["entering", "attended", "middle"], ["enters", "attention"]),
+    says: ({ word }) => `The output of attention is added to the vector of ${word}. This residual connection lets ` +
+      "the layer change a token without replacing it. Then layer norm follows, as in step 3. Which of the " +
+      "two vectors is larger?",
+    make: (view) => added(view, ["entering", "attended", "middle"], ["input of the layer", "attention"]),
   },
   {
     name: "Feed-forward", exercise: "06.2", shape: VECTORS,
     code: "FeedForward.forward: return",
-    says: ({ word }) => `Now ${word} alone: 1,536 neurons each look for a pattern in it. The strongest, ` +
-      "and what all of them bring:",
+    says: ({ word }) => `The feed-forward network works on ${word} alone. Each of its 1,536 neurons responds to ` +
+      "a pattern of features and adds a vector of its own. You see the 8 strongest, and the output of all " +
+      "of them. Does another token have the same ones?",
     make(view) {
       const found = view.run.neurons(view.text, view.token, view.layer);
       const names = found.map(([number]) => `neuron ${number}`), values = found.map(([, value]) => value);
       const strongest = bars("strongest neurons", values, { names });
-      return [strongest, strip("feed-forward brings", view.row("fed"), { op: "→" })];
+      return [strongest, strip("output of the feed-forward", view.row("fed"), { op: "→" })];
     },
   },
   {
     name: "Add, norm", exercise: "07.3", shape: VECTORS,
     code: "EncoderLayer.forward: x = self.feed_forward_norm(",
-    says: ({ word, layer }) => `Added and normed again: ${word} leaves layer ${layer}` +
-      `${layer < LAYERS - 1 ? ", and enters the next" : ""}.`,
-    make: (view) => added(view, ["middle", "fed", "leaving"], ["so far", "feed-forward"]),
+    says: ({ word, layer }) => `Added and normalised again: this is the output of layer ${layer} for ${word}, a ` +
+      "contextual embedding, which depends on the whole sentence. " + (layer < LAYERS - 1
+        ? `It’s the input of layer ${layer + 1}: move the slider, and go back to step 4.`
+        : "No layer comes after this one."),
+    make: (view) => added(view, ["middle", "fed", "leaving"], ["after attention", "feed-forward"]),
   },
   {
-    name: "Out", exercise: "09.2", code: "mean_pool: return hidden.mean(", shape: "(batch, d_model)",
+    name: "Pooling", exercise: "09.2", code: "mean_pool: return hidden.mean(", shape: "(batch, d_model)",
     says({ run }) {
-      const rule = "After layer 5 the mean of all tokens is one vector for the text.";
-      if (run.cuts.length < 2) return `${rule} Texts of one meaning have similar ones: compare some below.`;
+      const rule = "The mean of all tokens after layer 5 is one vector for the text, its sentence embedding.";
+      const more = "Texts that mean nearly the same have similar embeddings: compare some of your own below.";
+      if (run.cuts.length < 2) return `${rule} ${more}`;
       const alike = short(cosine(run.vector(0), run.vector(1)));
-      return `${rule} The two have the cosine ${alike} (1: the same to the model).`;
+      return `${rule} The cosine similarity of the two is ${alike} (1: the same direction).`;
     },
-    make: ({ run }) => run.cuts.map((_, text) => strip(`vector of text ${text + 1}`, run.vector(text))),
+    make: ({ run }) => run.cuts.map((_, text) => strip(`sentence embedding ${text + 1}`, run.vector(text))),
   },
 ];

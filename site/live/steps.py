@@ -1,4 +1,4 @@
-"""The course's own encoder with all that its parts make on the way: what the live page runs and shows."""
+"""The course's own encoder with its modules' intermediate tensors: what the live page runs and shows."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformer_lab import Encoder
 from transformer_lab.pretrained_encoder import TokenBatch
 
-# What a layer's parts make, (batch, position, features) each: the walk shows them in this order.
+# The outputs of a layer's modules, (batch, position, features) each, in the order of the walk.
 OF_LAYER = {
     "queries": "attention.query_projection",
     "keys": "attention.key_projection",
@@ -25,9 +25,9 @@ OUTPUTS = ("words", "placed", "entering", *OF_LAYER)
 
 
 class Steps(nn.Module):
-    """Token ids in; out comes what each part of the encoder makes on the way, as the parts themselves say it.
+    """Return the intermediate tensors of the encoder for token ids, as recorded by hooks on its modules.
 
-    The browser's file has no scores and weights: the page computes them from queries and keys.
+    The exported model has no scores and weights: the page computes them from queries and keys.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -35,19 +35,19 @@ class Steps(nn.Module):
         self.encoder = encoder
         self.mean_position = nn.Buffer(encoder.positions.weight.mean(dim=0))
         self.made: dict[str, list[Tensor]] = {name: [] for name in OF_LAYER}
-        self.kept: list[Tensor] = []  # of each layer, 1 for a head that stays
-        self.weights: list[Tensor] = []  # of each layer, (batch, heads, query_pos, key_pos)
+        self.kept: list[Tensor] = []  # for each layer: 1 for a head that is kept, 0 for an ablated one
+        self.weights: list[Tensor] = []  # for each layer, (batch, heads, query_pos, key_pos)
         for number, layer in enumerate(encoder.layers):
             for name, part in OF_LAYER.items():
                 layer.get_submodule(part).register_forward_hook(partial(self.note, name))
             layer.attention.output_projection.register_forward_pre_hook(partial(self.silence, number))
 
     def note(self, name: str, part: nn.Module, inputs: tuple, output: Tensor | tuple) -> None:
-        """Note what a part has made; of a layer, its tokens without the weights."""
+        """Record a module's output; of a layer, its tokens without the attention weights."""
         self.made[name].append(output[0] if isinstance(output, tuple) else output)
 
     def silence(self, number: int, part: nn.Module, inputs: tuple) -> tuple[Tensor]:
-        """Set what the heads bring that are taken away to 0, before the output projection joins all."""
+        """Zero-ablate heads: set their outputs to 0 before the output projection."""
         (heads,) = inputs  # (batch, position, d_model)
         kept = self.kept[number].repeat_interleave(heads.shape[-1] // len(self.kept[number]))
         return (heads * kept,)
@@ -58,10 +58,10 @@ class Steps(nn.Module):
         """Return `OUTPUTS`: words and placed (batch, length, d_model), the others with all layers in front.
 
         ids: (batch, length)
-        may_attend: (batch, 1, 1, length), True = may be looked at
+        may_attend: (batch, 1, 1, length), True = may be attended to
         positions: 1 as trained; 0 gives every token the same row, the mean of the table's rows
-        heads: (layers, heads), 1 as trained; 0 takes a head away
-        layers: (layers), 1 as trained; 0 hands the tokens on as they are
+        heads: (layers, heads), 1 as trained; 0 ablates a head
+        layers: (layers), 1 as trained; 0 passes the tokens on unchanged
         """
         self.made, self.kept, self.weights = {name: [] for name in OF_LAYER}, list(heads), []
         words = self.encoder.embedding(ids)
@@ -78,10 +78,10 @@ class Steps(nn.Module):
 
 
 def inputs_of(batch: TokenBatch, positions: float = 1.0) -> tuple[Tensor, ...]:
-    """Return the inputs for a batch; no head and no layer is taken away."""
+    """Return the inputs for a batch, with every head and every layer."""
     return batch.token_ids, batch.may_attend, torch.tensor(positions), torch.ones(6, 12), torch.ones(6)
 
 
 def rounded(numbers: Tensor) -> list:
-    """Return nested lists with four digits behind the point."""
+    """Return nested lists, rounded to four decimals."""
     return np.round(numbers.double().numpy(), 4).tolist()

@@ -1,4 +1,4 @@
-// What there is to say about a text, in words.
+// Remarks on a text that somebody typed.
 
 const MOST_CHARACTERS = 4000;
 
@@ -7,11 +7,11 @@ export function tidy(text) {
   const remarks = [];
   if (text.isWellFormed && !text.isWellFormed()) {
     text = text.toWellFormed();
-    remarks.push("It held half a character, which is replaced by �.");
+    remarks.push("It contained half a character, which was replaced by �.");
   }
   if (text.length > MOST_CHARACTERS) {
-    const characters = text.length.toLocaleString("en");
-    remarks.push(`It has ${characters} characters; the first ${MOST_CHARACTERS} are read.`);
+    const [characters, most] = [text.length, MOST_CHARACTERS].map((count) => count.toLocaleString("en"));
+    remarks.push(`It has ${characters} characters; only the first ${most} are used.`);
   }
   return { text: text.slice(0, MOST_CHARACTERS), remarks };
 }
@@ -19,12 +19,12 @@ export function tidy(text) {
 /** What a piece of a word is, where the tokens have one. */
 export function pieces(tokens) {
   const piece = tokens.find((token) => token.startsWith("##")), rule = "continues the word before it";
-  return piece ? `${piece} ${rule}: a word that the vocabulary lacks is cut into pieces.` : "";
+  return piece ? `${piece} ${rule}: words that aren't in the vocabulary are split into pieces.` : "";
 }
 
 /** Why there is nothing to compute, or null. */
 export function missing(text) {
-  return text.trim() ? null : "Type at least one word. The maps are still those of the last text.";
+  return text.trim() ? null : "Type at least one word. The attention maps still show the last text.";
 }
 
 /** What the tokenizer made of a text. cut: {tokens, left} */
@@ -33,13 +33,13 @@ export function remarks({ tokens, left }) {
   const unknown = count((token) => token === "[UNK]"), has = unknown === 1 ? "is" : "are";
   const ideographs = count((token) => /^\p{Script=Han}$/u.test(token));
   const areMostPieces = count((token) => token.startsWith("##")) > words.length / 2;
-  const all = tokens.length + left, english = "the model learnt from English texts.";
+  const all = tokens.length + left, english = "the model was trained on English texts.";
   return [
-    left && `It has ${all} tokens; only the first ${words.length} are used: a larger map cannot be read.`,
-    !words.length && "Nothing of it is left for the model but [CLS] and [SEP].",
-    unknown && `${unknown} of ${words.length} tokens ${has} [UNK]: the model's vocabulary, mostly English, ` +
-      "does not have them, so all of them look the same to it.",
-    ideographs && `Chinese characters are cut one by one; ${english}`,
-    !ideographs && areMostPieces && `Most words are cut into pieces: ${english}`,
+    left && `It has ${all} tokens; only the first ${words.length} are used, because a larger map is unreadable.`,
+    !words.length && "The tokenizer leaves nothing of it: the model gets only [CLS] and [SEP].",
+    unknown && `${unknown} of ${words.length} tokens ${has} [UNK], which stands for everything that the mostly ` +
+      "English vocabulary doesn't contain. The model can't tell such tokens apart.",
+    ideographs && `Chinese characters are split one by one; ${english}`,
+    !ideographs && areMostPieces && `Most words are split into pieces: ${english}`,
   ].filter(Boolean);
 }

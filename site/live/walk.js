@@ -34,9 +34,9 @@ export class Walk {
     this.part(".walk-on").disabled = !next;
     link.href = this.links[step.exercise];
     const words = {
-      ".walk-on": next ? `Next: ${next.name} →` : "The end", ".walk-name": `${view.step + 1}. ${step.name}`,
+      ".walk-on": next ? "Next →" : "The end", ".walk-name": `${view.step + 1}. ${step.name}`,
       ".walk-says": step.says(view), ".walk-shape": step.shape, ".walk-code": step.code,
-      ".walk-exercise": `You write it in ${step.exercise}`,
+      ".walk-exercise": `You’ll write this in exercise ${step.exercise}`,
     };
     Object.entries(words).forEach(([name, text]) => (this.part(name).textContent = text));
     this.part(".walk-arrives").hidden = !step.shares;
@@ -49,7 +49,7 @@ export class Walk {
   item(item, all) {
     const { form, label, values, op = "" } = item;
     const [least, most] = [Math.min(...values), Math.max(...values)].map(short);
-    const ends = made("small", {}, form === "strip" ? ` ${values.length} numbers, ${least} … ${most}` : "");
+    const ends = made("small", {}, form === "strip" ? ` ${values.length} features, from ${least} to ${most}` : "");
     const line = made("div", { class: "walk-item" }, made("span", { class: "walk-op" }, op));
     line.append(made("span", { class: "walk-label" }, label, ends), this[form](item, all));
     return line;
@@ -58,7 +58,7 @@ export class Walk {
   /** Hundreds of numbers as stripes; all strips of a step share one scale. */
   strip({ label, values, framed }, all) {
     const most = largestOf(all.filter(({ form }) => form === "strip").map((each) => each.values));
-    const canvas = stripes(values, most, `${label}: ${values.length} numbers`);
+    const canvas = stripes(values, most, `${label}: ${values.length} features`);
     const box = made("span", { class: "walk-numbers walk-canvas" }, canvas);
     if (framed) {
       const [from, to] = framed.map((place) => (100 * place) / values.length);
@@ -107,10 +107,11 @@ export class Walk {
     const isNarrow = attributes.class && Math.abs(value) >= 1;
     const digits = isNarrow ? value.toFixed(1).replace("-", "−") : short(value);
     if (!question) return made("span", all, digits);
-    return pressable(digits, () => this.ask(question), { ...all, "aria-label": `${digits}: where from?` });
+    const name = { "aria-label": `${digits}: where does it come from?` };
+    return pressable(digits, () => this.ask(question), { ...all, ...name });
   }
 
-  /** Ask where a number comes from; what was asked before stands above, to go back to. */
+  /** Ask where a number comes from; earlier questions are listed above, to go back to. */
   ask(question, depth = this.asked.length) {
     this.asked = [...this.asked.slice(0, depth), question];
     this.answer();

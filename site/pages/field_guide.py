@@ -1,4 +1,4 @@
-"""The field guide: every mistake that the checker knows, its effect, its cure, and the change as a diff."""
+"""The field guide: every mistake that the checker knows, its effect, its fix, and the change as a diff."""
 
 import json
 import re
@@ -18,13 +18,13 @@ from transformer_course.lessons import LESSONS, notebook
 
 SEARCHED = "field_guide.json"
 READING = (
-    "In a change, a minus stands before a line of the lesson's solution, a plus before what is written "
-    "in its place."
+    "In each diff, a minus marks a line of the lesson's solution, and a plus marks the line that replaces it "
+    "in the mistake."
 )
 
 
 class Entry(NamedTuple):
-    """A mistake in one exercise: what the guide says of it, and the wrong answers that it stands for."""
+    """A mistake in one exercise: what the guide says about it, and the wrong answers that make it."""
 
     exercise: Exercise
     name: str
@@ -40,9 +40,9 @@ class Entry(NamedTuple):
 
     @property
     def told(self) -> list[str]:
-        """What it does, and how to mend it, in a paragraph each."""
+        """Its effect and its fix, in a paragraph each."""
         effect, cure = self.mistakes[0].effect, self.mistakes[0].cure
-        return [effect, f"**Cure.** {cure}"] if cure else [effect]
+        return [effect, f"**Fix.** {cure}"] if cure else [effect]
 
 
 def entries() -> list[Entry]:
@@ -99,7 +99,7 @@ def _lesson_page(number: int, of_lesson: list[Entry]) -> str:
     lesson = f"[lesson {number:02}](../{links.lesson(number)}.ipynb)"
     lines = [
         f"# {number:02} {LESSONS[number].title}: what goes wrong",
-        f"{len(of_lesson)} mistakes that the checker of {lesson} knows by name. {READING}",
+        f"The checker of {lesson} knows these {len(of_lesson)} mistakes by name. {READING}",
     ]
     for exercise, mistakes in groupby(of_lesson, key=lambda entry: entry.exercise):
         lines += [f"({links.exercise(exercise.id)})=", f"## {exercise.id} {exercise.title}"]
@@ -108,9 +108,9 @@ def _lesson_page(number: int, of_lesson: list[Entry]) -> str:
 
 
 def _described(entry: Entry) -> str:
-    """Return one mistake: heading, effect, cure, and the change; more ways to make it are folded."""
+    """Return one mistake: heading, effect, fix, and the change; more ways to make it are folded."""
     first, *others = [_diff(entry.exercise, mistake) for mistake in entry.mistakes]
-    more = [_fold("Written in another way", "\n\n".join(others))] if others else []
+    more = [_fold("Other code with the same mistake", "\n\n".join(others))] if others else []
     return "\n\n".join([f"({entry.anchor})=", f"### {_plain(entry.name)}", *entry.told, first, *more])
 
 
@@ -147,8 +147,10 @@ def _met(name: str, entries: list[Entry]) -> str:
     """Return a mistake as its first exercise tells it, and where else it is met."""
     first = entries[0]
     places = ", ".join(f"[{entry.exercise.id}]({_page(entry)}.md#{entry.anchor})" for entry in entries)
-    change = _fold(f"The change, in {first.exercise.id}", _diff(first.exercise, first.mistakes[0]))
-    return "\n\n".join([f"## {_plain(name)}", *first.told, change, f"In {places}."])
+    change = _fold(
+        f"The change to the code, in {first.exercise.id}", _diff(first.exercise, first.mistakes[0])
+    )
+    return "\n\n".join([f"## {_plain(name)}", *first.told, change, f"This mistake occurs in {places}."])
 
 
 def _index(known: list[Entry]) -> str:

@@ -21,6 +21,6 @@ def _marked(line: str) -> str:
     text = unescape(re.sub("<[^>]*>", "", line)).rstrip("\n")
     if len(text) <= NARROW:
         return line
-    indent = re.match(r"[-+]?\s*", text).end()  # in a diff, behind its sign
+    indent = re.match(r"[-+]?\s*", text).end()  # in a diff, after its sign
     line = line.removesuffix("\n")
     return f'<span class="hang" style="--indent:{indent}">{line}</span>\n'

@@ -1,4 +1,4 @@
-"""A lesson as a page: the stored notebook, its pictures as files, folds around what a reader is to guess."""
+"""A lesson as a page: the stored notebook, its pictures as files, folds around what to predict."""
 
 import base64
 import html
@@ -17,13 +17,13 @@ from transformer_course.workspace import copies
 
 # At the beginning of a line: below the title the word is explained, and not asked.
 PREDICTION = re.compile(r"^\*\*Predict\b", re.MULTILINE)
-ANSWER = '<details class="answer"><summary>What came out, in words, and what follows</summary>'
+ANSWER = '<details class="answer"><summary>The result in words, and what it means</summary>'
 # The next question, an answer that is folded already, a heading; and the bold words that begin a new matter.
 NO_ANSWER = re.compile(r"\*\*Predict\b|<details|#")
 NEW_MATTER = re.compile(NO_ANSWER.pattern + r"|\*\*(?!\d)")
 # What lives with a kernel, and what a page can say of it.
 LIVE = {
-    "figures.head_explorer(": "In the notebook you type a sentence here; on this site, on the "
+    "figures.head_explorer(": "In the notebook, you can type your own sentence here. On this site, use the "
     '<a href="../live.html">live page</a>.',
 }
 
@@ -31,7 +31,7 @@ LIVE = {
 def page(number: int, pictures: Path) -> NotebookNode:
     """Return a lesson's notebook as the site shows it; its pictures are written into a folder.
 
-    pictures: a folder beside the pages' root, `_static/figures`, to which the page links.
+    pictures: a folder next to the pages' root, `_static/figures`, to which the page links.
     """
     lesson = deepcopy(nbformat.read(notebook(number), as_version=4))
     guess = folded = False
@@ -58,7 +58,7 @@ def page(number: int, pictures: Path) -> NotebookNode:
 
 
 def _answer_folded(text: str) -> str:
-    """Return the text behind a prediction with what tells what came out folded: all up to what leads on."""
+    """Return the text after a prediction with the answer folded: all up to what leads on."""
     first, *rest = text.split("\n\n")
     if NO_ANSWER.match(first):
         return text
@@ -87,17 +87,17 @@ def how_to_run(number: int) -> str:
         f'<a href="../notebooks/{file}" download>this notebook</a>',
     ]
     if (ROOT / "transformer_lab" / f"{name}.py").exists():
-        parts.append(f"[its code, with shapes](../reference/{name}.md)")
-        parts.append(f'<a href="../_modules/transformer_lab/{name}.html">the source</a>')
+        parts.append(f"[reference of its code](../reference/{name}.md)")
+        parts.append(f'<a href="../_modules/transformer_lab/{name}.html">its source code</a>')
     if (ROOT / "transformer_course" / "exercises" / f"{name}.md").exists():
-        parts.append(f"[all mistakes that its checker knows](../{links.guide(number)}.md)")
+        parts.append(f"[the mistakes that its checker knows](../{links.guide(number)}.md)")
     there = [f"[{name}]({address})" for name, address in links.elsewhere(file).items()]
-    opened = f"Or open it, with nothing to install, in {', '.join(there)}.\n\n" if there else ""
+    opened = f"Or open it without installing anything, in {', '.join(there)}.\n\n" if there else ""
     return (
         ":::{admonition} Run this lesson\n:class: run-this\n"
-        "This page is to be read. To run it, and to write the exercises, take it to a computer: in the "
-        f"course's folder `make lab`, then open `{file}`. There a checker answers with the name of the "
-        f"mistake.\n\n{opened}" + " · ".join(parts) + "\n:::"
+        "On this page you can only read the lesson. To run it and do the exercises, type `make lab` in the "
+        f"course's folder on your own computer, and open `{file}`. There, a checker names your mistakes."
+        f"\n\n{opened}" + " · ".join(parts) + "\n:::"
     )
 
 
@@ -107,9 +107,9 @@ def _tagged(cell: NotebookNode, kind: str) -> str | None:
 
 
 def _to_the_guide(number: int, exercise: str) -> NotebookNode:
-    """Return what stands in place of a verdict: on a page there is nobody to judge."""
+    """Return what replaces a verdict: on a page nothing is checked."""
     address = f"../{links.guide(number)}.html#{links.exercise(exercise)}"
-    text = f"In the notebook the checker answers here. The mistakes that it knows: field guide, {exercise}"
+    text = f"In the notebook, the checker answers here. Field guide: common mistakes in {exercise}"
     return _html(f'<p class="verdict"><a href="{address}">{text}</a></p>')
 
 
@@ -135,7 +135,8 @@ def _shown(output: NotebookNode, cell: NotebookNode, number: int, pictures: Path
         shown = f"{moving}<noscript>{shown}</noscript>"
     captions = [f"<figcaption>{words}</figcaption>" for call, words in LIVE.items() if call in cell.source]
     return _html(
-        f'<figure class="drawn">{shown}{"".join(captions)}<details><summary>In words and numbers</summary>'
+        f'<figure class="drawn">{shown}{"".join(captions)}'
+        "<details><summary>The figure in words and numbers</summary>"
         f"<pre>{html.escape(data['text/plain'])}</pre></details></figure>"
     )
 

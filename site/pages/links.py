@@ -7,7 +7,7 @@ from transformer_course.lessons import notebook
 
 SIGNS = {"√": "root", "+": "plus", "−": "minus", "≤": "at most", "<": "below", "∞": "infinity"}
 COURSE = "transformer-lab.zip"  # all that is committed, at the site's root
-# Where the site will stand, and the repository, owner/name. A local build knows neither.
+# The site's address, and the repository, owner/name. A local build knows neither.
 SITE = re.sub(r"(?<=[^/])$", "/", os.environ.get("SITE_URL", ""))
 REPOSITORY = os.environ.get("REPOSITORY", "")
 COLAB = "https://colab.research.google.com/github/{repository}/blob/lessons/{file}"

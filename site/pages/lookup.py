@@ -82,7 +82,7 @@ def first_line(module: str) -> str:
 
 
 def _module_page(module: str) -> str:
-    source = f'<a href="../_modules/transformer_lab/{module.replace(".", "/")}.html">Its whole source</a>'
+    source = f'<a href="../_modules/transformer_lab/{module.replace(".", "/")}.html">Source code</a>'
     taught = ""
     if module in NAMES:
         number = NAMES.index(module)

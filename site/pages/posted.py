@@ -1,4 +1,4 @@
-"""What a search engine, or whoever posts a link, shows of a page: its title, two sentences, a picture."""
+"""What a search engine or a posted link shows of a page: its title, two sentences, a picture."""
 
 import re
 from html import escape, unescape
@@ -9,34 +9,34 @@ from pages.lookup import first_line
 from pages.start import PICTURE, in_words, size
 
 LONGEST = 200  # characters of a description; what is longer nobody shows
-# What a heading leaves to the pages around it, a search result has to say.
+# What a page's heading leaves out because the pages around it say it.
 KINDS = {
     r"field_guide/(?!index|symptoms/)[a-z].*": "mistakes in Transformer code",
     r"reference/(?!index).*": "reference of transformer_lab",
     r"_modules/(?!index).*": "source",
-    r"_modules/index": "transformer_lab, an encoder to be read",
-    r"glossary": "the words of Transformer encoders",
-    r"notation": "names and shapes in a Transformer encoder",
-    r"licences": "what is whose in the course",
+    r"_modules/index": "transformer_lab, a readable Transformer encoder",
+    r"glossary": "terms of Transformer encoders",
+    r"notation": "symbols, names and shapes in a Transformer encoder",
+    r"licences": "the course, the model and the libraries",
 }
 # Pages whose own text begins with something else than what they are.
 TOLD = {
-    "index": "A free course of fifteen Jupyter notebooks: write attention, masks, heads and layers yourself, "
+    "index": "A free course of fifteen Jupyter notebooks: write attention, masks, heads and layers yourself "
     "in PyTorch, until your own code runs a real model. A checker names your mistakes.",
-    "start": "How to run the course on your own computer, without a GPU: installed by one command, in "
-    "JupyterLab, with a checker that answers every exercise.",
-    "glossary": "The words of Transformer encoders, each in a sentence, with the lessons that explain them.",
-    "notation": "The names and shapes that all lessons use: d_model, heads, query, key and value, masks.",
-    "licences": "Under which licences the course, the model and all that the site carries may be used.",
+    "start": "How to run the course on your own computer, without a GPU: one command installs it and opens "
+    "JupyterLab, and a checker answers every exercise.",
+    "glossary": "The terms of Transformer encoders, each in a sentence, with the lessons that explain it.",
+    "notation": "The symbols and shapes that all lessons use: d_model, heads, query, key, value and masks.",
+    "licences": "The licences of the course, of the model, and of the libraries that the site contains.",
     "search": "Search the lessons, the field guide of mistakes, the glossary and the reference.",
-    "field_guide/index": "What goes wrong in Transformer code: describe a symptom, or look a mistake up by "
-    "its lesson or its kind; each with its effect, its cure and the change as a diff.",
-    "_modules/index": "The modules of transformer_lab, a Transformer encoder in PyTorch to be read.",
+    "field_guide/index": "What goes wrong in Transformer code: describe a symptom, or look up a mistake by "
+    "lesson or by kind. Each has its effect, its fix and the change as a diff.",
+    "_modules/index": "The source code of transformer_lab, a readable Transformer encoder in PyTorch.",
 }
 
 
 def title(page: str, heading: str) -> str:
-    """Return a page's title, from its path and its heading, as it can stand alone in a list."""
+    """Return a page's title, from its path and its heading, so that it makes sense alone in a list."""
     more = [words for pages, words in KINDS.items() if re.fullmatch(pages, page)]
     return " · ".join([heading, *more])
 
@@ -50,7 +50,7 @@ def description(page: str, text: Any) -> str:
     if page in TOLD:
         return TOLD[page]
     if page.startswith("_modules/"):
-        return f"The source, with links to its reference. {_module(page)}"
+        return f"Source code, with links to the reference. {_module(page)}"
     if page.startswith("reference/") and page != "reference/index":
         return _module(page)
     given = [meta["content"] for meta in _all("meta", text) if meta.get("name") == "description"]
@@ -117,6 +117,6 @@ def add(app, page: str, template: str, context: dict, text: Any) -> None:
     context["title"] = title(page, context.get("title", "Search"))
     plain = unescape(re.sub("<[^>]*>", "", context["title"]))
     context["posted"] = tags(page, plain, description(page, text), app.config.html_baseurl)
-    # What `html_meta` says stands among our tags, and not twice.
+    # What `html_meta` says is among our tags, and must not appear twice.
     if text is not None:
         context["metatags"] = re.sub(r'<meta [^>]*name="description"[^>]*>', "", context["metatags"])

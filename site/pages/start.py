@@ -1,4 +1,4 @@
-"""The start page, and how to run the course: mostly taken from the README, so that there is one text."""
+"""The start page, and how to run the course: mostly the README's text, so that there is only one."""
 
 import html
 import re
@@ -30,7 +30,7 @@ def index() -> str:
         height=round(WIDTH * height / width),
         gain=of_readme("What you gain"),
         hours=hours,
-        lessons="\n".join(["| lesson | it answers | minutes |", "|---|---|--:|", *rows]),
+        lessons="\n".join(["| lesson | the question it answers | minutes |", "|---|---|--:|", *rows]),
         contents="\n".join(map(links.lesson, numbers)),
     )
 

@@ -1,4 +1,4 @@
-"""What people see, in their own words, and the mistakes that may be behind it: `symptoms.toml`."""
+"""What people see, in their own words, and the mistakes that may cause it: `symptoms.toml`."""
 
 import json
 import re
@@ -17,9 +17,9 @@ GAP = "…"  # in an error message: what differs from case to case
 
 @dataclass(frozen=True)
 class Symptom:
-    """Something seen, and what may be behind it.
+    """A symptom, and what may cause it.
 
-    words: others for the same
+    words: other words for it
     mistakes: the likely ones, by exercise and name
     why: what it means, and where to look first
     ask: an experiment to be sure
@@ -68,8 +68,8 @@ def read(known: set[tuple[str, str]]) -> list[Symptom]:
 def pages(symptoms: list[Symptom], told: dict[tuple[str, str], list[str]]) -> dict[str, str]:
     """Return a page for each symptom and one that lists them; told: what the guide says of each mistake."""
     found = {f"{FOLDER}/{symptom.slug}.md": _page(symptom, told) for symptom in symptoms}
-    parts = ["# Symptoms", "What you see, and what is usually behind it."]
-    for title, are_errors in (("What one sees", False), ("What PyTorch and Python say", True)):
+    parts = ["# Symptoms and error messages", "What you see, and what usually causes it."]
+    for title, are_errors in (("Symptoms", False), ("Error messages from PyTorch and Python", True)):
         parts += [f"## {title}"]
         parts += [_listed(symptom) for symptom in symptoms if _is_error(symptom) == are_errors]
     return found | {f"{FOLDER}.md": "\n\n".join(parts) + "\n"}
@@ -80,7 +80,7 @@ def _is_error(symptom: Symptom) -> bool:
 
 
 def _listed(symptom: Symptom) -> str:
-    """Return a symptom's line, at the anchor that it had when all stood on one page."""
+    """Return a symptom's line, at the anchor that it had when all were on one page."""
     return f"(s-{symptom.slug})=\n**[{symptom.see}](symptoms/{symptom.slug}.md)** {symptom.likely}"
 
 
@@ -93,19 +93,20 @@ def _page(symptom: Symptom, told: dict[tuple[str, str], list[str]]) -> str:
     ]
     parts += [symptom.why] if symptom.why else []
     if symptom.mistakes:
-        parts.append("## Mistakes that do this")
+        parts.append("## Mistakes that cause it")
         parts += [_mistake(*mistake, told[mistake]) for mistake in symptom.mistakes]
     if symptom.ask:
-        parts.append(f"To be sure, ask [`{symptom.ask}`](../../diagnostics.md).")
+        parts.append(f"To make sure, run the experiment [`{symptom.ask}`](../../diagnostics.md).")
     if symptom.errors:
-        parts.append("## In PyTorch's words" if "torch" in str(symptom.errors) else "## In Python's words")
+        source = "PyTorch" if "torch" in str(symptom.errors) else "Python"
+        parts.append(f"## {source}'s error message")
         said = "\n\n".join(f"# {says}\n{code.strip()}" for says, code in symptom.errors.items())
         parts.append(f"```python\n{said}\n```")
-    parts.append(f"*Others say:* {symptom.words}. [All symptoms](../symptoms.md)")
+    parts.append(f"*Other words for it:* {symptom.words}. [All symptoms](../symptoms.md)")
     return "\n\n".join(parts) + "\n"
 
 
 def _mistake(id: str, name: str, told: list[str]) -> str:
-    """Return a likely mistake, linked to its change, with what it does and its cure."""
+    """Return a likely mistake, linked to its change, with its effect and its fix."""
     page = f"../{notebook(int(id[:2])).stem}.md#{links.mistake(id, name)}"
     return "\n\n".join([f"### [{name.replace('`', '')}]({page}) ({id})", *told])

@@ -16,19 +16,19 @@ for (const slider of document.querySelectorAll(".stops")) {
   for (const event of ["pointerover", "focusin"]) slider.addEventListener(event, load, { once: true });
 }
 
-// Whoever opens what came out behind a prediction reads the words about it, too.
+// A reader who opens the result of a prediction reads the words about it, too.
 const outputs = document.querySelectorAll(".cell.tag_hide-output details.hide");
 for (const fold of outputs) {
   const answer = fold.closest(".cell").nextElementSibling;
   if (answer?.matches("details.answer")) fold.addEventListener("toggle", () => (answer.open = fold.open));
 }
 
-// Whoever reads without guessing opens all of them.
+// A reader who does not predict can open all of them.
 if (outputs.length) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "all-answers";
-  const label = (open) => (button.textContent = open ? "Close all answers" : "Reading only? Open all answers");
+  const label = (open) => (button.textContent = open ? "Close all answers" : "Only reading? Open all answers");
   let open = false;
   label(open);
   button.addEventListener("click", () => {

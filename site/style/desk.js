@@ -1,10 +1,10 @@
-// The bug desk: from an error message, or from what somebody sees, to the entries of the field guide.
+// The bug desk: from an error message or a description of a symptom to the entries of the field guide.
 
 const GAP = "…"; // in PyTorch's messages: what differs from case to case
 const LONGEST = 800; // letters that are searched for; what PyTorch says is looked for in all
 const LEAST = 20; // so many are kept, however much better the first is
 const ERROR = /^(?:E\s+|\[rank\d+\]:\s*)?(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Warning)\b(?!\s+Traceback)/;
-// Words that tell nothing of a mistake.
+// Words that say nothing about a mistake.
 const EMPTY = new Set(
   `a after again all also although always am an and any are as at be because been being but by can code
     could did do does doing done each error even every exactly for from get gets getting give given
@@ -16,7 +16,7 @@ const EMPTY = new Set(
     understand us use using ve very want was we weird were what when where whether which while who whole
     why will with would you your`.split(/\s+/),
 );
-// Words for the same; the first stands for all.
+// Synonyms; the first stands for all.
 const ALIKE = [
   "√ sqrt root", "∞ inf infinity infinite", "−∞ neginf", "axis axes dim dims dimension", "type dtype",
   "exchanged swapped swap switched", "inverted flipped upside opposite",
@@ -79,7 +79,7 @@ function form(word) {
   return FIRST.get(stem) ?? stem;
 }
 
-/** Whether a message has what PyTorch says, whatever stands in the gaps. */
+/** Whether a message contains what PyTorch says, whatever is in the gaps. */
 function says(message, template) {
   let from = 0;
   return template.split(GAP).every((piece) => {
@@ -128,7 +128,7 @@ export async function desk(MiniSearch, entries) {
       }
     };
     // Two orders become one by their places (reciprocal rank fusion): what is near by meaning alone comes
-    // behind the first three by words, and lifts what both find. PyTorch's own words go before all.
+    // after the first three by words, and lifts what both find. PyTorch's own words go before all.
     const found = index.search(stripped(said).slice(0, LONGEST));
     const good = found.filter(({ score }, place) => place < LEAST || score > found[0].score / 4);
     fuse(good.map(({ id }) => id), 1);

@@ -1,4 +1,4 @@
-// How the site's search weighs what it finds: as Sphinx does, but a lesson stands before what only mentions a word.
+// Scores of the site's search: as in Sphinx, but a lesson comes before a page that only mentions a word.
 const LESSON = 8;
 
 var Scorer = {

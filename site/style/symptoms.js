@@ -60,8 +60,8 @@ function begin(box) {
   let failures = 0;
   const show = (found) => {
     box.querySelector(".symptoms-found").replaceChildren(...found.slice(0, MOST).map(item));
-    const nothing = "Nothing has these words. Try others; or ask your model itself, with the diagnostics.";
-    const some = `${Math.min(found.length, MOST)} found, the best first.`;
+    const nothing = "Nothing contains these words. Try other words, or examine your model with the diagnostics.";
+    const some = `${Math.min(found.length, MOST)} found, best match first.`;
     count.textContent = !field.value.trim() ? "" : found.length ? some : nothing;
   };
   const answer = async () => {
@@ -74,7 +74,7 @@ function begin(box) {
     } catch {
       search = undefined;
       failures += 1;
-      count.textContent = "The search could not be loaded. Are you still online? Type on to try again.";
+      count.textContent = "The search could not be loaded. Are you online? Keep typing to try again.";
     }
   };
   field.addEventListener("input", answer);
@@ -87,12 +87,12 @@ function begin(box) {
 
 document.querySelectorAll(".symptoms").forEach(begin);
 
-// On the page of the site's own search: whoever looks for a mistake is better served here.
+// On the page of the site's own search: a reader who looks for a mistake is better served here.
 const query = new URLSearchParams(location.search).get("q");
 const results = document.getElementById("search-results");
 if (results && query) {
   const hint = document.createElement("p");
   const href = `field_guide/index.html?${new URLSearchParams({ symptom: query })}`;
-  hint.append(element("a", `Looking for a mistake? Search the field guide by symptom: ${query}`, { href }));
+  hint.append(element("a", `Looking for a mistake? Search the field guide for: ${query}`, { href }));
   results.before(hint);
 }

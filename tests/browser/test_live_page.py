@@ -243,13 +243,13 @@ def test_the_first_visit_shows_the_walk_without_the_model(visit: Visit) -> None:
     view.on("request", lambda request: asked.append(request.url))
     view.reload()
     view.evaluate("live.ready")
-    expect(view.locator(".walk-name")).to_have_text("1. Token")
-    expect(view.locator(".walk-on")).to_have_text("Next: + position →")
+    expect(view.locator(".walk-name")).to_have_text("1. Embedding")
+    expect(view.locator(".walk-on")).to_have_text("Next →")
     assert not any("encoder.onnx" in each or ".wasm" in each or "worker.js" in each for each in asked)
     assert (LIVE / "try-0.json").stat().st_size <= 150_000
     for _ in range(11):
         view.locator(".walk-on").click()
-    expect(view.locator(".walk-name")).to_have_text("12. Out")
+    expect(view.locator(".walk-name")).to_have_text("12. Pooling")
     view.locator("#live-first").fill("Something else")
     expect(view.locator("#live-status")).to_contain_text("still the stored example: load the model (60 MB")
     view.locator("#live-layer-number").fill("4")
@@ -262,7 +262,7 @@ def test_a_weight_can_be_asked_down_to_two_features(visit: Visit) -> None:
     asked = view.locator(".walk-items button[data-value]").nth(3)
     weight = value_of(asked)
     asked.click()
-    expect(title).to_have_text("The weight from “old” to “cat”: .71")
+    expect(title).to_have_text("The attention weight from “old” to “cat”: 0.71")
     asked = answer.locator("tbody tr[aria-current=true]")  # the asked key stands first, and is marked
     expect(asked.locator("th")).to_have_text("cat")
     assert asked.evaluate("row => row === row.parentNode.firstChild")
@@ -277,7 +277,7 @@ def test_a_weight_can_be_asked_down_to_two_features(visit: Visit) -> None:
     assert q * k == pytest.approx(products[7], abs=1e-3)
     expect(answer).to_contain_text("Each is a sum of 384 products")
     answer.locator("ol button").first.click()  # back to the weight
-    expect(title).to_contain_text("The weight from")
+    expect(title).to_contain_text("The attention weight from")
     answer.get_by_role("button", name="Close").click()
     expect(answer).to_be_hidden()
     expect(view.locator(".walk-on")).to_be_focused()
@@ -296,30 +296,30 @@ def test_tokens_keys_and_weights_are_picked_and_an_answer_is_closed(visit: Visit
     view = visit("live.html#head=2.8&token=2&step=3").view
     says, title = view.locator(".walk-says"), view.locator(".walk-answer h3")
     tokens, grid = view.locator(".live-tokens button"), view.locator(".live-maps .live-box")
-    expect(says).to_contain_text("“old” asks (query), “cat (3)” offers (key)")
+    expect(says).to_contain_text("does the query of “old” match the key of “cat (3)”?")
     tokens.filter(has_text="young").click()
-    expect(says).to_contain_text("“young” asks (query), “cat (7)” offers (key)")
+    expect(says).to_contain_text("does the query of “young” match the key of “cat (7)”?")
     view.locator(".walk-steps button").nth(4).click()
     view.locator(".walk-items li button", has_text="met").click()
     view.locator(".walk-back").click()
-    expect(says).to_contain_text("“young” asks (query), “met” offers (key)")
+    expect(says).to_contain_text("does the query of “young” match the key of “met”?")
     view.locator(".live-map tbody tr").nth(2).locator("td").nth(3).click()
-    expect(title).to_have_text("The weight from “old” to “cat”: .71")
+    expect(title).to_have_text("The attention weight from “old” to “cat”: 0.71")
     tokens.nth(6).click()
     expect(title).to_be_hidden()
     expect(tokens.nth(6)).to_be_focused()
 
     view.evaluate("location.hash = '#head=2.8&token=2&step=0'")
-    expect(view.locator(".walk-name")).to_have_text("1. Token")
+    expect(view.locator(".walk-name")).to_have_text("1. Embedding")
     grid.focus()
     view.keyboard.press("ArrowRight")  # from the strongest key, cat (3)
-    expect(says).to_contain_text("“old” gives “met” .04.")
-    expect(view.locator(".live-cell")).to_have_text(".04")
+    expect(says).to_contain_text("“old” attends to “met” with 0.04.")
+    expect(view.locator(".live-cell")).to_have_text("0.04")
     for key in ("ArrowLeft", "ArrowDown", "ArrowUp"):
         view.keyboard.press(key)
     expect(grid).to_be_focused()
     view.keyboard.press("Enter")
-    expect(title).to_have_text("The weight from “old” to “cat”: .71")
+    expect(title).to_have_text("The attention weight from “old” to “cat”: 0.71")
     view.keyboard.press("Escape")
     expect(title).to_be_hidden()
 
@@ -379,10 +379,10 @@ def test_a_try_is_stored_as_the_model_computes_it(loaded: Page, visit: Visit, mi
             press(page, wanted["name"])
             expect(page.locator(".live-look")).to_have_text(wanted["look"])
             expect(page.locator(".live-map")).to_have_count(len(wanted["texts"]))
-            last = "12. Out" if wanted["step"] == 11 else "6. Softmax"
+            last = "12. Pooling" if wanted["step"] == 11 else "6. Softmax"
             expect(page.locator(".walk-name")).to_have_text(last)
             expect(page.locator(".live-views")).to_have_attribute("aria-busy", "false")
-        stored = f"A stored example, layer {wanted['layer']} of 0 to 5."
+        stored = f"a stored example, with every step of layer {wanted['layer']}."
         expect(view.locator("#live-status")).to_contain_text(stored)
         expect(loaded.locator("#live-status")).to_contain_text("Computed in")
         got, computed = view.evaluate(SHOWN), loaded.evaluate(SHOWN)
@@ -395,9 +395,9 @@ def test_a_try_is_stored_as_the_model_computes_it(loaded: Page, visit: Visit, mi
     assert set(requests) - {"favicon.svg"} == {f"try-{number}.json" for number in range(1, len(TRIES))}
     # The last of them ends with the vectors of both its texts.
     one, other = sentence_embeddings(*minilm, wanted["texts"])
-    cosine = f"{one @ other:.2f}".lstrip("0")
+    cosine = f"{one @ other:.2f}"
     expect(view.locator(".walk-items canvas")).to_have_count(2)
-    expect(view.locator(".walk-says")).to_contain_text(f"The two have the cosine {cosine} (1: the same")
+    expect(view.locator(".walk-says")).to_contain_text(f"similarity of the two is {cosine} (1: the same")
 
 
 @torch.no_grad()
@@ -426,9 +426,9 @@ def test_what_a_try_takes_away_is_given_back_without_the_model(visit: Visit) -> 
     view = visit("live.html").view
     press(view, "Who bit whom?")
     words = view.locator("#live-words")
-    expect(words).to_contain_text("cosine 1.00; with nothing taken away, .98")
+    expect(words).to_contain_text("similarity 1.00; with everything switched on, 0.98")
     view.locator("#live-positions").check()
-    expect(words).to_contain_text("have the cosine .98 (1: the same")
+    expect(words).to_contain_text("have the cosine similarity 0.98 (1: the same")
     expect(view.get_by_role("button", name="Who bit whom")).to_have_attribute("aria-pressed", "true")
     expect(view.locator(".walk-stage")).to_be_visible()
     view.locator("#live-head").uncheck()
@@ -441,30 +441,31 @@ def test_what_a_try_takes_away_is_given_back_without_the_model(visit: Visit) -> 
 def test_typing_changes_the_map_and_odd_input_is_answered_in_words(loaded: Page) -> None:
     field, remark = loaded.locator("#live-first"), loaded.locator("#live-first-remark")
     names, words = loaded.locator(".live-map tbody th"), loaded.locator("#live-words")
-    press(loaded, "A word looks at its twin")
+    press(loaded, "Words attend to their twin")
     field.fill("Rain and wind, wind and rain")
     expect(names).to_have_text(["[CLS]", "rain", "and", "wind", ",", "wind", "and", "rain", "[SEP]"])
-    expect(words).to_contain_text("Strongest between two words: “")
+    expect(words).to_contain_text("Largest weight between two words: “")
     field.fill("Unbelievably plain.")
     expect(loaded.locator("#live-pieces")).to_have_text(
-        "##bel continues the word before it: a word that the vocabulary lacks is cut into pieces."
+        "##bel continues the word before it: words that aren't in the vocabulary are split into pieces."
     )
-    press(loaded, "A word looks at its twin")
+    press(loaded, "Words attend to their twin")
     expect(loaded.locator("#live-pieces")).to_have_text("")
     field.fill("My own words here")
     expect(words).to_have_text(
-        "No word gives .10 of its weight to another one; [CLS] and [SEP] get .93 in the mean."
+        "No word attends to another word with a weight of 0.10 or more; "
+        "on average, 0.93 of the attention goes to [CLS] and [SEP]."
     )
 
     answers = {
         "": "Type at least one word",
         "   \t ": "Type at least one word",
         "word " * 100: "It has 102 tokens; only the first 62",
-        "a" * 5000: "It has 5,000 characters; the first 4000 are read",
+        "a" * 5000: "It has 5,000 characters; only the first 4,000 are used",
         "I 😀 you": "1 of 3 tokens is [UNK]",
-        "日本語": "cut one by one",
-        "الثعلب البني السريع يقفز": "cut into pieces",
-        "\u200b\u200d": "Nothing of it is left",
+        "日本語": "split one by one",
+        "الثعلب البني السريع يقفز": "split into pieces",
+        "\u200b\u200d": "The tokenizer leaves nothing of it",
     }
     for text, answer in answers.items():
         field.fill("A plain text.")
@@ -481,7 +482,7 @@ def test_a_long_text_is_one_picture_in_which_a_weight_is_picked(loaded: Page) ->
     expect(canvas).to_have_count(1)
     size = canvas.bounding_box()
     canvas.click(position={"x": size["width"] * 2.5 / 62, "y": size["height"] * 4.5 / 62})
-    expect(loaded.locator(".walk-answer h3")).to_contain_text("The weight from “the” to “cat”")
+    expect(loaded.locator(".walk-answer h3")).to_contain_text("The attention weight from “the” to “cat”")
 
 
 def test_heads_are_picked_by_keyboard(loaded: Page) -> None:
@@ -500,19 +501,19 @@ def test_heads_are_picked_by_keyboard(loaded: Page) -> None:
     expect(buttons.nth(0)).to_be_focused()
     expect(loaded.locator(".live-heads [tabindex='0']")).to_have_count(1)
     expect(loaded.locator(".live-heads [aria-pressed='true']")).to_have_count(1)
-    expect(loaded.get_by_role("button", name="Layer 0, head 2: often the previous token")).to_be_visible()
+    expect(loaded.get_by_role("button", name="Layer 0, head 2: previous-token head")).to_be_visible()
 
 
 def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) -> None:
     words, compare = loaded.locator("#live-words"), loaded.locator("#live-compare")
     press(loaded, "Who bit whom?")
-    expect(words).to_contain_text("cosine 1.00; with nothing taken away, .98")
-    expect(words).to_contain_text("with those of the whole model (1: nothing is lost)")
+    expect(words).to_contain_text("similarity 1.00; with everything switched on, 0.98")
+    expect(words).to_contain_text("with the whole model's (1: no change)")
     expect(loaded.locator("#live-mask")).to_be_disabled()  # both texts are as long
     loaded.locator("#live-positions").check()
-    expect(words).to_contain_text("have the cosine .98 (1: the same")
+    expect(words).to_contain_text("have the cosine similarity 0.98 (1: the same")
     press(loaded, "Without the padding mask")
-    expect(words).to_contain_text("Without the mask the shorter text gives .64 of this head's weight to")
+    expect(words).to_contain_text("Without the mask, 0.64 of the shorter text's attention in this head")
     expect(loaded.locator(".live-hidden")).to_have_count(0)
     compare.uncheck()
     # A single text has no padding: nothing is taken away, so there is nothing to compare with.
@@ -524,7 +525,7 @@ def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) 
     expect(loaded.locator("#live-second-remark")).to_contain_text("Type at least one word")
     compare.uncheck()
     expect(loaded.locator(".live-map")).to_have_count(1)
-    press(loaded, "A word looks at its twin")
+    press(loaded, "Words attend to their twin")
     compare.check()
     expect(loaded.locator("#live-second")).not_to_have_value("")  # one is offered
     expect(loaded.locator(".live-map")).to_have_count(2)
@@ -532,29 +533,29 @@ def test_positions_and_mask_are_taken_away_and_the_effect_is_told(loaded: Page) 
 
     previous = loaded.locator(".live-roles tr", has_text="previous").locator("td")
     press(loaded, "Without positions")
-    expect(previous).to_have_text(["1.00", ".10", "1.00"])
+    expect(previous).to_have_text(["1.00", "0.10", "1.00"])
     loaded.locator("#live-positions").check()
     expect(previous).to_have_text(["1.00", "1.00"])
     loaded.locator("#live-positions").uncheck()
     loaded.locator("#live-first").fill("\u200b")
     expect(loaded.locator(".live-map td")).to_have_count(2 * 2)  # [CLS] and [SEP]
-    expect(words).to_contain_text("It costs")
-    press(loaded, "A word looks at its twin")
+    expect(words).to_contain_text("with the whole model's (1: no change)")
+    press(loaded, "Words attend to their twin")
     expect(loaded.locator("#live-positions")).to_be_checked()
-    expect(words).to_contain_text("“saw”, token 9, looks at “saw”, token 3, with .97")
+    expect(words).to_contain_text("“saw” (token 9) attends to “saw” (token 3) with 0.97")
 
 
 def test_what_is_taken_away_is_taken_from_the_walk(loaded: Page) -> None:
-    press(loaded, "An adjective finds its noun")
+    press(loaded, "Adjectives attend to their noun")
     loaded.locator("#live-head").uncheck()
-    expect(loaded.locator("#live-words")).to_contain_text("those of the whole model (1: nothing is lost)")
+    expect(loaded.locator("#live-words")).to_contain_text("with the whole model's (1: no change)")
     loaded.locator(".walk-steps button").nth(6).click()
     mixed = loaded.locator(".walk-grid span[data-value]")  # nothing to ask: it is taken away
     expect(mixed).to_have_count(32)
     assert {value_of(each) for each in mixed.all()} == {0}
     loaded.locator("#live-head").check()
     loaded.locator("#live-layer").uncheck()
-    expect(loaded.locator(".walk-unseen")).to_contain_text("Layer 2 is taken away")
+    expect(loaded.locator(".walk-unseen")).to_contain_text("Layer 2 is switched off")
     expect(loaded.locator(".walk-stage")).to_be_hidden()
     loaded.locator("#live-layer").check()
     expect(loaded.locator(".walk-stage")).to_be_visible()
@@ -567,16 +568,16 @@ def test_texts_are_compared_by_meaning(loaded: Page, minilm: tuple) -> None:
     field.fill("\n".join(texts))
     press(loaded, "Compare")
     vectors = sentence_embeddings(*minilm, texts)
-    wanted = [f"{vectors[i] @ vectors[j]:.2f}".lstrip("0") for i in range(3) for j in range(i)]
-    shown = [each.replace("-0.", "−.").replace("-", "−") for each in wanted]
+    wanted = [f"{vectors[i] @ vectors[j]:.2f}" for i in range(3) for j in range(i)]
+    shown = [each.replace("-0.00", "0.00").replace("-", "−") for each in wanted]
     expect(tables.first.locator("td:not(:empty)")).to_have_text(shown)
     field.fill("Only one.")
     press(loaded, "Compare")
-    expect(status).to_contain_text("Two texts at least")
+    expect(status).to_contain_text("at least two texts")
     field.fill("\n".join(f"The bank number {number}." for number in range(8)))
     press(loaded, "Compare")
-    expect(status).to_contain_text("The first 6 of 8")
-    expect(tables.nth(1)).to_contain_text("How alike “number” is in two texts")
+    expect(status).to_contain_text("first 6 of 8")
+    expect(tables.nth(1)).to_contain_text("Cosine similarity of “number” in two texts")
 
 
 # Addresses, downloads and other browsers
@@ -588,7 +589,7 @@ def test_a_view_can_be_handed_on_as_an_address(visit: Visit) -> None:
     expect(view.locator("#live-first")).to_have_value("Snow fell.")
     expect(view.locator("#live-positions")).not_to_be_checked()
     expect(view.locator("#live-status")).to_contain_text("still the stored example: load the model")
-    expect(title).to_contain_text("Layer 1, head 8: often the next token")
+    expect(title).to_contain_text("Layer 1, head 8: next-token head")
     view.evaluate(
         """() => { window.longest = 0; new PerformanceObserver((list) => {
         for (const {duration} of list.getEntries()) window.longest = Math.max(window.longest, duration);
@@ -665,7 +666,7 @@ def test_a_failed_download_is_told_and_can_be_tried_again(
     expect(page.view.locator(".live-map td")).to_have_count(10 * 10)
     page.window.unroute(f"**/{name}")
     asked.click()
-    expect(status).to_contain_text("A stored example" if is_try else "Computed in", timeout=60_000)
+    expect(status).to_contain_text("This is a stored example" if is_try else "Computed in", timeout=60_000)
     page.window.close()
 
 
@@ -676,7 +677,7 @@ def test_a_second_visit_finds_the_model_kept(visit: Visit) -> None:
     view.on("request", lambda request: requests.append(request.url))
     view.reload()
     expect(view.locator("#live-status")).to_contain_text("Computed in", timeout=60_000)
-    expect(view.locator("#live-load")).to_have_text("Your browser has kept the model: type your own")
+    expect(view.locator("#live-load")).to_have_text("Your browser kept the model: type your own sentence")
     assert not any(name in request for request in requests for name in SIZES)
 
 
