@@ -306,14 +306,14 @@ def share(heads, n_heads):
     heads: (batch, n_kv_heads, position, d_head)
     returns (batch, n_heads, position, d_head)
     """
-    group = n_heads // heads.shape[1]  # query heads that share one key head
+    group = n_heads // heads.shape[1]  # query heads that share one KV head
     return heads.repeat_interleave(group, dim=1)
 
 
 @share.cases
 def share_cases(normal):
     yield {"heads": normal(5, 2, 7, 3), "n_heads": 6}
-    yield {"heads": normal(2, 3, 3, 5), "n_heads": 6}  # as many positions as key heads
+    yield {"heads": normal(2, 3, 3, 5), "n_heads": 6}  # as many positions as KV heads
     yield {"heads": normal(3, 1, 2, 7), "n_heads": 5}
     yield {"heads": torch.tensor([[[[7.0]], [[11.0]]]]), "n_heads": 4}  # 7, 7, 11, 11
     yield {"heads": normal(2, 3, 5, 7), "n_heads": 3}
@@ -366,7 +366,7 @@ def layer_parameters(d_model, n_heads, n_kv_heads, d_ff):
 
     returns attention, feed_forward, norms: three ints
     """
-    keys = n_kv_heads * (d_model // n_heads)  # features of all key heads of a token
+    keys = n_kv_heads * (d_model // n_heads)  # features of all KV heads of a token
     attention = 2 * d_model * d_model + 2 * d_model * keys
     return attention, 3 * d_model * d_ff, 2 * d_model
 
