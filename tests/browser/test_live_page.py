@@ -149,13 +149,13 @@ def test_roles_are_scored_as_in_lesson_09(loaded: Page) -> None:
     tokens, weights = got["tokens"][0], torch.tensor(got["maps"][:, 0])  # (layers, heads, query_pos, key_pos)
     cells = {cell.id: cell.source for cell in nbformat.read(notebook(9), as_version=4).cells}
     names: dict = {"torch": torch}
-    exec(cells["see-wanted"].partition("\n\n\n")[0], names)
+    exec(cells["see-counts"].partition("\n\n\n")[0], names)
     score = """async ([text, role]) => {
         const { score } = await import("./_static/live/roles.js");
         const run = await live.run([text]);
         return [0, 1, 2, 3, 4, 5].map((layer) => score(run.map(0, layer, 8), run.cuts[0].tokens, role));
     }"""
-    for role, wanted in names["wanted_keys"](tokens).items():
+    for role, wanted in names["keys_that_count"](tokens).items():
         expected = attention_on(weights, wanted)[:, 8]
         assert loaded.evaluate(score, [text, role]) == pytest.approx(expected.tolist(), abs=1e-6)
 
