@@ -149,7 +149,7 @@ def test_roles_are_scored_as_in_lesson_09(loaded: Page) -> None:
     tokens, weights = got["tokens"][0], torch.tensor(got["maps"][:, 0])  # (layers, heads, query_pos, key_pos)
     cells = {cell.id: cell.source for cell in nbformat.read(notebook(9), as_version=4).cells}
     names: dict = {"torch": torch}
-    exec(cells["see-counts"].partition("\n\n\n")[0], names)
+    exec(cells["see-wanted"].partition("\n\n\n")[0], names)
     score = """async ([text, role]) => {
         const { score } = await import("./_static/live/roles.js");
         const run = await live.run([text]);
